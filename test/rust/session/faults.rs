@@ -160,6 +160,17 @@ fn error_inside(wire: Wire) -> Vec<u8> {
     }
 }
 
+/// An event whose fields can't be told: one is there twice, or in another form; elsewhere it is cut.
+fn unreadable(wire: Wire) -> Vec<u8> {
+    let event = match wire {
+        Wire::Messages => r#"{"type":"content_block_delta","index":0,"delta":"x"}"#,
+        Wire::Responses => r#"{"type":"response.output_text.delta","delta":"x","delta":"y"}"#,
+        Wire::Ollama => return b"{\"message\":\n".to_vec(),
+        Wire::Chat | Wire::Gemini => r#"{"type":"#,
+    };
+    format!("data: {event}\n\n").into_bytes()
+}
+
 /// What servers do wrong below HTTP, and in their answers.
 fn faults() -> Vec<Fault<'static>> {
     vec![
@@ -233,6 +244,9 @@ fn faults() -> Vec<Fault<'static>> {
         }),
         fault("an error after text", |wire| {
             send(&[plain(), text(wire), error_inside(wire)])
+        }),
+        fault("an unreadable event after text", |wire| {
+            send(&[plain(), text(wire), unreadable(wire), calling(wire)])
         }),
         slow("100 MB in one event", |_| {
             vec![
