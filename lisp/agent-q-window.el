@@ -55,6 +55,9 @@
                              (with-current-buffer buffer
                                (agent-q-undo-compact))))))
 
+(defconst agent-q-window--summarizing "The model summarizes the conversation..."
+  "What the echo area says while a summary is written.")
+
 ;;;###autoload
 (defun agent-q-compact ()
   "Have the model write a summary, and read it in place of all but the latest.
@@ -69,7 +72,12 @@ this waits until it is over."
   (agent-q-core-compact agent-q-session-number)
   (message (if (agent-q-header-busy-p)
                "The conversation is summarized when this turn is over"
-             "The model summarizes the conversation...")))
+             agent-q-window--summarizing)))
+
+(defun agent-q-window--over (_event)
+  "Clear the echo area when no summary is being written any more."
+  (when (equal (current-message) agent-q-window--summarizing)
+    (message nil)))
 
 ;;;###autoload
 (defun agent-q-undo-compact ()
@@ -168,6 +176,7 @@ agent-q-context-window says it.\n"
                           (agent-q-visible-line (gethash "text" message) 40)))
                 messages ""))))
 
+(agent-q-events-subscribe :turn-ended #'agent-q-window--over)
 (agent-q-events-subscribe :window-shown #'agent-q-window--answered)
 
 (provide 'agent-q-window)

@@ -70,6 +70,21 @@
       (agent-q-test-until (agent-q-test-shows "Cancelled."))
       (should (agent-q-test-idle-p)))))
 
+(ert-deftest agent-q-window-the-echo-area-tells-of-no-summary-that-is-over ()
+  "Nor of one that was refused."
+  (agent-q-test-with-model (agent-q-window-test--script "Hello.")
+    (agent-q-test-with-chat
+      ;; Batch Emacs has no echo area.
+      (let ((shown nil))
+        (cl-letf (((symbol-function 'message)
+                   (lambda (text &rest arguments)
+                     (setq shown (and text (apply #'format-message text arguments)))))
+                  ((symbol-function 'current-message) (lambda () shown)))
+          (agent-q-compact)
+          (should (string-match-p "summarizes" shown))
+          (agent-q-test-until (agent-q-test-shows "There is nothing to summarize yet."))
+          (agent-q-test-until (null shown)))))))
+
 (ert-deftest agent-q-window-what-fills-it-is-shown ()
   (agent-q-test-with-model
       (agent-q-window-test--script '(((text . "Hello.")) ((usage . [4000 10]))))
