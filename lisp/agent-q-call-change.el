@@ -38,9 +38,7 @@ it.  HUNKS are lists as the core gives them."
 
 (defun agent-q-call-change--lines (added removed)
   "Return the numbers of ADDED and REMOVED lines as text."
-  (format "+%d %s%d" added
-          (if (equal (agent-q-render-sign 'dot) "|") "-" "−")
-          removed))
+  (format "+%d -%d" added removed))
 
 (defun agent-q-call-change--hunks (count)
   "Return COUNT hunks as text."

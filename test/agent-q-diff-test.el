@@ -163,7 +163,7 @@ ORIGINAL nil means that there is no file yet."
 (ert-deftest agent-q-diff-the-chat-tells-what-the-review-shows ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2 20)
     (with-current-buffer chat
-      (should (string-match-p "\\? Apply .*: \\+2 −2, 2 hunks" (agent-q-test-log)))
+      (should (string-match-p "\\? Apply .*: \\+2 -2, 2 hunks" (agent-q-test-log)))
       (should (agent-q-test-shows "[y] apply"))
       (should-not (agent-q-test-shows "(line 4)"))
       (goto-char (agent-q-render-item-start (agent-q-call-waiting)))

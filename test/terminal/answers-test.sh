@@ -19,8 +19,8 @@ type_text 'Make three files.'
 press Enter
 patiently 'three requests did not come' waiting 3
 await '3 wait' 'the header counts them'
-shows '^? Apply one.txt (new): +1 −0?' || fail 'the first one is not told as a change'
-shows '^? create_file two.txt (new) +1 −0 waits' || fail 'the second one is not a line'
+shows '^? Apply one.txt (new): +1 -0?' || fail 'the first one is not told as a change'
+shows '^? create_file two.txt (new) +1 -0 waits' || fail 'the second one is not a line'
 
 type_text 'y'
 press Enter

@@ -33,7 +33,7 @@ lines > "$scratch/project/three.lisp"
 open_chat test/terminal/review-script.json 110 50
 type_text 'Change three places.'
 press Enter
-await '? Apply three.lisp: +3 −3, 3 hunks' 'the edit asks'
+await '? Apply three.lisp: +3 -3, 3 hunks' 'the edit asks'
 await '3/3 hunks, +3 -3' 'its diff is shown'
 press C-x o
 press n
@@ -50,7 +50,7 @@ holds 'nothing was changed yet'
 press C-c C-c
 # The server only says this to a request that carries the review.
 await 'Two it is then, and the end stays\.' 'the model was told'
-await 'propose_file_edit three.lisp +2 −2, 2 of 3 hunks ✓' 'the line says what was done'
+await 'propose_file_edit three.lisp +2 -2, 2 of 3 hunks ✓' 'the line says what was done'
 holds 'two of three hunks are applied' 2 20
 await '▸ Changed three.lisp +2 -2  \[Diff\] \[Undo\]' 'what the turn changed is told under it'
 press M-x
