@@ -168,6 +168,10 @@ What you copy has them all the same.  This is for new chats;
 (defconst agent-q-markdown--kept '(30 . 50000)
   "The number of the latest answers that keep their looks, and of their characters.")
 
+(defconst agent-q-markdown--longest-bare 30000
+  "The number of characters from which on an answer keeps its looks.
+It is read again as a whole, which takes 20 ms for so many.")
+
 (defconst agent-q-markdown--undressed-at-once 8
   "Most answers whose looks are taken at a time.")
 
@@ -191,6 +195,7 @@ Where jit-lock is used, it has to be asked about all text."
               (old nil))
     (pcase-dolist ((and answer `(,start ,end ,_)) agent-q-markdown--dressed)
       (when (and (or (<= count 0) (<= characters 0))
+                 (< (- end start) agent-q-markdown--longest-bare)
                  (not (agent-q-markdown--in-sight-p start end)))
         (push answer old))
       (cl-decf count)

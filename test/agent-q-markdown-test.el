@@ -376,6 +376,12 @@ See https://example.org/a and [here](shop.lisp:2).\n")
       (agent-q-markdown-test--add "More.\n")
       (should-not (agent-q-markdown-test--faces "Title")))))
 
+(ert-deftest agent-q-markdown-keeps-the-looks-of-answers-that-take-long-to-read ()
+  (let ((long (concat "A **bold** word.\n" (make-string 30000 ?x) "\n")))
+    (agent-q-markdown-test--with-old (list long "The **second**.\n" "The third.\n")
+      (should (memq 'agent-q-strong (agent-q-markdown-test--faces "bold")))
+      (should-not (agent-q-markdown-test--faces "second")))))
+
 (ert-deftest agent-q-markdown-keeps-the-looks-of-old-answers-in-sight ()
   (save-window-excursion
     (agent-q-markdown-test--with-old '("A **bold** word.\n")
