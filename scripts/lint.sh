@@ -48,6 +48,7 @@ whole='
 ./src/lib.rs: the one table of entry points
 ./src/bridge/wire.rs: one table of the events as Emacs gets them
 ./src/markdown/paint.rs: one state machine over the events of one parser
+./test/rust/session/faults.rs: one table of what servers do wrong
 ./test/agent-q-chat-test.el: what a chat shows and sends, with one set of helpers
 ./test/agent-q-watch-test.el: one image with the watch put in serves all of its tests
 '

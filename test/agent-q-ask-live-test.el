@@ -115,8 +115,7 @@
   "`agent-q-fix-error' sends the error, its frames and restarts; it stays open."
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"I see.\"}]}]}"
     (save-window-excursion
-      (agent-q-test-tools-client-call
-       client "eval-async" '(cl:error "aq is not~% there: ~a" 42) #'ignore "COMMON-LISP-USER")
+      (agent-q-test-image-as-user connection '(cl:error "aq is not~% there: ~a" 42) #'ignore)
       (agent-q-test-until (agent-q-test-image-debuggers))
       (agent-q-test-until (with-current-buffer (car (agent-q-test-image-debuggers))
                             (agent-q-test-shows "Backtrace:")))

@@ -364,14 +364,14 @@
     (rename-buffer "aq-scratch" t)
     (insert "\n\n(defun cl-user::aq-scratched ()\n  :scratch)\n")
     (let (answer)
-      (agent-q-image-ask
-       connection :rex
+      (agent-q-test-image-as-user
+       connection
        `(,(if (eq 'sly (agent-q-image-connection-client connection))
               'slynk:compile-string-for-emacs
             'swank:compile-string-for-emacs)
          "(defun cl-user::aq-scratched ()\n  :scratch)" ,(buffer-name)
          '((:position 3) (:line 3 1)) nil nil)
-       t (lambda (result) (setq answer result)))
+       (lambda (result) (setq answer result)))
       (agent-q-test-image-await (lambda () answer)))
     (let ((definition (car (plist-get (agent-q-test-image-value
                                        connection "find-definition" :symbol "aq-scratched")

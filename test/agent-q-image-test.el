@@ -12,9 +12,7 @@
 (require 'agent-q-test-image)
 
 (declare-function sly--events-buffer "ext:sly")
-(declare-function slime-eval-async "ext:slime")
 (declare-function slime-events-buffer "ext:slime")
-(declare-function sly-eval-async "ext:sly")
 
 (agent-q-test-image-on-each strange-characters-pass ()
   "Text with any character goes there and back, or is replaced; the connection lives."
@@ -105,12 +103,11 @@
          (note (lambda (update) (push (mapcar #'car update) updates))))
     (cl-labels ((define (name)
                   ;; The client looks through the package of its user's own calls alone.
-                  (funcall (if (eq 'sly (agent-q-image-connection-client connection))
-                               #'sly-eval-async #'slime-eval-async)
-                           `(cl:null (cl:eval (cl:read-from-string
-                                               ,(format "(defmacro %s (it &body body) it body)"
-                                                        name))))
-                           #'ignore "COMMON-LISP-USER")
+                  (agent-q-test-image-as-user
+                   connection
+                   `(cl:null (cl:eval (cl:read-from-string
+                                       ,(format "(defmacro %s (it &body body) it body)" name))))
+                   #'ignore)
                   ;; Updates come in the order in which there was a reason for them.
                   (agent-q-test-image-await
                    (lambda () (cl-find-if (lambda (names) (member name names)) updates)))))

@@ -312,6 +312,12 @@ This is the bare client: nothing of agent-q's is in it."
       (`((:ok ,value)) value)
       (_ (ert-fail (list "The image did not answer" form ends))))))
 
+(defun agent-q-test-image-as-user (connection form continuation)
+  "Evaluate FORM behind CONNECTION as its user's commands do, in CL-USER.
+CONTINUATION gets the value."
+  (funcall (intern (format "%s-eval-async" (agent-q-image-connection-client connection)))
+           form continuation "COMMON-LISP-USER"))
+
 (defun agent-q-test-image-load (connection file)
   "Compile and load FILE behind CONNECTION, as its user would."
   (agent-q-test-image-directly

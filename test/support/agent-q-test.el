@@ -85,8 +85,8 @@ The chat has the model of `agent-q-provider', which is none unless bound."
 
 (defun agent-q-test-event (type &rest properties)
   "Hand the current chat an event of TYPE with PROPERTIES."
-  (agent-q-events-dispatch
-   (append (list :type type :session agent-q-session-number) properties)))
+  (agent-q-events--dispatch-all
+   (list (append (list :type type :session agent-q-session-number) properties))))
 
 (defun agent-q-test-send (text)
   "Send TEXT from the current chat."
