@@ -426,7 +426,7 @@ REPLY is a form of the image's; nil ends that."
                                               (should (agent-q-image-reply-p text)))))
                                      '(1 2 3 4 5))))))
     (let ((once (seconds 20000)))
-      (should (< (seconds 80000) (* 12 once)))))
+      (should (< (seconds 80000) (* 14 once)))))
   (dolist (text '("(" ")" "(\"" "(\"\\" "(\"\\n\")" "(?a)" "#1=(#1#)" "(a . b)" "('x)" "(;\n)"))
     (should-not (agent-q-image-reply-p text)))
   (should (agent-q-image-reply-p "(:a \"#1=\" -1 nil t ())")))

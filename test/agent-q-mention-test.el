@@ -204,15 +204,17 @@
 (ert-deftest agent-q-mention-of-more-than-fifty-thousand-characters-is-cut ()
   "Without anything set, and just there."
   (agent-q-test-mention-in-project
-    (dolist (case '((50000 . "48.8 kB") (50001 . "first 48.8 kB of 48.8 kB")
-                    (60000 . "first 48.8 kB of 58.6 kB")))
+    ;; Emacs 29 and later show no decimals.
+    (dolist (case '((50000 . "\\`4[89]\\(\\.8\\)? kB\\'")
+                    (50001 . "\\`first \\(4[89]\\(\\.8\\)? kB\\) of \\1\\'")
+                    (60000 . "\\`first 4[89]\\(\\.8\\)? kB of 5[89]\\(\\.6\\)? kB\\'")))
       (write-region (make-string (car case) ?x) nil (expand-file-name "long.txt" project) nil 'silent)
       (let ((excerpt (car (agent-q-test-mention-fetch "@file:long.txt")))
             (left (- (car case) 50000)))
         (should (equal (concat (make-string 50000 ?x)
                                (if (zerop left) "" (format "\n... [%d more characters]" left)))
                        (agent-q-excerpt-text excerpt)))
-        (should (equal (cdr case) (agent-q-excerpt-sizes excerpt)))))))
+        (should (string-match-p (cdr case) (agent-q-excerpt-sizes excerpt)))))))
 
 (ert-deftest agent-q-mention-of-the-image-says-when-there-is-none ()
   (agent-q-test-mention-in-project
