@@ -45,7 +45,8 @@ ready_python() { # a Python that can make virtual environments
 }
 
 fetch() {
-  mkdir -p "$cache" || fail "can't write to $cache"
+  # Emacs may serve in the folder above, which it does only where nobody else can come.
+  (umask 077 && mkdir -p "$cache") || fail "can't write to $cache"
   rm -rf "$cache/venv" "$cache/download"
   python3 -m venv "$cache/venv" || fail 'could not make a virtual environment (apt-get install python3-venv)'
   echo "Downloading llama.cpp's server."

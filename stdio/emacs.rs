@@ -102,6 +102,8 @@ impl Search {
             .map(PathBuf::as_path)
             .filter(|folder| folder.symlink_metadata().is_ok())
             .partition(|folder| is_private(folder));
+        // One in which nobody serves is no matter: others keep what they download beside it.
+        let unsafe_folder = shared.into_iter().find(|it| !descriptions(it).is_empty());
         for file in private.into_iter().flat_map(descriptions) {
             let Some((description, stream, since)) = open(&file) else {
                 continue;
@@ -117,7 +119,7 @@ impl Search {
             }
         }
         match (candidates.len(), other_version) {
-            (0, None) => Err(match shared.first() {
+            (0, None) => Err(match unsafe_folder {
                 None => NOT_RUNNING.to_owned(),
                 Some(folder) => format!(
                     "The folder {} is not yours alone, so who serves there may be somebody else than your Emacs. Remove it, and turn M-x agent-q-mcp-mode on again.",

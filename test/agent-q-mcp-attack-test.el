@@ -190,6 +190,11 @@
         (set-file-modes folder #o750)
         (should (string-match-p "not yours alone" (answer)))
         (should-error (agent-q-mcp-mode 1) :type 'agent-q-error)
+        ;; Where nobody serves, nobody can be somebody else.
+        (let ((agent-q-mcp-directory (make-temp-file "agent-q-shared" t)))
+          (set-file-modes agent-q-mcp-directory #o755)
+          (should (string-match-p "Emacs is not running\\|No Emacs" (answer)))
+          (delete-directory agent-q-mcp-directory))
         (set-file-modes folder #o700)
         (agent-q-mcp-mode 1)
         (should (string-match-p ":result" (answer)))

@@ -43,7 +43,7 @@ pub(super) async fn read_up_to(
 /// JSON in pages of its own, which go back to the system. An allocator would keep those of the longest
 /// conversation that was ever written.
 pub(super) fn in_own_pages(json: Value) -> io::Result<Bytes> {
-    let mut size = Size(0);
+    let mut size = ByteCount(0);
     serde_json::to_writer(&mut size, &json)?;
     let mut pages = MmapMut::map_anon(size.0)?;
     serde_json::to_writer(&mut pages[..], &json)?;
@@ -61,9 +61,9 @@ fn give_back() {
 }
 
 /// How many bytes were written to it.
-struct Size(usize);
+struct ByteCount(usize);
 
-impl io::Write for Size {
+impl io::Write for ByteCount {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())

@@ -90,7 +90,7 @@ terminal new-session -d -x 110 -y 50 \
     '$EMACS' -nw -Q -l '$scratch/again.el' 2>> '$scratch/emacs.log'" || fail 'tmux did not start'
 await 'scratch' 'another Emacs is there'
 command agent-q-resume
-await 'Resume:' 'the chats are offered'
+await 'Resume (default' 'the chats are offered'
 press Enter
 await 'Resumed: ' 'the chat was resumed'
 await 'did not come to its end' 'the last turn is shown as cut off'
