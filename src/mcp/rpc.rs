@@ -214,8 +214,9 @@ fn has_more_values(text: &[u8], most: usize) -> bool {
     values > most
 }
 
-/// Whether ID, of a request or for its progress, can be repeated as it was sent. A number that is no integer of 64 bits was rounded, unless
-/// it is a small one that some clients write with a fraction of zero.
+/// Whether ID, of a request or for its progress, can be repeated as it was sent. A number that doesn't fit
+/// into an integer of 64 bits was rounded, unless it is a small one that some clients write with a fraction
+/// of zero.
 #[must_use]
 pub fn is_repeatable(id: &Value) -> bool {
     const EXACT: f64 = 9_007_199_254_740_992.0;

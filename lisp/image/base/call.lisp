@@ -157,8 +157,7 @@ once there is a watch: nobody expects a look to do anything."
 (defun call-showing-names-plainly (function)
   "Call FUNCTION where the client's debugger, should the user be given it, shows names as in CL-USER:
 Emacs calls in a package without symbols."
-  (let* ((package (find-package (if (eq *client* :slynk) "SLYNK" "SWANK")))
-         (variable (and package (find-symbol "*BUFFER-PACKAGE*" package))))
+  (let ((variable (client-symbol-named *client* "*BUFFER-PACKAGE*")))
     (progv (and variable (list variable)) (list (find-package "COMMON-LISP-USER"))
       (funcall function))))
 

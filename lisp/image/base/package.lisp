@@ -78,6 +78,16 @@ has none.")
          (symbol (and package (find-symbol name package))))
     (and symbol (fboundp symbol) (symbol-function symbol))))
 
+;;; What the client itself has, beside its backend.
+
+(defun client-symbol-named (client name)
+  (let ((package (find-package (if (eq client :slynk) "SLYNK" "SWANK"))))
+    (and package (find-symbol name package))))
+
+(defun client-value (client name)
+  (let ((symbol (client-symbol-named client name)))
+    (and symbol (boundp symbol) (symbol-value symbol))))
+
 ;;; Operations
 
 ;; No table leads from names to functions: whoever came by it could replace them, while nobody

@@ -20,16 +20,12 @@
 
 (defun ensure-undelayed ()
   "Make this call's connection send without delay, where that is possible."
-  (let* ((slynk (eq *client* :slynk))
-         (client (if slynk "SLYNK" "SWANK"))
-         (variable (and (implementation-p "SBCL") (find-package client)
-                        (find-symbol "*EMACS-CONNECTION*" client)))
-         (connection (and variable (boundp variable) (symbol-value variable))))
+  (let ((connection (and (implementation-p "SBCL") (client-value *client* "*EMACS-CONNECTION*"))))
     (unless (or (null connection) (eq connection *undelayed*))
       (setf *undelayed* connection)
       (ignore-errors
        (send-undelayed
         (funcall (find-symbol "FD-STREAM-FD" "SB-SYS")
-                 (funcall (find-symbol (if slynk "CONNECTION-SOCKET-IO" "CONNECTION.SOCKET-IO")
-                                       client)
+                 (funcall (or (client-symbol-named *client* "CONNECTION.SOCKET-IO")
+                              (client-symbol-named *client* "CONNECTION-SOCKET-IO"))
                           connection)))))))

@@ -29,14 +29,6 @@
   ;; A list of one element: what the user stopped the call at, in words, or NIL.
   (stopped-at (list nil)))
 
-(defun client-symbol-named (client name)
-  (let ((package (find-package (if (eq client :slynk) "SLYNK" "SWANK"))))
-    (and package (find-symbol name package))))
-
-(defun client-value (client name)
-  (let ((symbol (client-symbol-named client name)))
-    (and symbol (boundp symbol) (symbol-value symbol))))
-
 (defun new-consent (id options mode)
   "What the call ID may do, by OPTIONS, those that Emacs gave it."
   (make-consent :id id :client *client* :mode mode

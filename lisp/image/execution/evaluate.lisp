@@ -27,9 +27,7 @@
 
 (defun this-connection ()
   "The client's object for the connection that this call came over."
-  (let* ((package (find-package (if (eq *client* :slynk) "SLYNK" "SWANK")))
-         (symbol (and package (find-symbol "*EMACS-CONNECTION*" package))))
-    (and symbol (boundp symbol) (symbol-value symbol))))
+  (client-value *client* "*EMACS-CONNECTION*"))
 
 (defun call-with-last-evaluations (function)
   "Call FUNCTION where * and its like are about what was evaluated for us. Those of the user's REPL
