@@ -32,6 +32,8 @@ SYSTEM, and is left without it.  DOCSTRING says what is shown."
            (agent-q-chat-set-connection connection)
            (agent-q-test-files--listen)
            (unwind-protect (progn ,@body)
+             ;; The clients go through the package of a call after it, in a thread of their own, so
+             ;; that none is made in one that is deleted.
              (agent-q-test-image-directly
               connection
               (format "(progn (dolist (name '(\"%s/tests\" \"%s\")) (asdf:clear-system name))
@@ -130,8 +132,8 @@ SYSTEM, and is left without it.  DOCSTRING says what is shown."
   "An agent with the default offer makes a system, finds its own mistake by tests, mends it."
   (agent-q-building-test--ends-well "Make a small shop" "The shop is there, and its tests pass.")
   (should (equal "12" (agent-q-test-image-directly
-                       connection "(total (list (make-instance 'item :price 3 :count 4)))"
-                       "AQ-SHOP")))
+                       connection
+                       "(aq-shop:total (list (make-instance 'aq-shop:item :price 3 :count 4)))")))
   (should (string-search agent-q-building-test-total
                          (agent-q-test-files-text "src/cart.lisp"))))
 
@@ -199,9 +201,9 @@ SYSTEM, and is left without it.  DOCSTRING says what is shown."
   (agent-q-building-test--ends-well "Ann takes too much money" "Nobody takes what is not there.")
   (should (equal ":REFUSED"
                  (agent-q-test-image-directly
-                  connection "(handler-case (withdraw (make-instance 'account :balance 1) 5)
-                                (insufficient-funds () :refused))"
-                  "AQ-BANK")))
+                  connection "(handler-case
+                                  (aq-bank:withdraw (make-instance 'aq-bank:account :balance 1) 5)
+                                (aq-bank:insufficient-funds () :refused))")))
   (should (string-search agent-q-building-test-withdraw
                          (agent-q-test-files-text "src/account.lisp"))))
 
