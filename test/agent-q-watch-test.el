@@ -688,6 +688,44 @@
        connection "(agent-q-image::compile-function 'agent-q-image::take-snapshot)")
       (agent-q-test-image-await (lambda () ends)))))
 
+(agent-q-test-image-on-each watch-expands-without-the-program-s-hooks ()
+  "What is interpreted of ours expands macros, which no hook of the program's takes part in.
+It would come to a guard itself, which expands macros, and so on to the end of the stack."
+  (agent-q-test-watch-eval connection "(+ 1 2)")
+  (should (agent-q-test-image-await
+           (lambda () (equal "NIL" (agent-q-test-image-directly
+                                    connection "(agent-q-image::interpreted-names)")))))
+  (agent-q-test-image-directly
+   connection "(progn
+    (defun aq-rmdir (name)
+      (sb-alien:alien-funcall
+       (sb-alien:extern-alien \"rmdir\" (function sb-alien:int sb-alien:c-string)) name))
+    (defvar *aq-compiled* (loop for name in '(agent-q-image::meet agent-q-image::go-on
+                                              agent-q-image::settle-effect agent-q-image::deny
+                                              agent-q-image::foreign-may-p)
+                                collect (list name (symbol-function name))))
+    (loop for (name function) in *aq-compiled*
+          do (setf (symbol-function name)
+                   (let ((sb-ext:*evaluator-mode* :interpret))
+                     (eval (list 'lambda '(&rest arguments)
+                                 (list 'when t (list 'apply function 'arguments))))))))")
+  (unwind-protect
+      (agent-q-test-watch-with connection "deny"
+        (dolist (harm '("(delete-file \"DIR/x\")" "(aq-rmdir \"DIR/x\")"))
+          (let ((reply (agent-q-test-watch-eval connection (format "
+(let* ((count 0)
+       ;; It is to end where this goes wrong, too.
+       (*macroexpand-hook* (lambda (expander form environment)
+                             (when (< (incf count) 40) (ignore-errors %s))
+                             (funcall expander form environment))))
+  (macroexpand-1 '(when 1 2))
+  (list count (macroexpand-1 '(unless 1 2))))" harm))))
+            (should (equal (list '("(1 (IF 1 NIL 2))") nil)
+                           (list (agent-q-test-watch-values reply) (plist-get reply :message)))))))
+    (agent-q-test-image-directly
+     connection "(loop for (name function) in *aq-compiled*
+                       do (setf (symbol-function name) function))")))
+
 (agent-q-test-image-on-each watch-ends-with-its-client ()
   "When Emacs goes while a question is open, the Lisp goes on without a watch."
   ;; SLY's own reply to a closed connection ends the Lisp, whatever the call was.

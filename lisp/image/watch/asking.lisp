@@ -125,7 +125,7 @@
 (defun ask (watch consent effect)
   "What is to become of EFFECT, as PUT-QUESTION; questions of a call wait for each other."
   (let ((*client* (consent-client consent)) (lock (consent-lock consent))
-        ;; What runs here may be interpreted, and so expand macros, for which the program may have a hook.
+        ;; At the end of a call no guard has seen to that.
         (*macroexpand-hook* #'funcall))
     (cond ((or (consent-mode consent)
                (not (somebody-there-p consent))
@@ -164,10 +164,14 @@
         (t (internal "SB-THREAD" "ABORT-THREAD"))))
 
 (defun deny (effect reason)
-  (if (effect-files effect)
-      (error 'file-effect-denied :words (effect-words effect) :reason reason
-                                 :pathname (effect-pathname effect))
-      (error 'effect-denied :words (effect-words effect) :reason reason)))
+  (let ((condition (if (effect-files effect)
+                       (make-condition 'file-effect-denied
+                                       :words (effect-words effect) :reason reason
+                                       :pathname (effect-pathname effect))
+                       (make-condition 'effect-denied :words (effect-words effect) :reason reason)))
+        (*macroexpand-hook* *program-hook*))
+    ;; Handlers of the program's run now.
+    (error condition)))
 
 (defun settle-effect (watch consent effect)
   "Ask about EFFECT. True when it may happen; NIL and the values to return in its place otherwise."

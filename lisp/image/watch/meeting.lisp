@@ -96,8 +96,7 @@ those that it gave, while the user looks at them."
 sense of fails by itself, before it does anything."
   (and (guard-describes guard)
        (handler-case (let ((*print-pretty* nil) (*print-base* 10) (*print-radix* nil)
-                           (*print-readably* nil) (*print-length* nil) (*print-level* nil)
-                           (*macroexpand-hook* #'funcall))
+                           (*print-readably* nil) (*print-length* nil) (*print-level* nil))
                        ;; The program's settings could make other words of it.
                        (funcall (guard-describes guard) arguments))
          (effect-denied (condition) (error condition))

@@ -26,6 +26,9 @@
 
 (setf *watch-version* (list :watch))
 
+(defvar *program-hook* 'funcall
+  "Where ours runs in the place of a watched function: the hook that expands macros around it.")
+
 (defun new-watch (version)
   "A watch, of which only safe functions are to be had by name: what is in force is the value of a
 symbol that code can't come by."
@@ -39,8 +42,17 @@ symbol that code can't come by."
                  (declare (dynamic-extent arguments))
                  (let ((hold (symbol-value state)))
                    (if (or hold (guard-always guard))
-                       (meet watch guard hold function (copy-list arguments))
+                       ;; What is still interpreted of ours expands macros: by the program's hook it
+                       ;; would come here again, without end.
+                       (let ((*program-hook* *macroexpand-hook*) (*macroexpand-hook* #'funcall))
+                         (meet watch guard hold (with-program-hook function) (copy-list arguments)))
                        (apply function arguments)))))
+             (with-program-hook (function)
+               (let ((hook *program-hook*))
+                 (lambda (&rest arguments)
+                   (declare (dynamic-extent arguments))
+                   (let ((*macroexpand-hook* hook))
+                     (apply function arguments)))))
              (inheriting (hold function)
                (lambda (&rest arguments)
                  (call-guarding-stack
@@ -59,7 +71,8 @@ symbol that code can't come by."
                 (declare (dynamic-extent words))
                 (let ((hold (symbol-value state)))
                   (or (null hold)
-                      (foreign-may-p watch guard hold kinds (copy-list words))))))
+                      (let ((*macroexpand-hook* #'funcall))
+                        (foreign-may-p watch guard hold kinds (copy-list words)))))))
             (watch-call-in watch) #'call-in
             (watch-surrounding watch) #'surrounding
             (watch-inheriting watch) #'inheriting)
