@@ -222,12 +222,12 @@ It reads an **integer** in a *given radix* from a string, see [here](https://exa
       (setq agent-q-bench--ended nil)
       (agent-q-bench-guard (funcall function)))))
 
-(defun agent-q-bench-chat (&optional base-url)
+(defun agent-q-bench-chat (&optional base-url dialect)
   "Open a chat with the scripted server, show it and return its buffer.
-BASE-URL is that of another one."
+BASE-URL is that of another one.  DIALECT is Chat Completions when left out."
   (require 'agent-q-chat)
   (setq agent-q-provider
-        (list :name "scripted" :model "scripted" :key "none"
+        (list :name "scripted" :model "scripted" :key "none" :dialect (or dialect 'chat-completions)
               :base-url (or base-url (format "http://127.0.0.1:%d/v1" agent-q-bench-port))))
   (advice-add 'agent-q-events-dispatch :after #'agent-q-bench--dispatched)
   (let ((chat (agent-q-chat-open t)))

@@ -59,6 +59,15 @@
     "the same with 100 folded calls above | without"
     ("wall time" "chat.markdown.100calls.wall" "chat.markdown.0.wall" ms (within 0.1))
     ("longest gap without collections" "chat.markdown.100calls.outside" "chat.markdown.0.outside" ms 15)
+    "10,000 events of Markdown in other dialects | in Chat Completions"
+    ("Messages, wall time" "messages.markdown.0.wall" "chat.markdown.0.wall" ms (ratio 1.2))
+    ("Messages, processor time of Emacs, all threads" "messages.markdown.0.cpu" "chat.markdown.0.cpu" ms (ratio 1.2))
+    ("Responses, wall time" "responses.markdown.0.wall" "chat.markdown.0.wall" ms (ratio 1.2))
+    ("Responses, processor time of Emacs, all threads" "responses.markdown.0.cpu" "chat.markdown.0.cpu" ms (ratio 1.2))
+    ("Gemini, wall time" "gemini.markdown.0.wall" "chat.markdown.0.wall" ms (ratio 1.2))
+    ("Gemini, processor time of Emacs, all threads" "gemini.markdown.0.cpu" "chat.markdown.0.cpu" ms (ratio 1.2))
+    ("Ollama, wall time" "ollama.markdown.0.wall" "chat.markdown.0.wall" ms (ratio 1.2))
+    ("Ollama, processor time of Emacs, all threads" "ollama.markdown.0.cpu" "chat.markdown.0.cpu" ms (ratio 1.2))
     "a key typed at the prompt meanwhile, from when it was due to the screen | nothing comes"
     ("the median" "chat.markdown.0.key" "rest.small.0.key" ms nil)
     ("p99 of all runs" (p99 "chat.markdown.0.key") (p99 "rest.small.0.key") ms 15)

@@ -5,8 +5,8 @@
 ;;; Commentary:
 
 ;; One measured stream in a fresh Emacs in a terminal, through a chat or a bare
-;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, gptel, filter, text
-;; or rest, STREAM small, markdown, line, large
+;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, a dialect in which a chat
+;; hears it, gptel, filter, text or rest, STREAM small, markdown, line, large
 ;; or calls, PRELOAD the bytes in the buffer beforehand, or 100calls for that many folded calls.  A
 ;; fourth word, busy, asks for the processor time between runs of the timer, and for nothing else: that
 ;; number does not depend on what else the machine does.  With the word keys somebody types meanwhile.
@@ -168,6 +168,8 @@
                        stream-bench--text "")))
       (pcase way
         ("chat" (stream-bench--chat (string-to-number preload) (string-suffix-p "calls" preload)))
+        ((or "messages" "responses" "gemini" "ollama")
+         (stream-bench--chat (string-to-number preload) nil (intern way)))
         ("gptel" (stream-bench--gptel))
         ("resume" (stream-bench--resume))
         (_ (stream-bench--bare (string-to-number preload)))))))
@@ -181,15 +183,16 @@
                                                (pattern . ,(format "x%d" number))))))
                              (number-sequence 1 count)))))))
 
-(defun stream-bench--chat (preload calls)
-  "Measure the stream through a chat with PRELOAD bytes, or with so many CALLS."
+(defun stream-bench--chat (preload calls &optional dialect)
+  "Measure the stream through a chat with PRELOAD bytes, or with so many CALLS.
+It comes in DIALECT."
   ;; The first turn opens the connection, and may fill the buffer.
   (apply #'agent-q-bench-serve
          (append (if calls
                      (list (stream-bench--calls preload) '(((text . "All of them are done."))))
                    (list (agent-q-bench-bulk-steps preload)))
                  (list stream-bench--steps '(((text . "Done."))))))
-  (let ((chat (agent-q-bench-chat)))
+  (let ((chat (agent-q-bench-chat nil dialect)))
     (agent-q-bench-ask
      chat
      (lambda ()

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 #[path = "wire.rs"]
 mod wire;
 
-pub use wire::Wire;
+pub use wire::{Translation, Wire};
 
 /// A whole script: turn n answers the n-th POST to a path at which a dialect is spoken.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -156,9 +156,10 @@ impl Turn {
     pub fn actions(&self, number: usize, wire: Wire) -> Result<Vec<Action>, String> {
         let mut actions = vec![Action::Send(wire.opening())];
         actions.retain(|action| !self.exact && *action != Action::Send(Vec::new()));
+        let mut translation = Translation::to(wire);
         let mut calls = 0;
         for step in &self.steps {
-            step.act(number, wire, &mut calls, &mut actions)?;
+            step.act(number, &mut translation, &mut calls, &mut actions)?;
         }
         let ends = self.steps.iter().any(|step| {
             step.finish.is_some()
@@ -168,8 +169,8 @@ impl Turn {
         });
         if !ends && !self.no_end && !self.exact {
             let reason = if calls > 0 { "tool_calls" } else { "stop" };
-            actions.push(Action::Send(wire.translate(finish(reason))));
-            actions.push(Action::Send(wire.translate(event("[DONE]"))));
+            actions.push(Action::Send(translation.translate(finish(reason))));
+            actions.push(Action::Send(translation.translate(event("[DONE]"))));
         }
         Ok(actions)
     }
@@ -194,12 +195,12 @@ impl Step {
     fn act(
         &self,
         turn: usize,
-        wire: Wire,
+        translation: &mut Translation,
         calls: &mut usize,
         actions: &mut Vec<Action>,
     ) -> Result<(), String> {
         let before = actions.len();
-        let mut send = |bytes| actions.push(Action::Send(wire.translate(bytes)));
+        let mut send = |bytes| actions.push(Action::Send(translation.translate(bytes)));
         if let Some(text) = &self.text {
             send(delta(&json!({"content": text})).repeat(self.repeat.unwrap_or(1)));
         }
@@ -224,14 +225,16 @@ impl Step {
             ));
         }
         if let Some(text) = &self.raw {
+            actions.push(Action::Send(translation.end_text()));
             actions.push(Action::Send(text.clone().into_bytes()));
         }
         if let Some(text) = &self.base64 {
             let bytes = decode_base64(text).ok_or("not base64")?;
+            actions.push(Action::Send(translation.end_text()));
             actions.push(Action::Send(bytes));
         }
         if self.done == Some(true) {
-            actions.push(Action::Send(wire.translate(event("[DONE]"))));
+            actions.push(Action::Send(translation.translate(event("[DONE]"))));
         }
         actions.extend(self.stamp.filter(|&set| set).map(|_| Action::Stamp));
         actions.extend(

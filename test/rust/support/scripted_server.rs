@@ -45,9 +45,18 @@ pub struct State {
     /// Connections that there were.
     pub accepted: usize,
     answered: usize,
+    prepared: Option<Prepared>,
     log: Option<File>,
     connections: Vec<TcpStream>,
     stopped: bool,
+}
+
+/// What answers the next request, if it comes in the dialect of the last. Made while nobody waits for it,
+/// as whoever measures does.
+struct Prepared {
+    number: usize,
+    wire: Wire,
+    actions: Vec<Action>,
 }
 
 struct Request {
@@ -242,7 +251,26 @@ impl Shared {
         if played.is_err() {
             self.change(|state| state.aborted += 1);
         }
+        self.prepare(number + 1, wire);
         played
+    }
+
+    fn prepare(&self, number: usize, wire: Wire) {
+        let turn = self.script.turn(number);
+        let actions = turn.and_then(|turn| turn.actions(number, wire).ok());
+        self.lock().prepared = actions.map(|actions| Prepared {
+            number,
+            wire,
+            actions,
+        });
+    }
+
+    fn actions(&self, turn: &Turn, number: usize, wire: Wire) -> Result<Vec<Action>, String> {
+        let is_next = |it: &mut Prepared| it.number == number && it.wire == wire;
+        match self.lock().prepared.take_if(is_next) {
+            Some(prepared) => Ok(prepared.actions),
+            None => turn.actions(number, wire),
+        }
     }
 
     fn play_turn(
@@ -261,7 +289,7 @@ impl Shared {
             return send_whole(stream, status, &turn.headers, turn.body.as_ref());
         }
         let mut answer = Answer::new(turn, stream);
-        let actions = turn.actions(number, wire).map_err(io::Error::other)?;
+        let actions = self.actions(turn, number, wire).map_err(io::Error::other)?;
         for action in actions {
             match action {
                 Action::Send(bytes) => answer.send(&bytes)?,

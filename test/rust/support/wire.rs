@@ -38,48 +38,6 @@ impl Wire {
         }
     }
 
-    /// CHAT, events of Chat Completions, in this dialect. A call is whole in them.
-    pub fn translate(self, chat: Vec<u8>) -> Vec<u8> {
-        if self == Self::Chat {
-            return chat;
-        }
-        let text = String::from_utf8(chat).unwrap_or_default();
-        let payloads = text
-            .split("\n\n")
-            .filter_map(|it| it.strip_prefix("data: "));
-        let mut bytes = Vec::new();
-        let mut call: Option<(Value, String)> = None;
-        for payload in payloads {
-            let chunk: Value = serde_json::from_str(payload).unwrap_or_default();
-            let choice = &chunk["choices"][0];
-            let fragment = &choice["delta"]["tool_calls"][0];
-            if fragment.is_object() {
-                let (_, arguments) = call.get_or_insert_with(|| (fragment.clone(), String::new()));
-                arguments.push_str(fragment["function"]["arguments"].as_str().unwrap_or(""));
-            }
-            if let Some(text) = choice["delta"]["content"].as_str() {
-                bytes.extend(self.text(text));
-            }
-            if let Some(text) = choice["delta"]["reasoning_content"].as_str() {
-                bytes.extend(self.thinking(text));
-            }
-            if let Some(reason) = choice["finish_reason"].as_str() {
-                bytes.extend(self.finish(reason));
-            }
-            if let Some(input) = chunk["usage"]["prompt_tokens"].as_u64() {
-                let output = chunk["usage"]["completion_tokens"].as_u64().unwrap_or(0);
-                bytes.extend(self.usage(input, output));
-            }
-            if payload == "[DONE]" {
-                bytes.extend(self.end());
-            }
-        }
-        if let Some((start, arguments)) = call {
-            bytes.extend(self.call(&start, &arguments));
-        }
-        bytes
-    }
-
     fn event(self, payload: &Value) -> Vec<u8> {
         match self {
             Self::Ollama => format!("{payload}\n"),
@@ -97,14 +55,22 @@ impl Wire {
         payloads.iter().flat_map(|it| self.event(it)).collect()
     }
 
-    fn block(self, block: Value, deltas: &[Value]) -> Vec<u8> {
-        let mut payloads =
-            vec![json!({"type": "content_block_start", "index": 0, "content_block": block})];
-        for delta in deltas {
-            payloads.push(json!({"type": "content_block_delta", "index": 0, "delta": delta}));
-        }
-        payloads.push(json!({"type": "content_block_stop", "index": 0}));
-        self.events(&payloads)
+    fn block(self, block: &Value, deltas: &[Value]) -> Vec<u8> {
+        let deltas = deltas.iter().flat_map(|it| self.block_delta(it));
+        let deltas = deltas.collect::<Vec<_>>();
+        [self.block_start(block), deltas, self.block_stop()].concat()
+    }
+
+    fn block_start(self, block: &Value) -> Vec<u8> {
+        self.event(&json!({"type": "content_block_start", "index": 0, "content_block": block}))
+    }
+
+    fn block_delta(self, delta: &Value) -> Vec<u8> {
+        self.event(&json!({"type": "content_block_delta", "index": 0, "delta": delta}))
+    }
+
+    fn block_stop(self) -> Vec<u8> {
+        self.event(&json!({"type": "content_block_stop", "index": 0}))
     }
 
     fn part(self, part: Value) -> Vec<u8> {
@@ -113,10 +79,7 @@ impl Wire {
 
     fn text(self, text: &str) -> Vec<u8> {
         match self {
-            Self::Messages => self.block(
-                json!({"type": "text", "text": ""}),
-                &[json!({"type": "text_delta", "text": text})],
-            ),
+            Self::Messages => self.block_delta(&json!({"type": "text_delta", "text": text})),
             Self::Responses => self.event(
                 &json!({"type": "response.output_text.delta", "item_id": "text", "delta": text}),
             ),
@@ -129,7 +92,7 @@ impl Wire {
     fn thinking(self, text: &str) -> Vec<u8> {
         match self {
             Self::Messages => self.block(
-                json!({"type": "thinking", "thinking": "", "signature": ""}),
+                &json!({"type": "thinking", "thinking": "", "signature": ""}),
                 &[
                     json!({"type": "thinking_delta", "thinking": text}),
                     json!({"type": "signature_delta", "signature": "scripted-seal"}),
@@ -152,7 +115,7 @@ impl Wire {
         let object = || serde_json::from_str::<Value>(arguments).unwrap_or_else(|_| json!({}));
         match self {
             Self::Messages => self.block(
-                json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
+                &json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
                 &[json!({"type": "input_json_delta", "partial_json": arguments})],
             ),
             Self::Responses => self.event(
@@ -217,6 +180,92 @@ impl Wire {
             Self::Ollama => self
                 .event(&json!({"message": {"content": ""}, "done": true, "done_reason": "stop"})),
             Self::Chat | Self::Gemini => Vec::new(),
+        }
+    }
+}
+
+/// An answer in the making, which says in a dialect what comes in Chat Completions.
+#[derive(Debug)]
+pub struct Translation {
+    wire: Wire,
+    block: TextBlock,
+}
+
+/// Whether a block of text is open. Only Messages have blocks, and texts that follow each other share one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TextBlock {
+    Closed,
+    Open,
+}
+
+impl Translation {
+    pub fn to(wire: Wire) -> Self {
+        Self {
+            wire,
+            block: TextBlock::Closed,
+        }
+    }
+
+    /// CHAT, events of Chat Completions, in the dialect. A call is whole in them.
+    pub fn translate(&mut self, chat: Vec<u8>) -> Vec<u8> {
+        let wire = self.wire;
+        if wire == Wire::Chat {
+            return chat;
+        }
+        let text = String::from_utf8(chat).unwrap_or_default();
+        let payloads = text
+            .split("\n\n")
+            .filter_map(|it| it.strip_prefix("data: "));
+        let mut bytes = Vec::new();
+        let mut call: Option<(Value, String)> = None;
+        for payload in payloads {
+            let chunk: Value = serde_json::from_str(payload).unwrap_or_default();
+            let choice = &chunk["choices"][0];
+            if let Some(text) = choice["delta"]["content"].as_str() {
+                bytes.extend(self.text(text));
+                continue;
+            }
+            bytes.extend(self.end_text());
+            let fragment = &choice["delta"]["tool_calls"][0];
+            if fragment.is_object() {
+                let (_, arguments) = call.get_or_insert_with(|| (fragment.clone(), String::new()));
+                arguments.push_str(fragment["function"]["arguments"].as_str().unwrap_or(""));
+            }
+            if let Some(text) = choice["delta"]["reasoning_content"].as_str() {
+                bytes.extend(wire.thinking(text));
+            }
+            if let Some(reason) = choice["finish_reason"].as_str() {
+                bytes.extend(wire.finish(reason));
+            }
+            if let Some(input) = chunk["usage"]["prompt_tokens"].as_u64() {
+                let output = chunk["usage"]["completion_tokens"].as_u64().unwrap_or(0);
+                bytes.extend(wire.usage(input, output));
+            }
+            if payload == "[DONE]" {
+                bytes.extend(wire.end());
+            }
+        }
+        if let Some((start, arguments)) = call {
+            bytes.extend(wire.call(&start, &arguments));
+        }
+        bytes
+    }
+
+    fn text(&mut self, text: &str) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if self.wire == Wire::Messages && self.block == TextBlock::Closed {
+            self.block = TextBlock::Open;
+            bytes.extend(self.wire.block_start(&json!({"type": "text", "text": ""})));
+        }
+        bytes.extend(self.wire.text(text));
+        bytes
+    }
+
+    /// What comes before anything that is no text.
+    pub fn end_text(&mut self) -> Vec<u8> {
+        match std::mem::replace(&mut self.block, TextBlock::Closed) {
+            TextBlock::Open => self.wire.block_stop(),
+            TextBlock::Closed => Vec::new(),
         }
     }
 }
