@@ -398,17 +398,29 @@ it is sent as usual."
          (agent-q-queue-steer (agent-q-queue-message :text text :excerpts excerpts))))
       (agent-q-prompt-take))))
 
+(defun agent-q-chat--kept-words (count)
+  "Return where COUNT queued messages went that are not sent."
+  (if (zerop count)
+      ""
+    (concat (if (= count 1)
+                "; the queued message is in the history"
+              (format "; the %d queued messages are in the history" count))
+            (substitute-command-keys
+             " (\\<agent-q-chat-mode-map>\\[agent-q-prompt-previous])"))))
+
 (defun agent-q-chat-cancel ()
-  "End the running turn and drop the messages that wait behind it."
+  "End the running turn and drop the messages that wait behind it.
+They stay in the history."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
   (cond ((agent-q-chat--give-up)
          (message "Not sent"))
         ((agent-q-header-busy-p)
-         (agent-q-core-cancel agent-q-session-number)
-         (agent-q-queue-clear)
-         (message "Cancelled"))
+         (let ((waiting (length (agent-q-queue-texts))))
+           (agent-q-core-cancel agent-q-session-number)
+           (agent-q-queue-clear)
+           (message "Cancelled%s" (agent-q-chat--kept-words waiting))))
         (agent-q-chat--unsent
          (setq agent-q-chat--unsent nil)
          (message "Not sent"))
