@@ -235,14 +235,14 @@ BASE-URL is that of another one.  DIALECT is Chat Completions when left out."
     (goto-char (point-max))
     chat))
 
-(defun agent-q-bench-ask (chat ended &optional outcome)
-  "Send a line from CHAT; call ENDED as soon as the turn has ended.
+(defun agent-q-bench-ask (chat ended &optional outcome line)
+  "Send LINE, or some line, from CHAT; call ENDED as soon as the turn has ended.
 OUTCOME is how it has to end when it isn't to be finished."
   (setq agent-q-bench--ended ended
         agent-q-bench--outcome (or outcome :finished))
   (with-current-buffer chat
     (goto-char (point-max))
-    (insert "Go on")
+    (insert (or line "Go on"))
     (agent-q-chat-send)))
 
 (defun agent-q-bench-ask-and-wait (chat)

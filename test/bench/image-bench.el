@@ -17,7 +17,6 @@
 (defvar inferior-lisp-program)
 (declare-function agent-q-chat-use-provider "agent-q-chat")
 (declare-function agent-q-chat-cancel "agent-q-chat-send")
-(declare-function agent-q-chat-send "agent-q-chat-send")
 (declare-function agent-q-core-decide "ext:agent-q-core")
 (declare-function agent-q-image-call "agent-q-image")
 (declare-function agent-q-mention-complete "agent-q-mention-complete")
@@ -208,11 +207,7 @@ WATCH is the argument by which it is watched, or nil."
 
 (defun image-bench--console (chat line)
   "Start the console LINE in CHAT."
-  (setq agent-q-bench--ended #'image-bench--end)
-  (with-current-buffer chat
-    (goto-char (point-max))
-    (insert line)
-    (agent-q-chat-send)))
+  (agent-q-bench-ask chat #'image-bench--end nil line))
 
 (defun image-bench--tool (name &rest arguments)
   "Call the tool NAME with ARGUMENTS as a program would, by the whole pipeline."
