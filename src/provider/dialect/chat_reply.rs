@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::quick::{AtMostOne, DeltaText, or_empty};
@@ -43,14 +44,17 @@ struct Delta {
     tool_calls: Option<Value>,
 }
 
-/// The usual payloads: more text, a piece of one call, a reason to end, what was counted.
+/// The usual payloads: more text, a piece of one call, a reason to end, what was counted. All of it is small,
+/// as it is moved often while it is read.
 #[derive(Deserialize)]
 struct QuickChunk<'a> {
     #[serde(borrow)]
     choices: AtMostOne<QuickChoice<'a>>,
     error: Option<IgnoredAny>,
-    usage: Option<Value>,
-    x_groq: Option<Value>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    x_groq: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -76,7 +80,7 @@ struct QuickDelta<'a> {
     reasoning_details: Option<IgnoredAny>,
     refusal: Option<IgnoredAny>,
     #[serde(borrow)]
-    tool_calls: Option<AtMostOne<QuickCall<'a>>>,
+    tool_calls: Option<AtMostOne<Box<QuickCall<'a>>>>,
 }
 
 #[derive(Deserialize)]
@@ -153,7 +157,11 @@ impl ChatDecoder {
     }
 
     fn take_quick(&mut self, chunk: QuickChunk<'_>, draft: &mut ReplyDraft) {
-        if let Some(usage) = usage(chunk.usage.as_ref(), chunk.x_groq.as_ref()) {
+        let counted = |raw: Option<&RawValue>| serde_json::from_str::<Value>(raw?.get()).ok();
+        if let Some(usage) = usage(
+            counted(chunk.usage).as_ref(),
+            counted(chunk.x_groq).as_ref(),
+        ) {
             draft.count(usage);
         }
         let Some(choice) = chunk.choices.0 else {

@@ -20,8 +20,9 @@ struct StreamedEvent<'a> {
     kind: Loose<'a>,
     #[serde(borrow, default)]
     index: Loose<'a>,
+    /// Boxed, as a delta is large and an event is moved often while it is read.
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    delta: Option<Box<Delta<'a>>>,
     #[serde(borrow)]
     content_block: Option<&'a RawValue>,
     #[serde(borrow)]
