@@ -20,13 +20,14 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::ClientConnection;
 use super::headers::{HttpStyle, http_style, status_of, text};
 use super::lines::{LONGEST, Outgoing, WAITING};
 use super::rpc::{Incoming, RpcError, parse, reply};
+use super::seats::{Seat, Seats};
 use super::token::Token;
 use super::version::client_name;
 use crate::runtime::held;
@@ -94,7 +95,7 @@ impl HttpService {
     where
         F: Fn(std::pin::Pin<Box<dyn Future<Output = ()> + Send>>),
     {
-        let permits = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let seats = Seats::new(MOST_CONNECTIONS);
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
@@ -102,13 +103,9 @@ impl HttpService {
             };
             match accepted {
                 Ok((stream, _)) => {
-                    // Who comes when all are taken is not kept waiting.
-                    if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
-                        let (service, stop) = (Arc::clone(&self), stop.clone());
-                        spawn(Box::pin(async move {
-                            service.serve_one(stream, stop).await;
-                            drop(permit);
-                        }));
+                    // Who comes while all are being answered is not kept waiting.
+                    if let Some(seat) = seats.take(stop.child_token()) {
+                        spawn(Box::pin(Arc::clone(&self).serve_one(stream, seat)));
                     }
                 }
                 Err(error) => {
@@ -122,10 +119,16 @@ impl HttpService {
         }
     }
 
-    async fn serve_one(self: Arc<Self>, stream: TcpStream, stop: CancellationToken) {
+    async fn serve_one(self: Arc<Self>, stream: TcpStream, seat: Seat) {
         let service = service_fn(|request| {
-            let service = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(service.answer(request).await) }
+            let (service, seat) = (&self, &seat);
+            async move {
+                // What comes in the moment in which its seat is given away isn't begun.
+                let Some(_answering) = seat.answering() else {
+                    return std::future::pending().await;
+                };
+                Ok::<_, Infallible>(service.answer(request).await)
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -134,7 +137,7 @@ impl HttpService {
         tokio::select! {
             // A connection that broke has nobody to tell.
             _ = connection => {}
-            () = stop.cancelled() => {}
+            () = seat.over.cancelled() => {}
         }
     }
 

@@ -16,6 +16,7 @@ mod own_tools;
 pub mod profile;
 mod progress;
 pub mod rpc;
+mod seats;
 mod share;
 mod token;
 pub mod version;

@@ -12,15 +12,30 @@ use super::lines::LONGEST;
 /// How many bytes the requests of a client, or the arguments of its calls, may hold.
 pub const SHARE: usize = 2 * LONGEST;
 
-/// As how long each request counts at least, so that no more than 64 are worked on at once.
+/// As how long each large request counts at least.
 const LEAST: usize = SHARE / 64;
 
+/// The longest request that is small. Those have room of their own, so that what is large can be waited for
+/// and cancelled.
+const SMALL: usize = 64 * 1024;
+
+/// How many small requests are worked on at once.
+const MOST_SMALL: usize = 64;
+
 /// One client's share.
-pub struct Share(Arc<Semaphore>);
+pub struct Share {
+    /// The bytes of large requests.
+    large: Arc<Semaphore>,
+    /// The number of small ones.
+    small: Arc<Semaphore>,
+}
 
 impl Default for Share {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(SHARE)))
+        Self {
+            large: Arc::new(Semaphore::new(SHARE)),
+            small: Arc::new(Semaphore::new(MOST_SMALL)),
+        }
     }
 }
 
@@ -31,9 +46,13 @@ impl Share {
         length: usize,
         gone: &CancellationToken,
     ) -> Option<OwnedSemaphorePermit> {
-        let bytes = u32::try_from(length.clamp(LEAST, SHARE)).unwrap_or(u32::MAX);
+        let (room, size) = match length <= SMALL {
+            true => (&self.small, 1),
+            false => (&self.large, length.clamp(LEAST, SHARE)),
+        };
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
         tokio::select! {
-            room = Arc::clone(&self.0).acquire_many_owned(bytes) => room.ok(),
+            room = Arc::clone(room).acquire_many_owned(size) => room.ok(),
             () = gone.cancelled() => None,
         }
     }
