@@ -2,6 +2,7 @@
 //! The events of a stored chat, each a line of JSON that begins with its kind. What a newer version
 //! writes has kinds that are not known here: they are passed over, and stay in the file.
 
+use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -176,10 +177,16 @@ impl Stamped {
     /// The record as a line, with its end.
     #[must_use]
     pub fn line(&self) -> Vec<u8> {
+        let mut line = Vec::new();
         // Nothing in a record can fail to become JSON.
-        let mut line = serde_json::to_vec(self).unwrap_or_default();
-        line.push(b'\n');
+        let _ = self.write_line(&mut line);
         line
+    }
+
+    /// Writes that to OUT.
+    pub fn write_line(&self, mut out: impl Write) -> io::Result<()> {
+        serde_json::to_writer(&mut out, self)?;
+        out.write_all(b"\n")
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read as _, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read as _, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -66,8 +66,10 @@ enum Pace {
 
 struct Backlog {
     file: WriterFile,
-    /// Lines, or the rest of one, that are not in the file yet.
+    /// Lines, or the rest of one, that couldn't be written yet.
     unwritten: Vec<u8>,
+    /// What comes behind them.
+    waiting: VecDeque<Stamped>,
     /// What is in the file may not be on the disk.
     unsynced: bool,
     trouble: Option<String>,
@@ -88,6 +90,7 @@ impl ChatWriter {
         let disk = Backlog {
             file: WriterFile::Unmade,
             unwritten: Vec::new(),
+            waiting: VecDeque::new(),
             unsynced: false,
             trouble: None,
         };
@@ -108,6 +111,7 @@ impl ChatWriter {
             file: WriterFile::Open(file),
             // What was cut off stays, as a line that can't be read.
             unwritten: if cut { b"\n".to_vec() } else { Vec::new() },
+            waiting: VecDeque::new(),
             unsynced: false,
             trouble: None,
         };
@@ -168,13 +172,20 @@ impl ChatWriter {
     #[must_use]
     pub fn is_blank(&self) -> bool {
         let disk = held(&self.shared.disk);
-        matches!(disk.file, WriterFile::Unmade) && disk.unwritten.is_empty()
+        matches!(disk.file, WriterFile::Unmade) && disk.waiting.is_empty()
     }
 
     /// Why the chat can't be written now, if it can't.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         held(&self.shared.disk).trouble.clone()
+    }
+}
+
+impl Backlog {
+    /// Whether all that came is on the disk.
+    fn is_done(&self) -> bool {
+        self.unwritten.is_empty() && self.waiting.is_empty() && !self.unsynced
     }
 }
 
@@ -216,12 +227,10 @@ impl Inner {
                     Record::Ended { .. } | Record::Rewound { .. }
                 )
             });
-            if records.is_empty() && disk.unwritten.is_empty() && !disk.unsynced {
-                return;
-            }
             let nothing_new = records.is_empty();
-            for stamped in records {
-                disk.unwritten.extend_from_slice(&stamped.line());
+            disk.waiting.extend(records);
+            if disk.is_done() {
+                return;
             }
             disk.unsynced |= turn_ended;
             if let Err(problem) = self.bring_to_disk(&mut disk) {
@@ -245,13 +254,14 @@ impl Inner {
                 id: self.id.to_string(),
                 from: None,
             };
-            disk.unwritten.splice(0..0, Stamped::now(first).line());
+            disk.waiting.push_front(Stamped::now(first));
         }
         let WriterFile::Open(file) = &mut disk.file else {
             return Ok(());
         };
         let path = || self.folder.file(&self.id);
-        write_some(file, &mut disk.unwritten).map_err(|source| ChatError::io(path(), source))?;
+        write_all(file, &mut disk.unwritten, &mut disk.waiting)
+            .map_err(|source| ChatError::io(path(), source))?;
         if disk.unsynced {
             file.sync_data()
                 .map_err(|source| ChatError::io(path(), source))?;
@@ -271,22 +281,59 @@ impl Inner {
     }
 }
 
-/// Writes what is UNWRITTEN to FILE; what was written is no longer in it, whatever happens.
-fn write_some(file: &mut File, unwritten: &mut Vec<u8>) -> io::Result<()> {
-    let mut done = 0;
-    let outcome = loop {
-        if done == unwritten.len() {
-            break Ok(());
-        }
-        match file.write(&unwritten[done..]) {
-            Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => done += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => break Err(error),
-        }
+/// Writes what is UNWRITTEN to FILE, then each of WAITING as a line. None of these is a text in memory
+/// before: an answer may be long. What can't be written is UNWRITTEN then.
+fn write_all(
+    file: &mut File,
+    unwritten: &mut Vec<u8>,
+    waiting: &mut VecDeque<Stamped>,
+) -> io::Result<()> {
+    let before = std::mem::take(unwritten);
+    let lasting = Lasting {
+        file,
+        unwritten,
+        problem: None,
     };
-    unwritten.drain(..done);
-    outcome
+    let mut out = BufWriter::with_capacity(64 * 1024, lasting);
+    out.write_all(&before)?;
+    while out.get_ref().problem.is_none()
+        && let Some(next) = waiting.pop_front()
+    {
+        next.write_line(&mut out)?;
+    }
+    out.flush()?;
+    match out.get_mut().problem.take() {
+        Some(problem) => Err(problem),
+        None => Ok(()),
+    }
+}
+
+/// Writes to a file until there is a problem, and keeps what comes from then on.
+struct Lasting<'a> {
+    file: &'a mut File,
+    unwritten: &'a mut Vec<u8>,
+    problem: Option<io::Error>,
+}
+
+impl Write for Lasting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.problem.is_none() {
+            match self.file.write(bytes) {
+                Ok(0) => self.problem = Some(io::ErrorKind::WriteZero.into()),
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    self.problem = Some(error);
+                }
+                // Whoever writes tries again after an interruption.
+                outcome => return outcome,
+            }
+        }
+        self.unwritten.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Whether FILE ends in the middle of a line.
