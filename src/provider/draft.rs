@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::accumulator::{CallAccumulator, CallFragment, ReplyEnd, parse_arguments, synthesise_id};
 use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, MAX_PARTS, MAX_TEXT_BYTES, TooMuch, size_of};
 use super::failure::{FailureKind, ProviderError};
-use super::history::{MessagePart, PartContent, calls_of, text_of, thinking_of};
+use super::history::{MessagePart, PartContent, calls_of};
 use super::retry::RetryAdvice;
 use super::{Finish, ModelReply, StreamEvent, Usage};
 use crate::protocol::{CallArguments, ToolCall};
@@ -412,13 +412,18 @@ impl ReplyDraft {
     /// arrived may be asked for again.
     #[must_use]
     pub fn interrupt(self, mut error: ProviderError) -> ProviderError {
-        if self.has_content() {
+        if let Some(partial) = self.partial() {
             error.retry = RetryAdvice::Never;
-            error.partial = Some(Box::new(
-                self.into_reply(Finish::Interrupted, ReplyEnd::Cut),
-            ));
+            error.partial = Some(Box::new(partial));
         }
         error
+    }
+
+    /// What has arrived, if anything has.
+    #[must_use]
+    pub fn partial(self) -> Option<ModelReply> {
+        self.has_content()
+            .then(|| self.into_reply(Finish::Interrupted, ReplyEnd::Cut))
     }
 
     fn into_reply(self, finish: Finish, ending: ReplyEnd) -> ModelReply {
@@ -434,8 +439,6 @@ impl ReplyDraft {
         let mut parts: Vec<MessagePart> = whole.chain(fragments).collect();
         parts.shrink_to_fit();
         ModelReply {
-            text: text_of(&parts),
-            reasoning: thinking_of(&parts),
             calls: calls_of(&parts).cloned().collect(),
             parts,
             finish,

@@ -202,11 +202,15 @@ impl MessagePart {
 /// The text of PARTS.
 #[must_use]
 pub fn text_of(parts: &[MessagePart]) -> String {
-    let texts = parts.iter().filter_map(|part| match &part.content {
+    texts_of(parts).collect()
+}
+
+/// The pieces of it.
+pub fn texts_of(parts: &[MessagePart]) -> impl Iterator<Item = &str> {
+    parts.iter().filter_map(|part| match &part.content {
         PartContent::Text(text) => Some(text.as_str()),
         _ => None,
-    });
-    texts.collect()
+    })
 }
 
 /// The thinking of PARTS, as far as it can be read.

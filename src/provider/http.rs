@@ -158,14 +158,15 @@ impl Client {
 
     /// Ask for a reply and read it to its end; `sink` gets what arrives as it arrives. A request
     /// that fails before anything of its answer came is sent again as the policy says. Dropping
-    /// the future closes the connection.
+    /// the future closes the connection; what has come until then is in `reader`.
     pub async fn stream_chat(
         &self,
         settings: &ProviderSettings,
         request: &ChatRequest,
+        reader: &mut ReplyReader,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<ModelReply, ProviderError> {
-        self.stream_with_retries(settings, request, sink)
+        self.stream_with_retries(settings, request, reader, sink)
             .instrument(tracing::error_span!("request", model = settings.model))
             .await
             .map_err(|error| ProviderError {
@@ -178,6 +179,7 @@ impl Client {
         &self,
         settings: &ProviderSettings,
         request: &ChatRequest,
+        reader: &mut ReplyReader,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<ModelReply, ProviderError> {
         let mut prepared = self.prepare(settings, request).await?;
@@ -186,7 +188,7 @@ impl Client {
         let mut attempt = 1;
         let mut connection = self.connection_to(&prepared.destination);
         loop {
-            let error = match self.attempt(&prepared, sink).await {
+            let error = match self.attempt(&prepared, reader, sink).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -230,6 +232,7 @@ impl Client {
     async fn attempt(
         &self,
         prepared: &PreparedRequest,
+        reader: &mut ReplyReader,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<ModelReply, ProviderError> {
         let patience = self.settings.first_byte_timeout;
@@ -251,26 +254,35 @@ impl Client {
             recording.head(response.status().as_u16(), response.headers());
         }
         if response.status().is_success() {
-            self.read_reply(response, prepared, sink, recording).await
+            *reader = ReplyReader::new(prepared.dialect);
+            let read = self.read_reply(response, destination, reader, sink, recording);
+            let outcome = read.await;
+            let reader = std::mem::take(reader);
+            if let Err(error) = outcome {
+                return Err(reader.interrupt(error));
+            }
+            let (result, last) = reader.finish();
+            last.into_iter().for_each(sink);
+            result
         } else {
             Err(self.read_refusal(response, destination, recording).await)
         }
     }
 
+    /// Has READER read RESPONSE to its end.
     async fn read_reply(
         &self,
         mut response: Response,
-        prepared: &PreparedRequest,
+        destination: &Destination,
+        reader: &mut ReplyReader,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
         mut recording: Option<Recording>,
-    ) -> Result<ModelReply, ProviderError> {
-        let destination = &prepared.destination;
+    ) -> Result<(), ProviderError> {
         let ClientSettings {
             idle_timeout: idle,
             content_timeout: silence,
             ..
         } = self.settings;
-        let mut reader = ReplyReader::new(prepared.dialect);
         let (mut content, mut heard) = (0, Instant::now());
         loop {
             if reader.content_bytes() > content {
@@ -278,7 +290,7 @@ impl Client {
             }
             let left = silence.saturating_sub(heard.elapsed());
             if left.is_zero() {
-                return Err(reader.interrupt(silent_failure(silence, destination)));
+                return Err(silent_failure(silence, destination));
             }
             match tokio::time::timeout(idle.min(left), response.chunk()).await {
                 Ok(Ok(Some(bytes))) => {
@@ -293,10 +305,10 @@ impl Client {
                     if let Some(recording) = &mut recording {
                         recording.lose();
                     }
-                    return Err(reader.interrupt(lost_connection(destination)));
+                    return Err(lost_connection(destination));
                 }
                 Err(_) if left < idle => {}
-                Err(_) => return Err(reader.interrupt(idle_failure(idle, destination))),
+                Err(_) => return Err(idle_failure(idle, destination)),
             }
             if reader.is_over() {
                 drain(response).await;
@@ -306,9 +318,7 @@ impl Client {
         if let Some(recording) = &mut recording {
             recording.end();
         }
-        let (result, last) = reader.finish();
-        last.into_iter().for_each(sink);
-        result
+        Ok(())
     }
 
     async fn read_refusal(

@@ -215,6 +215,25 @@ pub struct Usage {
 }
 
 impl ModelReply {
+    /// What of it the user reads.
+    #[must_use]
+    pub fn text(&self) -> String {
+        history::text_of(&self.parts)
+    }
+
+    /// Its thinking, as far as it can be read.
+    #[must_use]
+    pub fn thinking(&self) -> String {
+        history::thinking_of(&self.parts)
+    }
+
+    /// Whether there is nothing but blanks to read.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        let mut texts = history::texts_of(&self.parts);
+        texts.all(|text| text.trim().is_empty())
+    }
+
     /// Tokens sent and received for it; 0 where the provider doesn't say.
     #[must_use]
     pub fn tokens(&self) -> u64 {
@@ -227,8 +246,6 @@ impl ModelReply {
 /// A whole reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelReply {
-    pub text: String,
-    pub reasoning: String,
     pub calls: Vec<ToolCall>,
     /// All of it as it goes back to the model: in order, with what only its provider reads.
     pub parts: Vec<MessagePart>,

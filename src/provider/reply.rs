@@ -162,6 +162,12 @@ impl ReplyReader {
         (result, events)
     }
 
+    /// What has come, if anything of the answer has.
+    #[must_use]
+    pub fn partial(self) -> Option<ModelReply> {
+        self.draft.partial()
+    }
+
     /// The body did not end, it failed.
     #[must_use]
     pub fn interrupt(self, error: ProviderError) -> ProviderError {

@@ -11,6 +11,7 @@ use super::tokens::{message_bytes, request_bytes};
 use super::turn::Turn;
 use crate::builtin::past;
 use crate::protocol::{Event, SessionState, TurnOutcome};
+use crate::provider::reply::ReplyReader;
 use crate::provider::{
     ChatMessage, ChatRequest, FailureKind, Finish, Messages, ModelReply, ProviderError,
     RequestPosition, StreamEvent, ToolChoice,
@@ -223,7 +224,7 @@ impl Turn<'_> {
             .messages
             .push(std::sync::Arc::new(ChatMessage::User(text)));
         let reply = self.ask_quietly(&request, spent).await?;
-        let reply = match reply.text.trim().is_empty() && !reply.calls.is_empty() {
+        let reply = match reply.is_blank() && !reply.calls.is_empty() {
             true => {
                 // To forbid calls costs some providers' cache, so it is only done where it has to be.
                 request.tool_choice = ToolChoice::None;
@@ -235,8 +236,8 @@ impl Turn<'_> {
         match reply.finish {
             Finish::Length => failed("The model's summary was cut off at its token limit."),
             Finish::Refused(_) | Finish::ContentFilter => failed("The model refused to write one."),
-            _ if reply.text.trim().is_empty() => failed("The model wrote nothing."),
-            _ => Ok(reply.text),
+            _ if reply.is_blank() => failed("The model wrote nothing."),
+            _ => Ok(reply.text()),
         }
     }
 
@@ -245,6 +246,7 @@ impl Turn<'_> {
         request: &ChatRequest,
         spent: &mut Spent,
     ) -> Result<ModelReply, NoSummary> {
+        let mut reader = ReplyReader::default();
         let mut sink = |event: StreamEvent| {
             if let Some(event) = self.retrying(&event) {
                 self.shared.executor.host.emit(event);
@@ -254,7 +256,7 @@ impl Turn<'_> {
         let reply = self
             .shared
             .client
-            .stream_chat(self.provider, request, &mut sink);
+            .stream_chat(self.provider, request, &mut reader, &mut sink);
         let reply = tokio::select! {
             () = self.batch.cancel.cancelled() => return Err(NoSummary::Cancelled),
             reply = reply => reply,

@@ -11,7 +11,8 @@ use crate::call::format::{RESULT_LIMIT, cap};
 use crate::call::policy::Approval;
 use crate::protocol::{CallArguments, Event, LimitAnswer, SessionState, ToolCall, TurnOutcome};
 use crate::provider::failure::{FailureKind, ProviderError};
-use crate::provider::history::text_of;
+use crate::provider::history::texts_of;
+use crate::provider::reply::ReplyReader;
 use crate::provider::{
     ChatMessage, ChatRequest, Finish, MessagePart, Messages, ModelReply, ProviderSettings,
     RequestPosition, StreamEvent,
@@ -67,7 +68,8 @@ enum Kept {
 enum AskOutcome {
     Whole(ModelReply),
     Broken(ProviderError),
-    Cancelled { text: String, reasoning: String },
+    /// With what had come.
+    Cancelled(Option<ModelReply>),
 }
 
 impl Turn<'_> {
@@ -125,8 +127,10 @@ impl Turn<'_> {
                         _ => TurnOutcome::Interrupted(error.to_string()),
                     };
                 }
-                AskOutcome::Cancelled { text, reasoning } => {
-                    self.keep_text(history, text, reasoning);
+                AskOutcome::Cancelled(partial) => {
+                    if let Some(reply) = partial {
+                        self.keep_text(history, reply.text(), reply.thinking());
+                    }
                     return TurnOutcome::Cancelled;
                 }
             }
@@ -201,7 +205,7 @@ impl Turn<'_> {
         if let Some(why) = held(self.prefix).note(request, self.provider.origin()) {
             host.emit(Event::CacheLost { session, why });
         }
-        let (mut text, mut reasoning) = (String::new(), String::new());
+        let mut reader = ReplyReader::default();
         let mut streaming = false;
         let mut sink = |event: StreamEvent| {
             if !streaming && !matches!(event, StreamEvent::Retrying { .. }) {
@@ -212,29 +216,17 @@ impl Turn<'_> {
                 host.emit(event);
             }
             host.emit(match event {
-                StreamEvent::Text(more) => {
-                    text.push_str(&more);
-                    Event::Text {
-                        session,
-                        text: more,
-                    }
-                }
-                StreamEvent::Reasoning(more) => {
-                    reasoning.push_str(&more);
-                    Event::Reasoning {
-                        session,
-                        text: more,
-                    }
-                }
+                StreamEvent::Text(text) => Event::Text { session, text },
+                StreamEvent::Reasoning(text) => Event::Reasoning { session, text },
                 StreamEvent::Retrying { .. } => return,
             });
         };
         let reply = self
             .shared
             .client
-            .stream_chat(self.provider, request, &mut sink);
+            .stream_chat(self.provider, request, &mut reader, &mut sink);
         tokio::select! {
-            () = self.batch.cancel.cancelled() => AskOutcome::Cancelled { text, reasoning },
+            () = self.batch.cancel.cancelled() => AskOutcome::Cancelled(reader.partial()),
             reply = reply => match reply {
                 Ok(reply) => AskOutcome::Whole(reply),
                 Err(error) => AskOutcome::Broken(error),
@@ -367,12 +359,12 @@ impl Turn<'_> {
         reply: ModelReply,
         calls: Calls,
     ) -> TurnOutcome {
-        let empty = reply.text.trim().is_empty() && calls == Calls::Whole;
+        let empty = reply.is_blank() && calls == Calls::Whole;
         let finish = reply.finish.clone();
         let kept = match finish {
             Finish::Stop if calls == Calls::Whole => self.keep(history, reply.parts),
             _ => {
-                let (text, thinking) = (reply.text.clone(), reply.reasoning.clone());
+                let (text, thinking) = (reply.text(), reply.thinking());
                 self.end_calls(reply).await;
                 self.keep_text(history, text, thinking)
             }
@@ -426,10 +418,10 @@ impl Turn<'_> {
         match error.kind {
             // All of it would be sent with every request to come, and refused.
             FailureKind::TooLong => {
-                let text = cap(&reply.text, RESULT_LIMIT, "");
+                let text = cap(&reply.text(), RESULT_LIMIT, "");
                 self.keep_text(history, text, String::new())
             }
-            _ => self.keep_text(history, reply.text.clone(), reply.reasoning.clone()),
+            _ => self.keep_text(history, reply.text(), reply.thinking()),
         }
     }
 
@@ -444,7 +436,7 @@ impl Turn<'_> {
 
     /// An assistant message without text would be refused by several providers.
     fn keep(&self, history: &mut Conversation, parts: Vec<MessagePart>) -> Kept {
-        if text_of(&parts).is_empty() {
+        if texts_of(&parts).all(str::is_empty) {
             return Kept::Nothing;
         }
         history.add(ChatMessage::Assistant {

@@ -63,7 +63,7 @@ fn a_stream_cut_at_any_byte_is_whole_or_runs_nothing() {
                 Ok(reply) => {
                     wholes += 1;
                     assert_eq!(
-                        (reply.text.as_str(), reply.calls.len()),
+                        (reply.text().as_str(), reply.calls.len()),
                         ("Let me look.", 1)
                     );
                     assert!(matches!(reply.calls[0].arguments, CallArguments::Object(_)));
@@ -104,13 +104,13 @@ async fn a_stream_cut_between_events_ends_alike_on_a_socket() {
             let on_a_socket = ask_with(&settings).await.0;
             match (pure, on_a_socket) {
                 (Ok(pure), Ok(reply)) => assert_eq!(
-                    (pure.text, pure.calls.len(), pure.finish),
-                    (reply.text, reply.calls.len(), reply.finish)
+                    (pure.text(), pure.calls.len(), pure.finish),
+                    (reply.text(), reply.calls.len(), reply.finish)
                 ),
                 (Err(pure), Err(error)) => {
                     assert_eq!(pure.kind, error.kind, "{dialect:?} at {end}");
                     let text = |error: &ProviderError| {
-                        error.partial.as_ref().map(|partial| partial.text.clone())
+                        error.partial.as_ref().map(|partial| partial.text())
                     };
                     assert_eq!(text(&pure), text(&error), "{dialect:?} at {end}");
                     let sent = if error.partial.is_some() { 1 } else { 3 };

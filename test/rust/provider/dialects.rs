@@ -86,7 +86,11 @@ fn gemini_gets_its_parts_back_exactly_as_they_came() {
     .replace('\n', "\r\n");
     let reply = read(Dialect::Gemini, &body).expect("a reply");
     assert_eq!(
-        (reply.text.as_str(), reply.reasoning.as_str(), &reply.finish),
+        (
+            reply.text().as_str(),
+            reply.thinking().as_str(),
+            &reply.finish
+        ),
         ("So", "Hm", &Finish::ToolCalls)
     );
     let usage = reply.usage.expect("usage");
@@ -125,7 +129,7 @@ fn gemini_may_go_on_behind_a_reason_and_may_block_a_message() {
         gemini(json!([{"text": "a"}]), Some("STOP")),
         gemini(json!([{"text": "b"}]), Some("STOP")),
     ]);
-    assert_eq!(read(Dialect::Gemini, &body).expect("a reply").text, "ab");
+    assert_eq!(read(Dialect::Gemini, &body).expect("a reply").text(), "ab");
     let blocked = json!({"promptFeedback": {"blockReason": "SAFETY"}});
     let error = read(Dialect::Gemini, &events(&[blocked])).expect_err("an error");
     assert!(error.to_string().contains("SAFETY"), "{error}");
@@ -143,7 +147,7 @@ fn gemini_may_go_on_behind_a_reason_and_may_block_a_message() {
     assert_eq!(
         read(Dialect::Gemini, &array.to_string())
             .expect("a reply")
-            .text,
+            .text(),
         "ab"
     );
 }
@@ -172,7 +176,7 @@ fn responses_keep_the_reasoning_of_the_finished_item_in_front_of_its_call() {
     ]);
     let reply = read(Dialect::Responses, &body).expect("a reply");
     assert_eq!(reply.usage.map(|usage| usage.cache_read_tokens), Some(6));
-    assert_eq!(reply.reasoning, "Hm");
+    assert_eq!(reply.thinking(), "Hm");
     let history = vec![
         user("hi"),
         answer(Dialect::Responses, reply.parts),
@@ -207,7 +211,7 @@ fn responses_without_indexes_or_deltas_are_read_by_their_items() {
     ]);
     let reply = read(Dialect::Responses, &body).expect("a reply");
     assert_eq!(
-        (reply.text.as_str(), &reply.calls[..]),
+        (reply.text().as_str(), &reply.calls[..]),
         ("Hi", &[call("c", "{}")][..])
     );
 }
@@ -268,8 +272,8 @@ fn ollama_calls_come_whole_with_and_without_ids() {
     ]);
     let reply = read(Dialect::Ollama, &body).expect("a reply");
     assert_eq!(
-        (reply.finish, reply.reasoning.as_str()),
-        (Finish::ToolCalls, "Hm")
+        (&reply.finish, reply.thinking().as_str()),
+        (&Finish::ToolCalls, "Hm")
     );
     assert_eq!(reply.usage.map(|usage| usage.cache_read_tokens), Some(5));
     let ids: Vec<&ToolCall> = reply.calls.iter().collect();
@@ -318,7 +322,7 @@ fn ollama_errors_and_cuts_are_told_apart() {
     assert!(error.to_string().contains("the model crashed"), "{error}");
     let error = read(Dialect::Ollama, &(lines(&[text]) + "{\"mess")).expect_err("a cut reply");
     assert_eq!(error.kind, FailureKind::Interrupted);
-    assert_eq!(error.partial.expect("what had come").text, "So far");
+    assert_eq!(error.partial.expect("what had come").text(), "So far");
     let error = read(Dialect::Ollama, "<html>Log in</html>").expect_err("a web page");
     assert_eq!(error.kind, FailureKind::Garbage);
 }

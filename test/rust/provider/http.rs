@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use agent_q_core::protocol::CallArguments;
+use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::retry::RetryPolicy;
 use agent_q_core::provider::{
     ChatMessage, ChatRequest, Client, ClientSettings, Dialect, FailureKind, Finish, ModelReply,
@@ -66,7 +67,12 @@ pub(super) async fn ask_with(
 ) -> (Result<ModelReply, ProviderError>, Vec<StreamEvent>) {
     let mut events = Vec::new();
     let result = client()
-        .stream_chat(settings, &request(), &mut |event| events.push(event))
+        .stream_chat(
+            settings,
+            &request(),
+            &mut ReplyReader::default(),
+            &mut |event| events.push(event),
+        )
         .await;
     (result, events)
 }
@@ -107,7 +113,7 @@ async fn a_reply_streams_with_text_reasoning_calls_and_usage() {
     assert_eq!(shown(&events), "Let me see.");
     assert_eq!(events[0], StreamEvent::Reasoning("Hm.".into()));
     assert_eq!(
-        (reply.text.as_str(), reply.finish),
+        (reply.text().as_str(), reply.finish),
         ("Let me see.", Finish::ToolCalls)
     );
     let calls: Vec<&str> = reply.calls.iter().map(|call| call.name.as_str()).collect();
@@ -142,7 +148,7 @@ async fn pieces_of_one_byte_make_the_same_reply() {
     let server =
         start(json!({"turns": [{"steps": [{"split": 1}, {"text": "Größe 𝄞\u{2028} ok"}]}]}));
     let (result, events) = ask(&server).await;
-    assert_eq!(result.expect("a reply").text, "Größe 𝄞\u{2028} ok");
+    assert_eq!(result.expect("a reply").text(), "Größe 𝄞\u{2028} ok");
     assert_eq!(shown(&events), "Größe 𝄞\u{2028} ok");
 }
 
@@ -151,7 +157,7 @@ async fn ten_thousand_events_and_a_large_one() {
     let server = start(json!({"turns": [{"steps": [
         {"repeat": 10_000, "text": "word "}, {"big_text": 1_048_576}]}]}));
     let (result, events) = ask(&server).await;
-    let text = result.expect("a reply").text;
+    let text = result.expect("a reply").text();
     assert_eq!(text.len(), 50_000 + 1_048_576);
     assert!(shown(&events) == text, "all of it was shown");
 }
@@ -162,7 +168,14 @@ async fn the_connection_is_used_again() {
     let (client, settings) = (client(), settings(server.base_url()));
     let requests = 12;
     for _ in 0..requests {
-        let reply = client.stream_chat(&settings, &request(), &mut |_| {}).await;
+        let reply = client
+            .stream_chat(
+                &settings,
+                &request(),
+                &mut ReplyReader::default(),
+                &mut |_| {},
+            )
+            .await;
         reply.expect("a reply");
     }
     assert_eq!(server.requests().len(), requests);
@@ -196,7 +209,7 @@ async fn a_cut_keeps_the_text_and_truncates_the_call() {
     );
     let partial = error.partial.expect("what had arrived");
     assert_eq!(
-        (shown(&events).as_str(), partial.text.as_str()),
+        (shown(&events).as_str(), partial.text().as_str()),
         ("So far", "So far")
     );
     assert_eq!(partial.calls[0].arguments, CallArguments::Truncated);
@@ -212,7 +225,7 @@ async fn a_cut_before_anything_is_tried_again() {
     let server = start(json!({"turns": [
         {"steps": [{"cut": true}]}, {"steps": [{"raw": ": ping\n\n"}, {"cut": true}]}, {"steps": [{"text": "ok"}]}]}));
     let (result, events) = ask(&server).await;
-    assert_eq!(result.expect("a reply").text, "ok");
+    assert_eq!(result.expect("a reply").text(), "ok");
     assert_eq!(retries(&events), 2);
 }
 
@@ -228,7 +241,7 @@ async fn silence_is_given_up_before_and_within_a_reply() {
         let error = result.expect_err("a failure");
         assert_eq!(error.kind, FailureKind::Idle);
         assert!(error.to_string().contains(why), "{error}");
-        assert_eq!(error.partial.map(|it| it.text).unwrap_or_default(), text);
+        assert_eq!(error.partial.map(|it| it.text()).unwrap_or_default(), text);
         assert_eq!(shown(&events), text);
     }
     assert_eq!(server.requests().len(), 2, "silence is not asked again");
@@ -248,7 +261,14 @@ async fn pings_without_end_are_given_up() {
         ..ClientSettings::default()
     });
     let settings = settings(server.base_url());
-    let result = client.stream_chat(&settings, &request(), &mut |_| {}).await;
+    let result = client
+        .stream_chat(
+            &settings,
+            &request(),
+            &mut ReplyReader::default(),
+            &mut |_| {},
+        )
+        .await;
     let error = result.expect_err("a failure");
     assert_eq!(error.kind, FailureKind::Idle);
     assert!(
@@ -257,7 +277,7 @@ async fn pings_without_end_are_given_up() {
             .contains("sent nothing of a reply for 1 s, only signs of life"),
         "{error}"
     );
-    assert_eq!(error.partial.expect("what had come").text, "So far");
+    assert_eq!(error.partial.expect("what had come").text(), "So far");
     assert_eq!(server.requests().len(), 1, "it is not asked again");
     assert!(server.wait_until(|state| state.aborted == 1));
 }
@@ -271,7 +291,7 @@ async fn pings_are_no_silence() {
     }
     steps.push(json!({"text": "ok"}));
     let server = start(json!({"turns": [{"steps": steps}]}));
-    assert_eq!(ask(&server).await.0.expect("a reply").text, "ok");
+    assert_eq!(ask(&server).await.0.expect("a reply").text(), "ok");
 }
 
 #[tokio::test]
@@ -373,7 +393,7 @@ async fn a_limited_rate_is_waited_for() {
     let limit = json!({"status": 429, "headers": {"retry-after-ms": "3"}, "body": {"error": {"message": "slowly"}}});
     let server = start(json!({"turns": [limit, limit, {"steps": [{"text": "ok"}]}]}));
     let (result, events) = ask(&server).await;
-    assert_eq!(result.expect("a reply").text, "ok");
+    assert_eq!(result.expect("a reply").text(), "ok");
     let wait = Duration::from_millis(3);
     for (event, number) in events.iter().zip([1, 2]) {
         match event {
@@ -418,7 +438,7 @@ async fn garbage_after_text_keeps_the_text() {
         {"text": "So far"}, {"raw": "data: {oops\n\n"}, {"stall": true}]}]}));
     let error = ask(&server).await.0.expect_err("a failure");
     assert_eq!(error.kind, FailureKind::Garbage);
-    assert_eq!(error.partial.expect("what had arrived").text, "So far");
+    assert_eq!(error.partial.expect("what had arrived").text(), "So far");
 }
 
 #[tokio::test]
@@ -437,7 +457,7 @@ async fn a_plain_json_answer_is_a_reply() {
     let (result, events) = ask(&server).await;
     assert_eq!(
         (
-            result.expect("a reply").text.as_str(),
+            result.expect("a reply").text().as_str(),
             shown(&events).as_str()
         ),
         ("ok", "ok")
@@ -449,7 +469,7 @@ async fn invalid_utf_8_is_shown_as_such() {
     // data: {"choices":[{"delta":{"content":"a<FF>b"}}]} and a blank line
     let bytes = "ZGF0YTogeyJjaG9pY2VzIjpbeyJkZWx0YSI6eyJjb250ZW50IjoiYf9iIn19XX0KCg==";
     let server = start(json!({"turns": [{"steps": [{"base64": bytes}]}]}));
-    assert_eq!(ask(&server).await.0.expect("a reply").text, "a\u{fffd}b");
+    assert_eq!(ask(&server).await.0.expect("a reply").text(), "a\u{fffd}b");
 }
 
 #[test]
@@ -485,7 +505,7 @@ async fn an_unexpected_request_is_refused_with_the_reason() {
     for sentence in ["should contain", "should not contain \"small\"", "2 turns"] {
         let outcome = ask(&server).await.0;
         match outcome {
-            Ok(reply) => assert_eq!((reply.text.as_str(), sentence), ("ok", "should contain")),
+            Ok(reply) => assert_eq!((reply.text().as_str(), sentence), ("ok", "should contain")),
             Err(error) => assert!(error.to_string().contains(sentence), "{error}"),
         }
     }

@@ -85,7 +85,7 @@ fn messages_thinking_goes_back_as_it_came_with_its_signature() {
     payloads.extend(tool_use(3));
     let reply = messages(payloads, "tool_use").expect("a reply");
     assert_eq!(
-        (reply.reasoning.as_str(), &reply.finish),
+        (reply.thinking().as_str(), &reply.finish),
         ("Hm", &Finish::ToolCalls)
     );
     let history = vec![
@@ -238,7 +238,7 @@ fn messages_report_errors_in_mid_stream() {
     ];
     let failed = read(Dialect::Messages, &events(&begun)).expect_err("an error");
     assert_eq!(failed.retry, RetryAdvice::Never);
-    assert_eq!(failed.partial.expect("what had come").text, "So far");
+    assert_eq!(failed.partial.expect("what had come").text(), "So far");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn unreadable_events_end_the_reply_and_keep_what_came_before_them() {
             failed.message
         );
         let kept = failed.partial.expect("what had come");
-        assert_eq!((kept.text.as_str(), kept.calls.len()), ("So far", 0));
+        assert_eq!((kept.text().as_str(), kept.calls.len()), ("So far", 0));
     }
 }
 
@@ -303,7 +303,7 @@ fn messages_that_gateways_repeat_or_splice_are_one() {
     assert_eq!(
         read(Dialect::Messages, &events(&repeated))
             .expect("a reply")
-            .text,
+            .text(),
         "a"
     );
     let spliced = [
@@ -315,7 +315,7 @@ fn messages_that_gateways_repeat_or_splice_are_one() {
     ]
     .concat();
     let reply = read(Dialect::Messages, &events(&spliced)).expect("a reply");
-    assert_eq!((reply.text.as_str(), reply.calls.len()), ("b", 0));
+    assert_eq!((reply.text().as_str(), reply.calls.len()), ("b", 0));
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn messages_that_are_not_streamed_are_read_too() {
     let body = json!({"type": "message", "id": "m", "stop_reason": "tool_use", "usage": {"input_tokens": 1, "output_tokens": 2},
         "content": [{"type": "text", "text": "Let me look."}, {"type": "tool_use", "id": "a", "name": "look", "input": {"at": "x"}}]});
     let reply = read(Dialect::Messages, &body.to_string()).expect("a reply");
-    assert_eq!(reply.text, "Let me look.");
+    assert_eq!(reply.text(), "Let me look.");
     assert_eq!(reply.calls, [call("a", "{\"at\":\"x\"}")]);
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use agent_q_core::protocol::{CallOutcome, ListedModel, ToolCall};
 use agent_q_core::provider::accumulator::parse_arguments;
 use agent_q_core::provider::discovery::{Candidate, listed_models};
+use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::{
     ChatMessage, ChatRequest, Dialect, FailureKind, Finish, MessagePart, ProviderSettings, Secret,
     StreamEvent,
@@ -126,7 +127,14 @@ async fn dropping_the_future_closes_the_connection() {
     let client = Arc::new(client());
     let task = tokio::spawn(async move {
         let mut sink = |event| sender.send(event).expect("the test listens");
-        client.stream_chat(&settings, &request(), &mut sink).await
+        client
+            .stream_chat(
+                &settings,
+                &request(),
+                &mut ReplyReader::default(),
+                &mut sink,
+            )
+            .await
     });
     assert_eq!(
         receiver.recv().await,
@@ -222,7 +230,7 @@ async fn each_dialect_asks_at_its_own_address_with_its_own_key_header() {
         };
         let reply = ask_with(&settings).await.0.expect("a reply");
         assert_eq!(
-            (reply.text.as_str(), reply.reasoning.as_str()),
+            (reply.text().as_str(), reply.thinking().as_str()),
             ("Größe.", "Hm"),
             "{dialect:?}"
         );
@@ -347,10 +355,15 @@ async fn a_refused_signature_is_left_out_once() {
         let mut events = Vec::new();
         let client = client();
         let reply = client
-            .stream_chat(&settings, &request, &mut |event| events.push(event))
+            .stream_chat(
+                &settings,
+                &request,
+                &mut ReplyReader::default(),
+                &mut |event| events.push(event),
+            )
             .await
             .expect("a reply");
-        assert_eq!((reply.text.as_str(), retries(&events)), ("ok", 0));
+        assert_eq!((reply.text().as_str(), retries(&events)), ("ok", 0));
         let bodies = server.bodies();
         let has = |number: usize, what: &str| bodies[number].to_string().contains(what);
         assert!(has(0, "SEAL") && !has(1, "SEAL"), "{dialect:?}");
@@ -359,7 +372,14 @@ async fn a_refused_signature_is_left_out_once() {
             has(1, "skip_thought_signature_validator"),
             dialect == Dialect::Gemini
         );
-        let error = client.stream_chat(&settings, &request, &mut |_| {}).await;
+        let error = client
+            .stream_chat(
+                &settings,
+                &request,
+                &mut ReplyReader::default(),
+                &mut |_| {},
+            )
+            .await;
         assert_eq!(
             error.expect_err("a failure").kind,
             FailureKind::Refused(400)
@@ -380,9 +400,14 @@ async fn a_kept_connection_that_is_dead_costs_one_silent_request() {
     for shown in [1, 0, 1] {
         let mut events = Vec::new();
         let reply = client
-            .stream_chat(&settings, &request(), &mut |event| events.push(event))
+            .stream_chat(
+                &settings,
+                &request(),
+                &mut ReplyReader::default(),
+                &mut |event| events.push(event),
+            )
             .await;
-        assert_eq!(reply.expect("a reply").text, "ok");
+        assert_eq!(reply.expect("a reply").text(), "ok");
         assert_eq!(retries(&events), shown);
     }
 }
@@ -438,13 +463,13 @@ async fn an_exchange_is_recorded_and_played_again() {
             for _ in 0..4 {
                 let (result, events) = ask_with(&settings).await;
                 let outcome = match result {
-                    Ok(reply) => format!("{} {:?} {:?}", reply.text, reply.calls, reply.usage),
+                    Ok(reply) => format!("{} {:?} {:?}", reply.text(), reply.calls, reply.usage),
                     Err(error) => format!(
                         "{:?} {}",
                         error.kind,
                         error
                             .partial
-                            .map(|partial| partial.text)
+                            .map(|partial| partial.text())
                             .unwrap_or_default()
                     ),
                 };

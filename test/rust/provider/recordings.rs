@@ -100,8 +100,8 @@ fn check_text(what: &str, text: &str, expected: &Value) {
 }
 
 fn check_reply(reply: &ModelReply, expected: &Value) {
-    check_text("text", &reply.text, expected);
-    check_text("reasoning", &reply.reasoning, expected);
+    check_text("text", &reply.text(), expected);
+    check_text("reasoning", &reply.thinking(), expected);
     let calls = expected["tool_calls"].as_array().expect("calls");
     assert_eq!(reply.calls.len(), calls.len());
     for (call, wanted) in reply.calls.iter().zip(calls) {

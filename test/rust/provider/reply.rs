@@ -68,7 +68,7 @@ fn an_ordinary_stream() {
         let reply = result.expect("a whole reply");
         assert_eq!((text.as_str(), reasoning.as_str()), ("Hello", "Hm"));
         assert_eq!(
-            (reply.text.as_str(), reply.reasoning.as_str()),
+            (reply.text().as_str(), reply.thinking().as_str()),
             ("Hello", "Hm")
         );
         assert_eq!(reply.finish, Finish::Stop);
@@ -91,7 +91,7 @@ fn reasoning_under_either_name_counts_once() {
         text("x"),
         finish("stop"),
     ]);
-    assert_eq!(read(&body).expect("a reply").reasoning, "ab");
+    assert_eq!(read(&body).expect("a reply").thinking(), "ab");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn content_may_be_a_list_of_text_and_thinking() {
     ]);
     let reply = read(&body).expect("a reply");
     assert_eq!(
-        (reply.text.as_str(), reply.reasoning.as_str()),
+        (reply.text().as_str(), reply.thinking().as_str()),
         ("ab", "hm")
     );
 }
@@ -114,13 +114,13 @@ fn content_may_be_a_list_of_text_and_thinking() {
 fn the_text_so_far_beside_a_delta_is_not_repeated() {
     let both = |delta: &str, so_far: &str| json!({"choices": [{"delta": {"content": delta}, "message": {"content": so_far}}]});
     let body = sse(&[both("a", "a"), both("b", "ab"), finish("stop")]);
-    assert_eq!(read(&body).expect("a reply").text, "ab");
+    assert_eq!(read(&body).expect("a reply").text(), "ab");
 }
 
 #[test]
 fn a_refusal_is_shown_as_text() {
     let body = sse(&[delta(json!({"refusal": "I won't."})), finish("stop")]);
-    assert_eq!(read(&body).expect("a reply").text, "I won't.");
+    assert_eq!(read(&body).expect("a reply").text(), "I won't.");
 }
 
 #[test]
@@ -151,7 +151,10 @@ fn the_calls_decide_whatever_the_reason_says() {
 fn a_reason_that_is_repeated_changes_nothing() {
     let body = sse(&[text("a"), finish("length"), finish("stop"), text("b")]) + DONE;
     let reply = read(&body).expect("a reply");
-    assert_eq!((reply.text.as_str(), reply.finish), ("ab", Finish::Length));
+    assert_eq!(
+        (reply.text().as_str(), reply.finish),
+        ("ab", Finish::Length)
+    );
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn a_stream_without_end_mark_is_whole_after_its_reason() {
     assert_eq!(
         read(&sse(&[text("a"), finish("stop")]))
             .expect("a reply")
-            .text,
+            .text(),
         "a"
     );
 }
@@ -193,7 +196,7 @@ fn a_stream_without_end_mark_is_whole_after_its_reason() {
 #[test]
 fn an_end_mark_without_reason_ends_a_reply() {
     let reply = read(&(sse(&[text("a")]) + "data:  [DONE] \n\n")).expect("a reply");
-    assert_eq!((reply.text.as_str(), reply.finish), ("a", Finish::Stop));
+    assert_eq!((reply.text().as_str(), reply.finish), ("a", Finish::Stop));
     assert_eq!(
         read(DONE).expect_err("an empty reply").kind,
         FailureKind::Garbage
@@ -213,7 +216,7 @@ fn a_stream_that_just_stops_is_interrupted() {
     );
     let partial = error.partial.expect("what had arrived");
     assert_eq!(
-        (partial.text.as_str(), partial.finish),
+        (partial.text().as_str(), partial.finish),
         ("so far", Finish::Interrupted)
     );
     assert_eq!(partial.calls[0].arguments, CallArguments::Truncated);
@@ -249,7 +252,7 @@ fn an_error_in_the_stream_keeps_what_came_before() {
         let error = read(&body).expect_err("an error");
         assert_eq!(error.kind, FailureKind::Reported, "{payload}");
         assert!(error.to_string().contains("Token limit"), "{error}");
-        assert_eq!(error.partial.expect("what had arrived").text, "so far");
+        assert_eq!(error.partial.expect("what had arrived").text(), "so far");
     }
 }
 
@@ -272,7 +275,7 @@ fn garbage_is_quoted_and_what_came_before_is_kept() {
     let error = read(&body).expect_err("an error");
     assert_eq!(error.kind, FailureKind::Garbage);
     assert!(error.to_string().contains("oops"), "{error}");
-    assert_eq!(error.partial.expect("what had arrived").text, "so far");
+    assert_eq!(error.partial.expect("what had arrived").text(), "so far");
 }
 
 #[test]
@@ -317,7 +320,7 @@ fn other_choices_and_unknown_payloads_are_ignored() {
         finish("stop"),
     ]);
     let reply = read(&body).expect("a reply");
-    assert_eq!((reply.text.as_str(), reply.finish), ("a", Finish::Stop));
+    assert_eq!((reply.text().as_str(), reply.finish), ("a", Finish::Stop));
 }
 
 #[test]
