@@ -125,14 +125,16 @@ Lines that are removed and added look so, too, but no hunk begins behind them."
 
 (defun agent-q-call-change--faces (text)
   "Return TEXT, hunks of a diff, with the faces of `diff-mode'.
-The end of a line is in the face, too, so that a background goes on to the edge."
+The end of a line is in the face, too, where that goes on to the edge."
   (let ((lines (split-string text "\n")) (names 0) (parts nil))
     (while lines
       (when (agent-q-call-change--names-p lines)
         (setq names 2))
       (let ((face (if (> names 0) 'diff-file-header
                     (agent-q-call-change--face (car lines)))))
-        (push (propertize (concat (car lines) (if (cdr lines) "\n" "")) 'face face) parts))
+        (push (propertize (car lines) 'face face) parts)
+        (when (cdr lines)
+          (push (if (agent-q-render-extends-p face) (propertize "\n" 'face face) "\n") parts)))
       (setq names (1- names)
             lines (cdr lines)))
     (apply #'concat (nreverse parts))))

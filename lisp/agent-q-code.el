@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'agent-q-log)
+(require 'agent-q-pitch)
 (require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
@@ -198,7 +199,7 @@ Gutters are left out, and so are line ends that were put in."
                 (face (get-text-property place 'face hidden)))
             (when face
               (put-text-property (+ marker (- place start)) (+ marker (- next start))
-                                 'face face))
+                                 'face (list face 'agent-q-code)))
             (setq place next))))
       (cl-incf start length))))
 

@@ -13,6 +13,7 @@
 
 (require 'agent-q-code)
 (require 'agent-q-link)
+(require 'agent-q-pitch)
 (require 'agent-q-table)
 (require 'cl-lib)
 (require 'seq)
@@ -41,7 +42,7 @@
   "Face for struck-out text in answers."
   :group 'agent-q-faces)
 
-(defface agent-q-inline-code '((t :inherit font-lock-constant-face))
+(defface agent-q-inline-code '((t :inherit (agent-q-code font-lock-constant-face)))
   "Code within the lines of answers."
   :group 'agent-q-faces)
 
@@ -76,6 +77,7 @@ What you copy has them all the same.  This is for new chats;
   (setq buffer-invisibility-spec
         (if agent-q-hide-markup '(t agent-q-markup) '(t)))
   (add-hook 'fontification-functions #'agent-q-markdown-dress nil t)
+  (agent-q-pitch-setup)
   (agent-q-table-watch))
 
 ;;;###autoload
@@ -123,6 +125,9 @@ What you copy has them all the same.  This is for new chats;
       (setq faces (append faces (list (intern (format "agent-q-heading-%d" heading))))))
     (when (and quoted (not (agent-q-markdown--bit style 4)))
       (setq faces (append faces '(agent-q-quote))))
+    ;; Code in lines of its own, and tables.
+    (when (/= 0 (logand style (logior (ash 1 4) (ash 1 13))))
+      (setq faces (append faces '(agent-q-code))))
     (if (cdr faces) faces (car faces))))
 
 (defun agent-q-markdown--prefix (style)

@@ -9,6 +9,10 @@
 
 ;;; Code:
 
+(require 'agent-q-pitch)
+(require 'seq)
+(require 'subr-x)
+
 (defconst agent-q-render-body-limit 6000
   "Most characters of a text that an unfolded item shows.")
 
@@ -29,15 +33,25 @@ of a text that returns how it is shown; it gets no more than is shown."
         (apply #'agent-q-render-cut-body
                (funcall visible (substring text 0 agent-q-render-body-limit))
                (length text) (lambda () (funcall visible text)) properties)
-      (apply #'propertize (funcall visible text)
-             'line-prefix "    " 'wrap-prefix "    " properties))))
+      (agent-q-render-body--propertize (funcall visible text) properties))))
+
+(defun agent-q-render-body--propertize (text properties)
+  "Return TEXT, something of a body, with PROPERTIES."
+  (let ((text (apply #'propertize text 'line-prefix "    " 'wrap-prefix "    " properties)))
+    (add-face-text-property 0 (length text) 'agent-q-code t text)
+    text))
+
+(defun agent-q-render-extends-p (face)
+  "Whether lines in FACE, a face or a list of faces, reach the edge of the window.
+A line end in another face looks like one more character."
+  (seq-some (lambda (face) (eq t (face-attribute face :extend nil t)))
+            (ensure-list face)))
 
 (defun agent-q-render-cut-body (text total all &rest properties)
   "Return the body of an item with TEXT, which gets PROPERTIES.
 TEXT is the beginning of a text that ALL returns, which has TOTAL characters,
 or nil if that is unknown."
-  (concat (apply #'propertize text 'line-prefix "    " 'wrap-prefix "    "
-                 properties)
+  (concat (agent-q-render-body--propertize text properties)
           (propertize (if total
                           (format "\n[%d of %d characters shown; RET shows all]"
                                   (min agent-q-render-body-limit total) total)

@@ -360,7 +360,10 @@ agent-q does not belong to the item behind which it stands."
       (goto-char start)
       (delete-region start end)
       (insert text)
-      (set-marker (agent-q-render-item-end item) (point)))
+      (set-marker (agent-q-render-item-end item) (point))
+      (let ((face (get-text-property (1- (point)) 'face)))
+        (put-text-property (point) (1+ (point)) 'face
+                           (and (agent-q-render-extends-p face) face))))
     ;; Those who stood in the old text stand at the same place of the new one.
     (let ((limit (- (agent-q-render-item-end item) start)))
       (when offset

@@ -10,6 +10,7 @@
 
 ;;; Code:
 
+(require 'agent-q-pitch)
 (require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
@@ -114,7 +115,7 @@ LAST means that it doesn't grow any more."
 (defun agent-q-table--show (start end text)
   "Show TEXT instead of what is from START to END."
   (when (< start end)
-    (put-text-property start end 'display (propertize text 'face 'agent-q-markup))))
+    (put-text-property start end 'display (propertize text 'face '(agent-q-markup agent-q-code)))))
 
 (defvar agent-q-table--borders (make-hash-table :test #'equal)
   "Cache of the text between cells, by the blanks before and after the line.")
@@ -125,7 +126,7 @@ Most tables need the same few, so they are kept."
   (let ((key (cons before after)))
     (or (gethash key agent-q-table--borders)
         (puthash key (propertize (concat (make-string before ?\s) "|" (make-string after ?\s))
-                                 'face 'agent-q-markup)
+                                 'face '(agent-q-markup agent-q-code))
                  agent-q-table--borders))))
 
 (defun agent-q-table--align-row (cells widths alignments)
@@ -241,6 +242,7 @@ Most tables need the same few, so they are kept."
           (remove-text-properties (point-min) (point-max) '(keymap nil)))
         (goto-char (point-min)))
       (special-mode)
+      (agent-q-pitch-setup)
       (setq-local truncate-lines t
                   bidi-paragraph-direction 'left-to-right))
     (pop-to-buffer "*agent-q table*")))

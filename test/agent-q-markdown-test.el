@@ -433,5 +433,30 @@ See https://example.org/a and [here](shop.lisp:2).\n")
         (should (equal sent '("Do it")))
         (should (equal (agent-q-prompt-text) "a draft"))))))
 
+;;;; Proportional text
+
+(defun agent-q-markdown-test--fixed-p (text)
+  "Whether TEXT of this chat, as it is shown, is in a fixed pitch."
+  (let ((place (agent-q-test-find text)))
+    (seq-some (lambda (face)
+                (or (eq face 'agent-q-code)
+                    (memq 'agent-q-code (ensure-list (face-attribute face :inherit)))))
+              (flatten-tree (or (get-text-property 0 'face (or (get-text-property place 'display) ""))
+                                (get-text-property place 'face))))))
+
+(ert-deftest agent-q-markdown-code-and-tables-keep-their-columns-in-proportional-text ()
+  (agent-q-test-with-chat
+    (agent-q-markdown-test--add
+     "Prose, `inline`.\n\n| head | b |\n|---|---|\n| cell | 2 |\n\n```lisp\n(defun f (x) x)\n```\n")
+    (dolist (text '("inline" "head" "cell" "defun" "(x) x"))
+      (should (agent-q-markdown-test--fixed-p text)))
+    (should (agent-q-markdown-test--fixed-p " | b"))
+    (should-not (agent-q-markdown-test--fixed-p "Prose"))
+    (should-not (assq 'agent-q-code face-remapping-alist))
+    (variable-pitch-mode 1)
+    (should (memq 'fixed-pitch (assq 'agent-q-code face-remapping-alist)))
+    (variable-pitch-mode -1)
+    (should-not (memq 'fixed-pitch (assq 'agent-q-code face-remapping-alist)))))
+
 (provide 'agent-q-markdown-test)
 ;;; agent-q-markdown-test.el ends here
