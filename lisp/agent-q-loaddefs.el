@@ -287,6 +287,10 @@
 
 (put 'agent-q-project-root 'risky-local-variable t)
 (put 'agent-q-private-files 'risky-local-variable t)
+(defvar agent-q-private-files
+  nil
+  "Globs of files that the agent may never read without asking.")
+(custom-autoload 'agent-q-private-files "agent-q-project" t)
 (put 'agent-q-read-project-instructions 'risky-local-variable t)
 
 ;;;; agent-q-provider.el
@@ -294,6 +298,36 @@
 (put 'agent-q-provider 'risky-local-variable t)
 (put 'agent-q-model 'risky-local-variable t)
 (put 'agent-q-providers 'risky-local-variable t)
+(defvar agent-q-providers
+  '((openai
+     :base-url "https://api.openai.com/v1" :dialect responses
+     :model "gpt-5-mini" :environment "OPENAI_API_KEY")
+    (anthropic
+     :base-url "https://api.anthropic.com/v1" :dialect messages
+     :model "claude-sonnet-4-5" :environment "ANTHROPIC_API_KEY")
+    (openrouter
+     :base-url "https://openrouter.ai/api/v1"
+     :model "openrouter/auto" :environment "OPENROUTER_API_KEY")
+    (gemini
+     :base-url "https://generativelanguage.googleapis.com/v1beta" :dialect gemini
+     :model "gemini-2.5-flash" :environment "GEMINI_API_KEY")
+    (deepseek
+     :base-url "https://api.deepseek.com"
+     :model "deepseek-chat" :environment "DEEPSEEK_API_KEY")
+    (mistral
+     :base-url "https://api.mistral.ai/v1"
+     :model "mistral-medium-latest" :environment "MISTRAL_API_KEY")
+    (groq
+     :base-url "https://api.groq.com/openai/v1"
+     :model "openai/gpt-oss-120b" :environment "GROQ_API_KEY")
+    (xai
+     :base-url "https://api.x.ai/v1"
+     :model "grok-4.6" :environment "XAI_API_KEY")
+    (together
+     :base-url "https://api.together.xyz/v1"
+     :model "openai/gpt-oss-120b" :environment "TOGETHER_API_KEY"))
+  "Hosts of models, in the order in which they are tried.")
+(custom-autoload 'agent-q-providers "agent-q-provider" t)
 (put 'agent-q-recordings 'risky-local-variable t)
 
 ;;;; agent-q-registry.el

@@ -25,6 +25,7 @@ file *.asd, else its own.  A directory-local value is not taken."
   :package-version '(agent-q-module . "0.1.0"))
 
 ;;;###autoload (put 'agent-q-private-files 'risky-local-variable t)
+;;;###autoload
 (defcustom agent-q-private-files nil
   "Globs of files that the agent may never read without asking.
 A glob without a slash is about any part of a path; one that starts with

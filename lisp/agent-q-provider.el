@@ -51,6 +51,7 @@ A property list describes another host, by the properties of
   :package-version '(agent-q-module . "0.1.0"))
 
 ;;;###autoload (put 'agent-q-providers 'risky-local-variable t)
+;;;###autoload
 (defcustom agent-q-providers
   '((openai
      :base-url "https://api.openai.com/v1" :dialect responses

@@ -61,12 +61,19 @@ Of DOCUMENTATION the first line is there.  COMMAND says whether it is one."
 
 (defun agent-q-generate--form (file)
   "Return the text of an autoload for the form after point, in FILE.
-A variable is there as it is defined."
+A variable is there as it is defined, and so is the value of an option."
   (let* ((start (progn (skip-chars-forward "\n") (point)))
          (form (read (current-buffer))))
-    (if (eq (car form) 'defvar)
-        (concat (buffer-substring start (point)) "\n")
-      (agent-q-generate--autoload form file))))
+    (pcase form
+      (`(defvar . ,_) (concat (buffer-substring start (point)) "\n"))
+      (`(defcustom ,name ,_ ,documentation . ,_)
+       (format "(defvar %s\n  %s\n  %S)\n(custom-autoload '%s %S t)\n" name
+               (progn (goto-char (1+ start))
+                      (forward-sexp 2)
+                      (skip-chars-forward " \n")
+                      (buffer-substring (point) (scan-sexps (point) 1)))
+               (car (split-string documentation "\n")) name file))
+      (_ (agent-q-generate--autoload form file)))))
 
 (defun agent-q-generate--cookies (file)
   "Return the text of the autoloads for the cookies in FILE of lisp/, a name."

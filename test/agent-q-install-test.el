@@ -193,6 +193,21 @@ Each autoload names the file that defines the function."
                       (push (car member) shown))))
                 (seq-remove (lambda (option) (memq option shown)) ',options)))))))
 
+(ert-deftest agent-q-install-init-files-add-to-options ()
+  "What the README adds to a list of ours can be added once `agent-q-module' is there."
+  (should
+   (equal '(office "*.pem" t)
+          (agent-q-install-test--in-emacs
+           (list agent-q-install-test--lisp)
+           '(progn (require 'agent-q-module)
+                   (add-to-list 'agent-q-providers '(office :base-url "http://gpu.example.com/v1"))
+                   (add-to-list 'agent-q-private-files "*.pem")
+                   (require 'agent-q-provider)
+                   (list (caar agent-q-providers) (car agent-q-private-files)
+                         (and (assq 'openai agent-q-providers)
+                              (custom-variable-p 'agent-q-providers)
+                              t)))))))
+
 ;;;; Where core and Common Lisp half are found
 
 (defconst agent-q-install-test--found
