@@ -20,7 +20,7 @@
                                     (:copier nil))
   "The line about a request that is tried again.
 EVENT is the latest of its events, and DUE the time at which the request is
-sent again, or nil once that happened."
+sent again, nil once that happened, or `never' if the turn ended before."
   event due)
 
 (defvar-local agent-q-chat-backoff--last nil
@@ -37,9 +37,10 @@ To try again is what happens anyway."
      (replace-regexp-in-string "</?[a-zA-Z!][^<>]*>" " " text)))))
 
 (defun agent-q-chat-backoff--left (line)
-  "Return in how many seconds the request of LINE is sent again, or nil if it was."
+  "Return in how many seconds the request of LINE is sent again, or nil."
   (let ((due (agent-q-chat-backoff-due line)))
     (and due
+         (not (eq due 'never))
          (let ((left (float-time (time-subtract due nil))))
            (and (> left 0) left)))))
 
@@ -48,7 +49,8 @@ To try again is what happens anyway."
   (let* ((event (agent-q-chat-backoff-event line))
          (left (agent-q-chat-backoff--left line))
          (count (format "(%d of %d)" (plist-get event :attempt) (plist-get event :attempts))))
-    (cond ((null left) (format "sent again %s" count))
+    (cond ((eq 'never (agent-q-chat-backoff-due line)) "not sent again")
+          ((null left) (format "sent again %s" count))
           ((< left 1) (format "sending again %s" count))
           (t (format (substitute-command-keys
                       "\\<agent-q-chat-mode-map>sending again in %d s %s, \\[agent-q-chat-cancel] stops")
@@ -68,12 +70,23 @@ To try again is what happens anyway."
                (agent-q-call-cut reason (max 10 (- (agent-q-call-width) (length next) 2)))))
      'face 'agent-q-dim 'mouse-face 'highlight)))
 
-(defun agent-q-chat-backoff-begin ()
-  "Forget earlier failures: another request begins, or this one is being answered."
+(defun agent-q-chat-backoff--finish (due)
+  "Forget earlier failures; DUE is what becomes of the request that failed last."
   (when agent-q-chat-backoff--last
-    (setf (agent-q-chat-backoff-due agent-q-chat-backoff--last) nil)
+    (setf (agent-q-chat-backoff-due agent-q-chat-backoff--last) due)
     (agent-q-render-update-item agent-q-chat-backoff--last)
     (setq agent-q-chat-backoff--last nil)))
+
+(defun agent-q-chat-backoff-begin ()
+  "Forget earlier failures: another request begins, or this one is being answered."
+  (agent-q-chat-backoff--finish nil))
+
+(defun agent-q-chat-backoff-over ()
+  "Forget earlier failures: the turn is over, maybe while its request waited."
+  (agent-q-chat-backoff--finish
+   (and agent-q-chat-backoff--last
+        (agent-q-chat-backoff--left agent-q-chat-backoff--last)
+        'never)))
 
 (defun agent-q-chat-backoff-tick ()
   "Show how long it takes until the request is sent again, as time has passed."

@@ -286,8 +286,9 @@ core saves it, as JSON, or is nil."
 
 (defun agent-q-chat-handle (event)
   "Apply EVENT to this chat."
-  (when (memq (plist-get event :type) '(:text :reasoning :call-proposed :turn-started :turn-ended))
-    (agent-q-chat-backoff-begin))
+  (pcase (plist-get event :type)
+    ((or :text :reasoning :call-proposed :turn-started) (agent-q-chat-backoff-begin))
+    (:turn-ended (agent-q-chat-backoff-over)))
   (pcase (plist-get event :type)
     (:text (agent-q-chat--streams :streaming)
            (agent-q-render-text (plist-get event :text))

@@ -481,6 +481,17 @@ Ask the user to revert or save the buffer.")
     (agent-q-chat--tick (current-buffer))
     (should (agent-q-test-shows "sent again (1 of 2): Down."))))
 
+(ert-deftest agent-q-chat-a-request-that-waited-when-its-turn-ended-is-not-sent-again ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :turn-started :turn 1 :text "q")
+    (agent-q-test-event :retrying :seconds 60 :attempt 1 :attempts 2 :reason "Down.")
+    (agent-q-test-event :turn-ended :outcome :cancelled)
+    (should (agent-q-test-shows "▸ not sent again: Down.\n"))
+    (agent-q-test-event :turn-started :turn 2 :text "q")
+    (agent-q-test-event :retrying :seconds 0 :attempt 2 :attempts 2 :reason "Down again.")
+    (agent-q-test-event :turn-ended :outcome :failed :message "Down.")
+    (should (agent-q-test-shows "▸ sent again (2 of 2): Down again.\n"))))
+
 (ert-deftest agent-q-chat-header-line-follows-the-session ()
   (agent-q-test-with-chat
     (should (string-match-p "\\` No model" (agent-q-header-line)))
