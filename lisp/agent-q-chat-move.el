@@ -115,9 +115,16 @@ that asks whether it goes on."
       (push-mark nil t)
       (let ((call (and agent-q-call-table (agent-q-call-waiting))))
         (if (null call)
-            (goto-char (point-max))
+            (goto-char (agent-q-chat-move--question))
           (goto-char (agent-q-render-item-start call))
           (agent-q-sight-reveal call))))))
+
+(defun agent-q-chat-move--question ()
+  "Return where the turn of this chat can be let go on, which met a limit.
+That is a button, the last one of its kind in the log."
+  (save-excursion
+    (goto-char agent-q-render-end)
+    (if (search-backward "\n[Go on]\n" nil t) (1+ (point)) (point-max))))
 
 (defun agent-q-chat-move--waiting ()
   "Return the buffer of the chat where something waits for its user, or nil."

@@ -66,7 +66,7 @@
 A message that waits behind the turn is an answer: it is sent now."
   (if (agent-q-queue-held)
       (agent-q-core-stop-at-limit agent-q-session-number)
-    (agent-q-render-notice (concat text " Shall it go on?") 'agent-q-attention)
+    (agent-q-render-notice (concat text " Shall it go on? (y or n, and RET)") 'agent-q-attention)
     (agent-q-retry--button "[Go on]" #'agent-q-retry--go-on)
     (agent-q-retry--button "[Stop]" #'agent-q-retry--stop)
     (agent-q-attention-tell "The turn met a limit; shall it go on?")))

@@ -178,7 +178,7 @@
     (agent-q-facts-test--in-chat '(:prices (10.0 20.0 1.0)) agent-q-facts-test--script
       (agent-q-test-send "go")
       (agent-q-test-until
-       (agent-q-test-shows "The turn has used $0.0075 (agent-q-max-turn-cost). Shall it go on?"))
+       (agent-q-test-shows "The turn has used $0.0075 (agent-q-max-turn-cost). Shall it go on? (y or n, and RET)"))
       (agent-q-test-find "[Stop]")
       (agent-q-test-press "RET")
       (agent-q-test-until (agent-q-test-idle-p)))

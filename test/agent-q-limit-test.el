@@ -31,13 +31,14 @@
 (ert-deftest agent-q-limit-the-chat-asks-and-goes-on ()
   (agent-q-limit-test--with-rounds
     (should (agent-q-test-shows
-             "The turn has used 1 request (agent-q-max-iterations). Shall it go on?\n[Go on]\n[Stop]"))
+             "The turn has used 1 request (agent-q-max-iterations). Shall it go on? (y or n, and RET)\n[Go on]\n[Stop]"))
     (should (string-match-p "\\` Go on\\?" (agent-q-header-line)))
     (should (string-match-p "agent-q asks" agent-q-attention-mark))
-    (with-temp-buffer
-      (agent-q-goto-approval))
     (should agent-q-header-since)
-    (agent-q-test-find "[Go on]")
+    (save-window-excursion
+      (with-temp-buffer
+        (agent-q-goto-approval)))
+    (should (looking-at-p "\\[Go on\\]$"))
     (agent-q-test-press "RET")
     (agent-q-test-until (agent-q-test-idle-p))
     (should (string-suffix-p "\nThe end.\n" (agent-q-test-log)))
@@ -54,6 +55,15 @@
     (agent-q-test-until (agent-q-test-idle-p))
     (should (string-suffix-p "It was stopped.\n[Continue]\n" (agent-q-test-log)))
     (should (string-match-p "\\` Ready" (agent-q-header-line)))))
+
+(ert-deftest agent-q-limit-yes-and-no-are-answers ()
+  (pcase-dolist (`(,typed . ,end) '(("y" . "\nThe end.\n") ("No" . "It was stopped.\n[Continue]\n")))
+    (agent-q-limit-test--with-rounds
+      (agent-q-test-send typed)
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (string-suffix-p end (agent-q-test-log)))
+      (should-not (agent-q-test-shows (concat "> " typed)))
+      (should (equal "" (agent-q-prompt-text))))))
 
 (ert-deftest agent-q-limit-a-message-is-an-answer ()
   (agent-q-limit-test--with-rounds
