@@ -85,7 +85,7 @@ shown."
   (if-let ((offer (agent-q-call-offer call)))
       (concat
        (agent-q-approve-text--line
-        (format "Press %s again to add this rule:%s\n%s\n" (agent-q-approve-text--key offer)
+        (format "Press %s again to add this rule%s:\n%s\n" (agent-q-approve-text--key offer)
                 (if (cdr (agent-q-offer-widths offer))
                     (format " (%d of %d, w shows the next)" (1+ (agent-q-offer-index offer))
                             (length (agent-q-offer-widths offer)))

@@ -53,7 +53,7 @@ Where it is empty, the core says what there is to undo in the image."
   (or (string-empty-p diff)
       (save-window-excursion
         (agent-q-changes-show diff)
-        (y-or-n-p (format "Undo this, in %s? "
+        (y-or-n-p (format "Undo these changes of %s? "
                           (string-join (agent-q-changes-files diff) ", "))))))
 
 (defun agent-q-changes-files (diff)

@@ -72,7 +72,7 @@ That is a symbol: none, minimal, low, medium, high, xhigh or max.  nil is the
 provider's own or `agent-q-effort'."
   (interactive
    (let ((choice (completing-read
-                  (format-prompt "Effort" (or agent-q-session-effort "as the provider does"))
+                  (format-prompt "Effort" (or agent-q-session-effort "the provider's own"))
                   (mapcar #'symbol-name agent-q-provider-form-efforts) nil t)))
      (list (if (string-empty-p choice) nil (intern choice)))))
   (agent-q-session-check)
@@ -82,7 +82,7 @@ provider's own or `agent-q-effort'."
     (user-error "%s doesn't think" (agent-q-provider-label agent-q-session-provider)))
   (setq agent-q-session-effort effort)
   (agent-q-chat-use-provider (agent-q-provider-again agent-q-session-provider))
-  (message "Effort: %s" (or effort "as the provider does")))
+  (message "Effort: %s" (or effort "the provider's own")))
 
 (defvar-local agent-q-chat-choose--model nil
   "What the agent of the current chat did to its model, (BEFORE . SINCE), or nil.

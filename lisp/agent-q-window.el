@@ -137,7 +137,7 @@ While a turn runs, it is shown when the turn is over."
                  (agent-q-window--number tokens) (agent-q-window--number window)
                  (round (* 100.0 tokens) (max 1 window)))
        (format "The model reads about %s tokens.  How many it can take is not known; \
-agent-q-context-window says it.\n"
+set agent-q-context-window to tell.\n"
                (agent-q-window--number tokens)))
      (cond ((numberp limit)
             (format "It writes a summary of the older part beyond %s (agent-q-compact-at).\n"

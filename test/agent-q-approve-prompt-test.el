@@ -205,9 +205,9 @@
                    (agent-q-test-arm)
                    (agent-q-approve-prompt-test--type key))))
       (funcall press "!")
-      (should (agent-q-test-shows "Press ! again to add this rule: (1 of 2, w shows the next)\nThis."))
+      (should (agent-q-test-shows "Press ! again to add this rule (1 of 2, w shows the next):\nThis."))
       (funcall press "w")
-      (should (agent-q-test-shows "(2 of 2, w shows the next)\nMore."))
+      (should (agent-q-test-shows "(2 of 2, w shows the next):\nMore."))
       ;; What came up has to be read.
       (agent-q-approve-prompt-test--later)
       (agent-q-approve-prompt-test--type "!")

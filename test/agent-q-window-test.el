@@ -50,7 +50,7 @@
       (should (string-search "NOTES on x and y" (agent-q-window-test--last-request)))
       (agent-q-test-find "[Undo the summary]")
       (agent-q-test-press "RET")
-      (agent-q-test-until (agent-q-test-shows "The model reads what the summary stood for again."))
+      (agent-q-test-until (agent-q-test-shows "The summary is undone: the model reads the messages themselves again."))
       (agent-q-test-ask "four")
       (let ((request (agent-q-window-test--last-request)))
         (should-not (string-match-p "NOTES on x and y" request))

@@ -173,7 +173,7 @@ impl Means<'_> {
             Some(id) => {
                 history.append(EntryContent::Undone(id));
                 *held(self.told) = Told::default();
-                "The model reads what the summary stood for again."
+                "The summary is undone: the model reads the messages themselves again."
             }
             None => "The model reads no summary.",
         };

@@ -56,7 +56,7 @@ await '▸ Changed three.lisp +2 -2  \[Diff\] \[Undo\]' 'what the turn changed i
 press M-x
 type_text 'agent-q-undo-turn'
 press Enter
-await 'Undo this, in three.lisp +2 -2?' 'undoing asks'
+await 'Undo these changes of three.lisp +2 -2?' 'undoing asks'
 shows '^-(defun two' || shows '^-' || fail 'what would be undone is not shown'
 press y
 holds 'the turn is undone'

@@ -94,7 +94,7 @@ async fn a_summary_takes_the_place_of_old_messages_before_the_window_is_full() {
     let roles = sent(&chat, 4);
     assert_eq!(roles.len(), 7, "{roles:?}");
     assert_eq!(roles[0], "user: one");
-    assert!(notices(&chat)[0].contains("reads what the summary stood for again"));
+    assert!(notices(&chat)[0].contains("reads the messages themselves again"));
 }
 
 #[tokio::test]
@@ -315,7 +315,7 @@ async fn a_summary_of_several_parts_is_undone_as_one() {
     assert_eq!(summaries(&chat).len(), 1);
     chat.tell(Op::UndoCompaction);
     let undone = |event: &Event| match event {
-        Event::Notice { text, .. } => text.contains("stood for again").then_some(()),
+        Event::Notice { text, .. } => text.contains("themselves again").then_some(()),
         _ => None,
     };
     chat.host.wait_for(undone).await;
