@@ -161,10 +161,12 @@
     ("search_files, a third by their names" "files.search.names" "files.search.names.rg" ms (ratio 1.3))
     ("search_files, by their paths" "files.search.paths" "files.search.paths.rg" ms (ratio 1.3))
     "how late a timer of 5 ms is meanwhile | in an Emacs that does nothing"
-    ("grep_project, the latest" "files.grep.longest" "files.rest.longest" ms (above 5))
+    ("grep_project, the latest" "files.grep.longest" "files.rest.longest" ms nil)
+    ("the same without collections" "files.grep.outside" "files.rest.outside" ms (above 5))
     ("grep_project, p99" (p99 "files.grep.late") (p99 "files.rest.late") ms nil)
     ("the same, most processor time between two ticks" "files.grep.busiest" "files.rest.busiest" ms 5)
-    ("search_files, the latest" "files.search.longest" "files.rest.longest" ms (above 5))
+    ("search_files, the latest" "files.search.longest" "files.rest.longest" ms nil)
+    ("the same without collections" "files.search.outside" "files.rest.outside" ms (above 5))
     ("search_files, p99" (p99 "files.search.late") (p99 "files.rest.late") ms nil)
     ("the same, most processor time between two ticks" "files.search.busiest" "files.rest.busiest" ms 5)
     "100 lines of a file of 100 MB | sed -n"
