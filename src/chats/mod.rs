@@ -3,6 +3,7 @@
 //! one that can't be read is left out and stays in the file. Nothing that is read is evaluated.
 
 pub mod changes;
+pub mod entry;
 pub mod export;
 pub mod folder;
 pub mod id;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::ChatError;
+use super::entry::StoredEntry;
 use super::lines::{LONGEST_LINE, LineRead, next_line};
 use super::record::{ChatLine, ChatPlace, Record, RecordKind, Stamped, VERSION, kind_of, parse};
 
@@ -25,7 +26,7 @@ pub struct Outline {
     pub opened: Vec<Opened>,
     pub turns: Vec<StoredTurn>,
     /// The conversation, as `session` wrote it.
-    pub entries: Vec<serde_json::Value>,
+    pub entries: Vec<StoredEntry>,
     /// What is kept in the chat's context, the first one first.
     pub kept: Vec<serde_json::Value>,
     /// The last rewind, if nothing was asked since.

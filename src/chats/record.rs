@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::entry::StoredEntry;
 use crate::protocol::CallOutcome;
 
 /// The version of what is written.
@@ -112,7 +113,7 @@ pub enum Record {
     },
     /// A part of the conversation that models are sent, as `session` keeps it.
     Entry {
-        entry: Value,
+        entry: StoredEntry,
     },
     /// A text or the bytes of a file, to which changes refer by their hash.
     Content {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::chats::ChatError;
 use crate::chats::changes::{ChangesRecorder, steps};
+use crate::chats::entry::StoredEntry;
 use crate::chats::folder::ChatFolder;
 use crate::chats::id::ChatId;
 use crate::chats::reader::{Outline, StoredTurn, outline, records};
@@ -73,10 +74,8 @@ pub struct EntryRecorder(pub Arc<Recorder>);
 
 impl Observer for EntryRecorder {
     fn appended(&mut self, entry: &Entry) {
-        match serde_json::to_value(entry) {
-            Ok(entry) => self.0.record(Record::Entry { entry }),
-            Err(error) => tracing::error!("an entry can't be saved: {error}"),
-        }
+        let entry = StoredEntry::Known(entry.clone());
+        self.0.record(Record::Entry { entry });
     }
 }
 
@@ -248,13 +247,13 @@ fn about(id: &ChatId, outline: &Outline, busy: Option<String>) -> Value {
     })
 }
 
-fn beginning(outline: &Outline, entries: Vec<Value>) -> Beginning {
+fn beginning(outline: &Outline, entries: Vec<StoredEntry>) -> Beginning {
     let count = entries.len();
     let mut ids = Vec::with_capacity(count);
     let mut known: Vec<Entry> = Vec::with_capacity(count);
     for entry in entries {
         // One that a newer version wrote is passed over, as other events are.
-        let entry = serde_json::from_value::<Entry>(entry).ok();
+        let entry = entry.known();
         ids.push(entry.as_ref().map(|entry| entry.id));
         known.extend(entry);
     }

@@ -5,69 +5,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
+pub use crate::chats::entry::{Again, Entry, EntryContent, EntryId, TurnNumber};
 use crate::provider::{ChatMessage, Messages};
-
-/// The number of an entry within its conversation; later ones are greater.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct EntryId(pub u64);
-
-/// The number of a turn within its conversation. It is 0 for what belongs to none.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct TurnNumber(pub u64);
-
-/// Something that happened in a conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    pub id: EntryId,
-    pub turn: TurnNumber,
-    pub what: EntryContent,
-}
-
-/// What happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EntryContent {
-    /// The user's message, which opens a turn or is put into one.
-    Asked {
-        /// As the model reads it, with what was said in front of it.
-        message: Arc<ChatMessage>,
-        /// As the chat shows it; none when that is the same.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        shown: Option<String>,
-    },
-    /// An answer, or the result of a call.
-    Message(Arc<ChatMessage>),
-    /// The model reads SUMMARY in place of all up to and with the entry THROUGH.
-    Compaction { summary: String, through: EntryId },
-    /// The model reads only the beginnings of these results, of so many bytes each.
-    Trim {
-        results: Vec<EntryId>,
-        kept: usize,
-        again: Again,
-    },
-    /// A message that was refused was taken back, with all that followed it.
-    TakenBack { from: EntryId },
-    /// The user went back to before FROM.
-    Rewind { from: EntryId },
-    /// A compaction, a trim or a rewind was undone.
-    Undone(EntryId),
-}
-
-/// How a model sees a result again that is trimmed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Again {
-    /// By the tool `read_result`.
-    ReadResult,
-    /// By another call: the chat doesn't offer that tool.
-    Call,
-}
 
 /// With which entry of the conversation a turn begins, or would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,17 +167,6 @@ impl Conversation {
     #[must_use]
     pub fn holds(&self, id: EntryId) -> bool {
         self.live().messages.iter().any(|entry| entry.id == id)
-    }
-}
-
-impl Entry {
-    /// The message that it is.
-    #[must_use]
-    pub fn message(&self) -> Option<&Arc<ChatMessage>> {
-        match &self.what {
-            EntryContent::Asked { message, .. } | EntryContent::Message(message) => Some(message),
-            _ => None,
-        }
     }
 }
 

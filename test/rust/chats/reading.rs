@@ -48,7 +48,7 @@ fn chat() -> Vec<Stamped> {
     for number in [7, 9, 12] {
         all.extend([
             Record::Entry {
-                entry: json!({"user": format!("question {number}")}),
+                entry: json!({"user": format!("question {number}")}).into(),
             },
             turn(number, &format!("question {number}\n(defun \u{1f980} ())")),
             Record::Reasoning {

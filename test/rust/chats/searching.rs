@@ -59,7 +59,7 @@ fn three() -> (tempfile::TempDir, ChatFolder) {
             },
             turn(1, "pears"),
             Record::Entry {
-                entry: json!({"hidden": "walnut"}),
+                entry: json!({"hidden": "walnut"}).into(),
             },
         ],
     );

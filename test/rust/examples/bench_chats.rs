@@ -46,7 +46,8 @@ fn turn(chat: usize, number: usize) -> Vec<u8> {
             text: format!("What does function-{number} do?"),
         },
         Record::Entry {
-            entry: json!({"id": number, "turn": number, "what": {"message": text.repeat(3)}}),
+            entry: json!({"id": number, "turn": number, "what": {"message": text.repeat(3)}})
+                .into(),
         },
         Record::Text {
             text: text.repeat(3),
