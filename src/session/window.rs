@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What fills a model's window, by category, for the user to look at. Pure.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::conversation::{Entry, EntryContent, Live};
@@ -98,10 +100,10 @@ fn largest(live: &Live<'_>, tokens: &impl Fn(usize) -> u64) -> Vec<Value> {
         .filter_map(|(entry, bytes)| {
             let (what, text) = match (&entry.what, entry.message()?.as_ref()) {
                 (EntryContent::Asked { shown, .. }, ChatMessage::User(text)) => {
-                    ("your message", shown.as_deref().unwrap_or(text))
+                    ("your message", shown.as_deref().unwrap_or(text).into())
                 }
                 (_, ChatMessage::Tool { content, .. }) => ("result", unfenced(content)),
-                (_, ChatMessage::Assistant { .. }) => ("answer", ""),
+                (_, ChatMessage::Assistant { .. }) => ("answer", "".into()),
                 _ => return None,
             };
             let beginning: String = text.chars().take(60).collect();
@@ -110,11 +112,11 @@ fn largest(live: &Live<'_>, tokens: &impl Fn(usize) -> u64) -> Vec<Value> {
         .collect()
 }
 
-/// CONTENT without the mark of a fence around it.
-fn unfenced(content: &str) -> &str {
+/// What of CONTENT stands behind the mark of a fence: where it comes from, and its text.
+fn unfenced(content: &str) -> Cow<'_, str> {
     match content.split_once(" from=\"") {
-        Some((mark, rest)) if mark.starts_with("<data-") => rest,
-        _ => content,
+        Some((mark, rest)) if mark.starts_with("<data-") => rest.replacen("\">\n", ": ", 1).into(),
+        _ => content.into(),
     }
 }
 
@@ -159,6 +161,9 @@ mod tests {
         assert_eq!(report["tokens"], 455);
         assert_eq!(report["largest"][0]["what"], "result");
         assert_eq!(report["largest"][1]["text"], "y");
-        assert_eq!(unfenced("<data-1 from=\"the tool x\">"), "the tool x\">");
+        assert_eq!(
+            unfenced("<data-1 from=\"the tool x\">\nIt ran."),
+            "the tool x: It ran."
+        );
     }
 }
