@@ -132,6 +132,11 @@ stream() {
   done
 }
 
+resume() {
+  # In turns, so that what else the machine does meets both.
+  for what in 'resume chat 0' 'rest small 0'; do in_terminal stream-bench "$what"; done
+}
+
 ide_there() { # sly|slime
   [ -n "$("$EMACS" -Q --batch -l scripts/lisp-ide.el \
     --eval "(princ (or (agent-q-ide-find '$1) \"\"))" 2>/dev/null)" ]
@@ -206,7 +211,7 @@ if wanted chats; then
   export AGENT_Q_BENCH_CHATS
   cargo run --release --quiet --example bench_chats -- "$AGENT_Q_BENCH_CHATS" >> "$scratch/samples" ||
     note_failure bench_chats
-  repeat "$RUNS" in_terminal stream-bench 'resume chat 0'
+  repeat "$RUNS" resume
   in_batch load-bench resume
 fi
 if wanted idle && [ -d /proc/self/task ]; then
