@@ -372,9 +372,9 @@ CONNECTION is the name of its connection, or nil."
   `((connection . ,(if connection (agent-q-text-clean connection) :null))))
 
 (defun agent-q-approve-target (arguments image)
-  "Return what a call with ARGUMENTS, JSON text, is about, as a line, or nil.
+  "Return what a call with ARGUMENTS, parsed, is about, as a line, or nil.
 IMAGE is the name of the chat's image, or nil."
-  (let ((path (cdr (assq 'path (agent-q-call-parse arguments)))))
+  (let ((path (cdr (assq 'path arguments))))
     (cond ((and (stringp path) (agent-q-project-directory))
            (concat "file: "
                    (agent-q-visible-line

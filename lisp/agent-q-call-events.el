@@ -80,13 +80,14 @@ OUTCOME is nil when none did."
   (agent-q-call--get event))
 
 (defun agent-q-call-approval (event target)
-  "Ask about the call of EVENT, which concerns TARGET (an image or nil)."
+  "Ask about the call of EVENT.
+TARGET returns what the call concerns, a line or nil, from its parsed arguments."
   (let ((call (agent-q-call--get event)))
     (agent-q-call--activate call 'waiting)
     (setf (agent-q-call-arguments call) (plist-get event :arguments)
           (agent-q-call-level call) (plist-get event :level)
           (agent-q-call-reason call) (plist-get event :reason)
-          (agent-q-call-target call) target
+          (agent-q-call-target call) (funcall target (agent-q-call-parsed-arguments call))
           (agent-q-call-offer call) nil
           (agent-q-call-change call) nil
           (agent-q-call-answered call) nil)

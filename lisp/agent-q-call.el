@@ -61,8 +61,11 @@ The core lets few of a message do so, however many it has.")
 
 (defun agent-q-call-parsed-arguments (call)
   "Return the arguments of CALL as an alist, or nil; they are parsed once."
-  (let ((arguments (agent-q-call-arguments call)))
-    (unless (eq arguments (car (agent-q-call-parsed call)))
+  (let ((arguments (agent-q-call-arguments call))
+        (parsed (agent-q-call-parsed call)))
+    ;; They come with several events, and may be megabytes.
+    (if (equal arguments (car parsed))
+        (when parsed (setcar parsed arguments))
       (setf (agent-q-call-parsed call)
             (cons arguments (agent-q-call-parse arguments))))
     (cdr (agent-q-call-parsed call))))

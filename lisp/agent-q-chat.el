@@ -351,9 +351,10 @@ core saves it, as JSON, or is nil."
       (progn (agent-q-call-approval-elsewhere event)
              (agent-q-execute-approve event))
     (agent-q-call-approval
-     event (agent-q-approve-target (plist-get event :arguments)
-                                   (and (agent-q-chat-connected-p)
-                                        (agent-q-image-label agent-q-session-connection))))
+     event (lambda (arguments)
+             (agent-q-approve-target arguments
+                                     (and (agent-q-chat-connected-p)
+                                          (agent-q-image-label agent-q-session-connection)))))
     (unless (agent-q-registry-effect-p (plist-get event :tool))
       (agent-q-diff-review event))
     (agent-q-attention-asked (gethash (plist-get event :call) agent-q-call-table))))
