@@ -18,6 +18,7 @@ mod reply;
 mod request;
 mod retry;
 mod said;
+mod scripts;
 mod sse;
 
 #[path = "../support/fault_server.rs"]

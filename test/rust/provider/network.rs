@@ -9,7 +9,6 @@ use std::sync::Arc;
 use agent_q_core::protocol::{CallOutcome, ListedModel, ToolCall};
 use agent_q_core::provider::accumulator::parse_arguments;
 use agent_q_core::provider::discovery::{Candidate, listed_models};
-use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::{
     ChatMessage, ChatRequest, Dialect, FailureKind, Finish, MessagePart, ProviderSettings, Secret,
     StreamEvent,
@@ -18,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::scripted_server::{Script, ScriptedServer};
 
-use super::http::{ask, ask_with, client, failure, request, retries, settings, start};
+use super::http::{ask, ask_with, client, failure, request, retries, settings, start, stream};
 
 /// A port of this machine at which nothing listens.
 fn free_port() -> u16 {
@@ -127,14 +126,7 @@ async fn dropping_the_future_closes_the_connection() {
     let client = Arc::new(client());
     let task = tokio::spawn(async move {
         let mut sink = |event| sender.send(event).expect("the test listens");
-        client
-            .stream_chat(
-                &settings,
-                &request(),
-                &mut ReplyReader::default(),
-                &mut sink,
-            )
-            .await
+        stream(&client, &settings, &request(), &mut sink).await
     });
     assert_eq!(
         receiver.recv().await,
@@ -354,15 +346,11 @@ async fn a_refused_signature_is_left_out_once() {
         let request = signed(dialect, &settings);
         let mut events = Vec::new();
         let client = client();
-        let reply = client
-            .stream_chat(
-                &settings,
-                &request,
-                &mut ReplyReader::default(),
-                &mut |event| events.push(event),
-            )
-            .await
-            .expect("a reply");
+        let reply = stream(&client, &settings, &request, &mut |event| {
+            events.push(event)
+        })
+        .await
+        .expect("a reply");
         assert_eq!((reply.text().as_str(), retries(&events)), ("ok", 0));
         let bodies = server.bodies();
         let has = |number: usize, what: &str| bodies[number].to_string().contains(what);
@@ -372,14 +360,7 @@ async fn a_refused_signature_is_left_out_once() {
             has(1, "skip_thought_signature_validator"),
             dialect == Dialect::Gemini
         );
-        let error = client
-            .stream_chat(
-                &settings,
-                &request,
-                &mut ReplyReader::default(),
-                &mut |_| {},
-            )
-            .await;
+        let error = stream(&client, &settings, &request, &mut |_| {}).await;
         assert_eq!(
             error.expect_err("a failure").kind,
             FailureKind::Refused(400)
@@ -399,14 +380,10 @@ async fn a_kept_connection_that_is_dead_costs_one_silent_request() {
     // Nothing was kept before the first answer; later the first failure is silent, a second is not.
     for shown in [1, 0, 1] {
         let mut events = Vec::new();
-        let reply = client
-            .stream_chat(
-                &settings,
-                &request(),
-                &mut ReplyReader::default(),
-                &mut |event| events.push(event),
-            )
-            .await;
+        let reply = stream(&client, &settings, &request(), &mut |event| {
+            events.push(event)
+        })
+        .await;
         assert_eq!(reply.expect("a reply").text(), "ok");
         assert_eq!(retries(&events), shown);
     }
