@@ -79,7 +79,7 @@ pub(super) async fn ask_with(
 ) -> (Result<ModelReply, ProviderError>, Vec<StreamEvent>) {
     let mut events = Vec::new();
     let result = stream(&client(), settings, &request(), &mut |event| {
-        events.push(event)
+        events.push(event);
     })
     .await;
     (result, events)

@@ -347,7 +347,7 @@ async fn a_refused_signature_is_left_out_once() {
         let mut events = Vec::new();
         let client = client();
         let reply = stream(&client, &settings, &request, &mut |event| {
-            events.push(event)
+            events.push(event);
         })
         .await
         .expect("a reply");
@@ -381,7 +381,7 @@ async fn a_kept_connection_that_is_dead_costs_one_silent_request() {
     for shown in [1, 0, 1] {
         let mut events = Vec::new();
         let reply = stream(&client, &settings, &request(), &mut |event| {
-            events.push(event)
+            events.push(event);
         })
         .await;
         assert_eq!(reply.expect("a reply").text(), "ok");
