@@ -16,6 +16,7 @@
 (require 'subr-x)
 (require 'agent-q-module)
 (require 'agent-q-provider)
+(require 'agent-q-session)
 (require 'agent-q-demo)
 (eval-when-compile (require 'agent-q-core-functions))
 
@@ -201,9 +202,15 @@ SERVERS is as for `agent-q-findings'."
         (let ((margin (make-string 22 ?\s)))
           (insert margin (propertize line 'font-lock-face 'italic 'wrap-prefix margin) "\n"))))))
 
+(defun agent-q-findings--chosen-p ()
+  "Whether a chat has a model, be it one that was chosen there alone."
+  (seq-some (lambda (buffer) (buffer-local-value 'agent-q-session-provider buffer))
+            (buffer-list)))
+
 (defun agent-q-findings--model-p (servers)
   "Whether there is a model, or `pending' while SERVERS are looked for."
-  (cond ((eq agent-q-provider 'none) nil)
+  (cond ((agent-q-findings--chosen-p) t)
+        ((eq agent-q-provider 'none) nil)
         ((or (consp agent-q-provider) (agent-q-demo-running-p)
              (seq-some (pcase-lambda (`(,_ . ,properties))
                          (agent-q-provider-key-source properties))

@@ -81,6 +81,12 @@
                                        '(missing "Lisp client" "none" "M-x package-install"))))))
     (should (string-match-p "^Next: give it a model"
                             (agent-q-doctor-test--page client '(setq agent-q-provider 'none))))
+    ;; A chat can have a model of its own.
+    (should (string-match-p "^Next: .*, then M-x agent-q-chat$"
+                            (agent-q-doctor-test--page
+                             client '(setq agent-q-provider 'none)
+                             '(with-current-buffer (generate-new-buffer "*chat*")
+                                (setq agent-q-session-provider '(:name "other" :model "some"))))))
     (should (string-match-p "^Next: .*, then M-x agent-q-chat$"
                             (agent-q-doctor-test--page client other)))
     (should (string-match-p
