@@ -13,11 +13,11 @@
 (require 'agent-q-test-tools)
 (require 'agent-q-test-files)
 
-(defmacro agent-q-test-building-on-each (name system requests docstring &rest body)
+(defmacro agent-q-test-building-on-each (name requests docstring &rest body)
   "Define a test NAME for each client, whose model plays REQUESTS.
-BODY is evaluated in a new chat about an empty project.  The image has no
-SYSTEM, and is left without it.  DOCSTRING says what is shown."
-  (declare (indent defun) (doc-string 4) (debug t))
+BODY is evaluated in a new chat about an empty project.  DOCSTRING says what
+is shown."
+  (declare (indent defun) (doc-string 3) (debug t))
   `(agent-q-test-tools-on-each ,name ()
      ,docstring
      (let* ((agent-q-test-files-root
@@ -31,15 +31,9 @@ SYSTEM, and is left without it.  DOCSTRING says what is shown."
          (agent-q-test-with-chat
            (agent-q-chat-set-connection connection)
            (agent-q-test-files--listen)
-           (unwind-protect (progn ,@body)
-             ;; The clients go through the package of a call after it, in a thread of their own, so
-             ;; that none is made in one that is deleted.
-             (agent-q-test-image-directly
-              connection
-              (format "(progn (dolist (name '(\"%s/tests\" \"%s\")) (asdf:clear-system name))
-                              (dolist (name '(\"%s/TESTS\" \"%s\"))
-                                (when (find-package name) (delete-package name))))"
-                      ,system ,system (upcase ,system) (upcase ,system)))))))))
+           ;; What was made stays in the image: the clients go through all packages once there is a new
+           ;; one, in a thread of their own, and meet no package there that is deleted meanwhile.
+           ,@body)))))
 
 (defun agent-q-building-test--ends-well (prompt end)
   "Send PROMPT; the turn has to end with the text END, by offered tools alone."
@@ -78,7 +72,7 @@ SYSTEM, and is left without it.  DOCSTRING says what is shown."
   (reduce #'+ items :key (lambda (item) (* (item-price item) (item-count item)))))"
   "The definition as it should be.")
 
-(agent-q-test-building-on-each building-from-an-empty-folder "aq-shop"
+(agent-q-test-building-on-each building-from-an-empty-folder
   `((("Make a small shop") ("search_files" (pattern . "**/*")))
     (("No files")
      ("write_file" (path . "aq-shop.asd") (content . "\
@@ -174,7 +168,7 @@ SYSTEM, and is left without it.  DOCSTRING says what is shown."
     (decf (account-balance account) taken)))"
   "The method as it should be.")
 
-(agent-q-test-building-on-each building-repairs-a-loaded-system "aq-bank"
+(agent-q-test-building-on-each building-repairs-a-loaded-system
   `((("too much money") ("grep_project" (pattern . "insufficient-funds"))
      ("find_definition" (symbol . "aq-bank:withdraw")))
     (("account.lisp:35" "(> missing *limit*)")

@@ -80,6 +80,7 @@ LISP
   kill -9 "$emacs" 2>/dev/null
   patiently 'Emacs is still there' sh -c "! kill -0 $emacs 2>/dev/null"
   terminal kill-server 2>/dev/null
+  socket=$scratch/tmux-$ide # the first server may still be ending
   form '(aq-rate)' 'Emacs is not running\|Emacs went away'
   echo 'agents: the agent hears at once that Emacs is gone'
   start_emacs
@@ -88,7 +89,7 @@ LISP
 
   exec 8>&-
   press C-x C-c
-  patiently 'Emacs does not end' sh -c "! tmux -S '$scratch/tmux' has-session 2>/dev/null"
+  patiently 'Emacs does not end' sh -c "! tmux -S '$socket' has-session 2>/dev/null"
 }
 
 for ide in slime sly; do

@@ -6,7 +6,8 @@
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-$name.XXXXXX") || exit 1
 server=''
-terminal() { tmux -u -S "$scratch/tmux" -f /dev/null "$@"; }
+socket=$scratch/tmux
+terminal() { tmux -u -S "$socket" -f /dev/null "$@"; }
 
 finish() {
   terminal kill-server 2>/dev/null
