@@ -340,9 +340,7 @@ While a turn runs, the text waits until it is over."
           ((agent-q-approve-mistyped text)
            (message "%s" (agent-q-approve-mistyped text))
            (agent-q-prompt-replace ""))
-          ((agent-q-chat--limit-answer text)
-           (funcall (agent-q-chat--limit-answer text) agent-q-session-number)
-           (agent-q-prompt-replace ""))
+          ((agent-q-chat--answer-limit text) (agent-q-prompt-replace ""))
           (t (pcase (agent-q-slash-action text)
                (`(command . ,command)
                 (agent-q-prompt-take)
@@ -357,13 +355,13 @@ While a turn runs, the text waits until it is over."
                  (if (agent-q-console-line-p prompt) (concat " " prompt) prompt)))
                (_ (agent-q-chat--send-typed text)))))))
 
-(defun agent-q-chat--limit-answer (text)
-  "Return the function by which TEXT answers a turn that met a limit.
-That is nil where no turn asks, or TEXT is no answer."
-  (and (eq agent-q-header-state :paused)
-       (pcase (downcase text)
-         ((or "y" "yes") #'agent-q-core-go-on)
-         ((or "n" "no") #'agent-q-core-stop-at-limit))))
+(defun agent-q-chat--answer-limit (text)
+  "Answer the turn of this chat that met a limit, if one did and TEXT is an answer.
+Return whether that is so."
+  (when (eq agent-q-header-state :paused)
+    (pcase (downcase text)
+      ((or "y" "yes") (agent-q-core-go-on agent-q-session-number) t)
+      ((or "n" "no") (agent-q-core-stop-at-limit agent-q-session-number) t))))
 
 (defun agent-q-chat--at-once (text function)
   "Call FUNCTION, which sends TEXT.
