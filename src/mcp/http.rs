@@ -103,7 +103,7 @@ impl HttpService {
             };
             match accepted {
                 Ok((stream, _)) => {
-                    // Who comes while all are being answered is not kept waiting.
+                    // While all are in the middle of an answer, a new one is turned away at once.
                     if let Some(seat) = seats.take(stop.child_token()) {
                         spawn(Box::pin(Arc::clone(&self).serve_one(stream, seat)));
                     }
@@ -123,7 +123,7 @@ impl HttpService {
         let service = service_fn(|request| {
             let (service, seat) = (&self, &seat);
             async move {
-                // What comes in the moment in which its seat is given away isn't begun.
+                // A request that comes just as its seat is given away isn't begun.
                 let Some(_answering) = seat.answering() else {
                     return std::future::pending().await;
                 };

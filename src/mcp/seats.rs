@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The connections over HTTP that are served at once. When all seats are taken, whoever has owed the head of
-//! a request for longest makes room for who comes: anybody on this machine can connect and send nothing.
+//! How many connections over HTTP are served at once. Anybody on this machine can connect and send nothing,
+//! so when all seats are taken, a new connection gets that of the one that has been idle for longest.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ pub struct Seats {
 
 #[derive(Default)]
 struct State {
-    /// Who owes a request, by their turns.
+    /// Those of which no request is being answered, by their turns.
     waiting: BTreeMap<u64, CancellationToken>,
     /// How many are being answered.
     answered: usize,
@@ -27,7 +27,7 @@ struct State {
 /// The seat of one connection.
 pub struct Seat {
     seats: Arc<Seats>,
-    /// The turn of the connection among those that wait, or the last that it had.
+    /// The turn of the connection among the waiting, or the last that it had.
     turn: Mutex<u64>,
     /// Cancelled when the seat goes to another.
     pub over: CancellationToken,
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_owed_a_request_for_longest_makes_room() {
+    fn the_connection_that_is_idle_for_longest_makes_room() {
         let seats = Seats::new(3);
         let take = || seats.take(CancellationToken::new());
         let taken: Vec<Seat> = (0..3).filter_map(|_| take()).collect();
@@ -111,7 +111,7 @@ mod tests {
         let fourth = take();
         assert!(over().eq([false, true, false]));
         assert!(taken[1].answering().is_none());
-        // Who was answered owes the next request for less long than the others.
+        // After its answer the first is idle for less long than the third.
         drop(first);
         let fifth = take();
         assert!(over().eq([false, true, true]));
@@ -120,7 +120,7 @@ mod tests {
         let answers: Vec<_> = answers.map(Seat::answering).collect();
         assert!(answers.iter().all(Option::is_some));
         assert!(take().is_none());
-        // Whoever leaves does.
+        // A connection that ends does.
         drop(answers);
         drop(fourth);
         assert!(take().is_some());
