@@ -79,8 +79,7 @@ LISP
   emacs=$(terminal list-panes -a -F '#{pane_pid}')
   kill -9 "$emacs" 2>/dev/null
   patiently 'Emacs is still there' sh -c "! kill -0 $emacs 2>/dev/null"
-  terminal kill-server 2>/dev/null
-  socket=$scratch/tmux-$ide # the first server may still be ending
+  end_terminal
   form '(aq-rate)' 'Emacs is not running\|Emacs went away'
   echo 'agents: the agent hears at once that Emacs is gone'
   start_emacs
@@ -90,6 +89,7 @@ LISP
   exec 8>&-
   press C-x C-c
   patiently 'Emacs does not end' sh -c "! tmux -S '$socket' has-session 2>/dev/null"
+  end_terminal
 }
 
 for ide in slime sly; do

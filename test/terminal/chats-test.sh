@@ -73,8 +73,7 @@ grep -q 'from=\\"the image on the symbol aq-chat\\"' "$scratch/requests" || fail
 echo 'chats: three mentions went along'
 sleep 2 # what is written once a second is in the file then
 kill -9 "$(terminal display-message -p -t 0 '#{pane_pid}')"
-terminal kill-server 2>/dev/null
-socket=$scratch/tmux-again # the first server may still be ending
+end_terminal
 
 # Another Emacs.
 cat > "$scratch/again.el" <<LISP

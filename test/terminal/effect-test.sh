@@ -40,9 +40,9 @@ await 'delete .*one.txt  denied' 'it is denied'
 await 'A running call wants to delete .*two.txt' 'the next one waits'
 [ -e "$scratch/shop/one.txt" ] || fail 'what was denied was done'
 press C-c C-a
-patiently 'the rule is not shown' sh -c "tmux -u -S '$scratch/tmux' send-keys -t 0 C-c C-a; sleep 0.6; \
-  tmux -u -S '$scratch/tmux' send-keys -t 0 -l '!'; sleep 0.4; \
-  tmux -u -S '$scratch/tmux' capture-pane -p -t 0 | grep -q 'SHOP-CLEANUP may delete files under'"
+patiently 'the rule is not shown' sh -c "tmux -u -S '$socket' send-keys -t 0 C-c C-a; sleep 0.6; \
+  tmux -u -S '$socket' send-keys -t 0 -l '!'; sleep 0.4; \
+  tmux -u -S '$socket' capture-pane -p -t 0 | grep -q 'SHOP-CLEANUP may delete files under'"
 answer '!' 'A running call wants to delete .*two.txt'
 
 # The rule answers the third.

@@ -6,8 +6,17 @@
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-$name.XXXXXX") || exit 1
 server=''
+terminals=0
 socket=$scratch/tmux
 terminal() { tmux -u -S "$socket" -f /dev/null "$@"; }
+
+# Ends the terminal with all that runs in it. The next one has a socket of its own, as the server of this
+# one may still be ending.
+end_terminal() {
+  terminal kill-server 2>/dev/null
+  terminals=$((terminals + 1))
+  socket=$scratch/tmux-$terminals
+}
 
 finish() {
   terminal kill-server 2>/dev/null
