@@ -141,6 +141,13 @@ What it quotes of FORM, the code that is shown anyway, is left out."
          (<= (length form) agent-q-render-body-limit)
          form)))
 
+(defun agent-q-approve-text--mere-edit-p (call)
+  "Whether CALL needs an answer for nothing but the change that its head names."
+  (and (agent-q-call-change call)
+       (equal (agent-q-call-reason call)
+              (format "It changes '%s'."
+                      (cdr (assq 'path (agent-q-call-parsed-arguments call)))))))
+
 (defun agent-q-approve-text--why (call)
   "Return the level of CALL and the reasons why it needs an answer, as lines.
 The reasons may quote the program, whose lines must not look like ours."
@@ -178,7 +185,8 @@ The reasons may quote the program, whose lines must not look like ours."
          (reasons (if (agent-q-call-effect-p call) (list text)
                     (split-string text "; +" t))))
     (if reasons
-        (concat (mapconcat (lambda (reason)
+        (concat (propertize "Why it asks\n" 'face 'bold)
+                (mapconcat (lambda (reason)
                              (propertize (concat "- " (agent-q-visible reason))
                                          'face 'agent-q-dim
                                          'wrap-prefix "  "))
@@ -250,7 +258,8 @@ A change that is reviewed beside it is not shown here, too."
                    (agent-q-approve-text--head call))
                  'face 'agent-q-attention 'wrap-prefix agent-q-call-value-prefix)
      (agent-q-approve-text--notes call body)
-     (if effect "" (concat "\n" (agent-q-approve-text--why call)))
+     (if (or effect (agent-q-approve-text--mere-edit-p call)) ""
+       (concat "\n" (agent-q-approve-text--why call)))
      (if-let ((target (agent-q-call-target call)))
          (concat "\n" (agent-q-approve-text--line target))
        "")

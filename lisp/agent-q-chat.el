@@ -296,6 +296,8 @@ core saves it, as JSON, or is nil."
     (:reasoning (agent-q-chat--streams :reasoning)
                 (agent-q-render-reasoning (plist-get event :text)))
     (:state (setq agent-q-header-state (plist-get event :state))
+            (unless (eq agent-q-header-state :paused)
+              (agent-q-render-settle 'limit))
             (when (and (eq agent-q-header-state :summarizing) (null agent-q-header-since))
               (agent-q-chat-start-clock))
             (agent-q-chat--keep-garbage))
@@ -306,7 +308,8 @@ core saves it, as JSON, or is nil."
     (:turn-started (agent-q-chat--turn-started (plist-get event :text)
                                                (plist-get event :turn)))
     (:rewound (agent-q-rewind-hide (plist-get event :turn) (plist-get event :rewind)))
-    (:unwound (agent-q-rewind-show (plist-get event :rewind)))
+    (:unwound (agent-q-rewind-show (plist-get event :rewind))
+              (agent-q-render-settle 'turn))
     (:image-changed (agent-q-changes-offer (plist-get event :turn)
                                            (plist-get event :definitions)))
     (:turn-ended (agent-q-chat--turn-ended (plist-get event :outcome)
@@ -371,6 +374,7 @@ core saves it, as JSON, or is nil."
   (setq agent-q-header-cache-lost nil
         agent-q-header-turn-cost nil
         agent-q-header-turn nil)
+  (agent-q-render-settle 'turn)
   (agent-q-render-user text turn)
   (let ((message (or (agent-q-queue-steered text)
                      (agent-q-queue-started))))
@@ -410,6 +414,7 @@ core saves it, as JSON, or is nil."
      (agent-q-retry-offer outcome)))
   (setq agent-q-header-since nil
         agent-q-header-state :idle)
+  (agent-q-render-settle 'limit)
   (agent-q-chat--keep-garbage)
   (when agent-q-chat--reviewing
     (setq agent-q-chat--reviewing nil)
@@ -426,8 +431,14 @@ core saves it, as JSON, or is nil."
 (defun agent-q-chat--offer-echo ()
   "Offer the echo of evaluations in the REPL."
   (agent-q-render-notice "Shall your REPL show what the agent evaluates, as comments?")
-  (agent-q-render-button "[Show it]" (lambda () (agent-q-echo-choose t)))
-  (agent-q-render-button "[Don't]" (lambda () (agent-q-echo-choose nil))))
+  (let ((buffer (current-buffer)))
+    (pcase-dolist (`(,label . ,value) '(("[Show it]" . t) ("[Don't]" . nil)))
+      (agent-q-render-button label
+                             (lambda ()
+                               (agent-q-echo-choose value)
+                               (with-current-buffer buffer
+                                 (agent-q-render-settle 'echo)))
+                             'echo))))
 
 (defun agent-q-chat--tick (buffer)
   "Show the time that passes in the running turn of the chat BUFFER."

@@ -250,10 +250,11 @@ WHOLE is said of an edit that can only be taken as a whole."
         ((not (or (agent-q-diff-hunks-chosen) (seq-empty-p agent-q-diff-hunks-all)))
          (agent-q-diff-reject))
         (t
-         (agent-q-diff--answer "modified" (agent-q-diff--arguments)
-                               (format "approved, %d of %d hunks"
-                                       (length (agent-q-diff-hunks-chosen))
-                                       (length agent-q-diff-hunks-all))))))
+         (let ((chosen (length (agent-q-diff-hunks-chosen)))
+               (all (length agent-q-diff-hunks-all)))
+           (agent-q-diff--answer "modified" (agent-q-diff--arguments)
+                                 (if (= chosen all) "approved"
+                                   (format "approved, %d of %d hunks" chosen all)))))))
 
 (defun agent-q-diff--arguments ()
   "Return the arguments of the call with the chosen hunks, as JSON text."

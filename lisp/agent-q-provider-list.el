@@ -132,7 +132,8 @@ Beside each stands what is known of its model."
                        (concat (make-string (max 2 (- (+ 2 width) (length choice))) ?\s)
                                summary))))))
          (complete-with-action action candidates text predicate)))
-     nil nil nil nil (caar candidates))))
+     ;; Hosts have models that they don't list, but more often it is a slip.
+     nil 'confirm nil nil (caar candidates))))
 
 (defun agent-q-provider-candidates ()
   "Return what the user can choose from, as an alist from text to function.

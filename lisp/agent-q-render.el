@@ -61,6 +61,9 @@
 (defvar-local agent-q-render--answer nil
   "The start and the end of the last text of the model, markers.")
 
+(defvar-local agent-q-render--questions nil
+  "The buttons that fit only until a question is settled, (QUESTION START END).")
+
 (defvar-local agent-q-render-message nil
   "The user's latest message in the log.")
 
@@ -249,14 +252,28 @@ That is a text of the model, or an item that says so."
     (agent-q-render--append (concat (agent-q-visible-prose text) "\n")
                             'face (or face 'agent-q-dim))))
 
-(defun agent-q-render-button (label function)
-  "Add the button LABEL for FUNCTION, on a line of its own."
+(defun agent-q-render-button (label function &optional question)
+  "Add the button LABEL for FUNCTION, on a line of its own.
+It can be pressed until `agent-q-render-settle' is called with its QUESTION."
   (agent-q-render--with-log
     (agent-q-render--close)
-    (agent-q-render--append
-     (concat (make-text-button (copy-sequence label) nil 'follow-link t
-                               'action (lambda (_button) (funcall function)))
-             "\n"))))
+    (let ((start (copy-marker agent-q-render-end)))
+      (agent-q-render--append
+       (concat (make-text-button (copy-sequence label) nil 'follow-link t
+                                 'action (lambda (_button) (funcall function)))
+               "\n"))
+      (when question
+        (push (list question start (copy-marker (1- agent-q-render-end)))
+              agent-q-render--questions)))))
+
+(defun agent-q-render-settle (question)
+  "Make plain text of the buttons for QUESTION, which has its answer now."
+  (pcase-dolist (`(,asked ,start ,end) agent-q-render--questions)
+    (when (eq asked question)
+      (agent-q-render--with-log
+        (remove-list-of-text-properties start end '(button category action follow-link))
+        (put-text-property start end 'face 'agent-q-dim))))
+  (setq agent-q-render--questions (assq-delete-all question agent-q-render--questions)))
 
 (defun agent-q-render-remove (start end)
   "Remove what is in the log from START to END."

@@ -21,7 +21,9 @@
 (agent-q-declare-core)
 
 (defvar agent-q-request--questions nil
-  "The numbers of the questions that wait for an answer.")
+  "The questions that wait for an answer, an alist from numbers to windows.
+The window is the one that the user asked from, or nil where the answer takes
+until a turn is over.")
 
 ;;;###autoload
 (defun agent-q-show-request ()
@@ -33,10 +35,11 @@ runs, it is shown when the turn is over."
   (agent-q-events-ensure)
   (agent-q-chat-configure)
   (let ((text (string-trim (agent-q-prompt-text))))
-    (push (agent-q-core-show-request agent-q-session-number
-                                     (and (not (string-empty-p text))
-                                          (agent-q-text-clean text))
-                                     (agent-q-chat-context))
+    (push (cons (agent-q-core-show-request agent-q-session-number
+                                           (and (not (string-empty-p text))
+                                                (agent-q-text-clean text))
+                                           (agent-q-chat-context))
+                (and (not (agent-q-header-busy-p)) (selected-window)))
           agent-q-request--questions))
   (when (agent-q-header-busy-p)
     (message "The request is shown when this turn is over")))
@@ -53,15 +56,18 @@ costs the provider's cache of the whole conversation."
 
 (defun agent-q-request--answered (event)
   "Show the request in EVENT, if the user has asked for it."
-  (when (memq (plist-get event :question) agent-q-request--questions)
-    (setq agent-q-request--questions
-          (delq (plist-get event :question) agent-q-request--questions))
+  (when-let ((asked (assq (plist-get event :question) agent-q-request--questions)))
+    (setq agent-q-request--questions (delq asked agent-q-request--questions))
     (if (plist-get event :problem)
         (message "%s" (plist-get event :problem))
-      (agent-q-request--show (plist-get event :request)))))
+      (let ((window (agent-q-request--show (plist-get event :request))))
+        ;; A user who went on with something else keeps typing there.
+        (when (and window (eq (cdr asked) (selected-window)))
+          (select-window window)
+          (message "q closes it"))))))
 
 (defun agent-q-request--show (json)
-  "Show JSON, the text of a request, in a buffer of its own."
+  "Show JSON, the text of a request, in a buffer of its own; return its window."
   (with-current-buffer (get-buffer-create "*agent-q request*")
     (let ((inhibit-read-only t))
       (erase-buffer)

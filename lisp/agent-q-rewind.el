@@ -352,7 +352,8 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
                              (with-current-buffer chat
                                (unless (eql rewind (car agent-q-rewind--latest))
                                  (user-error "That can't be undone any more"))
-                               (agent-q-undo-rewind))))))
+                               (agent-q-undo-rewind)))
+                           'turn)))
 
 (defun agent-q-rewind--save-image ()
   "Store in the file of this chat what its last rewind took back in the image."

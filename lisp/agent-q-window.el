@@ -45,15 +45,20 @@
      (when (agent-q-render-item-expanded item)
        (concat "\n" (agent-q-render-body (plist-get event :summary) #'agent-q-visible-prose))))))
 
+(defvar-local agent-q-window--summaries nil
+  "The summaries in the log that were not undone, the latest one first.")
+
 (defun agent-q-window-summarized (event)
   "Show the summary of EVENT, which took the place of earlier messages."
-  (agent-q-render-add-item
-   (agent-q-window-summary--make :draw #'agent-q-window--draw-summary :event event))
-  (let ((buffer (current-buffer)))
+  (let ((buffer (current-buffer))
+        (item (agent-q-window-summary--make :draw #'agent-q-window--draw-summary :event event)))
+    (agent-q-render-add-item item)
+    (push item agent-q-window--summaries)
     (agent-q-render-button "[Undo the summary]"
                            (lambda ()
                              (with-current-buffer buffer
-                               (agent-q-undo-compact))))))
+                               (agent-q-undo-compact)))
+                           item)))
 
 (defconst agent-q-window--summarizing "The model summarizes the conversation..."
   "What the echo area says while a summary is written.")
@@ -85,7 +90,8 @@ this waits until it is over."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
-  (agent-q-core-undo-compaction agent-q-session-number))
+  (agent-q-core-undo-compaction agent-q-session-number)
+  (agent-q-render-settle (pop agent-q-window--summaries)))
 
 ;;;; The window
 

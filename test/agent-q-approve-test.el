@@ -445,6 +445,7 @@ MORE are properties of the event."
       (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
       (agent-q-test-press "v")
       (with-current-buffer "*agent-q call*"
+        (should (agent-q-test-shows "\n\nWhy it asks\n- this\n- x"))
         (should (agent-q-test-shows long))))))
 
 (ert-deftest agent-q-approve-an-offered-rule-stands-above-the-arguments ()

@@ -123,6 +123,14 @@ ORIGINAL nil means that there is no file yet."
       (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines 2 20))))
     (should-not (buffer-live-p review))))
 
+(ert-deftest agent-q-diff-an-edit-that-is-applied-as-a-whole-counts-no-parts ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2 20)
+    (agent-q-test-press "C-c C-c")
+    (agent-q-diff-test--end chat)
+    (with-current-buffer chat
+      (should (string-match-p "\\+2 -2, 2 hunks" (agent-q-test-log)))
+      (should-not (agent-q-test-shows "2 of 2")))))
+
 (ert-deftest agent-q-diff-all-rejected-is-denied-with-the-comments ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2 20)
     (agent-q-diff-comment "why?")
@@ -163,7 +171,8 @@ ORIGINAL nil means that there is no file yet."
 (ert-deftest agent-q-diff-the-chat-tells-what-the-review-shows ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2 20)
     (with-current-buffer chat
-      (should (string-match-p "\\? Apply .*: \\+2 -2, 2 hunks" (agent-q-test-log)))
+      ;; Nothing calls a mere edit dangerous.
+      (should (string-match-p "\\? Apply .*: \\+2 -2, 2 hunks.*\\?\nfile: " (agent-q-test-log)))
       (should (agent-q-test-shows "[y] apply"))
       (should-not (agent-q-test-shows "(line 4)"))
       (goto-char (agent-q-render-item-start (agent-q-call-waiting)))

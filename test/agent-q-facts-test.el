@@ -218,7 +218,9 @@
                                   '(("https://api.openai.com/v1" "listed")))))
                 ((symbol-function 'agent-q-provider-list--discover-now) #'ignore)
                 ((symbol-function 'completing-read)
-                 (lambda (_prompt table &rest _)
+                 (lambda (_prompt table _predicate require-match &rest _)
+                   ;; A model that is not listed may be a slip.
+                   (should (eq require-match 'confirm))
                    (let ((annotate (alist-get 'annotation-function
                                               (cdr (funcall table "" nil 'metadata)))))
                      (setq seen (mapcar (lambda (choice) (concat choice (funcall annotate choice)))

@@ -45,8 +45,7 @@
     (should-not agent-q-attention-mark)
     (should-not (agent-q-test-shows "> Go on."))
     (dolist (answered '("[Go on]" "[Stop]"))
-      (agent-q-test-find answered)
-      (should-error (agent-q-test-press "RET") :type 'user-error))))
+      (should-not (button-at (agent-q-test-find answered))))))
 
 (ert-deftest agent-q-limit-stopping-ends-the-turn ()
   (agent-q-limit-test--with-rounds
@@ -89,7 +88,23 @@
       (agent-q-test-find "[Continue]")
       (agent-q-test-press "RET")
       (agent-q-test-until (agent-q-test-shows "and three."))
-      (agent-q-test-until (agent-q-test-idle-p)))))
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should-not (button-at (agent-q-test-find "[Continue]"))))))
+
+(ert-deftest agent-q-limit-the-request-is-gone-to-unless-the-user-went-on ()
+  (agent-q-test-with-model "{\"turns\":[]}"
+    (agent-q-test-with-chat
+      (dolist (elsewhere '(nil t))
+        (delete-other-windows)
+        (let ((asked (selected-window)))
+          (agent-q-show-request)
+          (when elsewhere
+            (select-window (split-window)))
+          (agent-q-test-until (get-buffer-window "*agent-q request*"))
+          (should (equal elsewhere (not (equal (window-buffer) (get-buffer "*agent-q request*")))))
+          (kill-buffer "*agent-q request*")
+          (select-window asked)
+          (switch-to-buffer chat))))))
 
 (ert-deftest agent-q-limit-the-request-is-shown ()
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"Hi.\"}]}]}"

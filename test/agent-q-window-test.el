@@ -51,6 +51,7 @@
       (agent-q-test-find "[Undo the summary]")
       (agent-q-test-press "RET")
       (agent-q-test-until (agent-q-test-shows "The summary is undone: the model reads the messages themselves again."))
+      (should-not (button-at (agent-q-test-find "[Undo the summary]")))
       (agent-q-test-ask "four")
       (let ((request (agent-q-window-test--last-request)))
         (should-not (string-match-p "NOTES on x and y" request))
