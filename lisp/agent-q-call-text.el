@@ -71,30 +71,51 @@
       ('value (if plain "=>" "⇒"))
       ('dash (if plain "-" "—")))))
 
-(defun agent-q-call--value (call)
-  "Return the values that CALL came to as a part of its line, or nil; made once."
+(defun agent-q-call--outcome (call)
+  "Return what CALL came to as a part of its line, or nil; made once.
+That is a cons of `value', `failure' or `headline' and a text."
   (let ((content (agent-q-call-content call)))
     (when (and content (eq (agent-q-call-state call) 'succeeded))
-      (unless (eq content (car (agent-q-call-value call)))
-        (setf (agent-q-call-value call) (cons content (agent-q-call--make-value content))))
-      (cdr (agent-q-call-value call)))))
+      (unless (eq content (car (agent-q-call-outcome call)))
+        (setf (agent-q-call-outcome call)
+              (cons content (agent-q-call--make-outcome content))))
+      (cdr (agent-q-call-outcome call)))))
 
-(defconst agent-q-call--value-limit 4000
-  "Most characters of a result that are searched for values.")
+(defconst agent-q-call--outcome-limit 4000
+  "Most characters of a result that are searched for what it came to.")
 
-(defun agent-q-call--make-value (content)
-  "Return the last form's values in CONTENT, a result, as a part of a line, or nil."
-  (let ((begins (substring content 0 (min (length content) agent-q-call--value-limit))))
-    (when (string-prefix-p "=> " begins)
-      (let ((values nil) (rest (split-string begins "\n")))
-        ;; A line that goes on is the rest of a value; then comes what was printed.
-        (while (and rest (not (member (car rest) '("Output:" ""))))
-          (if (string-prefix-p "=> " (car rest))
-              (push (substring (car rest) 3) values)
-            (setcar values (concat (car values) " " (string-trim (car rest)))))
-          (setq rest (cdr rest)))
-        (agent-q-visible
-         (agent-q-call-on-one-line (string-join (nreverse values) ", ")))))))
+(defun agent-q-call--make-outcome (content)
+  "Return what the result CONTENT came to, as `agent-q-call--outcome' does."
+  (let* ((begins (substring content 0 (min (length content) agent-q-call--outcome-limit)))
+         (values (string-prefix-p "=> " begins))
+         (text (agent-q-visible
+                (agent-q-call-on-one-line
+                 (if values (agent-q-call--values begins) (agent-q-call--headline begins))))))
+    (unless (string-empty-p text)
+      (cons (cond (values 'value)
+                  ;; So begins what run_tests says of tests that failed.
+                  ((string-prefix-p "FAILED" text) 'failure)
+                  (t 'headline))
+            text))))
+
+(defun agent-q-call--values (content)
+  "Return the last form's values in CONTENT."
+  (let ((values nil) (rest (split-string content "\n")))
+    ;; A line that goes on is the rest of a value; then comes what was printed.
+    (while (and rest (not (member (car rest) '("Output:" ""))))
+      (if (string-prefix-p "=> " (car rest))
+          (push (substring (car rest) 3) values)
+        (setcar values (concat (car values) " " (string-trim (car rest)))))
+      (setq rest (cdr rest)))
+    (string-join (nreverse values) ", ")))
+
+(defun agent-q-call--headline (content)
+  "Return the first line of CONTENT; all of it where that announces the rest."
+  (let* ((text (string-trim-left content))
+         (end (string-search "\n" text)))
+    (if (and end (> end 0) (eq (aref text (1- end)) ?:))
+        text
+      (substring text 0 end))))
 
 (defconst agent-q-call--quiet 20
   "Seconds without output after which a call that has printed counts as silent.")
@@ -157,18 +178,25 @@
 
 (defun agent-q-call--done-line (head summary call width)
   "Return the line of WIDTH columns of CALL, which is done: HEAD and SUMMARY.
-It ends with the value, if there is one, which gets what SUMMARY leaves."
-  (let* ((state (agent-q-call--state-text call))
-         (value (agent-q-call--value call)))
-    (if (not value)
-        (agent-q-call--line head summary state width)
-      (let* ((sign (propertize (agent-q-call-text-sign 'value) 'face 'agent-q-success))
-             (time (propertize (agent-q-call--duration call) 'face 'agent-q-dim))
-             (room (- width (string-width head) (string-width sign) (length time) 2))
-             ;; Half for each; what one doesn't need is the other's.
-             (for-value (max (- room (string-width summary)) (/ room 2)))
-             (value (agent-q-call-cut value (max 4 for-value))))
-        (agent-q-call--line head summary (concat sign " " value time) width)))))
+It ends with what CALL came to, which gets what SUMMARY leaves."
+  (let* ((outcome (agent-q-call--outcome call))
+         (time (propertize (agent-q-call--duration call) 'face 'agent-q-dim))
+         (sign (pcase (car outcome)
+                 ('value (agent-q-call-text-sign 'value))
+                 ('failure (agent-q-render-sign 'failed))
+                 (_ (agent-q-render-sign 'done))))
+         (sign (propertize sign 'face (if (eq (car outcome) 'failure) 'agent-q-failure
+                                        'agent-q-success)))
+         (room (- width (string-width head) (string-width sign) (length time) 2))
+         ;; Half for each; what one doesn't need is the other's.
+         (for-outcome (max 4 (- room (string-width summary)) (/ room 2)))
+         (text (and outcome (concat " " (agent-q-call-cut (cdr outcome) for-outcome)))))
+    (agent-q-call--line
+     head summary
+     (concat sign
+             (if (eq (car outcome) 'headline) (propertize text 'face 'agent-q-dim) text)
+             time)
+     width)))
 
 (defun agent-q-call-text-line (call)
   "Return the line that stands for CALL, no wider than the window if possible."

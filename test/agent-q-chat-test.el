@@ -227,7 +227,7 @@
   (agent-q-test-with-chat
     (agent-q-chat-test--call 1)
     (agent-q-test-event :text :text "It maps.")
-    (should (string-match-p "^. describe_symbol mapcar \\S-+ 12 ms\n"
+    (should (string-match-p "^. describe_symbol mapcar \\S-+ A function 12 ms\n"
                             (agent-q-test-log)))
     (should-not (string-match-p "of lists" (buffer-string)))
     (let ((folded (agent-q-test-log)))
@@ -242,7 +242,14 @@
 (ert-deftest agent-q-chat-a-call-shows-each-outcome ()
   (agent-q-test-with-chat
     (cl-loop for (outcome content pattern)
-             in '((:succeeded "A function" "\\S-+ 12 ms$")
+             in '((:succeeded "A function" "✓ A function 12 ms$")
+                  (:succeeded "" "✓ 12 ms$")
+                  (:succeeded "\nNot on the first line\nof lists" "✓ Not on the first line 12 ms$")
+                  (:succeeded "Expanded:\n\n(if a\n  b)" "✓ Expanded: (if a b) 12 ms$")
+                  (:succeeded "Nothing follows:" "✓ Nothing follows: 12 ms$")
+                  (:succeeded "FAILED: 1 of 2 checks passed" "✗ FAILED: 1 of 2 checks passed 12 ms$")
+                  (:succeeded "=> 3\n=> 4\nOutput:\nfive" "⇒ 3, 4 12 ms$")
+                  (:succeeded "=> (1\n    2)" "⇒ (1 2) 12 ms$")
                   (:failed "No such\nsymbol" "\\S-+ No such 12 ms$")
                   (:failed "" "\\S-+ failed 12 ms$")
                   (:denied "User denied tool execution" "denied$")
@@ -290,6 +297,18 @@ Ask the user to revert or save the buffer.")
              (concat "^error:\n'three\\.lisp' was changed on disk since Emacs read it; nothing was changed\\."
                      "\nAsk the user to revert or save the buffer\\.\npath: three\\.lisp\noriginal: oo")
              (agent-q-test-log)))))
+
+(ert-deftest agent-q-chat-the-line-of-a-call-fits-with-what-it-came-to ()
+  (agent-q-test-with-chat
+    (split-window-right 50)
+    (agent-q-test-event :call-proposed :call 1 :tool "grep_project"
+                        :arguments (agent-q-json-encode `(:pattern ,(make-string 90 ?o))))
+    (agent-q-test-event :call-finished :call 1 :outcome :succeeded :milliseconds 3
+                        :content (concat "Found 12 matches in " (make-string 90 ?f)))
+    (agent-q-test-find "grep_project")
+    (should (looking-at "grep_project ooo.* ✓ Found 12 .* 3 ms$"))
+    (end-of-line)
+    (should (<= (current-column) (window-max-chars-per-line)))))
 
 (ert-deftest agent-q-chat-a-long-result-is-cut-and-shown-on-demand ()
   (agent-q-test-with-chat
@@ -358,7 +377,7 @@ Ask the user to revert or save the buffer.")
     (agent-q-test-event :reasoning :text "a needle of thought")
     (agent-q-chat-test--call 1)
     (agent-q-test-event :call-finished :call 1 :outcome :succeeded
-                        :content "a needle of a result" :milliseconds 1)
+                        :content "A result\nwith a needle" :milliseconds 1)
     (should-not (agent-q-test-shows "needle"))
     (agent-q-test-event :approval :call 2 :tool "eval_form" :level "dangerous"
                         :reason "runs programs" :arguments "{\"form\":\"(f)\"}")
@@ -366,7 +385,7 @@ Ask the user to revert or save the buffer.")
       (goto-char point)
       (agent-q-toggle-all)
       (should (agent-q-test-shows "needle of thought"))
-      (should (agent-q-test-shows "needle of a result"))
+      (should (agent-q-test-shows "with a needle"))
       (should (= (point) (point-max)))
       ;; A request is answered as before.
       (should (agent-q-call-open-p request))

@@ -228,7 +228,8 @@ The image has loaded it if LOAD is non-nil."
   "A whole file asks first; its warnings come with lines, and nothing is left beside it."
   (agent-q-compile-file-test--with-file nil
     (let ((told (agent-q-test-tools-ask (format "/compile_file path=%s" file))))
-      (should (string-prefix-p (format "Compiled and loaded %s.\n" file) told))
+      (should (string-prefix-p (format "Compiled and loaded %s, with 1 warning and 1 style-warning.\n" file)
+                               told))
       (should (string-match-p (format "^warning at %s:[0-9]+: undefined variable: .*Y" (regexp-quote file))
                               told)))
     (should (equal '("6") (agent-q-test-image-values connection "(aq-shop::total '(1 2))")))

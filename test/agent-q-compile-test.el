@@ -29,7 +29,7 @@
   "Warnings come with the line and column in the text that was given."
   (let ((told (agent-q-test-tools-ask
                "/compile_form (defun aq-good () 1)\n\n(defun aq-warned (x)\n  (list aq-unknown-variable))")))
-    (should (string-match-p "\\`Compiled and loaded 2 forms.$" told))
+    (should (string-match-p "\\`Compiled and loaded 2 forms, with 1 warning and 1 style-warning\\.$" told))
     (should (string-match-p "^warning at 4:3: undefined variable: .*AQ-UNKNOWN-VARIABLE" told))
     (should (string-match-p "^style-warning at 3:1: .*X is defined but never used" told)))
   ;; What the model compiled is what the compiler said last.

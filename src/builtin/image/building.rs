@@ -89,6 +89,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
     if let Some(file) = data.text("file") {
         head.push_str(&format!(" from {file}"));
     }
+    head.push_str(&outcome::with_warnings(data));
     let mut lines = vec![head];
     lines.extend(other_file(data));
     lines.extend(built(data));

@@ -186,7 +186,11 @@ fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<Strin
     let failed = data.texts("failed");
     let notes = outcome::notes(data);
     let mut lines = match failed.first() {
-        None => vec![compiled(arguments, count)],
+        None => vec![format!(
+            "{}{}.",
+            compiled(arguments, count),
+            outcome::with_warnings(data)
+        )],
         Some(form) => failure(arguments, form, count, data),
     };
     if notes.is_empty() {
@@ -204,10 +208,10 @@ fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<Strin
 
 fn compiled(arguments: &Arguments, count: i64) -> String {
     match (arguments.text("path"), arguments.text("name")) {
-        (Some(path), Some(name)) => format!("Compiled and loaded {name} of {path}."),
-        (Some(path), None) => format!("Compiled and loaded {path}."),
-        _ if count == 1 => "Compiled and loaded.".to_owned(),
-        _ => format!("Compiled and loaded {count} forms."),
+        (Some(path), Some(name)) => format!("Compiled and loaded {name} of {path}"),
+        (Some(path), None) => format!("Compiled and loaded {path}"),
+        _ if count == 1 => "Compiled and loaded".to_owned(),
+        _ => format!("Compiled and loaded {count} forms"),
     }
 }
 

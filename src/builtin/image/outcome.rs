@@ -185,6 +185,39 @@ pub fn notes(data: Plist<'_>) -> Vec<String> {
     lines
 }
 
+/// The end of a sentence on what was compiled: how many warnings came with it; empty without any.
+pub fn with_warnings(data: Plist<'_>) -> String {
+    let severities = data
+        .plists("notes")
+        .filter_map(|note| note.text("severity"))
+        .filter(|severity| *severity != "note");
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for severity in severities {
+        match counted.iter_mut().find(|(it, _)| *it == severity) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((severity, 1)),
+        }
+    }
+    // The image lists all errors and warnings, but of the others only so many.
+    let cut = data.integer("more").is_some_and(|more| more > 0);
+    let parts: Vec<String> = counted
+        .into_iter()
+        .map(|(severity, count)| {
+            let least = if cut && severity == "style-warning" {
+                "at least "
+            } else {
+                ""
+            };
+            let plural = if count == 1 { "" } else { "s" };
+            format!("{least}{count} {severity}{plural}")
+        })
+        .collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(", with {}", parts.join(" and ")),
+    }
+}
+
 /// LINES, each once, with how often it came.
 fn times(lines: impl Iterator<Item = String>) -> Vec<String> {
     let mut counted: Vec<(String, usize)> = Vec::new();
