@@ -71,7 +71,10 @@ Lines with + are added, lines with - go, the others stay.
                  text))
          (hunk agent-q-diff-edit--hunk))
     (with-current-buffer agent-q-diff-edit--review
-      (agent-q-diff-hunks-replace hunk body)))
+      (condition-case failure
+          (agent-q-diff-hunks-replace hunk body)
+        ;; Emacs would show it in quotes.
+        (agent-q-error (user-error "%s" (cadr failure))))))
   (agent-q-diff-edit-quit))
 
 (defun agent-q-diff-edit-quit ()

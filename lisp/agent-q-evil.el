@@ -5,8 +5,8 @@
 ;;; Commentary:
 
 ;; Our lists and reviews have single letters for keys, which Evil's normal state would
-;; take.  They begin in its Emacs state, and chats in its insert state.  This is loaded
-;; when Evil is.
+;; take.  They begin in its Emacs state, pages in its motion state, where q closes them, and
+;; chats in its insert state.  This is loaded when Evil is.
 
 ;;; Code:
 
@@ -25,6 +25,7 @@
   "Tell Evil in which states the buffers of agent-q begin."
   (dolist (mode agent-q-evil--modes)
     (evil-set-initial-state mode 'emacs))
+  (evil-set-initial-state 'agent-q-page-mode 'motion)
   (evil-set-initial-state 'agent-q-chat-mode 'insert)
   (evil-set-initial-state 'agent-q-compose-mode 'insert))
 

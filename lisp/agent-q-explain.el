@@ -13,9 +13,8 @@
 (require 'agent-q-chat-choose)
 (require 'agent-q-chat-send)
 (require 'agent-q-debugger)
-(require 'agent-q-frames)
 (require 'agent-q-image-connection)
-(require 'agent-q-past)
+(require 'agent-q-look)
 
 ;;;###autoload
 (defun agent-q-explain-error ()
@@ -38,25 +37,8 @@
 
 (defun agent-q-explain--question (buffer)
   "Return the message that asks to explain the error in the debugger BUFFER."
-  (unless (agent-q-debugger-local buffer 3)
-    (user-error "This is not a debugger buffer of SLY or SLIME"))
-  (format "Explain the error that I have in the debugger, and what to do about it.
-It is open as debugger %s: %s
-%s
-%s"
-          (agent-q-debugger-buffer-name buffer)
-          (agent-q-debugger-condition-text (agent-q-debugger-local buffer 4))
-          (or (agent-q-frames-restarts
-               (mapcar (lambda (restart) (mapcar #'substring-no-properties restart))
-                       (agent-q-debugger-local buffer 5)))
-              "There is no restart.")
-          (or (agent-q-explain--frames buffer) "")))
-
-(defun agent-q-explain--frames (buffer)
-  "Return the first frames that the user's debugger in BUFFER got, as text."
-  (let ((error (agent-q-past-error-in (agent-q-debugger-local buffer 2)
-                                      (agent-q-debugger-local buffer 3))))
-    (and error (agent-q-frames-text (agent-q-past-error-frames error)))))
+  (concat "Explain the error that I have in the debugger, and what to do about it.\n"
+          (agent-q-look-error buffer)))
 
 (provide 'agent-q-explain)
 ;;; agent-q-explain.el ends here

@@ -166,15 +166,18 @@ It is nil where they say nothing."
   "Return the error in the debugger BUFFER as a text, or signal an error."
   (unless (agent-q-debugger-local buffer 3)
     (user-error "This is not a debugger buffer of SLY or SLIME"))
-  (format "Debugger %s: %s\n%s\n%s"
-          (agent-q-debugger-buffer-name buffer)
-          (agent-q-debugger-condition-text (agent-q-debugger-local buffer 4))
-          (or (agent-q-frames-restarts
-               (mapcar (lambda (restart) (mapcar #'substring-no-properties restart))
-                       (agent-q-debugger-local buffer 5)))
-              "There is no restart.")
-          (let ((error (agent-q-past-error-in (agent-q-debugger-local buffer 2)
-                                              (agent-q-debugger-local buffer 3))))
+  (let* ((error (agent-q-past-error-in (agent-q-debugger-local buffer 2)
+                                       (agent-q-debugger-local buffer 3)))
+         (form (and error (agent-q-past-error-form error))))
+    (format "Debugger %s: %s\n%s%s\n%s"
+            (agent-q-debugger-buffer-name buffer)
+            (agent-q-debugger-condition-text (agent-q-debugger-local buffer 4))
+            ;; Where tail calls are merged, no frame names what was called.
+            (if form (format "Form: %s\n" form) "")
+            (or (agent-q-frames-restarts
+                 (mapcar (lambda (restart) (mapcar #'substring-no-properties restart))
+                         (agent-q-debugger-local buffer 5)))
+                "There is no restart.")
             (or (and error (agent-q-frames-text (agent-q-past-error-frames error))) ""))))
 
 (defun agent-q-look--debugger ()

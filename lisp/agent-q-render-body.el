@@ -68,6 +68,11 @@ or nil if that is unknown."
                            (user-error "No cut text here")))))
     (agent-q-render-visit "*agent-q text*" text)))
 
+(define-derived-mode agent-q-page-mode special-mode "agent-q page"
+  "Major mode of texts that are shown beside a chat, only to be read."
+  (setq-local bidi-paragraph-direction 'left-to-right
+              bidi-inhibit-bpa t))
+
 (defun agent-q-render-show (name text)
   "Show TEXT in the buffer NAME, where it can only be read; return the buffer."
   (with-current-buffer (get-buffer-create name)
@@ -75,9 +80,7 @@ or nil if that is unknown."
       (erase-buffer)
       (insert text)
       (goto-char (point-min)))
-    (special-mode)
-    (setq-local bidi-paragraph-direction 'left-to-right
-                bidi-inhibit-bpa t)
+    (agent-q-page-mode)
     (display-buffer (current-buffer))
     (current-buffer)))
 

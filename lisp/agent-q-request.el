@@ -19,6 +19,7 @@
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
+(declare-function evil-motion-state "ext:evil-states")
 
 (defvar agent-q-request--questions nil
   "The questions that wait for an answer, an alist from numbers to windows.
@@ -78,6 +79,9 @@ costs the provider's cache of the whole conversation."
     (setq-local bidi-paragraph-direction 'left-to-right
                 bidi-inhibit-bpa t)
     (view-mode 1)
+    ;; In Evil's normal state, q would not close it.
+    (when (bound-and-true-p evil-local-mode)
+      (evil-motion-state))
     (display-buffer (current-buffer))))
 
 (agent-q-events-subscribe :request-shown #'agent-q-request--answered)

@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'agent-q-pitch)
+(require 'agent-q-render-body)
 (require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
@@ -241,10 +242,9 @@ Most tables need the same few, so they are kept."
           (agent-q-table--align copy most-positive-fixnum)
           (remove-text-properties (point-min) (point-max) '(keymap nil)))
         (goto-char (point-min)))
-      (special-mode)
+      (agent-q-page-mode)
       (agent-q-pitch-setup)
-      (setq-local truncate-lines t
-                  bidi-paragraph-direction 'left-to-right))
+      (setq-local truncate-lines t))
     (pop-to-buffer "*agent-q table*")))
 
 (defun agent-q-table-show-mouse (event)

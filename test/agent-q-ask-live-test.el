@@ -133,6 +133,20 @@
           (kill-buffer asked))
         (agent-q-test-tools-quit-debuggers client)))))
 
+(agent-q-test-tools-on-each ask-live-an-error-is-sent-with-the-form-that-led-to-it ()
+  "Frames may name neither: a call in the last place leaves none."
+  (with-current-buffer (agent-q-test-tools-repl client)
+    (goto-char (point-max))
+    (insert "(error \"aq ~a\" 42)")
+    (agent-q-test-tools-client-call client (if (eq client 'sly) "mrepl-return" "repl-return")))
+  (agent-q-test-until (agent-q-test-image-debuggers))
+  (unwind-protect
+      (with-current-buffer (car (agent-q-test-image-debuggers))
+        (agent-q-test-until (agent-q-test-shows "Backtrace:"))
+        (should (string-match-p "\\`Debugger u[0-9]+: SIMPLE-ERROR: aq 42\nForm: (error \"aq ~a\" 42)\nRestarts: "
+                                (agent-q-look-error (current-buffer)))))
+    (agent-q-test-tools-quit-debuggers client)))
+
 (agent-q-test-tools-on-each ask-live-results-of-tests-are-sent ()
   "What a run of tests printed in the REPL is what is looked at there."
   (let ((repl (agent-q-test-tools-repl client)))

@@ -221,7 +221,7 @@ ORIGINAL nil means that there is no file yet."
     (let ((edit (current-buffer)))
       ;; What the file holds can't be edited.
       (insert "-no such line\n")
-      (should-error (agent-q-diff-edit-finish) :type 'agent-q-error)
+      (should-error (agent-q-diff-edit-finish) :type 'user-error)
       (delete-region (point-min) (line-beginning-position))
       (agent-q-diff-edit-finish)
       (should-not (buffer-live-p edit)))

@@ -59,6 +59,16 @@
                                  (should (eq command (key-binding (vector key))))))
                              (symbol-value (intern (format "%s-map" mode))))))))
 
+(ert-deftest agent-q-evil-leaves-the-key-that-closes-a-page-alone ()
+  (agent-q-evil-test--load)
+  (save-window-excursion
+    (unwind-protect
+        (with-current-buffer (agent-q-render-show "*agent-q text*" "A text.")
+          (evil-local-mode 1)
+          (should (eq evil-state 'motion))
+          (should (eq 'quit-window (key-binding "q"))))
+      (kill-buffer "*agent-q text*"))))
+
 (ert-deftest agent-q-evil-types-in-chats ()
   (agent-q-evil-test--load)
   (agent-q-test-with-chat
