@@ -72,13 +72,17 @@ The core lets few of a message do so, however many it has.")
 
 (defun agent-q-call-on-one-line (text)
   "Return the beginning of TEXT without its line breaks."
-  (replace-regexp-in-string
-   "[ \t\n]+" " "
-   (string-trim (if (> (length text) 1000) (substring text 0 1000) text))))
+  (let ((line (string-trim (if (> (length text) 1000) (substring text 0 1000) text))))
+    ;; Taking a text apart makes garbage, and most are one line already.
+    (if (string-match-p "[\t\n]\\|  " line)
+        (replace-regexp-in-string "[ \t\n]+" " " line)
+      line)))
 
 (defun agent-q-call-cut (text width)
   "Return TEXT, one line, cut to WIDTH columns."
-  (truncate-string-to-width text width nil nil (agent-q-render-sign 'ellipsis)))
+  (if (<= (string-width text) width)
+      text
+    (truncate-string-to-width text width nil nil (agent-q-render-sign 'ellipsis))))
 
 (defconst agent-q-call--denied "User denied tool execution"
   "How the result begins of what the user denied; the reason follows.")

@@ -336,8 +336,8 @@ core saves it, as JSON, or is nil."
     (agent-q-events-afterwards #'agent-q-header-update)))
 
 (defun agent-q-chat--keep-garbage ()
-  "Put off garbage collection while an answer is on its way."
-  (if (memq agent-q-header-state '(:waiting :streaming :reasoning))
+  "Put off garbage collection while an answer is on its way or tools are running."
+  (if (memq agent-q-header-state '(:waiting :streaming :reasoning :running))
       (agent-q-garbage-keep (current-buffer))
     (agent-q-garbage-let-go (current-buffer))))
 

@@ -29,9 +29,14 @@
   "Microseconds that the core may spend on handing out events at a time.")
 
 (defconst agent-q-events--patience 0.0015
-  "Seconds for which one run of the filter takes events.
+  "Seconds for which one run of the filter takes text.
 It has to be short: a filter can't be quit, and keys wait for it and for
 the redisplay that follows.")
+
+(defconst agent-q-events--patience-without-text 0.005
+  "Seconds for which one run of the filter takes events that are no text.
+A thousand calls come at once, and the redisplay between two runs takes longer
+than a short run; text is paced anyway.")
 
 (defvar agent-q-events--process nil
   "The pipe that the core wakes Emacs through.")
@@ -156,14 +161,13 @@ It is a list whose last element means nothing.")
   ;; The core wakes us again only after `agent-q-core-ready', so keys are read
   ;; when this is over.  What drawing takes counts, too: that is most of it, and the
   ;; next events are taken to take as long as the last ones.
-  (let* ((before (float-time))
-         (deadline (+ before agent-q-events--patience)))
+  (let* ((start (float-time)) (before start) (last nil))
     (unwind-protect
         (let ((agent-q-events--afterwards (list nil)))
-          (while (and (agent-q-events--take-some)
+          (while (and (setq last (agent-q-events--take-some))
                       (let* ((now (float-time)) (took (- now before)))
                         (setq before now)
-                        (< (+ now took) deadline))))
+                        (< (+ now took) (+ start (agent-q-events--patience-after last))))))
           (agent-q-events--run-afterwards))
       (agent-q-core-ready))))
 
@@ -187,11 +191,18 @@ That is for what depends on all of them."
             (error (agent-q-log-line (error-message-string err)))))))))
 
 (defun agent-q-events--take-some ()
-  "Take a few events from the core; return non-nil if there may be more."
+  "Take a few events from the core; return the last one, or nil if there was none."
   (let ((events (agent-q-core-drain agent-q-events--batch-size
                                     agent-q-events--batch-microseconds)))
     (agent-q-events--dispatch-all events)
-    (and events t)))
+    (car (last events))))
+
+(defun agent-q-events--patience-after (event)
+  "Return the seconds for which the filter takes events; EVENT is the latest."
+  ;; A text is the last of the events that come with it.
+  (if (memq (plist-get event :type) '(:text :reasoning))
+      agent-q-events--patience
+    agent-q-events--patience-without-text))
 
 (defconst agent-q-events--only-shown '(:turn-started :call-proposed :call-started :state)
   "The types of events of which requests to an image that follow need nothing.")

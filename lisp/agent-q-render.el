@@ -313,7 +313,7 @@ POSITION is the beginning of a line of plain text in the log."
 
 (cl-defstruct (agent-q-render-item (:constructor nil) (:copier nil))
   "Something in the log that is drawn again when it changes.
-DRAW is called with the item and returns its text.  START and END are
+DRAW is called with the item and returns its text, a new string.  START and END are
 markers around that text; a newline follows it.  APART is non-nil if a line from
 agent-q does not belong to the item behind which it stands."
   draw start end expanded apart)
@@ -332,10 +332,11 @@ agent-q does not belong to the item behind which it stands."
   (agent-q-render--dress item (funcall (agent-q-render-item-draw item) item)))
 
 (defun agent-q-render--dress (item text)
-  "Return TEXT with the properties that all text of ITEM has."
+  "Put the properties that all text of ITEM has on TEXT, a new string; return it."
+  (add-text-properties 0 (length text)
+                       `(agent-q-item ,item ,@agent-q-render--properties) text)
   ;; Parts of an item may have a keymap of their own.
-  (agent-q-render-fill-keymap (agent-q-render--propertize text 'agent-q-item item)
-                              agent-q-render-item-map))
+  (agent-q-render-fill-keymap text agent-q-render-item-map))
 
 (defun agent-q-render-fill-keymap (text keymap)
   "Put KEYMAP on the parts of TEXT that have none; return TEXT."

@@ -89,6 +89,24 @@ An alist from the types of events.")
                                      (should (> busy 30))
                                      (should (< most 64)))))
 
+(defun agent-q-bounds-test--taken (type)
+  "Return how many batches of events of TYPE a run of the filter takes.
+Each of them takes a millisecond."
+  (let ((now 0.0) (batches 0))
+    (cl-letf (((symbol-function 'float-time) (lambda (&optional _) now))
+              ((symbol-function 'agent-q-core-drain)
+               (lambda (&rest _)
+                 (setq now (+ now 0.001) batches (1+ batches))
+                 (list (list :type :state) (list :type type))))
+              ((symbol-function 'agent-q-core-ready) #'ignore))
+      (agent-q-events--take))
+    batches))
+
+(ert-deftest agent-q-bounds-many-calls-are-drawn-between-few-redisplays ()
+  (should (= 1 (agent-q-bounds-test--taken :text)))
+  (should (= 1 (agent-q-bounds-test--taken :reasoning)))
+  (should (< 2 (agent-q-bounds-test--taken :call-finished) 10)))
+
 (ert-deftest agent-q-bounds-the-calls-beyond-say-why-they-were-not-run ()
   (agent-q-bounds-test--with-calls 130
                                    (agent-q-test-ask "note them all")

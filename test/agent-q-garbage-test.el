@@ -64,13 +64,17 @@
     (agent-q-garbage-test--rest)
     (should (= gc-cons-threshold 1234567))))
 
-(ert-deftest agent-q-garbage-is-kept-while-a-chat-streams ()
+(ert-deftest agent-q-garbage-is-kept-while-a-chat-streams-or-calls-run ()
   (agent-q-garbage-test--with-threshold 800000
     (agent-q-test-with-chat
       (agent-q-test-event :turn-started :turn 1 :text "q")
       (agent-q-test-event :state :state :waiting)
       (should (memq chat agent-q-garbage--reasons))
+      ;; A thousand calls may come and end meanwhile.
       (agent-q-test-event :state :state :running)
+      (should (memq chat agent-q-garbage--reasons))
+      ;; The user may take long to answer.
+      (agent-q-test-event :state :state :approving)
       (should-not agent-q-garbage--reasons)
       (agent-q-test-event :state :state :streaming)
       (agent-q-test-event :text :text "a")

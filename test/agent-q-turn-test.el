@@ -61,7 +61,8 @@
     (goto-char (point-max))
     (insert "/get_project_root")
     ;; However slow this machine is just now.
-    (let ((agent-q-events--patience 60) (agent-q-events--batch-microseconds 60000000))
+    (let ((agent-q-events--patience-without-text 60)
+          (agent-q-events--batch-microseconds 60000000))
       (agent-q-chat-send))
     (should (agent-q-test-shows "> /get_project_root"))
     (should (agent-q-test-shows "▸ get_project_root"))
