@@ -65,16 +65,32 @@ after its name."
     (agent-q-render-notice (format "Model: %s" (agent-q-provider-label provider))))
   (message "Model: %s" (agent-q-provider-label provider)))
 
+(defconst agent-q-chat-choose--own-effort "the provider's own"
+  "What no effort of the chat itself is called.")
+
+(defun agent-q-chat-choose--read-effort ()
+  "Ask the user for an effort and return it; the present one is the default."
+  (let* ((present (format "%s" (or agent-q-session-effort agent-q-chat-choose--own-effort)))
+         (efforts (cons agent-q-chat-choose--own-effort
+                        (mapcar #'symbol-name agent-q-provider-form-efforts)))
+         (choice (completing-read
+                  (format-prompt "Effort" present)
+                  (lambda (string predicate action)
+                    (if (eq action 'metadata)
+                        ;; As they are: from little to much.
+                        '(metadata (display-sort-function . identity)
+                                   (cycle-sort-function . identity))
+                      (complete-with-action action efforts string predicate)))
+                  nil t nil nil present)))
+    (unless (equal choice agent-q-chat-choose--own-effort)
+      (intern choice))))
+
 ;;;###autoload
 (defun agent-q-set-effort (effort)
   "Make the model of the current chat think with EFFORT from its next request on.
 That is a symbol: none, minimal, low, medium, high, xhigh or max.  nil is the
 provider's own or `agent-q-effort'."
-  (interactive
-   (let ((choice (completing-read
-                  (format-prompt "Effort" (or agent-q-session-effort "the provider's own"))
-                  (mapcar #'symbol-name agent-q-provider-form-efforts) nil t)))
-     (list (if (string-empty-p choice) nil (intern choice)))))
+  (interactive (list (agent-q-chat-choose--read-effort)))
   (agent-q-session-check)
   (unless agent-q-session-provider
     (user-error "This chat has no model; M-x agent-q-set-model chooses one"))
@@ -82,7 +98,7 @@ provider's own or `agent-q-effort'."
     (user-error "%s doesn't think" (agent-q-provider-label agent-q-session-provider)))
   (setq agent-q-session-effort effort)
   (agent-q-chat-use-provider (agent-q-provider-again agent-q-session-provider))
-  (message "Effort: %s" (or effort "the provider's own")))
+  (message "Effort: %s" (or effort agent-q-chat-choose--own-effort)))
 
 (defvar-local agent-q-chat-choose--model nil
   "What the agent of the current chat did to its model, (BEFORE . SINCE), or nil.

@@ -246,6 +246,24 @@
       (insert-file-contents agent-q-test-requests)
       (should (= 2 (how-many "\"effort\":\"high\"" (point-min)))))))
 
+(ert-deftest agent-q-facts-the-effort-that-is-shown-stays ()
+  (agent-q-facts-test--in-chat nil agent-q-facts-test--script
+    (let (shown)
+      (cl-letf (((symbol-function 'completing-read)
+                 (lambda (prompt table &optional _ _ _ _ default)
+                   (setq shown (all-completions "" table))
+                   (should (string-search default prompt))
+                   default)))
+        (call-interactively #'agent-q-set-effort)
+        (should-not agent-q-session-effort)
+        (agent-q-set-effort 'high)
+        (call-interactively #'agent-q-set-effort)
+        (should (eq 'high agent-q-session-effort)))
+      (should (equal '("the provider's own" "none" "minimal" "low") (seq-take shown 4))))
+    (cl-letf (((symbol-function 'completing-read) (lambda (&rest _) "the provider's own")))
+      (call-interactively #'agent-q-set-effort)
+      (should-not agent-q-session-effort))))
+
 (ert-deftest agent-q-facts-no-effort-of-a-model-that-does-not-think ()
   (agent-q-facts-test--in-chat '(:thinking nil) agent-q-facts-test--script
     (should-error (agent-q-set-effort 'high) :type 'user-error)))
