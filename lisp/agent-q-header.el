@@ -277,7 +277,7 @@ In a narrow window, those worth least are left out."
                    ;; Where nothing was ever cached, nothing is lost.
                    (> agent-q-header-cached 0)
                    (concat "cache lost: " agent-q-header-cache-lost)))
-      (cons 1 (agent-q-header--tokens))
+      (cons 0 (agent-q-header--tokens))
       (cons 1 (agent-q-header--cost))))))
 
 (defun agent-q-header--parts ()

@@ -174,7 +174,15 @@
         (should (string-prefix-p " Ready" line))
         (should (<= (string-width line) width))))
     (should (string-match-p "long-name.*no Lisp.*some-model" (agent-q-header-fitted 200)))
-    (should (string-match-p "no Lisp" (agent-q-header-fitted 40)))))
+    (should (string-match-p "no Lisp" (agent-q-header-fitted 40)))
+    ;; What is paid is worth more than how many tokens that were.
+    (setq agent-q-session-project nil
+          agent-q-header-input 600000
+          agent-q-header-output 1000
+          agent-q-header-cost 1.2)
+    (agent-q-header-update)
+    (should (string-match-p "600.0k.*\\$1\\.20" (agent-q-header-fitted 200)))
+    (should (string-suffix-p "$1.20" (agent-q-header-fitted 60)))))
 
 ;;;; The queue
 
