@@ -29,13 +29,32 @@ impl Default for Limits {
 /// What a turn has used since its user last let it go on.
 #[derive(Debug, Default)]
 pub struct Spent {
+    since: Since,
     requests: u32,
     tokens: u64,
     time: Duration,
     cost: f64,
 }
 
+/// Since when a turn's use is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Since {
+    #[default]
+    Beginning,
+    /// Its user let it go on.
+    GoAhead,
+}
+
 impl Spent {
+    /// Nothing yet, by a turn that its user lets go on.
+    #[must_use]
+    pub fn since_go_ahead() -> Self {
+        Self {
+            since: Since::GoAhead,
+            ..Self::default()
+        }
+    }
+
     /// Takes in a request that took TIME, TOKENS, sent and received, and COST dollars if that is known.
     pub fn request(&mut self, time: Duration, tokens: u64, cost: Option<f64>) {
         self.requests += 1;
@@ -52,8 +71,13 @@ impl Spent {
     /// What is used up, if the next request would be beyond LIMITS: a sentence.
     #[must_use]
     pub fn exceeds(&self, limits: &Limits) -> Option<String> {
-        let used =
-            |what: String, option: &str| Some(format!("The turn has used {what} ({option})."));
+        let more = match self.since {
+            Since::Beginning => "",
+            Since::GoAhead => "another ",
+        };
+        let used = |what: String, option: &str| {
+            Some(format!("The turn has used {more}{what} ({option})."))
+        };
         match limits {
             Limits { requests, .. } if self.requests >= *requests => {
                 let plural = if self.requests == 1 { "" } else { "s" };
@@ -81,9 +105,9 @@ impl Spent {
     }
 }
 
-/// DOLLARS as text: in cents, and below a dollar in hundredths of one.
+/// DOLLARS as text, to at least two digits that count, as the chat's header has them.
 fn dollars(dollars: f64) -> String {
-    match dollars < 1.0 {
+    match dollars < 0.1 {
         true => format!("${dollars:.4}"),
         false => format!("${dollars:.2}"),
     }
@@ -132,6 +156,20 @@ mod tests {
         assert_eq!(
             spent.exceeds(&limits).unwrap(),
             "The turn has used 3 requests (agent-q-max-iterations)."
+        );
+    }
+
+    #[test]
+    fn what_is_used_after_the_go_ahead_is_said_to_be_more() {
+        let limits = Limits {
+            cost: Some(0.5),
+            ..Limits::default()
+        };
+        let mut spent = Spent::since_go_ahead();
+        spent.request(Duration::ZERO, 0, Some(0.602));
+        assert_eq!(
+            spent.exceeds(&limits).unwrap(),
+            "The turn has used another $0.60 (agent-q-max-turn-cost)."
         );
     }
 }

@@ -87,7 +87,7 @@ impl Turn<'_> {
         loop {
             if let Some(reason) = spent.exceeds(&self.settings.limits) {
                 match self.may_go_on(&reason).await {
-                    GoingOn::Yes => spent = Spent::default(),
+                    GoingOn::Yes => spent = Spent::since_go_ahead(),
                     GoingOn::No(outcome) => return outcome,
                 }
             }
