@@ -184,6 +184,32 @@
       (agent-q-prompt-previous 1)
       (should (equal (agent-q-prompt-text) "second")))))
 
+(defmacro agent-q-turn-test--with-full-server (&rest body)
+  "Run BODY where the provider's server accepts no connection: its backlog is full."
+  (declare (indent 0) (debug t))
+  `(let* ((server (make-network-process :name "full" :server 1 :host "127.0.0.1" :service t
+                                        :family 'ipv4 :stop t :noquery t))
+          (port (process-contact server :service))
+          (waiting (cl-loop repeat 4
+                            collect (make-network-process
+                                     :name "waits" :host "127.0.0.1" :service port
+                                     :nowait t :noquery t)))
+          (agent-q-provider (list :name "full" :model "m"
+                                  :base-url (format "http://127.0.0.1:%d/v1" port))))
+     (unwind-protect (progn ,@body)
+       (mapc #'delete-process (cons server waiting)))))
+
+(ert-deftest agent-q-turn-cancelling-does-not-wait-for-a-connection ()
+  (agent-q-turn-test--with-full-server
+    (agent-q-test-with-chat
+      (agent-q-test-send "first")
+      (agent-q-test-until (eq agent-q-header-state :waiting))
+      (agent-q-chat-send-or-cancel)
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (string-suffix-p "> first\n\nCancelled.\n" (agent-q-test-log)))
+      (insert "typed")
+      (should (equal "typed" (agent-q-prompt-text))))))
+
 ;;;; Several chats, and chats that go away
 
 (ert-deftest agent-q-turn-two-chats-do-not-mix ()

@@ -61,8 +61,8 @@ await() { # PATTERN WHAT
 }
 
 # Opens a chat in an Emacs of COLUMNS and LINES, with the server for its model. No Lisp is connected.
-# `locale' and `terminal_type' may be set before.
-open_chat() { # SCRIPT COLUMNS LINES
+# `locale' and `terminal_type' may be set before. SETTING is Lisp text, variables and their values.
+open_chat() { # SCRIPT COLUMNS LINES [SETTING]
   mkdir -p "$scratch/home" "$scratch/project"
   start_server "$1"
   cat > "$scratch/settings.el" <<LISP
@@ -72,7 +72,8 @@ open_chat() { # SCRIPT COLUMNS LINES
 (setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
       agent-q-log-file "$scratch/core.log"
       inhibit-startup-screen t
-      default-directory "$scratch/project/")
+      default-directory "$scratch/project/"
+      ${4:-})
 LISP
   terminal new-session -d -x "$2" -y "$3" \
     "env HOME='$scratch/home' LC_ALL=${locale:-C.UTF-8} TERM=${terminal_type:-screen-256color} \

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # What a user meets who just talks: keys that a server refuses, messages typed while an answer is written,
-# reading further up meanwhile, and the list of models.
+# reading further up meanwhile, one that goes into the running turn, what that may cost, the effort of
+# the model, and the list of models.
 
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -15,7 +16,8 @@ send() { # TEXT
   press Enter
 }
 
-open_chat test/terminal/talk-script.json 80 24
+open_chat test/terminal/talk-script.json 80 24 "agent-q-max-turn-cost 0.5
+      agent-q-provider (append agent-q-provider '(:models ((\"scripted\" :prices (1 2)))))"
 press C-x 1
 send 'first'
 await '127.0.0.1.*401' 'a refused key is said, with the host and the code'
@@ -50,6 +52,28 @@ sleep 1
 echo 'talk: window and cursor stayed where they were'
 press M-\>
 await 'Heard' 'the queued message was sent'
+
+press C-c C-t
+await 'Effort (default the provider' 'C-c C-t asks for an effort'
+type_text 'high'
+press Enter
+await 'scripted (scripted), high effort' 'which the header shows'
+send 'look around'
+await '^Looking' 'the model answers'
+type_text 'and this'
+press M-Enter
+await '^Next step: and this' 'M-RET puts a message into the running turn'
+await 'used \$0\.60 (agent-q-max-turn-cost)' 'the turn asks at its cost'
+screen | sed -n 2p | grep -q 'Go on?.*\$0\.60' || fail 'the header does not say what was paid'
+send 'y'
+# The server answers this request only with the effort and the message in it.
+await 'used another \$0\.60' 'y lets it go on, until it has cost as much again'
+shows '^> and this$' || fail 'the message is not in the log'
+press C-c C-a Down
+await '^\[Stop\]' 'C-c C-a goes to the buttons'
+press Enter
+await 'It was stopped' 'one of which stops the turn'
+press M-\>
 
 press C-c C-v
 await 'Model' 'C-c C-v asks for a model'
