@@ -224,6 +224,8 @@ Where jit-lock is used, it has to be asked about all text."
     (while (setq place (text-property-any place end 'agent-q-soft t))
       (push place soft)
       (setq place (1+ place)))
+    ;; As one stretch; each of those before would get a list of its own.
+    (set-text-properties start end nil)
     ;; Neighbours differ in the list.
     (set-text-properties start end (list 'read-only t 'fontified nil
                                          'agent-q-bare (list width)))

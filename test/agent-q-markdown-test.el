@@ -417,6 +417,16 @@ See https://example.org/a and [here](shop.lisp:2).\n")
     (run-hook-with-args 'fontification-functions (agent-q-markdown-test--find "A **"))
     (should (memq 'agent-q-strong (agent-q-markdown-test--faces "bold")))))
 
+(ert-deftest agent-q-markdown-makes-no-list-for-each-look-that-it-takes ()
+  (agent-q-test-with-chat
+    (agent-q-markdown-test--add (apply #'concat (make-list 200 "A **bold** word and `code`.\n")))
+    (pcase-let ((`(,start ,end ,width) (car agent-q-markdown--dressed))
+                (before (car (memory-use-counts))))
+      (with-silent-modifications
+        (agent-q-markdown--undress start end width))
+      (should (< (- (car (memory-use-counts)) before) 200)))
+    (should-not (agent-q-markdown-test--faces "bold"))))
+
 ;;;; Other parts of the log
 
 (ert-deftest agent-q-markdown-offers-to-try-again ()
