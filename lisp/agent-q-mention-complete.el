@@ -252,7 +252,7 @@ The value is a cons."
                    (or (= (point) limit)
                        (memq (char-before) '(?\s ?\t ?\n ?\( ?\[ ?{ ?\" ?'))))
           (let ((start (point)))
-            (when (looking-at "@\\([a-z]*\\)\\(?::\\(?:\"[^\"\n]*\\|[^] \t\n\"`,;}]*\\)\\)?")
+            (when (looking-at "@\\([^] \t\n\"`,;:}@]*\\)\\(?::\\(?:\"[^\"\n]*\\|[^] \t\n\"`,;}]*\\)\\)?")
               (and (<= point (match-end 0))
                    (cons start (match-end 1))))))))))
 
@@ -270,17 +270,30 @@ For `completion-at-point-functions'."
                       (not (eq 'count (agent-q-mention-kind-names kind))))
              (agent-q-mention-complete--argument kind (1+ kind-end)))))))))
 
+(defun agent-q-mention-complete--files-like (typed files)
+  "Return mentions of those FILES that have TYPED in their name."
+  (let ((case-fold-search t) (pattern (regexp-quote typed)))
+    (mapcar (lambda (file) (concat "file:" (agent-q-mention-complete--quoted file)))
+            (seq-filter (lambda (file) (string-match-p pattern file)) files))))
+
 (defun agent-q-mention-complete--kinds (start end)
-  "Complete the kind of a mention from START to END."
-  (let ((names (mapcar (lambda (kind)
-                         (let ((name (agent-q-mention-kind-name kind)))
-                           (if (memq (agent-q-mention-kind-argument kind) '(required usual))
-                               (concat name ":")
-                             name)))
-                       agent-q-mention-kinds)))
-    (with-current-buffer (agent-q-mention-complete--chat)
-      ;; They take a moment, and are wanted next.
-      (agent-q-mention-complete--files #'ignore))
+  "Complete the kind of a mention from START to END.
+What begins no kind is taken for a part of the name of a file."
+  (let* ((typed (buffer-substring-no-properties start (point)))
+         (kinds (mapcar (lambda (kind)
+                          (let ((name (agent-q-mention-kind-name kind)))
+                            (if (memq (agent-q-mention-kind-argument kind) '(required usual))
+                                (concat name ":")
+                              name)))
+                        agent-q-mention-kinds))
+         (kind-p (seq-some (lambda (name) (string-prefix-p typed name)) kinds))
+         (continue (if kind-p #'ignore (agent-q-mention-complete--continuation start)))
+         ;; They take a moment; behind a kind, they may be wanted next.
+         (files (with-current-buffer (agent-q-mention-complete--chat)
+                  (agent-q-mention-complete--files continue)))
+         (names (if kind-p kinds (agent-q-mention-complete--files-like typed files))))
+    (unless names
+      (agent-q-mention-complete--say-why 'file continue))
     (list start end
           (agent-q-mention-complete--table
            names
@@ -290,7 +303,8 @@ For `completion-at-point-functions'."
                     ;; One below the other.
                     (concat (make-string (max 2 (- 12 (length name))) ?\s)
                             (agent-q-mention-kind-about kind))))))
-          :exclusive 'no
+          ;; By which only what begins with the text would do.
+          :exclusive (if kind-p 'no t)
           :exit-function
           (lambda (name status)
             (unless (or (string-suffix-p ":" name) (not (eq status 'finished))

@@ -162,13 +162,21 @@
 
 ;;;; Menu bar and mouse
 
+(defconst agent-q-menu--most-lines 18
+  "Most lines of the groups of a menu that don't get menus of their own.
+The whole of it has to fit into a terminal of 24 lines.")
+
 (defun agent-q-menu--items (groups)
-  "Return GROUPS as the items of a menu."
-  (cdr (seq-mapcat (pcase-lambda (`(,_ . ,entries))
-                     (cons "--" (mapcar (pcase-lambda (`(,_ ,label ,command))
-                                          (vector label command))
-                                        entries)))
-                   groups)))
+  "Return GROUPS as the items of a menu, with menus in it where they are many."
+  (let ((lines 0))
+    (cdr (seq-mapcat (pcase-lambda (`(,title . ,entries))
+                       (let ((items (mapcar (pcase-lambda (`(,_ ,label ,command))
+                                              (vector label command))
+                                            entries)))
+                         (setq lines (+ lines 1 (length items)))
+                         (if (<= lines agent-q-menu--most-lines) (cons "--" items)
+                           (list (cons title items)))))
+                     groups))))
 
 ;;;###autoload
 (defun agent-q-menu-install (mode)

@@ -21,7 +21,8 @@
     (`(,start ,_ ,table . ,_)
      (let ((typed (buffer-substring-no-properties start (point))))
        (mapcar #'substring-no-properties
-               (let ((all (completion-all-completions typed table nil (length typed))))
+               (let ((all (completion-all-completions typed table nil (length typed)
+                                                      (completion-metadata typed table nil))))
                  (when (consp all) (setcdr (last all) nil))
                  all))))))
 
@@ -145,6 +146,20 @@
       (agent-q-mention-complete)
       (accept-process-output nil 0.05)
       (should-not said))))
+
+(ert-deftest agent-q-mention-of-a-file-needs-no-kind ()
+  "What begins no kind is looked for in the names of files."
+  (agent-q-test-mention-in-project
+    (dolist (typed '("see @bank.l" "see @src/b" "see @BANK.l"))
+      (agent-q-mention-complete-test--type typed)
+      (agent-q-test-until (equal '("file:src/bank.lisp") (agent-q-mention-complete-test--candidates))))
+    (agent-q-mention-complete-test--type "see @nk.li")
+    (completion-at-point)
+    (should (equal "see @file:src/bank.lisp " (agent-q-prompt-text)))
+    (agent-q-mention-complete-test--type "see @b")
+    (should (equal '("buffer:") (agent-q-mention-complete-test--candidates)))
+    (agent-q-mention-complete-test--type "see @nothing-like-it")
+    (should-not (agent-q-mention-complete-test--candidates))))
 
 (ert-deftest agent-q-mention-is-marked-with-the-size-of-what-is-meant ()
   (agent-q-test-mention-in-project
