@@ -56,6 +56,8 @@ It is as `agent-q-arguments-mode'; code has to be balanced.
   "Set what both modes have in common."
   (setq-local bidi-paragraph-direction 'left-to-right
               require-final-newline nil
+              ;; SLY and SLIME come with `lisp-mode', and compile what is here by C-c C-c.
+              minor-mode-overriding-map-alist `((t . ,agent-q-arguments-mode-map))
               header-line-format
               (substitute-command-keys
                "\\<agent-q-arguments-mode-map>\\[agent-q-arguments-run] runs the call with these arguments, \\[agent-q-arguments-quit] leaves it as it was")))

@@ -91,8 +91,15 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
                           (gethash "tool" rule)
                           (gethash "for" (gethash "scope" rule))
                           (if (eq (gethash "dangerous" rule) t) "yes" "no")
-                          (gethash "description" rule))))
+                          (agent-q-rules--applies-to rule))))
           (gethash "rules" (agent-q-rules-all))))
+
+(defun agent-q-rules--applies-to (rule)
+  "Return the description of RULE without what the columns before it say."
+  (let ((description (gethash "description" rule)))
+    (if (string-match "\\`[[:alpha:]]+ [^ ,]+, " description)
+        (substring description (match-end 0))
+      description)))
 
 (defun agent-q-rules--at-point ()
   "Return the rule at point, a hash table."

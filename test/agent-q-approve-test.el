@@ -274,6 +274,23 @@
         (should (eq (window-buffer) chat))
         (should (equal (car answers) '(7 "modified" "{\"form\":\"1 (list #\\\\( \\\"(\\\")\"}")))))))
 
+(define-minor-mode agent-q-approve-test-client-mode
+  "As SLY and SLIME in buffers of `lisp-mode'."
+  :keymap `((,(kbd "C-c C-c") . ignore) (,(kbd "C-c C-k") . ignore)))
+
+(ert-deftest agent-q-approve-the-keys-of-a-lisp-client-do-not-take-edited-code ()
+  "By C-c C-c they would run it, and leave the request unanswered."
+  (let ((lisp-mode-hook (list #'agent-q-approve-test-client-mode)))
+    (agent-q-test-with-chat
+      (let ((call (agent-q-approve-test--ask 7)))
+        (agent-q-test-see call)
+        (goto-char (agent-q-render-item-start call))
+        (agent-q-test-press "e")
+        (should agent-q-approve-test-client-mode)
+        (should (eq (key-binding (kbd "C-c C-c")) #'agent-q-arguments-run))
+        (should (eq (key-binding (kbd "C-c C-k")) #'agent-q-arguments-quit))
+        (kill-buffer)))))
+
 (ert-deftest agent-q-approve-what-is-edited-goes-with-the-chat ()
   (agent-q-approve-test--with-chat
     (agent-q-test-answer "e")

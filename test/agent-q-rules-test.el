@@ -96,7 +96,8 @@
     (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
     (save-window-excursion
       (agent-q-rules)
-      (should (agent-q-test-shows "Allow t_erase, text = \"disk\", always, even when dangerous."))
+      (should (string-match-p "^allow +t_erase +always +yes +text = \"disk\", always, even when dangerous\\.$"
+                              (buffer-string)))
       (goto-char (point-min))
       (cl-letf (((symbol-function 'y-or-n-p) (lambda (_prompt) t)))
         (agent-q-rules-revoke))
