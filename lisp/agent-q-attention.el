@@ -53,6 +53,9 @@ Emacs reaches by D-Bus."
 ;; Without this, Emacs would show it without its face and keys.
 (put 'agent-q-attention-mark 'risky-local-variable t)
 
+(defconst agent-q-attention--element '(agent-q-attention-mark ("" agent-q-attention-mark))
+  "The part of the mode line that shows the mark.")
+
 (defvar agent-q-attention-map
   (let ((map (make-sparse-keymap)))
     (define-key map [mode-line mouse-1] #'agent-q-goto-approval)
@@ -80,12 +83,10 @@ Emacs reaches by D-Bus."
                                 'local-map agent-q-attention-map))))
     (unless (equal-including-properties mark agent-q-attention-mark)
       (setq agent-q-attention-mark mark
-            global-mode-string (remq 'agent-q-attention-mark
-                                     (if (listp global-mode-string) global-mode-string
-                                       (list global-mode-string))))
+            mode-line-misc-info (remove agent-q-attention--element mode-line-misc-info))
       (when mark
-        (setq global-mode-string (append (or global-mode-string '(""))
-                                         '(agent-q-attention-mark))))
+        ;; First, as what clients show there may reach the end of the window.
+        (push agent-q-attention--element mode-line-misc-info))
       (force-mode-line-update t))))
 
 (defun agent-q-attention--settled (_call)
@@ -142,9 +143,15 @@ Emacs reaches by D-Bus."
   "Tell the user that the turn of the current chat ended with OUTCOME."
   (agent-q-attention-update)
   (pcase outcome
-    (:finished (agent-q-attention--notify "The turn is over"))
-    (:limit (agent-q-attention--notify "The turn was stopped"))
-    ((or :failed :interrupted) (agent-q-attention--notify "The turn failed"))))
+    (:finished (agent-q-attention--over "The turn is over"))
+    (:limit (agent-q-attention--over "The turn was stopped"))
+    ((or :failed :interrupted) (agent-q-attention--over "The turn failed"))))
+
+(defun agent-q-attention--over (text)
+  "Tell the user TEXT, how the turn of the current chat ended."
+  (unless (get-buffer-window (current-buffer) 'visible)
+    (message "agent-q: %s (%s)" text (buffer-name)))
+  (agent-q-attention--notify text))
 
 (defun agent-q-attention--notify (text)
   "Notify the user of TEXT about the current chat, who may be elsewhere."

@@ -87,14 +87,15 @@ It goes to point there, where you can undo it."
 
 (defun agent-q-code-block-stage ()
   "Put the code at point, or the nearest before, at the prompt of your REPL.
-It is not evaluated."
+It is not evaluated.  You are there then, as by this key in SLY and SLIME."
   (interactive nil agent-q-chat-mode)
   (let ((text (agent-q-code-block-text)))
     (unless agent-q-session-connection
       (user-error "No Lisp image is connected"))
     (condition-case failure
         (agent-q-history-stage agent-q-session-connection text)
-      (error (user-error "%s" (error-message-string failure))))))
+      (error (user-error "%s" (error-message-string failure))))
+    (pop-to-buffer (agent-q-history-repl agent-q-session-connection))))
 
 (defun agent-q-copy-answer ()
   "Copy the last answer, as the model wrote it."

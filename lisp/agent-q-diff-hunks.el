@@ -119,7 +119,7 @@ With those that turn the direction around, text is shown as it is stored."
         (setq chosen (1+ chosen)
               added (+ added (agent-q-diff-hunk-added hunk))
               removed (+ removed (agent-q-diff-hunk-removed hunk)))))
-    (setq agent-q-diff-hunks--counts (format " %d/%d hunks, +%d -%d " chosen
+    (setq agent-q-diff-hunks--counts (format " %d/%d hunks, +%d -%d  " chosen
                                              (length agent-q-diff-hunks-all) added removed))
     (agent-q-diff-hunks-watch)))
 

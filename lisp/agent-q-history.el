@@ -276,7 +276,7 @@ The image knows more of its frames than the client has shown."
 
 (defun agent-q-history-stage (connection form)
   "Put FORM at the prompt of the REPL of CONNECTION; return a sentence on it."
-  (let ((buffer (and connection (agent-q-history--repl connection))))
+  (let ((buffer (and connection (agent-q-history-repl connection))))
     (unless connection
       (error "No Lisp image is connected; start one with M-x sly or M-x slime"))
     (unless (buffer-live-p buffer)
@@ -311,7 +311,7 @@ There it is when the user clears the prompt and wants it back."
         ((derived-mode-p 'comint-mode)
          (comint-add-to-input-history form))))
 
-(defun agent-q-history--repl (connection)
+(defun agent-q-history-repl (connection)
   "Return the buffer of the REPL of CONNECTION, or nil."
   (let ((process (agent-q-image-connection-process connection)))
     (pcase (agent-q-image-connection-client connection)

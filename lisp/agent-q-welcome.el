@@ -135,8 +135,8 @@ It is loaded by then; some files that have such a command stand on this one."
                                                         (agent-q-welcome--suggestions) "\n       "))
                (substitute-command-keys
                 "\\<agent-q-chat-mode-map>\\[agent-q-chat-return] sends.  \
-TAB completes commands and tools behind a /, and behind an @ what goes along.  \
-\\[agent-q-menu] is the menu; M-x agent-q-ask asks from any buffer."))))
+\\[agent-q-chat-tab] completes commands and tools behind a /, and behind an @ what goes along.  \
+\\[agent-q-menu] is the menu; \\[agent-q-ask] asks from any buffer."))))
     (agent-q-render-fill-keymap text agent-q-welcome-map)
     ;; Buttons keep their own look.
     (agent-q-welcome--dim text)

@@ -16,11 +16,13 @@
                       :reason "runs programs" :arguments "{\"form\":\"(f)\"}"))
 
 (ert-deftest agent-q-attention-a-mark-leads-to-what-waits-and-goes ()
-  (should-not (memq 'agent-q-attention-mark (ensure-list global-mode-string)))
+  (should-not (assq 'agent-q-attention-mark mode-line-misc-info))
   (agent-q-test-with-chat
-    (let ((before (copy-tree global-mode-string)))
+    (let ((before (copy-tree mode-line-misc-info)))
       (agent-q-attention-test--ask 7)
-      (should (memq 'agent-q-attention-mark global-mode-string))
+      ;; What is behind it may be out of the window.
+      ;; A symbol alone would make a condition of the whole list.
+      (should (equal '(agent-q-attention-mark ("" agent-q-attention-mark)) (car mode-line-misc-info)))
       (should (equal (substring-no-properties agent-q-attention-mark) " [agent-q asks]"))
       (should (eq (lookup-key (get-text-property 1 'local-map agent-q-attention-mark)
                               [mode-line mouse-1])
@@ -30,10 +32,7 @@
       (agent-q-test-event :call-finished :call 7 :outcome :denied)
       (agent-q-test-event :call-finished :call 8 :outcome :denied)
       (should-not agent-q-attention-mark)
-      (should (equal (remq 'agent-q-attention-mark (ensure-list global-mode-string))
-                     (ensure-list global-mode-string)))
-      (should (equal (remove "" (ensure-list before))
-                     (remove "" (ensure-list global-mode-string))))
+      (should (equal before mode-line-misc-info))
       ;; It goes with its chat, too.
       (agent-q-attention-test--ask 9)
       (should agent-q-attention-mark)
@@ -52,6 +51,19 @@
           (switch-to-buffer (current-buffer))
           (with-current-buffer chat (agent-q-attention-test--ask 8)))
         (should (equal (car said) "agent-q: 2 requests wait (M-x agent-q-goto-approval)"))))))
+
+(ert-deftest agent-q-attention-the-end-of-a-turn-is-said-where-its-chat-is-not-shown ()
+  (agent-q-test-with-chat
+    (let ((said nil) (name (buffer-name)))
+      (cl-letf (((symbol-function 'message)
+                 (lambda (format &rest arguments)
+                   (when format (push (apply #'format format arguments) said)))))
+        (agent-q-test-event :turn-ended :outcome :finished)
+        (should-not said)
+        (with-temp-buffer
+          (switch-to-buffer (current-buffer))
+          (with-current-buffer chat (agent-q-test-event :turn-ended :outcome :finished)))
+        (should (equal said (list (format "agent-q: The turn is over (%s)" name))))))))
 
 (ert-deftest agent-q-attention-who-is-elsewhere-is-notified-once-away-for-a-while ()
   (agent-q-test-with-chat

@@ -121,6 +121,20 @@ What the user typed, or made of it, is left alone."
     (should (string-match-p "2) 3\\'" (buffer-string)))
     (delete-region (- (point-max) (length "(defvar *aq-staged* 2) 3")) (point-max))))
 
+(agent-q-test-tools-on-each history-a-key-puts-code-at-the-prompt-and-goes-there ()
+  "As C-c C-z does in the buffers of SLY and SLIME."
+  (let ((repl (agent-q-test-tools-repl client)))
+    (save-window-excursion
+      (switch-to-buffer chat)
+      (agent-q-render-text "Here:\n\n```lisp\n(+ 1 2)\n```\n")
+      (agent-q-render-finish)
+      (goto-char (point-max))
+      (agent-q-test-press "C-c C-z")
+      (should (eq repl (window-buffer))))
+    (with-current-buffer repl
+      (should (string-suffix-p "> (+ 1 2)" (buffer-string)))
+      (delete-region (- (point-max) (length "(+ 1 2)")) (point-max)))))
+
 (ert-deftest agent-q-history-form-at-point ()
   (agent-q-test-with-chat
     (let ((file (make-temp-file (expand-file-name "aq" agent-q-test-directory) nil ".lisp"
