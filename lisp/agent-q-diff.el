@@ -109,14 +109,18 @@ when there is nothing to review."
 (defun agent-q-diff-display (buffer)
   "Show BUFFER in a window of the selected frame, without selecting it.
 Return the window, or nil when that frame has none that can show it."
-  (let ((pop-up-frames nil))
-    (display-buffer buffer '((display-buffer-reuse-window
-                              display-buffer-pop-up-window
-                              agent-q-diff--use-window
-                              display-buffer-no-window)
-                             (allow-no-window . t)
-                             (reusable-frames . nil)
-                             (inhibit-switch-frame . t)))))
+  (let* ((pop-up-frames nil)
+         (window (display-buffer buffer '((display-buffer-reuse-window
+                                           display-buffer-pop-up-window
+                                           agent-q-diff--use-window
+                                           display-buffer-no-window)
+                                          (allow-no-window . t)
+                                          (reusable-frames . nil)
+                                          (inhibit-switch-frame . t)))))
+    ;; Emacs forgets that it made a window once another page was shown there and left.
+    (when (and window (eq 'window (car (window-parameter window 'quit-restore))))
+      (set-window-parameter window 'agent-q-diff-made-for buffer))
+    window))
 
 (defun agent-q-diff--use-window (buffer alist)
   "Show BUFFER by ALIST in a window that the selected frame has.
@@ -293,7 +297,10 @@ WHOLE is said of an edit that can only be taken as a whole."
     (with-current-buffer buffer
       (setq agent-q-diff-hunks-done t))
     (dolist (window (get-buffer-window-list buffer nil t))
-      (quit-restore-window window 'bury))
+      (if (and (eq buffer (window-parameter window 'agent-q-diff-made-for))
+               (eq t (window-deletable-p window)))
+          (delete-window window)
+        (quit-restore-window window 'bury)))
     (kill-buffer buffer)))
 
 (defun agent-q-diff--killed ()

@@ -147,6 +147,21 @@ ORIGINAL nil means that there is no file yet."
     (should (eq (agent-q-call-state (agent-q-diff-test--end chat)) 'denied))
     (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines)))))
 
+(ert-deftest agent-q-diff-its-window-goes-though-a-page-was-shown-there ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
+    (save-window-excursion
+      (switch-to-buffer chat)
+      (delete-other-windows)
+      (agent-q-diff-display review)
+      (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
+      (agent-q-test-press "v")
+      (quit-window)
+      (should (= 2 (count-windows)))
+      (with-current-buffer review
+        (agent-q-test-press "C-c C-c"))
+      (should (= 1 (count-windows))))
+    (agent-q-diff-test--end chat)))
+
 (ert-deftest agent-q-diff-a-cancelled-turn-closes-the-review ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
     (with-current-buffer chat (agent-q-chat-cancel))
@@ -179,6 +194,8 @@ ORIGINAL nil means that there is no file yet."
       (save-window-excursion
         (agent-q-test-press "v")
         (with-current-buffer "*agent-q call*"
+          (should (string-match-p "\n\nWhat it changes\n@@ .*\n\\(?:.*\n\\)*-(line 2)\n" (buffer-string)))
+          (should (string-match-p "\n\nIts arguments\n" (buffer-string)))
           (should (string-match-p "(line 40)\n" (buffer-string)))))
       (agent-q-test-answer "n"))))
 
