@@ -94,7 +94,9 @@ The core lets few of a message do so, however many it has.")
               ;; It may be as long as what a program printed.
               (begins (substring content 0 (min 2000 (length content))))
               (said (string-trim-left (string-remove-prefix agent-q-call--denied begins)
-                                      "[ \t\n:]+")))
+                                      "[ \t\n:]+"))
+              ;; The sign before it says that.
+              (said (replace-regexp-in-string "\\`Error \\([^ ]+: \\)" "\\1" said)))
     (unless (string-empty-p said)
       (agent-q-visible
        (agent-q-call-on-one-line (substring said 0 (string-search "\n" said)))))))

@@ -251,6 +251,8 @@
                   (:succeeded "=> 3\n=> 4\nOutput:\nfive" "⇒ 3, 4 12 ms$")
                   (:succeeded "=> (1\n    2)" "⇒ (1 2) 12 ms$")
                   (:failed "No such\nsymbol" "\\S-+ No such 12 ms$")
+                  (:failed "Error SB-INT:BAD: no good: 8\nRestarts" "✗ SB-INT:BAD: no good: 8 12 ms$")
+                  (:failed "Error: no" "✗ Error: no 12 ms$")
                   (:failed "" "\\S-+ failed 12 ms$")
                   (:denied "User denied tool execution" "denied$")
                   (:denied "User denied tool execution: no\nnever" "denied: no$")

@@ -268,7 +268,7 @@ in the thread reaper\n"))
         (should (eq (key-binding "q") #'quit-window)))
       (agent-q-test-press "v")
       (with-current-buffer "*agent-q call*"
-        (should (string-prefix-p "delete file\n\n- delete a; b\n\nfile: /tmp/x/a.txt\n"
+        (should (string-prefix-p "delete file\n\nWhy it asks\n- delete a; b\n\nfile: /tmp/x/a.txt\n"
                                  (buffer-string))))
       ;; Its window is selected; back to the chat.
       (agent-q-test-press "q")

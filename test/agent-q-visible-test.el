@@ -116,6 +116,9 @@
         (agent-q-test-with-chat
           (agent-q-test-ask "note it")
           (should (agent-q-test-shows "Noted."))
+          ;; Its line has no room for all of it twice.
+          (agent-q-test-find "▸ note")
+          (agent-q-test-press "TAB")
           (should (agent-q-test-shows "a\\x202eb\\xe0041\\x115f"))
           (should (equal (agent-q-call-content (car (agent-q-test-calls))) text)))))))
 
