@@ -26,6 +26,7 @@
   (dolist (mode agent-q-evil--modes)
     (evil-set-initial-state mode 'emacs))
   (evil-set-initial-state 'agent-q-page-mode 'motion)
+  (evil-set-initial-state 'agent-q-request-mode 'motion)
   (evil-set-initial-state 'agent-q-chat-mode 'insert)
   (evil-set-initial-state 'agent-q-compose-mode 'insert))
 

@@ -13,13 +13,13 @@
 (require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-prompt)
+(require 'agent-q-render-body)
 (require 'agent-q-session)
 (require 'agent-q-text)
 (require 'subr-x)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
-(declare-function evil-motion-state "ext:evil-states")
 
 (defvar agent-q-request--questions nil
   "The questions that wait for an answer, an alist from numbers to windows.
@@ -67,6 +67,12 @@ costs the provider's cache of the whole conversation."
           (select-window window)
           (message "q closes it"))))))
 
+(define-derived-mode agent-q-request-mode agent-q-page-mode "agent-q request"
+  "Major mode of what would be sent to a model, as JSON."
+  ;; Strings get their face by the syntax.
+  (setq-local font-lock-defaults
+              '((("^ *\\(\"[^\"\n]+\"\\):" 1 font-lock-keyword-face t)))))
+
 (defun agent-q-request--show (json)
   "Show JSON, the text of a request, in a buffer of its own; return its window."
   (with-current-buffer (get-buffer-create "*agent-q request*")
@@ -74,14 +80,7 @@ costs the provider's cache of the whole conversation."
       (erase-buffer)
       (insert json "\n")
       (goto-char (point-min)))
-    (delay-mode-hooks
-      (if (fboundp 'js-json-mode) (js-json-mode) (js-mode)))
-    (setq-local bidi-paragraph-direction 'left-to-right
-                bidi-inhibit-bpa t)
-    (view-mode 1)
-    ;; In Evil's normal state, q would not close it.
-    (when (bound-and-true-p evil-local-mode)
-      (evil-motion-state))
+    (agent-q-request-mode)
     (display-buffer (current-buffer))))
 
 (agent-q-events-subscribe :request-shown #'agent-q-request--answered)

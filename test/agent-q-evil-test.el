@@ -17,6 +17,7 @@
 (require 'agent-q-context-panel)
 (require 'agent-q-diff)
 (require 'agent-q-image-changes)
+(require 'agent-q-request)
 (require 'agent-q-rewind)
 (require 'agent-q-rules)
 (require 'agent-q-tool-list)
@@ -67,7 +68,12 @@
           (evil-local-mode 1)
           (should (eq evil-state 'motion))
           (should (eq 'quit-window (key-binding "q"))))
-      (kill-buffer "*agent-q text*"))))
+      (kill-buffer "*agent-q text*")))
+  (with-temp-buffer
+    (agent-q-request-mode)
+    (evil-local-mode 1)
+    (should (eq evil-state 'motion))
+    (should (eq 'quit-window (key-binding "q")))))
 
 (ert-deftest agent-q-evil-types-in-chats ()
   (agent-q-evil-test--load)
