@@ -32,10 +32,10 @@ async fn question(chat: &Chat, count: usize) -> String {
 async fn a_turn_at_its_limit_asks_and_goes_on() {
     let chat = chat(&rounds(4), json!({"max_iterations": 2}));
     chat.tell(Op::Submit("go".into()));
-    for count in [1, 2] {
+    for (count, used) in [(1, "2 requests"), (2, "another 2 requests")] {
         assert_eq!(
             question(&chat, count).await,
-            "The turn has used 2 requests (agent-q-max-iterations)."
+            format!("The turn has used {used} (agent-q-max-iterations).")
         );
         assert_eq!(chat.server.bodies().len(), 2 * count);
         chat.tell(Op::AnswerLimit(LimitAnswer::GoOn));
