@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::accumulator::{CallAccumulator, CallFragment, ReplyEnd, parse_arguments, synthesise_id};
 use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, MAX_PARTS, MAX_TEXT_BYTES, TooMuch, size_of};
 use super::failure::{FailureKind, ProviderError};
-use super::history::{MessagePart, PartContent, calls_of};
+use super::history::{MessagePart, PartContent};
 use super::retry::RetryAdvice;
 use super::{Finish, ModelReply, StreamEvent, Usage};
 use crate::protocol::{CallArguments, ToolCall};
@@ -439,7 +439,6 @@ impl ReplyDraft {
         let mut parts: Vec<MessagePart> = whole.chain(fragments).collect();
         parts.shrink_to_fit();
         ModelReply {
-            calls: calls_of(&parts).cloned().collect(),
             parts,
             finish,
             usage: self.usage,

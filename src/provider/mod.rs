@@ -215,6 +215,12 @@ pub struct Usage {
 }
 
 impl ModelReply {
+    /// The calls among its parts.
+    #[must_use]
+    pub fn calls(&self) -> Vec<&ToolCall> {
+        history::calls_of(&self.parts).collect()
+    }
+
     /// What of it the user reads.
     #[must_use]
     pub fn text(&self) -> String {
@@ -246,7 +252,6 @@ impl ModelReply {
 /// A whole reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelReply {
-    pub calls: Vec<ToolCall>,
     /// All of it as it goes back to the model: in order, with what only its provider reads.
     pub parts: Vec<MessagePart>,
     pub finish: Finish,

@@ -224,7 +224,7 @@ impl Turn<'_> {
             .messages
             .push(std::sync::Arc::new(ChatMessage::User(text)));
         let reply = self.ask_quietly(&request, spent).await?;
-        let reply = match reply.is_blank() && !reply.calls.is_empty() {
+        let reply = match reply.is_blank() && !reply.calls().is_empty() {
             true => {
                 // To forbid calls costs some providers' cache, so it is only done where it has to be.
                 request.tool_choice = ToolChoice::None;

@@ -299,7 +299,7 @@ impl Turn<'_> {
         repeats: &mut Repeats,
         spent: &mut Spent,
     ) -> Option<TurnOutcome> {
-        if reply.finish == Finish::Paused && reply.calls.is_empty() && !reply.parts.is_empty() {
+        if reply.finish == Finish::Paused && reply.calls().is_empty() && !reply.parts.is_empty() {
             // It goes on when it gets back what it said.
             history.add(ChatMessage::Assistant {
                 origin: self.provider.origin(),
@@ -308,22 +308,22 @@ impl Turn<'_> {
             return None;
         }
         let calls = match reply
-            .calls
+            .calls()
             .iter()
             .any(|call| call.arguments == CallArguments::Truncated)
         {
             true => Calls::Cut,
             false => Calls::Whole,
         };
-        if reply.calls.is_empty() || calls == Calls::Cut {
+        if reply.calls().is_empty() || calls == Calls::Cut {
             return Some(self.take_end(history, reply, calls).await);
         }
+        let calls: Vec<ToolCall> = reply.calls().into_iter().map(called_through).collect();
         history.add(ChatMessage::Assistant {
             origin: self.provider.origin(),
             parts: reply.parts.into_iter().map(replayable).collect(),
         });
         let began = Instant::now();
-        let calls: Vec<ToolCall> = reply.calls.iter().map(called_through).collect();
         let mut results = self.shared.executor.run(&calls, self.batch).await;
         // The time of the calls themselves leaves out the one in which the user was asked; side by side,
         // they took no longer than all of it.
@@ -407,7 +407,7 @@ impl Turn<'_> {
 
     /// Ends the calls of REPLY in the chat; none of them runs.
     async fn end_calls(&self, reply: ModelReply) {
-        let calls: Vec<ToolCall> = reply.calls.into_iter().map(truncated).collect();
+        let calls: Vec<ToolCall> = reply.calls().into_iter().cloned().map(truncated).collect();
         self.shared.executor.run(&calls, self.batch).await;
     }
 

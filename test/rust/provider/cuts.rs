@@ -2,6 +2,7 @@
 //! A small stream in each dialect, cut at any byte: it is whole, or none of its calls runs.
 
 use agent_q_core::protocol::{CallArguments, ToolCall};
+use agent_q_core::provider::ModelReply;
 use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::{Dialect, ProviderError};
 use serde_json::json;
@@ -63,17 +64,18 @@ fn a_stream_cut_at_any_byte_is_whole_or_runs_nothing() {
                 Ok(reply) => {
                     wholes += 1;
                     assert_eq!(
-                        (reply.text().as_str(), reply.calls.len()),
+                        (reply.text().as_str(), reply.calls().len()),
                         ("Let me look.", 1)
                     );
-                    assert!(matches!(reply.calls[0].arguments, CallArguments::Object(_)));
+                    assert!(matches!(
+                        reply.calls()[0].arguments,
+                        CallArguments::Object(_)
+                    ));
                 }
                 Err(error) => {
-                    let calls = error
-                        .partial
-                        .map(|partial| partial.calls)
-                        .unwrap_or_default();
-                    let truncated = |call: &ToolCall| call.arguments == CallArguments::Truncated;
+                    let partial = error.partial.as_deref();
+                    let calls = partial.map(ModelReply::calls).unwrap_or_default();
+                    let truncated = |call: &&ToolCall| call.arguments == CallArguments::Truncated;
                     assert!(calls.iter().all(truncated), "{dialect:?} at {end}");
                     assert_eq!(wholes, 0, "{dialect:?} at {end}");
                 }
@@ -104,8 +106,8 @@ async fn a_stream_cut_between_events_ends_alike_on_a_socket() {
             let on_a_socket = ask_with(&settings).await.0;
             match (pure, on_a_socket) {
                 (Ok(pure), Ok(reply)) => assert_eq!(
-                    (pure.text(), pure.calls.len(), pure.finish),
-                    (reply.text(), reply.calls.len(), reply.finish)
+                    (pure.text(), pure.calls().len(), pure.finish),
+                    (reply.text(), reply.calls().len(), reply.finish)
                 ),
                 (Err(pure), Err(error)) => {
                     assert_eq!(pure.kind, error.kind, "{dialect:?} at {end}");

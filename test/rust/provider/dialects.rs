@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the dialects but Messages do their own way: a small example of ours for each rule.
 
-use agent_q_core::protocol::{CallArguments, ToolCall};
+use agent_q_core::protocol::CallArguments;
 use agent_q_core::provider::dialect::request_body;
 use agent_q_core::provider::retry::RetryAdvice;
 use agent_q_core::provider::{
@@ -102,7 +102,7 @@ fn gemini_gets_its_parts_back_exactly_as_they_came() {
         ),
         (10, 5, 4)
     );
-    let ids: Vec<String> = reply.calls.iter().map(|call| call.id.clone()).collect();
+    let ids: Vec<String> = reply.calls().iter().map(|call| call.id.clone()).collect();
     let history = vec![
         user("hi"),
         answer(Dialect::Gemini, reply.parts),
@@ -139,7 +139,7 @@ fn gemini_may_go_on_behind_a_reason_and_may_block_a_message() {
         &events(&[gemini(call, Some("MAX_TOKENS"))]),
     )
     .expect("a reply");
-    assert_eq!(reply.calls[0].arguments, CallArguments::Truncated);
+    assert_eq!(reply.calls()[0].arguments, CallArguments::Truncated);
     let array = json!([
         gemini(json!([{"text": "a"}]), None),
         gemini(json!([{"text": "b"}]), Some("STOP"))
@@ -211,8 +211,8 @@ fn responses_without_indexes_or_deltas_are_read_by_their_items() {
     ]);
     let reply = read(Dialect::Responses, &body).expect("a reply");
     assert_eq!(
-        (reply.text().as_str(), &reply.calls[..]),
-        ("Hi", &[call("c", "{}")][..])
+        (reply.text().as_str(), reply.calls()),
+        ("Hi", vec![&call("c", "{}")])
     );
 }
 
@@ -226,7 +226,7 @@ fn responses_that_are_cut_run_no_call() {
     )
     .expect("a reply");
     assert_eq!(
-        (&reply.finish, &reply.calls[0].arguments),
+        (&reply.finish, &reply.calls()[0].arguments),
         (&Finish::Length, &CallArguments::Truncated)
     );
     let error = read(Dialect::Responses, &events(&[done(item)])).expect_err("an interrupted reply");
@@ -276,7 +276,7 @@ fn ollama_calls_come_whole_with_and_without_ids() {
         (&Finish::ToolCalls, "Hm")
     );
     assert_eq!(reply.usage.map(|usage| usage.cache_read_tokens), Some(5));
-    let ids: Vec<&ToolCall> = reply.calls.iter().collect();
+    let ids = reply.calls();
     assert!(ids[0].id == "o1" && ids[1].id.len() == 9, "{ids:?}");
     let second = ids[1].id.clone();
     let history = vec![
@@ -362,7 +362,7 @@ fn chat_completions_cut_behind_a_router_are_cut() {
     ]);
     let reply = read(Dialect::ChatCompletions, &body).expect("a reply");
     assert_eq!(
-        (&reply.finish, &reply.calls[0].arguments),
+        (&reply.finish, &reply.calls()[0].arguments),
         (&Finish::Length, &CallArguments::Truncated)
     );
 }

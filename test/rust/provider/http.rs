@@ -121,12 +121,16 @@ async fn a_reply_streams_with_text_reasoning_calls_and_usage() {
     assert_eq!(shown(&events), "Let me see.");
     assert_eq!(events[0], StreamEvent::Reasoning("Hm.".into()));
     assert_eq!(
-        (reply.text().as_str(), reply.finish),
-        ("Let me see.", Finish::ToolCalls)
+        (reply.text().as_str(), &reply.finish),
+        ("Let me see.", &Finish::ToolCalls)
     );
-    let calls: Vec<&str> = reply.calls.iter().map(|call| call.name.as_str()).collect();
+    let calls: Vec<&str> = reply
+        .calls()
+        .iter()
+        .map(|call| call.name.as_str())
+        .collect();
     assert_eq!(calls, ["f", "g"]);
-    assert_eq!(reply.calls[0].raw_arguments, "{\"x\":\"é\"}");
+    assert_eq!(reply.calls()[0].raw_arguments, "{\"x\":\"é\"}");
     assert_eq!(
         reply.usage.map(|it| (it.input_tokens, it.output_tokens)),
         Some((12, 5))
@@ -213,7 +217,7 @@ async fn a_cut_keeps_the_text_and_truncates_the_call() {
         (shown(&events).as_str(), partial.text().as_str()),
         ("So far", "So far")
     );
-    assert_eq!(partial.calls[0].arguments, CallArguments::Truncated);
+    assert_eq!(partial.calls()[0].arguments, CallArguments::Truncated);
     assert_eq!(
         server.requests().len(),
         1,

@@ -371,7 +371,7 @@ proptest! {
                     }
                 }
                 let summary = match result {
-                    Ok(reply) => (reply.text(), reply.calls.len(), format!("{:?}", reply.finish)),
+                    Ok(reply) => (reply.text(), reply.calls().len(), format!("{:?}", reply.finish)),
                     Err(error) => (String::new(), 0, format!("{:?} {error}", error.kind)),
                 };
                 (summary, shown)

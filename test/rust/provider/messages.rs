@@ -170,7 +170,10 @@ fn messages_put_results_before_words_and_say_which_failed() {
 fn messages_run_calls_whatever_the_reason_says() {
     let reply = messages(tool_use(0), "end_turn").expect("a reply");
     assert_eq!(reply.finish, Finish::ToolCalls);
-    assert!(matches!(reply.calls[0].arguments, CallArguments::Object(_)));
+    assert!(matches!(
+        reply.calls()[0].arguments,
+        CallArguments::Object(_)
+    ));
 }
 
 #[test]
@@ -179,7 +182,7 @@ fn messages_calls_without_their_end_never_run() {
     for reason in ["max_tokens", "tool_use"] {
         let reply = messages(open.clone(), reason).expect("a reply");
         assert_eq!(
-            reply.calls[0].arguments,
+            reply.calls()[0].arguments,
             CallArguments::Truncated,
             "{reason}"
         );
@@ -190,7 +193,7 @@ fn messages_calls_without_their_end_never_run() {
     let error = read(Dialect::Messages, &events(&cut)).expect_err("an interrupted reply");
     assert_eq!(error.kind, FailureKind::Interrupted);
     let partial = error.partial.expect("what had come");
-    assert_eq!(partial.calls[0].arguments, CallArguments::Truncated);
+    assert_eq!(partial.calls()[0].arguments, CallArguments::Truncated);
 }
 
 #[test]
@@ -286,7 +289,7 @@ fn unreadable_events_end_the_reply_and_keep_what_came_before_them() {
             failed.message
         );
         let kept = failed.partial.expect("what had come");
-        assert_eq!((kept.text().as_str(), kept.calls.len()), ("So far", 0));
+        assert_eq!((kept.text().as_str(), kept.calls().len()), ("So far", 0));
     }
 }
 
@@ -315,7 +318,7 @@ fn messages_that_gateways_repeat_or_splice_are_one() {
     ]
     .concat();
     let reply = read(Dialect::Messages, &events(&spliced)).expect("a reply");
-    assert_eq!((reply.text().as_str(), reply.calls.len()), ("b", 0));
+    assert_eq!((reply.text().as_str(), reply.calls().len()), ("b", 0));
 }
 
 #[test]
@@ -324,7 +327,7 @@ fn messages_that_are_not_streamed_are_read_too() {
         "content": [{"type": "text", "text": "Let me look."}, {"type": "tool_use", "id": "a", "name": "look", "input": {"at": "x"}}]});
     let reply = read(Dialect::Messages, &body.to_string()).expect("a reply");
     assert_eq!(reply.text(), "Let me look.");
-    assert_eq!(reply.calls, [call("a", "{\"at\":\"x\"}")]);
+    assert_eq!(reply.calls(), [&call("a", "{\"at\":\"x\"}")]);
 }
 
 #[test]

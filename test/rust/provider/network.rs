@@ -227,11 +227,12 @@ async fn each_dialect_asks_at_its_own_address_with_its_own_key_header() {
             "{dialect:?}"
         );
         assert_eq!(
-            (reply.finish, reply.calls.len()),
-            (Finish::ToolCalls, 1),
+            (&reply.finish, reply.calls().len()),
+            (&Finish::ToolCalls, 1),
             "{dialect:?}"
         );
-        assert_eq!(reply.calls[0].raw_arguments, "{\"x\":\"é\"}", "{dialect:?}");
+        let call = reply.calls()[0];
+        assert_eq!(call.raw_arguments, "{\"x\":\"é\"}", "{dialect:?}");
         let request = server.requests().remove(0);
         assert_eq!(
             (&request["path"], &request["headers"][header]),
@@ -440,7 +441,7 @@ async fn an_exchange_is_recorded_and_played_again() {
             for _ in 0..4 {
                 let (result, events) = ask_with(&settings).await;
                 let outcome = match result {
-                    Ok(reply) => format!("{} {:?} {:?}", reply.text(), reply.calls, reply.usage),
+                    Ok(reply) => format!("{} {:?} {:?}", reply.text(), reply.calls(), reply.usage),
                     Err(error) => format!(
                         "{:?} {}",
                         error.kind,

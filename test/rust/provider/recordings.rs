@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agent_q_core::protocol::{CallArguments, ToolCall};
+use agent_q_core::protocol::CallArguments;
 use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::{
     Dialect, FailureKind, Finish, MessagePart, ModelReply, PartContent, ProviderError,
@@ -103,8 +103,8 @@ fn check_reply(reply: &ModelReply, expected: &Value) {
     check_text("text", &reply.text(), expected);
     check_text("reasoning", &reply.thinking(), expected);
     let calls = expected["tool_calls"].as_array().expect("calls");
-    assert_eq!(reply.calls.len(), calls.len());
-    for (call, wanted) in reply.calls.iter().zip(calls) {
+    assert_eq!(reply.calls().len(), calls.len());
+    for (call, wanted) in reply.calls().iter().zip(calls) {
         if !wanted["id"].is_null() {
             assert_eq!(call.id, wanted["id"]);
         }
@@ -181,7 +181,7 @@ fn check(result: Result<ModelReply, ProviderError>, expected: &Value) {
             check_reply(&reply, expected);
             let finish = match expected["finish"].as_str() {
                 _ if matches!(reply.finish, Finish::ToolCalls) => {
-                    assert!(!reply.calls.is_empty());
+                    assert!(!reply.calls().is_empty());
                     return;
                 }
                 Some("stop" | "end_turn" | "STOP" | "completed") => Finish::Stop,
@@ -233,12 +233,13 @@ fn a_recording_cut_at_any_byte_has_one_clear_outcome() {
             ..
         } = recording;
         let whole = match reduce(dialect, [&body[..]]) {
-            Ok(reply) => reply.calls,
-            Err(error) => error.partial.map(|reply| reply.calls).unwrap_or_default(),
+            Ok(reply) => Some(reply),
+            Err(error) => error.partial.map(|partial| *partial),
         };
-        let runnable = |calls: &[ToolCall]| -> Vec<(String, CallArguments)> {
+        let runnable = |reply: Option<&ModelReply>| -> Vec<(String, CallArguments)> {
+            let calls = reply.map(ModelReply::calls).unwrap_or_default();
             let wholes = calls
-                .iter()
+                .into_iter()
                 .filter(|call| call.arguments != CallArguments::Truncated);
             wholes
                 .map(|call| (call.name.clone(), call.arguments.clone()))
@@ -248,11 +249,14 @@ fn a_recording_cut_at_any_byte_has_one_clear_outcome() {
         for end in (0..body.len()).step_by(step) {
             match reduce(dialect, [&body[..end]]) {
                 Ok(reply) => {
-                    assert_eq!(runnable(&reply.calls), runnable(&whole), "{name} at {end}");
+                    assert_eq!(
+                        runnable(Some(&reply)),
+                        runnable(whole.as_ref()),
+                        "{name} at {end}"
+                    );
                 }
                 Err(error) => {
-                    let partial = error.partial.map(|reply| reply.calls).unwrap_or_default();
-                    assert_eq!(runnable(&partial), [], "{name} at {end}");
+                    assert_eq!(runnable(error.partial.as_deref()), [], "{name} at {end}");
                     assert!(!error.message.is_empty());
                     assert!(
                         error.kind != FailureKind::Garbage || end < 40,

@@ -131,7 +131,7 @@ fn the_first_call_may_share_its_delta_with_the_role_and_the_finish() {
         "finish_reason": "tool_calls"}]}),
     ]);
     let reply = read(&body).expect("a reply");
-    assert_eq!(reply.calls.len(), 1);
+    assert_eq!(reply.calls().len(), 1);
     assert_eq!(reply.finish, Finish::ToolCalls);
 }
 
@@ -142,7 +142,10 @@ fn the_calls_decide_whatever_the_reason_says() {
     );
     let reply = read(&sse(&[call, finish("stop")])).expect("a reply");
     assert_eq!(reply.finish, Finish::ToolCalls);
-    assert!(matches!(reply.calls[0].arguments, CallArguments::Object(_)));
+    assert!(matches!(
+        reply.calls()[0].arguments,
+        CallArguments::Object(_)
+    ));
     let reply = read(&sse(&[text("x"), finish("tool_calls")])).expect("a reply");
     assert_eq!(reply.finish, Finish::Stop);
 }
@@ -164,7 +167,7 @@ fn calls_cut_by_length_or_filter_never_run() {
             json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]}),
         );
         let reply = read(&sse(&[call, finish(reason)])).expect("a reply");
-        assert_eq!(reply.calls[0].arguments, CallArguments::Truncated);
+        assert_eq!(reply.calls()[0].arguments, CallArguments::Truncated);
     }
 }
 
@@ -216,10 +219,10 @@ fn a_stream_that_just_stops_is_interrupted() {
     );
     let partial = error.partial.expect("what had arrived");
     assert_eq!(
-        (partial.text().as_str(), partial.finish),
-        ("so far", Finish::Interrupted)
+        (partial.text().as_str(), &partial.finish),
+        ("so far", &Finish::Interrupted)
     );
-    assert_eq!(partial.calls[0].arguments, CallArguments::Truncated);
+    assert_eq!(partial.calls()[0].arguments, CallArguments::Truncated);
 }
 
 #[test]
@@ -295,7 +298,7 @@ fn a_plain_json_answer_is_a_reply_too() {
     for size in [1, 3, 10_000] {
         let (result, shown, _) = read_in(body.as_bytes(), size);
         let reply = result.expect("a reply");
-        assert_eq!((shown.as_str(), reply.calls.len()), ("Let me look.", 1));
+        assert_eq!((shown.as_str(), reply.calls().len()), ("Let me look.", 1));
     }
 }
 

@@ -80,7 +80,7 @@ fn endless_text_reasoning_arguments_and_calls_are_given_up() {
         assert!(sentence.contains(word), "{sentence}");
         let partial = error.partial.expect("what had come");
         assert!(partial.text().len() <= MAX_TEXT_BYTES);
-        assert!(partial.calls.len() <= MAX_CALLS);
+        assert!(partial.calls().len() <= MAX_CALLS);
     }
 }
 
