@@ -57,24 +57,6 @@ pub struct CallFragment<'a> {
 }
 
 impl<'a> CallFragment<'a> {
-    /// What VALUE says, read leniently.
-    #[must_use]
-    pub fn read(value: &'a Value) -> Self {
-        // Some servers leave the `function` level out.
-        let function = value.get("function").unwrap_or(value);
-        let text = |holder: &'a Value, key| holder.get(key).and_then(Value::as_str).unwrap_or("");
-        Self {
-            id: text(value, "id"),
-            index: value.get("index").and_then(Value::as_i64),
-            name: text(function, "name"),
-            arguments: match function.get("arguments") {
-                None | Some(Value::Null) => Cow::Borrowed(""),
-                Some(Value::String(fragment)) => Cow::Borrowed(fragment),
-                Some(whole) => Cow::Owned(whole.to_string()),
-            },
-        }
-    }
-
     fn name(&self) -> &'a str {
         match self.name.trim() {
             "null" => "",

@@ -27,7 +27,7 @@ pub struct ReplyReader {
 #[derive(Debug)]
 enum Body {
     /// Only blanks so far.
-    Undecided(Vec<u8>),
+    Undecided,
     Events(SseDecoder),
     Json(Vec<u8>),
     /// A JSON value on each line.
@@ -48,7 +48,7 @@ impl ReplyReader {
         Self {
             body: match dialect {
                 Dialect::Ollama => Body::Lines(LineDecoder::default()),
-                _ => Body::Undecided(Vec::new()),
+                _ => Body::Undecided,
             },
             draft: ReplyDraft::new(decoder.end_rule()),
             decoder,
@@ -62,21 +62,15 @@ impl ReplyReader {
         let missing = OPENING_BYTES.saturating_sub(self.opening.len());
         self.opening
             .extend_from_slice(&bytes[..missing.min(bytes.len())]);
-        if let Body::Undecided(blanks) = &mut self.body {
-            blanks.extend_from_slice(bytes);
-            let Some(first) = blanks.iter().position(|byte| !byte.is_ascii_whitespace()) else {
-                blanks.clear();
-                return Vec::new();
-            };
+        if matches!(self.body, Body::Undecided) {
             // Blanks before the first word never count, however the body was cut into pieces.
-            let start = blanks.split_off(first);
-            let is_json = matches!(start[0], b'{' | b'[');
-            if is_json {
-                self.body = Body::Json(Vec::new());
-            } else {
-                self.body = Body::Events(SseDecoder::default());
+            let start = bytes.trim_ascii_start();
+            match start.first() {
+                None => return Vec::new(),
+                Some(b'{' | b'[') => self.body = Body::Json(Vec::new()),
+                Some(_) => self.body = Body::Events(SseDecoder::default()),
             }
-            return self.push_decided(&start);
+            return self.push_decided(start);
         }
         self.push_decided(bytes)
     }
@@ -88,7 +82,8 @@ impl ReplyReader {
                 take(decoder, draft, &event.name, &event.data);
             }),
             Body::Lines(lines) => lines.push(bytes, &mut |line| take(decoder, draft, "", line)),
-            Body::Json(document) | Body::Undecided(document) => {
+            Body::Undecided => Ok(()),
+            Body::Json(document) => {
                 document.extend_from_slice(bytes);
                 if document.len() > MAX_EVENT_BYTES {
                     Err(SseError::TooLarge {
@@ -128,7 +123,7 @@ impl ReplyReader {
             draft,
             ..
         } = &mut self;
-        let body = std::mem::replace(body, Body::Undecided(Vec::new()));
+        let body = std::mem::replace(body, Body::Undecided);
         let in_lines = matches!(body, Body::Lines(_));
         match body {
             Body::Events(events) => events.finish(&mut |event| {
@@ -145,7 +140,7 @@ impl ReplyReader {
             Body::Json(document) if !draft.is_over() => {
                 decoder.take_document(&String::from_utf8_lossy(&document), draft);
             }
-            Body::Json(_) | Body::Undecided(_) => {}
+            Body::Json(_) | Body::Undecided => {}
         }
         let events = draft.take_events();
         let result = self.draft.finish().map_err(|error| {
@@ -177,7 +172,7 @@ impl ReplyReader {
 
 /// Hands one event's name and data to DECODER.
 fn take(decoder: &mut Decoder, draft: &mut ReplyDraft, name: &str, data: &str) {
-    let data = data.trim();
+    let data = data.trim_ascii();
     if !draft.is_over() && !data.is_empty() {
         decoder.take(name, data, draft);
     }

@@ -1,130 +1,94 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a Chat Completions server sends back. Pure; `chat_completions` writes the request.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::quick::{AtMostOne, DeltaText, or_empty};
+use super::form::{
+    Anything, FormReading, ListOf, Mention, Mixed, SaidCount, SaidText, form, read_into,
+};
 use crate::provider::accumulator::CallFragment;
 use crate::provider::bounds::size_of;
 use crate::provider::draft::ReplyDraft;
 use crate::provider::report::{reported, unreadable};
 use crate::provider::{Finish, Usage};
 
-/// One payload, as much of it as matters, read leniently: servers differ in all of it.
-#[derive(Deserialize)]
-struct Chunk {
-    choices: Option<Vec<Choice>>,
-    error: Option<Value>,
-    usage: Option<Value>,
-    x_groq: Option<Value>,
-}
+form! {
+    /// One payload, as much of it as matters.
+    struct Chunk<'a> {
+        "choices" => choices: Option<ListOf<Choice<'a>>>,
+        "error" => error: Mention,
+        "usage" => usage: Option<SaidCounts>,
+        "x_groq" => groq: Option<GroqExtra>,
+    }
 
-#[derive(Deserialize)]
-struct Choice {
-    index: Option<i64>,
-    delta: Option<Delta>,
-    /// The whole answer of a server that does not stream. Some that do send it beside each delta,
-    /// with the text so far.
-    message: Option<Delta>,
-    finish_reason: Option<Value>,
-    /// The word of the server behind a router.
-    native_finish_reason: Option<Value>,
-}
+    struct Choice<'a> {
+        "index" => index: SaidCount,
+        "delta" => delta: Option<Delta<'a>>,
+        /// The whole answer of a server that does not stream. Some that do send it beside each delta,
+        /// with the text so far.
+        "message" => message: Option<Delta<'a>>,
+        "finish_reason" => finish_reason: SaidText<'a>,
+        /// The word of the server behind a router.
+        "native_finish_reason" => native_finish_reason: SaidText<'a>,
+    }
 
-#[derive(Deserialize)]
-struct Delta {
-    content: Option<Value>,
-    reasoning_content: Option<Value>,
-    reasoning: Option<Value>,
-    reasoning_details: Option<Value>,
-    refusal: Option<Value>,
-    tool_calls: Option<Value>,
-}
+    struct Delta<'a> {
+        "content" => content: Mixed<'a>,
+        "reasoning_content" => reasoning_content: SaidText<'a>,
+        "reasoning" => reasoning: SaidText<'a>,
+        "reasoning_details" => reasoning_details: Anything,
+        "refusal" => refusal: SaidText<'a>,
+        "tool_calls" => tool_calls: ListOf<Call<'a>>,
+    }
 
-/// The usual payloads: more text, a piece of one call, a reason to end, what was counted. All of it is small,
-/// as it is moved often while it is read.
-#[derive(Deserialize)]
-struct QuickChunk<'a> {
-    #[serde(borrow)]
-    choices: AtMostOne<QuickChoice<'a>>,
-    error: Option<IgnoredAny>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    x_groq: Option<&'a RawValue>,
-}
+    struct Call<'a> {
+        "id" => id: SaidText<'a>,
+        "index" => index: SaidCount,
+        "function" => function: Option<Function<'a>>,
+        // Some servers leave the `function` level out.
+        "name" => name: SaidText<'a>,
+        "arguments" => arguments: Mixed<'a>,
+    }
 
-#[derive(Deserialize)]
-struct QuickChoice<'a> {
-    #[serde(borrow)]
-    delta: QuickDelta<'a>,
-    index: Option<i64>,
-    message: Option<IgnoredAny>,
-    #[serde(borrow)]
-    finish_reason: Option<DeltaText<'a>>,
-    #[serde(borrow)]
-    native_finish_reason: Option<DeltaText<'a>>,
-}
+    struct Function<'a> {
+        "name" => name: SaidText<'a>,
+        "arguments" => arguments: Mixed<'a>,
+    }
 
-#[derive(Deserialize)]
-struct QuickDelta<'a> {
-    #[serde(borrow)]
-    content: Option<DeltaText<'a>>,
-    #[serde(borrow)]
-    reasoning_content: Option<DeltaText<'a>>,
-    #[serde(borrow)]
-    reasoning: Option<DeltaText<'a>>,
-    reasoning_details: Option<IgnoredAny>,
-    refusal: Option<IgnoredAny>,
-    #[serde(borrow)]
-    tool_calls: Option<AtMostOne<Box<QuickCall<'a>>>>,
-}
+    struct GroqExtra {
+        "usage" => usage: Option<SaidCounts>,
+    }
 
-#[derive(Deserialize)]
-struct QuickCall<'a> {
-    #[serde(borrow)]
-    id: Option<DeltaText<'a>>,
-    index: Option<i64>,
-    #[serde(borrow)]
-    function: QuickFunction<'a>,
-}
+    struct SaidCounts {
+        "prompt_tokens" => prompt: SaidCount,
+        "input_tokens" => input: SaidCount,
+        "completion_tokens" => completion: SaidCount,
+        "output_tokens" => output: SaidCount,
+        "prompt_tokens_details" => details: PromptDetails,
+        "prompt_cache_hit_tokens" => cache_hit: SaidCount,
+    }
 
-#[derive(Deserialize)]
-struct QuickFunction<'a> {
-    #[serde(borrow)]
-    name: Option<DeltaText<'a>>,
-    #[serde(borrow)]
-    arguments: Option<DeltaText<'a>>,
-}
-
-impl QuickChunk<'_> {
-    /// Whether there is nothing in it that has to be looked at more closely.
-    fn is_usual(&self) -> bool {
-        self.error.is_none()
-            && self.choices.0.as_ref().is_none_or(|choice| {
-                choice.index.unwrap_or(0) == 0
-                    && choice.message.is_none()
-                    && choice.delta.reasoning_details.is_none()
-                    && choice.delta.refusal.is_none()
-            })
+    struct PromptDetails {
+        "cached_tokens" => cached: SaidCount,
+        "cache_write_tokens" => cache_write: SaidCount,
     }
 }
 
-impl QuickDelta<'_> {
-    fn take(&self, draft: &mut ReplyDraft) {
-        let reasoning = self.reasoning_content.as_ref().or(self.reasoning.as_ref());
-        draft.thinking(reasoning.map_or("", DeltaText::as_str));
-        draft.text(or_empty(&self.content));
-        if let Some(AtMostOne(Some(call))) = &self.tool_calls {
-            draft.fragment(&CallFragment {
-                id: or_empty(&call.id),
-                index: call.index,
-                name: or_empty(&call.function.name),
-                arguments: or_empty(&call.function.arguments).into(),
-            });
+impl<'a> Call<'a> {
+    fn fragment(&self) -> CallFragment<'_> {
+        let (name, arguments) = match &self.function {
+            Some(function) => (&function.name, &function.arguments),
+            None => (&self.name, &self.arguments),
+        };
+        CallFragment {
+            id: self.id.get(),
+            index: self.index.0.and_then(|index| index.try_into().ok()),
+            name: name.get(),
+            arguments: match (arguments.text.some(), &arguments.other.0) {
+                (Some(text), _) => text.into(),
+                (None, Some(whole)) => whole.to_string().into(),
+                (None, None) => "".into(),
+            },
         }
     }
 }
@@ -143,35 +107,10 @@ impl ChatDecoder {
             self.end(draft);
             return;
         }
-        if let Ok(chunk) = serde_json::from_str::<QuickChunk<'_>>(data)
-            && name != "error"
-            && chunk.is_usual()
-        {
-            self.take_quick(chunk, draft);
-            return;
-        }
-        match serde_json::from_str::<Chunk>(data) {
-            Ok(chunk) => self.take_chunk(chunk, name, data, draft),
-            Err(_) => draft.fail(unreadable(name, data)),
-        }
-    }
-
-    fn take_quick(&mut self, chunk: QuickChunk<'_>, draft: &mut ReplyDraft) {
-        let counted = |raw: Option<&RawValue>| serde_json::from_str::<Value>(raw?.get()).ok();
-        if let Some(usage) = usage(
-            counted(chunk.usage).as_ref(),
-            counted(chunk.x_groq).as_ref(),
-        ) {
-            draft.count(usage);
-        }
-        let Some(choice) = chunk.choices.0 else {
-            return;
-        };
-        choice.delta.take(draft);
-        if let Some(reason) = &choice.finish_reason {
-            let native = choice.native_finish_reason.as_ref().map(DeltaText::as_str);
-            self.keep_details(draft);
-            draft.finish_for(finish_for(reason.as_str(), native));
+        let mut chunk = Chunk::default();
+        match read_into(data, &mut chunk) {
+            FormReading::Object => self.take_chunk(&mut chunk, name, data, draft),
+            FormReading::Other | FormReading::NoJson => draft.fail(unreadable(name, data)),
         }
     }
 
@@ -191,21 +130,27 @@ impl ChatDecoder {
         }
     }
 
-    fn take_chunk(&mut self, chunk: Chunk, name: &str, data: &str, draft: &mut ReplyDraft) {
-        if let Some(usage) = usage(chunk.usage.as_ref(), chunk.x_groq.as_ref()) {
+    fn take_chunk(
+        &mut self,
+        chunk: &mut Chunk<'_>,
+        name: &str,
+        data: &str,
+        draft: &mut ReplyDraft,
+    ) {
+        let groq = chunk.groq.as_ref().and_then(|extra| extra.usage.as_ref());
+        if let Some(usage) = chunk.usage.as_ref().or(groq).and_then(usage) {
             draft.count(usage);
         }
-        let has_error = chunk.error.is_some() || chunk.choices.is_none();
+        let has_error = chunk.error == Mention::Something || chunk.choices.is_none();
         // We never ask for a second choice; a server that sends one is not listened to.
-        let choices = chunk.choices.into_iter().flatten();
-        for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
-            if let Some(delta) = choice.delta.or(choice.message) {
+        let choices = chunk.choices.iter_mut().flat_map(ListOf::iter_mut);
+        for choice in choices.filter(|choice| choice.index.0.unwrap_or(0) == 0) {
+            if let Some(delta) = choice.delta.as_mut().or(choice.message.as_mut()) {
                 self.take_delta(delta, draft);
             }
-            if let Some(reason) = choice.finish_reason.as_ref().and_then(Value::as_str) {
-                let native = choice.native_finish_reason.as_ref().and_then(Value::as_str);
+            if let Some(reason) = choice.finish_reason.some() {
                 self.keep_details(draft);
-                draft.finish_for(finish_for(reason, native));
+                draft.finish_for(finish_for(reason, choice.native_finish_reason.some()));
             }
         }
         if (has_error || name == "error")
@@ -216,36 +161,19 @@ impl ChatDecoder {
         }
     }
 
-    fn take_delta(&mut self, delta: Delta, draft: &mut ReplyDraft) {
-        if let Some(Value::Array(details)) = delta.reasoning_details {
-            for detail in details {
-                self.take_detail(detail);
-            }
+    fn take_delta(&mut self, delta: &mut Delta<'_>, draft: &mut ReplyDraft) {
+        for detail in delta.reasoning_details.take_elements() {
+            self.take_detail(detail);
         }
-        let reasoning = delta.reasoning_content.or(delta.reasoning);
-        if let Some(Value::String(text)) = reasoning {
-            draft.thinking(&text);
+        let reasoning = delta.reasoning_content.some().or(delta.reasoning.some());
+        draft.thinking(reasoning.unwrap_or_default());
+        draft.text(delta.content.text.get());
+        for part in delta.content.other.elements() {
+            take_part(part, draft);
         }
-        match delta.content {
-            Some(Value::String(text)) => draft.text(&text),
-            Some(Value::Array(parts)) => {
-                for part in parts {
-                    take_part(&part, draft);
-                }
-            }
-            _ => {}
-        }
-        if let Some(Value::String(text)) = delta.refusal {
-            draft.text(&text);
-        }
-        match &delta.tool_calls {
-            Some(Value::Array(fragments)) => {
-                for fragment in fragments {
-                    draft.fragment(&CallFragment::read(fragment));
-                }
-            }
-            Some(fragment @ Value::Object(_)) => draft.fragment(&CallFragment::read(fragment)),
-            _ => {}
+        draft.text(delta.refusal.get());
+        for call in delta.tool_calls.iter() {
+            draft.fragment(&call.fragment());
         }
     }
 
@@ -323,26 +251,16 @@ fn finish_for(reason: &str, native: Option<&str>) -> Finish {
     }
 }
 
-fn usage(usage: Option<&Value>, groq: Option<&Value>) -> Option<Usage> {
-    let usage = usage.or(groq.and_then(|extra| extra.get("usage")))?;
-    let count = |names: &[&str]| {
-        names
-            .iter()
-            .find_map(|name| usage.pointer(name).and_then(Value::as_u64))
-    };
-    let input = count(&["/prompt_tokens", "/input_tokens"]);
-    let output = count(&["/completion_tokens", "/output_tokens"]);
+fn usage(said: &SaidCounts) -> Option<Usage> {
+    let input = said.prompt.0.or(said.input.0);
+    let output = said.completion.0.or(said.output.0);
     if input.is_none() && output.is_none() {
         return None;
     }
     Some(Usage {
         input_tokens: input.unwrap_or(0),
         output_tokens: output.unwrap_or(0),
-        cache_read_tokens: count(&[
-            "/prompt_tokens_details/cached_tokens",
-            "/prompt_cache_hit_tokens",
-        ])
-        .unwrap_or(0),
-        cache_write_tokens: count(&["/prompt_tokens_details/cache_write_tokens"]).unwrap_or(0),
+        cache_read_tokens: said.details.cached.0.or(said.cache_hit.0).unwrap_or(0),
+        cache_write_tokens: said.details.cache_write.0.unwrap_or(0),
     })
 }

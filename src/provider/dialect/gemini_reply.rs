@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::quick::{DeltaText, or_empty};
 use crate::provider::draft::{PartPlace, ReplyDraft};
@@ -66,11 +66,12 @@ impl QuickPart<'_> {
         let signature = self.thought_signature.as_ref().map(DeltaText::as_str);
         if let Some(call) = self.function_call {
             let place = open_call(&call, draft);
-            let mut seal = json!({ "functionCall": call });
+            let mut seal = Map::new();
+            seal.insert("functionCall".into(), call);
             if let Some(signature) = signature {
-                seal["thoughtSignature"] = signature.into();
+                seal.insert("thoughtSignature".into(), signature.into());
             }
-            draft.seal(place, seal);
+            draft.seal(place, seal.into());
         } else if self.thought == Some(true) {
             draft.thinking(text);
         } else if let Some(signature) = signature {

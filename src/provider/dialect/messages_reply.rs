@@ -3,96 +3,64 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::quick::{Loose, read_event, read_part};
+use super::form::{SaidCount, SaidText, form, form_of, read_event};
 use crate::provider::bounds::MAX_CALL_BYTES;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::report::{reported, unreadable};
 use crate::provider::{Finish, Usage};
 
-/// An event of any type, as far as it is of use.
-#[derive(Deserialize)]
-struct StreamedEvent<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Loose<'a>,
-    #[serde(borrow, default)]
-    index: Loose<'a>,
-    /// Boxed, as a delta is large and an event is moved often while it is read.
-    #[serde(borrow)]
-    delta: Option<Box<Delta<'a>>>,
-    #[serde(borrow)]
-    content_block: Option<&'a RawValue>,
-    #[serde(borrow)]
-    message: Option<&'a RawValue>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-}
+form! {
+    /// An event of any type, as far as it is of use.
+    struct StreamedEvent<'a> {
+        "type" => kind: SaidText<'a>,
+        "index" => index: SaidCount,
+        "delta" => delta: Option<Delta<'a>>,
+        "content_block" => content_block: Option<BlockStart<'a>>,
+        "message" => message: Option<MessageHead<'a>>,
+        "usage" => usage: Option<SaidCounts>,
+    }
 
-/// More of a block, or of the message.
-#[derive(Default, Deserialize)]
-struct Delta<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Loose<'a>,
-    #[serde(borrow, default)]
-    text: Loose<'a>,
-    #[serde(borrow, default)]
-    thinking: Loose<'a>,
-    #[serde(borrow, default)]
-    partial_json: Loose<'a>,
-    #[serde(borrow, default)]
-    signature: Loose<'a>,
-    #[serde(borrow, default)]
-    stop_reason: Loose<'a>,
-    #[serde(borrow)]
-    stop_details: Option<&'a RawValue>,
-}
+    /// More of a block, or of the message.
+    struct Delta<'a> {
+        "type" => kind: SaidText<'a>,
+        "text" => text: SaidText<'a>,
+        "thinking" => thinking: SaidText<'a>,
+        "partial_json" => partial_json: SaidText<'a>,
+        "signature" => signature: SaidText<'a>,
+        "stop_reason" => stop_reason: SaidText<'a>,
+        "stop_details" => stop_details: Option<StopDetails<'a>>,
+    }
 
-/// A message, but for its content.
-#[derive(Default, Deserialize)]
-struct MessageHead<'a> {
-    #[serde(borrow, default)]
-    id: Loose<'a>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-}
+    struct StopDetails<'a> {
+        "explanation" => explanation: SaidText<'a>,
+    }
 
-/// How a block begins.
-#[derive(Default, Deserialize)]
-struct BlockStart<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Loose<'a>,
-    #[serde(borrow, default)]
-    text: Loose<'a>,
-    #[serde(borrow, default)]
-    thinking: Loose<'a>,
-    #[serde(borrow, default)]
-    signature: Loose<'a>,
-    #[serde(borrow, default)]
-    id: Loose<'a>,
-    #[serde(borrow, default)]
-    name: Loose<'a>,
-}
+    /// A message, but for its content.
+    struct MessageHead<'a> {
+        "id" => id: SaidText<'a>,
+        "usage" => usage: Option<SaidCounts>,
+    }
 
-#[derive(Default, Deserialize)]
-struct StopDetails<'a> {
-    #[serde(borrow, default)]
-    explanation: Loose<'a>,
-}
+    /// How a block begins.
+    struct BlockStart<'a> {
+        "type" => kind: SaidText<'a>,
+        "text" => text: SaidText<'a>,
+        "thinking" => thinking: SaidText<'a>,
+        "signature" => signature: SaidText<'a>,
+        "id" => id: SaidText<'a>,
+        "name" => name: SaidText<'a>,
+    }
 
-/// What the server counts at one place.
-#[derive(Default, Deserialize)]
-struct SaidCounts<'a> {
-    #[serde(borrow, default)]
-    input_tokens: Loose<'a>,
-    #[serde(borrow, default)]
-    output_tokens: Loose<'a>,
-    #[serde(borrow, default)]
-    cache_read_input_tokens: Loose<'a>,
-    #[serde(borrow, default)]
-    cache_creation_input_tokens: Loose<'a>,
+    /// What the server counts at one place.
+    #[derive(Clone, Copy)]
+    struct SaidCounts {
+        "input_tokens" => input: SaidCount,
+        "output_tokens" => output: SaidCount,
+        "cache_read_input_tokens" => cache_read: SaidCount,
+        "cache_creation_input_tokens" => cache_write: SaidCount,
+    }
 }
 
 /// The decoder of Messages.
@@ -126,25 +94,28 @@ struct Counts {
 
 impl MessagesDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
-        let Some(event) = read_event::<StreamedEvent<'_>>(name, data, draft) else {
+        let mut event = StreamedEvent::default();
+        if read_event(name, data, &mut event, draft).is_none() {
             return;
-        };
-        let index = event.index.count().unwrap_or(0);
-        let delta = event.delta.unwrap_or_default();
-        match event.kind.some_text().unwrap_or(name) {
-            "content_block_delta" => self.add(index, &delta, draft),
-            "message_start" => self.start(&read_part(event.message), draft),
+        }
+        let index = event.index.0.unwrap_or(0);
+        match event.kind.some().unwrap_or(name) {
+            "content_block_delta" => match &event.delta {
+                Some(delta) => self.add(index, delta, draft),
+                None => draft.fail(unreadable(name, data)),
+            },
+            "message_start" => self.start(event.message.as_ref(), draft),
             "content_block_start" => {
-                self.open(
-                    index,
-                    event.content_block.map_or("{}", RawValue::get),
-                    draft,
-                );
+                let whole = || {
+                    let mut event: Value = serde_json::from_str(data).unwrap_or_default();
+                    event["content_block"].take()
+                };
+                self.open(index, event.content_block.as_ref(), whole, draft);
             }
             "content_block_stop" => self.close(index, draft),
             "message_delta" => {
                 self.count(event.usage, draft);
-                finish(&delta, draft);
+                finish(event.delta.as_ref(), draft);
             }
             "message_stop" => draft.end(),
             "ping" => {}
@@ -165,20 +136,21 @@ impl MessagesDecoder {
                 return;
             }
         };
-        self.start(&serde_json::from_str(document).unwrap_or_default(), draft);
+        self.start(Some(&form_of(document)), draft);
         for (index, block) in (0..).zip(message["content"].as_array().into_iter().flatten()) {
-            self.open(index, &block.to_string(), draft);
+            let text = block.to_string();
+            self.open(index, Some(&form_of(&text)), || block.clone(), draft);
             if let Some(Block::Call(place)) = self.blocks.get(&index) {
                 draft.set_arguments(*place, &block["input"].to_string());
             }
             self.close(index, draft);
         }
-        finish(&serde_json::from_str(document).unwrap_or_default(), draft);
+        finish(Some(&form_of(document)), draft);
         draft.end();
     }
 
-    fn start(&mut self, message: &MessageHead<'_>, draft: &mut ReplyDraft) {
-        let id = message.id.text();
+    fn start(&mut self, message: Option<&MessageHead<'_>>, draft: &mut ReplyDraft) {
+        let id = message.map_or("", |message| message.id.get());
         match &self.message {
             // Gateways repeat it.
             Some(before) if before == id => return,
@@ -190,44 +162,49 @@ impl MessagesDecoder {
             None => {}
         }
         self.message = Some(id.to_owned());
-        self.count(message.usage, draft);
+        self.count(message.and_then(|message| message.usage), draft);
     }
 
-    /// The block with INDEX begins, as the JSON in BLOCK.
-    fn open(&mut self, index: u64, block: &str, draft: &mut ReplyDraft) {
-        let start: BlockStart<'_> = serde_json::from_str(block).unwrap_or_default();
-        let opened = match start.kind.text() {
+    /// The block with INDEX begins with what START says, all of which is WHOLE.
+    fn open(
+        &mut self,
+        index: u64,
+        start: Option<&BlockStart<'_>>,
+        whole: impl FnOnce() -> Value,
+        draft: &mut ReplyDraft,
+    ) {
+        let Some(start) = start else {
+            return;
+        };
+        let opened = match start.kind.get() {
             "text" => {
                 let place = draft.open_text();
-                draft.add(place, start.text.text());
+                draft.add(place, start.text.get());
                 Block::Text(place)
             }
             "thinking" => {
                 let place = draft.open_thinking();
-                draft.add(place, start.thinking.text());
+                draft.add(place, start.thinking.get());
                 // Even one that is empty goes back.
-                draft.seal(place, json!({"signature": start.signature.text()}));
+                draft.seal(place, json!({"signature": start.signature.get()}));
                 Block::Thinking(place)
             }
-            "tool_use" => Block::Call(draft.open_call(start.id.text(), start.name.text())),
-            _ => Block::Sealed(
-                serde_json::from_str(block).unwrap_or_default(),
-                String::new(),
-            ),
+            "tool_use" => Block::Call(draft.open_call(start.id.get(), start.name.get())),
+            _ => Block::Sealed(whole(), String::new()),
         };
         self.blocks.insert(index, opened);
     }
 
     fn add(&mut self, index: u64, delta: &Delta<'_>, draft: &mut ReplyDraft) {
         match self.blocks.get_mut(&index) {
-            Some(Block::Text(place)) => draft.add(*place, delta.text.text()),
-            Some(Block::Thinking(place)) if delta.kind.text() == "signature_delta" => {
-                draft.extend_seal(*place, "signature", delta.signature.text());
+            Some(Block::Text(place)) => draft.add(*place, delta.text.get()),
+            Some(Block::Thinking(place)) if delta.kind.get() == "signature_delta" => {
+                draft.extend_seal(*place, "signature", delta.signature.get());
             }
-            Some(Block::Thinking(place)) => draft.add(*place, delta.thinking.text()),
-            Some(Block::Call(place)) => draft.add(*place, delta.partial_json.text()),
+            Some(Block::Thinking(place)) => draft.add(*place, delta.thinking.get()),
+            Some(Block::Call(place)) => draft.add(*place, delta.partial_json.get()),
             Some(Block::Sealed(_, input)) if input.len() < MAX_CALL_BYTES => {
-                input.push_str(delta.partial_json.text());
+                input.push_str(delta.partial_json.get());
             }
             Some(Block::Sealed(..)) | None => {}
         }
@@ -246,11 +223,10 @@ impl MessagesDecoder {
         }
     }
 
-    fn count(&mut self, usage: Option<&RawValue>, draft: &mut ReplyDraft) {
-        if usage.is_none() {
+    fn count(&mut self, said: Option<SaidCounts>, draft: &mut ReplyDraft) {
+        let Some(said) = said else {
             return;
-        }
-        let said: SaidCounts<'_> = read_part(usage);
+        };
         let Counts {
             input,
             output,
@@ -258,14 +234,12 @@ impl MessagesDecoder {
             cache_write,
         } = &mut self.counts;
         for (count, said) in [
-            (&mut *input, &said.input_tokens),
-            (&mut *output, &said.output_tokens),
-            (&mut *cache_read, &said.cache_read_input_tokens),
-            (&mut *cache_write, &said.cache_creation_input_tokens),
+            (&mut *input, said.input),
+            (&mut *output, said.output),
+            (&mut *cache_read, said.cache_read),
+            (&mut *cache_write, said.cache_write),
         ] {
-            if let Some(number) = said.count() {
-                *count = number;
-            }
+            *count = said.0.unwrap_or(*count);
         }
         draft.count(Usage {
             // What came out of the cache and went into it is not in theirs.
@@ -277,8 +251,9 @@ impl MessagesDecoder {
     }
 }
 
-fn finish(delta: &Delta<'_>, draft: &mut ReplyDraft) {
-    let Some(reason) = delta.stop_reason.some_text() else {
+fn finish(delta: Option<&Delta<'_>>, draft: &mut ReplyDraft) {
+    let Some((delta, reason)) = delta.and_then(|delta| Some((delta, delta.stop_reason.some()?)))
+    else {
         return;
     };
     draft.finish_for(match reason {
@@ -287,8 +262,9 @@ fn finish(delta: &Delta<'_>, draft: &mut ReplyDraft) {
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,
         "pause_turn" => Finish::Paused,
         "refusal" => {
-            let details: StopDetails<'_> = read_part(delta.stop_details);
-            Finish::Refused(details.explanation.text().to_owned())
+            let details = delta.stop_details.as_ref();
+            let why = details.map_or("", |details| details.explanation.get());
+            Finish::Refused(why.to_owned())
         }
         other => Finish::Other(other.to_owned()),
     });

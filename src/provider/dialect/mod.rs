@@ -4,6 +4,7 @@
 
 mod chat_completions;
 mod chat_reply;
+mod form;
 mod gemini;
 mod gemini_reply;
 mod messages;

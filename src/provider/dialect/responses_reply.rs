@@ -3,109 +3,76 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::quick::{Loose, read_event, read_part};
+use super::form::{Anything, ListOf, SaidCount, SaidText, form, form_of, read_event};
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::report::{reported, unreadable};
 use crate::provider::retry::RetryAdvice;
 use crate::provider::{Finish, Usage};
 
-/// An event of any type, as far as it is of use. Many repeat what came before, or even the request.
-#[derive(Deserialize)]
-struct StreamedEvent<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Loose<'a>,
-    #[serde(borrow, default)]
-    delta: Loose<'a>,
-    #[serde(borrow, default)]
-    output_index: Loose<'a>,
-    #[serde(borrow, default)]
-    item_id: Loose<'a>,
-    #[serde(borrow)]
-    item: Option<&'a RawValue>,
-    #[serde(borrow)]
-    response: Option<&'a RawValue>,
+form! {
+    /// An event of any type, as far as it is of use. Many repeat what came before, or even the request.
+    struct StreamedEvent<'a> {
+        "type" => kind: SaidText<'a>,
+        "delta" => delta: SaidText<'a>,
+        "output_index" => output_index: SaidCount,
+        "item_id" => item_id: SaidText<'a>,
+        "item" => item: Option<Item<'a>>,
+        "response" => response: Option<Ending<'a>>,
+    }
+
+    /// An item that begins or is complete.
+    struct Item<'a> {
+        "type" => kind: SaidText<'a>,
+        "id" => id: SaidText<'a>,
+        "call_id" => call_id: SaidText<'a>,
+        "name" => name: SaidText<'a>,
+        "arguments" => arguments: SaidText<'a>,
+        "status" => status: SaidText<'a>,
+        "encrypted_content" => encrypted_content: SaidText<'a>,
+        "content" => content: ListOf<ItemText<'a>>,
+        /// Texts, too, which go back as they came.
+        "summary" => summary: Anything,
+    }
+
+    struct ItemText<'a> {
+        "text" => text: SaidText<'a>,
+        "refusal" => refusal: SaidText<'a>,
+    }
+
+    /// A response at its end, without what is in it.
+    struct Ending<'a> {
+        "status" => status: SaidText<'a>,
+        "usage" => usage: Option<SaidCounts>,
+        "incomplete_details" => incomplete_details: Option<IncompleteDetails<'a>>,
+    }
+
+    struct IncompleteDetails<'a> {
+        "reason" => reason: SaidText<'a>,
+    }
+
+    struct SaidCounts {
+        "input_tokens" => input: SaidCount,
+        "output_tokens" => output: SaidCount,
+        "input_tokens_details" => details: InputDetails,
+    }
+
+    struct InputDetails {
+        "cached_tokens" => cached: SaidCount,
+        "cache_write_tokens" => cache_write: SaidCount,
+    }
 }
 
 impl StreamedEvent<'_> {
     /// The key of the item whose id is ID, where it matters.
-    fn key<'k>(&self, id: &'k Loose<'_>) -> ItemKey<'k> {
-        match self.output_index.count() {
+    fn key<'k>(&self, id: &'k SaidText<'_>) -> ItemKey<'k> {
+        match self.output_index.0 {
             Some(index) => ItemKey::Index(index),
-            None => ItemKey::Id(id.text()),
+            None => ItemKey::Id(id.get()),
         }
     }
-}
-
-/// An item that begins or is complete.
-#[derive(Default, Deserialize)]
-struct Item<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Loose<'a>,
-    #[serde(borrow, default)]
-    id: Loose<'a>,
-    #[serde(borrow, default)]
-    call_id: Loose<'a>,
-    #[serde(borrow, default)]
-    name: Loose<'a>,
-    #[serde(borrow, default)]
-    arguments: Loose<'a>,
-    #[serde(borrow, default)]
-    status: Loose<'a>,
-    #[serde(borrow, default)]
-    encrypted_content: Loose<'a>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    summary: Option<&'a RawValue>,
-}
-
-/// An element of an item's content or summary.
-#[derive(Deserialize)]
-struct ItemText<'a> {
-    #[serde(borrow, default)]
-    text: Loose<'a>,
-    #[serde(borrow, default)]
-    refusal: Loose<'a>,
-}
-
-/// A response at its end, without what is in it.
-#[derive(Default, Deserialize)]
-struct Ending<'a> {
-    #[serde(borrow, default)]
-    status: Loose<'a>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    incomplete_details: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-struct IncompleteDetails<'a> {
-    #[serde(borrow, default)]
-    reason: Loose<'a>,
-}
-
-#[derive(Default, Deserialize)]
-struct SaidCounts<'a> {
-    #[serde(borrow, default)]
-    input_tokens: Loose<'a>,
-    #[serde(borrow, default)]
-    output_tokens: Loose<'a>,
-    #[serde(borrow)]
-    input_tokens_details: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-struct InputDetails<'a> {
-    #[serde(borrow, default)]
-    cached_tokens: Loose<'a>,
-    #[serde(borrow, default)]
-    cache_write_tokens: Loose<'a>,
 }
 
 /// The decoder of Responses.
@@ -155,11 +122,12 @@ enum Refusal {
 
 impl ResponsesDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
-        let Some(event) = read_event::<StreamedEvent<'_>>(name, data, draft) else {
+        let mut event = StreamedEvent::default();
+        if read_event(name, data, &mut event, draft).is_none() {
             return;
-        };
-        let (delta, key) = (event.delta.text(), event.key(&event.item_id));
-        match event.kind.some_text().unwrap_or(name) {
+        }
+        let (delta, key) = (event.delta.get(), event.key(&event.item_id));
+        match event.kind.some().unwrap_or(name) {
             "response.output_text.delta" => self.add(key, delta, draft, ReplyDraft::open_text),
             "response.refusal.delta" => {
                 self.refuses = Refusal::Said;
@@ -174,12 +142,14 @@ impl ResponsesDecoder {
                 }
             }
             "response.output_item.added" => {
-                let item: Item<'_> = read_part(event.item);
-                self.open(event.key(&item.id), &item, draft);
+                if let Some(item) = &event.item {
+                    self.open(event.key(&item.id), item, draft);
+                }
             }
             "response.output_item.done" => {
-                let item: Item<'_> = read_part(event.item);
-                self.close(event.key(&item.id), &item, draft);
+                if let Some(item) = &event.item {
+                    self.close(event.key(&item.id), item, draft);
+                }
             }
             // Parts of a summary are paragraphs.
             "response.reasoning_summary_part.added" => {
@@ -190,7 +160,7 @@ impl ResponsesDecoder {
                 }
             }
             "response.completed" | "response.incomplete" | "response.failed" | "response.done" => {
-                self.end(event.response.map_or("{}", RawValue::get), draft);
+                self.end(event.response.as_ref(), || part_of(data, "response"), draft);
             }
             "error" => fail(name, data, draft),
             other if other.starts_with("response.") => {}
@@ -207,19 +177,17 @@ impl ResponsesDecoder {
             Ok(response) if response["object"] == "response" => {
                 for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten())
                 {
-                    let item = item.to_string();
-                    let item = serde_json::from_str(&item).unwrap_or_default();
-                    self.close(ItemKey::Index(index), &item, draft);
+                    self.close(ItemKey::Index(index), &form_of(&item.to_string()), draft);
                 }
-                self.end(document, draft);
+                self.end(Some(&form_of(document)), || document.to_owned(), draft);
             }
             _ => draft.fail(reported("", document).unwrap_or_else(|| unreadable("", document))),
         }
     }
 
     fn open(&mut self, key: ItemKey<'_>, item: &Item<'_>, draft: &mut ReplyDraft) -> PartPlace {
-        let place = match item.kind.text() {
-            "function_call" => draft.open_call(item.call_id.text(), item.name.text()),
+        let place = match item.kind.get() {
+            "function_call" => draft.open_call(item.call_id.get(), item.name.get()),
             "message" => draft.open_text(),
             // Also one of a type that we don't know.
             _ => draft.open_thinking(),
@@ -250,29 +218,29 @@ impl ResponsesDecoder {
             None => self.open(key, item, draft),
         };
         let missing = draft.so_far(place).is_empty();
-        match item.kind.text() {
+        match item.kind.get() {
             "function_call" => {
-                draft.name_call(place, item.call_id.text(), item.name.text());
-                draft.set_arguments(place, item.arguments.text());
-                if item.status.some_text().unwrap_or("completed") == "completed" {
+                draft.name_call(place, item.call_id.get(), item.name.get());
+                draft.set_arguments(place, item.arguments.get());
+                if item.status.some().unwrap_or("completed") == "completed" {
                     draft.close_call(place);
                 }
             }
             "message" if missing => {
-                let content: Vec<ItemText<'_>> = read_part(item.content);
-                for content in content {
-                    if let Some(refusal) = content.refusal.some_text() {
+                for content in item.content.iter() {
+                    if let Some(refusal) = content.refusal.some() {
                         self.refuses = Refusal::Said;
                         draft.add(place, refusal);
                     }
-                    draft.add(place, content.text.text());
+                    draft.add(place, content.text.get());
                 }
             }
             "reasoning" => {
-                for texts in [item.summary, item.content] {
-                    let texts: Vec<ItemText<'_>> = read_part(texts.filter(|_| missing));
-                    for text in texts {
-                        draft.add(place, text.text.text());
+                if missing {
+                    let summary = item.summary.elements().iter();
+                    let texts = summary.filter_map(|element| element["text"].as_str());
+                    for text in texts.chain(item.content.iter().map(|element| element.text.get())) {
+                        draft.add(place, text);
                     }
                 }
                 if let Some(seal) = reasoning_seal(item) {
@@ -283,20 +251,26 @@ impl ResponsesDecoder {
         }
     }
 
-    /// The response ended, as the JSON in RESPONSE.
-    fn end(&self, response: &str, draft: &mut ReplyDraft) {
-        let ending: Ending<'_> = serde_json::from_str(response).unwrap_or_default();
-        let status = ending.status.some_text();
+    /// The response ended, as ENDING says, all of which is the JSON that WHOLE gives.
+    fn end(
+        &self,
+        ending: Option<&Ending<'_>>,
+        whole: impl FnOnce() -> String,
+        draft: &mut ReplyDraft,
+    ) {
+        let status = ending.and_then(|ending| ending.status.some());
         if status == Some("failed") {
-            fail("error", response, draft);
+            fail("error", &whole(), draft);
         }
-        count(ending.usage, draft);
+        if let Some(said) = ending.and_then(|ending| ending.usage.as_ref()) {
+            count(said, draft);
+        }
         match status {
             Some("failed") => {}
             Some("incomplete") => {
-                let details: IncompleteDetails<'_> = read_part(ending.incomplete_details);
-                draft.finish_for(match details.reason.text() {
-                    "content_filter" => Finish::ContentFilter,
+                let details = ending.and_then(|ending| ending.incomplete_details.as_ref());
+                draft.finish_for(match details.map(|details| details.reason.get()) {
+                    Some("content_filter") => Finish::ContentFilter,
                     _ => Finish::Length,
                 });
             }
@@ -317,15 +291,14 @@ impl ResponsesDecoder {
 fn reasoning_seal(item: &Item<'_>) -> Option<Value> {
     let encrypted = item
         .encrypted_content
-        .some_text()
+        .some()
         .filter(|text| !text.is_empty())?;
     let mut seal = Map::new();
     seal.insert("type".into(), "reasoning".into());
-    if let Some(id) = item.id.some_text() {
+    if let Some(id) = item.id.some() {
         seal.insert("id".into(), id.into());
     }
-    let summary: Vec<Value> = read_part(item.summary);
-    seal.insert("summary".into(), summary.into());
+    seal.insert("summary".into(), item.summary.elements().into());
     seal.insert("encrypted_content".into(), encrypted.into());
     Some(Value::Object(seal))
 }
@@ -342,17 +315,18 @@ fn fail(name: &str, data: &str, draft: &mut ReplyDraft) {
     draft.fail(error);
 }
 
-fn count(usage: Option<&RawValue>, draft: &mut ReplyDraft) {
-    if usage.is_none() {
-        return;
-    }
-    let said: SaidCounts<'_> = read_part(usage);
-    let details: InputDetails<'_> = read_part(said.input_tokens_details);
-    let number = |count: &Loose<'_>| count.count().unwrap_or(0);
+fn count(said: &SaidCounts, draft: &mut ReplyDraft) {
+    let number = |count: SaidCount| count.0.unwrap_or(0);
     draft.count(Usage {
-        input_tokens: number(&said.input_tokens),
-        output_tokens: number(&said.output_tokens),
-        cache_read_tokens: number(&details.cached_tokens),
-        cache_write_tokens: number(&details.cache_write_tokens),
+        input_tokens: number(said.input),
+        output_tokens: number(said.output),
+        cache_read_tokens: number(said.details.cached),
+        cache_write_tokens: number(said.details.cache_write),
     });
+}
+
+/// The JSON under KEY in that of DATA.
+fn part_of(data: &str, key: &str) -> String {
+    let value: Value = serde_json::from_str(data).unwrap_or_default();
+    value[key].to_string()
 }

@@ -2,15 +2,27 @@
 //! The tool-call accumulator, one test for each thing that some server does.
 
 use agent_q_core::protocol::{CallArguments, ToolCall};
-use agent_q_core::provider::accumulator::{CallAccumulator, CallFragment, ReplyEnd};
+use agent_q_core::provider::accumulator::ReplyEnd;
+use agent_q_core::provider::reply::ReplyReader;
 use serde_json::{Value, json};
 
+/// The calls of a reply in which each of DELTAS came in a chunk of its own.
 fn accumulate(deltas: Value, ending: ReplyEnd) -> Vec<ToolCall> {
-    let mut calls = CallAccumulator::default();
+    let mut reader = ReplyReader::default();
+    let mut push = |choice: Value| {
+        reader.push(format!("data: {}\n\n", json!({ "choices": [choice] })).as_bytes());
+    };
     for delta in deltas.as_array().expect("a list of deltas") {
-        calls.push(&CallFragment::read(delta)).unwrap();
+        push(json!({"delta": {"tool_calls": [delta]}}));
     }
-    calls.finish(ending)
+    if ending == ReplyEnd::Complete {
+        push(json!({"finish_reason": "tool_calls"}));
+    }
+    let reply = match reader.finish().0 {
+        Ok(reply) => reply,
+        Err(error) => *error.partial.expect("what came"),
+    };
+    reply.calls().into_iter().cloned().collect()
 }
 
 /// Name and arguments of each call.
@@ -238,10 +250,8 @@ fn shapes_that_are_no_call_are_survived() {
 #[test]
 fn integers_that_would_change_are_named_and_go_back_as_they_came() {
     let arguments = r#"{"ids": [1, 123456789012345678901234567890]}"#;
-    let mut calls = CallAccumulator::default();
     let fragment = json!({"id": "a", "function": {"name": "f", "arguments": arguments}});
-    calls.push(&CallFragment::read(&fragment)).unwrap();
-    let call = calls.finish(ReplyEnd::Complete).remove(0);
+    let call = accumulate(json!([fragment]), ReplyEnd::Complete).remove(0);
     assert_eq!(call.raw_arguments, arguments);
     let CallArguments::Inexact(problem) = call.arguments else {
         panic!("they were read: {:?}", call.arguments)

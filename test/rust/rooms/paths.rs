@@ -314,6 +314,10 @@ pub fn shared_names(sources: &Sources) -> BTreeMap<String, Vec<String>> {
                 continue;
             }
             let name = &tokens[at + 1];
+            // A macro's, which whoever uses it names.
+            if name == "$" {
+                continue;
+            }
             named.entry(name.clone()).or_default().push(file.clone());
             // `pub struct` and `pub(crate) struct`.
             if at > 0 && ["pub", ")"].contains(&tokens[at - 1].as_str()) {

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Forms of payloads: structs whose fields are filled where they stand, in one pass, without a tree of values
+//! and without copies of texts in which nothing is escaped. Servers may send anything: a value that a field
+//! has no use for leaves it as it was. Pure.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+use serde_json::Value;
+
+use crate::provider::draft::ReplyDraft;
+use crate::provider::report::unreadable;
+
+/// A place for a value, which takes what it has a use for.
+pub trait Slot<'de> {
+    fn text(&mut self, _: Cow<'de, str>) {}
+
+    fn count(&mut self, _: u64) {}
+
+    /// A truth value, or a number that is no count.
+    fn scalar(&mut self, _: Value) {}
+
+    fn object<O: MapAccess<'de>>(&mut self, object: O) -> Result<(), O::Error> {
+        IgnoredAny.visit_map(object).map(drop)
+    }
+
+    fn list<L: SeqAccess<'de>>(&mut self, list: L) -> Result<(), L::Error> {
+        IgnoredAny.visit_seq(list).map(drop)
+    }
+}
+
+/// Defines forms: structs with a slot for each name in the JSON. A name that comes twice is an error, as
+/// nobody knows which of its values is meant.
+macro_rules! form {
+    ($($(#[$about:meta])* struct $form:ident$(<$life:lifetime>)? {
+        $($(#[$meaning:meta])* $name:literal => $field:ident: $slot:ty,)*
+    })*) => {$(
+        $(#[$about])*
+        #[derive(Debug, Default)]
+        struct $form$(<$life>)? {
+            $($(#[$meaning])* $field: $slot,)*
+        }
+
+        impl<'de $(: $life, $life)?> $crate::provider::dialect::form::Slot<'de> for $form$(<$life>)? {
+            fn object<O: serde::de::MapAccess<'de>>(&mut self, mut object: O) -> Result<(), O::Error> {
+                use $crate::provider::dialect::form::{Filling, FieldName, once};
+                $(let mut $field = false;)*
+                while let Some(FieldName(name)) = object.next_key()? {
+                    match &*name {
+                        $($name => {
+                            once(&mut $field, $name)?;
+                            object.next_value_seed(Filling(&mut self.$field))?;
+                        })*
+                        _ => object.next_value::<serde::de::IgnoredAny>().map(drop)?,
+                    }
+                }
+                Ok(())
+            }
+        }
+    )*};
+}
+pub(super) use form;
+
+/// Notes in SEEN that the field NAME came; an error when it came before.
+pub fn once<E: Error>(seen: &mut bool, name: &'static str) -> Result<(), E> {
+    match std::mem::replace(seen, true) {
+        true => Err(E::duplicate_field(name)),
+        false => Ok(()),
+    }
+}
+
+/// What DATA turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FormReading {
+    Object,
+    /// JSON, but no object.
+    Other,
+    NoJson,
+}
+
+/// Reads DATA into FORM.
+pub fn read_into<'de>(data: &'de str, form: &mut impl Slot<'de>) -> FormReading {
+    let mut deserializer = serde_json::Deserializer::from_str(data);
+    let read = Filling(form)
+        .deserialize(&mut deserializer)
+        .and_then(|()| deserializer.end());
+    match read {
+        Ok(()) if data.starts_with('{') => FormReading::Object,
+        Ok(()) => FormReading::Other,
+        Err(_) => FormReading::NoJson,
+    }
+}
+
+/// The form in DATA, as far as that has it.
+pub fn form_of<'de, F: Slot<'de> + Default>(data: &'de str) -> F {
+    let mut form = F::default();
+    read_into(data, &mut form);
+    form
+}
+
+/// Reads the event in DATA, called NAME, into FORM; none at the end mark, and where nothing is to be had of it.
+/// DRAFT is told of one that can't be read. A value that is no object is harmless.
+pub fn read_event<'de>(
+    name: &str,
+    data: &'de str,
+    form: &mut impl Slot<'de>,
+    draft: &mut ReplyDraft,
+) -> Option<()> {
+    if data == "[DONE]" {
+        return None;
+    }
+    match read_into(data, form) {
+        FormReading::Object => Some(()),
+        FormReading::Other => None,
+        FormReading::NoJson => {
+            draft.fail(unreadable(name, data));
+            None
+        }
+    }
+}
+
+/// Hands a slot the value that comes.
+pub struct Filling<'s, S>(pub &'s mut S);
+
+impl<'de, S: Slot<'de>> DeserializeSeed<'de> for Filling<'_, S> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, S: Slot<'de>> Visitor<'de> for Filling<'_, S> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("anything")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<(), E> {
+        self.0.text(Cow::Borrowed(text));
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.0.text(Cow::Owned(text.to_owned()));
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, count: u64) -> Result<(), E> {
+        self.0.count(count);
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
+        self.0.scalar(number.into());
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
+        self.0.scalar(number.into());
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, truth: bool) -> Result<(), E> {
+        self.0.scalar(truth.into());
+        Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_map<O: MapAccess<'de>>(self, object: O) -> Result<(), O::Error> {
+        self.0.object(object)
+    }
+
+    fn visit_seq<L: SeqAccess<'de>>(self, list: L) -> Result<(), L::Error> {
+        self.0.list(list)
+    }
+}
+
+/// The name of a field.
+pub struct FieldName<'de>(pub Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for FieldName<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut name = SaidText::default();
+        deserializer.deserialize_str(Filling(&mut name))?;
+        Ok(Self(name.0.unwrap_or_default()))
+    }
+}
+
+/// A text, if there is one.
+#[derive(Debug, Default)]
+pub struct SaidText<'a>(pub Option<Cow<'a, str>>);
+
+impl SaidText<'_> {
+    /// The text; empty when there is none.
+    pub fn get(&self) -> &str {
+        self.some().unwrap_or_default()
+    }
+
+    pub fn some(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+impl<'de: 'a, 'a> Slot<'de> for SaidText<'a> {
+    fn text(&mut self, text: Cow<'de, str>) {
+        self.0 = Some(text);
+    }
+}
+
+/// A count, if there is one.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SaidCount(pub Option<u64>);
+
+impl Slot<'_> for SaidCount {
+    fn count(&mut self, count: u64) {
+        self.0 = Some(count);
+    }
+}
+
+/// Any value, if there is one. Boxed, as it seldom is there, and large.
+#[derive(Debug, Default)]
+pub struct Anything(pub Option<Box<Value>>);
+
+impl Anything {
+    fn set(&mut self, value: Value) {
+        self.0 = Some(Box::new(value));
+    }
+
+    /// Its elements, if it is a list.
+    pub fn elements(&self) -> &[Value] {
+        match self.0.as_deref() {
+            Some(Value::Array(elements)) => elements,
+            _ => &[],
+        }
+    }
+
+    /// The same, to be kept.
+    pub fn take_elements(&mut self) -> Vec<Value> {
+        match self.0.take().map(|value| *value) {
+            Some(Value::Array(elements)) => elements,
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl<'de> Slot<'de> for Anything {
+    fn text(&mut self, text: Cow<'de, str>) {
+        self.set(text.into());
+    }
+
+    fn count(&mut self, count: u64) {
+        self.set(count.into());
+    }
+
+    fn scalar(&mut self, value: Value) {
+        self.set(value);
+    }
+
+    fn object<O: MapAccess<'de>>(&mut self, object: O) -> Result<(), O::Error> {
+        self.set(Value::deserialize(MapAccessDeserializer::new(object))?);
+        Ok(())
+    }
+
+    fn list<L: SeqAccess<'de>>(&mut self, list: L) -> Result<(), L::Error> {
+        self.set(Value::deserialize(SeqAccessDeserializer::new(list))?);
+        Ok(())
+    }
+}
+
+/// What is a text most often, and may be anything else.
+#[derive(Debug, Default)]
+pub struct Mixed<'a> {
+    pub text: SaidText<'a>,
+    pub other: Anything,
+}
+
+impl<'de: 'a, 'a> Slot<'de> for Mixed<'a> {
+    fn text(&mut self, text: Cow<'de, str>) {
+        self.text.text(text);
+    }
+
+    fn count(&mut self, count: u64) {
+        self.other.count(count);
+    }
+
+    fn scalar(&mut self, value: Value) {
+        self.other.scalar(value);
+    }
+
+    fn object<O: MapAccess<'de>>(&mut self, object: O) -> Result<(), O::Error> {
+        self.other.object(object)
+    }
+
+    fn list<L: SeqAccess<'de>>(&mut self, list: L) -> Result<(), L::Error> {
+        self.other.list(list)
+    }
+}
+
+/// Whether there is a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mention {
+    #[default]
+    Nothing,
+    Something,
+}
+
+impl<'de> Slot<'de> for Mention {
+    fn text(&mut self, _: Cow<'de, str>) {
+        *self = Self::Something;
+    }
+
+    fn count(&mut self, _: u64) {
+        *self = Self::Something;
+    }
+
+    fn scalar(&mut self, _: Value) {
+        *self = Self::Something;
+    }
+
+    fn object<O: MapAccess<'de>>(&mut self, object: O) -> Result<(), O::Error> {
+        *self = Self::Something;
+        IgnoredAny.visit_map(object).map(drop)
+    }
+
+    fn list<L: SeqAccess<'de>>(&mut self, list: L) -> Result<(), L::Error> {
+        *self = Self::Something;
+        IgnoredAny.visit_seq(list).map(drop)
+    }
+}
+
+/// An object, or a list, that may be missing.
+impl<'de, F: Slot<'de> + Default> Slot<'de> for Option<F> {
+    fn object<O: MapAccess<'de>>(&mut self, object: O) -> Result<(), O::Error> {
+        self.get_or_insert_default().object(object)
+    }
+
+    fn list<L: SeqAccess<'de>>(&mut self, list: L) -> Result<(), L::Error> {
+        self.get_or_insert_default().list(list)
+    }
+}
+
+/// A list of forms. Most have one, for which there is room without a vector. Some servers leave the list
+/// around it out.
+#[derive(Debug)]
+pub struct ListOf<F> {
+    first: Option<F>,
+    others: Vec<F>,
+}
+
+impl<F> Default for ListOf<F> {
+    fn default() -> Self {
+        Self {
+            first: None,
+            others: Vec::new(),
+        }
+    }
+}
+
+impl<F> ListOf<F> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut F> {
+        self.first.iter_mut().chain(&mut self.others)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &F> {
+        self.first.iter().chain(&self.others)
+    }
+}
+
+impl<'de, F: Slot<'de> + Default> Slot<'de> for ListOf<F> {
+    fn object<O: MapAccess<'de>>(&mut self, object: O) -> Result<(), O::Error> {
+        self.first.get_or_insert_default().object(object)
+    }
+
+    fn list<L: SeqAccess<'de>>(&mut self, mut list: L) -> Result<(), L::Error> {
+        if list.next_element_seed(Filling(&mut self.first))?.is_none() {
+            return Ok(());
+        }
+        let mut next = None;
+        while list.next_element_seed(Filling(&mut next))?.is_some() {
+            self.others.extend(next.take());
+        }
+        Ok(())
+    }
+}
