@@ -8,7 +8,7 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use memmap2::MmapMut;
 use reqwest::Response;
-use serde_json::Value;
+use serde::Serialize;
 
 /// How long to wait for the end of a body behind the reply's end mark, so that the connection can
 /// be used again.
@@ -42,22 +42,12 @@ pub(super) async fn read_up_to(
 
 /// JSON in pages of its own, which go back to the system. An allocator would keep those of the longest
 /// conversation that was ever written.
-pub(super) fn in_own_pages(json: Value) -> io::Result<Bytes> {
+pub(super) fn in_own_pages(json: &impl Serialize) -> io::Result<Bytes> {
     let mut size = ByteCount(0);
-    serde_json::to_writer(&mut size, &json)?;
+    serde_json::to_writer(&mut size, json)?;
     let mut pages = MmapMut::map_anon(size.0)?;
-    serde_json::to_writer(&mut pages[..], &json)?;
-    // What is behind it in memory would keep all of it from being given back.
-    drop(json);
-    give_back();
+    serde_json::to_writer(&mut pages[..], json)?;
     Ok(Bytes::from_owner(pages))
-}
-
-/// Has the allocator give back what is free at its end. That of glibc puts small pieces together only when
-/// it is asked for a large one, and looks at its end only when a large one is freed.
-fn give_back() {
-    const LARGE: usize = 100 * 1024;
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }
 
 /// How many bytes were written to it.

@@ -20,7 +20,7 @@ use super::body::{drain, in_own_pages, read_up_to};
 use super::cause::{
     Cause, idle_failure, lost_connection, root_cause, silent_failure, unanswered_failure,
 };
-use super::dialect::request_body;
+use super::dialect::written_body;
 use super::failure::{
     Destination, FailureKind, KeyPresence, ProviderError, redact, refusal_report, refusal_sentence,
     says_too_long,
@@ -431,7 +431,7 @@ async fn written(
     let (settings, request) = (settings.clone(), request.clone());
     let (done, written) = tokio::sync::oneshot::channel();
     let write = move || {
-        let body = in_own_pages(request_body(&settings, &request));
+        let body = in_own_pages(&written_body(&settings, &request));
         drop((settings, request));
         // Nobody waits for it any more when the turn was cancelled.
         let _ = done.send(body);

@@ -7,6 +7,7 @@ use super::wire::{
     SentCall, SentCalls, add_cache_key, add_users_fields, fitting_id, is_plain_id, is_short_id,
     sendable_arguments, sendable_name,
 };
+use super::written::HISTORY;
 use crate::protocol::ToolCall;
 use crate::provider::history::{
     ChatMessage, Dialect, MessagePart, ModelOrigin, PartContent, calls_of, host_of, text_of,
@@ -89,21 +90,13 @@ impl ChatHost {
     }
 }
 
-/// The JSON body of a request. `tool_choice` and `parallel_tool_calls` are only sent with tools:
+/// The fields of a request's body. `tool_choice` and `parallel_tool_calls` are only sent with tools:
 /// alone, servers refuse them.
-pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
+pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
     let host = ChatHost::of(settings);
-    let mut sent = SentCalls::default();
     let mut body = Map::new();
     body.insert("model".into(), settings.model.clone().into());
-    body.insert(
-        "messages".into(),
-        request
-            .messages
-            .iter()
-            .map(|message| message_json(message, &host, &mut sent))
-            .collect(),
-    );
+    body.insert("messages".into(), HISTORY);
     if !request.tools.is_empty() {
         body.insert("tools".into(), request.tools.clone().into());
         let choice = tool_choice_json(&request.tool_choice, &host);
@@ -114,13 +107,24 @@ pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<S
     }
     body.insert("stream".into(), true.into());
     body.insert("stream_options".into(), json!({"include_usage": true}));
-    add_cache_key(&mut body, settings, &["/messages/0", "/tools"]);
+    let first = request.messages.iter().next();
+    let first = first.map(|message| message_json(message, &host, &mut SentCalls::default()));
+    add_cache_key(&mut body, settings, first);
     add_users_fields(&mut body, settings, request.position);
     if !body.contains_key("tools") {
         body.shift_remove("tool_choice");
         body.shift_remove("parallel_tool_calls");
     }
     body
+}
+
+/// Hands TO each message.
+pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn FnMut(Value)) {
+    let host = ChatHost::of(settings);
+    let mut sent = SentCalls::default();
+    for message in &request.messages {
+        to(message_json(message, &host, &mut sent));
+    }
 }
 
 fn tool_choice_json(choice: &ToolChoice, host: &ChatHost) -> Value {

@@ -4,14 +4,15 @@
 use serde_json::{Map, Value, json};
 
 use super::wire::{
-    SentCall, SentCalls, add_users_fields, described, object_arguments, sendable_name,
+    SentCall, SentCalls, Side, Sides, add_users_fields, described, object_arguments, sendable_name,
 };
+use super::written::HISTORY;
 use crate::protocol::CallOutcome;
 use crate::provider::history::{ChatMessage, Dialect, MessagePart, ModelOrigin, PartContent};
 use crate::provider::{ChatRequest, Effort, ProviderSettings, ToolChoice};
 
-/// The JSON body of a request.
-pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
+/// The fields of a request's body.
+pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
     let mut body = Map::new();
     let system: Vec<Value> = request
         .messages
@@ -24,7 +25,7 @@ pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<S
     if !system.is_empty() {
         body.insert("systemInstruction".into(), json!({"parts": system}));
     }
-    body.insert("contents".into(), contents(settings, request).into());
+    body.insert("contents".into(), HISTORY);
     if !request.tools.is_empty() {
         let functions: Vec<Value> = request.tools.iter().map(function_json).collect();
         let tools = json!([{"functionDeclarations": functions}]);
@@ -102,14 +103,15 @@ fn tool_choice_json(choice: &ToolChoice) -> Value {
     }
 }
 
-/// The contents. Those of one side that follow each other are one, as all results of a turn must be.
-fn contents(settings: &ProviderSettings, request: &ChatRequest) -> Vec<Value> {
+/// Hands TO the contents. Those of one side that follow each other are one, as all results of a turn
+/// must be.
+pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn FnMut(Value)) {
     let mut sent = SentCalls::default();
-    let mut contents: Vec<(&str, Vec<Value>)> = Vec::new();
-    let mut add = |role: &'static str, mut parts: Vec<Value>| match contents.last_mut() {
-        _ if parts.is_empty() => {}
-        Some((last, before)) if *last == role => before.append(&mut parts),
-        _ => contents.push((role, parts)),
+    let mut sides = Sides::default();
+    let mut add = |role, parts| {
+        if let Some(content) = sides.add(role, parts) {
+            to(content_json(content));
+        }
     };
     let origin = settings.origin();
     for message in &request.messages {
@@ -129,10 +131,13 @@ fn contents(settings: &ProviderSettings, request: &ChatRequest) -> Vec<Value> {
             }
         }
     }
-    contents
-        .into_iter()
-        .map(|(role, parts)| json!({"role": role, "parts": parts}))
-        .collect()
+    if let Some(content) = sides.end() {
+        to(content_json(content));
+    }
+}
+
+fn content_json((role, parts): Side) -> Value {
+    json!({"role": role, "parts": parts})
 }
 
 /// The parts of an answer by WHO for ORIGIN. What the model wrote itself goes back exactly as it came:

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The request body of Anthropic's Messages. Pure; `messages_reply` reads what comes back.
 
+use std::collections::VecDeque;
+
 use serde_json::{Map, Value, json};
 
 use super::wire::{
-    SentCall, SentCalls, add_users_fields, described, fitting_id, is_plain_id, object_arguments,
-    sendable_name,
+    SentCall, SentCalls, Side, Sides, add_users_fields, described, fitting_id, is_plain_id,
+    object_arguments, sendable_name,
 };
+use super::written::HISTORY;
 use crate::protocol::CallOutcome;
 use crate::provider::history::{ChatMessage, Dialect, MessagePart, PartContent};
 use crate::provider::{ChatRequest, Effort, ProviderSettings, ToolChoice};
@@ -30,8 +33,8 @@ const THINK_BY_BUDGET: &[&str] = &[
     "claude-haiku-4-5",
 ];
 
-/// The JSON body of a request.
-pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
+/// The fields of a request's body.
+pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), settings.model.clone().into());
     let reply = settings.facts.reply_limit(MAX_TOKENS);
@@ -48,7 +51,7 @@ pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<S
         break_cache(last);
         body.insert("system".into(), system.into());
     }
-    body.insert("messages".into(), messages(settings, request).into());
+    body.insert("messages".into(), HISTORY);
     add_effort(&mut body, settings);
     body.insert("stream".into(), true.into());
     add_users_fields(&mut body, settings, request.position);
@@ -141,14 +144,54 @@ fn break_cache(block: &mut Value) {
     block["cache_control"] = json!({"type": "ephemeral"});
 }
 
-/// The messages. Those of one side that follow each other are one; results come before words.
-fn messages(settings: &ProviderSettings, request: &ChatRequest) -> Vec<Value> {
+/// The messages from the last but one of the user's on. The end of the history is where the next
+/// request's prefix ends; the end before it is where this one's did, and is named as well because
+/// servers look back only a few blocks.
+#[derive(Default)]
+struct LastMessages {
+    held: VecDeque<Side>,
+}
+
+impl LastMessages {
+    const USERS: usize = 2;
+
+    /// Adds MESSAGE, and hands TO what is none of the last any more.
+    fn add(&mut self, message: Side, to: &mut dyn FnMut(Value)) {
+        self.held.push_back(message);
+        while self.held.iter().filter(|it| is_users(it)).count() > Self::USERS {
+            if let Some(message) = self.held.pop_front() {
+                to(message_json(message));
+            }
+        }
+    }
+
+    /// Hands them TO, with breaks of the cache.
+    fn end(self, to: &mut dyn FnMut(Value)) {
+        for mut message in self.held {
+            if let (true, Some(last)) = (is_users(&message), message.1.last_mut()) {
+                break_cache(last);
+            }
+            to(message_json(message));
+        }
+    }
+}
+
+fn is_users((role, _): &Side) -> bool {
+    *role == "user"
+}
+
+fn message_json((role, blocks): Side) -> Value {
+    json!({"role": role, "content": blocks})
+}
+
+/// Hands TO the messages. Those of one side that follow each other are one; results come before words.
+pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn FnMut(Value)) {
     let mut sent = SentCalls::default();
-    let mut messages: Vec<(&str, Vec<Value>)> = Vec::new();
-    let mut add = |role: &'static str, mut blocks: Vec<Value>| match messages.last_mut() {
-        _ if blocks.is_empty() => {}
-        Some((last, before)) if *last == role => before.append(&mut blocks),
-        _ => messages.push((role, blocks)),
+    let (mut sides, mut last) = (Sides::default(), LastMessages::default());
+    let mut add = |role, blocks| {
+        if let Some(message) = sides.add(role, blocks) {
+            last.add(message, to);
+        }
     };
     let origin = settings.origin();
     for message in &request.messages {
@@ -173,21 +216,10 @@ fn messages(settings: &ProviderSettings, request: &ChatRequest) -> Vec<Value> {
             }
         }
     }
-    // The end of the history is where the next request's prefix ends; the end before it is where
-    // this one's did, and is named as well because servers look back only a few blocks.
-    let users = messages
-        .iter_mut()
-        .rev()
-        .filter(|(role, _)| *role == "user");
-    for (_, blocks) in users.take(2) {
-        if let Some(last) = blocks.last_mut() {
-            break_cache(last);
-        }
+    if let Some(message) = sides.end() {
+        last.add(message, to);
     }
-    messages
-        .into_iter()
-        .map(|(role, blocks)| json!({"role": role, "content": blocks}))
-        .collect()
+    last.end(to);
 }
 
 /// Whether what a part is sealed with is understood by who gets it.

@@ -15,25 +15,64 @@ mod quick;
 mod responses;
 mod responses_reply;
 mod wire;
+mod written;
 
 use serde_json::Value;
 
 use super::draft::{EndRule, ReplyDraft};
 use super::history::Dialect;
 use super::{ChatRequest, ProviderSettings};
+use written::WriteHistory;
+
+pub use written::WrittenBody;
 
 /// The JSON body of a request. The user's fields come last and win; one that is null takes ours
 /// out.
 #[must_use]
 pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Value {
-    let body = match settings.dialect {
-        Dialect::ChatCompletions => chat_completions::request_body(settings, request),
-        Dialect::Messages => messages::request_body(settings, request),
-        Dialect::Responses => responses::request_body(settings, request),
-        Dialect::Gemini => gemini::request_body(settings, request),
-        Dialect::Ollama => ollama::request_body(settings, request),
+    written_body(settings, request).whole()
+}
+
+/// The same, to be written.
+#[must_use]
+pub fn written_body<'r>(
+    settings: &'r ProviderSettings,
+    request: &'r ChatRequest,
+) -> WrittenBody<'r> {
+    let (fields, place, history): (_, _, WriteHistory) = match settings.dialect {
+        Dialect::ChatCompletions => (
+            chat_completions::fields(settings, request),
+            "messages",
+            chat_completions::history,
+        ),
+        Dialect::Messages => (
+            messages::fields(settings, request),
+            "messages",
+            messages::history,
+        ),
+        Dialect::Responses => (
+            responses::fields(settings, request),
+            "input",
+            responses::history,
+        ),
+        Dialect::Gemini => (
+            gemini::fields(settings, request),
+            "contents",
+            gemini::history,
+        ),
+        Dialect::Ollama => (
+            ollama::fields(settings, request),
+            "messages",
+            ollama::history,
+        ),
     };
-    Value::Object(body)
+    WrittenBody {
+        settings,
+        request,
+        fields,
+        place,
+        history,
+    }
 }
 
 /// What understands the payloads of a reply.

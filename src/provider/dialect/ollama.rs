@@ -4,23 +4,17 @@
 use serde_json::{Map, Value, json};
 
 use super::wire::{SentCall, SentCalls, add_users_fields, object_arguments, sendable_name};
+use super::written::HISTORY;
 use crate::provider::history::{
     ChatMessage, MessagePart, ModelOrigin, calls_of, text_of, thinking_of,
 };
 use crate::provider::{ChatRequest, Effort, ProviderSettings, ToolChoice};
 
-/// The JSON body of a request.
-pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
-    let mut sent = SentCalls::default();
+/// The fields of a request's body.
+pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), settings.model.clone().into());
-    let origin = settings.origin();
-    let messages: Vec<Value> = request
-        .messages
-        .iter()
-        .map(|message| message_json(message, &origin, &mut sent))
-        .collect();
-    body.insert("messages".into(), messages.into());
+    body.insert("messages".into(), HISTORY);
     // There is no other way to say that none is to be called.
     if !request.tools.is_empty() && request.tool_choice != ToolChoice::None {
         body.insert("tools".into(), request.tools.clone().into());
@@ -30,8 +24,17 @@ pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<S
     }
     body.insert("stream".into(), true.into());
     add_users_fields(&mut body, settings, request.position);
-    set_window(&mut body);
+    set_window(&mut body, settings, request);
     body
+}
+
+/// Hands TO each message.
+pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn FnMut(Value)) {
+    let origin = settings.origin();
+    let mut sent = SentCalls::default();
+    for message in &request.messages {
+        to(message_json(message, &origin, &mut sent));
+    }
 }
 
 /// Only some models know levels; the others refuse them.
@@ -47,7 +50,7 @@ fn think(effort: Effort, model: &str) -> Value {
 
 /// Ollama cuts a prompt that is longer than the window and says nothing, and its usual window is small.
 /// The window grows in large steps, as the model is loaded anew for each.
-fn set_window(body: &mut Map<String, Value>) {
+fn set_window(body: &mut Map<String, Value>, settings: &ProviderSettings, request: &ChatRequest) {
     const SMALLEST: usize = 16_384;
     const LARGEST: usize = 262_144;
     const FOR_THE_REPLY: usize = 4096;
@@ -56,7 +59,10 @@ fn set_window(body: &mut Map<String, Value>) {
     let bytes: usize = ["messages", "tools"]
         .iter()
         .filter_map(|name| body.get(*name))
-        .map(|value| value.to_string().len())
+        .map(|value| match *value == HISTORY {
+            true => history_bytes(settings, request),
+            false => value.to_string().len(),
+        })
         .sum();
     let needed = bytes / BYTES_IN_A_TOKEN + FOR_THE_REPLY;
     let window = needed.next_power_of_two().clamp(SMALLEST, LARGEST);
@@ -64,6 +70,14 @@ fn set_window(body: &mut Map<String, Value>) {
     if let Some(options) = options.as_object_mut() {
         options.entry("num_ctx").or_insert_with(|| window.into());
     }
+}
+
+fn history_bytes(settings: &ProviderSettings, request: &ChatRequest) -> usize {
+    let mut bytes = "[]".len();
+    history(settings, request, &mut |message| {
+        bytes += message.to_string().len() + ",".len();
+    });
+    bytes
 }
 
 fn message_json(message: &ChatMessage, origin: &ModelOrigin, sent: &mut SentCalls) -> Value {

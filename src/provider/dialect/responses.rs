@@ -8,11 +8,12 @@ use super::wire::{
     SentCall, SentCalls, add_cache_key, add_users_fields, described, fitting_id, is_plain_id,
     sendable_arguments, sendable_name,
 };
+use super::written::HISTORY;
 use crate::provider::history::{ChatMessage, Dialect, MessagePart, ModelOrigin, PartContent};
 use crate::provider::{ChatRequest, ProviderSettings, ToolChoice};
 
-/// The JSON body of a request.
-pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
+/// The fields of a request's body.
+pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), settings.model.clone().into());
     let instructions: Vec<&str> = request
@@ -26,7 +27,7 @@ pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<S
     if !instructions.is_empty() {
         body.insert("instructions".into(), instructions.join("\n\n").into());
     }
-    body.insert("input".into(), input(settings, request).into());
+    body.insert("input".into(), HISTORY);
     if !request.tools.is_empty() {
         let tools: Vec<Value> = request.tools.iter().map(tool_json).collect();
         body.insert("tools".into(), tools.into());
@@ -42,7 +43,8 @@ pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<S
     if settings.facts.thinking != Some(false) {
         body.insert("include".into(), json!(["reasoning.encrypted_content"]));
     }
-    add_cache_key(&mut body, settings, &["/instructions", "/tools"]);
+    let first = body.get("instructions").cloned();
+    add_cache_key(&mut body, settings, first);
     body.insert("stream".into(), true.into());
     add_users_fields(&mut body, settings, request.position);
     if !body.contains_key("tools") {
@@ -67,30 +69,28 @@ fn tool_choice_json(choice: &ToolChoice) -> Value {
     }
 }
 
-fn input(settings: &ProviderSettings, request: &ChatRequest) -> Vec<Value> {
+/// Hands TO each item of the input.
+pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn FnMut(Value)) {
     let mut sent = SentCalls::default();
-    let mut items = Vec::new();
     let origin = settings.origin();
     for message in &request.messages {
         match message {
             ChatMessage::System(_) => {}
-            ChatMessage::User(text) => items.push(
+            ChatMessage::User(text) => to(
                 json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}),
             ),
             ChatMessage::Tool {
                 call_id, content, ..
             } => {
                 let id = sent.of_result(call_id).id;
-                items.push(
-                    json!({"type": "function_call_output", "call_id": id, "output": content}),
-                );
+                to(json!({"type": "function_call_output", "call_id": id, "output": content}));
             }
             ChatMessage::Assistant { origin: who, parts } => {
-                items.append(&mut assistant_items(parts, who, &origin, &mut sent));
+                let items = assistant_items(parts, who, &origin, &mut sent);
+                items.into_iter().for_each(&mut *to);
             }
         }
     }
-    items
 }
 
 fn assistant_items(

@@ -23,23 +23,23 @@ pub fn add_users_fields(
     }
 }
 
-/// Names what the requests of a chat begin with, at PLACES in BODY, so that they come to the machine
-/// at OpenAI that has it in its cache. Others may refuse the field.
-pub fn add_cache_key(body: &mut Map<String, Value>, settings: &ProviderSettings, places: &[&str]) {
+/// Names what the requests of a chat begin with, FIRST and the tools in BODY, so that they come to the
+/// machine at OpenAI that has it in its cache. Others may refuse the field.
+pub fn add_cache_key(
+    body: &mut Map<String, Value>,
+    settings: &ProviderSettings,
+    first: Option<Value>,
+) {
     let host = host_of(&settings.base_url);
     if host != "api.openai.com" && !host.ends_with(".openai.azure.com") {
         return;
     }
-    let whole = Value::Object(std::mem::take(body));
-    let beginning: Vec<String> = places
+    let beginning: String = first
         .iter()
-        .filter_map(|place| whole.pointer(place))
+        .chain(body.get("tools"))
         .map(Value::to_string)
         .collect();
-    let key = format!("agent-q-{:016x}", xxh3_64(beginning.concat().as_bytes()));
-    if let Value::Object(whole) = whole {
-        *body = whole;
-    }
+    let key = format!("agent-q-{:016x}", xxh3_64(beginning.as_bytes()));
     body.insert("prompt_cache_key".into(), key.into());
 }
 
@@ -154,6 +154,36 @@ impl SentCalls {
                 id: call_id.to_owned(),
                 name: "unnamed".to_owned(),
             })
+    }
+}
+
+/// A message: who speaks, and its parts.
+pub type Side = (&'static str, Vec<Value>);
+
+/// Makes one message of those of one side that follow each other.
+#[derive(Debug, Default)]
+pub struct Sides {
+    last: Option<Side>,
+}
+
+impl Sides {
+    /// Adds PARTS by ROLE; returns the message before, if that is complete by this.
+    #[must_use]
+    pub fn add(&mut self, role: &'static str, mut parts: Vec<Value>) -> Option<Side> {
+        match &mut self.last {
+            _ if parts.is_empty() => None,
+            Some((last, before)) if *last == role => {
+                before.append(&mut parts);
+                None
+            }
+            last => last.replace((role, parts)),
+        }
+    }
+
+    /// The last message.
+    #[must_use]
+    pub fn end(self) -> Option<Side> {
+        self.last
     }
 }
 

@@ -4,7 +4,7 @@
 
 use agent_q_core::protocol::{CallOutcome, ToolCall};
 use agent_q_core::provider::accumulator::parse_arguments;
-use agent_q_core::provider::dialect::request_body;
+use agent_q_core::provider::dialect::{request_body, written_body};
 use agent_q_core::provider::{
     ChatMessage, ChatRequest, Dialect, MessagePart, ModelFacts, PartContent, ProviderSettings,
     RequestPosition, StreamEvent, ToolChoice,
@@ -269,11 +269,7 @@ fn a_request_begins_with_the_one_before_it() {
         }
     }
     for dialect in DIALECTS {
-        let field = match dialect {
-            Dialect::Responses => "input",
-            Dialect::Gemini => "contents",
-            _ => "messages",
-        };
+        let field = history_field(dialect);
         let whole = turn(dialect);
         let mut bodies: Vec<Value> = [1, 4, 5]
             .iter()
@@ -287,6 +283,45 @@ fn a_request_begins_with_the_one_before_it() {
             );
             assert_eq!(before[..], after[..before.len()], "{dialect:?}");
             assert_eq!(pair[0]["tools"], pair[1]["tools"], "{dialect:?}");
+        }
+    }
+}
+
+/// The field of a body in DIALECT that has the history.
+fn history_field(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Responses => "input",
+        Dialect::Gemini => "contents",
+        Dialect::ChatCompletions | Dialect::Messages | Dialect::Ollama => "messages",
+    }
+}
+
+#[test]
+fn a_body_is_written_message_by_message_as_it_is_as_a_whole() {
+    let history: Vec<ChatMessage> = DIALECTS.into_iter().flat_map(turn).collect();
+    for dialect in DIALECTS {
+        let settings = settings(dialect);
+        for end in 0..=history.len() {
+            let request = request(history[..end].to_vec());
+            let written = serde_json::to_string(&written_body(&settings, &request)).unwrap();
+            let whole = request_body(&settings, &request).to_string();
+            assert_eq!(written, whole, "{dialect:?} {end}");
+        }
+    }
+}
+
+#[test]
+fn a_history_of_the_users_is_written_instead() {
+    for dialect in DIALECTS {
+        let field = history_field(dialect);
+        for (own, sent) in [(json!(["own"]), json!(["own"])), (Value::Null, Value::Null)] {
+            let mut settings = settings(dialect);
+            settings.body.insert(field.into(), own);
+            let request = request(turn(dialect));
+            let written = serde_json::to_value(written_body(&settings, &request)).unwrap();
+            assert_eq!(written[field], sent, "{dialect:?}");
+            assert_eq!(written, request_body(&settings, &request), "{dialect:?}");
+            assert_eq!(written.get(field).is_some(), !sent.is_null(), "{dialect:?}");
         }
     }
 }

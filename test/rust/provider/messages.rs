@@ -138,6 +138,23 @@ fn messages_mark_tools_system_and_both_ends_of_the_history_for_the_cache() {
 }
 
 #[test]
+fn messages_mark_only_the_last_two_of_many_users_messages() {
+    let said = |number: usize| match number % 2 {
+        0 => user("one"),
+        _ => answer(Dialect::Messages, vec![MessagePart::text("two".into())]),
+    };
+    for (count, marked) in [(7, [4, 6]), (8, [4, 6])] {
+        let body = sent(Dialect::Messages, (0..count).map(said).collect());
+        let messages = body["messages"].as_array().expect("messages");
+        assert_eq!(messages.len(), count);
+        for (index, message) in messages.iter().enumerate() {
+            let has_mark = message.to_string().contains("cache_control");
+            assert_eq!(has_mark, marked.contains(&index), "{index} of {count}");
+        }
+    }
+}
+
+#[test]
 fn messages_put_results_before_words_and_say_which_failed() {
     let history = vec![
         user("one"),
