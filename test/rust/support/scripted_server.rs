@@ -36,8 +36,8 @@ struct Shared {
 /// What has happened so far.
 #[derive(Default)]
 pub struct State {
-    /// Every POST, in order: path, headers, body.
-    pub requests: Vec<Value>,
+    /// Every POST, in order.
+    requests: Vec<Arc<Request>>,
     /// Answers that their client did not wait for.
     pub aborted: usize,
     /// Connections that are open.
@@ -109,13 +109,13 @@ impl ScriptedServer {
 
     /// The bodies of the POSTs so far.
     pub fn bodies(&self) -> Vec<Value> {
-        let state = self.shared.lock();
-        state.requests.iter().map(|it| it["body"].clone()).collect()
+        let requests = self.shared.lock().requests.clone();
+        requests.iter().map(|it| it.json()).collect()
     }
 
     /// The POSTs so far: path, headers, body.
     pub fn requests(&self) -> Vec<Value> {
-        self.shared.lock().requests.clone()
+        self.shared.records()
     }
 
     /// Wait until the state is as wanted; false when it never became so.
@@ -179,14 +179,14 @@ impl Shared {
         stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream);
         while let Some(request) = Request::read(&mut reader, stream)? {
-            if self.answer(&request, stream)? == Connection::Over {
+            if self.answer(&Arc::new(request), stream)? == Connection::Over {
                 break;
             }
         }
         Ok(())
     }
 
-    fn answer(&self, request: &Request, stream: &TcpStream) -> io::Result<Connection> {
+    fn answer(&self, request: &Arc<Request>, stream: &TcpStream) -> io::Result<Connection> {
         let path = request.path.split('?').next().unwrap_or_default();
         match request.method.as_str() {
             "POST" => {
@@ -205,10 +205,7 @@ impl Shared {
                     .collect();
                 send_json(stream, &json!({"object": "list", "data": models}))
             }
-            "GET" if path == "/requests" => {
-                let requests = self.lock().requests.clone();
-                send_json(stream, &requests.into())
-            }
+            "GET" if path == "/requests" => send_json(stream, &self.records().into()),
             "GET" if path == "/status" => {
                 let state = self.lock();
                 let status = json!({"requests": state.requests.len(), "aborted": state.aborted, "open": state.open, "accepted": state.accepted});
@@ -219,16 +216,20 @@ impl Shared {
         }
     }
 
-    fn record(&self, request: &Request) {
-        let text = String::from_utf8_lossy(&request.body);
-        let body = serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text.into_owned()));
-        let record = json!({"path": request.path, "headers": request.headers, "body": body});
+    /// Keeps REQUEST as it came: whoever measures should not wait until a long one is parsed.
+    fn record(&self, request: &Arc<Request>) {
         self.change(|state| {
             if let Some(log) = &mut state.log {
-                let _ = writeln!(log, "{record}").and_then(|()| log.flush());
+                let _ = writeln!(log, "{}", request.record()).and_then(|()| log.flush());
             }
-            state.requests.push(record);
+            state.requests.push(Arc::clone(request));
         });
+    }
+
+    /// The POSTs so far: path, headers, body.
+    fn records(&self) -> Vec<Value> {
+        let requests = self.lock().requests.clone();
+        requests.iter().map(|it| it.record()).collect()
     }
 
     fn play(&self, request: &Request, wire: Wire, stream: &TcpStream) -> io::Result<Connection> {
@@ -438,6 +439,17 @@ fn header_lines(headers: &Map<String, Value>) -> Vec<u8> {
 }
 
 impl Request {
+    /// Its path, headers and body.
+    fn record(&self) -> Value {
+        json!({"path": self.path, "headers": self.headers, "body": self.json()})
+    }
+
+    /// Its body, which is text where it is no JSON.
+    fn json(&self) -> Value {
+        let text = String::from_utf8_lossy(&self.body);
+        serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text.into_owned()))
+    }
+
     /// The next request of a connection; none when the client has closed it.
     fn read(
         reader: &mut BufReader<&TcpStream>,
