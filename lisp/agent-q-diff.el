@@ -19,6 +19,7 @@
 (require 'agent-q-diff-hunks)
 (require 'agent-q-diff-refresh)
 (require 'agent-q-diff-target)
+(require 'agent-q-garbage)
 (require 'agent-q-json)
 (require 'agent-q-render)
 (require 'agent-q-text)
@@ -185,6 +186,7 @@ Return the window, or nil when that frame has none that can show it."
   "Take the hunk at point, or leave it if it was taken; go to the next one."
   (interactive nil agent-q-diff-mode)
   (agent-q-diff--check-divisible)
+  (agent-q-garbage-put-off)
   (let ((hunk (agent-q-diff--hunk)))
     (setf (agent-q-diff-hunk-chosen hunk) (not (agent-q-diff-hunk-chosen hunk)))
     (agent-q-diff-hunks-mark hunk)

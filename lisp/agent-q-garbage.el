@@ -47,6 +47,12 @@ Somebody who has a greater threshold keeps it."
     (setq agent-q-garbage--timer
           (run-at-time agent-q-garbage--rest nil #'agent-q-garbage--collect-in-rest))))
 
+(defun agent-q-garbage-put-off ()
+  "Put off garbage collection until the user rests, unless there is very much.
+For a command that is repeated quickly."
+  (agent-q-garbage-keep this-command)
+  (agent-q-garbage-let-go this-command))
+
 (defun agent-q-garbage--collect-in-rest ()
   "Collect garbage once the user doesn't type, unless it is kept once more."
   (setq agent-q-garbage--timer

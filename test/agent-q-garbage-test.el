@@ -50,6 +50,22 @@
     (agent-q-garbage-let-go 'other)
     (should-not agent-q-garbage--timer)))
 
+(ert-deftest agent-q-garbage-of-a-command-waits-for-the-user-s-rest ()
+  (agent-q-garbage-test--with-threshold 800000
+    (dotimes (_ 3)
+      (agent-q-garbage-put-off))
+    (should (= gc-cons-threshold agent-q-garbage-limit))
+    (let ((collections gcs-done))
+      (agent-q-garbage-test--rest)
+      (should (= (1+ collections) gcs-done)))
+    (should (= gc-cons-threshold 800000)))
+  ;; What keeps it besides goes on.
+  (agent-q-garbage-test--with-threshold 800000
+    (agent-q-garbage-keep 'answer)
+    (agent-q-garbage-put-off)
+    (should-not agent-q-garbage--timer)
+    (should (equal agent-q-garbage--reasons '(answer)))))
+
 (ert-deftest agent-q-garbage-leaves-the-threshold-of-others-alone ()
   (agent-q-garbage-test--with-threshold (* 2 agent-q-garbage-limit)
     (agent-q-garbage-keep 'one)
