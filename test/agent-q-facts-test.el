@@ -250,7 +250,8 @@
   (agent-q-facts-test--in-chat nil agent-q-facts-test--script
     (let (shown)
       (cl-letf (((symbol-function 'completing-read)
-                 (lambda (prompt table &optional _ _ _ _ default)
+                 ;; Native code passes all of its arguments.
+                 (lambda (prompt table &optional _ _ _ _ default &rest _)
                    (setq shown (all-completions "" table))
                    (should (string-search default prompt))
                    default)))

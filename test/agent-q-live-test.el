@@ -46,7 +46,7 @@
       (agent-q-test-answer "y")
       (agent-q-test-until (agent-q-test-idle-p))
       (should (string-match-p
-               (concat "^. describe_symbol mapcar \\S-+ [0-9.]+ m?s\n"
+               (concat "^. describe_symbol mapcar \\S-+ MAPCAR (external in COMMON-LISP) [0-9.]+ m?s\n"
                        ". eval_form (\\* 6 7) \\S-+ 42 [0-9.]+ m?s\n\nIt is 42\\.\n\\'")
                (agent-q-test-log)))
       (agent-q-test-find "eval_form")
@@ -77,7 +77,7 @@
     (should (string-match-p "eval_form (loop) cancelled" (agent-q-test-log)))
     ;; The image is free again.
     (agent-q-test-ask "/describe_symbol car")
-    (should (string-match-p "describe_symbol car \\S-+ [0-9.]+ m?s" (agent-q-test-log)))))
+    (should (string-match-p "describe_symbol car \\S-+ CAR (external in COMMON-LISP) [0-9.]+ m?s" (agent-q-test-log)))))
 
 (provide 'agent-q-live-test)
 ;;; agent-q-live-test.el ends here

@@ -19,7 +19,7 @@
                     "aq-sys" '(("code" . "(defpackage :aq-sys (:use :cl))\n(in-package :aq-sys)\n\n(defun warned (x)\n  7)\n")))))
     (agent-q-test-systems-register connection directory)
     (let ((told (agent-q-test-tools-ask "/load_system aq-sys")))
-      (should (string-match-p (format "\\`Loaded aq-sys 1.2 from %saq-sys.asd$" (regexp-quote directory)) told))
+      (should (string-match-p (format "\\`Loaded aq-sys 1.2 from %saq-sys.asd, with 1 style-warning$" (regexp-quote directory)) told))
       (should (string-match-p "^Compiled 1 file: code.lisp\\.$" told))
       (should (string-match-p "^style-warning at .*code.lisp:4: .*X is defined but never used" told)))
     (should (equal '("7") (agent-q-test-image-values connection "(aq-sys::warned 1)")))

@@ -36,6 +36,7 @@
     ("longest gap without collections" "chat.small.0.outside" "rest.small.0.outside" ms nil)
     "the same with 1 MB in the buffer | without"
     ("wall time" "chat.small.1000000.wall" "chat.small.0.wall" ms (within 0.1))
+    ("from the first text on, without the request of 1 MB" "chat.small.1000000.answer" "chat.small.0.answer" ms (within 0.1))
     ("processor time of Emacs, all threads" "chat.small.1000000.cpu" "chat.small.0.cpu" ms (within 0.1))
     ("longest gap without collections" "chat.small.1000000.outside" "chat.small.0.outside" ms 15)
     "10,000 events of Markdown into a chat, terminal | a bare filter inserts the same stream"
@@ -56,6 +57,7 @@
     ("garbage collections" "chat.markdown.0.gcs" "gptel.markdown.0.gcs" count (more 0))
     "the same with 1 MB in the buffer | without"
     ("wall time" "chat.markdown.1000000.wall" "chat.markdown.0.wall" ms (within 0.1))
+    ("from the first text on, without the request of 1 MB" "chat.markdown.1000000.answer" "chat.markdown.0.answer" ms (within 0.1))
     "the same with 100 folded calls above | without"
     ("wall time" "chat.markdown.100calls.wall" "chat.markdown.0.wall" ms (within 0.1))
     ("longest gap without collections" "chat.markdown.100calls.outside" "chat.markdown.0.outside" ms 15)

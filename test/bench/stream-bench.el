@@ -53,6 +53,8 @@
 (defvar stream-bench--typing nil "Whether keys come: nil, `wanted' or `yes'.")
 (defvar stream-bench--due nil "When the keys were due that are not on the screen yet.")
 
+(defvar stream-bench--answering nil "When the first text of the answer came.")
+
 (defun stream-bench--type (start number)
   "Press the key with NUMBER of those that come from START on, and the next ones."
   (let ((due (+ start (* number stream-bench--key-period))))
@@ -119,6 +121,8 @@
            for before in stream-bench--start
            for after in now
            when after do (stream-bench--note what (- after before)))
+  (when stream-bench--answering
+    (stream-bench--note "answer" (- (car now) stream-bench--answering)))
   (stream-bench--note-gaps))
 
 (defun stream-bench--note-gaps ()
@@ -135,6 +139,12 @@
              (stream-bench--note "gap-outside" (- gap collecting)))
     (stream-bench--note "longest" longest)
     (stream-bench--note "outside" outside)))
+
+(defun stream-bench--await-text (event)
+  "Note when EVENT is the first text."
+  (when (eq (plist-get event :type) :text)
+    (setq stream-bench--answering (float-time))
+    (advice-remove 'agent-q-events-dispatch #'stream-bench--await-text)))
 
 (defun stream-bench--note (what number)
   "Note NUMBER as a sample of WHAT."
@@ -198,6 +208,7 @@ It comes in DIALECT."
      (lambda ()
        (stream-bench--later
         (stream-bench--begin)
+        (advice-add 'agent-q-events-dispatch :before #'stream-bench--await-text)
         (agent-q-bench-ask chat #'stream-bench--end))))))
 
 (defun stream-bench--resume ()
