@@ -647,13 +647,44 @@
                    (agent-q-test-watch-values reply)))
     (should-not (plist-get reply :denials))))
 
+(defun agent-q-watch-test--compile-all (connection)
+  "Wait until all of ours behind CONNECTION is compiled; help where no thread does it."
+  (should (agent-q-test-image-await
+           (lambda ()
+             (equal "NIL" (agent-q-test-image-directly
+                           connection
+                           "(progn (unless agent-q-image::*compiling* (agent-q-image::compile-all))
+                                   (agent-q-image::interpreted-names))"))))))
+
+(agent-q-test-image-on-each watch-compiles-again-after-its-thread-was-ended ()
+  "A program may end the thread that compiles what has arrived."
+  (agent-q-test-watch-eval connection "(+ 1 2)")
+  (agent-q-watch-test--compile-all connection)
+  (should (equal "NIL" (agent-q-test-image-directly
+                        connection
+                        "(let ((begun nil))
+                           (setf agent-q-image::*compiling* t)
+                           (setf (symbol-function 'agent-q-image::aq-interpreted)
+                                 (let ((sb-ext:*evaluator-mode* :interpret))
+                                   (eval '(lambda () 1))))
+                           (sb-int:encapsulate 'agent-q-image::compile-function 'aq-ended
+                                               (lambda (&rest ignored)
+                                                 (declare (ignore ignored))
+                                                 (setf begun t)
+                                                 (loop (sleep 1))))
+                           (let ((thread (sb-thread:make-thread #'agent-q-image::compile-all)))
+                             (loop until begun do (sleep 0.01))
+                             (sb-thread:terminate-thread thread)
+                             (sb-thread:join-thread thread :default nil))
+                           (sb-int:unencapsulate 'agent-q-image::compile-function 'aq-ended)
+                           (fmakunbound 'agent-q-image::aq-interpreted)
+                           agent-q-image::*compiling*)"))))
+
 (agent-q-test-image-on-each watch-compiles-in-one-thread ()
   "A call compiles what it needs of ours in one thread, however long that was left interpreted."
   (agent-q-test-watch-eval connection "(+ 1 2)")
   ;; The thread that compiles what has arrived is not to come to its help.
-  (should (agent-q-test-image-await
-           (lambda () (equal "NIL" (agent-q-test-image-directly
-                                    connection "(agent-q-image::interpreted-names)")))))
+  (agent-q-watch-test--compile-all connection)
   (agent-q-test-image-directly
    connection "(setf (symbol-function 'agent-q-image::take-snapshot)
                      (let ((sb-ext:*evaluator-mode* :interpret))
@@ -692,9 +723,7 @@
   "What is interpreted of ours expands macros, which no hook of the program's takes part in.
 It would come to a guard itself, which expands macros, and so on to the end of the stack."
   (agent-q-test-watch-eval connection "(+ 1 2)")
-  (should (agent-q-test-image-await
-           (lambda () (equal "NIL" (agent-q-test-image-directly
-                                    connection "(agent-q-image::interpreted-names)")))))
+  (agent-q-watch-test--compile-all connection)
   (agent-q-test-image-directly
    connection "(progn
     (defun aq-rmdir (name)

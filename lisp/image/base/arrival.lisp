@@ -91,18 +91,21 @@ be a call that runs meanwhile which has set one."
          (*standard-output* nowhere) (*error-output* nowhere) (*trace-output* nowhere)
          ;; A call that runs meanwhile may have changed it.
          (*macroexpand-hook* #'funcall)
-         (tried '()))
-    (handler-bind ((warning #'muffle-warning)
-                   ;; Somebody may remove our package meanwhile.
-                   (serious-condition (lambda (condition)
-                                        (declare (ignore condition))
-                                        (setf *compiling* nil)
-                                        (return-from compile-all nil))))
-      (loop for names = (uncompiled tried)
-            while names
-            do (dolist (name names)
-                 (push name tried)
-                 (ignore-errors (compile-function name)))))))
+         (tried '()) (done nil))
+    (unwind-protect
+         (handler-bind ((warning #'muffle-warning)
+                        ;; Somebody may remove our package meanwhile.
+                        (serious-condition (lambda (condition)
+                                             (declare (ignore condition))
+                                             (return-from compile-all nil))))
+           (loop for names = (uncompiled tried)
+                 while names
+                 do (dolist (name names)
+                      (push name tried)
+                      (ignore-errors (compile-function name))))
+           (setf done t))
+      ;; A program may end this thread; what arrives next is compiled all the same.
+      (unless done (setf *compiling* nil)))))
 
 (defun receive (client module version text)
   "Make TEXT, the source of MODULE called VERSION, part of this image.
