@@ -431,14 +431,12 @@ core saves it, as JSON, or is nil."
 (defun agent-q-chat--offer-echo ()
   "Offer the echo of evaluations in the REPL."
   (agent-q-render-notice "Shall your REPL show what the agent evaluates, as comments?")
-  (let ((buffer (current-buffer)))
-    (pcase-dolist (`(,label . ,value) '(("[Show it]" . t) ("[Don't]" . nil)))
-      (agent-q-render-button label
-                             (lambda ()
-                               (agent-q-echo-choose value)
-                               (with-current-buffer buffer
-                                 (agent-q-render-settle 'echo)))
-                             'echo))))
+  (pcase-dolist (`(,label . ,value) '(("[Show it]" . t) ("[Don't]" . nil)))
+    (agent-q-render-button label
+                           (lambda ()
+                             (agent-q-echo-choose value)
+                             (agent-q-render-settle 'echo))
+                           'echo)))
 
 (defun agent-q-chat--tick (buffer)
   "Show the time that passes in the running turn of the chat BUFFER."

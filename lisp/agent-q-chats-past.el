@@ -199,14 +199,12 @@ OLDER is how many turns are still to be shown."
 (defun agent-q-chats-past--offer (count)
   "Offer COUNT older messages, in a button above those in the log."
   (when (> count 0)
-    (let ((start (marker-position agent-q-chats-past--top))
-          (buffer (current-buffer)))
+    (let ((start (marker-position agent-q-chats-past--top)))
       (agent-q-render-above
        start
        (lambda ()
          (agent-q-render-button
-          (format "[Show older turns: %d]" count)
-          (lambda () (with-current-buffer buffer (agent-q-chats-older))))))
+          (format "[Show older turns: %d]" count) #'agent-q-chats-older)))
       (set-marker agent-q-chats-past--top
                   (save-excursion (goto-char start) (line-beginning-position 2)))
       (setq agent-q-chats-past--button

@@ -61,12 +61,7 @@ refused; \\[agent-q-plan-do] ends this and has the plan carried out."
 (defun agent-q-plan-offer ()
   "Show under a turn in plan mode the button that has the plan carried out."
   (when agent-q-plan-mode
-    (let ((buffer (current-buffer)))
-      (agent-q-render-button "[Do it]"
-                             (lambda ()
-                               (with-current-buffer buffer
-                                 (agent-q-plan-do)))
-                             'turn))))
+    (agent-q-render-button "[Do it]" #'agent-q-plan-do 'turn)))
 
 (provide 'agent-q-plan)
 ;;; agent-q-plan.el ends here

@@ -254,13 +254,17 @@ That is a text of the model, or an item that says so."
 
 (defun agent-q-render-button (label function &optional question)
   "Add the button LABEL for FUNCTION, on a line of its own.
-It can be pressed until `agent-q-render-settle' is called with its QUESTION."
+FUNCTION is called in this chat.  The button can be pressed until
+`agent-q-render-settle' is called with its QUESTION."
   (agent-q-render--with-log
     (agent-q-render--close)
-    (let ((start (copy-marker agent-q-render-end)))
+    (let ((start (copy-marker agent-q-render-end))
+          (chat (current-buffer)))
       (agent-q-render--append
        (concat (make-text-button (copy-sequence label) nil 'follow-link t
-                                 'action (lambda (_button) (funcall function)))
+                                 'action (lambda (_button)
+                                           (with-current-buffer chat
+                                             (funcall function))))
                "\n"))
       (when question
         (push (list question start (copy-marker (1- agent-q-render-end)))

@@ -67,25 +67,16 @@ A message that waits behind the turn is an answer: it is sent now."
   (if (agent-q-queue-held)
       (agent-q-core-stop-at-limit agent-q-session-number)
     (agent-q-render-notice (concat text " Shall it go on? (y or n, and RET)") 'agent-q-attention)
-    (agent-q-retry--button "[Go on]" #'agent-q-retry--go-on 'limit)
-    (agent-q-retry--button "[Stop]" #'agent-q-retry--stop 'limit)
+    (agent-q-render-button "[Go on]" #'agent-q-retry--go-on 'limit)
+    (agent-q-render-button "[Stop]" #'agent-q-retry--stop 'limit)
     (agent-q-attention-tell "The turn met a limit; shall it go on?")))
-
-(defun agent-q-retry--button (label command question)
-  "Show a button LABEL for COMMAND in the current chat, an answer to QUESTION."
-  (let ((buffer (current-buffer)))
-    (agent-q-render-button label
-                           (lambda ()
-                             (with-current-buffer buffer
-                               (funcall command)))
-                           question)))
 
 (defun agent-q-retry-offer (outcome)
   "Show the button that fits a turn that ended with OUTCOME."
   (pcase outcome
     (:failed (when agent-q-render-message
-               (agent-q-retry--button "[Try again]" #'agent-q-retry 'turn)))
-    ((or :limit :interrupted) (agent-q-retry--button "[Continue]" #'agent-q-continue 'turn))))
+               (agent-q-render-button "[Try again]" #'agent-q-retry 'turn)))
+    ((or :limit :interrupted) (agent-q-render-button "[Continue]" #'agent-q-continue 'turn))))
 
 (provide 'agent-q-retry)
 ;;; agent-q-retry.el ends here

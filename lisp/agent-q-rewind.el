@@ -345,14 +345,12 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
 
 (defun agent-q-rewind--offer-undo ()
   "Show a button for undoing the last rewind of this chat."
-  (let ((chat (current-buffer))
-        (rewind (car agent-q-rewind--latest)))
+  (let ((rewind (car agent-q-rewind--latest)))
     (agent-q-render-button "[Undo this]"
                            (lambda ()
-                             (with-current-buffer chat
-                               (unless (eql rewind (car agent-q-rewind--latest))
-                                 (user-error "That can't be undone any more"))
-                               (agent-q-undo-rewind)))
+                             (unless (eql rewind (car agent-q-rewind--latest))
+                               (user-error "That can't be undone any more"))
+                             (agent-q-undo-rewind))
                            'turn)))
 
 (defun agent-q-rewind--save-image ()

@@ -50,15 +50,10 @@
 
 (defun agent-q-window-summarized (event)
   "Show the summary of EVENT, which took the place of earlier messages."
-  (let ((buffer (current-buffer))
-        (item (agent-q-window-summary--make :draw #'agent-q-window--draw-summary :event event)))
+  (let ((item (agent-q-window-summary--make :draw #'agent-q-window--draw-summary :event event)))
     (agent-q-render-add-item item)
     (push item agent-q-window--summaries)
-    (agent-q-render-button "[Undo the summary]"
-                           (lambda ()
-                             (with-current-buffer buffer
-                               (agent-q-undo-compact)))
-                           item)))
+    (agent-q-render-button "[Undo the summary]" #'agent-q-undo-compact item)))
 
 (defconst agent-q-window--summarizing "The model summarizes the conversation..."
   "What the echo area says while a summary is written.")
