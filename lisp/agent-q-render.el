@@ -258,14 +258,11 @@ FUNCTION is called in this chat.  The button can be pressed until
 `agent-q-render-settle' is called with its QUESTION."
   (agent-q-render--with-log
     (agent-q-render--close)
-    (let ((start (copy-marker agent-q-render-end))
-          (chat (current-buffer)))
+    (let* ((start (copy-marker agent-q-render-end))
+           (chat (current-buffer))
+           (action (lambda (_button) (with-current-buffer chat (funcall function)))))
       (agent-q-render--append
-       (concat (make-text-button (copy-sequence label) nil 'follow-link t
-                                 'action (lambda (_button)
-                                           (with-current-buffer chat
-                                             (funcall function))))
-               "\n"))
+       (concat (make-text-button (copy-sequence label) nil 'follow-link t 'action action) "\n"))
       (when question
         (push (list question start (copy-marker (1- agent-q-render-end)))
               agent-q-render--questions)))))
