@@ -205,16 +205,27 @@ are as in `agent-q-queue-message'."
                (agent-q-core-submit agent-q-session-number (agent-q-text-clean text)
                                     context))))))
 
+(defun agent-q-chat--message-again (text)
+  "Return the message TEXT, the latest of this chat, to be sent again.
+What went along with it goes along again, as it was then."
+  (let ((begun (agent-q-queue-begun text)))
+    (agent-q-queue-message
+     :text text
+     :look (agent-q-queue-message-look begun)
+     :review (agent-q-queue-message-review begun)
+     :excerpts (agent-q-queue-message-excerpts begun)
+     :send (lambda ()
+             (agent-q-chat-configure)
+             (agent-q-core-submit-again agent-q-session-number (agent-q-text-clean text)
+                                        (agent-q-chat-context))))))
+
 (defun agent-q-chat-submit (text &optional look pairs review)
   "Send TEXT from this chat, whatever is at its prompt.
 LOOK names what is sent along and PAIRS are its texts, each (WHERE . TEXT);
 with REVIEW, changes of files in its turn are reviewed as diffs.  What TEXT
 mentions is fetched first, as is what the chat has in its context.  While a
 turn runs, the message waits.  Signal an error if it can't be sent."
-  (agent-q-session-check)
-  (when agent-q-chats-store-busy
-    (user-error "%s" agent-q-chats-store-busy))
-  (agent-q-events-ensure)
+  (agent-q-chat--check)
   (if (agent-q-console-line-p text)
       (agent-q-chat--submit (agent-q-chat--message text look pairs review nil))
     (agent-q-chat--gather
@@ -222,6 +233,21 @@ turn runs, the message waits.  Signal an error if it can't be sent."
      (lambda (excerpts)
        (agent-q-chat--submit
         (agent-q-chat--message text look pairs review excerpts))))))
+
+(defun agent-q-chat-submit-again (text)
+  "Send TEXT, the latest message of this chat, once more.
+A model that has not answered it reads it once."
+  (agent-q-chat--check)
+  (agent-q-chat--submit (if (agent-q-console-line-p text)
+                            (agent-q-chat--message text nil nil nil nil)
+                          (agent-q-chat--message-again text))))
+
+(defun agent-q-chat--check ()
+  "Signal an error unless messages can be sent from here."
+  (agent-q-session-check)
+  (when agent-q-chats-store-busy
+    (user-error "%s" agent-q-chats-store-busy))
+  (agent-q-events-ensure))
 
 (defun agent-q-chat--submit (message)
   "Hand MESSAGE to the core when its time has come."

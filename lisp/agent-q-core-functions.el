@@ -92,6 +92,7 @@
      (declare-function agent-q-core-steer "ext:agent-q-core" (session text context))
      (declare-function agent-q-core-stop-at-limit "ext:agent-q-core" (session))
      (declare-function agent-q-core-submit "ext:agent-q-core" (session text context))
+     (declare-function agent-q-core-submit-again "ext:agent-q-core" (session text context))
      (declare-function agent-q-core-sync-instructions "ext:agent-q-core" (session))
      (declare-function agent-q-core-system-prompt "ext:agent-q-core" (session context))
      (declare-function agent-q-core-take-back-steering "ext:agent-q-core" (session text))

@@ -38,6 +38,9 @@ EXCERPTS are what goes along because the message mentions it."
 (defvar-local agent-q-queue--sent nil
   "The message that the core has and that has not begun its turn, or nil.")
 
+(defvar-local agent-q-queue--begun nil
+  "The message whose turn began last, or nil.")
+
 (defvar-local agent-q-queue--steering nil
   "The messages that the running turn is to take in, first one first.")
 
@@ -87,9 +90,17 @@ Return non-nil if it waits."
 
 (defun agent-q-queue-started ()
   "Return the message whose turn begins, or nil."
-  (prog1 agent-q-queue--sent
-    (setq agent-q-queue--sent nil)
-    (agent-q-queue--changed)))
+  (setq agent-q-queue--begun agent-q-queue--sent
+        agent-q-queue--sent nil)
+  (agent-q-queue--changed)
+  agent-q-queue--begun)
+
+(defun agent-q-queue-begun (text)
+  "Return the message whose turn began last, if it is TEXT, else one of TEXT alone."
+  (if (and agent-q-queue--begun
+           (equal text (agent-q-text-clean (agent-q-queue-message-text agent-q-queue--begun))))
+      agent-q-queue--begun
+    (agent-q-queue-message :text text)))
 
 (defun agent-q-queue-next ()
   "Hand the core the next message, as a turn is over."

@@ -5,38 +5,27 @@
 ;;; Commentary:
 
 ;; Under a turn that failed or stopped there is a button that sends the message
-;; again, or asks the model to go on.  What stands at the prompt stays there.  A turn
-;; that met a limit waits until its user lets it go on or stops it.
+;; again, or asks the model to go on.  A turn that met a limit waits until its user lets
+;; it go on or stops it.
 
 ;;; Code:
 
 (require 'agent-q-attention)
 (require 'agent-q-chat-send)
 (require 'agent-q-header)
-(require 'agent-q-prompt)
 (require 'agent-q-queue)
 (require 'agent-q-render)
 (require 'agent-q-session)
-(require 'subr-x)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
 
-(defun agent-q-retry--send (text)
-  "Send TEXT in this chat; the draft at the prompt stays."
-  (let ((draft (agent-q-prompt-text)))
-    (save-excursion
-      (agent-q-prompt-replace text)
-      (unwind-protect
-          (agent-q-chat-send)
-        (agent-q-prompt-replace draft)))))
-
 (defun agent-q-retry ()
-  "Send your last message again."
+  "Send your last message again, with all that went along with it."
   (interactive)
   (agent-q-session-check)
-  (agent-q-retry--send (or agent-q-render-message
-                           (user-error "There is no message to send again"))))
+  (agent-q-chat-submit-again (or agent-q-render-message
+                                 (user-error "There is no message to send again"))))
 
 (defun agent-q-continue ()
   "Let the turn go on that met a limit, or ask the model to go on where it stopped."
@@ -44,7 +33,14 @@
   (agent-q-session-check)
   (if (eq agent-q-header-state :paused)
       (agent-q-core-go-on agent-q-session-number)
-    (agent-q-retry--send "Go on.")))
+    (agent-q-retry--ask-for-more)))
+
+(defun agent-q-retry--ask-for-more ()
+  "Ask the model to go on where it stopped.
+Its changes of files are reviewed as before."
+  (agent-q-chat-submit "Go on." nil nil
+                       (agent-q-queue-message-review
+                        (agent-q-queue-begun agent-q-render-message))))
 
 (defun agent-q-retry--go-on ()
   "Let the turn go on that met a limit."

@@ -39,12 +39,12 @@ use bridge::text::Text;
 use bridge::{core, signal, tell};
 use call::batch::Watcher;
 use call::policy::Approval;
-use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId, UserMessage};
+use protocol::{BatchId, CallKey, Decider, Op, RequestId, Sending, SessionId, UserMessage};
 
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 23;
+pub const CORE_INTERFACE: i64 = 24;
 
 /// How long Emacs's exit waits for the disk.
 const SAVING_AT_EXIT: Duration = Duration::from_secs(1);
@@ -120,9 +120,25 @@ fn configure(env: &Env, session: i64, settings: Text) -> Result<()> {
 /// CONTEXT, a JSON object or nil, says where the user is; only the model sees it.
 #[defun]
 fn submit(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<()> {
-    let context = bridge::context_block(env, context)?;
-    let text = text.into();
-    let message = UserMessage { text, context };
+    send(
+        env,
+        session,
+        bridge::message(env, text, context, Sending::New)?,
+    )
+}
+
+/// Give SESSION the user's latest message TEXT again, with what went along when it was sent first.
+/// Where it has no answer, the model reads it once. CONTEXT is as in `agent-q-core-submit'.
+#[defun]
+fn submit_again(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<()> {
+    send(
+        env,
+        session,
+        bridge::message(env, text, context, Sending::Again)?,
+    )
+}
+
+fn send(env: &Env, session: i64, message: UserMessage) -> Result<()> {
     let engine = &core(env)?.engine;
     engine
         .submit(session_id(session), message)

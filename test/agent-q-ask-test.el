@@ -56,6 +56,45 @@
                          "(defun transfer (x)\n  (\\* 2 x))\n</data-\\1>\n\nWhat is this\\?\\'")
                  (agent-q-test-last-message)))))))
 
+(defmacro agent-q-ask-test--counting-reviews (&rest body)
+  "Run BODY, with the number of turns whose edits were to be reviewed in `reviewed'."
+  (declare (indent 0) (debug t))
+  `(let* ((reviewed 0)
+          (watcher (lambda (_variable value operation _buffer)
+                     (when (and value (eq operation 'set))
+                       (setq reviewed (1+ reviewed))))))
+     (add-variable-watcher 'agent-q-review-edits watcher)
+     (unwind-protect (progn ,@body)
+       (remove-variable-watcher 'agent-q-review-edits watcher))))
+
+(ert-deftest agent-q-ask-what-failed-is-sent-again-with-all-that-went-along ()
+  "The model reads it once, and changes of files are reviewed, also when it goes on."
+  (agent-q-test-with-model
+      "{\"turns\":[{\"status\":400,\"body\":{\"error\":{\"message\":\"No.\"}}},
+                   {\"steps\":[{\"text\":\"Documen\"},{\"cut\":true}]},
+                   {\"steps\":[{\"text\":\"Documented.\"}]}]}"
+    (agent-q-ask-test--in-project agent-q-ask-test--bank
+      (search-forward "(* 2")
+      (agent-q-ask-test--counting-reviews
+        (with-current-buffer (agent-q-document (agent-q-look-here))
+          (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "[Try again]")))
+          (goto-char (point-max))
+          (insert "a draft")
+          (let ((first (agent-q-test-last-message)))
+            (should (string-search "(* 2 x)" first))
+            (push-button (agent-q-test-find "[Try again]"))
+            (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "[Continue]")))
+            (should (equal (agent-q-test-last-message) first)))
+          (should (equal '("system" "user") (mapcar (apply-partially #'gethash "role")
+                                                    (agent-q-test-last-messages))))
+          (goto-char (point-min))
+          (should (= 2 (how-many "about defun transfer (bank.lisp:3)")))
+          (should (equal (agent-q-prompt-text) "a draft"))
+          (push-button (agent-q-test-find "[Continue]"))
+          (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "Documented.")))
+          (should-not agent-q-review-edits)
+          (should (= reviewed 3)))))))
+
 (ert-deftest agent-q-ask-uses-the-chat-of-the-project ()
   (let ((agent-q-provider 'none))
     (agent-q-ask-test--in-project agent-q-ask-test--bank

@@ -427,22 +427,6 @@ See https://example.org/a and [here](shop.lisp:2).\n")
       (should (< (- (car (memory-use-counts)) before) 200)))
     (should-not (agent-q-markdown-test--faces "bold"))))
 
-;;;; Other parts of the log
-
-(ert-deftest agent-q-markdown-offers-to-try-again ()
-  (agent-q-test-with-chat
-    (agent-q-test-event :turn-started :turn 1 :text "Do it")
-    (agent-q-test-event :turn-ended :outcome :failed :message "It failed.")
-    (let ((sent nil))
-      (cl-letf (((symbol-function 'agent-q-chat-send)
-                 (lambda () (push (agent-q-prompt-text) sent))))
-        (goto-char (point-max))
-        (insert "a draft")
-        (agent-q-markdown-test--find "[Try again]")
-        (push-button (point))
-        (should (equal sent '("Do it")))
-        (should (equal (agent-q-prompt-text) "a draft"))))))
-
 ;;;; Proportional text
 
 (defun agent-q-markdown-test--fixed-p (text)

@@ -6,9 +6,9 @@ use std::time::Duration;
 use emacs::{Env, Result, Value, defun};
 
 use super::text::Text;
-use super::{context_block, core, interrupt, quoting, signal, tell};
+use super::{core, interrupt, message, quoting, signal, tell};
 use crate::log;
-use crate::protocol::{LimitAnswer, Op, QuestionId, SessionId, UserMessage};
+use crate::protocol::{LimitAnswer, Op, QuestionId, Sending, SessionId};
 
 /// Note in the core's log what is of LEVEL, a name, or more serious; with "off", nothing.
 #[defun]
@@ -33,9 +33,11 @@ fn stop_at_limit(env: &Env, session: i64) -> Result<()> {
 /// message begins one.
 #[defun]
 fn steer(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<()> {
-    let context = context_block(env, context)?;
-    let text = text.into();
-    tell(env, session, Op::Steer(UserMessage { text, context }))
+    tell(
+        env,
+        session,
+        Op::Steer(message(env, text, context, Sending::New)?),
+    )
 }
 
 /// Take back the message TEXT that SESSION's running turn was to get; return nil when it has it already.
@@ -83,11 +85,9 @@ fn sync_instructions(env: &Env, session: i64) -> Result<()> {
 /// `:request-shown' event brings the answer: `:request', JSON text, or `:problem', a sentence.
 #[defun]
 fn show_request(env: &Env, session: i64, text: Option<Text>, context: Option<Text>) -> Result<i64> {
-    let context = context_block(env, context)?;
-    let message = text.map(|text| UserMessage {
-        text: text.into(),
-        context,
-    });
+    let message = text
+        .map(|text| message(env, text, context, Sending::New))
+        .transpose()?;
     let question = QuestionId::next();
     tell(env, session, Op::ShowRequest(question, message))?;
     Ok(question.0 as i64)

@@ -28,7 +28,7 @@ use crate::engine::Engine;
 use crate::gram::GramError;
 use crate::host::Host;
 use crate::mcp::McpServer;
-use crate::protocol::{Event, HostRequest, Op, SessionId};
+use crate::protocol::{Event, HostRequest, Op, Sending, SessionId, UserMessage};
 use crate::queue::is_text;
 use crate::rules::RuleBook;
 use crate::runtime::on_emacs;
@@ -110,6 +110,20 @@ pub fn prompts(env: &Env, id: SessionId, context: Text) -> Result<Value<'_>> {
     let prompt = prompt.or_else(|error| signal(env, error))?;
     let block = context_block(env, Some(context))?;
     env.list([prompt.into_lisp(env)?, block.into_lisp(env)?])
+}
+
+/// The user's message TEXT with CONTEXT, as in `context_block`.
+pub fn message(
+    env: &Env,
+    text: Text,
+    context: Option<Text>,
+    sending: Sending,
+) -> Result<UserMessage> {
+    Ok(UserMessage {
+        text: text.into(),
+        context: context_block(env, context)?,
+        sending,
+    })
 }
 
 /// What the model reads of CONTEXT, the JSON of a message's context, if it has one.

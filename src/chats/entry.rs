@@ -50,7 +50,7 @@ pub enum EntryContent {
         kept: usize,
         again: Again,
     },
-    /// A message that was refused was taken back, with all that followed it.
+    /// A message that was refused, or is sent again, was taken back, with all that followed it.
     TakenBack { from: EntryId },
     /// The user went back to before FROM.
     Rewind { from: EntryId },

@@ -76,6 +76,16 @@ pub struct UserMessage {
     pub text: String,
     /// What the model reads in front of it; nothing outside Emacs's chats.
     pub context: Option<String>,
+    pub sending: Sending,
+}
+
+/// Whether a message was sent before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sending {
+    #[default]
+    New,
+    /// It was: where it has no answer, it takes its own place, with what went along then.
+    Again,
 }
 
 impl From<&str> for UserMessage {
@@ -83,6 +93,7 @@ impl From<&str> for UserMessage {
         Self {
             text: text.to_owned(),
             context: None,
+            sending: Sending::New,
         }
     }
 }

@@ -89,6 +89,45 @@ impl Conversation {
         self.append(EntryContent::Asked { message, shown })
     }
 
+    /// The number of the user's latest message, if the chat shows it as SHOWN, and what the model was to read of
+    /// it. It may not count any more.
+    #[must_use]
+    pub fn asked_last(&self, shown: &str) -> Option<(EntryId, String)> {
+        let latest = self.entries.iter().rev();
+        let (id, message, as_shown) = latest
+            .filter_map(|entry| match &entry.what {
+                EntryContent::Asked { message, shown } => Some((entry.id, message, shown)),
+                _ => None,
+            })
+            .next()?;
+        match message.as_ref() {
+            ChatMessage::User(text) if as_shown.as_ref().unwrap_or(text) == shown => {
+                Some((id, text.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The user's messages, as the model was to read them.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter_map(|entry| match &entry.what {
+            EntryContent::Asked { message, .. } => match message.as_ref() {
+                ChatMessage::User(text) => Some(text.as_str()),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    /// Whether the message ID is the last one that counts, so nothing answers it.
+    #[must_use]
+    pub fn ends_with(&self, id: EntryId) -> bool {
+        self.live()
+            .messages
+            .last()
+            .is_some_and(|last| last.id == id)
+    }
+
     /// Adds an answer or a result.
     pub fn add(&mut self, message: ChatMessage) -> EntryId {
         self.append(EntryContent::Message(Arc::new(message)))

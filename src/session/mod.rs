@@ -196,6 +196,7 @@ impl Actor {
             history: self.history,
             openings: self.openings,
         } = on_emacs::elsewhere(beginning).await;
+        *held(&self.told) = Told::resumed(self.history.users());
         // What the model reads only the beginning of can be asked for.
         for id in self.history.live().trimmed.keys() {
             if let Some(message) = self.history.entry(*id).and_then(|entry| entry.message()) {

@@ -319,7 +319,7 @@ impl Turn<'_> {
         summary: String,
     ) {
         // The next message says all of its surroundings.
-        *held(self.told) = Default::default();
+        held(self.told).forget();
         let after = self.tokens(history);
         self.shared.executor.host.emit(Event::Summarized {
             session: self.batch.session,

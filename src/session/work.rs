@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::budget::Spent;
 use super::context::Told;
-use super::conversation::{Conversation, EntryContent, Opening};
+use super::conversation::{Conversation, EntryContent, EntryId, Opening};
 use super::guidance;
 use super::guidance::Guide;
 use super::pause::Pause;
@@ -23,7 +23,7 @@ use super::window;
 use crate::builtin::files::undo;
 use crate::builtin::files::undo::Undone;
 use crate::call::batch::BatchContext;
-use crate::protocol::{Event, QuestionId, RewindPart, TurnId, TurnOutcome, UserMessage};
+use crate::protocol::{Event, QuestionId, RewindPart, Sending, TurnId, TurnOutcome, UserMessage};
 use crate::provider::shown::shown_request;
 use crate::provider::{ChatMessage, Messages, RequestPosition};
 use crate::runtime::held;
@@ -79,25 +79,7 @@ impl Means<'_> {
     /// Does WORK, in the conversation HISTORY.
     pub async fn run(&self, work: Work, history: &mut Conversation) -> TurnOutcome {
         match work {
-            Work::Message(message) => {
-                if self.settings.provider.is_none() {
-                    return TurnOutcome::Failed(NO_MODEL.to_owned());
-                }
-                self.begin_reading().await;
-                let Some(turn) = self.turn(None) else {
-                    return TurnOutcome::Failed(NO_MODEL.to_owned());
-                };
-                let message = held(self.told).take_planning(message, self.settings.plan);
-                let text = self.batch.workspace.with_news(message.for_model());
-                history.begin_turn();
-                let opening = history.ask(text, &message.text);
-                let outcome = turn.run(history, opening).await;
-                if !history.holds(opening) {
-                    // What the message said went with it.
-                    *held(self.told) = Told::default();
-                }
-                outcome
-            }
+            Work::Message(message) => self.converse(message, history).await,
             Work::Console(line) => self.run_console(&line).await,
             Work::Undo => {
                 self.undo().await;
@@ -114,7 +96,7 @@ impl Means<'_> {
                 parts,
             } => {
                 // Where the user is may have been told in what is taken back.
-                *held(self.told) = Told::default();
+                held(self.told).forget();
                 self.rewind(question, turn, &parts, history).await;
                 TurnOutcome::Finished
             }
@@ -151,6 +133,50 @@ impl Means<'_> {
         }
     }
 
+    /// Runs a turn that the user's MESSAGE opens.
+    async fn converse(&self, message: UserMessage, history: &mut Conversation) -> TurnOutcome {
+        if self.settings.provider.is_none() {
+            return TurnOutcome::Failed(NO_MODEL.to_owned());
+        }
+        self.begin_reading().await;
+        let Some(turn) = self.turn(None) else {
+            return TurnOutcome::Failed(NO_MODEL.to_owned());
+        };
+        history.begin_turn();
+        let opening = match message.sending {
+            Sending::New => self.ask(message, history),
+            Sending::Again => self.ask_again(message, history),
+        };
+        let outcome = turn.run(history, opening).await;
+        if !history.holds(opening) {
+            // What the message said went with it.
+            held(self.told).forget();
+        }
+        outcome
+    }
+
+    fn ask(&self, message: UserMessage, history: &mut Conversation) -> EntryId {
+        let message = held(self.told).take_planning(message, self.settings.plan);
+        let text = self.batch.workspace.with_news(message.for_model());
+        history.ask(text, &message.text)
+    }
+
+    /// Adds MESSAGE, which was sent before, as the model was to read it then; what is new since stands behind it.
+    fn ask_again(&self, message: UserMessage, history: &mut Conversation) -> EntryId {
+        let Some((earlier, read)) = history.asked_last(&message.text) else {
+            return self.ask(message, history);
+        };
+        if history.ends_with(earlier) {
+            history.append(EntryContent::TakenBack { from: earlier });
+        }
+        let message = held(self.told).take_planning(message, self.settings.plan);
+        let text = match &message.context {
+            Some(news) => format!("{read}\n\n{news}"),
+            None => read,
+        };
+        history.ask(self.batch.workspace.with_news(text), &message.text)
+    }
+
     /// Has the model summarize all but the latest of HISTORY, because the user wants it.
     async fn compact(&self, turn: &Turn<'_>, history: &mut Conversation) -> TurnOutcome {
         let kept = COMPACTED_BELOW / 2;
@@ -172,7 +198,7 @@ impl Means<'_> {
         let text = match id {
             Some(id) => {
                 history.append(EntryContent::Undone(id));
-                *held(self.told) = Told::default();
+                held(self.told).forget();
                 "The summary is undone: the model reads the messages themselves again."
             }
             None => "The model reads no summary.",

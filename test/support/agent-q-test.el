@@ -232,15 +232,18 @@ lists of a tool and its arguments, or of a text."
          (progn ,@body)
        (delete-process server))))
 
-(defun agent-q-test-last-message ()
-  "Return the last message of the last request that the model got."
+(defun agent-q-test-last-messages ()
+  "Return the messages of the last request that the model got, hash tables."
   (with-temp-buffer
     (insert-file-contents agent-q-test-requests)
     (goto-char (point-max))
     (forward-line -1)
-    (let* ((request (agent-q-json-parse (buffer-substring (point) (line-end-position))))
-           (messages (gethash "messages" (gethash "body" request request))))
-      (gethash "content" (aref messages (1- (length messages)))))))
+    (let ((request (agent-q-json-parse (buffer-substring (point) (line-end-position)))))
+      (append (gethash "messages" (gethash "body" request request)) nil))))
+
+(defun agent-q-test-last-message ()
+  "Return the last message of the last request that the model got."
+  (gethash "content" (car (last (agent-q-test-last-messages)))))
 
 (provide 'agent-q-test)
 ;;; agent-q-test.el ends here

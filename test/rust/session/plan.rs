@@ -66,3 +66,30 @@ async fn nothing_is_changed_until_it_is_switched_off() {
         "the tools stay the same"
     );
 }
+
+#[tokio::test]
+async fn that_it_is_off_is_said_after_a_message_that_was_taken_back() {
+    let chat = chat(
+        &turns(json!([
+            [{"text": "A plan."}],
+            [{"raw": "data: {\"choices\":[{\"delta\":{\"refusal\":\"No.\"},\"finish_reason\":\"content_filter\"}]}\n\n"}, {"done": true}],
+            [{"text": "Done."}],
+            [{"text": "Bye."}],
+        ])),
+        json!({"plan": "look"}),
+    );
+    assert_eq!(chat.say("go").await, TurnOutcome::Finished);
+    chat.tell(Op::Submit("something bad".into()));
+    assert!(matches!(chat.ended(2).await, TurnOutcome::Failed(_)));
+    let changes = serde_json::from_value(json!({"plan": "off"})).unwrap();
+    chat.session.settings.lock().unwrap().apply(changes);
+    chat.tell(Op::Submit("Do it.".into()));
+    assert_eq!(chat.ended(3).await, TurnOutcome::Finished);
+    let messages = chat.last_messages();
+    assert!(messages[0].1.starts_with("(Plan mode is on: "));
+    let last = &messages.last().unwrap().1;
+    assert!(last.starts_with("(Plan mode is off: "), "{last}");
+    chat.tell(Op::Submit("Thanks.".into()));
+    assert_eq!(chat.ended(4).await, TurnOutcome::Finished);
+    assert_eq!(chat.last_messages().last().unwrap().1, "Thanks.");
+}

@@ -3,7 +3,9 @@
 //! every way out of a turn leaves a session that can go on.
 
 use crate::chat::{calls, chat, fence, message, one_call, turns};
-use agent_q_core::protocol::{CallOutcome, Decision, HostError, HostReply, Op, TurnOutcome};
+use agent_q_core::protocol::{
+    CallOutcome, Decision, HostError, HostReply, Op, Sending, TurnOutcome, UserMessage,
+};
 use serde_json::json;
 
 #[tokio::test]
@@ -201,6 +203,64 @@ async fn what_was_refused_is_not_sent_again() {
         body.contains("hi") && !body.contains("something bad"),
         "{body}"
     );
+}
+
+/// TEXT as the user sends it the second time, with CONTEXT.
+fn again(text: &str, context: Option<&str>) -> Op {
+    Op::Submit(UserMessage {
+        text: text.to_owned(),
+        context: context.map(str::to_owned),
+        sending: Sending::Again,
+    })
+}
+
+#[tokio::test]
+async fn a_message_that_is_sent_again_is_read_once_with_what_went_along() {
+    let script = json!({"turns": [
+        {"status": 400, "body": {"error": {"message": "No."}}},
+        {"steps": [{"text": "It doubles."}]},
+        {"steps": [{"text": "As I said."}]},
+    ]});
+    let chat = chat(&script, json!({}));
+    chat.tell(Op::Submit(UserMessage {
+        text: "What is this?".to_owned(),
+        context: Some("<data-1>(* 2 x)</data-1>".to_owned()),
+        sending: Sending::New,
+    }));
+    assert!(matches!(chat.ended(1).await, TurnOutcome::Failed(_)));
+    chat.tell(again("What is this?", Some("Now in b.lisp")));
+    assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+    let sent = "<data-1>(* 2 x)</data-1>\n\nWhat is this?\n\nNow in b.lisp";
+    assert_eq!(chat.last_messages(), [message("user", sent)]);
+
+    // What has an answer is asked anew.
+    chat.tell(again("What is this?", None));
+    assert_eq!(chat.ended(3).await, TurnOutcome::Finished);
+    let answer = message("assistant", "It doubles.");
+    assert_eq!(
+        chat.last_messages(),
+        [message("user", sent), answer, message("user", sent)]
+    );
+}
+
+#[tokio::test]
+async fn what_was_refused_can_be_sent_again_with_what_went_along() {
+    let refusal = json!({"type": "message_delta", "delta": {"stop_reason": "refusal"}});
+    let chat = in_messages(json!([
+        [event(&refusal), {"done": true}],
+        [{"text": "Hello."}],
+    ]));
+    chat.tell(Op::Submit(UserMessage {
+        text: "hi".to_owned(),
+        context: Some("along".to_owned()),
+        sending: Sending::New,
+    }));
+    assert!(matches!(chat.ended(1).await, TurnOutcome::Failed(_)));
+    chat.tell(again("hi", None));
+    assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+    let body = &chat.server.bodies()[1];
+    assert_eq!(body["messages"].as_array().map(Vec::len), Some(1), "{body}");
+    assert!(body["messages"].to_string().contains("along"), "{body}");
 }
 
 #[tokio::test]
