@@ -81,10 +81,13 @@ To try again is what happens anyway."
   "Forget earlier failures: another request begins, or this one is being answered."
   (agent-q-chat-backoff--finish nil))
 
-(defun agent-q-chat-backoff-over ()
-  "Forget earlier failures: the turn is over, maybe while its request waited."
+(defun agent-q-chat-backoff-over (outcome)
+  "Forget earlier failures: the turn ended with OUTCOME, maybe while its request waited.
+Only who cancels it ends it then; an answer to what was sent again may come
+before its time as it is counted here."
   (agent-q-chat-backoff--finish
-   (and agent-q-chat-backoff--last
+   (and (eq outcome :cancelled)
+        agent-q-chat-backoff--last
         (agent-q-chat-backoff--left agent-q-chat-backoff--last)
         'never)))
 

@@ -288,7 +288,7 @@ core saves it, as JSON, or is nil."
   "Apply EVENT to this chat."
   (pcase (plist-get event :type)
     ((or :text :reasoning :call-proposed :turn-started) (agent-q-chat-backoff-begin))
-    (:turn-ended (agent-q-chat-backoff-over)))
+    (:turn-ended (agent-q-chat-backoff-over (plist-get event :outcome))))
   (pcase (plist-get event :type)
     (:text (agent-q-chat--streams :streaming)
            (agent-q-render-text (plist-get event :text))

@@ -509,7 +509,7 @@ Ask the user to revert or save the buffer.")
     (agent-q-test-event :turn-ended :outcome :cancelled)
     (should (agent-q-test-shows "▸ not sent again: Down.\n"))
     (agent-q-test-event :turn-started :turn 2 :text "q")
-    (agent-q-test-event :retrying :seconds 0 :attempt 2 :attempts 2 :reason "Down again.")
+    (agent-q-test-event :retrying :seconds 60 :attempt 2 :attempts 2 :reason "Down again.")
     (agent-q-test-event :turn-ended :outcome :failed :message "Down.")
     (should (agent-q-test-shows "▸ sent again (2 of 2): Down again.\n"))))
 
