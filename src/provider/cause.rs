@@ -18,6 +18,8 @@ pub enum Cause {
     NoNetwork,
     /// The connection was there, and was closed before anything of an answer came.
     Closed,
+    /// Nothing that was sent over the connection arrived any more, as after the machine slept.
+    Dead,
     /// Nobody accepted the connection within this many seconds.
     TimedOut(f64),
     /// TLS, mostly the certificate.
@@ -64,6 +66,7 @@ impl Cause {
             ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
                 Some(Self::Closed)
             }
+            ErrorKind::TimedOut => Some(Self::Dead),
             _ => None,
         }
     }
@@ -97,6 +100,13 @@ impl Cause {
                 FailureKind::Closed,
                 RetryAdvice::Backoff,
                 format!("{place} closed the connection without an answer."),
+            ),
+            Self::Dead => (
+                FailureKind::Closed,
+                RetryAdvice::Backoff,
+                format!(
+                    "The connection to {place} is dead: nothing that is sent arrives. Check the network."
+                ),
             ),
             Self::TimedOut(seconds) => (
                 FailureKind::Connection,
@@ -185,15 +195,33 @@ mod tests {
     use super::*;
     use crate::provider::failure::KeyPresence;
 
-    #[test]
-    fn a_network_that_is_down_has_words_of_its_own() {
-        let to = Destination {
+    fn destination() -> Destination {
+        Destination {
             host: "api.example.com".into(),
             port: 443,
             base_url: "https://api.example.com/v1".into(),
             model: "m".into(),
             key: KeyPresence::Sent,
-        };
+        }
+    }
+
+    /// The kernel gives up a connection over which nothing arrives; that is not a server that is slow.
+    #[test]
+    fn a_connection_that_died_silently_counts_as_closed() {
+        let error = io::Error::other(io::Error::from(ErrorKind::TimedOut));
+        let failure = Cause::of(&error).failure(&destination());
+        assert_eq!(failure.kind, FailureKind::Closed);
+        assert!(
+            failure
+                .message
+                .starts_with("The connection to api.example.com is dead"),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn a_network_that_is_down_has_words_of_its_own() {
+        let to = destination();
         for kind in [
             ErrorKind::NetworkUnreachable,
             ErrorKind::NetworkDown,

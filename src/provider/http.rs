@@ -2,35 +2,30 @@
 //! Sends requests to providers and reads what comes back, with time-outs and retries. The only
 //! file of `provider` that touches the network; all understanding is in `reply` and `failure`.
 
-use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::net::UdpSocket;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use hyper::body::Bytes;
-use once_cell::sync::OnceCell;
 use reqwest::header::HeaderMap;
 use reqwest::{Response, Url};
 use tracing::Instrument as _;
 
-use super::address::{KEY_HEADERS, chat_url, headers, is_loopback, public_part, settings_failure};
+use super::address::{KEY_HEADERS, chat_url, headers, public_part, settings_failure};
 use super::body::{drain, in_own_pages, read_up_to};
-use super::cause::{
-    Cause, idle_failure, lost_connection, root_cause, silent_failure, unanswered_failure,
-};
+use super::cause::{Cause, idle_failure, lost_connection, silent_failure, unanswered_failure};
 use super::dialect::written_body;
 use super::failure::{
     Destination, FailureKind, KeyPresence, ProviderError, redact, refusal_report, refusal_sentence,
     says_too_long,
 };
+use super::pools::{Connection, Pools};
 use super::recording::Recording;
 use super::reply::ReplyReader;
 use super::retry::{RetryPolicy, advice};
 use super::{ChatRequest, Dialect, ModelReply, ProviderSettings, StreamEvent};
 use crate::log::Causes;
-use crate::runtime::held;
 
 /// How long the server has to accept the connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -78,22 +73,7 @@ impl Default for ClientSettings {
 #[derive(Debug, Default)]
 pub struct Client {
     settings: ClientSettings,
-    /// To this machine without TLS: no proxy, no certificates, so that a local model works where
-    /// neither is set up.
-    local: OnceCell<reqwest::Client>,
-    /// To this machine with TLS: no proxy.
-    local_tls: OnceCell<reqwest::Client>,
-    remote: OnceCell<reqwest::Client>,
-    /// The places from which an answer came, so that a connection to them may have been kept.
-    answered: Mutex<HashSet<String>>,
-}
-
-/// Whether a request may have gone over a connection that was kept from an earlier one. While the
-/// machine slept, or the server restarted, such a connection has died without a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Connection {
-    MayBeKept,
-    New,
+    pools: Pools,
 }
 
 /// Whether a request has what its provider signed.
@@ -186,7 +166,7 @@ impl Client {
         let mut seals = Seals::of(request);
         let policy = &self.settings.retry;
         let mut attempt = 1;
-        let mut connection = self.connection_to(&prepared.destination);
+        let mut connection = self.connection_for(&prepared);
         loop {
             let error = match self.attempt(&prepared, reader, sink).await {
                 Ok(reply) => return Ok(reply),
@@ -194,6 +174,8 @@ impl Client {
             };
             if error.kind == FailureKind::Closed && connection == Connection::MayBeKept {
                 tracing::info!("a kept connection was dead; sending again on a new one");
+                self.pools.forget(&prepared.url);
+                prepared.client = self.client_for(&prepared.url)?;
                 connection = Connection::New;
                 continue;
             }
@@ -219,14 +201,13 @@ impl Client {
             });
             tokio::time::sleep(delay).await;
             attempt += 1;
+            // What was refused may have left a connection that has died meanwhile.
+            connection = self.connection_for(&prepared);
         }
     }
 
-    fn connection_to(&self, place: &Destination) -> Connection {
-        match held(&self.answered).contains(&place.place()) {
-            true => Connection::MayBeKept,
-            false => Connection::New,
-        }
+    fn connection_for(&self, prepared: &PreparedRequest) -> Connection {
+        self.pools.connection(&prepared.url, &prepared.destination)
     }
 
     async fn attempt(
@@ -249,7 +230,7 @@ impl Client {
             .await
             .map_err(|_| unanswered_failure(patience, destination))?
             .map_err(|error| self.send_failure(&error, destination))?;
-        held(&self.answered).insert(destination.place());
+        self.pools.note_answer(&prepared.url, destination);
         if let Some(recording) = &mut recording {
             recording.head(response.status().as_u16(), response.headers());
         }
@@ -351,7 +332,9 @@ impl Client {
         log_causes(error);
         let seconds = self.settings.connect_timeout.as_secs_f64();
         let cause = match Cause::of(error) {
-            Cause::Other(_) if error.is_timeout() => Cause::TimedOut(seconds),
+            Cause::Dead | Cause::Other(_) if error.is_connect() && error.is_timeout() => {
+                Cause::TimedOut(seconds)
+            }
             Cause::UnknownHost if !has_route() => Cause::NoNetwork,
             cause => cause,
         };
@@ -390,34 +373,7 @@ impl Client {
     }
 
     pub(super) fn client_for(&self, url: &Url) -> Result<reqwest::Client, ProviderError> {
-        let builder = || {
-            reqwest::Client::builder()
-                .connect_timeout(self.settings.connect_timeout)
-                // A redirect would carry the key and the conversation to a host that the user
-                // did not name.
-                .redirect(reqwest::redirect::Policy::none())
-                .user_agent(concat!("agent-q-module/", env!("CARGO_PKG_VERSION")))
-        };
-        let client = match (is_loopback(url), url.scheme()) {
-            (true, "http") => self.local.get_or_try_init(|| {
-                install_tls();
-                builder().no_proxy().tls_certs_only([]).build()
-            }),
-            (true, _) => self.local_tls.get_or_try_init(|| {
-                install_tls();
-                builder().no_proxy().build()
-            }),
-            (false, _) => self.remote.get_or_try_init(|| {
-                install_tls();
-                builder().build()
-            }),
-        };
-        client.cloned().map_err(|error| {
-            settings_failure(format!(
-                "No HTTP client can be made: {}. Are CA certificates installed?",
-                root_cause(&error)
-            ))
-        })
+        self.pools.client(url, self.settings.connect_timeout)
     }
 }
 
@@ -447,15 +403,6 @@ async fn written(
         Ok(body) => body.map_err(|error| failed(&error)),
         Err(error) => Err(failed(&error)),
     }
-}
-
-/// Choose ring as the process's TLS implementation, unless somebody has chosen one.
-fn install_tls() {
-    static INSTALLED: OnceCell<()> = OnceCell::new();
-    INSTALLED.get_or_init(|| {
-        // An error means that a provider is installed already, which is all that we need.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }
 
 /// Notes what caused ERROR, but not its own words, as those have the URL.

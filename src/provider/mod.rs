@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Language model providers: what a conversation is, how it goes over the wire, how a streamed
-//! reply is put together. Everything but `http` is a pure function of data.
+//! reply is put together. Everything but `http` and its `pools` is a pure function of data.
 
 pub mod accumulator;
 mod address;
@@ -15,6 +15,7 @@ pub mod failure;
 pub mod history;
 pub mod http;
 mod ndjson;
+mod pools;
 mod recording;
 pub mod reply;
 mod report;

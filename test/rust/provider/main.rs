@@ -7,6 +7,7 @@
 )]
 
 mod accumulator;
+mod connections;
 mod cuts;
 mod dialects;
 mod http;

@@ -370,26 +370,6 @@ async fn a_refused_signature_is_left_out_once() {
     }
 }
 
-/// As after the machine slept, or the server restarted.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_kept_connection_that_is_dead_costs_one_silent_request() {
-    let answer = json!({"steps": [{"text": "ok"}]});
-    let hang_up = json!({"hang_up": true});
-    let server =
-        start(json!({"turns": [hang_up, answer, hang_up, answer, hang_up, hang_up, answer]}));
-    let (client, settings) = (client(), settings(server.base_url()));
-    // Nothing was kept before the first answer; later the first failure is silent, a second is not.
-    for shown in [1, 0, 1] {
-        let mut events = Vec::new();
-        let reply = stream(&client, &settings, &request(), &mut |event| {
-            events.push(event);
-        })
-        .await;
-        assert_eq!(reply.expect("a reply").text(), "ok");
-        assert_eq!(retries(&events), shown);
-    }
-}
-
 #[tokio::test]
 async fn a_server_that_hangs_up_is_named() {
     let error = failure(json!({"hang_up": true})).await;

@@ -6,7 +6,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 /// One thing that the server does to a connection.
@@ -21,6 +21,10 @@ pub enum Deed {
     Stall,
     /// The same bytes again and again, a moment apart, until the client goes.
     Beat(Vec<u8>),
+    /// Nothing more, until the client sends something again.
+    Read,
+    /// Nothing more, until other connections have come as far.
+    Meet(Arc<Barrier>),
     /// The connection is torn down, so that what is under way is lost.
     Reset,
 }
@@ -90,6 +94,11 @@ fn perform(deed: &Deed, stream: &mut TcpStream) -> std::io::Result<()> {
             std::thread::sleep(Duration::from_millis(50));
             stream.write_all(bytes)?;
         },
+        Deed::Read => stream.read(&mut [0; 4096]).map(|_| ()),
+        Deed::Meet(others) => {
+            others.wait();
+            Ok(())
+        }
         Deed::Reset => {
             let socket = socket2::SockRef::from(&*stream);
             socket.set_linger(Some(Duration::ZERO))?;
