@@ -51,8 +51,12 @@
   "Whether VALUE is a list of prices, of which those of a cache may be nil."
   (and (proper-list-p value)
        (<= 2 (length value) 4)
-       (cl-every #'numberp (seq-take value 2))
-       (cl-every (lambda (price) (or (null price) (numberp price))) value)))
+       (cl-notany #'null (seq-take value 2))
+       (cl-every (lambda (price) (or (null price) (and (numberp price) (<= 0 price)))) value)))
+
+(defun agent-q-provider-form--tokens-p (value)
+  "Whether VALUE is a limit in tokens, small enough for the core."
+  (and (natnump value) (<= 1 value most-positive-fixnum)))
 
 (defun agent-q-provider-form--models-p (value)
   "Whether VALUE is an alist from names of models to property lists."
@@ -75,9 +79,9 @@
   "What a provider and one of its models may have, each with its check and form.")
 
 (defconst agent-q-provider-form--facts
-  '((:window natnump "a number of tokens")
-    (:input natnump "a number of tokens")
-    (:output natnump "a number of tokens")
+  '((:window agent-q-provider-form--tokens-p "a number of tokens")
+    (:input agent-q-provider-form--tokens-p "a number of tokens")
+    (:output agent-q-provider-form--tokens-p "a number of tokens")
     (:tools booleanp "t or nil")
     (:thinking booleanp "t or nil")
     (:vision booleanp "t or nil")
@@ -85,16 +89,22 @@
              "a list of prices: (INPUT OUTPUT CACHE-READ CACHE-WRITE)"))
   "What may be said of a model, each with its check and form.")
 
+(defconst agent-q-provider-form--of-hosts
+  `((:name stringp "a string")
+    (:base-url stringp "a string")
+    (:model stringp "a string")
+    (:environment stringp "the name of a variable, a string")
+    ;; A function is called before; what it returns has to be a string.
+    (:key always "")
+    (:models agent-q-provider-form--models-p
+             "a list of models, each (NAME . PROPERTIES)")
+    ,@agent-q-provider-form--of-models)
+  "What a provider may have, each with its check and form.")
+
 (defun agent-q-provider-form-check (name properties)
   "Signal a `user-error' if PROPERTIES of the provider NAME have a wrong form.
 The values are not repeated, as each of them may be a secret."
-  (agent-q-provider-form--check
-   name properties
-   `((:base-url stringp "a string")
-     (:model stringp "a string")
-     (:models agent-q-provider-form--models-p
-              "a list of models, each (NAME . PROPERTIES)")
-     ,@agent-q-provider-form--of-models))
+  (agent-q-provider-form--check name properties agent-q-provider-form--of-hosts)
   (pcase-dolist (`(,model . ,own) (plist-get properties :models))
     (agent-q-provider-form--check
      (format "%s (%s)" name model) own
@@ -102,10 +112,27 @@ The values are not repeated, as each of them may be a secret."
 
 (defun agent-q-provider-form--check (name properties forms)
   "Signal a `user-error' if PROPERTIES of NAME don't have the FORMS."
-  (pcase-dolist (`(,property ,fits ,form) forms)
-    (let ((value (plist-get properties property)))
-      (unless (or (null value) (funcall fits value))
-        (user-error "The provider %s can't be used: its %s is not %s" name property form)))))
+  (let ((wrong (apply-partially #'user-error "The provider %s can't be used: %s" name)))
+    (unless (and (proper-list-p properties) (cl-evenp (length properties)))
+      (funcall wrong "it is not a property list"))
+    (cl-loop for (property) on properties by #'cddr
+             unless (assq property forms)
+             do (funcall wrong (agent-q-provider-form--unknown property forms)))
+    (pcase-dolist (`(,property ,fits ,form) forms)
+      (let ((value (plist-get properties property)))
+        (unless (or (null value) (funcall fits value))
+          (funcall wrong (format "its %s is not %s" property form)))))))
+
+(defun agent-q-provider-form--unknown (property forms)
+  "Return what to say of PROPERTY, which is not among FORMS."
+  (cond ((assq property agent-q-provider-form--facts)
+         (format "%s is of a model, and belongs into its :models" property))
+        ((assq property agent-q-provider-form--of-hosts)
+         (format "%s is of the provider, not of one of its models" property))
+        ;; What is no keyword may be a value in the wrong place.
+        (t (format "%s is not one of its properties, which are %s"
+                   (if (keywordp property) property "something in it")
+                   (mapconcat (lambda (form) (symbol-name (car form))) forms ", ")))))
 
 (provide 'agent-q-provider-form)
 ;;; agent-q-provider-form.el ends here

@@ -46,7 +46,8 @@
 (defun agent-q-provider-key-of-environment (properties)
   "Return the key in the environment for the host of PROPERTIES, or nil."
   (let* ((variable (plist-get properties :environment))
-         (key (and variable (getenv variable))))
+         ;; What is no string is said where the provider is used, and hides no other host.
+         (key (and (stringp variable) (getenv variable))))
     (and key (not (string-empty-p key)) key)))
 
 (defun agent-q-provider-key--set (properties)

@@ -337,9 +337,10 @@ They are as `agent-q-provider-discover' gives them.  The server that has
          (name (if (consp setting) (agent-q-provider-name setting)
                  (symbol-name setting)))
          (key (agent-q-provider-key-find properties)))
+    (unless (or (consp setting) (assq setting agent-q-providers))
+      (user-error "`agent-q-provider' is %s, which `agent-q-providers' doesn't have" setting))
     (unless (plist-get properties :base-url)
-      (user-error "`agent-q-provider' is %s, which `agent-q-providers' doesn't have"
-                  (if (consp setting) "without a :base-url" setting)))
+      (user-error "The provider %s can't be used: it has no :base-url" name))
     ;; A host that names no variable for its key needs none.
     (unless (or key (not (plist-get properties :environment)))
       (message "agent-q: no key for %s, neither in auth-source (machine %s login apikey) nor in %s"

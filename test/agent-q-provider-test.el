@@ -179,6 +179,36 @@
                            (json-encode `(:provider (:name "mine" ,property "hidden" :headers "hidden")))))))
             (should-not (string-match-p "hidden" (error-message-string failure)))))))))
 
+(ert-deftest agent-q-provider-test-mistakes-are-named ()
+  "A property that there isn't, or one in the wrong place, is no silent wish."
+  (pcase-dolist (`(,properties ,sentence)
+                 '(((:environment AGENT_Q_FIRST_KEY) "its :environment is not the name of a variable")
+                   ((:header (:X "y")) ":header is not one of its properties, which are .*:headers")
+                   ((:window 8192) ":window is of a model, and belongs into its :models")
+                   ((:models (("m" :base-url "http://127.0.0.1:9/v1"))) ":base-url is of the provider")
+                   ((:models (("m" :window 0))) "(m) can.t be used: its :window is not a number of tokens")
+                   ((:models (("m" :prices (-1 2)))) "its :prices is not a list of prices")
+                   ((hidden "x") "something in it is not one of its properties")
+                   ((:model) "it is not a property list")))
+    (ert-info ((format "%S" properties))
+      (let ((agent-q-provider 'mine)
+            (agent-q-providers `((mine :base-url "http://127.0.0.1:9/v1" ,@properties))))
+        (should (string-match-p
+                 (concat "The provider mine.*" sentence)
+                 (cadr (should-error (agent-q-provider-choose #'ignore) :type 'user-error)))))))
+  (let ((agent-q-provider 'mine)
+        (agent-q-providers '((mine :model "m"))))
+    (should (string-match-p
+             "The provider mine can.t be used: it has no :base-url"
+             (cadr (should-error (agent-q-provider-choose #'ignore) :type 'user-error))))))
+
+(ert-deftest agent-q-provider-test-a-mistake-hides-no-other-host ()
+  "A host whose :environment is no name is skipped where one is looked for."
+  (agent-q-provider-test--with "" '("AGENT_Q_FIRST_KEY=k")
+    (push '(wrong :base-url "http://127.0.0.1:9/v1" :environment KEY) agent-q-providers)
+    (should (equal (agent-q-provider-test--fields (agent-q-provider-test--choose))
+                   '("first" "one" "k")))))
+
 (ert-deftest agent-q-provider-test-chats-keep-no-key ()
   "A key goes to the core and stays there; what a chat keeps is enough to find it again."
   (agent-q-provider-test--with "machine first.example login apikey password hidden\n" nil
