@@ -82,9 +82,9 @@ To try again is what happens anyway."
   (agent-q-chat-backoff--finish nil))
 
 (defun agent-q-chat-backoff-over (outcome)
-  "Forget earlier failures: the turn ended with OUTCOME, maybe while its request waited.
-Only who cancels it ends it then; an answer to what was sent again may come
-before its time as it is counted here."
+  "Forget earlier failures: the turn ended with OUTCOME.
+Its request may have waited then, if it was cancelled; else it was sent again,
+and its answer came before its time as it is counted here."
   (agent-q-chat-backoff--finish
    (and (eq outcome :cancelled)
         agent-q-chat-backoff--last

@@ -9,8 +9,10 @@
 ;;; Code:
 
 (require 'agent-q-test)
+(require 'agent-q-test-chats)
 (require 'agent-q-test-tools)
 (require 'agent-q-ask)
+(require 'agent-q-chats)
 (require 'compile)
 
 (defmacro agent-q-ask-test--in-project (text &rest body)
@@ -94,6 +96,27 @@
           (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "Documented.")))
           (should-not agent-q-review-edits)
           (should (= reviewed 3)))))))
+
+(ert-deftest agent-q-ask-what-a-message-was-about-is-known-when-its-chat-is-resumed ()
+  (agent-q-test-chats-with (agent-q-test-chats-says "It adds.")
+    (let ((about "defun plum, lines 1 to 2 of a.lisp") id)
+      (agent-q-test-with-chat
+        (setq id agent-q-chats-store-id)
+        (agent-q-test-until (not agent-q-chat--choosing))
+        (agent-q-chat-submit "Explain this." "defun plum (a.lisp:1)"
+                             `((,about . "(defun plum ())")))
+        (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "It adds."))))
+      (agent-q-test-chats-resumed id
+        (agent-q-test-until (agent-q-test-shows "It adds."))
+        (should (string-match-p (format "> Explain this\\.\n\n  about %s\n\nIt adds" about)
+                                (agent-q-test-log))))
+      (should (equal (mapcar #'agent-q-chats-title (agent-q-test-chats-found "plum"))
+                     (list (format "Explain this. [%s]" about))))
+      (let ((file (expand-file-name "out.md")))
+        (agent-q-test-chats-answer "export" `(id . ,id) `(file . ,file))
+        (with-temp-buffer
+          (insert-file-contents file)
+          (should (search-forward (format "> Explain this.\n> (about %s)\n" about) nil t)))))))
 
 (ert-deftest agent-q-ask-uses-the-chat-of-the-project ()
   (let ((agent-q-provider 'none))

@@ -108,33 +108,30 @@ pub fn signal<T>(env: &Env, message: impl ToString) -> Result<T> {
 pub fn prompts(env: &Env, id: SessionId, context: Text) -> Result<Value<'_>> {
     let prompt = core(env)?.engine.system_prompt(id);
     let prompt = prompt.or_else(|error| signal(env, error))?;
-    let block = context_block(env, Some(context))?;
+    let block = parsed(env, &context)?.block();
     env.list([prompt.into_lisp(env)?, block.into_lisp(env)?])
 }
 
-/// The user's message TEXT with CONTEXT, as in `context_block`.
+/// The user's message TEXT with CONTEXT, JSON.
 pub fn message(
     env: &Env,
     text: Text,
     context: Option<Text>,
     sending: Sending,
 ) -> Result<UserMessage> {
+    let context = context.map(|json| parsed(env, &json)).transpose()?;
     Ok(UserMessage {
         text: text.into(),
-        context: context_block(env, context)?,
+        along: context.as_ref().map(Context::along).unwrap_or_default(),
+        context: context.as_ref().map(Context::block),
         sending,
     })
 }
 
-/// What the model reads of CONTEXT, the JSON of a message's context, if it has one.
-pub fn context_block(env: &Env, context: Option<Text>) -> Result<Option<String>> {
-    let Some(json) = context else {
-        return Ok(None);
-    };
-    match Context::parse(&json) {
-        Ok(context) => Ok(Some(context.block())),
-        Err(error) => signal(env, format!("The context is not understood: {error}")),
-    }
+/// The context of a message, which Emacs writes as JSON.
+fn parsed(env: &Env, json: &str) -> Result<Context> {
+    Context::parse(json)
+        .or_else(|error| signal(env, format!("The context is not understood: {error}")))
 }
 
 /// Signals `agent-q-invalid-tool` in Lisp.

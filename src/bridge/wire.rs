@@ -107,9 +107,11 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             session,
             turn,
             text,
+            along,
         } => of("turn-started", session)?
             .number("turn", turn.0)?
-            .put("text", text),
+            .put("text", text)?
+            .put("along", strings(env, along)?),
         Event::ImageChanged {
             session,
             turn,

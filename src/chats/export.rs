@@ -65,8 +65,10 @@ fn heading(id: &ChatId, outline: &Outline) -> String {
 
 fn part(stamped: &Stamped) -> String {
     match &stamped.record {
-        Record::Turn { text, .. } => {
-            let quoted: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
+        Record::Turn { text, along, .. } => {
+            let about: Vec<String> = along.iter().map(|it| format!("(about {it})")).collect();
+            let lines = text.lines().chain(about.iter().map(String::as_str));
+            let quoted: Vec<String> = lines.map(|line| format!("> {line}")).collect();
             format!("\n---\n\n{}\n", quoted.join("\n"))
         }
         Record::Text { text } => format!("\n{}\n", text.trim_end()),

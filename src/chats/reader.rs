@@ -14,7 +14,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::ChatError;
 use super::entry::StoredEntry;
 use super::lines::{LONGEST_LINE, LineRead, next_line};
-use super::record::{ChatLine, ChatPlace, Record, RecordKind, Stamped, VERSION, kind_of, parse};
+use super::record::{
+    ChatLine, ChatPlace, Record, RecordKind, Stamped, VERSION, kind_of, parse, words,
+};
 
 /// What a stored chat is, without what its turns look like.
 #[derive(Debug, Default, PartialEq)]
@@ -314,13 +316,13 @@ impl Outline {
                 }
             }
             Record::Name { name } => self.name = Some(name).filter(|name| !name.is_empty()),
-            Record::Turn { turn, text } => {
+            Record::Turn { turn, text, along } => {
                 self.latest_rewind = None;
                 self.turns.push(StoredTurn {
                     turn,
                     bytes: start..start,
                     entries_before: self.entries.len(),
-                    words: beginning(&text, WORDS).to_owned(),
+                    words: beginning(&words(&text, &along), WORDS).to_owned(),
                     rewound: None,
                 });
             }

@@ -41,6 +41,9 @@ pub enum Record {
     Turn {
         turn: u64,
         text: String,
+        /// What the user sent along, such as "defun transfer, lines 3 to 9 of src/bank.lisp".
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        along: Vec<String>,
     },
     Text {
         text: String,
@@ -188,6 +191,15 @@ impl Stamped {
     pub fn write_line(&self, mut out: impl Write) -> io::Result<()> {
         serde_json::to_writer(&mut out, self)?;
         out.write_all(b"\n")
+    }
+}
+
+/// The message TEXT for a list: where something went ALONG, it says little by itself.
+#[must_use]
+pub fn words(text: &str, along: &[String]) -> String {
+    match along {
+        [] => text.to_owned(),
+        _ => format!("{text} [{}]", along.join("; ")),
     }
 }
 

@@ -179,9 +179,12 @@ impl Recorder {
 /// EVENT as it is kept, if it is. Requests are not: what was asked once is asked again.
 fn record_of(event: &Event) -> Option<Record> {
     Some(match event {
-        Event::TurnStarted { turn, text, .. } => Record::Turn {
+        Event::TurnStarted {
+            turn, text, along, ..
+        } => Record::Turn {
             turn: turn.0,
             text: text.clone(),
+            along: along.clone(),
         },
         Event::CallProposed {
             call,

@@ -27,10 +27,11 @@ fn event(
     key: &mut impl FnMut(u64) -> CallKey,
 ) -> Option<Event> {
     Some(match record {
-        Record::Turn { turn, text } => Event::TurnStarted {
+        Record::Turn { turn, text, along } => Event::TurnStarted {
             session,
             turn: TurnId(turn),
             text,
+            along,
         },
         Record::Text { text } => Event::Text { session, text },
         Record::Reasoning { text } => Event::Reasoning { session, text },

@@ -272,10 +272,10 @@ impl SearchWord {
 /// The texts of RECORD that a chat shows.
 fn shown_texts(record: &Record) -> Vec<String> {
     match record {
-        Record::Turn { text, .. }
-        | Record::Text { text }
-        | Record::Reasoning { text }
-        | Record::Notice { text } => vec![text.clone()],
+        Record::Turn { text, along, .. } => [vec![text.clone()], along.clone()].concat(),
+        Record::Text { text } | Record::Reasoning { text } | Record::Notice { text } => {
+            vec![text.clone()]
+        }
         Record::Name { name } => vec![name.clone()],
         Record::Call {
             tool, arguments, ..

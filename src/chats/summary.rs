@@ -15,7 +15,7 @@ use super::folder::ChatFolder;
 use super::id::ChatId;
 use super::lines::{LONGEST_LINE, LineRead, next_line};
 use super::reader::{Tokens, beginning};
-use super::record::{ChatLine, ChatPlace, Record, RecordKind, kind_of, parse};
+use super::record::{ChatLine, ChatPlace, Record, RecordKind, kind_of, parse, words};
 
 /// The version of the index; one of another version is made again.
 const VERSION: u32 = 3;
@@ -235,10 +235,10 @@ impl Summary {
         match record {
             Record::Name { name } => self.name = Some(name).filter(|name| !name.is_empty()),
             Record::Place(place) => self.place.update(place),
-            Record::Turn { text, .. } => {
+            Record::Turn { text, along, .. } => {
                 self.turns += 1;
                 if self.words.is_empty() {
-                    beginning(&text, WORDS).clone_into(&mut self.words);
+                    beginning(&words(&text, &along), WORDS).clone_into(&mut self.words);
                 }
             }
             record @ Record::Usage { .. } => self.tokens.add(&record),

@@ -60,6 +60,7 @@ impl Engine {
             session: id,
             turn,
             text: name.to_owned(),
+            along: Vec::new(),
         });
         Ok(ClientTurn {
             id: turn,

@@ -59,6 +59,8 @@ pub enum Event {
         session: SessionId,
         turn: TurnId,
         text: String,
+        /// What the user sent along.
+        along: Vec<String>,
     },
     /// More of the model's answer. Adjacent ones may be merged.
     Text { session: SessionId, text: String },

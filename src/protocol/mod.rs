@@ -76,6 +76,8 @@ pub struct UserMessage {
     pub text: String,
     /// What the model reads in front of it; nothing outside Emacs's chats.
     pub context: Option<String>,
+    /// What the user sends along, by the names that the model is told.
+    pub along: Vec<String>,
     pub sending: Sending,
 }
 
@@ -93,6 +95,7 @@ impl From<&str> for UserMessage {
         Self {
             text: text.to_owned(),
             context: None,
+            along: Vec::new(),
             sending: Sending::New,
         }
     }

@@ -181,6 +181,12 @@ impl Context {
         serde_json::from_str(json)
     }
 
+    /// The names of what the user sends along.
+    #[must_use]
+    pub fn along(&self) -> Vec<String> {
+        self.along.iter().map(|it| it.what.clone()).collect()
+    }
+
     /// The block for the model. Names stay within their line and can't hold a tag.
     #[must_use]
     pub fn block(&self) -> String {
@@ -237,7 +243,6 @@ impl SourceBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Sending;
 
     #[test]
     fn tells_where_the_user_is() {
@@ -296,14 +301,11 @@ mod tests {
         let mut told = Told::default();
         let mut take = |json: &str| {
             let context = Some(Context::parse(json).unwrap().block());
-            let text = "hi".to_owned();
-            let sending = Sending::New;
-            told.take(UserMessage {
-                text,
+            let message = UserMessage {
                 context,
-                sending,
-            })
-            .context
+                ..UserMessage::from("hi")
+            };
+            told.take(message).context
         };
         let here =
             r#"{"project": "/a/", "image": "SBCL", "source": {"name": "x.lisp", "line": 1}}"#;

@@ -430,9 +430,9 @@ impl Actor {
 
     /// Tells Emacs that TURN starts, if WORK is one.
     fn announce(&mut self, work: &Work, turn: TurnId) -> Announced {
-        let text = match work {
-            Work::Message(message) => &message.text,
-            Work::Console(line) => line,
+        let (text, along) = match work {
+            Work::Message(message) => (&message.text, message.along.clone()),
+            Work::Console(line) => (line, Vec::new()),
             // The chat shows what it does, and that it is over.
             Work::Compact => return Announced::Yes,
             Work::Undo
@@ -452,6 +452,7 @@ impl Actor {
             session: self.id,
             turn,
             text: text.clone(),
+            along,
         });
         Announced::Yes
     }

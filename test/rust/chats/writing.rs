@@ -24,6 +24,7 @@ pub fn turn(turn: u64, text: &str) -> Record {
     Record::Turn {
         turn,
         text: text.to_owned(),
+        along: Vec::new(),
     }
 }
 

@@ -44,6 +44,7 @@ fn turn(chat: usize, number: usize) -> Vec<u8> {
         Record::Turn {
             turn: number as u64,
             text: format!("What does function-{number} do?"),
+            along: Vec::new(),
         },
         Record::Entry {
             entry: json!({"id": number, "turn": number, "what": {"message": text.repeat(3)}})

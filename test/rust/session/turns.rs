@@ -208,9 +208,9 @@ async fn what_was_refused_is_not_sent_again() {
 /// TEXT as the user sends it the second time, with CONTEXT.
 fn again(text: &str, context: Option<&str>) -> Op {
     Op::Submit(UserMessage {
-        text: text.to_owned(),
         context: context.map(str::to_owned),
         sending: Sending::Again,
+        ..text.into()
     })
 }
 
@@ -223,9 +223,8 @@ async fn a_message_that_is_sent_again_is_read_once_with_what_went_along() {
     ]});
     let chat = chat(&script, json!({}));
     chat.tell(Op::Submit(UserMessage {
-        text: "What is this?".to_owned(),
         context: Some("<data-1>(* 2 x)</data-1>".to_owned()),
-        sending: Sending::New,
+        ..UserMessage::from("What is this?")
     }));
     assert!(matches!(chat.ended(1).await, TurnOutcome::Failed(_)));
     chat.tell(again("What is this?", Some("Now in b.lisp")));
@@ -251,9 +250,8 @@ async fn what_was_refused_can_be_sent_again_with_what_went_along() {
         [{"text": "Hello."}],
     ]));
     chat.tell(Op::Submit(UserMessage {
-        text: "hi".to_owned(),
         context: Some("along".to_owned()),
-        sending: Sending::New,
+        ..UserMessage::from("hi")
     }));
     assert!(matches!(chat.ended(1).await, TurnOutcome::Failed(_)));
     chat.tell(again("hi", None));
