@@ -432,7 +432,9 @@ fn secrets(settings: &ProviderSettings) -> Vec<&str> {
     let headers = settings.headers.iter().map(|(_, value)| value.as_str());
     key.into_iter()
         .chain(headers.filter(|value| value.len() >= SHORTEST_SECRET_HEADER))
-        .filter(|secret| !secret.trim().is_empty())
+        // As they are sent: a key may come with the end of its line.
+        .map(str::trim)
+        .filter(|secret| !secret.is_empty())
         .collect()
 }
 

@@ -416,6 +416,9 @@ async fn an_exchange_is_recorded_and_played_again() {
     let asked = |base_url: String| {
         let mut settings = settings(base_url);
         settings.recordings = Some(folder.path().join("new"));
+        // As a file has it, with the end of its line.
+        let key = settings.key.take().expect("a key");
+        settings.key = Some(Secret::new(format!("{}\n", key.reveal())));
         async move {
             let mut seen = Vec::new();
             for _ in 0..4 {
