@@ -88,12 +88,13 @@ fn in_folder(folder: &Path, root: Option<&Path>, private: &PrivateFiles) -> Vec<
             file,
         })
     });
-    read.collect()
+    read.take(MOST).collect()
 }
 
 /// The lines between the marks at the beginning of TEXT.
 fn head(text: &str) -> Vec<&str> {
-    let mut lines = text.lines();
+    // Some editors put a byte order mark before it.
+    let mut lines = text.trim_start_matches('\u{feff}').lines();
     match lines.next() {
         Some(line) if line.trim_end() == "---" => {
             lines.take_while(|line| line.trim_end() != "---").collect()
@@ -161,7 +162,7 @@ mod tests {
         };
         put(
             root.join(".claude/skills/release"),
-            "---\nname: release\ndescription: >\n  Cut a\n  release.\nother: x\n---\n# Steps",
+            "\u{feff}---\nname: release\ndescription: >\n  Cut a\n  release.\nother: x\n---\n# Steps",
         );
         put(root.join(".agents/skills/plain"), "# No head");
         put(
