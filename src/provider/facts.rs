@@ -79,6 +79,12 @@ impl ModelFacts {
         Some(dollars / 1e6)
     }
 
+    /// The most tokens of a request, as far as that is known.
+    #[must_use]
+    pub fn request_limit(&self) -> Option<u64> {
+        self.context_window.into_iter().chain(self.max_input).min()
+    }
+
     /// How long a reply may be, where PREFERRED would be long enough.
     #[must_use]
     pub fn reply_limit(&self, preferred: u64) -> u64 {

@@ -335,13 +335,11 @@ impl Settings {
         }
     }
 
-    /// The size of the model's window in tokens, if it is known.
+    /// How many tokens the model's window takes of a request, if it is known.
     #[must_use]
     pub fn window(&self) -> Option<u64> {
-        let facts = self
-            .provider
-            .as_ref()
-            .and_then(|it| it.facts.context_window);
+        let provider = self.provider.as_ref();
+        let facts = provider.and_then(|it| it.facts.request_limit());
         self.context_window.or(facts)
     }
 

@@ -4,6 +4,7 @@
 
 use crate::chat::{Chat, chat, one_call, turns};
 use agent_q_core::protocol::{Event, Op, QuestionId, SessionState, TurnOutcome};
+use agent_q_core::provider::ModelFacts;
 use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
 use agent_q_core::trust::SafetyLevel;
 use serde_json::{Value, json};
@@ -95,6 +96,27 @@ async fn a_summary_takes_the_place_of_old_messages_before_the_window_is_full() {
     assert_eq!(roles.len(), 7, "{roles:?}");
     assert_eq!(roles[0], "user: one");
     assert!(notices(&chat)[0].contains("reads the messages themselves again"));
+}
+
+/// As of the models that write long replies: what they read is the smaller part of the window.
+#[tokio::test]
+async fn a_limit_of_requests_below_the_window_counts() {
+    let script = turns(json!([text(9000), text(9000), [{"text": "NOTES"}], text(10)]));
+    let chat = chat(&script, json!({"tools": {"chosen": {"names": ["echo"]}}}));
+    {
+        let mut settings = chat.session.settings.lock().unwrap();
+        settings.provider.as_mut().unwrap().facts = ModelFacts {
+            context_window: Some(100_000),
+            max_input: Some(7000),
+            ..ModelFacts::default()
+        };
+        assert_eq!(settings.window(), Some(7000));
+    }
+    say_all(&chat, &["one", "two", "three"]).await;
+    assert_eq!(summaries(&chat).len(), 1);
+    configure(&chat, json!({"context_window": 50_000}));
+    let settings = chat.session.settings.lock().unwrap();
+    assert_eq!(settings.window(), Some(50_000), "the user's word wins");
 }
 
 #[tokio::test]
