@@ -53,30 +53,16 @@ that can't be understood, are returned as they are."
           (agent-q-image-source--end (+ (float-time) agent-q-image-source--seconds)))
       (unwind-protect
           (condition-case err
-              (let ((print-escape-newlines nil)
-                    (print-length nil)
-                    (print-level nil)
-                    (print-circle nil))
-                (agent-q-image-file-with-owner owner
-                  (prin1-to-string
-                   (agent-q-image-source--walk connection
-                                               (agent-q-image-reply-read reply)))))
+              (agent-q-image-file-with-owner owner
+                (agent-q-image-reply-edit
+                 reply :location
+                 (lambda (location) (agent-q-image-source--place connection location))))
             (error (message "agent-q: places were not resolved: %s" (error-message-string err))
                    reply))
         (pcase-dolist (`(,_ . ,buffer) agent-q-image-source--buffers)
           (when (and (buffer-live-p buffer)
                      (string-prefix-p " *agent-q-source*" (buffer-name buffer)))
             (kill-buffer buffer)))))))
-
-(defun agent-q-image-source--walk (connection datum)
-  "Return DATUM, part of a reply over CONNECTION, with its places resolved."
-  (cond ((not (consp datum)) datum)
-        ((not (keywordp (car datum)))
-         (mapcar (lambda (element) (agent-q-image-source--walk connection element)) datum))
-        (t (cl-loop for (key value) on datum by #'cddr
-                    append (if (and (eq key :location) (consp value))
-                               (agent-q-image-source--place connection value)
-                             (list key (agent-q-image-source--walk connection value)))))))
 
 (defun agent-q-image-source--place (connection location)
   "Return properties :where and :text for LOCATION, in words of CONNECTION's image."

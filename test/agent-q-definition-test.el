@@ -431,5 +431,17 @@ REPLY is a form of the image's; nil ends that."
     (should-not (agent-q-image-reply-p text)))
   (should (agent-q-image-reply-p "(:a \"#1=\" -1 nil t ())")))
 
+(ert-deftest agent-q-definition-of-a-reply-only-the-places-are-changed ()
+  (let ((text "(:outcome :returned :value ((:doc \":location (:a \\\"1\\\")\" :location (:file \"x\\\")(\" :line 3)) (:location nil)) :location (:at 4))")
+        (seen nil))
+    (should (equal (agent-q-image-reply-edit
+                    text :location
+                    (lambda (value)
+                      (push value seen)
+                      (list :where (format "\"%s\"" (length seen)) :lost t)))
+                   "(:outcome :returned :value ((:doc \":location (:a \\\"1\\\")\" :where \"\\\"1\\\"\" :lost t) (:location nil)) :where \"\\\"2\\\"\" :lost t)"))
+    (should (equal seen '((:at 4) (:file "x\")(" :line 3)))))
+  (should-error (agent-q-image-reply-edit "(:location (#1=(#1#)))" :location #'identity)))
+
 (provide 'agent-q-definition-test)
 ;;; agent-q-definition-test.el ends here
