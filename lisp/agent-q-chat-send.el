@@ -43,7 +43,7 @@
 (agent-q-declare-core)
 
 (defvar-local agent-q-chat-settings nil
-  "The settings that the session has, as JSON.")
+  "The settings that the session has, an alist.")
 
 (defvar-local agent-q-chat--choosing nil
   "Non-nil while a provider is looked for.")
@@ -51,33 +51,31 @@
 (defvar-local agent-q-chat--unsent nil
   "Messages that wait until a provider is found, latest first.")
 
-(defun agent-q-chat-make-settings (&rest more)
-  "Return the settings of this chat as JSON, with MORE, an alist, first."
-  (agent-q-json-serialize
-   `(,@more
-     ,@(agent-q-agent-settings)
-     ,@(agent-q-project-settings)
-     (project_instructions . ,(if (default-value 'agent-q-read-project-instructions)
-                                  "read" "ignore"))
-     (instructions . ,(agent-q-text-clean agent-q-instructions))
-     (max_iterations . ,agent-q-max-iterations)
-     (max_turn_tokens . ,(or agent-q-max-turn-tokens :null))
-     (max_turn_seconds . ,(or agent-q-max-turn-seconds :null))
-     (max_turn_cost . ,(or agent-q-max-turn-cost :null))
-     (plan . ,(agent-q-plan-setting))
-     (skills_directory . ,(if agent-q-skills-directory
-                              (expand-file-name agent-q-skills-directory)
-                            :null))
-     (context_window . ,(or agent-q-context-window :null))
-     (compact_at . ,(or agent-q-compact-at :null))
-     (tools . ,(agent-q-registry-selection))
-     (tool_choice . ,(if (stringp agent-q-tool-choice)
-                         `((tool . ,agent-q-tool-choice))
-                       (symbol-name agent-q-tool-choice)))
-     ,@(agent-q-approve-place (agent-q-chat--image-name))
-     (approval . "ask")
-     (eval_seconds . ,agent-q-eval-timeout)
-     (eval_policy . ,(symbol-name agent-q-eval-policy)))))
+(defun agent-q-chat-make-settings ()
+  "Return the settings of this chat as an alist."
+  `(,@(agent-q-agent-settings)
+   ,@(agent-q-project-settings)
+   (project_instructions . ,(if (default-value 'agent-q-read-project-instructions)
+                                "read" "ignore"))
+   (instructions . ,(agent-q-text-clean agent-q-instructions))
+   (max_iterations . ,agent-q-max-iterations)
+   (max_turn_tokens . ,(or agent-q-max-turn-tokens :null))
+   (max_turn_seconds . ,(or agent-q-max-turn-seconds :null))
+   (max_turn_cost . ,(or agent-q-max-turn-cost :null))
+   (plan . ,(agent-q-plan-setting))
+   (skills_directory . ,(if agent-q-skills-directory
+                            (expand-file-name agent-q-skills-directory)
+                          :null))
+   (context_window . ,(or agent-q-context-window :null))
+   (compact_at . ,(or agent-q-compact-at :null))
+   (tools . ,(agent-q-registry-selection))
+   (tool_choice . ,(if (stringp agent-q-tool-choice)
+                       `((tool . ,agent-q-tool-choice))
+                     (symbol-name agent-q-tool-choice)))
+   ,@(agent-q-approve-place (agent-q-chat--image-name))
+   (approval . "ask")
+   (eval_seconds . ,agent-q-eval-timeout)
+   (eval_policy . ,(symbol-name agent-q-eval-policy))))
 
 (defun agent-q-chat-configure ()
   "Send the session the settings that have changed since the last time."
@@ -86,7 +84,7 @@
   (agent-q-registry-apply-levels)
   (let ((settings (agent-q-chat-make-settings)))
     (unless (equal settings agent-q-chat-settings)
-      (agent-q-core-configure agent-q-session-number settings)
+      (agent-q-core-configure agent-q-session-number (agent-q-json-serialize settings))
       (setq agent-q-chat-settings settings)))
   (agent-q-chats-store-note))
 
@@ -247,7 +245,8 @@ A model that has not answered it reads it once."
   (agent-q-session-check)
   (when agent-q-chats-store-busy
     (user-error "%s" agent-q-chats-store-busy))
-  (agent-q-events-ensure))
+  (unless (agent-q-events-running-p)
+    (agent-q-events-ensure)))
 
 (defun agent-q-chat--submit (message)
   "Hand MESSAGE to the core when its time has come."

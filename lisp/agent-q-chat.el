@@ -247,7 +247,7 @@ core saves it, as JSON, or is nil."
   (agent-q-registry-ensure)
   (setq agent-q-chat-settings (agent-q-chat-make-settings)
         agent-q-session-number (agent-q-core-open-session
-                                agent-q-chat-settings store))
+                                (agent-q-json-serialize agent-q-chat-settings) store))
   (agent-q-events-register agent-q-session-number (current-buffer))
   (agent-q-image-tools-ensure connection))
 
