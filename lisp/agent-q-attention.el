@@ -15,6 +15,7 @@
 (require 'agent-q-call-change)
 (require 'agent-q-call-text)
 (require 'agent-q-chat-move)
+(require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-session)
 (require 'seq)
@@ -89,9 +90,14 @@ Emacs reaches by D-Bus."
         (push agent-q-attention--element mode-line-misc-info))
       (force-mode-line-update t))))
 
+(defun agent-q-attention--soon ()
+  "Show how many requests wait, once the events at hand are applied.
+Each of them may change that, and to look through all chats takes a while."
+  (agent-q-events-afterwards #'agent-q-attention-update))
+
 (defun agent-q-attention--settled (_call)
   "Show that a call was answered or is over."
-  (agent-q-attention-update))
+  (agent-q-attention--soon))
 
 (defun agent-q-attention--left (chat)
   "Forget CHAT, which is going away."
@@ -141,7 +147,7 @@ Emacs reaches by D-Bus."
 
 (defun agent-q-attention-ended (outcome)
   "Tell the user that the turn of the current chat ended with OUTCOME."
-  (agent-q-attention-update)
+  (agent-q-attention--soon)
   (pcase outcome
     (:finished (agent-q-attention--over "The turn is over"))
     (:limit (agent-q-attention--over "The turn was stopped"))
