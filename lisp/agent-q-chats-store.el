@@ -66,18 +66,22 @@ With ID, it is the place of that chat."
        (id . ,(or id :null))
        (turns . ,agent-q-chats-turns)))))
 
+(defvar-local agent-q-chats-store--noted nil
+  "What the file of this chat was told last of where the chat is.")
+
 (defun agent-q-chats-store-note ()
-  "Have the file of this chat say where the chat is."
+  "Have the file of this chat say where the chat is, if that has changed."
   (when agent-q-chats-store-id
-    (agent-q-core-note-place
-     agent-q-session-number
-     (agent-q-json-serialize
-      `((project . ,(agent-q-chats-store--text agent-q-session-project))
-        (root . ,(agent-q-chats-store--text agent-q-session-root))
-        (image . ,(agent-q-chats-store--text
-                   (and (agent-q-image-live-p agent-q-session-connection)
-                        (agent-q-image-label agent-q-session-connection))))
-        (model . ,(agent-q-chats-store--text agent-q-header-model)))))))
+    (let* ((place `((project . ,(agent-q-chats-store--text agent-q-session-project))
+                    (root . ,(agent-q-chats-store--text agent-q-session-root))
+                    (image . ,(agent-q-chats-store--text
+                               (and (agent-q-image-live-p agent-q-session-connection)
+                                    (agent-q-image-label agent-q-session-connection))))
+                    (model . ,(agent-q-chats-store--text agent-q-header-model))))
+           (noted (list agent-q-session-number agent-q-chats-store-id place)))
+      (unless (equal noted agent-q-chats-store--noted)
+        (when (agent-q-core-note-place agent-q-session-number (agent-q-json-serialize place))
+          (setq agent-q-chats-store--noted noted))))))
 
 (defun agent-q-chats-store--text (text)
   "Return TEXT as JSON takes it, null if it is nil."

@@ -23,7 +23,7 @@
 
 (defun agent-q-console-tool-p (name)
   "Whether a tool is called NAME."
-  (and (agent-q-core-tool name) t))
+  (agent-q-core-tool-known name))
 
 (defvar agent-q-console-names-function #'ignore
   "Function that returns what a slash can stand before besides tools.

@@ -97,6 +97,7 @@
      (declare-function agent-q-core-system-prompt "ext:agent-q-core" (session context))
      (declare-function agent-q-core-take-back-steering "ext:agent-q-core" (session text))
      (declare-function agent-q-core-tool "ext:agent-q-core" (name))
+     (declare-function agent-q-core-tool-known "ext:agent-q-core" (name))
      (declare-function agent-q-core-tools "ext:agent-q-core" ())
      (declare-function agent-q-core-type-signature-schema "ext:agent-q-core" (text))
      (declare-function agent-q-core-undo-compaction "ext:agent-q-core" (session))

@@ -44,7 +44,7 @@ use protocol::{BatchId, CallKey, Decider, Op, RequestId, Sending, SessionId, Use
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 24;
+pub const CORE_INTERFACE: i64 = 25;
 
 /// How long Emacs's exit waits for the disk.
 const SAVING_AT_EXIT: Duration = Duration::from_secs(1);
@@ -319,6 +319,12 @@ fn tools(env: &Env) -> Result<Value<'_>> {
 fn tool(env: &Env, name: Text) -> Result<Option<Value<'_>>> {
     let tool = core(env)?.engine.registry().get(&name);
     tool.map(|tool| bridge::wire::tool(env, &tool)).transpose()
+}
+
+/// Whether a tool called NAME is registered.
+#[defun]
+fn tool_known(env: &Env, name: Text) -> Result<bool> {
+    Ok(core(env)?.engine.registry().get(&name).is_some())
 }
 
 /// Return the names of the tools that a chat offers whose setting is SELECTION, JSON text.

@@ -57,6 +57,20 @@
         (insert-file-contents (expand-file-name (concat id ".jsonl") agent-q-chats-directory))
         (should-not (search-forward "\"key\"" nil t))))))
 
+(ert-deftest agent-q-chats-a-file-is-told-once-where-its-chat-is ()
+  (agent-q-test-chats-with (agent-q-test-chats-says "One.")
+    (agent-q-test-with-chat
+      (agent-q-test-ask "first")
+      (let ((told 0) (there nil))
+        (cl-letf (((symbol-function 'agent-q-core-note-place) (lambda (&rest _) (cl-incf told) there)))
+          (agent-q-chats-store-note)
+          (should (= told 0))
+          (setq agent-q-header-model "another")
+          (dotimes (times 5)
+            (setq there (> times 1))
+            (agent-q-chats-store-note))
+          (should (= told 3)))))))
+
 (ert-deftest agent-q-chats-old-turns-come-one-at-a-time ()
   "Keys are read between the turns of a chat that is resumed."
   (agent-q-test-chats-with (agent-q-test-chats-says "One." "Two." "Three.")

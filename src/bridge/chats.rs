@@ -18,9 +18,9 @@ fn chat_id(env: &Env, session: i64) -> Result<Option<String>> {
 }
 
 /// Have the file of SESSION's chat say where it is: PLACE, a JSON object of any of `project',
-/// `root', `image' and `model'.
+/// `root', `image' and `model'. Return nil when the chat has no file, or not yet.
 #[defun]
-fn note_place(env: &Env, session: i64, place: Text) -> Result<()> {
+fn note_place(env: &Env, session: i64, place: Text) -> Result<bool> {
     let engine = &core(env)?.engine;
     engine
         .note_place(session_id(session), &place)

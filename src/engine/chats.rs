@@ -118,17 +118,19 @@ impl Engine {
         recorder.map(|recorder| recorder.writer.id().to_string())
     }
 
-    /// Notes where SESSION's chat is, PLACE in JSON.
+    /// Notes where SESSION's chat is, PLACE in JSON. False when the chat has no file, or not yet.
     ///
     /// # Errors
     ///
     /// When PLACE is not understood.
-    pub fn note_place(&self, session: SessionId, place: &str) -> Result<(), RequestError> {
+    pub fn note_place(&self, session: SessionId, place: &str) -> Result<bool, RequestError> {
         let place: ChatPlace = serde_json::from_str(place).map_err(RequestError::Settings)?;
-        if let Some(recorder) = held(&self.chats.recorders).get(&session) {
+        let recorders = held(&self.chats.recorders);
+        let recorder = recorders.get(&session);
+        if let Some(recorder) = recorder {
             recorder.place(&place);
         }
-        Ok(())
+        Ok(recorder.is_some())
     }
 
     /// Notes in the file of SESSION's chat what Emacs knows of it, NOTE in JSON.
