@@ -43,23 +43,75 @@ pub(super) async fn read_up_to(
 /// JSON in pages of its own, which go back to the system. An allocator would keep those of the longest
 /// conversation that was ever written.
 pub(super) fn in_own_pages(json: &impl Serialize) -> io::Result<Bytes> {
-    let mut size = ByteCount(0);
-    serde_json::to_writer(&mut size, json)?;
-    let mut pages = MmapMut::map_anon(size.0)?;
-    serde_json::to_writer(&mut pages[..], json)?;
+    let mut pages = OwnPages::new()?;
+    serde_json::to_writer(&mut pages, json)?;
     Ok(Bytes::from_owner(pages))
 }
 
-/// How many bytes were written to it.
-struct ByteCount(usize);
+/// How many bytes there is room for at first. Pages to which nothing is written take no memory.
+const FIRST_ROOM: usize = 256 * 1024;
 
-impl io::Write for ByteCount {
+/// How many times as much room there is once it was too little: what was written by then is copied.
+const GROWTH: usize = 4;
+
+/// What was written so far.
+struct OwnPages {
+    room: MmapMut,
+    used: usize,
+}
+
+impl OwnPages {
+    fn new() -> io::Result<Self> {
+        let room = MmapMut::map_anon(FIRST_ROOM)?;
+        Ok(Self { room, used: 0 })
+    }
+
+    fn make_room(&mut self, needed: usize) -> io::Result<()> {
+        let mut room = MmapMut::map_anon(needed.max(self.room.len() * GROWTH))?;
+        room[..self.used].copy_from_slice(self.as_ref());
+        self.room = room;
+        Ok(())
+    }
+}
+
+impl AsRef<[u8]> for OwnPages {
+    fn as_ref(&self) -> &[u8] {
+        &self.room[..self.used]
+    }
+}
+
+impl io::Write for OwnPages {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
+        let end = self.used + bytes.len();
+        if end > self.room.len() {
+            self.make_room(end)?;
+        }
+        self.room[self.used..end].copy_from_slice(bytes);
+        self.used = end;
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_outgrows_its_room_is_whole() {
+        let text = "a line\n".repeat(FIRST_ROOM / 2);
+        for json in [
+            json!(""),
+            json!({"a": [text, 1]}),
+            json!([text, text, text]),
+        ] {
+            let written = in_own_pages(&json).expect("there is memory");
+            assert!(*written == *json.to_string().as_bytes());
+        }
     }
 }
