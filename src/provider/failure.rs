@@ -164,6 +164,18 @@ pub fn says_too_long(status: Option<u16>, report: &ErrorReport) -> bool {
         || TOO_LONG_WORDS.iter().any(|words| message.contains(words))
 }
 
+/// Whether DETAIL, what a host says of a request, is that its model can't call tools.
+fn says_no_tools(detail: &str) -> bool {
+    const WORDS: [&str; 4] = [
+        "not support tool",
+        "support tool use",
+        "tool calling is not supported",
+        "`tool calling` is not supported",
+    ];
+    let detail = detail.to_lowercase();
+    WORDS.iter().any(|words| detail.contains(words))
+}
+
 fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -196,6 +208,9 @@ pub fn refusal_sentence(status: u16, detail: &str, to: &Destination, retry: Retr
         (401 | 403, KeyPresence::Absent) => {
             format!("{place} wants a key ({status}) and none was found. Add an entry {lookup}.")
         }
+        _ if says_no_tools(detail) => format!(
+            "{place} can't give the model {model:?} any tools ({status}). Choose another by M-x agent-q-set-model, or give it :tools nil in :models of agent-q-providers."
+        ),
         (402, _) => format!("{place} wants to be paid (402). Check the account's credit."),
         (404 | 405, _) => format!(
             "{place} does not know the model or the URL ({status}). Check the model {model:?} and the base URL {base_url:?}."

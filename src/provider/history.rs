@@ -118,6 +118,28 @@ impl Messages {
             .into()
     }
 
+    /// These, with calls and their results as text, for a model that can call nothing: hosts refuse
+    /// calls in its conversation, or leave them out without a word.
+    #[must_use]
+    pub fn with_calls_as_text(&self) -> Self {
+        let mut told: Vec<ChatMessage> = Vec::new();
+        let mut behind_result = false;
+        for message in self {
+            let is_result = matches!(message, ChatMessage::Tool { .. });
+            let message = message.with_calls_as_text();
+            match (told.last_mut(), message) {
+                // The templates of many models want each side to speak in its turn.
+                (Some(ChatMessage::User(before)), ChatMessage::User(text)) if behind_result => {
+                    before.push_str("\n\n");
+                    before.push_str(&text);
+                }
+                (_, message) => told.push(message),
+            }
+            behind_result = is_result;
+        }
+        told.into()
+    }
+
     /// Whether anything in them is only for one provider.
     #[must_use]
     pub fn have_seals(&self) -> bool {
@@ -143,6 +165,21 @@ impl<'a> IntoIterator for &'a Messages {
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.iter().map(AsRef::as_ref)
+    }
+}
+
+impl ChatMessage {
+    fn with_calls_as_text(&self) -> Self {
+        match self {
+            Self::Assistant { origin, parts } => Self::Assistant {
+                origin: origin.clone(),
+                parts: parts.iter().map(MessagePart::with_call_as_text).collect(),
+            },
+            Self::Tool { content, .. } => {
+                Self::User(format!("(The result of the call:)\n{content}"))
+            }
+            other => other.clone(),
+        }
     }
 }
 
@@ -181,6 +218,15 @@ impl MessagePart {
     #[must_use]
     pub fn call(call: ToolCall) -> Self {
         Self::unsealed(PartContent::Call(call))
+    }
+
+    fn with_call_as_text(&self) -> Self {
+        match &self.content {
+            PartContent::Call(call) => {
+                Self::text(format!("\n(I called {} {})", call.name, call.raw_arguments))
+            }
+            _ => self.clone(),
+        }
     }
 
     /// This, as far as everybody can read it.

@@ -276,9 +276,12 @@ impl Turn<'_> {
     /// What would be sent for HISTORY, as the model reads it.
     pub fn request(&self, history: Messages, position: RequestPosition) -> ChatRequest {
         let place = &self.batch.place;
-        let tools = match self.provider.facts.tools {
-            Some(false) => Registry::default(),
-            Some(true) | None => self.shared.executor.without_denied(self.listed, place),
+        let (tools, history) = match self.provider.facts.tools {
+            Some(false) => (Registry::default(), history.with_calls_as_text()),
+            Some(true) | None => {
+                let tools = self.shared.executor.without_denied(self.listed, place);
+                (tools, history)
+            }
         };
         let system = self
             .settings

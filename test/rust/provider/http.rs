@@ -346,6 +346,11 @@ async fn refusals_say_what_to_do() {
             json!({"error": "no credit left"}),
             ["account", "no credit left"],
         ),
+        (
+            400,
+            json!({"error": "registry.ollama.ai/library/gemma:2b does not support tools"}),
+            ["M-x agent-q-set-model", ":tools nil in :models"],
+        ),
     ] {
         let error = failure(json!({"status": status, "body": body})).await;
         assert_eq!(error.kind, FailureKind::Refused(status));

@@ -394,3 +394,37 @@ async fn what_a_projects_people_wrote_is_read_and_said() {
         }
     }
 }
+
+/// A model that can call nothing reads what was called before it as text, side after side.
+#[tokio::test]
+async fn a_model_without_tools_reads_calls_as_text() {
+    let two = json!([{"tool_calls": [
+        {"id": "a", "name": "echo", "arguments": {"text": "one"}},
+        {"id": "b", "name": "echo", "arguments": {"text": "two"}},
+    ]}]);
+    for dialect in ["chat-completions", "messages", "ollama"] {
+        let script = turns(json!([two, [{"text": "Done."}], [{"text": "Well."}]]));
+        let provider = json!({"name": "test", "model": "m", "dialect": dialect});
+        let tools = json!({"chosen": {"names": ["echo"]}});
+        let chat = chat(&script, json!({"provider": provider, "tools": tools}));
+        assert_eq!(chat.say("Go.").await, TurnOutcome::Finished);
+        {
+            let mut settings = chat.session.settings.lock().unwrap();
+            settings.provider.as_mut().unwrap().facts.tools = Some(false);
+        }
+        chat.tell(Op::Submit("Next.".into()));
+        assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+        let body = chat.server.bodies().pop().unwrap();
+        let messages = body["messages"].as_array().unwrap();
+        let roles: Vec<&str> = messages
+            .iter()
+            .filter_map(|message| message["role"].as_str())
+            .filter(|role| *role != "system")
+            .collect();
+        assert_eq!(roles, ["user", "assistant", "user", "assistant", "user"]);
+        let text = body.to_string();
+        assert!(!text.contains("tool_use") && !text.contains("tool_calls"));
+        assert!(text.contains("(I called echo ") && text.contains("ONE") && text.contains("TWO"));
+        assert!(body.get("tools").is_none());
+    }
+}
