@@ -269,7 +269,7 @@ impl Actor {
                     .push_back(Work::UndoRewind { question, rewind });
             }
             Op::Cancel => {
-                self.waiting.clear();
+                self.waiting.retain(Work::only_shows);
                 drop(self.steering.take());
                 cancel.cancel();
             }

@@ -54,6 +54,13 @@ pub enum Work {
     },
 }
 
+impl Work {
+    /// Whether it shows something and does nothing. Who cancels a turn still wants to see what they asked for.
+    pub fn only_shows(&self) -> bool {
+        matches!(self, Self::ShowRequest(..) | Self::ShowWindow(_))
+    }
+}
+
 const NO_MODEL: &str = "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.";
 
 /// A conversation of fewer bytes need not be summarized, even where the user asks for it.

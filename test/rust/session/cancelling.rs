@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use agent_q_core::protocol::{CallOutcome, Event, HostRequest, Op, TurnOutcome};
+use agent_q_core::protocol::{CallOutcome, Event, HostRequest, Op, QuestionId, TurnOutcome};
 use agent_q_core::tool::{Runner, Tool};
 use agent_q_core::trust::SafetyLevel;
 use serde_json::{Value, json};
@@ -47,6 +47,28 @@ async fn check(chat: &Chat, expected: &[(&str, &str)]) {
     all.extend(expected.iter().map(|(role, text)| message(role, text)));
     all.push(message("user", "again"));
     assert_eq!(chat.last_messages(), all);
+}
+
+/// The chat has said that it is shown when the turn is over.
+#[tokio::test]
+async fn what_was_to_be_shown_is_shown_even_so() {
+    let (chat, server) = with_silent_server("http");
+    chat.tell(Op::Submit("go".into()));
+    until(|| !server.requests().is_empty()).await;
+    let (request, window) = (QuestionId::next(), QuestionId::next());
+    chat.tell(Op::ShowRequest(request, None));
+    chat.tell(Op::ShowWindow(window));
+    chat.tell(Op::Cancel);
+    for shown in [request, window] {
+        chat.host
+            .wait_for(|event| match event {
+                Event::RequestShown { question, .. } | Event::WindowShown { question, .. } => {
+                    (*question == shown).then_some(())
+                }
+                _ => None,
+            })
+            .await;
+    }
 }
 
 #[tokio::test]
