@@ -138,10 +138,11 @@ impl SseDecoder {
         let ([b'\n', b'\n', after @ ..] | [b'\r', b'\n', b'\r', b'\n', after @ ..]) = tail else {
             return None;
         };
-        if !self.line.is_empty() || !self.data.is_empty() || self.position != Position::Inside {
+        if !self.line.is_empty() || !self.data.is_empty() {
             return None;
         }
         let value = line.strip_prefix(b"data:")?;
+        self.position = Position::Inside;
         sink(SseEvent {
             name: text_of(&self.name),
             data: text_of(value.strip_prefix(b" ").unwrap_or(value)),
