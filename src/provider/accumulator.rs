@@ -3,7 +3,7 @@
 //! Pure; dialects feed it the `tool_calls` of each delta.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ pub struct CallAccumulator {
     calls: Vec<OpenCall>,
     by_id: HashMap<String, usize>,
     /// The call last seen at each index. Indexes may be sparse, repeated or absent.
-    by_index: HashMap<i64, usize>,
+    by_index: BTreeMap<i64, usize>,
     /// How many bytes all this has.
     bytes: usize,
 }
