@@ -47,15 +47,23 @@ macro_rules! form {
 
         impl<'de $(: $life, $life)?> $crate::provider::dialect::form::Slot<'de> for $form$(<$life>)? {
             fn object<O: serde::de::MapAccess<'de>>(&mut self, mut object: O) -> Result<(), O::Error> {
-                use $crate::provider::dialect::form::{Filling, FieldName, once};
+                use $crate::provider::dialect::form::{Filling, NameReader, once};
+                #[allow(non_camel_case_types, reason = "they are the names of the fields")]
+                enum Field {
+                    $($field,)*
+                }
+                let known = |name: &str| match name {
+                    $($name => Some(Field::$field),)*
+                    _ => None,
+                };
                 $(let mut $field = false;)*
-                while let Some(FieldName(name)) = object.next_key()? {
-                    match &*name {
-                        $($name => {
+                while let Some(field) = object.next_key_seed(NameReader(known))? {
+                    match field {
+                        $(Some(Field::$field) => {
                             once(&mut $field, $name)?;
                             object.next_value_seed(Filling(&mut self.$field))?;
                         })*
-                        _ => object.next_value::<serde::de::IgnoredAny>().map(drop)?,
+                        None => object.next_value::<serde::de::IgnoredAny>().map(drop)?,
                     }
                 }
                 Ok(())
@@ -184,14 +192,26 @@ impl<'de, S: Slot<'de>> Visitor<'de> for Filling<'_, S> {
     }
 }
 
-/// The name of a field.
-pub struct FieldName<'de>(pub Cow<'de, str>);
+/// Reads the name of a field, and gives what its function makes of it.
+pub struct NameReader<F>(pub F);
 
-impl<'de> Deserialize<'de> for FieldName<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut name = SaidText::default();
-        deserializer.deserialize_str(Filling(&mut name))?;
-        Ok(Self(name.0.unwrap_or_default()))
+impl<'de, T, F: FnOnce(&str) -> T> DeserializeSeed<'de> for NameReader<F> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+impl<T, F: FnOnce(&str) -> T> Visitor<'_> for NameReader<F> {
+    type Value = T;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<T, E> {
+        Ok((self.0)(name))
     }
 }
 
