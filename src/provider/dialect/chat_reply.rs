@@ -84,11 +84,7 @@ impl<'a> Call<'a> {
             id: self.id.get(),
             index: self.index.0.and_then(|index| index.try_into().ok()),
             name: name.get(),
-            arguments: match (arguments.text.some(), &arguments.other.0) {
-                (Some(text), _) => text.into(),
-                (None, Some(whole)) => whole.to_string().into(),
-                (None, None) => "".into(),
-            },
+            arguments: arguments.text_or_json(),
         }
     }
 }

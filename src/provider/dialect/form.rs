@@ -4,7 +4,7 @@
 //! has no use for leaves it as it was. Pure.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::{fmt, iter, option, vec};
 
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{
@@ -246,6 +246,16 @@ impl Slot<'_> for SaidCount {
     }
 }
 
+/// Whether it is said to be so.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SaidTrue(pub bool);
+
+impl Slot<'_> for SaidTrue {
+    fn scalar(&mut self, value: Value) {
+        self.0 = matches!(value, Value::Bool(true));
+    }
+}
+
 /// Any value, if there is one. Boxed, as it seldom is there, and large.
 #[derive(Debug, Default)]
 pub struct Anything(pub Option<Box<Value>>);
@@ -301,6 +311,17 @@ impl<'de> Slot<'de> for Anything {
 pub struct Mixed<'a> {
     pub text: SaidText<'a>,
     pub other: Anything,
+}
+
+impl Mixed<'_> {
+    /// The text, or anything else as JSON; empty when there is neither.
+    pub fn text_or_json(&self) -> Cow<'_, str> {
+        match (self.text.some(), &self.other.0) {
+            (Some(text), _) => text.into(),
+            (None, Some(value)) => value.to_string().into(),
+            (None, None) => "".into(),
+        }
+    }
 }
 
 impl<'de: 'a, 'a> Slot<'de> for Mixed<'a> {
@@ -392,6 +413,15 @@ impl<F> ListOf<F> {
 
     pub fn iter(&self) -> impl Iterator<Item = &F> {
         self.first.iter().chain(&self.others)
+    }
+}
+
+impl<F> IntoIterator for ListOf<F> {
+    type Item = F;
+    type IntoIter = iter::Chain<option::IntoIter<F>, vec::IntoIter<F>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.others)
     }
 }
 

@@ -1,123 +1,115 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What Gemini sends back: whole responses, each with more parts. Pure; `gemini` writes the request.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::MapAccess;
 use serde_json::{Map, Value, json};
 
-use super::quick::{DeltaText, or_empty};
+use super::form::{
+    Filling, ListOf, Mention, NameReader, SaidCount, SaidText, SaidTrue, Slot, form, read_event,
+};
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::report::{reported, unreadable};
 use crate::provider::retry::RetryAdvice;
 use crate::provider::{Finish, Usage};
 
-/// The usual response: text, thoughts, calls, a reason to end.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct QuickResponse<'a> {
-    #[serde(borrow)]
-    candidates: [QuickCandidate<'a>; 1],
-    #[serde(default)]
-    usage_metadata: Option<QuickUsage>,
-    error: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct QuickCandidate<'a> {
-    #[serde(borrow)]
-    content: Option<QuickContent<'a>>,
-    #[serde(borrow)]
-    finish_reason: Option<DeltaText<'a>>,
-    #[serde(borrow)]
-    finish_message: Option<DeltaText<'a>>,
-}
-
-#[derive(Deserialize)]
-struct QuickContent<'a> {
-    #[serde(borrow, default)]
-    parts: Vec<QuickPart<'a>>,
-}
-
-/// With anything else in it, it is no such part.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct QuickPart<'a> {
-    #[serde(borrow)]
-    text: Option<DeltaText<'a>>,
-    thought: Option<bool>,
-    #[serde(borrow)]
-    thought_signature: Option<DeltaText<'a>>,
-    function_call: Option<Value>,
-}
-
-impl QuickPart<'_> {
-    /// Whether it is text, a thought or a call, and not two of them.
-    fn is_usual(&self) -> bool {
-        match &self.function_call {
-            Some(_) => self.text.is_none() && self.thought.is_none(),
-            None => self.text.is_some(),
-        }
+form! {
+    /// One response, as much of it as matters.
+    struct Response<'a> {
+        "candidates" => candidates: ListOf<ResponseCandidate<'a>>,
+        "usageMetadata" => usage: Option<SaidCounts>,
+        "promptFeedback" => feedback: Option<Feedback<'a>>,
+        "error" => error: Mention,
     }
 
-    fn take(self, draft: &mut ReplyDraft) {
-        let text = or_empty(&self.text);
-        let signature = self.thought_signature.as_ref().map(DeltaText::as_str);
-        if let Some(call) = self.function_call {
-            let place = open_call(&call, draft);
-            let mut seal = Map::new();
-            seal.insert("functionCall".into(), call);
-            if let Some(signature) = signature {
-                seal.insert("thoughtSignature".into(), signature.into());
+    struct ResponseCandidate<'a> {
+        "content" => content: Option<CandidateContent<'a>>,
+        "finishReason" => finish_reason: SaidText<'a>,
+        "finishMessage" => finish_message: SaidText<'a>,
+    }
+
+    struct CandidateContent<'a> {
+        "parts" => parts: ListOf<ResponsePart<'a>>,
+    }
+
+    /// What is said of the message that was sent.
+    struct Feedback<'a> {
+        "blockReason" => block_reason: SaidText<'a>,
+    }
+
+    /// What was counted; a number that is left out is 0.
+    struct SaidCounts {
+        "promptTokenCount" => prompt: SaidCount,
+        "toolUsePromptTokenCount" => tool_use_prompt: SaidCount,
+        "candidatesTokenCount" => candidates: SaidCount,
+        "thoughtsTokenCount" => thoughts: SaidCount,
+        "cachedContentTokenCount" => cached: SaidCount,
+    }
+}
+
+/// A part, which is not only read: it goes back as it came.
+#[derive(Debug, Default)]
+struct ResponsePart<'a> {
+    text: SaidText<'a>,
+    thought: SaidTrue,
+    /// Its other fields, of which most have none. Those that are null say nothing.
+    others: Map<String, Value>,
+}
+
+enum PartField {
+    Text,
+    Thought,
+    Other(String),
+}
+
+impl<'de: 'a, 'a> Slot<'de> for ResponsePart<'a> {
+    fn object<O: MapAccess<'de>>(&mut self, mut object: O) -> Result<(), O::Error> {
+        let field = |name: &str| match name {
+            "text" => PartField::Text,
+            "thought" => PartField::Thought,
+            other => PartField::Other(other.to_owned()),
+        };
+        while let Some(field) = object.next_key_seed(NameReader(field))? {
+            match field {
+                PartField::Text => object.next_value_seed(Filling(&mut self.text))?,
+                PartField::Thought => object.next_value_seed(Filling(&mut self.thought))?,
+                PartField::Other(name) => {
+                    if let Some(value) = object.next_value::<Option<Value>>()? {
+                        self.others.insert(name, value);
+                    }
+                }
             }
-            draft.seal(place, seal.into());
-        } else if self.thought == Some(true) {
-            draft.thinking(text);
-        } else if let Some(signature) = signature {
-            add_signed(text, &signature.into(), draft);
-        } else {
-            draft.text(text);
         }
+        Ok(())
     }
 }
 
-/// What was counted; a number that is left out is 0.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct QuickUsage {
-    prompt_token_count: u64,
-    tool_use_prompt_token_count: u64,
-    candidates_token_count: u64,
-    thoughts_token_count: u64,
-    cached_content_token_count: u64,
-}
-
-impl QuickResponse<'_> {
-    /// Whether there is nothing in it that has to be looked at more closely.
-    fn is_usual(&self) -> bool {
-        let [candidate] = &self.candidates;
-        let parts = candidate.content.iter().flat_map(|it| &it.parts);
-        self.error.is_none() && parts.into_iter().all(QuickPart::is_usual)
+impl ResponsePart<'_> {
+    fn take(mut self, draft: &mut ReplyDraft) {
+        if let Some(call) = self.others.get("functionCall") {
+            let place = open_call(call, draft);
+            draft.seal(place, self.whole());
+        } else if self.thought.0 {
+            draft.thinking(self.text.get());
+        } else if let Some(text) = self.text.some() {
+            match self.others.get_mut("thoughtSignature") {
+                Some(signature) => add_signed(text, signature.take(), draft),
+                None => draft.text(text),
+            }
+        } else if !self.others.is_empty() {
+            draft.sealed(self.whole());
+        }
     }
 
-    fn take(self, draft: &mut ReplyDraft) {
-        if let Some(usage) = &self.usage_metadata {
-            draft.count(Usage {
-                input_tokens: usage.prompt_token_count + usage.tool_use_prompt_token_count,
-                output_tokens: usage.candidates_token_count + usage.thoughts_token_count,
-                cache_read_tokens: usage.cached_content_token_count,
-                cache_write_tokens: 0,
-            });
+    fn whole(self) -> Value {
+        let mut fields = self.others;
+        if let Some(text) = self.text.0 {
+            fields.insert("text".into(), text.into());
         }
-        let [candidate] = self.candidates;
-        for part in candidate.content.into_iter().flat_map(|it| it.parts) {
-            part.take(draft);
+        if self.thought.0 {
+            fields.insert("thought".into(), true.into());
         }
-        if let Some(reason) = &candidate.finish_reason {
-            let message = candidate.finish_message.as_ref().map(DeltaText::as_str);
-            finish(reason.as_str(), message, draft);
-        }
+        fields.into()
     }
 }
 
@@ -127,19 +119,9 @@ pub struct GeminiDecoder;
 
 impl GeminiDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
-        if data == "[DONE]" {
-            return;
-        }
-        if let Ok(response) = serde_json::from_str::<QuickResponse<'_>>(data)
-            && name != "error"
-            && response.is_usual()
-        {
-            response.take(draft);
-            return;
-        }
-        match serde_json::from_str::<Value>(data) {
-            Ok(response) => take_response(name, data, &response, draft),
-            Err(_) => draft.fail(unreadable(name, data)),
+        let mut response = Response::default();
+        if read_event(name, data, &mut response, draft).is_some() {
+            take_response(name, data, response, draft);
         }
     }
 
@@ -147,20 +129,24 @@ impl GeminiDecoder {
         match serde_json::from_str::<Value>(document) {
             Ok(Value::Array(responses)) => {
                 for response in responses {
-                    take_response("", &response.to_string(), &response, draft);
+                    self.take("", &response.to_string(), draft);
                 }
             }
-            Ok(response) => take_response("", document, &response, draft),
+            Ok(_) => self.take("", document, draft),
             Err(_) => draft.fail(unreadable("", document)),
         }
     }
 }
 
-fn take_response(name: &str, data: &str, response: &Value, draft: &mut ReplyDraft) {
-    count(&response["usageMetadata"], draft);
-    let blocked = response["promptFeedback"]["blockReason"].as_str();
-    let candidate = &response["candidates"][0];
-    if let Some(reason) = blocked.filter(|_| candidate.is_null()) {
+fn take_response(name: &str, data: &str, response: Response<'_>, draft: &mut ReplyDraft) {
+    if let Some(said) = &response.usage {
+        count(said, draft);
+    }
+    // We never ask for a second one.
+    let candidate = response.candidates.into_iter().next();
+    let feedback = response.feedback.as_ref();
+    let blocked = feedback.and_then(|feedback| feedback.block_reason.some());
+    if let (None, Some(reason)) = (&candidate, blocked) {
         draft.fail(ProviderError::new(
             FailureKind::Reported,
             RetryAdvice::Never,
@@ -168,38 +154,20 @@ fn take_response(name: &str, data: &str, response: &Value, draft: &mut ReplyDraf
         ));
         return;
     }
-    if response.get("error").is_some() || (candidate.is_null() && name == "error") {
+    if response.error == Mention::Something || candidate.is_none() && name == "error" {
         if let Some(error) = reported(name, data) {
             draft.fail(error);
         }
         return;
     }
-    for part in candidate["content"]["parts"]
-        .as_array()
-        .into_iter()
-        .flatten()
-    {
-        take_part(part, draft);
+    let Some(candidate) = candidate else {
+        return;
+    };
+    for part in candidate.content.into_iter().flat_map(|it| it.parts) {
+        part.take(draft);
     }
-    if let Some(reason) = candidate["finishReason"].as_str() {
-        finish(reason, candidate["finishMessage"].as_str(), draft);
-    }
-}
-
-fn take_part(part: &Value, draft: &mut ReplyDraft) {
-    let signature = part.get("thoughtSignature");
-    let text = part["text"].as_str();
-    if let Some(call) = part.get("functionCall") {
-        let place = open_call(call, draft);
-        draft.seal(place, part.clone());
-    } else if part["thought"] == true {
-        draft.thinking(text.unwrap_or_default());
-    } else if let Some(signature) = signature.filter(|_| text.is_some()) {
-        add_signed(text.unwrap_or_default(), signature, draft);
-    } else if let Some(text) = text {
-        draft.text(text);
-    } else {
-        draft.sealed(part.clone());
+    if let Some(reason) = candidate.finish_reason.some() {
+        finish(reason, candidate.finish_message.some(), draft);
     }
 }
 
@@ -215,7 +183,7 @@ fn open_call(call: &Value, draft: &mut ReplyDraft) -> PartPlace {
 }
 
 /// Text that goes back with a signature.
-fn add_signed(text: &str, signature: &Value, draft: &mut ReplyDraft) {
+fn add_signed(text: &str, signature: Value, draft: &mut ReplyDraft) {
     let place = draft.open_text();
     draft.add(place, text);
     draft.seal(place, json!({"text": "", "thoughtSignature": signature}));
@@ -240,15 +208,12 @@ fn finish(reason: &str, message: Option<&str>, draft: &mut ReplyDraft) {
     }
 }
 
-fn count(usage: &Value, draft: &mut ReplyDraft) {
-    if !usage.is_object() {
-        return;
-    }
-    let number = |name: &str| usage[name].as_u64().unwrap_or(0);
+fn count(said: &SaidCounts, draft: &mut ReplyDraft) {
+    let number = |count: SaidCount| count.0.unwrap_or(0);
     draft.count(Usage {
-        input_tokens: number("promptTokenCount") + number("toolUsePromptTokenCount"),
-        output_tokens: number("candidatesTokenCount") + number("thoughtsTokenCount"),
-        cache_read_tokens: number("cachedContentTokenCount"),
+        input_tokens: number(said.prompt) + number(said.tool_use_prompt),
+        output_tokens: number(said.candidates) + number(said.thoughts),
+        cache_read_tokens: number(said.cached),
         cache_write_tokens: 0,
     });
 }

@@ -11,7 +11,6 @@ mod messages;
 mod messages_reply;
 mod ollama;
 mod ollama_reply;
-mod quick;
 mod responses;
 mod responses_reply;
 mod wire;

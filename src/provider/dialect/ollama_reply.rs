@@ -1,30 +1,40 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What Ollama sends back: a line of JSON for each piece. Pure; `ollama` writes the request.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::Value;
-
-use super::quick::{DeltaText, or_empty};
+use super::form::{ListOf, Mixed, SaidCount, SaidText, SaidTrue, form, read_event};
 use crate::provider::draft::ReplyDraft;
-use crate::provider::report::{reported, unreadable};
+use crate::provider::report::reported;
 use crate::provider::{Finish, Usage};
 
-/// A line in which only text is of interest.
-#[derive(Deserialize)]
-struct QuickLine<'a> {
-    #[serde(borrow)]
-    message: QuickMessage<'a>,
-    done: Option<bool>,
-}
+form! {
+    /// A line, as much of it as matters.
+    struct ReplyLine<'a> {
+        "message" => message: Option<Message<'a>>,
+        "done" => done: SaidTrue,
+        "done_reason" => done_reason: SaidText<'a>,
+        "prompt_eval_count" => input: SaidCount,
+        "eval_count" => output: SaidCount,
+        "prompt_eval_cached_count" => cached: SaidCount,
+    }
 
-#[derive(Deserialize)]
-struct QuickMessage<'a> {
-    #[serde(borrow)]
-    content: Option<DeltaText<'a>>,
-    #[serde(borrow)]
-    thinking: Option<DeltaText<'a>>,
-    tool_calls: Option<IgnoredAny>,
+    struct Message<'a> {
+        "content" => content: SaidText<'a>,
+        "thinking" => thinking: SaidText<'a>,
+        "tool_calls" => calls: ListOf<Call<'a>>,
+    }
+
+    struct Call<'a> {
+        "id" => id: SaidText<'a>,
+        "function" => function: Option<Function<'a>>,
+        // Some servers leave the `function` level out.
+        "name" => name: SaidText<'a>,
+        "arguments" => arguments: Mixed<'a>,
+    }
+
+    struct Function<'a> {
+        "name" => name: SaidText<'a>,
+        "arguments" => arguments: Mixed<'a>,
+    }
 }
 
 /// The decoder of Ollama's lines; each is whole in itself.
@@ -33,33 +43,26 @@ pub struct OllamaDecoder;
 
 impl OllamaDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
-        if let Ok(line) = serde_json::from_str::<QuickLine<'_>>(data)
-            && line.message.tool_calls.is_none()
-            && line.done != Some(true)
-        {
-            draft.thinking(or_empty(&line.message.thinking));
-            draft.text(or_empty(&line.message.content));
+        let mut line = ReplyLine::default();
+        if read_event(name, data, &mut line, draft).is_none() {
             return;
         }
-        let Ok(line) = serde_json::from_str::<Value>(data) else {
-            draft.fail(unreadable(name, data));
-            return;
-        };
-        let message = &line["message"];
-        draft.thinking(message["thinking"].as_str().unwrap_or_default());
-        draft.text(message["content"].as_str().unwrap_or_default());
-        for call in message["tool_calls"].as_array().into_iter().flatten() {
-            take_call(call, draft);
+        if let Some(message) = &line.message {
+            draft.thinking(message.thinking.get());
+            draft.text(message.content.get());
+            for call in message.calls.iter() {
+                take_call(call, draft);
+            }
         }
-        if line["done"] == true {
+        if line.done.0 {
             count(&line, draft);
-            draft.finish_for(match line["done_reason"].as_str() {
+            draft.finish_for(match line.done_reason.some() {
                 None | Some("stop" | "load" | "unload") => Finish::Stop,
                 Some("length") => Finish::Length,
                 Some(other) => Finish::Other(other.to_owned()),
             });
             draft.end();
-        } else if message.is_null()
+        } else if line.message.is_none()
             && let Some(error) = reported(name, data)
         {
             draft.fail(error);
@@ -68,26 +71,23 @@ impl OllamaDecoder {
 }
 
 /// Calls come whole.
-fn take_call(call: &Value, draft: &mut ReplyDraft) {
-    let function = call.get("function").unwrap_or(call);
-    let id = call["id"].as_str().unwrap_or_default();
-    let place = draft.open_call(id, function["name"].as_str().unwrap_or_default());
-    match &function["arguments"] {
-        Value::Null => {}
-        Value::String(text) => draft.add(place, text),
-        arguments => draft.add(place, &arguments.to_string()),
-    }
+fn take_call(call: &Call<'_>, draft: &mut ReplyDraft) {
+    let (name, arguments) = match &call.function {
+        Some(function) => (&function.name, &function.arguments),
+        None => (&call.name, &call.arguments),
+    };
+    let place = draft.open_call(call.id.get(), name.get());
+    draft.add(place, &arguments.text_or_json());
     draft.close_call(place);
 }
 
-fn count(line: &Value, draft: &mut ReplyDraft) {
-    let number = |name: &str| line[name].as_u64();
-    let (input, output) = (number("prompt_eval_count"), number("eval_count"));
-    if input.is_some() || output.is_some() {
+fn count(line: &ReplyLine<'_>, draft: &mut ReplyDraft) {
+    if line.input.0.is_some() || line.output.0.is_some() {
+        let number = |count: SaidCount| count.0.unwrap_or(0);
         draft.count(Usage {
-            input_tokens: input.unwrap_or(0),
-            output_tokens: output.unwrap_or(0),
-            cache_read_tokens: number("prompt_eval_cached_count").unwrap_or(0),
+            input_tokens: number(line.input),
+            output_tokens: number(line.output),
+            cache_read_tokens: number(line.cached),
             cache_write_tokens: 0,
         });
     }

@@ -123,6 +123,48 @@ fn gemini_gets_its_parts_back_exactly_as_they_came() {
     );
 }
 
+/// What has no meaning for us goes back, and a value of the wrong type is as good as none.
+#[test]
+fn gemini_may_send_what_nobody_knows() {
+    let code = json!({"executableCode": {"language": "PYTHON", "code": "1+1"}, "new": [1]});
+    let thought_call =
+        json!({"functionCall": {"name": "look", "args": {}}, "thought": true, "new": 1});
+    let parts = json!([
+        {"text": "a", "new": {"of": "Google"}, "thought": "yes"},
+        {"text": "b", "thought": null, "thoughtSignature": null, "functionCall": null},
+        {"text": 1},
+        {},
+        [],
+        "no part",
+        code,
+        thought_call,
+    ]);
+    let mut odd = gemini(parts, Some("STOP"));
+    odd["error"] = Value::Null;
+    odd["candidates"][0]["finishMessage"] = json!(7);
+    odd["promptFeedback"] = json!({"safetyRatings": []});
+    odd["usageMetadata"]["promptTokenCount"] = json!("many");
+    let nothing = [
+        json!({"candidates": null, "usageMetadata": 5}),
+        json!({"candidates": [{"content": "none"}]}),
+        json!({"candidates": [{"content": {"parts": {}, "role": 3}}]}),
+        json!([1]),
+    ];
+    let body = events(&[&nothing[..], &[odd]].concat());
+    let reply = read(Dialect::Gemini, &body).expect("a reply");
+    assert_eq!(
+        (reply.text().as_str(), reply.thinking().as_str()),
+        ("ab", "")
+    );
+    let usage = reply.usage.expect("usage");
+    assert_eq!((usage.input_tokens, usage.output_tokens), (0, 5));
+    let history = vec![user("hi"), answer(Dialect::Gemini, reply.parts)];
+    assert_eq!(
+        sent(Dialect::Gemini, history)["contents"][1]["parts"],
+        json!([{"text": "ab"}, code, thought_call])
+    );
+}
+
 #[test]
 fn gemini_may_go_on_behind_a_reason_and_may_block_a_message() {
     let body = events(&[
