@@ -107,9 +107,10 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
     }
     body.insert("stream".into(), true.into());
     body.insert("stream_options".into(), json!({"include_usage": true}));
-    let first = request.messages.iter().next();
-    let first = first.map(|message| message_json(message, &host, &mut SentCalls::default()));
-    add_cache_key(&mut body, settings, first);
+    add_cache_key(&mut body, settings, |_| {
+        let first = request.messages.iter().next()?;
+        Some(message_json(first, &host, &mut SentCalls::default()))
+    });
     add_users_fields(&mut body, settings, request.position);
     if !body.contains_key("tools") {
         body.shift_remove("tool_choice");

@@ -43,8 +43,9 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
     if settings.facts.thinking != Some(false) {
         body.insert("include".into(), json!(["reasoning.encrypted_content"]));
     }
-    let first = body.get("instructions").cloned();
-    add_cache_key(&mut body, settings, first);
+    add_cache_key(&mut body, settings, |body| {
+        body.get("instructions").cloned()
+    });
     body.insert("stream".into(), true.into());
     add_users_fields(&mut body, settings, request.position);
     if !body.contains_key("tools") {

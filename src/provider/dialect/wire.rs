@@ -23,18 +23,18 @@ pub fn add_users_fields(
     }
 }
 
-/// Names what the requests of a chat begin with, FIRST and the tools in BODY, so that they come to the
-/// machine at OpenAI that has it in its cache. Others may refuse the field.
+/// Names what the requests of a chat begin with, which FIRST gives of BODY, and its tools, so that they come
+/// to the machine at OpenAI that has it in its cache. Others may refuse the field.
 pub fn add_cache_key(
     body: &mut Map<String, Value>,
     settings: &ProviderSettings,
-    first: Option<Value>,
+    first: impl FnOnce(&Map<String, Value>) -> Option<Value>,
 ) {
     let host = host_of(&settings.base_url);
     if host != "api.openai.com" && !host.ends_with(".openai.azure.com") {
         return;
     }
-    let beginning: String = first
+    let beginning: String = first(body)
         .iter()
         .chain(body.get("tools"))
         .map(Value::to_string)
