@@ -102,7 +102,6 @@ fn refuses_seals(error: &ProviderError) -> bool {
 
 /// A request ready to be sent, as often as needed.
 struct PreparedRequest {
-    client: reqwest::Client,
     url: Url,
     headers: HeaderMap,
     body: Bytes,
@@ -166,8 +165,9 @@ impl Client {
         let mut seals = Seals::of(request);
         let policy = &self.settings.retry;
         let mut attempt = 1;
-        let mut connection = self.connection_for(&prepared);
         loop {
+            // What was refused may have left a connection that has died meanwhile.
+            let connection = self.pools.connection(&prepared.url, &prepared.destination);
             let error = match self.attempt(&prepared, reader, sink).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
@@ -175,8 +175,6 @@ impl Client {
             if error.kind == FailureKind::Closed && connection == Connection::MayBeKept {
                 tracing::info!("a kept connection was dead; sending again on a new one");
                 self.pools.forget(&prepared.url);
-                prepared.client = self.client_for(&prepared.url)?;
-                connection = Connection::New;
                 continue;
             }
             if seals == Seals::Sent && refuses_seals(&error) {
@@ -201,13 +199,7 @@ impl Client {
             });
             tokio::time::sleep(delay).await;
             attempt += 1;
-            // What was refused may have left a connection that has died meanwhile.
-            connection = self.connection_for(&prepared);
         }
-    }
-
-    fn connection_for(&self, prepared: &PreparedRequest) -> Connection {
-        self.pools.connection(&prepared.url, &prepared.destination)
     }
 
     async fn attempt(
@@ -219,8 +211,8 @@ impl Client {
         let patience = self.settings.first_byte_timeout;
         let destination = &prepared.destination;
         tracing::debug!(bytes = prepared.body.len(), "sending");
-        let sending = prepared
-            .client
+        let sending = self
+            .client_for(&prepared.url)?
             .post(prepared.url.clone())
             .headers(prepared.headers.clone())
             .body(prepared.body.clone())
@@ -351,7 +343,6 @@ impl Client {
         let headers = headers(settings, &host)?;
         let body = written(settings, request).await?;
         Ok(PreparedRequest {
-            client: self.client_for(&url)?,
             destination: Destination {
                 port: url.port_or_known_default().unwrap_or_default(),
                 host,

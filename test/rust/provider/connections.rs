@@ -3,13 +3,14 @@
 
 use std::sync::{Arc, Barrier};
 
-use agent_q_core::provider::FailureKind;
+use agent_q_core::provider::{Dialect, FailureKind};
 use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::fault_server::{Deed, FaultServer};
 
 use super::http::{ask_with, client, request, retries, settings, start, stream};
+use super::network::signed;
 
 /// As after the machine slept, or the server restarted.
 #[tokio::test(flavor = "multi_thread")]
@@ -44,6 +45,31 @@ async fn a_connection_that_dies_between_retries_is_none_of_them() {
     let error = result.expect_err("a failure");
     assert_eq!(error.kind, FailureKind::Refused(503));
     assert_eq!((server.requests().len(), retries(&events)), (3, 2));
+}
+
+/// The request without signatures may meet the connection of the one with them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_dies_behind_a_refused_signature_is_no_retry() {
+    let refusal = json!({"error": {"message": "Invalid `signature`"}}).to_string();
+    let said = json!({"type": "message", "role": "assistant", "stop_reason": "end_turn",
+                      "content": [{"type": "text", "text": "ok"}]});
+    let answers = [("400 No", refusal), ("200 OK", said.to_string())].map(|(status, body)| {
+        let length = body.len();
+        then_dead(&format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}"
+        ))
+    });
+    let server = FaultServer::start(answers.to_vec());
+    let mut settings = settings(format!("http://{}/v1", server.address));
+    settings.dialect = Dialect::Messages;
+    let request = signed(Dialect::Messages, &settings);
+    let mut events = Vec::new();
+    let reply = stream(&client(), &settings, &request, &mut |event| {
+        events.push(event);
+    })
+    .await;
+    assert_eq!(reply.expect("a reply").text(), "ok");
+    assert_eq!(retries(&events), 0);
 }
 
 /// All that was kept has died while the machine slept.

@@ -291,7 +291,7 @@ fn a_host_says_the_limits_of_its_models_in_its_own_way() {
 }
 
 /// A history in which MODEL thought, with a signature, and called.
-fn signed(dialect: Dialect, settings: &ProviderSettings) -> ChatRequest {
+pub(super) fn signed(dialect: Dialect, settings: &ProviderSettings) -> ChatRequest {
     let seal = match dialect {
         Dialect::Gemini => {
             json!({"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "SEAL"})
