@@ -218,6 +218,16 @@ pub fn read_text(target: &Resolved) -> Result<WholeText, FileError> {
     })
 }
 
+/// What the file at TARGET is now.
+///
+/// # Errors
+///
+/// It can't be read.
+pub fn fingerprint(target: &Resolved) -> Result<Fingerprint, FileError> {
+    let file = open_for_read(target)?;
+    Fingerprint::of_file(&file).map_err(|error| FileError::system(target.shown(), &error))
+}
+
 fn read_whole(file: &File, size: u64, shown: &str) -> Result<(String, Encoding), FileError> {
     if size > LARGEST_WHOLE {
         let message = format!(

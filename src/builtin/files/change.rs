@@ -14,7 +14,7 @@ use crate::diff::{CONTEXT, Diff, label};
 use crate::files::encoding::{Encoding, LineEnds, Mark};
 use crate::files::fingerprint::{Fingerprint, text_hash};
 use crate::files::path::{PathKind, Resolved};
-use crate::files::read::{WholeText, read_text};
+use crate::files::read::{WholeText, fingerprint, read_text};
 use crate::files::verified::Parents;
 use crate::files::{encoding, verified};
 use crate::tool::ToolFailure;
@@ -40,6 +40,9 @@ pub struct LiveBuffer {
     pub gone: bool,
     /// Point, in characters from the buffer's start.
     pub point: usize,
+    /// The file, where the buffer shows it as it is: who has read the one knows the other.
+    #[serde(skip)]
+    pub unchanged_file: Option<Fingerprint>,
 }
 
 /// How much Emacs is to tell of a buffer.
@@ -70,7 +73,8 @@ impl Current {
             text: text_hash(&self.text),
             file: match &self.home {
                 Home::Disk(fingerprint, _) => Some(*fingerprint),
-                Home::Nowhere | Home::Buffer(_) => None,
+                Home::Buffer(live) => live.unchanged_file,
+                Home::Nowhere => None,
             },
         }
     }
@@ -137,6 +141,10 @@ pub async fn look(context: &WorkContext, target: &Resolved) -> Result<Current, T
         )));
     }
     if let Some(mut live) = visiting(context, target, Wanted::Text).await? {
+        if target.kind == PathKind::File && !live.modified && !live.stale {
+            let file = target.clone();
+            live.unchanged_file = context.on_a_thread(move |_| fingerprint(&file)).await.ok();
+        }
         return Ok(Current {
             text: live.text.take().unwrap_or_default(),
             home: Home::Buffer(live),
@@ -152,12 +160,12 @@ pub async fn look(context: &WorkContext, target: &Resolved) -> Result<Current, T
     let WholeText {
         text,
         encoding,
-        fingerprint,
+        fingerprint: file,
         ..
     } = context.on_a_thread(move |_| read_text(&target)).await?;
     Ok(Current {
         text,
-        home: Home::Disk(fingerprint, encoding),
+        home: Home::Disk(file, encoding),
     })
 }
 
