@@ -313,7 +313,8 @@ core saves it, as JSON, or is nil."
     (:image-changed (agent-q-changes-offer (plist-get event :turn)
                                            (plist-get event :definitions)))
     (:turn-ended (agent-q-chat--turn-ended (plist-get event :outcome)
-                                           (plist-get event :message)))
+                                           (plist-get event :message)
+                                           (plist-get event :why)))
     (:call-proposed (agent-q-call-proposed event))
     (:approval (agent-q-chat--approval event))
     (:approval-settled (agent-q-call-settled-elsewhere event))
@@ -399,8 +400,8 @@ core saves it, as JSON, or is nil."
       (agent-q-render-notice (concat "  about " (agent-q-queue-message-look message))))
     (mapc #'agent-q-excerpt-show (agent-q-queue-message-excerpts message))))
 
-(defun agent-q-chat--turn-ended (outcome message)
-  "Show that a turn ended with OUTCOME, and MESSAGE if there is one."
+(defun agent-q-chat--turn-ended (outcome message why)
+  "Show that a turn ended with OUTCOME, because of WHY, and MESSAGE if there is one."
   (agent-q-render-finish)
   (agent-q-call-abandon)
   (pcase outcome
@@ -411,7 +412,7 @@ core saves it, as JSON, or is nil."
                             'agent-q-failure)
      ;; Its message may not be in the conversation.
      (agent-q-context-forget-sent)
-     (agent-q-retry-offer outcome)))
+     (agent-q-retry-offer outcome why)))
   (setq agent-q-header-since nil
         agent-q-header-state :idle)
   (agent-q-render-settle 'limit)

@@ -67,11 +67,18 @@ A message that waits behind the turn is an answer: it is sent now."
     (agent-q-render-button "[Stop]" #'agent-q-retry--stop 'limit)
     (agent-q-attention-tell "The turn met a limit; shall it go on?")))
 
-(defun agent-q-retry-offer (outcome)
-  "Show the button that fits a turn that ended with OUTCOME."
+(defun agent-q-retry--choose-model ()
+  "Choose another model for this chat; the last message can be sent to it then."
+  (call-interactively #'agent-q-set-model))
+
+(defun agent-q-retry-offer (outcome why)
+  "Show the buttons that fit a turn that ended with OUTCOME, because of WHY."
   (pcase outcome
-    (:failed (when agent-q-render-message
-               (agent-q-render-button "[Try again]" #'agent-q-retry 'turn)))
+    (:failed
+     (when agent-q-render-message
+       (agent-q-render-button "[Try again]" #'agent-q-retry 'turn))
+     (when (eq why :no-such-model)
+       (agent-q-render-button "[Choose another model]" #'agent-q-retry--choose-model 'turn)))
     ((or :limit :interrupted) (agent-q-render-button "[Continue]" #'agent-q-continue 'turn))))
 
 (provide 'agent-q-retry)

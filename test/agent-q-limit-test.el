@@ -91,6 +91,23 @@
       (agent-q-test-until (agent-q-test-idle-p))
       (should-not (button-at (agent-q-test-find "[Continue]"))))))
 
+(ert-deftest agent-q-limit-another-model-can-be-chosen-where-there-is-none-of-that-name ()
+  (agent-q-test-with-model
+      "{\"turns\":[{\"status\":404,\"body\":{\"error\":{\"message\":\"What is that?\"}}},
+                  {\"status\":402,\"body\":{\"error\":{\"message\":\"No credit\"}}}]}"
+    (agent-q-test-with-chat
+      (agent-q-test-ask "hello")
+      (should (string-suffix-p "\n[Try again]\n[Choose another model]\n" (agent-q-test-log)))
+      (agent-q-test-find "[Choose another model]")
+      (let ((chosen nil))
+        (cl-letf (((symbol-function 'agent-q-set-model)
+                   (lambda () (interactive) (setq chosen (current-buffer)))))
+          (agent-q-test-press "RET"))
+        (should (eq chosen chat)))
+      ;; No other model has more credit there.
+      (agent-q-test-ask "hello again")
+      (should (string-suffix-p "No credit\n[Try again]\n" (agent-q-test-log))))))
+
 (ert-deftest agent-q-limit-the-request-is-gone-to-unless-the-user-went-on ()
   (agent-q-test-with-model "{\"turns\":[]}"
     (agent-q-test-with-chat

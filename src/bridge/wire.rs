@@ -268,9 +268,14 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::Notice { session, text } => of("notice", session)?.put("text", text),
         Event::TurnEnded { session, outcome } => {
             let (name, message) = turn_outcome(outcome);
-            of("turn-ended", session)?
+            let why = matches!(outcome, TurnOutcome::NoSuchModel(_)).then_some("no-such-model");
+            let items = of("turn-ended", session)?
                 .keyword("outcome", name)?
-                .put("message", message)
+                .put("message", message)?;
+            match why {
+                Some(why) => items.keyword("why", why),
+                None => Ok(items),
+            }
         }
         Event::HostRequested {
             session,
@@ -538,6 +543,8 @@ fn turn_outcome(outcome: &TurnOutcome) -> (&'static str, Option<&String>) {
         TurnOutcome::Cancelled => ("cancelled", None),
         TurnOutcome::Limit(message) => ("limit", Some(message)),
         TurnOutcome::Interrupted(message) => ("interrupted", Some(message)),
-        TurnOutcome::Failed(message) => ("failed", Some(message)),
+        TurnOutcome::Failed(message) | TurnOutcome::NoSuchModel(message) => {
+            ("failed", Some(message))
+        }
     }
 }

@@ -257,7 +257,7 @@ fn ended(outcome: &TurnOutcome) -> Record {
         TurnOutcome::Cancelled => ("cancelled", None),
         TurnOutcome::Limit(text) => ("limit", Some(text)),
         TurnOutcome::Interrupted(text) => ("interrupted", Some(text)),
-        TurnOutcome::Failed(text) => ("failed", Some(text)),
+        TurnOutcome::Failed(text) | TurnOutcome::NoSuchModel(text) => ("failed", Some(text)),
     };
     Record::Ended {
         outcome: name.to_owned(),

@@ -44,6 +44,8 @@ pub enum TurnOutcome {
     Interrupted(String),
     /// It failed; the text says why and what to do.
     Failed(String),
+    /// It failed, as its host has no such model; the text says so.
+    NoSuchModel(String),
 }
 
 /// What happened, in the order in which it happened.

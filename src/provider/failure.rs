@@ -34,6 +34,8 @@ pub enum FailureKind {
     Idle,
     /// The server refused the request with this HTTP status.
     Refused(u16),
+    /// The server has no model of that name, or nothing at that URL.
+    NoSuchModel,
     /// The conversation is too long for the model, as the server says.
     Overflow,
     /// The server reported an error inside the reply.
@@ -174,6 +176,20 @@ fn says_no_tools(detail: &str) -> bool {
     ];
     let detail = detail.to_lowercase();
     WORDS.iter().any(|words| detail.contains(words))
+}
+
+/// Codes and words by which servers that answer with another status say that they have no such model.
+const NO_MODEL_CODES: &[&str] = &["model_not_found", "invalid_model"];
+const NO_MODEL_WORDS: &[&str] = &["not a valid model", "invalid model", "no such model"];
+
+/// Whether REPORT, which came with STATUS, says that there is no model of that name, or no such URL.
+#[must_use]
+pub fn says_no_model(status: u16, report: &ErrorReport) -> bool {
+    let names = |code: &String| NO_MODEL_CODES.contains(&code.as_str());
+    let message = report.message.to_lowercase();
+    status == 404
+        || report.codes.iter().any(names)
+        || status == 400 && NO_MODEL_WORDS.iter().any(|words| message.contains(words))
 }
 
 fn is_blank(value: &Value) -> bool {

@@ -18,7 +18,7 @@ use super::cause::{Cause, idle_failure, lost_connection, silent_failure, unanswe
 use super::dialect::written_body;
 use super::failure::{
     Destination, FailureKind, KeyPresence, ProviderError, redact, refusal_report, refusal_sentence,
-    says_too_long,
+    says_no_model, says_too_long,
 };
 use super::pools::{Connection, Pools};
 use super::recording::Recording;
@@ -311,9 +311,12 @@ impl Client {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let retry = advice(status, &report.codes, header, SystemTime::now());
         ProviderError::new(
-            match says_too_long(Some(status), &report) {
-                true => FailureKind::Overflow,
-                false => FailureKind::Refused(status),
+            if says_too_long(Some(status), &report) {
+                FailureKind::Overflow
+            } else if says_no_model(status, &report) {
+                FailureKind::NoSuchModel
+            } else {
+                FailureKind::Refused(status)
             },
             retry,
             refusal_sentence(status, &report.message, destination, retry),

@@ -120,9 +120,10 @@ impl Turn<'_> {
                 }
                 AskOutcome::Broken(error) => {
                     return match (self.keep_partial(history, &error), position) {
-                        (Kept::Nothing, RequestPosition::First) => {
-                            TurnOutcome::Failed(error.to_string())
-                        }
+                        (Kept::Nothing, RequestPosition::First) => match error.kind {
+                            FailureKind::NoSuchModel => TurnOutcome::NoSuchModel(error.to_string()),
+                            _ => TurnOutcome::Failed(error.to_string()),
+                        },
                         // What was done is in the conversation, so the turn need not begin again.
                         _ => TurnOutcome::Interrupted(error.to_string()),
                     };

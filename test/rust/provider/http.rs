@@ -332,11 +332,6 @@ async fn a_missing_key_is_called_missing() {
 async fn refusals_say_what_to_do() {
     for (status, body, parts) in [
         (
-            404,
-            json!({"error": {"message": "model not found"}}),
-            ["\"small\"", "model not found"],
-        ),
-        (
             400,
             json!({"detail": "messages: too many"}),
             ["(400)", "messages: too many"],
@@ -360,6 +355,32 @@ async fn refusals_say_what_to_do() {
                 "{part:?} is not in {error}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_the_host_does_not_have_is_told_from_other_refusals() {
+    for (status, body) in [
+        (404, json!({"error": {"message": "model not found"}})),
+        (404, json!("")),
+        (
+            400,
+            json!({"error": {"message": "no/such is not a valid model ID", "code": 400}}),
+        ),
+        (
+            400,
+            json!({"error": {"message": "No.", "code": "model_not_found"}}),
+        ),
+    ] {
+        let error = failure(json!({"status": status, "body": body})).await;
+        assert_eq!(error.kind, FailureKind::NoSuchModel, "{error}");
+    }
+    let error = failure(json!({"status": 404, "body": {"error": "model not found"}})).await;
+    for part in ["\"small\"", "model not found"] {
+        assert!(
+            error.to_string().contains(part),
+            "{part:?} is not in {error}"
+        );
     }
 }
 
