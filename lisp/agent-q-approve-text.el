@@ -144,9 +144,7 @@ What it quotes of FORM, the code that is shown anyway, is left out."
 (defun agent-q-approve-text--mere-edit-p (call)
   "Whether CALL needs an answer for nothing but the change that its head names."
   (and (agent-q-call-change call)
-       (equal (agent-q-call-reason call)
-              (format "It changes '%s'."
-                      (cdr (assq 'path (agent-q-call-parsed-arguments call)))))))
+       (eq (agent-q-call-grounds call) :usual)))
 
 (defun agent-q-approve-text--why (call)
   "Return the level of CALL and the reasons why it needs an answer, as lines.

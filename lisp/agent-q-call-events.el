@@ -87,6 +87,7 @@ TARGET returns what the call concerns, a line or nil, from its parsed arguments.
     (setf (agent-q-call-arguments call) (plist-get event :arguments)
           (agent-q-call-level call) (plist-get event :level)
           (agent-q-call-reason call) (plist-get event :reason)
+          (agent-q-call-grounds call) (plist-get event :grounds)
           (agent-q-call-target call) (funcall target (agent-q-call-parsed-arguments call))
           (agent-q-call-offer call) nil
           (agent-q-call-change call) nil

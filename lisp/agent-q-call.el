@@ -20,8 +20,8 @@
   "A tool call.
 KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 `proposed', `waiting', `running', `succeeded', `failed', `denied' and
-`cancelled'.  LEVEL and REASON say why it needs approval, TARGET names
-the image it concerns.  ARMED is t while an answer counts, `seen' when it
+`cancelled'.  LEVEL and REASON say why it needs approval; GROUNDS is `:usual' where each
+call of its tool does, for that reason.  TARGET names the image it concerns.  ARMED is t while an answer counts, `seen' when it
 did before another call was answered; ENDED is t when its end was on the
 screen after that, SINCE says when it began to be armed, BELOW how many of
 its lines didn't fit; TIMER sees to that, and ANSWERED is the answer.
@@ -32,7 +32,7 @@ PARSED, SUMMARY and OUTCOME are what was made of ARGUMENTS or CONTENT last, a
 cons with them.  OUTPUT is what it has printed while it runs, a
 list of the end of that, the number of its characters, and when it came."
   key tool arguments state content milliseconds started
-  level reason armed since ended below answered target timer drawn
+  level reason grounds armed since ended below answered target timer drawn
   offer review change parsed summary outcome output)
 
 (defvar-local agent-q-call-table nil

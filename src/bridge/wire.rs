@@ -143,6 +143,7 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             handler,
             level,
             reason,
+            grounds,
             arguments,
         } => of("approval", session)?
             .number("call", call.0)?
@@ -150,6 +151,7 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             .put("handler", handler.map(|it| it.0 as i64))?
             .put("level", level.name())?
             .put("reason", reason)?
+            .keyword("grounds", grounds.name())?
             .put("arguments", pretty(arguments)),
         Event::ApprovalSettled {
             session,

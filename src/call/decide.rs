@@ -15,7 +15,7 @@ use super::policy::Approval;
 use super::prepared::{Freshness, PreparedCall};
 use super::reach::precheck;
 use crate::protocol::{
-    CallKey, CallOutcome, Consent, Decider, Decision, Event, SessionId, SessionState,
+    CallKey, CallOutcome, Consent, Decider, Decision, Event, Grounds, SessionId, SessionState,
 };
 use crate::rules::{DANGEROUS_ASKS, Explanation, Outcome, TurnPlace};
 use crate::runtime::held;
@@ -120,6 +120,7 @@ impl Executor {
             handler: call.tool.handler(),
             level: call.verdict.assessment.level,
             reason: reason(call),
+            grounds: grounds(call),
             arguments: call.arguments.to_json(),
         });
     }
@@ -396,6 +397,15 @@ fn reason(call: &PreparedCall) -> String {
         ruled.clone()
     } else {
         format!("{shown} {ruled}")
+    }
+}
+
+/// Whether CALL is asked about for no more than its tool says of each such call.
+fn grounds(call: &PreparedCall) -> Grounds {
+    let usual = (call.tool.assess)(call.tool.level, &call.arguments);
+    match reason(call) == usual.reason {
+        true => Grounds::Usual,
+        false => Grounds::Special,
     }
 }
 

@@ -22,7 +22,8 @@ use crate::effect::{
 };
 use crate::host::Asked;
 use crate::protocol::{
-    CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Event, HostRequest, SessionState,
+    CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Event, Grounds, HostRequest,
+    SessionState,
 };
 use crate::rules::{Explanation, Outcome};
 use crate::tool::work::{answered, silent};
@@ -233,6 +234,7 @@ impl<'a> Asking<'a> {
             handler: None,
             level: SafetyLevel::Dangerous,
             reason: reason(&self.question, explanation),
+            grounds: Grounds::Special,
             arguments: self.arguments.clone(),
         });
         self.tell_state(SessionState::Approving);

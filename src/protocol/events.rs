@@ -48,6 +48,24 @@ pub enum TurnOutcome {
     NoSuchModel(String),
 }
 
+/// Whether a request is about more than every call of its tool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grounds {
+    /// The reason is what the tool itself says of such a call, and nothing else.
+    Usual,
+    Special,
+}
+
+impl Grounds {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Usual => "usual",
+            Self::Special => "special",
+        }
+    }
+}
+
 /// What happened, in the order in which it happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
@@ -84,6 +102,7 @@ pub enum Event {
         handler: Option<HandlerId>,
         level: SafetyLevel,
         reason: String,
+        grounds: Grounds,
         arguments: Value,
     },
     /// A tool call that waited for the user was settled by a rule that came meanwhile.

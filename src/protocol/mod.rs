@@ -10,7 +10,9 @@ mod ids;
 
 pub use calls::{CallArguments, CallOutcome, CallResult, Consent, Decider, Decision, ToolCall};
 pub use emacs::{HostError, HostReply, HostRequest, ImageRequest, ReadBuffer};
-pub use events::{DiscoveredServer, Event, ListedModel, PastPlace, SessionState, TurnOutcome};
+pub use events::{
+    DiscoveredServer, Event, Grounds, ListedModel, PastPlace, SessionState, TurnOutcome,
+};
 pub use ids::{BatchId, CallKey, HandlerId, QuestionId, RequestId, SessionId, TurnId};
 
 /// What Emacs asks of a session.
