@@ -8,7 +8,8 @@
 ;; as well be the first letter of a message, so that more is asked of it than of one on the
 ;; request.  It answers only if
 ;;
-;; - the request is in the window and could be read for a moment (agent-q-sight.el);
+;; - the request is in the window and could be read for a moment (agent-q-sight.el), unless the
+;;   key only shows more of it;
 ;; - nothing was typed in this chat just before;
 ;; - no other key follows at once.
 ;;
@@ -37,6 +38,9 @@ For as long, too, the key has to have been in force.")
 (defconst agent-q-approve-prompt--keys
   '("y" "n" "!" "P" "e" "v" "d" "Y" "N" "r" "s" "b" "w")
   "The keys that answer some request.")
+
+(defconst agent-q-approve-prompt--showing '(?v ?d ?b ?w)
+  "The keys that only show something, such as a request that is out of sight.")
 
 (defvar-local agent-q-approve-prompt--typed nil
   "When the text at the prompt last changed, or nil.")
@@ -149,7 +153,9 @@ read, answers nothing."
   (interactive nil agent-q-chat-mode)
   (let* ((key last-command-event)
          (call (agent-q-approve-prompt--call (string key)))
-         (problem (and call (agent-q-approve-prompt--problem call))))
+         (problem (and call
+                       (not (memq key agent-q-approve-prompt--showing))
+                       (agent-q-approve-prompt--problem call))))
     (cond ((or (not call) (agent-q-approve-prompt--typing-p key))
            (agent-q-approve-prompt--insert))
           (problem
@@ -167,7 +173,8 @@ read, answers nothing."
 (defun agent-q-approve-prompt--answer (call key)
   "Answer CALL by KEY, unless it was withdrawn or changed meanwhile."
   (if (not (and (eq call (agent-q-approve-prompt--call (string key)))
-                (agent-q-sight-armed-p call)))
+                (or (memq key agent-q-approve-prompt--showing)
+                    (agent-q-sight-armed-p call))))
       (message "The request changed: read it, then press the key again")
     (let ((agent-q-approve-call call))
       (call-interactively (lookup-key (agent-q-approve-map call) (string key))))))

@@ -142,11 +142,16 @@ While a reason is read, the user may go to another request and answer that."
        (memq agent-q-approve-call agent-q-call-active)
        t))
 
-(defun agent-q-approve--call ()
-  "Return the call that is answered if it can be answered now; else say why not."
+(defun agent-q-approve--open ()
+  "Return the call that a command is about if it waits for an answer; else say so."
   (let ((call (agent-q-approve--here)))
     (unless (agent-q-call-open-p call)
       (user-error "No tool call is waiting for an answer here"))
+    call))
+
+(defun agent-q-approve--call ()
+  "Return the call that is answered if it can be answered now; else say why not."
+  (let ((call (agent-q-approve--open)))
     (unless (agent-q-sight-armed-p call)
       (unless (agent-q-approve--elsewhere-p)
         (agent-q-sight-reveal call))
@@ -269,7 +274,8 @@ The first time, only show the rule that would be added."
   "Show the next of the rules that are offered for the call: a wider one.
 After the widest comes the narrowest, about exactly this call."
   (interactive nil agent-q-chat-mode)
-  (let* ((call (agent-q-approve--call))
+  (let* ((call (agent-q-approve--open))
+         ;; This takes no rule, so that it need not wait until the one before was read.
          (offer (or (agent-q-call-offer call)
                     (user-error "First press ! or P, which offer a rule")))
          (count (length (agent-q-offer-widths offer))))

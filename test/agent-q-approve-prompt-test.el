@@ -101,7 +101,9 @@
     (should (equal (agent-q-prompt-text) "noy")))
   ;; Letters that answer nothing give back those that were held, too.
   (agent-q-approve-prompt-test--with-chat
+    (setq agent-q-approve-prompt-test--follows t)
     (agent-q-approve-prompt-test--type "void")
+    (setq agent-q-approve-prompt-test--follows nil)
     (should (equal (agent-q-prompt-text) "void"))
     (agent-q-prompt-replace "")
     (agent-q-approve-prompt-test--later)
@@ -162,6 +164,27 @@
                  (agent-q-test-see (agent-q-call-waiting))
                  t)))
       (agent-q-approve-prompt-test--type "y"))
+    (should-not agent-q-approve-prompt-test--told)))
+
+(ert-deftest agent-q-approve-prompt-what-only-shows-something-need-not-wait ()
+  (agent-q-approve-prompt-test--with-chat
+    ;; Neither seen nor in sight.
+    (cl-letf (((symbol-function 'agent-q-sight-in-view-p) #'ignore))
+      (save-window-excursion
+        (agent-q-approve-prompt-test--type "v")
+        (should (get-buffer-window "*agent-q call*"))))
+    (kill-buffer "*agent-q call*")
+    (agent-q-test-arm)
+    (agent-q-approve-prompt-test--later)
+    (agent-q-approve-prompt-test--type "!")
+    (agent-q-approve-prompt-test--later)
+    (agent-q-approve-prompt-test--type "w")
+    (should (agent-q-test-shows "(2 of 2, w shows the next):\nMore."))
+    ;; On the request, too.
+    (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
+    (agent-q-test-press "w")
+    (should (agent-q-test-shows "(1 of 2, w shows the next):\nThis."))
+    (should-error (agent-q-test-press "!") :type 'user-error)
     (should-not agent-q-approve-prompt-test--told)))
 
 (ert-deftest agent-q-approve-prompt-another-request-can-be-answered-meanwhile ()
