@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'agent-q-code)
+(require 'agent-q-code-lisp)
 (require 'agent-q-history)
 (require 'agent-q-markdown)
 (require 'agent-q-operations)
@@ -64,14 +65,23 @@
     (kill-new text)
     (message "Copied %d characters of code" (length text))))
 
+(defun agent-q-code-block--target (&optional repls)
+  "Return the buffer that you last worked in where code can be inserted, or nil.
+REPLs and shells don't count unless REPLS is non-nil."
+  (agent-q-user-last-buffer
+   (lambda (buffer)
+     (with-current-buffer buffer
+       (not (or buffer-read-only
+                (and (not repls) (derived-mode-p 'comint-mode 'slime-repl-mode))))))))
+
 (defun agent-q-code-block-insert ()
   "Insert the code at point, or the nearest before, into your last buffer.
-It goes to point there, where you can undo it."
+It goes to point there, where you can undo it.  That is no REPL as long as
+there is another buffer; \\[agent-q-code-block-stage] puts code into yours."
   (interactive nil agent-q-chat-mode)
   (let* ((text (agent-q-code-block-text))
-         (buffer (or (agent-q-user-last-buffer
-                      (lambda (buffer)
-                        (not (buffer-local-value 'buffer-read-only buffer))))
+         (buffer (or (agent-q-code-block--target)
+                     (agent-q-code-block--target 'repls)
                      (user-error "There is no buffer to insert the code into")))
          (window (get-buffer-window buffer t)))
     (with-current-buffer buffer
@@ -131,26 +141,34 @@ It is not evaluated.  You are there then, as by this key in SLY and SLIME."
     (propertize label 'face '(link agent-q-markup) 'mouse-face 'highlight
                 'help-echo help 'keymap map)))
 
+(defun agent-q-code-block--make-buttons (repl)
+  "Return the buttons after the first line of code, with one for the REPL if REPL."
+  (concat "  "
+          (agent-q-code-block--button "[copy]" #'agent-q-code-block-copy
+                                      "Copy this code (C-c M-w)")
+          " "
+          (agent-q-code-block--button "[insert]" #'agent-q-code-block-insert
+                                      "Insert this code into your last buffer (C-c TAB)")
+          (if (not repl) ""
+            (concat " "
+                    (agent-q-code-block--button
+                     "[REPL]" #'agent-q-code-block-stage
+                     "Put this code at the prompt of the REPL (C-c C-z)")))
+          "\n"))
+
 (defvar agent-q-code-block--buttons nil
-  "The buttons after the first line of code, once they were made.")
+  "The buttons after the first line of code once they were made, an alist.
+The keys say whether it is Lisp.")
 
 (defun agent-q-code-block-show-buttons (start)
   "Show buttons behind the line before START, where code begins."
   (when (and (> start (point-min)) (eq (char-before start) ?\n))
-    (put-text-property
-     (1- start) start 'display
-     (or agent-q-code-block--buttons
-         (setq agent-q-code-block--buttons
-               (concat "  "
-                       (agent-q-code-block--button "[copy]" #'agent-q-code-block-copy
-                                                   "Copy this code (C-c M-w)")
-                       " "
-                       (agent-q-code-block--button "[insert]" #'agent-q-code-block-insert
-                                                   "Insert this code into your last buffer (C-c TAB)")
-                       " "
-                       (agent-q-code-block--button "[REPL]" #'agent-q-code-block-stage
-                                                   "Put this code at the prompt of the REPL (C-c C-z)")
-                       "\n"))))))
+    (let ((repl (and (agent-q-code-lisp-p start) t)))
+      (put-text-property
+       (1- start) start 'display
+       (or (alist-get repl agent-q-code-block--buttons)
+           (setf (alist-get repl agent-q-code-block--buttons)
+                 (agent-q-code-block--make-buttons repl)))))))
 
 (provide 'agent-q-code-block)
 ;;; agent-q-code-block.el ends here

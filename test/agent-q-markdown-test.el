@@ -100,10 +100,16 @@ See https://example.org/a and [here](shop.lisp:2).\n")
       (agent-q-test-until (not agent-q-code--timer))
       (should-not agent-q-log-failed))))
 
+(defun agent-q-markdown-test--buttons (place)
+  "Return where the next buttons of code are at PLACE or behind it."
+  (while (not (and (stringp (get-text-property place 'display))
+                   (string-search "[copy]" (get-text-property place 'display))))
+    (setq place (next-single-property-change place 'display)))
+  place)
+
 (defun agent-q-markdown-test--click (label)
   "Click on the button LABEL behind the first line of the code in this chat."
-  (let* ((place (text-property-any (point-min) (point-max) 'display
-                                   agent-q-code-block--buttons))
+  (let* ((place (agent-q-markdown-test--buttons (point-min)))
          (shown (get-text-property place 'display))
          (keymap (get-text-property (string-search label shown) 'keymap shown)))
     (funcall (lookup-key keymap [mouse-1])
@@ -129,6 +135,37 @@ See https://example.org/a and [here](shop.lisp:2).\n")
               (should-error (call-interactively (key-binding (kbd "C-c C-z")))
                             :type 'user-error)))
         (kill-buffer file)))))
+
+(ert-deftest agent-q-markdown-offers-the-repl-for-lisp-alone ()
+  (agent-q-test-with-chat
+    (agent-q-markdown-test--add "```lisp\n(f 1)\n```\n\n```python\nf(1)\n```\n\nDone.\n")
+    (let* ((lisp (agent-q-markdown-test--buttons (point-min)))
+           (python (agent-q-markdown-test--buttons (1+ lisp))))
+      (should (string-search "[REPL]" (get-text-property lisp 'display)))
+      (should (string-search "[insert]" (get-text-property python 'display)))
+      (should-not (string-search "[REPL]" (get-text-property python 'display))))))
+
+(ert-deftest agent-q-markdown-inserts-code-into-a-repl-only-where-there-is-nothing-else ()
+  (save-window-excursion
+    (let ((file (generate-new-buffer "mine.lisp"))
+          (repl (generate-new-buffer "*mine repl*")))
+      (unwind-protect
+          (agent-q-test-with-chat
+            (with-current-buffer repl
+              (setq major-mode 'slime-repl-mode))
+            (let ((buffers (list repl file)))
+              (cl-letf (((symbol-function 'agent-q-user-last-buffer)
+                         (lambda (predicate) (seq-find predicate buffers))))
+                (agent-q-markdown-test--add "```lisp\n(f 1)\n```\n")
+                (goto-char (point-max))
+                (agent-q-code-block-insert)
+                (should (equal (with-current-buffer file (buffer-string)) "(f 1)"))
+                (should (equal (with-current-buffer repl (buffer-string)) ""))
+                (setq buffers (list repl))
+                (agent-q-code-block-insert)
+                (should (equal (with-current-buffer repl (buffer-string)) "(f 1)")))))
+        (kill-buffer file)
+        (kill-buffer repl)))))
 
 (ert-deftest agent-q-markdown-aligns-tables-anew-for-another-width ()
   (save-window-excursion
