@@ -31,10 +31,14 @@ Emacs reaches by D-Bus."
   :package-version '(agent-q-module . "0.1.0"))
 
 (defconst agent-q-attention--away 10
-  "Seconds without a command in a chat after which its user counts as away.")
+  "Seconds without a command in a chat after which its user counts as away.
+What the chat says before is told then, if it still holds.")
 
 (defvar-local agent-q-attention--here nil
   "Time of the user's last command in this chat.")
+
+(defvar-local agent-q-attention--timer nil
+  "The timer that notifies the user of what this chat has said, or nil.")
 
 (defun agent-q-attention-setup ()
   "Make the current chat ask before it is killed, and notice its user."
@@ -96,7 +100,9 @@ Each of them may change that, and to look through all chats takes a while."
   (agent-q-events-afterwards #'agent-q-attention-update))
 
 (defun agent-q-attention--settled (_call)
-  "Show that a call was answered or is over."
+  "Show that a call of this chat was answered or is over."
+  (unless (or (null agent-q-attention--timer) (agent-q-call-waiting))
+    (agent-q-attention--cancel))
   (agent-q-attention--soon))
 
 (defun agent-q-attention--left (chat)
@@ -159,16 +165,36 @@ Each of them may change that, and to look through all chats takes a while."
     (message "agent-q: %s (%s)" text (buffer-name)))
   (agent-q-attention--notify text))
 
+(defun agent-q-attention--left-to-wait ()
+  "Return for how many seconds more the user of this chat doesn't count as away."
+  (- agent-q-attention--away (float-time (time-since agent-q-attention--here))))
+
 (defun agent-q-attention--notify (text)
-  "Notify the user of TEXT about the current chat, who may be elsewhere."
+  "Notify the user of TEXT about the current chat, once the user counts as away."
+  (agent-q-attention--cancel)
   (when (and agent-q-notify
-             (not (agent-q-attention--watched-p))
              agent-q-attention--here
-             (> (float-time (time-since agent-q-attention--here)) agent-q-attention--away)
              (getenv "DBUS_SESSION_BUS_ADDRESS")
              (require 'notifications nil t))
     ;; The desktop may take its time, which is not the filter's.
-    (run-at-time 0 nil #'agent-q-attention--send (current-buffer) text)))
+    (setq agent-q-attention--timer
+          (run-at-time (max 0 (agent-q-attention--left-to-wait)) nil
+                       #'agent-q-attention--notify-now (current-buffer) text))))
+
+(defun agent-q-attention--cancel ()
+  "Notify the user of nothing that this chat has said before."
+  (when agent-q-attention--timer
+    (cancel-timer agent-q-attention--timer)
+    (setq agent-q-attention--timer nil)))
+
+(defun agent-q-attention--notify-now (chat text)
+  "Notify the user of TEXT about CHAT, unless the user has been there meanwhile."
+  (when (buffer-live-p chat)
+    (with-current-buffer chat
+      (setq agent-q-attention--timer nil)
+      (unless (or (agent-q-attention--watched-p)
+                  (> (agent-q-attention--left-to-wait) 0))
+        (agent-q-attention--send chat text)))))
 
 (defun agent-q-attention--silently (function &rest arguments)
   "Call FUNCTION with ARGUMENTS while messages are suppressed."

@@ -79,6 +79,21 @@
             (sit-for 0.05)
             ;; A moment ago the user was here.
             (should-not sent)
+            ;; Who stays away is told later, unless it was answered meanwhile.
+            (let ((agent-q-attention--away 0.2))
+              (agent-q-attention-test--ask 7)
+              (agent-q-test-until sent)
+              (setq sent nil)
+              (setq agent-q-attention--here (current-time))
+              (agent-q-attention-test--ask 7)
+              (should agent-q-attention--timer)
+              (agent-q-test-event :call-finished :call 7 :outcome :denied :content "No")
+              (should-not agent-q-attention--timer)
+              ;; And who came back was told by the chat.
+              (agent-q-attention-test--ask 6)
+              (setq agent-q-attention--here (current-time))
+              (agent-q-test-until (not agent-q-attention--timer))
+              (should-not sent))
             (setq agent-q-attention--here (time-subtract nil 11))
             (let ((agent-q-notify nil)) (agent-q-attention-test--ask 8))
             (sit-for 0.05)
