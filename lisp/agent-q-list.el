@@ -26,14 +26,16 @@
   "What stands in this list when it has no row, or nil.")
 
 (defconst agent-q-list--least 16
-  "Least width of the last column, which takes the rest of the line.")
+  "Least width of the last column unless it says so itself.")
 
 (defun agent-q-list-setup (columns rows &optional empty)
   "Make the current buffer a list of COLUMNS, with the entries of ROWS, a function.
 A column is (WORTH NAME WIDTH SORT . PROPERTIES), as in
 `tabulated-list-format'.  Where the window is too narrow, the columns worth
-least are left out.  EMPTY is what `agent-q-list-print' says when there is no
-entry, with keys as for `substitute-command-keys'."
+least are left out.  The last one takes the rest of the line, if its width is 0,
+and that is no less than its property `:least'.  EMPTY is what
+`agent-q-list-print' says when there is no entry, with keys as for
+`substitute-command-keys'."
   (setq agent-q-list--columns columns
         agent-q-list--rows rows
         agent-q-list--empty empty
@@ -55,8 +57,10 @@ entry, with keys as for `substitute-command-keys'."
 
 (defun agent-q-list--needs (columns)
   "Return how many characters COLUMNS need."
-  (apply #'+ 1 (mapcar (pcase-lambda (`(,_ ,_ ,width . ,_))
-                         (1+ (if (zerop width) agent-q-list--least width)))
+  (apply #'+ 1 (mapcar (pcase-lambda (`(,_ ,_ ,width ,_ . ,properties))
+                         (1+ (if (zerop width)
+                                 (or (plist-get properties :least) agent-q-list--least)
+                               width)))
                        columns)))
 
 (defun agent-q-list--fitting (width)
@@ -96,7 +100,9 @@ entry, with keys as for `substitute-command-keys'."
   (tabulated-list-print t)
   (when (and agent-q-list--empty (zerop (buffer-size)))
     (let ((inhibit-read-only t))
-      (insert (substitute-command-keys agent-q-list--empty)))
+      (insert (substitute-command-keys agent-q-list--empty))
+      (let ((fill-column (max agent-q-list--least (1- (agent-q-list--width)))))
+        (fill-region (point-min) (point-max))))
     (goto-char (point-min))))
 
 (defun agent-q-list--entries ()

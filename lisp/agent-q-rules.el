@@ -43,7 +43,7 @@ Rules that deny win over those that ask, and these over those that allow.
 \\{agent-q-rules-mode-map}"
   (agent-q-list-setup
    '((1 "No." 11 agent-q-rules--before) (10 "Effect" 6 t) (9 "Tool" 20 t) (7 "Scope" 8 t)
-     (6 "Also dangerous" 14 t) (10 "Applies to" 0 nil))
+     (6 "Also dangerous" 14 t) (10 "Applies to" 0 nil :least 40))
    #'agent-q-rules--entries
    "There is no rule yet: what a call may do goes by its level.\n\n\
 \\<agent-q-rules-mode-map>\\[agent-q-rules-add] adds one, and so does ! on a request in a chat;

@@ -95,7 +95,8 @@
   (agent-q-rules-test--with-tool
     (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
     (save-window-excursion
-      (agent-q-rules)
+      (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 100)))
+        (agent-q-rules))
       (should (string-match-p "^allow +t_erase +always +yes +text = \"disk\", always, even when dangerous\\.$"
                               (buffer-string)))
       (goto-char (point-min))
@@ -105,6 +106,22 @@
       (should-error (agent-q-rules-describe) :type 'user-error))
     (should (equal (gethash "rules" (agent-q-rules-all)) []))
     (should (string-match-p "approval" (agent-q-test-error "t_erase" '(:text "disk"))))))
+
+(ert-deftest agent-q-rules-a-narrow-list-keeps-room-for-what-a-rule-applies-to ()
+  (agent-q-rules-test--with-tool
+    (save-window-excursion
+      (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 40)))
+        (agent-q-rules)
+        (should (agent-q-test-shows "There is no rule yet: what a call may\ndo goes by its level."))
+        (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
+        (agent-q-rules--refresh))
+      (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 80)))
+        (agent-q-list--refit)
+        (should (string-match-p "^allow +t_erase +always +text = \"disk\", always, even when dangerous\\.$"
+                                (buffer-string)))
+        (should (equal (mapcar #'car tabulated-list-format)
+                       '("Effect" "Tool" "Scope" "Applies to"))))
+      (kill-buffer))))
 
 (ert-deftest agent-q-rules-what-would-happen-can-be-asked-without-doing-it ()
   (agent-q-rules-test--with-tool
