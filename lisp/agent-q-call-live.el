@@ -134,29 +134,32 @@ FUNCTION gets that, a text, or nil when nothing is known."
   (interactive nil agent-q-chat-mode)
   (let ((running (or (agent-q-call-live--image-call)
                      (user-error "No code of this chat runs in the image")))
-        (words (agent-q-call-live--words)))
+        (words (agent-q-call-live--words))
+        (asked (selected-window)))
     (message "Asking the image...")
     (agent-q-image-query
      (agent-q-image-call-connection running) "call-backtrace"
      (list :call (agent-q-image-call-id running))
-     (lambda (reply &rest _) (agent-q-call-live--show words reply))
+     (lambda (reply &rest _) (agent-q-call-live--show words reply asked))
      agent-q-call-live--seconds)))
 
 (defun agent-q-call-live--words ()
   "Return the running call of this chat as a line."
   (if-let ((call (agent-q-call-live--running))) (agent-q-call-text-line call) ""))
 
-(defun agent-q-call-live--show (words reply)
-  "Show where the call described by WORDS is, by REPLY of the image."
+(defun agent-q-call-live--show (words reply asked)
+  "Show where the call described by WORDS is, by REPLY of the image.
+It was asked for in the window ASKED."
   (pcase reply
     (`(:outcome :returned :value ,value . ,_)
      (with-current-buffer
-         (agent-q-render-show
+         (agent-q-render-visit
           "*agent-q backtrace*"
           (concat (propertize words 'face 'agent-q-attention) "\n\n"
                   (mapconcat (lambda (frame) (agent-q-visible-line frame))
                              (plist-get value :frames) "\n")
-                  "\n"))
+                  "\n")
+          nil asked)
        (setq truncate-lines t)))
     (_ (message "%s" (or (plist-get reply :message) "The image did not answer")))))
 

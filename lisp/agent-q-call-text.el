@@ -53,9 +53,20 @@
                     (seq-take parsed 20) " ")
                  (let ((raw (agent-q-call-arguments call)))
                    (string-trim (substring raw 0 (min room (length raw))) "{" "}")))))
-    (agent-q-visible
-     (agent-q-call-cut (agent-q-call-on-one-line text)
-                       agent-q-call--summary-limit))))
+    (agent-q-call--short text)))
+
+(defun agent-q-call--short (text)
+  "Return TEXT, of arguments, on one line that is not too long."
+  (agent-q-visible
+   (agent-q-call-cut (agent-q-call-on-one-line text) agent-q-call--summary-limit)))
+
+(defun agent-q-call--subject (call trouble)
+  "Return the first argument of CALL, which ended by TROUBLE, as a short text.
+It is empty where TROUBLE names it."
+  (let* ((first (car (agent-q-call-parsed-arguments call)))
+         (text (if first (agent-q-call--short (agent-q-call-value-string (cdr first) 1000))
+                 (agent-q-call--summary call))))
+    (if (string-search (format "'%s'" text) trouble) "" text)))
 
 (defun agent-q-call--duration (call)
   "Return how long CALL took as a short text; empty when that is not known."
@@ -216,6 +227,9 @@ It ends with what CALL came to, which gets what SUMMARY leaves."
     (cond
      (trouble
       ;; What went wrong matters more than with which arguments.
+      (unless (or change
+                  (<= (+ (string-width summary) (string-width trouble) 12) room))
+        (setq summary (agent-q-call--subject call trouble)))
       (agent-q-call--line
        head summary
        (agent-q-call--trouble-text call trouble

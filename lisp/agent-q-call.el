@@ -102,11 +102,11 @@ The core lets few of a message do so, however many it has.")
        (agent-q-call-on-one-line (substring said 0 (string-search "\n" said)))))))
 
 (defun agent-q-call-width ()
-  "Return how many columns a line of this chat has."
-  (if-let ((window (get-buffer-window nil t)))
+  "Return how many columns a line of this chat has in its narrowest window."
+  (if-let ((windows (get-buffer-window-list nil nil t)))
       ;; One is for the sign of a line that goes on.  `window-max-chars-per-line'
       ;; would select the window, and so move point.
-      (1- (window-body-width window))
+      (1- (apply #'min (mapcar #'window-body-width windows)))
     80))
 
 (defconst agent-q-call-value-prefix "      "

@@ -173,7 +173,7 @@ The core doesn't say whose effect it is, so nobody knows if several run."
                               (or (agent-q-effect--argument call 'backtrace)
                                   "The image sent no backtrace."))
                       "\n")))
-    (with-current-buffer (agent-q-render-show "*agent-q backtrace*" text)
+    (with-current-buffer (agent-q-render-visit "*agent-q backtrace*" text)
       (setq truncate-lines t))))
 
 (provide 'agent-q-effect)

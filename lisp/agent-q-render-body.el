@@ -61,6 +61,17 @@ or nil if that is unknown."
                       'keymap agent-q-render-more-map
                       'agent-q-all all)))
 
+(defun agent-q-render-reveal (start end)
+  "Scroll the selected window until it shows START to END, or as much as fits."
+  (when (and (eq (window-buffer) (current-buffer))
+             (not (pos-visible-in-window-p (1- end))))
+    (set-window-start
+     nil (save-excursion
+           (goto-char (1- end))
+           ;; With a line below it, so that its end is seen to be one.
+           (vertical-motion (- 2 (window-text-height)))
+           (min start (point))))))
+
 (defun agent-q-render-show-all ()
   "Show the whole text that is cut at point."
   (interactive nil agent-q-chat-mode)
@@ -73,23 +84,29 @@ or nil if that is unknown."
   (setq-local bidi-paragraph-direction 'left-to-right
               bidi-inhibit-bpa t))
 
-(defun agent-q-render-show (name text)
-  "Show TEXT in the buffer NAME, where it can only be read; return the buffer."
+(defun agent-q-render-show (name text &optional mode)
+  "Show TEXT in the buffer NAME, where it can only be read; return the buffer.
+Its major mode is MODE, `agent-q-page-mode' or one made of that."
   (with-current-buffer (get-buffer-create name)
     (let ((inhibit-read-only t))
       (erase-buffer)
       (insert text)
       (goto-char (point-min)))
-    (agent-q-page-mode)
+    (funcall (or mode #'agent-q-page-mode))
     (display-buffer (current-buffer))
     (current-buffer)))
 
-(defun agent-q-render-visit (name text)
-  "Show TEXT in the buffer NAME, as `agent-q-render-show' does, and go there."
-  (let ((window (get-buffer-window (agent-q-render-show name text))))
-    (when window
+(defun agent-q-render-visit (name text &optional mode asked)
+  "Show TEXT in the buffer NAME in MODE, as `agent-q-render-show' does; go there.
+If it was asked for in the window ASKED, and the user went on from there, don't:
+then the user keeps typing there.  Return the buffer."
+  (let* ((stayed (memq asked (list nil (selected-window))))
+         (buffer (agent-q-render-show name text mode))
+         (window (get-buffer-window buffer)))
+    (when (and window stayed)
       (select-window window)
-      (message "q closes it"))))
+      (message "q closes it"))
+    buffer))
 
 (defun agent-q-render-show-all-mouse (event)
   "Show the whole text that is cut where EVENT clicked."

@@ -406,7 +406,8 @@ agent-q does not belong to the item behind which it stands."
       (user-error "Nothing to unfold here"))
     (setf (agent-q-render-item-expanded item)
           (not (agent-q-render-item-expanded item)))
-    (agent-q-render-update-item item)))
+    (agent-q-render-update-item item)
+    (agent-q-render-reveal (agent-q-render-item-start item) (agent-q-render-item-end item))))
 
 (defun agent-q-render-toggle-mouse (event)
   "Unfold or fold the item that EVENT clicked on."

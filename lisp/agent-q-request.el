@@ -61,11 +61,7 @@ costs the provider's cache of the whole conversation."
     (setq agent-q-request--questions (delq asked agent-q-request--questions))
     (if (plist-get event :problem)
         (message "%s" (plist-get event :problem))
-      (let ((window (agent-q-request--show (plist-get event :request))))
-        ;; A user who went on with something else keeps typing there.
-        (when (and window (eq (cdr asked) (selected-window)))
-          (select-window window)
-          (message "q closes it"))))))
+      (agent-q-request--show (plist-get event :request) (cdr asked)))))
 
 (define-derived-mode agent-q-request-mode agent-q-page-mode "agent-q request"
   "Major mode of what would be sent to a model, as JSON."
@@ -73,15 +69,13 @@ costs the provider's cache of the whole conversation."
   (setq-local font-lock-defaults
               '((("^ *\\(\"[^\"\n]+\"\\):" 1 font-lock-keyword-face t)))))
 
-(defun agent-q-request--show (json)
-  "Show JSON, the text of a request, in a buffer of its own; return its window."
-  (with-current-buffer (get-buffer-create "*agent-q request*")
-    (let ((inhibit-read-only t))
-      (erase-buffer)
-      (insert json "\n")
-      (goto-char (point-min)))
-    (agent-q-request-mode)
-    (display-buffer (current-buffer))))
+(defun agent-q-request--show (json asked)
+  "Show JSON, the text of a request, in a buffer of its own.
+Go there if it was asked for in the window ASKED, which is nil if a turn ran."
+  (let ((text (concat json "\n")))
+    (if asked
+        (agent-q-render-visit "*agent-q request*" text #'agent-q-request-mode asked)
+      (agent-q-render-show "*agent-q request*" text #'agent-q-request-mode))))
 
 (agent-q-events-subscribe :request-shown #'agent-q-request--answered)
 

@@ -279,9 +279,60 @@
         (should (= (point) (point-max)))
         (should (= (window-point window) (point-min)))))))
 
+(ert-deftest agent-q-chat-calls-fit-into-the-narrowest-window-of-a-chat ()
+  (save-window-excursion
+    (agent-q-test-with-chat
+      (switch-to-buffer (current-buffer))
+      (let ((narrow (split-window-right 50)))
+        (should (= (agent-q-call-width)
+                   (1- (min (window-body-width) (window-body-width narrow)))))
+        (should (< (agent-q-call-width) (1- (window-body-width))))))))
+
+(ert-deftest agent-q-chat-what-is-unfolded-comes-into-sight ()
+  (save-window-excursion
+    (agent-q-test-with-chat
+      (switch-to-buffer (current-buffer))
+      (dotimes (key 30)
+        (agent-q-chat-test--call (1+ key) :content "one\ntwo\nthree\nfour"))
+      (let ((unfold (lambda (line)
+                      (goto-char (window-start))
+                      (forward-line line)
+                      (agent-q-test-press "TAB")
+                      (agent-q-render-item-at (point)))))
+        (set-window-start nil (agent-q-render-item-start (gethash 1 agent-q-call-table)))
+        (let ((last (funcall unfold (1- (window-text-height)))))
+          (should (< (count-screen-lines (window-start) (agent-q-render-item-end last))
+                     (window-text-height))))
+        ;; What doesn't fit begins at the top.
+        (let ((long (gethash 3 agent-q-call-table)))
+          (agent-q-test-event :call-finished :call 3 :outcome :succeeded :milliseconds 1
+                              :content (mapconcat #'number-to-string (number-sequence 1 200) "\n"))
+          (set-window-start nil (agent-q-render-item-start (gethash 1 agent-q-call-table)))
+          (should (eq long (funcall unfold 2)))
+          (should (= (window-start) (agent-q-render-item-start long))))))))
+
+(ert-deftest agent-q-chat-the-line-of-a-failed-call-leaves-its-room-to-the-reason ()
+  (save-window-excursion
+    (agent-q-test-with-chat
+      (let ((fail (lambda (key arguments why)
+                    (agent-q-test-event :call-proposed :call key :tool "edit" :arguments arguments)
+                    (agent-q-test-event :call-finished :call key :outcome :failed :milliseconds 3
+                                        :content why)))
+            (edit "{\"path\":\"src/a.lisp\",\"original\":\"(in-package :a) (defun f (x) x)\"}"))
+        (cl-letf (((symbol-function 'agent-q-call-width) (lambda () 79)))
+          (funcall fail 1 edit "'src/a.lisp' was changed since you last saw it; nothing was done. Read.")
+          (funcall fail 2 edit "It can't be written: the disk is full, or so it seems, and this is long.")
+          (funcall fail 3 edit "No."))
+        (should (string-match-p "edit ✗ 'src/a.lisp' was changed since you last saw it; nothing was do"
+                                (agent-q-test-log)))
+        (should (string-match-p "edit src/a.lisp ✗ It can't be written: the disk is full, or"
+                                (agent-q-test-log)))
+        (should (string-match-p "edit src/a.lisp original=(in-package :a).*✗ No\\. 3 ms"
+                                (agent-q-test-log)))))))
+
 (ert-deftest agent-q-chat-the-line-of-a-failed-call-says-why-within-the-window ()
   (agent-q-test-with-chat
-    (split-window-right 50)
+    (set-window-buffer (split-window-right 50) (get-buffer-create "*scratch*"))
     (agent-q-test-event :call-proposed :call 1 :tool "propose_file_edit"
                         :arguments (agent-q-json-encode
                                     `(:path "three.lisp" :original ,(make-string 900 ?o))))
@@ -302,7 +353,7 @@ Ask the user to revert or save the buffer.")
 
 (ert-deftest agent-q-chat-the-line-of-a-call-fits-with-what-it-came-to ()
   (agent-q-test-with-chat
-    (split-window-right 50)
+    (set-window-buffer (split-window-right 50) (get-buffer-create "*scratch*"))
     (agent-q-test-event :call-proposed :call 1 :tool "grep_project"
                         :arguments (agent-q-json-encode `(:pattern ,(make-string 90 ?o))))
     (agent-q-test-event :call-finished :call 1 :outcome :succeeded :milliseconds 3

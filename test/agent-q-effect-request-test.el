@@ -260,7 +260,9 @@ in the thread reaper\n"))
     (let ((call (agent-q-effect-request-test--ask 7 "delete a; b")))
       ;; These keys answer nothing, and need not wait.
       (goto-char (agent-q-render-item-start call))
-      (agent-q-test-press "b")
+      (save-window-excursion
+        (agent-q-test-press "b")
+        (should (equal (buffer-name (window-buffer)) "*agent-q backtrace*")))
       (with-current-buffer "*agent-q backtrace*"
         (should (derived-mode-p 'special-mode))
         (should (equal (buffer-string)

@@ -30,6 +30,7 @@
         (agent-q-test-until (get-buffer "*agent-q backtrace*"))
         (agent-q-test-until (with-current-buffer "*agent-q backtrace*"
                               (agent-q-test-shows "SLEEP")))
+        (should (equal (buffer-name (window-buffer)) "*agent-q backtrace*"))
         (with-current-buffer "*agent-q backtrace*"
           (should-not (agent-q-test-shows "AGENT-Q-IMAGE"))))
       (kill-buffer "*agent-q backtrace*")
