@@ -167,14 +167,17 @@ with \\[universal-argument] it drops it\n"))
 ;;;; Taking back
 
 (defun agent-q-queue--choose (prompt)
-  "Return a waiting message, chosen with PROMPT where there are several."
+  "Return a waiting message, chosen with PROMPT where there are several.
+The one that came last is the default."
   (let ((choices (seq-map-indexed
                   (lambda (message index)
                     (cons (format "%d. %s" (1+ index) (agent-q-queue--line message)) message))
                   (append agent-q-queue--steering agent-q-queue--held))))
     (cond ((null choices) (user-error "No message is queued"))
           ((null (cdr choices)) (cdar choices))
-          (t (cdr (assoc (completing-read prompt choices nil t) choices))))))
+          (t (let ((last (caar (last choices))))
+               (cdr (assoc (completing-read (format-prompt prompt last) choices nil t nil nil last)
+                           choices)))))))
 
 (defun agent-q-queue--take-back (message)
   "Take MESSAGE back from the running turn."
@@ -189,7 +192,7 @@ With prefix argument DROP-P, drop it; it stays in the history.  What stands at
 the prompt goes into the history."
   (declare (completion agent-q-session-command-p))
   (interactive "P")
-  (let ((message (agent-q-queue--choose (if drop-p "Drop: " "Edit: "))))
+  (let ((message (agent-q-queue--choose (if drop-p "Drop" "Edit"))))
     (if (memq message agent-q-queue--steering)
         (agent-q-queue--take-back message)
       (setq agent-q-queue--held (delq message agent-q-queue--held)))

@@ -259,6 +259,12 @@
       (cl-flet ((shown () (overlay-get agent-q-queue--overlay 'after-string)))
         (should (string-match-p "Queued: second message\nQueued: third message\n" (shown)))
         (cl-letf (((symbol-function 'completing-read)
+                   (lambda (&rest arguments) (car (last arguments)))))
+          ;; The last one is the default.
+          (agent-q-queue-edit nil)
+          (should (equal "third message" (agent-q-prompt-text)))
+          (agent-q-chat-send))
+        (cl-letf (((symbol-function 'completing-read)
                    (lambda (_prompt choices &rest _) (caar choices))))
           (insert "a draft")
           (agent-q-queue-edit nil)
