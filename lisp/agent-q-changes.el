@@ -15,6 +15,7 @@
 (require 'agent-q-image-query)
 (require 'agent-q-json)
 (require 'agent-q-operations)
+(require 'agent-q-project)
 (require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-text)
@@ -92,15 +93,16 @@ Where it is empty, the core says what there is to undo in the image."
 (defun agent-q-changes ()
   "Show as one diff what the chat's latest turn changed in files and buffers."
   (interactive)
-  (let ((diff (with-current-buffer (agent-q-changes--chat)
-                (agent-q-core-changes agent-q-session-number))))
-    (when (string-empty-p diff)
-      (user-error "No turn of this chat has changed a file or a buffer"))
-    (agent-q-changes-show diff)))
+  (with-current-buffer (agent-q-changes--chat)
+    (let ((diff (agent-q-core-changes agent-q-session-number)))
+      (when (string-empty-p diff)
+        (user-error "No turn of this chat has changed a file or a buffer"))
+      (agent-q-changes-show diff))))
 
 (defun agent-q-changes-show (diff)
-  "Show DIFF in a window that is selected."
-  (let ((directory default-directory))
+  "Show DIFF, of the project of the current chat, in a window that is selected."
+  ;; Its names are those in the project, wherever the chat was opened.
+  (let ((directory (or (agent-q-project-directory) default-directory)))
     (with-current-buffer (get-buffer-create "*agent-q changes*")
       (let ((inhibit-read-only t))
         (erase-buffer)

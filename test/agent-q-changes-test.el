@@ -145,6 +145,20 @@ The line asks the image, and comes after what is undone at once."
 
 ;;;; The line under a turn
 
+(ert-deftest agent-q-changes-lead-to-their-files-from-a-chat-of-another-folder ()
+  (let* ((root (file-name-as-directory (make-temp-file "changes" t)))
+         (agent-q-project-root root)
+         (file (expand-file-name "src/a.txt" root)))
+    (make-directory (file-name-directory file))
+    (write-region "new\n" nil file nil 'silent)
+    (save-window-excursion
+      (let ((default-directory (expand-file-name "test/" root)))
+        (agent-q-changes-show "--- a/src/a.txt\n+++ b/src/a.txt\n@@ -1 +1 @@\n-old\n+new\n"))
+      (diff-hunk-next)
+      (should (equal (expand-file-name (diff-find-file-name nil t)) file))
+      (kill-buffer))
+    (delete-directory root t)))
+
 (ert-deftest agent-q-changes-a-diff-is-told-by-its-files ()
   (should (equal (agent-q-changes-files
                   "--- a/x y.lisp\n+++ b/x y.lisp\n@@ -1,2 +1,2 @@\n (a)\n-(b)\n+(c)\n+(d)\n\
