@@ -401,7 +401,7 @@ core saves it, as JSON, or is nil."
     (mapc #'agent-q-excerpt-show (agent-q-queue-message-excerpts message))))
 
 (defun agent-q-chat--turn-ended (outcome message why)
-  "Show that a turn ended with OUTCOME, because of WHY, and MESSAGE if there is one."
+  "Show that a turn ended with OUTCOME, for the reason WHY, and MESSAGE, if any."
   (agent-q-render-finish)
   (agent-q-call-abandon)
   (pcase outcome

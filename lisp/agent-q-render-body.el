@@ -62,7 +62,7 @@ or nil if that is unknown."
                       'agent-q-all all)))
 
 (defun agent-q-render-reveal (start end)
-  "Scroll the selected window until it shows START to END, or as much as fits."
+  "Scroll the selected window to START to END, or as much of that as fits."
   (when (and (eq (window-buffer) (current-buffer))
              (not (pos-visible-in-window-p (1- end))))
     (set-window-start
