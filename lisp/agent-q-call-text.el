@@ -61,10 +61,11 @@
    (agent-q-call-cut (agent-q-call-on-one-line text) agent-q-call--summary-limit)))
 
 (defun agent-q-call--subject (call trouble)
-  "Return the first argument of CALL, which ended by TROUBLE, as a short text.
+  "Return what CALL, which ended by TROUBLE, was about, as a short text.
 It is empty where TROUBLE names it."
-  (let* ((first (car (agent-q-call-parsed-arguments call)))
-         (text (if first (agent-q-call--short (agent-q-call-value-string (cdr first) 1000))
+  (let* ((parsed (agent-q-call-parsed-arguments call))
+         (main (or (assq 'form parsed) (assq 'path parsed) (car parsed)))
+         (text (if main (agent-q-call--short (agent-q-call-value-string (cdr main) 1000))
                  (agent-q-call--summary call))))
     (if (string-search (format "'%s'" text) trouble) "" text)))
 

@@ -93,7 +93,7 @@ what it changed in the image."
   "Show what the turn of LINE changed, as a diff or as a list of definitions."
   (if (string-empty-p (agent-q-changes-line-diff line))
       (agent-q-image-changes)
-    (agent-q-changes-show (agent-q-changes-line-diff line))))
+    (agent-q-changes-show (agent-q-changes-line-diff line) (current-buffer))))
 
 (defun agent-q-changes-line--undo (line)
   "Undo what the turn of LINE changed, if the user agrees."

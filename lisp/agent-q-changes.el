@@ -53,7 +53,7 @@ else, while a turn runs, this waits until it is over."
 Where it is empty, the core says what there is to undo in the image."
   (or (string-empty-p diff)
       (save-window-excursion
-        (agent-q-changes-show diff)
+        (agent-q-changes-show diff (current-buffer))
         (y-or-n-p (format "Undo these changes of %s? "
                           (string-join (agent-q-changes-files diff) ", "))))))
 
@@ -93,16 +93,17 @@ Where it is empty, the core says what there is to undo in the image."
 (defun agent-q-changes ()
   "Show as one diff what the chat's latest turn changed in files and buffers."
   (interactive)
-  (with-current-buffer (agent-q-changes--chat)
-    (let ((diff (agent-q-core-changes agent-q-session-number)))
-      (when (string-empty-p diff)
-        (user-error "No turn of this chat has changed a file or a buffer"))
-      (agent-q-changes-show diff))))
+  (let* ((chat (agent-q-changes--chat))
+         (diff (agent-q-core-changes (buffer-local-value 'agent-q-session-number chat))))
+    (when (string-empty-p diff)
+      (user-error "No turn of this chat has changed a file or a buffer"))
+    (agent-q-changes-show diff chat)))
 
-(defun agent-q-changes-show (diff)
-  "Show DIFF, of the project of the current chat, in a window that is selected."
+(defun agent-q-changes-show (diff chat)
+  "Show DIFF, of the project of CHAT, in a window that is selected."
   ;; Its names are those in the project, wherever the chat was opened.
-  (let ((directory (or (agent-q-project-directory) default-directory)))
+  (let ((directory (with-current-buffer chat
+                     (or (agent-q-project-directory) default-directory))))
     (with-current-buffer (get-buffer-create "*agent-q changes*")
       (let ((inhibit-read-only t))
         (erase-buffer)

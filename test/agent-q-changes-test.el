@@ -152,8 +152,11 @@ The line asks the image, and comes after what is undone at once."
     (make-directory (file-name-directory file))
     (write-region "new\n" nil file nil 'silent)
     (save-window-excursion
-      (let ((default-directory (expand-file-name "test/" root)))
-        (agent-q-changes-show "--- a/src/a.txt\n+++ b/src/a.txt\n@@ -1 +1 @@\n-old\n+new\n"))
+      (with-temp-buffer
+        (setq default-directory (expand-file-name "test/" root))
+        (agent-q-changes-show "--- a/src/a.txt\n+++ b/src/a.txt\n@@ -1 +1 @@\n-old\n+new\n"
+                              (current-buffer)))
+      (set-buffer "*agent-q changes*")
       (diff-hunk-next)
       (should (equal (expand-file-name (diff-find-file-name nil t)) file))
       (kill-buffer))

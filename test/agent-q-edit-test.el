@@ -85,32 +85,6 @@
       (agent-q-test-files-fails "changed since this change was proposed"))
     (should (equal (agent-q-test-files-text "b.txt") "other\n"))))
 
-(ert-deftest agent-q-edit-a-file-that-is-open-was-seen-by-whoever-read-it ()
-  (agent-q-test-files-in-project
-      '(("read_file" (path . "a.txt"))
-        ("edit_file" (path . "a.txt") (old_str . "one") (new_str . "1"))
-        ("read_file" (path . "a.txt"))
-        ("edit_file" (path . "a.txt") (old_str . "1") (new_str . "2"))
-        ("read_file" (path . "latin.txt"))
-        ("edit_file" (path . "latin.txt") (old_str . "caf") (new_str . "Caf")))
-    (agent-q-test-files-write "a.txt" "one\n")
-    (let ((coding-system-for-write 'iso-latin-1-dos))
-      (write-region "caf\u00e9\n" nil (agent-q-test-files-path "latin.txt") nil 'silent))
-    (find-file-noselect (agent-q-test-files-path "latin.txt"))
-    (let ((open (find-file-noselect (agent-q-test-files-path "a.txt"))))
-      (agent-q-test-files-succeeds)
-      (agent-q-test-files-succeeds)
-      (should (equal (with-current-buffer open (buffer-string)) "1\n"))
-      (agent-q-test-files-succeeds)
-      ;; What the user types meanwhile was not seen.
-      (with-current-buffer open
-        (goto-char (point-max))
-        (insert "typed\n"))
-      (agent-q-test-files-fails "changed since you last saw it")
-      (should (equal (with-current-buffer open (buffer-string)) "1\ntyped\n")))
-    (agent-q-test-files-succeeds)
-    (agent-q-test-files-succeeds)))
-
 (ert-deftest agent-q-edit-making-moving-and-deleting-and-undoing-it ()
   (agent-q-test-files-in-project
       '(("create_file" (path . "deep/er/n.txt") (content . "new\n"))

@@ -5,7 +5,8 @@
 ;;; Commentary:
 
 ;; What a review shows and does beyond its hunks, which agent-q-diff-test.el is
-;; about: opened by a key, with odd characters and line ends, of empty files.
+;; about: opened by a key, with odd characters and line ends, of empty files, of
+;; files that are open.
 
 ;;; Code:
 
@@ -17,6 +18,32 @@
   "Return the face of LINE of the current buffer."
   (agent-q-test-find (concat "\n" line "\n"))
   (car (get-text-property (1+ (point)) 'face)))
+
+(ert-deftest agent-q-review-a-file-that-is-open-was-seen-by-whoever-read-it ()
+  (agent-q-test-files-in-project
+      '(("read_file" (path . "a.txt"))
+        ("edit_file" (path . "a.txt") (old_str . "one") (new_str . "1"))
+        ("read_file" (path . "a.txt"))
+        ("edit_file" (path . "a.txt") (old_str . "1") (new_str . "2"))
+        ("read_file" (path . "latin.txt"))
+        ("edit_file" (path . "latin.txt") (old_str . "caf") (new_str . "Caf")))
+    (agent-q-test-files-write "a.txt" "one\n")
+    (let ((coding-system-for-write 'iso-latin-1-dos))
+      (write-region "caf\u00e9\n" nil (agent-q-test-files-path "latin.txt") nil 'silent))
+    (find-file-noselect (agent-q-test-files-path "latin.txt"))
+    (let ((open (find-file-noselect (agent-q-test-files-path "a.txt"))))
+      (agent-q-test-files-succeeds)
+      (agent-q-test-files-succeeds)
+      (should (equal (with-current-buffer open (buffer-string)) "1\n"))
+      (agent-q-test-files-succeeds)
+      ;; What the user types meanwhile was not seen.
+      (with-current-buffer open
+        (goto-char (point-max))
+        (insert "typed\n"))
+      (agent-q-test-files-fails "changed since you last saw it")
+      (should (equal (with-current-buffer open (buffer-string)) "1\ntyped\n")))
+    (agent-q-test-files-succeeds)
+    (agent-q-test-files-succeeds)))
 
 (ert-deftest agent-q-review-a-diff-in-the-log-looks-like-one ()
   "Names of files aren't lines that were removed and added."

@@ -1,0 +1,88 @@
+;;; agent-q-code-test.el --- Tests of code in answers  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What can be done with the code of an answer, by keys and by its buttons: where it goes.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-chat)
+
+(defun agent-q-code-test--add (text)
+  "Add the answer TEXT, and end the turn."
+  (agent-q-test-event :text :text text)
+  (agent-q-test-event :turn-ended :outcome :finished)
+  (agent-q-code-flush))
+
+(defun agent-q-code-test--buttons (place)
+  "Return where the next buttons of code are at PLACE or behind it."
+  (while (not (and (stringp (get-text-property place 'display))
+                   (string-search "[copy]" (get-text-property place 'display))))
+    (setq place (next-single-property-change place 'display)))
+  place)
+
+(defun agent-q-code-test--click (label)
+  "Click on the button LABEL behind the first line of the code in this chat."
+  (let* ((place (agent-q-code-test--buttons (point-min)))
+         (shown (get-text-property place 'display))
+         (keymap (get-text-property (string-search label shown) 'keymap shown)))
+    (funcall (lookup-key keymap [mouse-1])
+             (list 'mouse-1 (list (get-buffer-window nil) place '(0 . 0) 0)))))
+
+(ert-deftest agent-q-code-inserts-code-into-the-last-buffer-by-key-and-mouse ()
+  (save-window-excursion
+    (let ((file (generate-new-buffer "mine.lisp")))
+      (unwind-protect
+          (agent-q-test-with-chat
+            (cl-letf (((symbol-function 'agent-q-user-last-buffer) (lambda (&rest _) file)))
+              (switch-to-buffer (current-buffer))
+              (agent-q-code-test--add "Here:\n\n```lisp\n(f 1)\n```\n\nDone.\n")
+              (goto-char (point-max))
+              (call-interactively (key-binding (kbd "C-c C-i")))
+              (should (equal (with-current-buffer file (buffer-string)) "(f 1)"))
+              (agent-q-code-test--click "[insert]")
+              (should (equal (with-current-buffer file (buffer-string)) "(f 1)(f 1)"))
+              (agent-q-code-test--click "[copy]")
+              (should (equal (current-kill 0) "(f 1)"))
+              (setq agent-q-session-connection nil)
+              (should-error (agent-q-code-test--click "[REPL]") :type 'user-error)
+              (should-error (call-interactively (key-binding (kbd "C-c C-z")))
+                            :type 'user-error)))
+        (kill-buffer file)))))
+
+(ert-deftest agent-q-code-offers-the-repl-for-lisp-alone ()
+  (agent-q-test-with-chat
+    (agent-q-code-test--add "```lisp\n(f 1)\n```\n\n```python\nf(1)\n```\n\nDone.\n")
+    (let* ((lisp (agent-q-code-test--buttons (point-min)))
+           (python (agent-q-code-test--buttons (1+ lisp))))
+      (should (string-search "[REPL]" (get-text-property lisp 'display)))
+      (should (string-search "[insert]" (get-text-property python 'display)))
+      (should-not (string-search "[REPL]" (get-text-property python 'display))))))
+
+(ert-deftest agent-q-code-inserts-code-into-a-repl-only-where-there-is-nothing-else ()
+  (save-window-excursion
+    (let ((file (generate-new-buffer "mine.lisp"))
+          (repl (generate-new-buffer "*mine repl*")))
+      (unwind-protect
+          (agent-q-test-with-chat
+            (with-current-buffer repl
+              (setq major-mode 'slime-repl-mode))
+            (let ((buffers (list repl file)))
+              (cl-letf (((symbol-function 'agent-q-user-last-buffer)
+                         (lambda (predicate) (seq-find predicate buffers))))
+                (agent-q-code-test--add "```lisp\n(f 1)\n```\n")
+                (goto-char (point-max))
+                (agent-q-code-block-insert)
+                (should (equal (with-current-buffer file (buffer-string)) "(f 1)"))
+                (should (equal (with-current-buffer repl (buffer-string)) ""))
+                (setq buffers (list repl))
+                (agent-q-code-block-insert)
+                (should (equal (with-current-buffer repl (buffer-string)) "(f 1)")))))
+        (kill-buffer file)
+        (kill-buffer repl)))))
+
+(provide 'agent-q-code-test)
+;;; agent-q-code-test.el ends here
