@@ -12,6 +12,7 @@
 (require 'agent-q)
 (require 'agent-q-json)
 (require 'agent-q-list)
+(require 'agent-q-registry)
 (require 'agent-q-visible)
 (require 'cl-lib)
 (require 'parse-time)
@@ -60,7 +61,8 @@ To read and draw all that fits into `agent-q-audit-tail' takes seconds.")
   (setq tabulated-list-printer #'agent-q-audit--print
         agent-q-audit--shown agent-q-audit-page
         agent-q-audit--note (make-overlay (point-min) (point-max) nil nil t))
-  (agent-q-list-setup agent-q-audit--columns #'agent-q-audit--entries))
+  (agent-q-list-setup agent-q-audit--columns #'agent-q-audit--entries
+                      "No call has changed anything yet, or might have.\n"))
 
 (defun agent-q-audit--print (record columns)
   "Insert the row of RECORD with COLUMNS.
@@ -91,7 +93,8 @@ Calls outside chats have chat 0."
   (pop-to-buffer
    (with-current-buffer (get-buffer-create "*agent-q audit*")
      (agent-q-audit-mode)
-     (tabulated-list-print)
+     (agent-q-list-print)
+     (goto-char (point-min))
      (current-buffer))))
 
 (defun agent-q-audit-records (&optional most)
@@ -155,7 +158,10 @@ The value is a cons."
   (let ((value (gethash key record)))
     (pcase key
       ("time" (agent-q-audit--time value))
-      ("decision" (if (equal value "not_needed") "automatic" (agent-q-audit--text value)))
+      ("tool" (if (agent-q-registry-effect-p value) (agent-q-registry-effect-words value)
+                (agent-q-audit--text value)))
+      ("decision" (if (equal value "not_needed") "automatic"
+                    (string-replace "_" " " (agent-q-audit--text value))))
       ("chat" (or (gethash "client" record) (agent-q-audit--text value)))
       ("outcome" (or value (gethash "step" record) ""))
       ("arguments" (agent-q-audit--short value))

@@ -133,8 +133,9 @@ For `post-command-hook', too."
                        (propertize "CHANGED since: g refreshes the review"
                                    'face 'agent-q-failure))
                       ((agent-q-diff-edit-one agent-q-diff-hunks-edit)
-                       "c comment  C-c C-c do it  C-c C-k reject  ? menu")
-                      (t "SPC toggle  e edit  C-c C-c apply  C-c C-k reject  ? menu"))))
+                       "C-c C-c do it  C-c C-k reject  c comment  ? menu")
+                      ;; A narrow window shows the first ones.
+                      (t "C-c C-c apply  C-c C-k reject  SPC toggle  e edit  ? menu"))))
     (force-mode-line-update)))
 
 (defun agent-q-diff-hunks-check ()

@@ -231,9 +231,10 @@ milliseconds, nil when nothing ran; :result-bytes is the size of all results."
      (5 "Denied" 7 agent-q-tool-list--fewer :right-align t)
      (2 "Cancelled" 9 agent-q-tool-list--fewer :right-align t)
      (8 "Median ms" 10 agent-q-tool-list--fewer :right-align t)
-     (6 "95 % ms" 8 agent-q-tool-list--fewer :right-align t)
+     (6 "P95 ms" 8 agent-q-tool-list--fewer :right-align t)
      (3 "Bytes/call" 10 agent-q-tool-list--fewer :right-align t))
-   #'agent-q-tool-list--statistics))
+   #'agent-q-tool-list--statistics
+   "No tool was called yet.\n"))
 
 ;;;###autoload
 (defun agent-q-tool-statistics ()
@@ -243,7 +244,8 @@ milliseconds, nil when nothing ran; :result-bytes is the size of all results."
   (pop-to-buffer
    (with-current-buffer (get-buffer-create "*agent-q tool statistics*")
      (agent-q-tool-statistics-mode)
-     (tabulated-list-print)
+     (agent-q-list-print)
+     (goto-char (point-min))
      (current-buffer))))
 
 (defun agent-q-tool-list--statistics ()

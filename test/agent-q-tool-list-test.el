@@ -184,6 +184,21 @@
         (should (string-match-p "^  text: to be audited" (buffer-string))))
       (kill-buffer "*agent-q audit*"))))
 
+(ert-deftest agent-q-tool-list-tables-speak-in-words ()
+  (let ((record (make-hash-table :test #'equal)))
+    (puthash "tool" "effect/delete_file" record)
+    (puthash "decision" "by_rule" record)
+    (should (equal (agent-q-audit--cell "tool" record) "delete file"))
+    (should (equal (agent-q-audit--cell "decision" record) "by rule")))
+  (save-window-excursion
+    (cl-letf (((symbol-function 'agent-q-tool-list--statistics) #'ignore))
+      (agent-q-tool-statistics)
+      (should (equal (buffer-string) "No tool was called yet.\n"))
+      ;; A % in the name of a column would not be shown.
+      (should-not (seq-some (lambda (column) (string-search "%" (nth 1 column)))
+                            agent-q-list--columns))
+      (kill-buffer))))
+
 (ert-deftest agent-q-tool-list-lists-fit-their-windows ()
   (agent-q-tool-list-test--with-tools
     (agent-q-test-call "t_try" '(:text "to be audited"))
