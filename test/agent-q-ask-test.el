@@ -259,7 +259,7 @@
       (cl-flet ((shown () (overlay-get agent-q-queue--overlay 'after-string)))
         (should (string-match-p "Queued: second message\nQueued: third message\n" (shown)))
         (cl-letf (((symbol-function 'completing-read)
-                   (lambda (&rest arguments) (car (last arguments)))))
+                   (lambda (&rest arguments) (nth 6 arguments))))
           ;; The last one is the default.
           (agent-q-queue-edit nil)
           (should (equal "third message" (agent-q-prompt-text)))
