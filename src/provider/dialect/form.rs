@@ -4,7 +4,7 @@
 //! has no use for leaves it as it was. Pure.
 
 use std::borrow::Cow;
-use std::{fmt, iter, option, vec};
+use std::fmt;
 
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{
@@ -413,15 +413,6 @@ impl<F> ListOf<F> {
 
     pub fn iter(&self) -> impl Iterator<Item = &F> {
         self.first.iter().chain(&self.others)
-    }
-}
-
-impl<F> IntoIterator for ListOf<F> {
-    type Item = F;
-    type IntoIter = iter::Chain<option::IntoIter<F>, vec::IntoIter<F>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.first.into_iter().chain(self.others)
     }
 }
 

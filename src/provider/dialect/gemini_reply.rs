@@ -85,7 +85,7 @@ impl<'de: 'a, 'a> Slot<'de> for ResponsePart<'a> {
 }
 
 impl ResponsePart<'_> {
-    fn take(mut self, draft: &mut ReplyDraft) {
+    fn take(&mut self, draft: &mut ReplyDraft) {
         if let Some(call) = self.others.get("functionCall") {
             let place = open_call(call, draft);
             draft.seal(place, self.whole());
@@ -101,9 +101,9 @@ impl ResponsePart<'_> {
         }
     }
 
-    fn whole(self) -> Value {
-        let mut fields = self.others;
-        if let Some(text) = self.text.0 {
+    fn whole(&mut self) -> Value {
+        let mut fields = std::mem::take(&mut self.others);
+        if let Some(text) = self.text.some() {
             fields.insert("text".into(), text.into());
         }
         if self.thought.0 {
@@ -121,7 +121,7 @@ impl GeminiDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
         let mut response = Response::default();
         if read_event(name, data, &mut response, draft).is_some() {
-            take_response(name, data, response, draft);
+            take_response(name, data, &mut response, draft);
         }
     }
 
@@ -138,12 +138,12 @@ impl GeminiDecoder {
     }
 }
 
-fn take_response(name: &str, data: &str, response: Response<'_>, draft: &mut ReplyDraft) {
+fn take_response(name: &str, data: &str, response: &mut Response<'_>, draft: &mut ReplyDraft) {
     if let Some(said) = &response.usage {
         count(said, draft);
     }
     // We never ask for a second one.
-    let candidate = response.candidates.into_iter().next();
+    let candidate = response.candidates.iter_mut().next();
     let feedback = response.feedback.as_ref();
     let blocked = feedback.and_then(|feedback| feedback.block_reason.some());
     if let (None, Some(reason)) = (&candidate, blocked) {
@@ -163,7 +163,8 @@ fn take_response(name: &str, data: &str, response: Response<'_>, draft: &mut Rep
     let Some(candidate) = candidate else {
         return;
     };
-    for part in candidate.content.into_iter().flat_map(|it| it.parts) {
+    let contents = candidate.content.iter_mut();
+    for part in contents.flat_map(|content| content.parts.iter_mut()) {
         part.take(draft);
     }
     if let Some(reason) = candidate.finish_reason.some() {
