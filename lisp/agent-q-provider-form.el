@@ -129,10 +129,16 @@ The values are not repeated, as each of them may be a secret."
          (format "%s is of a model, and belongs into its :models" property))
         ((assq property agent-q-provider-form--of-hosts)
          (format "%s is of the provider, not of one of its models" property))
-        ;; What is no keyword may be a value in the wrong place.
-        (t (format "%s is not one of its properties, which are %s"
-                   (if (keywordp property) property "something in it")
+        (t (concat (agent-q-provider-form--name property)
+                   " is not one of its properties, which are "
                    (mapconcat (lambda (form) (symbol-name (car form))) forms ", ")))))
+
+(defun agent-q-provider-form--name (property)
+  "Return the name of PROPERTY.
+What is no keyword may be a value in the wrong place, and isn't repeated."
+  (if (keywordp property)
+      (symbol-name property)
+    "something in it"))
 
 (provide 'agent-q-provider-form)
 ;;; agent-q-provider-form.el ends here

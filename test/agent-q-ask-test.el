@@ -108,7 +108,7 @@
         (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "It adds."))))
       (agent-q-test-chats-resumed id
         (agent-q-test-until (agent-q-test-shows "It adds."))
-        (should (string-match-p (format "> Explain this\\.\n\n  about %s\n\nIt adds" about)
+        (should (string-match-p (format "> Explain this\\.\n\n  with %s\n\nIt adds" about)
                                 (agent-q-test-log))))
       (should (equal (mapcar #'agent-q-chats-title (agent-q-test-chats-found "plum"))
                      (list (format "Explain this. [%s]" about))))
@@ -116,7 +116,7 @@
         (agent-q-test-chats-answer "export" `(id . ,id) `(file . ,file))
         (with-temp-buffer
           (insert-file-contents file)
-          (should (search-forward (format "> Explain this.\n> (about %s)\n" about) nil t)))))))
+          (should (search-forward (format "> Explain this.\n> (with %s)\n" about) nil t)))))))
 
 (ert-deftest agent-q-ask-uses-the-chat-of-the-project ()
   (let ((agent-q-provider 'none))

@@ -254,7 +254,7 @@ Its project, in PROJECT, has a file till.lisp of five lines."
     (agent-q-test-press "g")
     (cl-letf (((symbol-function 'window-max-chars-per-line) (lambda (&rest _) 20)))
       (run-hooks 'window-configuration-change-hook))
-    (should (string-prefix-p "Nothing is in the context yet.\n" (buffer-string)))
+    (should (string-prefix-p "Nothing is in the\ncontext yet.\n" (buffer-string)))
     (run-hooks 'window-configuration-change-hook)
     (should (agent-q-test-shows "keep something here: a, M-x agent-q-context-add-file"))
     (should (eq (key-binding "a") #'agent-q-context-add))

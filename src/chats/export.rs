@@ -66,7 +66,7 @@ fn heading(id: &ChatId, outline: &Outline) -> String {
 fn part(stamped: &Stamped) -> String {
     match &stamped.record {
         Record::Turn { text, along, .. } => {
-            let about: Vec<String> = along.iter().map(|it| format!("(about {it})")).collect();
+            let about: Vec<String> = along.iter().map(|it| format!("(with {it})")).collect();
             let lines = text.lines().chain(about.iter().map(String::as_str));
             let quoted: Vec<String> = lines.map(|line| format!("> {line}")).collect();
             format!("\n---\n\n{}\n", quoted.join("\n"))

@@ -2,6 +2,8 @@
 //! What can go wrong with a provider, as sentences that a user can act on, and what providers'
 //! own error bodies say. Pure; `reply` and `http` raise these.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::ModelReply;
@@ -217,6 +219,10 @@ pub fn refusal_sentence(status: u16, detail: &str, to: &Destination, retry: Retr
     let (host, model, base_url) = (&to.host, &to.model, &to.base_url);
     let lookup =
         format!("machine {host} login apikey in your auth-source, such as ~/.authinfo.gpg");
+    let when = match retry {
+        RetryAdvice::Later(wait) => format!("in {}", rounded_up(wait)),
+        _ => "later".to_owned(),
+    };
     let advice = match (status, to.key) {
         (401 | 403, KeyPresence::Sent) => {
             format!("{place} refuses the key ({status}). Mend the entry {lookup}.")
@@ -236,11 +242,14 @@ pub fn refusal_sentence(status: u16, detail: &str, to: &Destination, retry: Retr
         (429, _) if retry == RetryAdvice::Never => format!(
             "{place}: quota used up, for now or for good (429). Check the account's plan and credit."
         ),
+        (429, _) if matches!(retry, RetryAdvice::Later(_)) => {
+            format!("{place}: rate limit or quota reached (429). Try again {when}.")
+        }
         (429, _) => format!("{place}: rate limit reached (429). Wait, then try again."),
         (300..=399, _) => format!(
             "{place} sends requests elsewhere ({status}), which could give the key away. Correct the base URL {base_url:?}."
         ),
-        (500.., _) => format!("{place}: server error ({status}). Try again later."),
+        (500.., _) => format!("{place}: server error ({status}). Try again {when}."),
         _ => format!("{place} rejected the request ({status})."),
     };
     if detail.is_empty() {
@@ -248,6 +257,17 @@ pub fn refusal_sentence(status: u16, detail: &str, to: &Destination, retry: Retr
     } else {
         format!("{advice} It says: {detail}")
     }
+}
+
+/// WAIT in the largest unit of which it has two, as a person would say it.
+fn rounded_up(wait: Duration) -> String {
+    const UNITS: [(u64, &str); 3] = [(24 * 3600, "days"), (3600, "hours"), (60, "minutes")];
+    let seconds = wait.as_secs();
+    let (unit, name) = UNITS
+        .into_iter()
+        .find(|(unit, _)| seconds >= 2 * unit)
+        .unwrap_or((1, "seconds"));
+    format!("{} {name}", seconds.div_ceil(unit))
 }
 
 /// What the body of an HTTP error says, in one short piece.

@@ -6,6 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// A server that asks for a longer wait than this gets no second request.
 const LONGEST_REQUESTED_WAIT: Duration = Duration::from_secs(120);
 
+/// A longer wait than this is none that anybody can mean: a month.
+const LONGEST_SENSIBLE_WAIT: Duration = Duration::from_secs(31 * 24 * 3600);
+
 /// Codes of errors that no wait mends, whatever the status.
 const FINAL_CODES: &[&str] = &[
     "insufficient_quota",
@@ -60,6 +63,8 @@ pub enum RetryAdvice {
     Backoff,
     /// It may, after the wait that the server asks for.
     After(Duration),
+    /// It may, after the wait that the server asks for, which is too long for a turn.
+    Later(Duration),
 }
 
 impl RetryPolicy {
@@ -71,7 +76,7 @@ impl RetryPolicy {
             return None;
         }
         match advice {
-            RetryAdvice::Never => None,
+            RetryAdvice::Never | RetryAdvice::Later(_) => None,
             RetryAdvice::After(wait) => Some(wait),
             RetryAdvice::Backoff => {
                 let doubled = self.base_delay.saturating_mul(1 << (attempt - 1).min(16));
@@ -104,7 +109,8 @@ pub fn advice<'h>(
     }
     match requested_wait(header, now) {
         None => RetryAdvice::Backoff,
-        Some(wait) if wait > LONGEST_REQUESTED_WAIT => RetryAdvice::Never,
+        Some(wait) if wait > LONGEST_SENSIBLE_WAIT => RetryAdvice::Never,
+        Some(wait) if wait > LONGEST_REQUESTED_WAIT => RetryAdvice::Later(wait),
         Some(wait) => RetryAdvice::After(wait),
     }
 }

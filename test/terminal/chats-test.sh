@@ -95,6 +95,7 @@ press Enter
 await 'Resumed: ' 'the chat was resumed'
 await 'did not come to its end' 'the last turn is shown as cut off'
 await 'Its image' 'it says that its image is gone'
+press C-x 1
 await 'The quince is done' 'what was said is shown'
 press C-c C-p
 press C-c C-p

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The retry policy: what is tried again, and after how long.
+//! The retry policy: what is tried again, and after how long; and what is said where it is not.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use agent_q_core::provider::retry::{RetryAdvice, RetryPolicy, advice};
+use serde_json::json;
+
+use super::http::{ask, start};
 
 /// Sun, 06 Nov 1994 08:49:37 GMT.
 fn now() -> SystemTime {
@@ -75,13 +78,13 @@ fn the_server_may_say_when() {
         wait("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT"),
         after(30.0)
     );
+    let later = |seconds| RetryAdvice::Later(Duration::from_secs(seconds));
     assert_eq!(
         wait("retry-after", "Mon, 07 Nov 1994 08:49:37 GMT"),
-        RetryAdvice::Never
+        later(24 * 3600)
     );
-    for too_long in ["121", "1e300"] {
-        assert_eq!(wait("retry-after", too_long), RetryAdvice::Never);
-    }
+    assert_eq!(wait("retry-after", "121"), later(121));
+    assert_eq!(wait("retry-after", "1e300"), RetryAdvice::Never);
     for nonsense in [
         "-1",
         "0",
@@ -130,4 +133,28 @@ fn there_are_two_retries() {
     let tried = |attempt| policy.delay(attempt, RetryAdvice::Backoff, 0.5).is_some();
     assert_eq!([tried(1), tried(2), tried(3)], [true, true, false]);
     assert_eq!(policy.delay(1, RetryAdvice::Never, 0.5), None);
+}
+
+#[tokio::test]
+async fn a_wait_that_is_too_long_is_told() {
+    for (status, seconds, told) in [
+        (
+            429,
+            "300",
+            "rate limit or quota reached (429). Try again in 5 minutes.",
+        ),
+        (
+            429,
+            "7201",
+            "rate limit or quota reached (429). Try again in 3 hours.",
+        ),
+        (503, "121", "server error (503). Try again in 3 minutes."),
+    ] {
+        let turn = json!({"status": status, "headers": {"retry-after": seconds},
+            "body": {"error": {"message": "slowly"}}});
+        let server = start(json!({"turns": [turn], "repeat_last": true}));
+        let error = ask(&server).await.0.expect_err("a failure").to_string();
+        assert_eq!(server.requests().len(), 1);
+        assert!(error.contains(told), "{error}");
+    }
 }
