@@ -99,6 +99,8 @@ wrong, a sentence or nil."
   "Ask the user with PROMPT for one of CHATS and return it."
   (let* ((candidates (agent-q-chats--candidates chats))
          (chat (lambda (text) (cdr (assoc text candidates))))
+         ;; Of a title, one remembers any word.
+         (completion-styles (append completion-styles '(substring)))
          (text (completing-read
                 (format-prompt prompt (truncate-string-to-width (caar candidates) 40 nil nil "..."))
                 (lambda (string predicate action)

@@ -114,7 +114,9 @@ Its property `agent-q-facts' is what is known of the model."
 (defun agent-q-provider-read (candidates)
   "Read one of CANDIDATES, from `agent-q-provider-candidates'.
 Beside each stands what is known of its model."
-  (let ((width (apply #'max (mapcar (lambda (candidate) (length (car candidate))) candidates))))
+  (let ((width (apply #'max (mapcar (lambda (candidate) (length (car candidate))) candidates)))
+        ;; A model's name stands behind its host's.
+        (completion-styles (append completion-styles '(substring))))
     (completing-read
      (format "Model (%s): " (caar candidates))
      (lambda (text predicate action)

@@ -282,5 +282,18 @@
                                                      "scripted: zeta" (agent-q-provider-candidates))))))
         (remove-hook 'agent-q-events-seen-functions count)))))
 
+;; Emacs by itself looks only at beginnings, and those are the hosts' names.
+(ert-deftest agent-q-provider-test-a-model-is-found-by-its-name-alone ()
+  (let ((completion-styles '(basic partial-completion emacs22))
+        (candidates '(("one-host: alpha" . ignore) ("other-host: fine-beta-2" . ignore)))
+        (found nil))
+    (cl-letf (((symbol-function 'completing-read)
+               (lambda (_prompt table &rest _)
+                 (let ((all (completion-all-completions "beta" table nil 4)))
+                   (setcdr (last all) nil)
+                   (setq found (mapcar #'substring-no-properties all))))))
+      (agent-q-provider-read candidates))
+    (should (equal '("other-host: fine-beta-2") found))))
+
 (provide 'agent-q-provider-test)
 ;;; agent-q-provider-test.el ends here
