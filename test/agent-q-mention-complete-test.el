@@ -19,12 +19,7 @@
   "Return what completion at point offers, without text properties."
   (pcase (agent-q-mention-complete)
     (`(,start ,_ ,table . ,_)
-     (let ((typed (buffer-substring-no-properties start (point))))
-       (mapcar #'substring-no-properties
-               (let ((all (completion-all-completions typed table nil (length typed)
-                                                      (completion-metadata typed table nil))))
-                 (when (consp all) (setcdr (last all) nil))
-                 all))))))
+     (agent-q-test-completions (buffer-substring-no-properties start (point)) table))))
 
 (defun agent-q-mention-complete-test--type (text)
   "Put TEXT at the prompt, with point behind it."

@@ -289,9 +289,7 @@
         (found nil))
     (cl-letf (((symbol-function 'completing-read)
                (lambda (_prompt table &rest _)
-                 (let ((all (completion-all-completions "beta" table nil 4)))
-                   (setcdr (last all) nil)
-                   (setq found (mapcar #'substring-no-properties all))))))
+                 (setq found (agent-q-test-completions "beta" table)))))
       (agent-q-provider-read candidates))
     (should (equal '("other-host: fine-beta-2") found))))
 

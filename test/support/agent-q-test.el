@@ -245,5 +245,12 @@ lists of a tool and its arguments, or of a text."
   "Return the last message of the last request that the model got."
   (gethash "content" (car (last (agent-q-test-last-messages)))))
 
+(defun agent-q-test-completions (typed table)
+  "Return what completion of TYPED by TABLE offers, without text properties."
+  (let ((all (completion-all-completions typed table nil (length typed)
+                                         (completion-metadata typed table nil))))
+    (when (consp all) (setcdr (last all) nil))
+    (mapcar #'substring-no-properties all)))
+
 (provide 'agent-q-test)
 ;;; agent-q-test.el ends here
