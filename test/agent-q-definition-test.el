@@ -12,7 +12,6 @@
 (require 'agent-q-test)
 (require 'agent-q-test-tools)
 (require 'agent-q-image-reply)
-(require 'benchmark)
 
 (defvar slime-from-lisp-filename-function)
 (defvar sly-from-lisp-filename-function)
@@ -421,12 +420,9 @@ REPLY is a form of the image's; nil ends that."
               (let ((text (concat "(:outcome :returned :value ("
                                   (apply #'concat (make-list count "(:a \"x\\\"y\" 12 nil)"))
                                   "))")))
-                (apply #'min (mapcar (lambda (_)
-                                       (car (benchmark-run 1
-                                              (should (agent-q-image-reply-p text)))))
-                                     '(1 2 3 4 5))))))
-    (let ((once (seconds 20000)))
-      (should (< (seconds 80000) (* 14 once)))))
+                (agent-q-test-seconds (lambda () (should (agent-q-image-reply-p text)))))))
+    ;; It would be sixteen times as long if it were quadratic.
+    (should (agent-q-test-once (< (seconds 80000) (* 14 (seconds 20000))))))
   (dolist (text '("(" ")" "(\"" "(\"\\" "(\"\\n\")" "(?a)" "#1=(#1#)" "(a . b)" "('x)" "(;\n)"))
     (should-not (agent-q-image-reply-p text)))
   (should (agent-q-image-reply-p "(:a \"#1=\" -1 nil t ())")))

@@ -11,7 +11,6 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-registry)
-(require 'benchmark)
 
 (defun agent-q-text-test--echo ()
   "Return a tool that returns its argument."
@@ -149,14 +148,15 @@
         (other (apply #'concat (make-list 4000 "aäλ€"))))
     (dolist (text (list plain (string-to-multibyte plain) other))
       (should (eq text (agent-q-text-clean text)))
-      (cl-flet ((least (function)
-                  (cl-loop repeat 5
-                           minimize (car (benchmark-run 20 (funcall function))))))
+      (cl-flet ((seconds (function)
+                  (agent-q-test-seconds (lambda () (dotimes (_ 20) (funcall function))))))
         ;; With other characters than those of ASCII, looking is most of both.
-        (should (< (least (lambda () (agent-q-text-clean text)))
-                   (* (if (eq text other) 1.5 1)
-                      (least (lambda ()
-                               (replace-regexp-in-string agent-q-text--no-unicode "?" text))))))))))
+        (should (agent-q-test-once
+                 (< (seconds (lambda () (agent-q-text-clean text)))
+                    (* (if (eq text other) 1.5 1)
+                       (seconds (lambda ()
+                                  (replace-regexp-in-string agent-q-text--no-unicode "?"
+                                                            text)))))))))))
 
 (provide 'agent-q-text-test)
 ;;; agent-q-text-test.el ends here

@@ -9,7 +9,6 @@
 ;;; Code:
 
 (require 'agent-q-test)
-(require 'benchmark)
 (require 'agent-q-test-registry)
 
 (defun agent-q-tools-test--define (&rest changes)
@@ -355,14 +354,11 @@
                      (let ((print-circle t))
                        (prin1-to-string (read (agent-q-format-tool-result value))))))))
   (let ((long (mapcar (lambda (number) (list 'entry number "text")) (number-sequence 1 800))))
-    (cl-flet ((least (count)
+    (cl-flet ((seconds (count)
                 (let ((part (seq-take long count)))
-                  (cl-loop repeat 5 minimize
-                           (pcase-let ((`(,all ,_ ,collecting)
-                                        (benchmark-run 1 (agent-q-format-tool-result part))))
-                             (- all collecting))))))
+                  (agent-q-test-seconds (lambda () (agent-q-format-tool-result part))))))
       ;; Eight times as long takes about eight times the time, and not sixty-four times.
-      (should (< (least 800) (* 40 (least 100)))))))
+      (should (agent-q-test-once (< (seconds 800) (* 40 (seconds 100))))))))
 
 (ert-deftest agent-q-tools-json-shapes ()
   (should (equal (agent-q-json-encode '(:a 1 :b nil :c t :d :false :e :null))

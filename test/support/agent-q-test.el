@@ -66,6 +66,24 @@ Fail when it takes longer than `agent-q-test-patience'."
                              (buffer-substring-no-properties
                               (point-min) (point-max))))))))
 
+;;;; Time
+
+(defun agent-q-test-seconds (function)
+  "Return the least processor time of some calls of FUNCTION.
+Garbage is not collected meanwhile."
+  (let ((gc-cons-threshold most-positive-fixnum))
+    (cl-loop repeat 4
+             for began = (float-time (get-internal-run-time))
+             do (funcall function)
+             minimize (- (float-time (get-internal-run-time)) began))))
+
+(defmacro agent-q-test-once (condition)
+  "Return the value of CONDITION, which compares times, once it holds.
+It is tried five times at most: what else the machine does may slow
+one of the two down, but not always."
+  (declare (debug t))
+  `(cl-loop repeat 5 thereis ,condition))
+
 ;;;; Chats
 
 (defmacro agent-q-test-with-chat (&rest body)
