@@ -216,7 +216,7 @@ The code can't continue, even if it handles errors."
   (agent-q-approve--go-on)
   (let ((left (length (agent-q-call-all-waiting))))
     (unless (zerop left)
-      (message "%d more wait%s that you have not seen in full"
+      (message "%d more wait%s that you have not seen in full: TAB unfolds one, then Y"
                left (if (= left 1) "s" "")))))
 
 (defun agent-q-approve-deny-all ()

@@ -208,11 +208,25 @@ Today has the time only."
                     (user-error "No step on this line"))))
     (with-help-window "*agent-q audit step*"
       (maphash (lambda (key value)
-                 (princ (format "%s: %s\n" key
-                                (if (hash-table-p value)
-                                    (agent-q-audit--arguments value)
-                                  (agent-q-audit--text value)))))
+                 (princ (format "%s: %s\n" (agent-q-audit--label key)
+                                (agent-q-audit--value key value record))))
                record))))
+
+(defun agent-q-audit--label (key)
+  "Return what KEY of a record is called."
+  (pcase key
+    ("decided_by" "by")
+    (_ (string-replace "_" " " (agent-q-visible-line key)))))
+
+(defun agent-q-audit--value (key value record)
+  "Return the whole VALUE that RECORD has for KEY, as text."
+  (pcase key
+    ((guard (hash-table-p value)) (agent-q-audit--arguments value))
+    ("time" (condition-case nil
+                (format-time-string "%F %T" (parse-iso8601-time-string value))
+              (error (agent-q-audit--text value))))
+    ("decision" (agent-q-audit--cell key record))
+    (_ (agent-q-audit--text value))))
 
 (defun agent-q-audit--arguments (arguments)
   "Return ARGUMENTS, a hash table, a line or more for each."

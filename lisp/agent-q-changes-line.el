@@ -97,15 +97,16 @@ what it changed in the image."
 
 (defun agent-q-changes-line--undo (line)
   "Undo what the turn of LINE changed, if the user agrees."
-  (let ((diff (agent-q-changes-line-diff line)))
+  (let ((diff (agent-q-changes-line-diff line))
+        (turn (agent-q-changes-line-turn line))
+        (definitions (agent-q-changes-line-definitions line)))
     (cond ((agent-q-header-busy-p)
            (user-error "A turn is running; what is done can be undone after it"))
           ((string-empty-p diff)
-           (agent-q-changes-undo-image (agent-q-changes-line-turn line)
-                                       (agent-q-changes-line-definitions line)))
+           (agent-q-changes-undo-image turn definitions))
           ((equal diff (agent-q-core-changes agent-q-session-number))
-           (agent-q-undo-turn t))
-          (t (user-error "Undone already, or changed again by a later turn")))))
+           (agent-q-changes-undo turn diff definitions))
+          (t (user-error "Undone already, or a later turn has to be undone first")))))
 
 ;;;; Telling
 
@@ -139,23 +140,29 @@ What was undone or rewound since the line of a turn before is no change of it."
                    (setq agent-q-changes-line--diff diff)))
       (if (not (and image agent-q-session-turn-used))
           (agent-q-changes-line--add turn diff nil)
-        (agent-q-changes-definitions
-         turn agent-q-session-connection
-         (lambda (definitions)
-           (when (buffer-live-p chat)
-             (with-current-buffer chat
-               (agent-q-changes-line--add turn diff definitions)))))))))
+        ;; A character before the end: what is added there would take the end along.
+        (let ((place (copy-marker (1- agent-q-render-end))))
+          (agent-q-changes-definitions
+           turn agent-q-session-connection
+           (lambda (definitions)
+             (when (buffer-live-p chat)
+               (with-current-buffer chat
+                 (agent-q-changes-line--add turn diff definitions place)
+                 (set-marker place nil))))))))))
 
-(defun agent-q-changes-line--add (turn diff definitions)
+(defun agent-q-changes-line--add (turn diff definitions &optional place)
   "Add the line about TURN, which changed DIFF and DEFINITIONS.
-There is none if both are empty, or when the next turn has begun, in which
-it would be."
+There is none if both are empty.  It stands under the turn, which ended
+before PLACE, a marker: the next one may have begun since."
   (unless (or (and (string-empty-p diff) (null definitions))
-              (agent-q-header-busy-p)
               (not agent-q-session-number))
-    (agent-q-render-add-item
-     (agent-q-changes-line--make :draw #'agent-q-changes-line--draw :turn turn
-                                 :diff diff :definitions definitions))))
+    (let ((add (lambda ()
+                 (agent-q-render-add-item
+                  (agent-q-changes-line--make :draw #'agent-q-changes-line--draw :turn turn
+                                              :diff diff :definitions definitions)))))
+      (if (and place (agent-q-header-busy-p))
+          (agent-q-render-above (1+ place) add)
+        (funcall add)))))
 
 (provide 'agent-q-changes-line)
 ;;; agent-q-changes-line.el ends here

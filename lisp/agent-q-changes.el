@@ -48,14 +48,26 @@ else, while a turn runs, this waits until it is over."
     (when (or (not ask) (agent-q-changes--agreed-p (agent-q-core-changes agent-q-session-number)))
       (agent-q-core-undo-turn agent-q-session-number))))
 
-(defun agent-q-changes--agreed-p (diff)
-  "Whether the user wants to undo DIFF, which is shown meanwhile.
+(defun agent-q-changes--agreed-p (diff &optional definitions)
+  "Whether the user wants to undo DIFF, which is shown meanwhile, and DEFINITIONS.
 Where it is empty, the core says what there is to undo in the image."
   (or (string-empty-p diff)
       (save-window-excursion
         (agent-q-changes-show diff (current-buffer))
-        (y-or-n-p (format "Undo these changes of %s? "
-                          (string-join (agent-q-changes-files diff) ", "))))))
+        (y-or-n-p (format "Undo these changes of %s%s? "
+                          (string-join (agent-q-changes-files diff) ", ")
+                          (if (null definitions) ""
+                            (format ", and in the image %s"
+                                    (string-join definitions ", "))))))))
+
+(defvar-local agent-q-changes--agreed nil
+  "The turn whose changes in the image the user has agreed to undo, with its files.")
+
+(defun agent-q-changes-undo (turn diff definitions)
+  "Undo TURN, the chat's latest, which changed DIFF and DEFINITIONS, if the user agrees."
+  (when (agent-q-changes--agreed-p diff definitions)
+    (setq agent-q-changes--agreed (and definitions turn))
+    (agent-q-core-undo-turn agent-q-session-number)))
 
 (defun agent-q-changes-files (diff)
   "Return the files and buffers in DIFF, each with its numbers of lines."
@@ -190,13 +202,17 @@ TURN is its name in journals."
                                   own)))))))))
 
 (defun agent-q-changes-offer (number definitions)
-  "Offer to undo the DEFINITIONS that the turn NUMBER changed in the image."
-  (agent-q-render-notice
-   (format "Changed in the image: %s." (string-join definitions ", ")))
-  (agent-q-render-button
-   "[Undo]"
-   (let ((turn (agent-q-changes-turn number)))
-     (lambda () (agent-q-changes-undo-image turn definitions)))))
+  "Offer to undo the DEFINITIONS that the turn NUMBER changed in the image.
+Undo them at once if the user has agreed to that."
+  (let ((turn (agent-q-changes-turn number))
+        (agreed agent-q-changes--agreed))
+    (setq agent-q-changes--agreed nil)
+    (if (equal turn agreed)
+        (agent-q-changes--take-back turn agent-q-session-connection)
+      (agent-q-render-notice
+       (format "Changed in the image: %s." (string-join definitions ", ")))
+      (agent-q-render-button "[Undo]"
+                             (lambda () (agent-q-changes-undo-image turn definitions))))))
 
 (defun agent-q-changes-undo-image (turn definitions)
   "Undo DEFINITIONS, made by TURN in this chat's image, if the user agrees."

@@ -81,12 +81,24 @@
     (user-error "The chat is closed; the text stays here"))
   (when (string-blank-p (buffer-string))
     (user-error "Type a message first"))
-  (let ((text (string-trim (buffer-string))))
-    (with-current-buffer agent-q-compose--chat
-      (agent-q-prompt-remember text)
-      (agent-q-chat-submit text))
-    (agent-q-compose--take)
-    (agent-q-compose--close)))
+  (let ((text (agent-q-compose--take))
+        (chat agent-q-compose--chat))
+    (agent-q-compose--close)
+    (with-current-buffer chat
+      (agent-q-compose--send text))))
+
+(defun agent-q-compose--send (text)
+  "Send TEXT as if it was typed at the prompt of this chat, which keeps what is there."
+  (let ((typed (agent-q-prompt-text))
+        (chat (current-buffer)))
+    (agent-q-prompt-replace text)
+    (unwind-protect
+        (agent-q-chat-send)
+      (when (and (buffer-live-p chat) (not (string-blank-p typed)))
+        (with-current-buffer chat
+          (save-excursion
+            (goto-char (point-max))
+            (insert (if (string-blank-p (agent-q-prompt-text)) "" "\n") typed)))))))
 
 (defun agent-q-compose-leave ()
   "Take what is written here back to the prompt."

@@ -23,6 +23,7 @@
 
 (defconst agent-q-menu--everywhere
   `(("Ask about this" ("s" "Ask..." agent-q-ask) ("x" "Explain" agent-q-explain)
+     ("e" "Explain the error" agent-q-explain-error)
      ("d" "Document" agent-q-document) ("f" "Fix the error" agent-q-fix-error)
      ("r" "Rewrite..." agent-q-rewrite))
     ("Chats" ("q" "Chat of this project" agent-q-chat) ("C" "All chats" agent-q-chats)
@@ -30,6 +31,22 @@
      ("c" "What the turn changed" agent-q-changes) ("u" "Undo the turn" agent-q-undo-turn))
     ,agent-q-menu--lists)
   "The commands that make sense in every buffer.")
+
+(defconst agent-q-menu--more
+  '(("Last answer" ("w" "Copy it" agent-q-copy-answer) ("c" "Copy its code" agent-q-code-block-copy)
+     ("i" "Insert its code" agent-q-code-block-insert)
+     ("z" "Its code to the REPL" agent-q-code-block-stage)
+     ("m" "Show or hide markup" agent-q-toggle-markup)
+     ("u" "Unfold or fold all" agent-q-toggle-all)
+     ("t" "Try again" agent-q-retry) ("g" "Go on with it" agent-q-continue))
+    ("This chat" ("n" "Rename..." agent-q-rename-chat) ("f" "Go on in a copy" agent-q-fork-chat)
+     ("e" "Export..." agent-q-export-chat) ("$" "Cost" agent-q-cost)
+     ("l" "Older turns" agent-q-chats-older) ("r" "Earlier chat..." agent-q-resume))
+    ("Elsewhere" ("s" "Serve other agents" agent-q-mcp-mode)
+     ("I" "Make agent-q known..." agent-q-mcp-install)
+     ("C" "Agents that call" agent-q-mcp-clients) ("x" "Explain the error" agent-q-explain-error)
+     ("b" "Report a bug" agent-q-report-bug)))
+  "The commands of a chat that its first menu has no room for.")
 
 (defconst agent-q-menu--modes
   `((agent-q-chat-mode
@@ -43,8 +60,8 @@
       ("B" "Go back to before it" agent-q-rewind))
      ("This chat" ("m" "Model" agent-q-set-model) ("E" "Effort of thinking" agent-q-set-effort)
       ("l" "Lisp image" agent-q-set-image) ("g" "Agent" agent-q-chat-use-agent)
-      ("f" "Unfold or fold all" agent-q-toggle-all)
-      ("n" "Another chat" agent-q-menu-new-chat) ("C" "All chats" agent-q-chats))
+      ("n" "Another chat" agent-q-menu-new-chat) ("C" "All chats" agent-q-chats)
+      ("M" "More..." agent-q-menu-more))
      ("What the model reads" ("p" "System prompt" agent-q-show-system-prompt)
       ("r" "Request" agent-q-show-request) ("x" "Context" agent-q-context)
       ("w" "Its window" agent-q-window) ("z" "Summarize" agent-q-compact))
@@ -128,9 +145,18 @@
 (defun agent-q-menu ()
   "Show a menu of what agent-q can do in this buffer."
   (interactive)
+  (agent-q-menu--show (agent-q-menu--here)))
+
+(defun agent-q-menu-more ()
+  "Show a menu of what else agent-q can do in a chat."
+  (interactive nil agent-q-chat-mode)
+  (agent-q-menu--show agent-q-menu--more))
+
+(defun agent-q-menu--show (groups)
+  "Show GROUPS as a menu."
   (if (require 'transient nil t)
-      (agent-q-menu--transient (agent-q-menu--here))
-    (agent-q-menu--page (agent-q-menu--here))))
+      (agent-q-menu--transient groups)
+    (agent-q-menu--page groups)))
 
 (defun agent-q-menu--transient (groups)
   "Show GROUPS as a transient."

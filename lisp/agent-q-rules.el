@@ -42,7 +42,7 @@ Rules that deny win over those that ask, and these over those that allow.
 
 \\{agent-q-rules-mode-map}"
   (agent-q-list-setup
-   '((1 "No." 11 agent-q-rules--before) (10 "Effect" 6 t) (9 "Tool" 20 t) (7 "Scope" 8 t)
+   '((1 "No." 5 agent-q-rules--before) (10 "Effect" 6 t) (9 "Tool" 20 t) (7 "Scope" 8 t)
      (6 "Also dangerous" 14 t) (10 "Applies to" 0 nil :least 40))
    #'agent-q-rules--entries
    "There is no rule yet: what a call may do goes by its level.\n\n\
@@ -86,7 +86,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
   "Return the rows of the list."
   (mapcar (lambda (rule)
             (list (gethash "id" rule)
-                  (vector (number-to-string (gethash "id" rule))
+                  (vector (gethash "name" rule)
                           (gethash "effect" rule)
                           (gethash "tool" rule)
                           (gethash "for" (gethash "scope" rule))
@@ -172,10 +172,10 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
   "Add RULE, a property list as in the file of rules; asks for its parts."
   (interactive (list (agent-q-rules--read)))
   (agent-q-events-ensure)
-  (let ((id (agent-q-core-add-rule (agent-q-json-encode rule) nil)))
-    (when (derived-mode-p 'agent-q-rules-mode)
-      (agent-q-rules--refresh))
-    (message "Rule %d is added" id)))
+  (agent-q-core-add-rule (agent-q-json-encode rule) nil)
+  (when (derived-mode-p 'agent-q-rules-mode)
+    (agent-q-rules--refresh))
+  (message "The rule is added"))
 
 ;;;; Testing
 

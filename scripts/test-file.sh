@@ -30,9 +30,11 @@ ert() { # EMACS-OPTION...
   sum="$1 $2 $3"
 }
 
-# Native code is compiled while the first files run as byte code.
-native() {
-  until [ -e "$folder/native.sum" ]; do sleep 1; done
+# Native code is compiled, and Lisp images are saved, while the first files run with neither.
+native_and_saved() {
+  until [ -e "$folder/native.sum" ] && [ -e "$folder/cores.sum" ]; do sleep 1; done
+  AGENT_Q_TEST_CORES=$folder/cores
+  export AGENT_Q_TEST_CORES
   if [ -e "$folder/native/done" ]; then
     AGENT_Q_TEST_NATIVE=$folder/native
     export AGENT_Q_TEST_NATIVE
@@ -43,7 +45,7 @@ native() {
   echo "== $file ($label)"
   case "$label" in
     terminal) if within sh "$file"; then sum='1 0 0'; else sum='0 1 0'; fi ;;
-    'module assertions') native && ert --module-assertions ;;
+    'module assertions') native_and_saved && ert --module-assertions ;;
     *) ert ;;
   esac
 } > "$folder/$name.log" 2>&1 < /dev/null

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Runs everything: lint (unless LINTED=1), then side by side cargo's tests, the ERT files (once more
-# under --module-assertions, as native code where Emacs can) and the terminal tests. With T, an extended
-# regexp, only the tests whose names match, with QUICK=1 only what needs neither an image nor a terminal.
-# Ends with one line that sums the run.
+# under --module-assertions, as native code where Emacs can, in Lisp images that were saved) and the
+# terminal tests. With T, an extended regexp, only the tests whose names match, with QUICK=1 only what
+# needs neither an image nor a terminal. Ends with one line that sums the run.
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -18,7 +18,7 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 # What the tests of each file say and count.
 files=$scratch/files
-mkdir "$files" "$files/native" || exit 1
+mkdir "$files" "$files/native" "$files/cores" || exit 1
 # What Emacs and the images leave behind goes with it.
 TMPDIR=$scratch/t # short, as it is a part of the names of sockets
 export TMPDIR
@@ -96,6 +96,15 @@ native_code() {
   esac
   echo "$sum" > "$files/native.sum.new"
   mv "$files/native.sum.new" "$files/native.sum"
+}
+
+# It starts Lisps that were saved with our half in them, where the first sends it to new ones.
+saved_images() {
+  if "$EMACS" -Q --batch --eval '(setq load-prefer-newer t)' -L lisp -L test/support \
+    -l agent-q-test-image --eval "(agent-q-test-image-save-each \"$files/cores/\")" < /dev/null
+  then sum='1 0 0'; else sum='0 1 0'; fi
+  echo "$sum" > "$files/cores.sum.new"
+  mv "$files/cores.sum.new" "$files/cores.sum"
 }
 
 jobs_of() { # LABEL FILE... -> a line for each, for xargs
@@ -211,9 +220,12 @@ everything() {
   all_files > "$files/jobs"
   native_code > "$files/native.log" 2>&1 &
   native=$!
+  saved_images > "$files/cores.log" 2>&1 &
+  cores=$!
   all_beside
-  wait "$native"
+  wait "$native" "$cores"
   show_file native
+  show_file cores
   room
 }
 

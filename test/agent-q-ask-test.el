@@ -310,7 +310,8 @@
 
 (ert-deftest agent-q-ask-menus-fit-a-terminal-of-24-lines ()
   (require 'agent-q-menu)
-  (dolist (groups (cons agent-q-menu--everywhere (mapcar #'cdr agent-q-menu--modes)))
+  (dolist (groups `(,agent-q-menu--everywhere ,agent-q-menu--more
+                    ,@(mapcar #'cdr agent-q-menu--modes)))
     ;; Rows of three groups with their titles, an empty line after each, the buffer's own lines.
     (should (< (cl-loop for row in (seq-partition groups 3)
                         sum (1+ (apply #'max (mapcar #'length row))))
@@ -320,7 +321,8 @@
 
 (ert-deftest agent-q-ask-no-key-of-a-menu-means-two-things ()
   (require 'agent-q-menu)
-  (dolist (groups (cons agent-q-menu--everywhere (mapcar #'cdr agent-q-menu--modes)))
+  (dolist (groups `(,agent-q-menu--everywhere ,agent-q-menu--more
+                    ,@(mapcar #'cdr agent-q-menu--modes)))
     (let ((keys (mapcar #'car (seq-mapcat #'cdr groups))))
       (should (equal keys (delete-dups (copy-sequence keys)))))))
 

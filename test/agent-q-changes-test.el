@@ -196,11 +196,33 @@ The line asks the image, and comes after what is undone at once."
     (should (file-exists-p (expand-file-name "new.txt" directory)))
     (cl-letf (((symbol-function 'y-or-n-p) #'always))
       (push-button))
+    ;; All that the line names, after one question.
     (agent-q-test-until (agent-q-test-shows "Undone:\n- "))
     (should-not (file-exists-p (expand-file-name "new.txt" directory)))
+    (agent-q-test-until (equal "NIL" (agent-q-test-image-directly
+                                      connection "(fboundp 'cl-user::aq-undone)")))
     (agent-q-test-until (agent-q-test-idle-p))
+    (should (= 1 (how-many "\\[Undo\\]" (point-min) (point-max))))
     (agent-q-test-find "[Undo]")
     (should-error (push-button) :type 'user-error)))
+
+(agent-q-test-image-on-each what-a-turn-changed-is-said-under-it-when-the-next-has-begun ()
+  "A message that was queued begins a turn before the image has said what the last one changed."
+  (agent-q-changes-test--with-chat
+      (list (agent-q-changes-test--calls
+             '("create_file" :path "new.txt" :content "x\n")
+             '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
+            agent-q-changes-test--said agent-q-changes-test--said)
+    (agent-q-test-send "do it")
+    (agent-q-test-until (agent-q-call-waiting))
+    (agent-q-test-send "and then?")
+    (while (progn (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
+                  (agent-q-call-waiting))
+      (agent-q-test-answer "y"))
+    (agent-q-test-until (agent-q-test-shows "Changed new.txt (new) +1 -0"))
+    (agent-q-test-until (agent-q-test-idle-p))
+    (should (string-match-p "^Done\\.\n\\(?:\n\\)*.*Changed new\\.txt.*AQ-UNDONE.*\n\\(?:.*\n\\)*.*and then\\?"
+                            (agent-q-test-log)))))
 
 (ert-deftest agent-q-changes-what-a-running-turn-will-change-is-not-undone-unseen ()
   "The command asks with what it shows, and that can still grow."

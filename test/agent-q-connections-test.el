@@ -12,6 +12,7 @@
 
 (require 'agent-q-test-registry)
 (require 'agent-q-test-tools)
+(require 'agent-q-test-watch)
 
 (defvar slime-filename-translations)
 (defvar slime-from-lisp-filename-function)
@@ -230,8 +231,6 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
       (unwind-protect
           (progn
             (setq another (agent-q-test-image-another client))
-            (should (equal "NIL" (agent-q-test-image-directly
-                                  another "(find-package \"AGENT-Q-IMAGE\")")))
             (should (string-match-p "UNBOUND-VARIABLE"
                                     (agent-q-test-tools-ask "/eval_form *aq-chat*" chat)))
             (should (equal another (buffer-local-value 'agent-q-session-connection chat)))
@@ -243,31 +242,6 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
         (agent-q-test-image-kill another)))))
 
 ;;;; Saved
-
-(defun agent-q-connections-test--save (connection file)
-  "Have the image behind CONNECTION write itself to FILE, which ends it.
-That is done at its own prompt: an image with threads can't be saved.
-The thread that closes connections goes first, since SLY's closes some
-channels twice when others go, and the image dies of that."
-  (let ((lisp (agent-q-test-image-process connection)))
-    (process-send-string
-     lisp
-     (format "(progn (dolist (thread (sort (remove sb-thread:*current-thread*
-                                                   (sb-thread:list-all-threads))
-                                           #'>
-                                           :key (lambda (it)
-                                                  (if (search \"entinel\" (sb-thread:thread-name it))
-                                                      1 0))))
-                       (ignore-errors (sb-thread:terminate-thread thread))
-                       (sb-thread:join-thread thread :default nil))
-                     (sb-ext:save-lisp-and-die %S))\n"
-             file))
-    (agent-q-test-image-await
-     ;; SLY's clean-up in Emacs can trip over a channel that is closed, too.
-     (lambda ()
-       (ignore-errors (accept-process-output nil 0.01))
-       (not (or (process-live-p lisp) (agent-q-image-live-p connection)))))
-    (should-not (process-live-p lisp))))
 
 (agent-q-test-tools-on-each connections-to-a-saved-image ()
   "An image saved with our half in it has the half when it starts, and nothing that is over."
@@ -285,13 +259,20 @@ channels twice when others go, and the image dies of that."
             (agent-q-test-tools-ask "/describe_symbol car" chat)
             (agent-q-test-image-directly
              first "(setf (cdr (assoc \"introspection\" agent-q-image::*versions* :test 'string=)) \"older\")")
-            (agent-q-connections-test--save first file))
+            (agent-q-test-image-save first file))
           (agent-q-connections-test--with-another again client
               (list "sbcl" "--core" file "--no-userinit" "--no-sysinit")
             (agent-q-chat-set-connection again)
             (should (equal "T" (agent-q-test-image-directly
                                 again "(hash-table-p (funcall 'aq-saved))")))
             (should (equal "(NIL NIL NIL)" (agent-q-connections-test--state again)))
+            ;; The client's own thread that knows of connections is gone, but the user is asked.
+            (agent-q-test-watch-with again "stop"
+              (should (eq :cancelled
+                          (plist-get (agent-q-test-watch-eval
+                                      again "(open \"DIR/none\" :direction :output)")
+                                     :outcome)))
+              (should (= 1 (length agent-q-test-watch-questions))))
             ;; What it has is not sent again, what has another version is.
             (let ((sent (agent-q-connections-test--sent
                          (lambda ()

@@ -65,6 +65,12 @@
         (agent-q-test-press "g")
         (should-not (agent-q-test-shows "There is no rule yet"))
         (should (agent-q-test-shows "t_erase"))
+        ;; One for a chat is in memory alone, and has a number of its own kind.
+        (agent-q-rules-add '(:effect "deny" :tool "t_other" :scope (:for "chat" :which 4711)))
+        (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 120)))
+          (agent-q-list--refit))
+        (goto-char (point-min))
+        (should (re-search-forward "^c[0-9]+ +deny +t_other" nil t))
         (kill-buffer)))))
 
 (ert-deftest agent-q-rules-deny-wins-and-the-model-reads-which ()
@@ -97,7 +103,7 @@
     (save-window-excursion
       (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 100)))
         (agent-q-rules))
-      (should (string-match-p "^allow +t_erase +always +yes +text = \"disk\", always, even when dangerous\\.$"
+      (should (string-match-p "^1 +allow +t_erase +always +yes +text = \"disk\", always, even when dangerous\\.$"
                               (buffer-string)))
       (goto-char (point-min))
       (cl-letf (((symbol-function 'y-or-n-p) (lambda (_prompt) t)))

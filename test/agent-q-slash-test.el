@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-test)
+(require 'agent-q-compose)
 (require 'agent-q-context-panel)
 (require 'agent-q-module)
 (require 'agent-q-slash)
@@ -79,6 +80,31 @@
         (should (string-match-p "^@error +the last error, with its frames"
                                 (with-current-buffer "*agent-q slash*" (buffer-string)))))
       (should (equal "" (agent-q-prompt-text))))))
+
+(ert-deftest agent-q-slash-works-in-a-message-that-is-composed ()
+  "What is written there is sent as at the prompt, and what the prompt has stays."
+  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"Fine.\"}]}]}"
+    (agent-q-slash-test--with-prompts '(("review.md" . "Review $1."))
+      (agent-q-test-with-chat
+        (cl-flet ((compose (text)
+                    (with-current-buffer chat (agent-q-compose))
+                    (with-current-buffer (window-buffer)
+                      (should (derived-mode-p 'agent-q-compose-mode))
+                      (insert text)
+                      (with-current-buffer chat (agent-q-prompt-replace "typed meanwhile"))
+                      (agent-q-compose-send))))
+          (compose "/review bank.lisp")
+          (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "Fine.")))
+          (should (agent-q-test-shows "> Review bank.lisp."))
+          (should (equal "typed meanwhile" (agent-q-prompt-text)))
+          (agent-q-prompt-replace "")
+          (compose "/help")
+          (should (get-buffer-window "*agent-q slash*"))
+          (should (equal "typed meanwhile" (with-current-buffer chat (agent-q-prompt-text))))
+          (with-current-buffer chat (agent-q-prompt-replace ""))
+          (should-error (compose "/nosuch thing") :type 'user-error)
+          (should (equal "/nosuch thing\ntyped meanwhile"
+                         (with-current-buffer chat (agent-q-prompt-text)))))))))
 
 (ert-deftest agent-q-slash-another-chat-takes-the-window ()
   (agent-q-test-with-chat

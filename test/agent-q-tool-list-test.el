@@ -11,6 +11,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-registry)
+(require 'agent-q-rules)
 
 (defun agent-q-tool-list-test--tools ()
   "Return three tools of different levels and categories."
@@ -181,7 +182,9 @@
                                                 (line-end-position))))
       (agent-q-audit-describe)
       (with-current-buffer "*agent-q audit step*"
-        (should (string-match-p "^  text: to be audited" (buffer-string))))
+        (should (string-match-p "^  text: to be audited" (buffer-string)))
+        (should (string-match-p "^time: [0-9]+-[0-9]+-[0-9]+ [0-9]+:[0-9]+:[0-9]+$" (buffer-string)))
+        (should (string-match-p "^decision: automatic\nby: level$" (buffer-string))))
       (kill-buffer "*agent-q audit*"))))
 
 (ert-deftest agent-q-tool-list-tables-speak-in-words ()
@@ -202,10 +205,14 @@
 (ert-deftest agent-q-tool-list-lists-fit-their-windows ()
   (agent-q-tool-list-test--with-tools
     (agent-q-test-call "t_try" '(:text "to be audited"))
+    (agent-q-rules-add '(:effect "deny" :tool "t_try" :scope (:for "chat" :which 4711)
+                         :path "**/a-file-with-a-name-that-does-not-fit-a-line.lisp"))
     (save-window-excursion
       (dolist (width '(200 79 39))
-        (dolist (list '((agent-q-list-tools "t_try" "Try") (agent-q-tool-statistics "t_try" " [0-9]+")
-                        (agent-q-audit-log "t_try" "to be audited")))
+        (dolist (list `((agent-q-list-tools "t_try" "Try") (agent-q-tool-statistics "t_try" " [0-9]+")
+                        (agent-q-audit-log "t_try" "to be audited")
+                        ;; In less than 42 what a rule applies to is cut at the window's edge.
+                        ,@(and (> width 41) '((agent-q-rules "t_try" "file")))))
           (agent-q-tool-list-test--in-columns width
             (funcall (car list)))
           ;; All columns but the last one, which takes the rest, are within the window.

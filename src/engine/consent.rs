@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// All rules as a JSON object: the rules, each with what it says in words, the file, and why
+    /// All rules as a JSON object: the rules, each with its name and what it says, the file, and why
     /// that can't be used.
     #[must_use]
     pub fn rules(&self) -> String {
@@ -193,6 +193,7 @@ fn exact_object(text: &str) -> Result<Map<String, Value>, RequestError> {
 fn described(rule: &Rule) -> Value {
     let mut json = json!(rule);
     json["description"] = rule.describe().into();
+    json["name"] = rule.name().into();
     json
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::decide::{DANGEROUS_ASKS, Explanation, Outcome, decide};
 use super::matching::Compiled;
+use super::rule::PASSING_FROM;
 use super::{
     BadRule, Effect, OtherArguments, Rule, RuledCall, Scope, Store, StoreError, TurnPlace,
 };
@@ -24,9 +25,6 @@ pub struct RuleBook {
     generation: u64,
 }
 
-/// Rules that are only in memory have numbers from here on, so that none in the file gets one.
-const FIRST_PASSING: u64 = 1 << 32;
-
 impl RuleBook {
     /// The rules in FILE, which need not exist yet. A file that can't be used makes a book in
     /// which every call asks; [`RuleBook::trouble`] says why.
@@ -36,7 +34,7 @@ impl RuleBook {
             store: Store::new(file),
             lasting: Ok(Vec::new()),
             passing: Vec::new(),
-            last_passing: FIRST_PASSING,
+            last_passing: PASSING_FROM,
             generation: 0,
         };
         book.reload();

@@ -82,7 +82,7 @@ fn dangerous<'r>(
             Some(rule),
             format!(
                 "This turn has read text from outside the project, so no rule lets a dangerous call run; rule {} would.",
-                rule.id
+                rule.name()
             ),
         ),
         None => match found.first() {
@@ -91,7 +91,7 @@ fn dangerous<'r>(
                 Some(rule),
                 format!(
                     "The call is dangerous, and rule {} was not written for exactly that.",
-                    rule.id
+                    rule.name()
                 ),
             ),
             None => (Outcome::Ask, None, DANGEROUS_ASKS.into()),
@@ -100,7 +100,7 @@ fn dangerous<'r>(
 }
 
 fn by(rule: &Rule) -> String {
-    format!("Rule {}: {}", rule.id, rule.describe())
+    format!("Rule {}: {}", rule.name(), rule.describe())
 }
 
 fn capital(word: &str) -> String {

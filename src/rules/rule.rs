@@ -129,6 +129,9 @@ fn any(others: &OtherArguments) -> bool {
     *others == OtherArguments::Any
 }
 
+/// Rules that are only in memory have greater numbers than this, so that none in the file gets one.
+pub(super) const PASSING_FROM: u64 = 1 << 32;
+
 /// One rule. A condition that is absent is met by every call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -191,6 +194,16 @@ impl Rule {
             scope,
             dangerous: Floor::Holds,
             note: String::new(),
+        }
+    }
+
+    /// What people call it: its number, or `c3` for the third of those for chats, which are only in
+    /// memory.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.id.checked_sub(PASSING_FROM) {
+            Some(number) => format!("c{number}"),
+            None => self.id.to_string(),
         }
     }
 }

@@ -6,7 +6,8 @@
 
 ;; Starts Lisps, SBCL unless told otherwise, through SLIME and, where it is
 ;; installed or SLY_DIR names a checkout, through SLY.  What can't be started
-;; is said in one line.
+;; is said in one line.  Where AGENT_Q_TEST_CORES names a folder with images that
+;; were saved, by `agent-q-test-image-save-each', those are what SBCL starts.
 
 ;;; Code:
 
@@ -56,8 +57,21 @@ The value is nil when it isn't installed."
     (clisp "clisp" "-norc" "-q" "-E" "utf-8"))
   "The implementations that tests can run in, each with its command line.")
 
-(defconst agent-q-test-image-program (alist-get 'sbcl agent-q-test-image-programs)
-  "The Lisp that is started, with its arguments.")
+(defun agent-q-test-image--program (client &optional implementation)
+  "Return the Lisp to start through CLIENT, with its arguments.
+It is SBCL unless IMPLEMENTATION, of `agent-q-test-image-programs', is another."
+  (pcase-let ((`(,program . ,arguments)
+               (alist-get (or implementation 'sbcl) agent-q-test-image-programs))
+              (core (agent-q-test-image--core client)))
+    (if (and core (member implementation '(nil sbcl)))
+        `(,program "--core" ,core ,@arguments)
+      (cons program arguments))))
+
+(defun agent-q-test-image--core (client)
+  "Return the image that was saved for CLIENT, or nil."
+  (let* ((folder (getenv "AGENT_Q_TEST_CORES"))
+         (core (and folder (expand-file-name (format "%s.core" client) folder))))
+    (and core (file-exists-p core) core)))
 
 ;; The histories of the REPLs are the user's, not the tests'.
 (defvar slime-repl-history-file)
@@ -89,7 +103,7 @@ It is SBCL unless IMPLEMENTATION, of `agent-q-test-image-programs', is another."
   (agent-q-test-image--expect-tag)
   ;; It judges the files that an image names.
   (agent-q-module-ensure)
-  (let* ((program (alist-get (or implementation 'sbcl) agent-q-test-image-programs))
+  (let* ((program (agent-q-test-image--program client implementation))
          (key (list client (car program)))
          (known (cdr (assoc key agent-q-test-image--started))))
     (cond ((eq known 'missing) nil)
@@ -117,7 +131,8 @@ The quick tests are chosen by that."
   (let ((hook (intern (format "%s-connected-hook" client)))
         (before (agent-q-image-connections))
         (processes (agent-q-test-image--processes client))
-        (connected nil))
+        (connected nil)
+        (program (or program (agent-q-test-image--program client))))
     (set (intern (format "%s-kill-without-query-p" client)) t)
     (let ((note (lambda (&rest _) (setq connected t))))
       (add-hook hook note)
@@ -126,15 +141,15 @@ The quick tests are chosen by that."
           ;; first request, before anything of ours is sent.
           (cl-loop for seconds in '(60 60 180)
                    until connected
-                   do (agent-q-test-image--start client (or program agent-q-test-image-program))
+                   do (agent-q-test-image--start client program)
                    (unless (agent-q-test-image-await (lambda () connected) seconds)
                      (message "%s did not start through %s within %d s."
-                              (car (or program agent-q-test-image-program)) client seconds)
+                              (car program) client seconds)
                      (agent-q-test-image--give-up client processes)))
         (remove-hook hook note))
       (unless connected
         (error "%s did not start through %s: %s"
-               (car (or program agent-q-test-image-program)) client
+               (car program) client
                (agent-q-test-image--outputs))))
     (cl-find-if-not (lambda (connection) (member connection before))
                     (agent-q-image-connections))))
@@ -200,6 +215,56 @@ The value is (STATUS . REPLY), the reply read when it is one."
   (if (and (cdr end) (string-prefix-p "(:outcome " (cdr end)))
       (cons (car end) (car (read-from-string (cdr end))))
     end))
+
+;;;; Saved images
+
+(defun agent-q-test-image-save (connection file)
+  "Have the image behind CONNECTION write itself to FILE, which ends it.
+That is done at its own prompt: an image with threads can't be saved.
+The thread that closes connections goes first, since SLY's closes some
+channels twice when others go, and the image dies of that.  SLIME's REPL
+gives the streams back, where the next one would write to nobody."
+  (let ((lisp (agent-q-test-image-process connection)))
+    (process-send-string
+     lisp
+     (format "(progn (dolist (thread (sort (remove sb-thread:*current-thread*
+                                                   (sb-thread:list-all-threads))
+                                           #'>
+                                           :key (lambda (it)
+                                                  (if (search \"entinel\" (sb-thread:thread-name it))
+                                                      1 0))))
+                       (ignore-errors (sb-thread:terminate-thread thread))
+                       (sb-thread:join-thread thread :default nil))
+                     %s
+                     (sb-ext:save-lisp-and-die %S))\n"
+             (if (eq 'slime (agent-q-image-connection-client connection))
+                 "(dolist (connection (shiftf swank::*connections* '()))
+                    (swank::run-hook swank::*connection-closed-hook* connection))"
+               "")
+             file))
+    (agent-q-test-image-await
+     ;; SLY's clean-up in Emacs can trip over a channel that is closed, too.
+     (lambda ()
+       (ignore-errors (accept-process-output nil 0.01))
+       (not (or (process-live-p lisp) (agent-q-image-live-p connection)))))
+    (cl-assert (not (process-live-p lisp)))))
+
+(defun agent-q-test-image-save-each (folder)
+  "Save into FOLDER an image with our half in it, compiled, for each client."
+  (dolist (client '(slime sly))
+    (when (agent-q-test-image--find client)
+      (let ((connection (agent-q-test-image--connect client))
+            (there nil))
+        (agent-q-image--provide-all connection (agent-q-image--modules)
+                                    (lambda (status _) (setq there (or status t))))
+        (agent-q-test-image-await (lambda () there))
+        (cl-assert (eq there t) t)
+        (agent-q-test-image-await
+         (lambda ()
+           (equal "NIL" (agent-q-test-image-directly
+                         connection "agent-q-image::*compiling*"))))
+        (agent-q-test-image-save connection
+                                 (expand-file-name (format "%s.core" client) folder))))))
 
 ;;;; Tests on each client
 

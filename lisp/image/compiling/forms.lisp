@@ -229,9 +229,12 @@ what of it is of the compiler's notes."
   (let ((name (format nil "agent-q-~36R" (random (expt 36 8) (make-random-state t)))))
     (merge-pathnames (make-pathname :name name :type (pathname-type (compile-file-pathname file))
                                     :version nil)
-                     (or (guarded (lambda ()
-                                    (funcall (optional-function "UIOP" "TEMPORARY-DIRECTORY")))
-                                  (constantly nil))
+                     ;; That of a process that was saved may be gone.
+                     (or (loop for place in '("TEMPORARY-DIRECTORY" "DEFAULT-TEMPORARY-DIRECTORY")
+                               for directory = (guarded (lambda () (internal "UIOP" place))
+                                                        (constantly nil))
+                               when (and directory (probe-file directory))
+                                 return directory)
                          #p"/tmp/"))))
 
 (defun compile-into (file fasl)

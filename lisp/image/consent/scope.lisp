@@ -81,9 +81,12 @@ whether the call has made that file."
     (if (equal name "/") nil name)))
 
 (defun temporary-directories ()
-  (remove nil (list (directory-name "/tmp/")
-                    (directory-name (guarded (lambda () (internal "UIOP" "TEMPORARY-DIRECTORY"))
-                                             (constantly nil))))))
+  "Where files are that programs use for a while: for UIOP, and for others that ask this process."
+  (let ((names (list "/tmp/")))
+    ;; UIOP's own is that of another process where an image was saved.
+    (dolist (name '("TEMPORARY-DIRECTORY" "DEFAULT-TEMPORARY-DIRECTORY"))
+      (push (guarded (lambda () (internal "UIOP" name)) (constantly nil)) names))
+    (remove nil (mapcar #'directory-name names))))
 
 (defun temporary-p (effect directories)
   "Whether EFFECT is about a file such as UIOP makes for a while."
