@@ -61,7 +61,7 @@ Where it is empty, the core says what there is to undo in the image."
                                     (string-join definitions ", "))))))))
 
 (defvar-local agent-q-changes--agreed nil
-  "The turn whose changes in the image the user has agreed to undo, with its files.")
+  "The turn whose changes in the image may be undone along with its files.")
 
 (defun agent-q-changes-undo (turn diff definitions)
   "Undo TURN, the chat's latest, which changed DIFF and DEFINITIONS, if the user agrees."

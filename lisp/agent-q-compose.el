@@ -88,7 +88,8 @@
       (agent-q-compose--send text))))
 
 (defun agent-q-compose--send (text)
-  "Send TEXT as if it was typed at the prompt of this chat, which keeps what is there."
+  "Send TEXT as if it was typed at the prompt of this chat.
+What is there already stays there."
   (let ((typed (agent-q-prompt-text))
         (chat (current-buffer)))
     (agent-q-prompt-replace text)
