@@ -64,7 +64,7 @@ Where it is empty, the core says what there is to undo in the image."
   "The turn whose changes in the image may be undone along with its files.")
 
 (defun agent-q-changes-undo (turn diff definitions)
-  "Undo TURN, the chat's latest, which changed DIFF and DEFINITIONS, if the user agrees."
+  "Undo TURN, the latest, which changed DIFF and DEFINITIONS, if the user agrees."
   (when (agent-q-changes--agreed-p diff definitions)
     (setq agent-q-changes--agreed (and definitions turn))
     (agent-q-core-undo-turn agent-q-session-number)))
