@@ -270,7 +270,10 @@ A change that is reviewed beside it is not shown here, too."
       (agent-q-approve-text--buttons (agent-q-approve-text-labels call) keymap))
      "\n" (agent-q-approve-text--line
            (concat "Keys answer here and at the "
-                   (if agent-q-session-client "end of the buffer" "empty prompt"))))))
+                   (cond (agent-q-session-client "end of the buffer")
+                         ;; In the normal state they are Evil's there.
+                         ((bound-and-true-p evil-local-mode) "empty prompt in insert state")
+                         (t "empty prompt")))))))
 
 (defun agent-q-approve-text--end (buttons)
   "Return BUTTONS, marked at their start as the end of what the call would do."

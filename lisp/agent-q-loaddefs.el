@@ -236,6 +236,7 @@
 (autoload 'agent-q-menu-context "agent-q-menu")
 (autoload 'agent-q-menu-of-tools "agent-q-menu")
 (with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
+(with-eval-after-load 'agent-q-client (agent-q-menu-install 'agent-q-client-mode))
 (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
 (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-statistics-mode))
 (with-eval-after-load 'agent-q-context-panel (agent-q-menu-install 'agent-q-context-mode))

@@ -328,7 +328,7 @@ Point is behind it then."
     (unless agent-q-markdown-past
       (save-excursion
         (agent-q-markdown--apply (marker-position (agent-q-markdown-start markdown))
-                                 changes nil)))))
+                                 changes (point))))))
 
 (defun agent-q-markdown--break ()
   "Insert a line end that the model did not write."
@@ -345,13 +345,13 @@ Point is behind it then."
         (agent-q-markdown--apply (marker-position start)
                                  (cdr (agent-q-core-markdown-finish
                                        (agent-q-markdown-document markdown)))
-                                 t))
+                                 nil))
       (push (list start (copy-marker end) width) agent-q-markdown--dressed)
       (agent-q-markdown--undress-old))))
 
-(defun agent-q-markdown--apply (start news last)
+(defun agent-q-markdown--apply (start news end)
   "Show the text that begins at START with NEWS, what the core said of it.
-LAST means that no more come."
+END is where the text ends that still grows, or nil when it is complete."
   (pcase-let* ((`(,from ,runs ,parts) news)
                (position (+ start from))
                (index 0)
@@ -373,7 +373,7 @@ LAST means that no more come."
         (`(code ,from ,to ,language)
          (agent-q-code-closed (+ start from) (+ start to) language))
         (`(table . ,table)
-         (agent-q-table-put start table last))))))
+         (agent-q-table-put start table end))))))
 
 (provide 'agent-q-markdown)
 ;;; agent-q-markdown.el ends here

@@ -66,6 +66,14 @@
       ("r" "Request" agent-q-show-request) ("x" "Context" agent-q-context)
       ("w" "Its window" agent-q-window) ("z" "Summarize" agent-q-compact))
      ,agent-q-menu--lists)
+    (agent-q-client-mode
+     ("Agent" ("k" "Stop what runs" agent-q-client-stop)
+      ("p" "Pause, or go on" agent-q-client-pause) ("C" "All agents" agent-q-mcp-clients))
+     ("Calls" ("a" "What waits for you" agent-q-goto-approval)
+      ("d" "Take over a parked error" agent-q-chat-hand-over)
+      ("c" "What was changed" agent-q-changes) ("u" "Undo that" agent-q-undo-turn)
+      ("f" "Unfold or fold all" agent-q-toggle-all))
+     ,agent-q-menu--lists)
     (agent-q-tool-list-mode
      ("Tools" ("SPC" "Offer or not" agent-q-tool-list-toggle)
       ("l" "Safety level" agent-q-tool-list-set-level)
@@ -238,6 +246,7 @@ The whole of it has to fit into a terminal of 24 lines.")
 
 ;; Our modes are loaded when they are first used, and get their menus then.
 ;;;###autoload (with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
+;;;###autoload (with-eval-after-load 'agent-q-client (agent-q-menu-install 'agent-q-client-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-statistics-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-context-panel (agent-q-menu-install 'agent-q-context-mode))

@@ -6,7 +6,8 @@
 
 ;; The columns of a table are aligned by display properties on what stands
 ;; between its cells; the characters stay.  A table that is too wide for the
-;; window has its cells shortened, and RET on it shows the whole.
+;; window has its cells shortened, one that is large is shown as it is written;
+;; RET on either shows the whole.
 
 ;;; Code:
 
@@ -25,6 +26,9 @@
 (defconst agent-q-table--columns 40
   "Most columns of a table that is aligned; wider ones are shown as written.")
 
+(defconst agent-q-table--whole-limit 200000
+  "Most characters of a table that is aligned in a buffer of its own.")
+
 (defconst agent-q-table--narrowest 4
   "Fewest characters to which a column is narrowed to fit the window.")
 
@@ -33,25 +37,43 @@
     (define-key map (kbd "RET") #'agent-q-table-show)
     (define-key map [mouse-2] #'agent-q-table-show-mouse)
     map)
-  "Keymap on tables whose cells are shortened.")
+  "Keymap on tables that are not shown whole.")
 
 (cl-defstruct (agent-q-table (:constructor agent-q-table--make) (:copier nil))
   "A table: markers of its START and END, its ALIGNMENTS, ROWS and DASHES.
-A row is a list of places, start and end of each cell, from START on."
-  start end alignments rows dashes)
+A row is a list of places, start and end of each cell, from START on.
+LARGE is non-nil if it is shown as written."
+  start end alignments rows dashes large)
 
-(defun agent-q-table-put (origin table last)
+(defun agent-q-table-put (origin table growing)
   "Align TABLE, which the core reported; its places are counted from ORIGIN.
-LAST means that it doesn't grow any more."
+GROWING is where the text ends that still grows, or nil when it is complete."
   (pcase-let ((`(,from ,to ,alignments ,rows ,dashes-from ,dashes-to) table))
-    (when (and (< (- to from) (if last agent-q-table--limit agent-q-table--growing))
-               (<= (length alignments) agent-q-table--columns))
-      (let ((table (agent-q-table--make
-                    :start (+ origin from) :end (+ origin to) :alignments alignments
-                    :rows (mapcar (lambda (row) (mapcar (lambda (it) (- it from)) row)) rows)
-                    :dashes (cons (- dashes-from from) (- dashes-to from)))))
-        (agent-q-table--align table (agent-q-table--room))
-        (put-text-property (+ origin from) (+ origin to) 'agent-q-table table)))))
+    (let ((last (not (and growing (agent-q-table--last-p (+ origin to) growing))))
+          (large (or (> (length alignments) agent-q-table--columns)
+                     (>= (- to from) agent-q-table--limit))))
+      (when (or last (and (not large) (< (- to from) agent-q-table--growing)))
+        (let ((table (agent-q-table--make
+                      :start (+ origin from) :end (+ origin to) :alignments alignments
+                      :rows (mapcar (lambda (row) (mapcar (lambda (it) (- it from)) row)) rows)
+                      :dashes (cons (- dashes-from from) (- dashes-to from))
+                      :large large)))
+          (if large (agent-q-table--lead-to-whole table)
+            (agent-q-table--align table (agent-q-table--room)))
+          (put-text-property (+ origin from) (+ origin to) 'agent-q-table table))))))
+
+(defun agent-q-table--last-p (end growing)
+  "Whether nothing but empty lines is between END, of a table, and GROWING."
+  (save-excursion
+    (goto-char end)
+    (skip-chars-forward "\n" growing)
+    (>= (point) growing)))
+
+(defun agent-q-table--lead-to-whole (table)
+  "Have a key on TABLE show the whole of it."
+  (add-text-properties (agent-q-table-start table) (agent-q-table-end table)
+                       (list 'keymap agent-q-table-map
+                             'help-echo "RET: the whole table")))
 
 (defun agent-q-table--room ()
   "Return how many columns a table may have here."
@@ -109,9 +131,7 @@ LAST means that it doesn't grow any more."
        (+ start (car dashes)) (+ start (cdr dashes))
        (concat "|" (mapconcat (lambda (width) (make-string (+ 2 width) ?-)) widths "+") "|")))
     (unless (equal widths wanted)
-      (add-text-properties start (agent-q-table-end table)
-                           (list 'keymap agent-q-table-map
-                                 'help-echo "RET: the whole table")))))
+      (agent-q-table--lead-to-whole table))))
 
 (defun agent-q-table--show (start end text)
   "Show TEXT instead of what is from START to END."
@@ -185,7 +205,8 @@ Most tables need the same few, so they are kept."
               (setf (agent-q-table-end table)
                     (+ place (- (agent-q-table-end table) (agent-q-table-start table)))
                     (agent-q-table-start table) place)
-              (agent-q-table--align table room)
+              (unless (agent-q-table-large table)
+                (agent-q-table--align table room))
               (setq place end))))))))
 
 ;;;; Windows of another width
@@ -236,11 +257,11 @@ Most tables need the same few, so they are kept."
         (insert text)
         (remove-text-properties (point-min) (point-max)
                                 '(keymap nil read-only nil help-echo nil invisible nil))
-        (let ((copy (copy-sequence table)))
-          (setf (agent-q-table-start copy) (point-min)
-                (agent-q-table-end copy) (point-max))
-          (agent-q-table--align copy most-positive-fixnum)
-          (remove-text-properties (point-min) (point-max) '(keymap nil)))
+        (when (< (buffer-size) agent-q-table--whole-limit)
+          (let ((copy (copy-sequence table)))
+            (setf (agent-q-table-start copy) (point-min)
+                  (agent-q-table-end copy) (point-max))
+            (agent-q-table--align copy most-positive-fixnum)))
         (goto-char (point-min)))
       (agent-q-page-mode)
       (agent-q-pitch-setup)

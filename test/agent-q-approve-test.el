@@ -124,6 +124,14 @@
     (should (= 2 agent-q-header-queued))
     (agent-q-chat-cancel)))
 
+(defvar evil-local-mode)
+
+(ert-deftest agent-q-approve-under-evil-a-request-says-in-which-state-the-prompt-answers ()
+  (let ((evil-local-mode t))
+    (agent-q-approve-test--with-chat
+      (should (agent-q-test-shows "Keys answer here and at the empty prompt in insert state\n"))
+      (agent-q-chat-cancel))))
+
 (ert-deftest agent-q-approve-a-request-says-how-to-get-there ()
   (agent-q-approve-test--with-chat
     (should (agent-q-test-shows "? Run t_erase?\n"))

@@ -224,6 +224,43 @@ See https://example.org/a and [here](shop.lisp:2).\n")
         (should-not (text-property-any (point-min) (point-max) 'keymap agent-q-table-map))
         (kill-buffer)))))
 
+(ert-deftest agent-q-markdown-a-long-table-is-aligned-once-something-follows ()
+  (agent-q-test-with-chat
+    (cl-flet ((aligned-p ()
+                (agent-q-markdown-test--find "last")
+                (get-text-property (1- (point)) 'display)))
+      (agent-q-test-event :text :text (concat "| a | b |\n|---|---|\n"
+                                              (apply #'concat (make-list 300 "| x | yyyyyyy |\n"))
+                                              "| last | y |\n"))
+      (should-not (aligned-p))
+      ;; The core goes on to other blocks, and does not come back to it.
+      (dotimes (_ 20)
+        (agent-q-test-event :text :text "\nSome words.\n\n# Head\n\nMore words.\n"))
+      (should (aligned-p)))))
+
+(ert-deftest agent-q-markdown-large-tables-are-shown-whole-by-a-key ()
+  "They stand in the log as they are written."
+  (dolist (table (list (concat (apply #'concat (make-list 50 "| a ")) "|\n"
+                               (apply #'concat (make-list 50 "|---")) "|\n"
+                               (apply #'concat (make-list 49 "| x ")) "| last |\n")
+                       (concat "| a | b |\n|---|---|\n"
+                               (apply #'concat (make-list 1500 "| x | yyyyyyy |\n"))
+                               "| last | y |\n")))
+    (agent-q-test-with-chat
+      (agent-q-markdown-test--add (concat table "\nafter\n"))
+      (agent-q-markdown-test--find "last")
+      (should-not (get-text-property (point) 'display))
+      (should (eq (key-binding (kbd "RET")) #'agent-q-table-show))
+      (save-window-excursion
+        (agent-q-table-show)
+        (should (equal (string-trim-right table)
+                       (buffer-substring-no-properties (point-min) (point-max))))
+        ;; The columns are aligned there.
+        (should (text-property-not-all (point-min) (point-max) 'display nil))
+        (kill-buffer))
+      (agent-q-markdown-test--find "after")
+      (should-not (eq (key-binding (kbd "RET")) #'agent-q-table-show)))))
+
 (ert-deftest agent-q-markdown-survives-a-mode-that-signals ()
   (let ((agent-q-code-modes '(("lisp" . agent-q-markdown-test--bad-mode)))
         (agent-q-log-failed nil))
