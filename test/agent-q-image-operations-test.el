@@ -12,8 +12,6 @@
 (require 'ert)
 (require 'agent-q-test-image)
 
-(defvar agent-q-image-source--seconds)
-
 ;;;; Names
 
 (agent-q-test-image-on-each tells-what-a-type-stands-for ()
@@ -161,8 +159,7 @@
 
 (agent-q-test-image-on-each tells-where-a-definition-is ()
   "A definition from a file comes with the file and the line."
-  (let ((file (make-temp-file "agent-q-" nil ".lisp" "\n;; λ\n\n(defun cl-user::aq-placed () 1)\n"))
-        (agent-q-image-source--seconds 60))
+  (let ((file (make-temp-file "agent-q-" nil ".lisp" "\n;; λ\n\n(defun cl-user::aq-placed () 1)\n")))
     (unwind-protect
         (progn
           (agent-q-test-image-eval

@@ -15,7 +15,11 @@
 (require 'ert)
 (require 'package)
 (require 'agent-q-image)
+(require 'agent-q-image-source)
 (require 'agent-q-module)
+
+;; A machine that does other things may need longer for the first file.
+(setq agent-q-image-source--seconds 60)
 
 (defvar slime-connected-hook)
 (defvar slime-kill-without-query-p)

@@ -127,11 +127,25 @@ it. :NOT-IMPLEMENTED when this implementation does not record them."
                       (pushnew way (fourth entry) :test #'equal))))
     (nreverse order)))
 
+(defun in-order (users home)
+  "USERS by rank and name. As they come, they are in the order that they have in the memory, where a
+collection of garbage moves them; a later page would have what an earlier one had."
+  (flet ((before-p (one other)
+           (destructuring-bind ((rank name user) (other-rank other-name other-user)) (list one other)
+             (cond ((/= rank other-rank) (< rank other-rank))
+                   ((string/= name other-name) (string< name other-name))
+                   (t (string< (definition-text (first user)) (definition-text (first other-user))))))))
+    (mapcar #'third
+            (stable-sort (loop for user in users
+                               for symbol = (first-symbol (first user))
+                               collect (list (user-rank (first user) home)
+                                             (if symbol (symbol-name symbol) "")
+                                             user))
+                         #'before-p))))
+
 (defun users-page (target-text home sites limit offset)
   "The data on SITES, lists of what, location and way, for a reader who asked for one page."
-  (let* ((users (stable-sort (loop for user in (merge-sites sites)
-                                   collect (cons (user-rank (first user) home) user))
-                             #'< :key #'car))
+  (let* ((users (in-order (merge-sites sites) home))
          (offset (max 0 (or offset 0))))
     (list :target target-text
           :total (length users)
@@ -140,7 +154,7 @@ it. :NOT-IMPLEMENTED when this implementation does not record them."
           :cut (and *search-cut* :stopped)
           :users (call-with-loaded-dates
                   (lambda ()
-                    (loop for (nil what count location ways)
+                    (loop for (what count location ways)
                             in (page users offset (page-size limit 30 200))
                           collect (user-entry what count location ways target-text)))))))
 
