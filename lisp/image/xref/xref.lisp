@@ -127,14 +127,17 @@ it. :NOT-IMPLEMENTED when this implementation does not record them."
                       (pushnew way (fourth entry) :test #'equal))))
     (nreverse order)))
 
-(defun in-order (users home)
-  "USERS by rank and name. As they come, they are in the order that they have in the memory, where a
-collection of garbage moves them; a later page would have what an earlier one had."
+(defun in-order (users home most)
+  "USERS by rank; more than MOST also by name. They come in the order that they have in the memory, most
+times that of their definition, but a collection of garbage moves them, and pages have to follow each
+other."
   (flet ((before-p (one other)
            (destructuring-bind ((rank name user) (other-rank other-name other-user)) (list one other)
              (cond ((/= rank other-rank) (< rank other-rank))
+                   ((<= (length users) most) nil)
                    ((string/= name other-name) (string< name other-name))
-                   (t (string< (definition-text (first user)) (definition-text (first other-user))))))))
+                   (t (string< (definition-text (first user))
+                               (definition-text (first other-user))))))))
     (mapcar #'third
             (stable-sort (loop for user in users
                                for symbol = (first-symbol (first user))
@@ -145,7 +148,8 @@ collection of garbage moves them; a later page would have what an earlier one ha
 
 (defun users-page (target-text home sites limit offset)
   "The data on SITES, lists of what, location and way, for a reader who asked for one page."
-  (let* ((users (in-order (merge-sites sites) home))
+  (let* ((size (page-size limit 30 200))
+         (users (in-order (merge-sites sites) home size))
          (offset (max 0 (or offset 0))))
     (list :target target-text
           :total (length users)
@@ -155,7 +159,7 @@ collection of garbage moves them; a later page would have what an earlier one ha
           :users (call-with-loaded-dates
                   (lambda ()
                     (loop for (what count location ways)
-                            in (page users offset (page-size limit 30 200))
+                            in (page users offset size)
                           collect (user-entry what count location ways target-text)))))))
 
 (defun user-entry (what count location ways target-text)
