@@ -93,15 +93,11 @@ async fn a_rule_that_denies_wins_and_says_so() {
     let bench = bench(Approval::None);
     bench.echo("erase", SafetyLevel::Dangerous);
     bench.add(bench.waive("erase", "disk"));
-    let rule = bench.add(bench.rule(Effect::Deny, "erase"));
+    bench.add(bench.rule(Effect::Deny, "erase"));
     let calls = [call("a", "erase", json!({"text": "disk"}))];
     let results = bench.executor.run(&calls, &bench.batch).await;
     assert_eq!(results[0].outcome, CallOutcome::Denied);
-    assert!(
-        results[0]
-            .content
-            .contains(&format!("Rule {rule}: Deny erase"))
-    );
+    assert!(results[0].content.contains("Rule c2: Deny erase"));
     assert_eq!(bench.last_decision().1, "rule");
 }
 

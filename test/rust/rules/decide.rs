@@ -262,9 +262,12 @@ fn explanations_name_the_rule() {
     assert_eq!(explanation.outcome, Outcome::Deny);
     assert_eq!(explanation.matching.len(), 2);
     let id = explanation.rule.unwrap();
+    // Both are for a chat, so in memory alone, and counted there.
+    let denying = book.rules().find(|rule| rule.id == id).unwrap();
+    assert_eq!(denying.name(), "c2");
     assert_eq!(
         explanation.reason,
-        format!("Rule {id}: Deny * on files matching secret/**, for this chat.")
+        "Rule c2: Deny * on files matching secret/**, for this chat."
     );
     let explanation = book.explain(&eval("1").call());
     assert_eq!(

@@ -37,7 +37,8 @@ async fn it_is_read_after_the_calls_that_run() {
 #[tokio::test]
 async fn what_no_turn_took_begins_one() {
     let script = turns(json!([
-        [{"text": "One"}, {"pause_ms": 50}, {"text": "."}],
+        // Long enough for both messages, however slow the machine.
+        [{"text": "One"}, {"pause_ms": 2000}, {"text": "."}],
         [{"text": "Two."}],
         [{"text": "Three."}],
     ]));
