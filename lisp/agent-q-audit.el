@@ -167,14 +167,16 @@ The value is a cons."
       ("arguments" (agent-q-audit--short value))
       (_ (agent-q-audit--text value)))))
 
-(defun agent-q-audit--time (text)
-  "Return TEXT, a time of the log, as the user's clock showed it.
-Today has the time only."
+(defun agent-q-audit--time (text &optional format)
+  "Return TEXT, a time of the log, as the user's clock showed it, in FORMAT.
+By default, that is short, and today has the time only."
   (condition-case nil
       (let ((time (parse-iso8601-time-string text)))
-        (if (equal (format-time-string "%F" time) (format-time-string "%F"))
-            (format-time-string "%H:%M:%S" time)
-          (format-time-string "%m-%d %H:%M:%S" time)))
+        (format-time-string
+         (cond (format)
+               ((equal (format-time-string "%F" time) (format-time-string "%F")) "%H:%M:%S")
+               (t "%m-%d %H:%M:%S"))
+         time))
     (error (agent-q-audit--text text))))
 
 (defun agent-q-audit--short (arguments)
@@ -222,9 +224,7 @@ Today has the time only."
   "Return the whole VALUE that RECORD has for KEY, as text."
   (pcase key
     ((guard (hash-table-p value)) (agent-q-audit--arguments value))
-    ("time" (condition-case nil
-                (format-time-string "%F %T" (parse-iso8601-time-string value))
-              (error (agent-q-audit--text value))))
+    ("time" (agent-q-audit--time value "%F %T"))
     ("decision" (agent-q-audit--cell key record))
     (_ (agent-q-audit--text value))))
 

@@ -49,28 +49,28 @@ LARGE is non-nil if it is shown as written."
   "Align TABLE, which the core reported; its places are counted from ORIGIN.
 GROWING is where the text ends that still grows, or nil when it is complete."
   (pcase-let ((`(,from ,to ,alignments ,rows ,dashes-from ,dashes-to) table))
-    (let ((last (not (and growing (agent-q-table--last-p (+ origin to) growing))))
+    (let ((complete (not (and growing (agent-q-table--open-p (+ origin to) growing))))
           (large (or (> (length alignments) agent-q-table--columns)
                      (>= (- to from) agent-q-table--limit))))
-      (when (or last (and (not large) (< (- to from) agent-q-table--growing)))
+      (when (or complete (and (not large) (< (- to from) agent-q-table--growing)))
         (let ((table (agent-q-table--make
                       :start (+ origin from) :end (+ origin to) :alignments alignments
                       :rows (mapcar (lambda (row) (mapcar (lambda (it) (- it from)) row)) rows)
                       :dashes (cons (- dashes-from from) (- dashes-to from))
                       :large large)))
-          (if large (agent-q-table--lead-to-whole table)
+          (if large (agent-q-table--offer-whole table)
             (agent-q-table--align table (agent-q-table--room)))
           (put-text-property (+ origin from) (+ origin to) 'agent-q-table table))))))
 
-(defun agent-q-table--last-p (end growing)
-  "Whether nothing but empty lines is between END, of a table, and GROWING."
+(defun agent-q-table--open-p (end growing)
+  "Whether a table that ends at END may go on: GROWING is where the text ends."
   (save-excursion
     (goto-char end)
     (skip-chars-forward "\n" growing)
     (>= (point) growing)))
 
-(defun agent-q-table--lead-to-whole (table)
-  "Have a key on TABLE show the whole of it."
+(defun agent-q-table--offer-whole (table)
+  "Let RET on TABLE show the whole table."
   (add-text-properties (agent-q-table-start table) (agent-q-table-end table)
                        (list 'keymap agent-q-table-map
                              'help-echo "RET: the whole table")))
@@ -131,7 +131,7 @@ GROWING is where the text ends that still grows, or nil when it is complete."
        (+ start (car dashes)) (+ start (cdr dashes))
        (concat "|" (mapconcat (lambda (width) (make-string (+ 2 width) ?-)) widths "+") "|")))
     (unless (equal widths wanted)
-      (agent-q-table--lead-to-whole table))))
+      (agent-q-table--offer-whole table))))
 
 (defun agent-q-table--show (start end text)
   "Show TEXT instead of what is from START to END."

@@ -86,6 +86,12 @@ find_clients() {
   done
 }
 
+# Others look for the file, so it appears with its text.
+sum_of() { # NAME "PASSED FAILED SKIPPED"
+  echo "$2" > "$files/$1.sum.new"
+  mv "$files/$1.sum.new" "$files/$1.sum"
+}
+
 # The second run of the ERT files is one of native code, where this Emacs compiles to it.
 native_code() {
   "$EMACS" -Q --batch -l scripts/compile-alone.el -f agent-q-alone-native "$files/native" < /dev/null
@@ -94,17 +100,15 @@ native_code() {
     2) sum='0 0 1' && echo 'This Emacs does not compile to native code: it is tested as byte code alone.' ;;
     *) sum='0 1 0' ;;
   esac
-  echo "$sum" > "$files/native.sum.new"
-  mv "$files/native.sum.new" "$files/native.sum"
+  sum_of native "$sum"
 }
 
-# It starts Lisps that were saved with our half in them, where the first sends it to new ones.
+# The second run starts Lisp images that were saved with our half in them; the first sends it to new ones.
 saved_images() {
   if "$EMACS" -Q --batch --eval '(setq load-prefer-newer t)' -L lisp -L test/support \
     -l agent-q-test-image --eval "(agent-q-test-image-save-each \"$files/cores/\")" < /dev/null
   then sum='1 0 0'; else sum='0 1 0'; fi
-  echo "$sum" > "$files/cores.sum.new"
-  mv "$files/cores.sum.new" "$files/cores.sum"
+  sum_of cores "$sum"
 }
 
 jobs_of() { # LABEL FILE... -> a line for each, for xargs

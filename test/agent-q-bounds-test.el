@@ -62,7 +62,7 @@ That is the quickest of a hundred: what else the machine does slows others down.
   (should (agent-q-test-once
            (let ((seconds (agent-q-bounds-test--seconds)))
              (cl-loop for type in '(:call-proposed :call-finished)
-                      always (< (agent-q-bounds-test--grown (alist-get type seconds)) 6))))))
+                      always (< (agent-q-bounds-test--grown (alist-get type seconds)) 4))))))
 
 (ert-deftest agent-q-bounds-emacs-is-free-between-a-few-events ()
   "However many there are, and however long it takes to draw them."

@@ -11,8 +11,9 @@
   (pushnew variable *of-the-process*))
 
 (defun forget-connections ()
-  "Have each client begin anew. It would take its thread that notes connections, which is gone, for one
-that still does, and list none that came since: nobody could be asked about an effect, for one."
+  "Reset the clients' lists of connections and servers. The thread that kept them is not in a saved
+image, but is still registered, so no other would be started: new connections would not be listed, and
+nobody could be asked about an effect."
   (dolist (client '(:swank :slynk))
     (let* ((*client* client)
            (register (backend-function "REGISTER-THREAD"))
