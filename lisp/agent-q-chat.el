@@ -242,7 +242,8 @@ core saves it, as JSON, or is nil."
   (agent-q-call-setup)
   (funcall below)
   (setq agent-q-header-commands agent-q-chat--commands
-        agent-q-plan-send-function #'agent-q-chat-submit)
+        agent-q-plan-send-function #'agent-q-chat-submit
+        agent-q-diff-draft-cancel-function #'agent-q-chat-cancel)
   (agent-q-header-setup)
   (agent-q-registry-ensure)
   (setq agent-q-chat-settings (agent-q-chat-make-settings)
@@ -267,6 +268,7 @@ core saves it, as JSON, or is nil."
       (agent-q-prompt-keep-draft (agent-q-queue-texts))
       (setq agent-q-session-number nil)
       (agent-q-chat-follow-stop)
+      (agent-q-diff-forget-drafts)
       (agent-q-call-leave)
       (agent-q-image-release-owned (current-buffer))
       (agent-q-events-forget session)
@@ -287,7 +289,8 @@ core saves it, as JSON, or is nil."
 (defun agent-q-chat-handle (event)
   "Apply EVENT to this chat."
   (pcase (plist-get event :type)
-    ((or :text :reasoning :call-proposed :turn-started) (agent-q-chat-backoff-begin))
+    ((or :text :reasoning :call-drafted :call-proposed :turn-started)
+     (agent-q-chat-backoff-begin))
     (:turn-ended (agent-q-chat-backoff-over (plist-get event :outcome))))
   (pcase (plist-get event :type)
     (:text (agent-q-chat--streams :streaming)
@@ -295,7 +298,10 @@ core saves it, as JSON, or is nil."
            (agent-q-events-afterwards #'agent-q-chat-scroll))
     (:reasoning (agent-q-chat--streams :reasoning)
                 (agent-q-render-reasoning (plist-get event :text)))
+    (:call-drafted (agent-q-chat--drafted event))
     (:state (setq agent-q-header-state (plist-get event :state))
+            (when (eq agent-q-header-state :waiting)
+              (agent-q-diff-forget-drafts))
             (unless (eq agent-q-header-state :paused)
               (agent-q-render-settle 'limit))
             (when (and (eq agent-q-header-state :summarizing) (null agent-q-header-since))
@@ -338,16 +344,23 @@ core saves it, as JSON, or is nil."
 
 (defun agent-q-chat--keep-garbage ()
   "Put off garbage collection while an answer is on its way or tools are running."
-  (if (memq agent-q-header-state '(:waiting :streaming :reasoning :running))
+  (if (memq agent-q-header-state '(:waiting :streaming :reasoning :drafting :running))
       (agent-q-garbage-keep (current-buffer))
     (agent-q-garbage-let-go (current-buffer))))
 
 (defun agent-q-chat--streams (state)
   "Note that what is streamed now is the one that STATE names."
-  (when (and (memq agent-q-header-state '(:streaming :reasoning))
+  (when (and (memq agent-q-header-state '(:streaming :reasoning :drafting))
              (not (eq state agent-q-header-state)))
     (setq agent-q-header-state state)
     (agent-q-events-afterwards #'agent-q-header-update)))
+
+(defun agent-q-chat--drafted (event)
+  "Show that the model is writing the call of EVENT."
+  (agent-q-chat--streams :drafting)
+  (agent-q-header-drafted event)
+  (unless agent-q-approval-handler
+    (agent-q-diff-drafted event)))
 
 (defun agent-q-chat--approval (event)
   "Have the call of EVENT approved, by `agent-q-approval-handler' or the user."
@@ -404,6 +417,7 @@ core saves it, as JSON, or is nil."
   "Show that a turn ended with OUTCOME, for the reason WHY, and MESSAGE, if any."
   (agent-q-render-finish)
   (agent-q-call-abandon)
+  (agent-q-diff-forget-drafts)
   (pcase outcome
     (:cancelled (agent-q-render-notice "Cancelled.")
                 (agent-q-image-release-owned (current-buffer)))

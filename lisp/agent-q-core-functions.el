@@ -31,6 +31,7 @@
      (declare-function agent-q-core-diff-apply "ext:agent-q-core" (original hunks))
      (declare-function agent-q-core-diff-apply-onto "ext:agent-q-core" (current hunks))
      (declare-function agent-q-core-diff-edit-hunk "ext:agent-q-core" (hunk body))
+     (declare-function agent-q-core-diff-half-rewritten "ext:agent-q-core" (old so-far))
      (declare-function agent-q-core-diff-hunks "ext:agent-q-core" (original modified context))
      (declare-function agent-q-core-discover "ext:agent-q-core" ())
      (declare-function agent-q-core-drain "ext:agent-q-core" (most-events budget))

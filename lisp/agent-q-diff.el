@@ -15,6 +15,7 @@
 (require 'agent-q-answer)
 (require 'agent-q-call)
 (require 'agent-q-call-change)
+(require 'agent-q-diff-draft)
 (require 'agent-q-diff-edit)
 (require 'agent-q-diff-hunks)
 (require 'agent-q-diff-refresh)
@@ -22,6 +23,7 @@
 (require 'agent-q-garbage)
 (require 'agent-q-json)
 (require 'agent-q-render)
+(require 'agent-q-sight)
 (require 'agent-q-text)
 (require 'diff-mode)
 (eval-when-compile (require 'agent-q-core-functions))
@@ -61,12 +63,25 @@ taken; \\[agent-q-diff-reject] rejects all, and so does killing the buffer.
 
 ;;;; Opening
 
+(defvar-local agent-q-diff--begun nil
+  "When the review took the place of what was shown meanwhile, or nil.")
+
 (defun agent-q-diff-reviewed-p (tool preview)
   "Whether a call of TOOL is reviewed as a diff without being asked for one.
 PREVIEW is what the core says that it would make of a file, or nil."
   (and preview
        (or agent-q-review-edits (equal tool "propose_file_edit"))
        t))
+
+(defun agent-q-diff-drafted (event)
+  "Show more of the edit that EVENT is about, which the model is writing.
+The current buffer is its chat.  Only edits that are to be reviewed are shown."
+  (when (agent-q-diff-reviewed-p (plist-get event :tool) t)
+    (agent-q-diff-draft-take event #'agent-q-diff-display)))
+
+(defun agent-q-diff-forget-drafts ()
+  "Close the drafts of edits that the model of the current chat left off."
+  (agent-q-diff-draft-forget #'agent-q-diff--leave))
 
 (defun agent-q-diff-review (event)
   "Open the review of the edit that EVENT, an approval request, asks about.
@@ -94,9 +109,14 @@ when there is nothing to review."
     (agent-q-call-review call)))
 
 (defun agent-q-diff--open (call chat edit)
-  "Return a buffer in which EDIT, which CALL of CHAT would do, is reviewed."
-  (let ((buffer (generate-new-buffer
-                 (format "*agent-q diff: %s*" (agent-q-diff-edit-path edit)))))
+  "Return a buffer in which EDIT, which CALL of CHAT would do, is reviewed.
+It is the one in which the edit was shown while the model wrote it, if any."
+  (let* ((draft (agent-q-diff-draft-adopt
+                 (agent-q-call-tool call)
+                 (gethash "path" (agent-q-diff-edit-arguments edit))))
+         (buffer (or draft
+                     (get-buffer-create
+                      (agent-q-diff-draft-name (agent-q-diff-edit-path edit))))))
     (with-current-buffer buffer
       (agent-q-diff-mode)
       (setq default-directory (buffer-local-value 'default-directory chat)
@@ -104,7 +124,11 @@ when there is nothing to review."
             agent-q-diff-hunks-chat chat
             agent-q-diff-hunks-edit edit)
       (agent-q-diff-hunks-fill (agent-q-core-diff-hunks (agent-q-diff-edit-base edit)
-                                                        (agent-q-diff-edit-proposed edit) 3)))
+                                                        (agent-q-diff-edit-proposed edit) 3))
+      (when draft
+        (setq agent-q-diff--begun (float-time))
+        (dolist (window (get-buffer-window-list buffer nil t))
+          (set-window-point window (point)))))
     buffer))
 
 (defun agent-q-diff-display (buffer)
@@ -247,6 +271,10 @@ WHOLE is said of an edit that can only be taken as a whole."
   "Apply the hunks that are taken, and tell the model about the rest."
   (interactive nil agent-q-diff-mode)
   (agent-q-diff-hunks-check)
+  ;; The key was meant for what was shown before.
+  (when (and agent-q-diff--begun
+             (< (- (float-time) agent-q-diff--begun) agent-q-sight-pause))
+    (user-error "The edit was completed just now: look at it, then press the key again"))
   (when (agent-q-diff-target-changed-p agent-q-diff-hunks-edit)
     (agent-q-diff-refresh)
     (user-error "The file was changed meanwhile; review the hunks as they fit now"))

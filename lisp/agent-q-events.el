@@ -200,7 +200,7 @@ That is for what depends on all of them."
 (defun agent-q-events--patience-after (event)
   "Return the seconds for which the filter takes events; EVENT is the latest."
   ;; A text is the last of the events that come with it.
-  (if (memq (plist-get event :type) '(:text :reasoning))
+  (if (memq (plist-get event :type) '(:text :reasoning :call-drafted))
       agent-q-events--patience
     agent-q-events--patience-without-text))
 

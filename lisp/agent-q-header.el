@@ -61,6 +61,9 @@ Tokens sent, tokens received, requests of a known price, and other requests.")
   "How full the model's window is, as (TOKENS . WINDOW), or nil.
 WINDOW is nil where its size is unknown.")
 
+(defvar-local agent-q-header--draft nil
+  "The call that the model writes: number in the reply, tool, line ends.")
+
 (defvar-local agent-q-header-queued 0
   "Number of messages that wait for the running turn to end.")
 
@@ -100,6 +103,7 @@ It is nil when one of them may have changed since.")
     (:waiting "Waiting")
     (:streaming "Writing")
     (:reasoning "Thinking")
+    (:drafting (agent-q-header--drafting))
     (:summarizing "Summarizing")
     (:running (agent-q-header--running (agent-q-call-running)))
     (_ (cond ((eq agent-q-session-client-state 'paused)
@@ -120,6 +124,21 @@ It is nil when one of them may have changed since.")
 (defun agent-q-header--asking (count)
   "Return as text that COUNT requests wait for an answer."
   (if (> count 1) (format "%d wait" count) "Needs your answer"))
+
+(defun agent-q-header-drafted (event)
+  "Take in EVENT: more of a call that the model is writing."
+  (pcase-let ((tool (plist-get event :tool))
+              (number (plist-get event :number))
+              (lines (cl-count ?\n (plist-get event :text)))
+              (`(,last-number ,_tool ,before) agent-q-header--draft))
+    (setq agent-q-header--draft
+          (list number tool (if (eql number last-number) (+ before lines) lines)))))
+
+(defun agent-q-header--drafting ()
+  "Return which call the model is writing, and how much there is of it."
+  (pcase-let ((`(,_number ,tool ,lines) agent-q-header--draft))
+    (concat "Writing " (agent-q-visible-line tool 40)
+            (if (> lines 0) (format ", %d lines" (1+ lines)) ""))))
 
 (defconst agent-q-header--most-running 4
   "Most running calls that are named.")

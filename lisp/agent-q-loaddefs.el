@@ -244,6 +244,7 @@
 (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
 (with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))
+(with-eval-after-load 'agent-q-diff-draft (agent-q-menu-install 'agent-q-diff-draft-mode))
 (with-eval-after-load 'agent-q-diff (agent-q-menu-install 'agent-q-diff-mode))
 
 ;;;; agent-q-mode.el

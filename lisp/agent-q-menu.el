@@ -97,6 +97,8 @@
      ("Changes" ("RET" "Show the form" agent-q-image-changes-source)
       ("u" "Undo" agent-q-image-changes-restore) ("U" "Undo all" agent-q-image-changes-restore-all)
       ("a" "Of all chats, or this one" agent-q-image-changes-toggle-all)))
+    (agent-q-diff-draft-mode
+     ("Edit" ("k" "Cancel the turn" agent-q-diff-draft-cancel)))
     (agent-q-diff-mode
      ("Review" ("SPC" "Take or leave the hunk" agent-q-diff-toggle)
       ("e" "Edit the hunk" agent-q-diff-edit-hunk) ("c" "Comment" agent-q-diff-comment)
@@ -254,6 +256,7 @@ The whole of it has to fit into a terminal of 24 lines.")
 ;;;###autoload (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))
+;;;###autoload (with-eval-after-load 'agent-q-diff-draft (agent-q-menu-install 'agent-q-diff-draft-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-diff (agent-q-menu-install 'agent-q-diff-mode))
 
 (provide 'agent-q-menu)

@@ -44,7 +44,7 @@ use protocol::{BatchId, CallKey, Decider, Op, RequestId, Sending, SessionId, Use
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 26;
+pub const CORE_INTERFACE: i64 = 27;
 
 /// How long Emacs's exit waits for the disk.
 const SAVING_AT_EXIT: Duration = Duration::from_secs(1);
@@ -279,6 +279,13 @@ fn explain_call(env: &Env, call: Text) -> Result<i64> {
 #[defun]
 fn diff_hunks(env: &Env, original: Text, modified: Text, context: i64) -> Result<Value<'_>> {
     bridge::diff::hunks(env, &original, &modified, context)
+}
+
+/// Return OLD as it is when so much of its new text has come as SO-FAR says.
+/// That is the whole lines of SO-FAR and the lines of OLD for which nothing has come yet.
+#[defun]
+fn diff_half_rewritten(old: Text, so_far: Text) -> Result<String> {
+    Ok(diff::half_rewritten(&old, &so_far))
 }
 
 /// Return HUNK, JSON text, with the lines of BODY, or signal `agent-q-error' if that can't be.

@@ -65,21 +65,17 @@ enum Emacs {
 
 impl EventQueue {
     /// Appends EVENT, merged into the one before it when both are text of one message.
-    pub fn push(&self, event: Event) {
+    pub fn push(&self, mut event: Event) {
         let emacs = {
             let mut inner = held(&self.inner);
-            match event {
-                Event::Text { session, text } if text.len() > TEXT_LIMIT => {
-                    for text in pieces(&text) {
-                        inner.append(Event::Text { session, text });
+            match streamed(&mut event) {
+                Some(text) if text.len() > TEXT_LIMIT => {
+                    let whole = std::mem::take(text);
+                    for piece in pieces(&whole) {
+                        inner.append(with_text(event.clone(), piece));
                     }
                 }
-                Event::Reasoning { session, text } if text.len() > TEXT_LIMIT => {
-                    for text in pieces(&text) {
-                        inner.append(Event::Reasoning { session, text });
-                    }
-                }
-                event => inner.append(event),
+                _ => inner.append(event),
             }
             inner.emacs
         };
@@ -177,34 +173,66 @@ fn pieces(text: &str) -> impl Iterator<Item = String> {
 /// Whether EVENT takes time to draw that grows with its length.
 #[must_use]
 pub fn is_text(event: &Event) -> bool {
-    matches!(event, Event::Text { .. } | Event::Reasoning { .. })
+    matches!(
+        event,
+        Event::Text { .. } | Event::Reasoning { .. } | Event::CallDrafted { .. }
+    )
 }
 
-/// Merges EVENT into LAST when both are text of one kind and session; else gives EVENT back.
-fn merge(last: Option<&mut Event>, event: Event) -> Option<Event> {
-    match (last, event) {
-        (
-            Some(Event::Text { session, text }),
-            Event::Text {
-                session: from,
-                text: more,
-            },
-        ) if *session == from && text.len() + more.len() <= TEXT_LIMIT => {
-            text.push_str(&more);
-            None
-        }
-        (
-            Some(Event::Reasoning { session, text }),
-            Event::Reasoning {
-                session: from,
-                text: more,
-            },
-        ) if *session == from && text.len() + more.len() <= TEXT_LIMIT => {
-            text.push_str(&more);
-            None
-        }
-        (_, event) => Some(event),
+/// The text of EVENT, if that is a piece of a longer one.
+fn streamed(event: &mut Event) -> Option<&mut String> {
+    match event {
+        Event::Text { text, .. }
+        | Event::Reasoning { text, .. }
+        | Event::CallDrafted { text, .. } => Some(text),
+        _ => None,
     }
+}
+
+/// EVENT with TEXT for its own.
+fn with_text(mut event: Event, text: String) -> Event {
+    if let Some(own) = streamed(&mut event) {
+        *own = text;
+    }
+    event
+}
+
+/// Whether EVENT is more of the text that LAST is a piece of.
+fn continues(last: &Event, event: &Event) -> bool {
+    match (last, event) {
+        (Event::Text { session, .. }, Event::Text { session: from, .. })
+        | (Event::Reasoning { session, .. }, Event::Reasoning { session: from, .. }) => {
+            session == from
+        }
+        (
+            Event::CallDrafted {
+                session,
+                number,
+                parameter,
+                ..
+            },
+            Event::CallDrafted {
+                session: from,
+                number: call,
+                parameter: grown,
+                ..
+            },
+        ) => (session, number, parameter) == (from, call, grown),
+        _ => false,
+    }
+}
+
+/// Merges EVENT into LAST when both are pieces of one text; else gives EVENT back.
+fn merge(last: Option<&mut Event>, mut event: Event) -> Option<Event> {
+    if let Some(last) = last
+        && continues(last, &event)
+        && let (Some(text), Some(more)) = (streamed(last), streamed(&mut event))
+        && text.len() + more.len() <= TEXT_LIMIT
+    {
+        text.push_str(more);
+        return None;
+    }
+    Some(event)
 }
 
 #[cfg(test)]
@@ -215,6 +243,16 @@ mod tests {
     fn text(session: u64, text: &str) -> Event {
         Event::Text {
             session: SessionId(session),
+            text: text.to_owned(),
+        }
+    }
+
+    fn drafted(number: u64, parameter: &str, text: &str) -> Event {
+        Event::CallDrafted {
+            session: SessionId(1),
+            number,
+            tool: "write_file".to_owned(),
+            parameter: parameter.to_owned(),
             text: text.to_owned(),
         }
     }
@@ -251,6 +289,30 @@ mod tests {
                 text(1, "c"),
                 state(1),
                 text(1, "d")
+            ]
+        );
+    }
+
+    #[test]
+    fn each_text_of_a_call_is_merged_by_itself() {
+        let queue = EventQueue::default();
+        for event in [
+            drafted(0, "path", "a."),
+            drafted(0, "path", "lisp"),
+            drafted(0, "content", "(a"),
+            drafted(1, "content", "(b"),
+            drafted(1, "content", ")"),
+            text(1, "!"),
+        ] {
+            queue.push(event);
+        }
+        assert_eq!(
+            drained(&queue),
+            [
+                drafted(0, "path", "a.lisp"),
+                drafted(0, "content", "(a"),
+                drafted(1, "content", "(b)"),
+                text(1, "!")
             ]
         );
     }

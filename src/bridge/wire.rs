@@ -127,6 +127,17 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         }
         Event::Text { session, text } => of("text", session)?.text(text),
         Event::Reasoning { session, text } => of("reasoning", session)?.text(text),
+        Event::CallDrafted {
+            session,
+            number,
+            tool,
+            parameter,
+            text,
+        } => of("call-drafted", session)?
+            .number("number", *number)?
+            .put("tool", tool)?
+            .put("parameter", parameter)?
+            .text(text),
         Event::CallProposed {
             session,
             call,

@@ -6,6 +6,7 @@ mod apply;
 pub mod middle;
 mod near;
 mod replace;
+mod rewriting;
 mod unified;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 pub use apply::{Misplaced, Patched, apply, apply_onto};
 pub use near::{Near, near_matches};
 pub use replace::{EditError, Edited, insert_at_line, replace_unique};
+pub use rewriting::half_rewritten;
 pub use unified::{HunkError, label};
 
 /// How many unchanged lines stand around each change.

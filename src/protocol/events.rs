@@ -86,6 +86,16 @@ pub enum Event {
     Text { session: SessionId, text: String },
     /// More of the model's reasoning. Adjacent ones may be merged.
     Reasoning { session: SessionId, text: String },
+    /// More of a text in the arguments of a call that the model is still writing. Adjacent ones may be
+    /// merged.
+    CallDrafted {
+        session: SessionId,
+        /// Which call of the reply, from 0.
+        number: u64,
+        tool: String,
+        parameter: String,
+        text: String,
+    },
     /// A tool call that the model or the console asked for. `arguments` is JSON text as received.
     CallProposed {
         session: SessionId,
@@ -277,6 +287,7 @@ impl Event {
             | Self::TurnStarted { session, .. }
             | Self::Text { session, .. }
             | Self::Reasoning { session, .. }
+            | Self::CallDrafted { session, .. }
             | Self::CallProposed { session, .. }
             | Self::ApprovalRequested { session, .. }
             | Self::ApprovalSettled { session, .. }

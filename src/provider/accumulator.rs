@@ -77,12 +77,13 @@ impl CallAccumulator {
         self.bytes
     }
 
-    /// Take one element of a delta's `tool_calls`.
+    /// Take one element of a delta's `tool_calls`; give which call it is of, from 0, and the tool's name
+    /// as far as that is known.
     ///
     /// # Errors
     ///
     /// When there are more calls than any reply may have, or more of them.
-    pub fn push(&mut self, fragment: &CallFragment<'_>) -> Result<(), TooMuch> {
+    pub fn push(&mut self, fragment: &CallFragment<'_>) -> Result<(usize, &str), TooMuch> {
         let name = fragment.name();
         self.bytes += fragment.id.len() + name.len() + fragment.arguments.len();
         if self.bytes > MAX_CALL_BYTES {
@@ -109,7 +110,7 @@ impl CallAccumulator {
         if let Some(index) = fragment.index {
             self.by_index.insert(index, position);
         }
-        Ok(())
+        Ok((position, &self.calls[position].name))
     }
 
     /// The call that a fragment continues; none when it starts one. Its id decides, then its

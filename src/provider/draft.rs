@@ -4,13 +4,14 @@
 
 use serde_json::{Map, Value};
 
-use super::accumulator::{CallAccumulator, CallFragment, ReplyEnd, parse_arguments, synthesise_id};
+use super::accumulator::{CallAccumulator, CallFragment, ReplyEnd};
 use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, MAX_PARTS, MAX_TEXT_BYTES, TooMuch, size_of};
+use super::draft_call::{CallState, DraftCall, fitted};
 use super::failure::{FailureKind, ProviderError};
 use super::history::{MessagePart, PartContent};
+use super::pieces::Pieces;
 use super::retry::RetryAdvice;
 use super::{Finish, ModelReply, StreamEvent, Usage};
-use crate::protocol::{CallArguments, ToolCall};
 
 /// What has come of a reply.
 #[derive(Debug, Default)]
@@ -27,7 +28,7 @@ pub struct ReplyDraft {
     failure: Option<ProviderError>,
     terminator: Terminator,
     end_rule: EndRule,
-    events: Vec<StreamEvent>,
+    pieces: Pieces,
 }
 
 #[derive(Debug)]
@@ -42,21 +43,6 @@ enum DraftContent {
     Thinking(String),
     Call(DraftCall),
     Sealed,
-}
-
-#[derive(Debug)]
-struct DraftCall {
-    id: String,
-    name: String,
-    arguments: String,
-    state: CallState,
-}
-
-/// Whether the provider said that a call is complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallState {
-    Open,
-    Closed,
 }
 
 /// Where in the draft a part is.
@@ -132,12 +118,14 @@ impl ReplyDraft {
 
     /// A call that begins. It never runs unless it is closed.
     pub fn open_call(&mut self, id: &str, name: &str) -> PartPlace {
+        let number = self.calls;
         self.calls += 1;
         self.call_bytes += id.len() + name.len();
         if self.calls > MAX_CALLS {
             self.give_up(TooMuch::Calls);
         }
         self.open(DraftContent::Call(DraftCall {
+            number,
             id: id.to_owned(),
             name: name.to_owned(),
             arguments: String::new(),
@@ -188,19 +176,16 @@ impl ReplyDraft {
         match &mut part.content {
             DraftContent::Text(text) => {
                 text.push_str(more);
-                match self.events.last_mut() {
-                    Some(StreamEvent::Text(shown)) => shown.push_str(more),
-                    _ => self.events.push(StreamEvent::Text(more.to_owned())),
-                }
+                self.pieces.text(more);
             }
             DraftContent::Thinking(text) => {
                 text.push_str(more);
-                match self.events.last_mut() {
-                    Some(StreamEvent::Reasoning(shown)) => shown.push_str(more),
-                    _ => self.events.push(StreamEvent::Reasoning(more.to_owned())),
-                }
+                self.pieces.reasoning(more);
             }
-            DraftContent::Call(call) => call.arguments.push_str(more),
+            DraftContent::Call(call) => {
+                call.arguments.push_str(more);
+                self.pieces.arguments(call.number, &call.name, more);
+            }
             DraftContent::Sealed => {}
         }
     }
@@ -217,21 +202,25 @@ impl ReplyDraft {
 
     /// All arguments of the call at PLACE, whatever came of them before.
     pub fn set_arguments(&mut self, place: PartPlace, arguments: &str) {
-        let before = self.so_far(place).len();
-        if let Some(DraftContent::Call(call)) =
-            self.parts.get_mut(place.0).map(|part| &mut part.content)
-        {
-            call.arguments.clear();
-            self.call_bytes -= before;
+        if let Some(more) = arguments.strip_prefix(self.so_far(place)) {
+            self.add(place, more);
+        } else if let Some(call) = self.call_at(place) {
+            let before = std::mem::take(&mut call.arguments);
+            self.call_bytes -= before.len();
+            self.add(place, arguments);
         }
-        self.add(place, arguments);
+    }
+
+    fn call_at(&mut self, place: PartPlace) -> Option<&mut DraftCall> {
+        match &mut self.parts.get_mut(place.0)?.content {
+            DraftContent::Call(call) => Some(call),
+            _ => None,
+        }
     }
 
     /// The id and the name that the call at PLACE has, where they came late or changed.
     pub fn name_call(&mut self, place: PartPlace, id: &str, name: &str) {
-        if let Some(DraftContent::Call(call)) =
-            self.parts.get_mut(place.0).map(|part| &mut part.content)
-        {
+        if let Some(call) = self.call_at(place) {
             if !id.is_empty() {
                 call.id = id.to_owned();
             }
@@ -243,9 +232,7 @@ impl ReplyDraft {
 
     /// The call at PLACE is complete.
     pub fn close_call(&mut self, place: PartPlace) {
-        if let Some(DraftContent::Call(call)) =
-            self.parts.get_mut(place.0).map(|part| &mut part.content)
-        {
+        if let Some(call) = self.call_at(place) {
             call.state = CallState::Closed;
         }
     }
@@ -279,10 +266,14 @@ impl ReplyDraft {
 
     /// One element of a delta's `tool_calls`.
     pub fn fragment(&mut self, fragment: &CallFragment<'_>) {
-        if self.failure.is_none()
-            && let Err(what) = self.fragments.push(fragment)
-        {
-            self.give_up(what);
+        if self.failure.is_some() {
+            return;
+        }
+        match self.fragments.push(fragment) {
+            Ok((number, name)) => {
+                self.pieces.arguments(number, name, &fragment.arguments);
+            }
+            Err(what) => self.give_up(what),
         }
     }
 
@@ -319,7 +310,7 @@ impl ReplyDraft {
     /// Another message begins in place of what came.
     pub fn start_over(&mut self) {
         *self = Self {
-            events: std::mem::take(&mut self.events),
+            pieces: std::mem::take(&mut self.pieces),
             ..Self::new(self.end_rule)
         };
     }
@@ -337,7 +328,7 @@ impl ReplyDraft {
 
     /// What there is to show since this was last asked.
     pub fn take_events(&mut self) -> Vec<StreamEvent> {
-        std::mem::take(&mut self.events)
+        self.pieces.take()
     }
 
     /// Nothing more is expected: the end mark or an error came.
@@ -464,30 +455,6 @@ impl DraftPart {
             seal: self.seal,
         })
     }
-}
-
-impl DraftCall {
-    fn into_call(self, ending: ReplyEnd) -> ToolCall {
-        ToolCall {
-            arguments: match (ending, self.state) {
-                (ReplyEnd::Complete, CallState::Closed) => parse_arguments(&self.arguments),
-                _ => CallArguments::Truncated,
-            },
-            id: if self.id.is_empty() {
-                synthesise_id()
-            } else {
-                self.id
-            },
-            name: self.name,
-            raw_arguments: fitted(self.arguments),
-        }
-    }
-}
-
-/// TEXT without the room in which it grew: a history keeps it.
-fn fitted(mut text: String) -> String {
-    text.shrink_to_fit();
-    text
 }
 
 fn cut_off() -> ProviderError {

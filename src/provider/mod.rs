@@ -10,11 +10,14 @@ mod cause;
 pub mod dialect;
 pub mod discovery;
 mod draft;
+mod draft_call;
 pub mod facts;
 pub mod failure;
+pub mod fields;
 pub mod history;
 pub mod http;
 mod ndjson;
+mod pieces;
 mod pools;
 mod recording;
 pub mod reply;
@@ -174,6 +177,14 @@ pub enum RequestPosition {
 pub enum StreamEvent {
     Text(String),
     Reasoning(String),
+    /// More of the arguments of a call that is not complete: JSON text as received.
+    Arguments {
+        /// Which call of the reply, from 0.
+        call: usize,
+        /// Its tool, as far as that is known.
+        tool: String,
+        more: String,
+    },
     /// The request failed before anything was shown and is sent again.
     Retrying {
         attempt: u32,

@@ -24,6 +24,7 @@ use super::budget::Spent;
 use super::compaction::{NOT_KEPT, RoomMaking};
 use super::context::Told;
 use super::conversation::{Conversation, EntryContent, EntryId};
+use super::drafting::Drafts;
 use super::pause::Pause;
 use super::prefix::Prefix;
 use super::repeats::Repeats;
@@ -207,6 +208,7 @@ impl Turn<'_> {
             host.emit(Event::CacheLost { session, why });
         }
         let mut reader = ReplyReader::default();
+        let mut drafts = Drafts::new(session);
         let mut streaming = false;
         let mut sink = |event: StreamEvent| {
             if !streaming && !matches!(event, StreamEvent::Retrying { .. }) {
@@ -216,11 +218,16 @@ impl Turn<'_> {
             if let Some(event) = self.retrying(&event) {
                 host.emit(event);
             }
-            host.emit(match event {
-                StreamEvent::Text(text) => Event::Text { session, text },
-                StreamEvent::Reasoning(text) => Event::Reasoning { session, text },
-                StreamEvent::Retrying { .. } => return,
-            });
+            match event {
+                StreamEvent::Text(text) => host.emit(Event::Text { session, text }),
+                StreamEvent::Reasoning(text) => host.emit(Event::Reasoning { session, text }),
+                StreamEvent::Arguments { call, tool, more } => {
+                    for event in drafts.take(call, &tool, &more) {
+                        host.emit(event);
+                    }
+                }
+                StreamEvent::Retrying { .. } => {}
+            }
         };
         let reply = self
             .shared
@@ -250,7 +257,9 @@ impl Turn<'_> {
                 delay: *delay,
                 reason: reason.clone(),
             }),
-            StreamEvent::Text(_) | StreamEvent::Reasoning(_) => None,
+            StreamEvent::Text(_) | StreamEvent::Reasoning(_) | StreamEvent::Arguments { .. } => {
+                None
+            }
         }
     }
 

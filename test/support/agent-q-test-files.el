@@ -23,6 +23,9 @@
 (defvar agent-q-test-files-before-answer #'ignore
   "Function called before an approval request is answered.")
 
+(defvar agent-q-test-files-hold nil
+  "A file for which the model waits in the middle of each call, or nil.")
+
 (defvar agent-q-test-files-asked nil
   "The reasons for which the last call asked.")
 
@@ -86,7 +89,10 @@ CALLS are what the model calls, one each time it is asked."
                 (seq-mapcat (lambda (call)
                           `(((steps . [((tool_calls
                                          . [((name . ,(car call))
-                                             (arguments . ,(cdr call)))]))]))
+                                             (arguments . ,(cdr call)))])
+                                        ,@(and agent-q-test-files-hold
+                                               `((fragments . 20)
+                                                 (hold . ,agent-q-test-files-hold))))]))
                             ((steps . [((text . "ok"))]))))
                         calls))))))
 

@@ -393,16 +393,19 @@ proptest! {
                 let (result, last) = reader.finish();
                 events.extend(last);
                 // What comes together is shown together.
-                let mut shown: Vec<(bool, String)> = Vec::new();
+                let mut shown: Vec<(String, String)> = Vec::new();
                 for event in events {
-                    let (is_text, more) = match event {
-                        StreamEvent::Text(more) => (true, more),
-                        StreamEvent::Reasoning(more) => (false, more),
+                    let (what, more) = match event {
+                        StreamEvent::Text(more) => ("text".to_owned(), more),
+                        StreamEvent::Reasoning(more) => ("reasoning".to_owned(), more),
+                        StreamEvent::Arguments { call, tool, more } => {
+                            (format!("{tool} {call}"), more)
+                        }
                         StreamEvent::Retrying { .. } => unreachable!("nothing is sent"),
                     };
                     match shown.last_mut() {
-                        Some((before, text)) if *before == is_text => text.push_str(&more),
-                        _ => shown.push((is_text, more)),
+                        Some((before, text)) if *before == what => text.push_str(&more),
+                        _ => shown.push((what, more)),
                     }
                 }
                 let summary = match result {

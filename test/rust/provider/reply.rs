@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The reducer: small bodies of our own, one for each thing that some server does.
 
+use std::collections::BTreeMap;
+
 use agent_q_core::protocol::CallArguments;
 use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::retry::RetryAdvice;
@@ -18,11 +20,20 @@ fn read_in(body: &[u8], size: usize) -> (Result<ModelReply, ProviderError>, Stri
     let (result, last) = reader.finish();
     events.extend(last);
     let (mut text, mut reasoning) = (String::new(), String::new());
+    let mut arguments: BTreeMap<usize, String> = BTreeMap::new();
     for event in events {
         match event {
             StreamEvent::Text(more) => text.push_str(&more),
             StreamEvent::Reasoning(more) => reasoning.push_str(&more),
+            StreamEvent::Arguments { call, more, .. } => {
+                arguments.entry(call).or_default().push_str(&more);
+            }
             StreamEvent::Retrying { .. } => panic!("a reader does not retry"),
+        }
+    }
+    if let Ok(reply) = &result {
+        for (call, arguments) in arguments {
+            assert_eq!(reply.calls()[call].raw_arguments, arguments);
         }
     }
     (result, text, reasoning)

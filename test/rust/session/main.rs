@@ -7,6 +7,7 @@
 
 mod bounds;
 mod cancelling;
+mod drafting;
 mod faults;
 mod limits;
 mod long;

@@ -80,6 +80,9 @@ pub struct Step {
     /// Bytes sent as they are.
     base64: Option<String>,
     pause_ms: Option<u64>,
+    /// Send nothing more until this file exists. With a call in fragments, that is after half of it, but
+    /// for Chat Completions alone.
+    hold: Option<PathBuf>,
     /// Send nothing any more and keep the connection open.
     stall: Option<bool>,
     /// Close the connection now, in the middle of the answer.
@@ -104,6 +107,7 @@ pub enum Action {
     Send(Vec<u8>),
     Stamp,
     Pause(Duration),
+    Hold(PathBuf),
     Split(usize),
     Stall,
     Cut,
@@ -213,10 +217,8 @@ impl Step {
         if let Some(reasoning) = &self.reasoning {
             send(delta(&json!({"reasoning_content": reasoning})));
         }
-        for call in self.tool_calls.iter().flatten() {
-            send(call.deltas(turn, *calls, self.fragments.unwrap_or(1)));
-            *calls += 1;
-        }
+        self.send_calls(turn, translation, calls, actions);
+        let mut send = |bytes| actions.push(Action::Send(translation.translate(bytes)));
         if let Some(reason) = &self.finish {
             send(finish(reason));
         }
@@ -244,6 +246,9 @@ impl Step {
             self.pause_ms
                 .map(|ms| Action::Pause(Duration::from_millis(ms))),
         );
+        if let Some(file) = self.hold.as_ref().filter(|_| self.tool_calls.is_none()) {
+            actions.push(Action::Hold(file.clone()));
+        }
         actions.extend(self.split.map(|bytes| Action::Split(bytes.max(1))));
         actions.extend(self.stall.filter(|&set| set).map(|_| Action::Stall));
         actions.extend(self.cut.filter(|&set| set).map(|_| Action::Cut));
@@ -254,8 +259,33 @@ impl Step {
     }
 }
 
+impl Step {
+    fn send_calls(
+        &self,
+        turn: usize,
+        translation: &mut Translation,
+        calls: &mut usize,
+        actions: &mut Vec<Action>,
+    ) {
+        for call in self.tool_calls.iter().flatten() {
+            let deltas = call.deltas(turn, *calls, self.fragments.unwrap_or(1));
+            *calls += 1;
+            let mut send = |bytes| actions.push(Action::Send(translation.translate(bytes)));
+            match &self.hold {
+                Some(file) if deltas.len() > 1 => {
+                    let (first, rest) = deltas.split_at(deltas.len().div_ceil(2));
+                    send(first.concat());
+                    actions.push(Action::Hold(file.clone()));
+                    actions.push(Action::Send(translation.translate(rest.concat())));
+                }
+                _ => send(deltas.concat()),
+            }
+        }
+    }
+}
+
 impl Call {
-    fn deltas(&self, turn: usize, index: usize, fragments: usize) -> Vec<u8> {
+    fn deltas(&self, turn: usize, index: usize, fragments: usize) -> Vec<Vec<u8>> {
         let id = self
             .id
             .clone()
@@ -272,17 +302,17 @@ impl Call {
             )
         };
         if fragments <= 1 {
-            return start(&arguments);
+            return vec![start(&arguments)];
         }
-        let mut bytes = start("");
+        let mut deltas = vec![start("")];
         let characters: Vec<char> = arguments.chars().collect();
         for piece in characters.chunks(characters.len().div_ceil(fragments).max(1)) {
             let text: String = piece.iter().collect();
-            bytes.extend(delta(
+            deltas.push(delta(
                 &json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]}),
             ));
         }
-        bytes
+        deltas
     }
 }
 

@@ -299,6 +299,12 @@ impl Shared {
                     answer.flush()?;
                     wait(stream, duration)?;
                 }
+                Action::Hold(file) => {
+                    answer.flush()?;
+                    while !file.exists() {
+                        wait(stream, POLL)?;
+                    }
+                }
                 Action::Split(size) => {
                     answer.flush()?;
                     answer.piece = Some(size);
