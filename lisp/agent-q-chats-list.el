@@ -48,7 +48,7 @@
 
 \\{agent-q-chats-list-mode-map}"
   (setq mode-line-process '(:eval (if (string-empty-p agent-q-chats-list--words)
-                                      " (? has a menu)"
+                                      agent-q-list-hint
                                     (format " with \"%s\"" agent-q-chats-list--words)))
         revert-buffer-function #'agent-q-chats-list--refresh))
 

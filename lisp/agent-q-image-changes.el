@@ -49,8 +49,8 @@ before, \\[agent-q-image-changes-restore-all] does that for all that is listed, 
 
 \\{agent-q-image-changes-mode-map}"
   (setq mode-line-process '(:eval (if (agent-q-image-changes--one-chat-p)
-                                      " of this chat (? has a menu)"
-                                    " of all chats (? has a menu)"))
+                                      '(" of this chat" agent-q-list-hint)
+                                    '(" of all chats" agent-q-list-hint)))
         revert-buffer-function #'agent-q-image-changes--refresh))
 
 ;;;###autoload

@@ -25,6 +25,9 @@
 (defvar-local agent-q-list--empty nil
   "What stands in this list when it has no row, or nil.")
 
+(defconst agent-q-list-hint " (? has a menu)"
+  "What the mode line of a list says of its keys.")
+
 (defconst agent-q-list--least 16
   "Least width of the last column unless it says so itself.")
 
@@ -46,7 +49,7 @@ and that is no less than its property `:least'.  EMPTY is what
   (when (eq revert-buffer-function #'tabulated-list-revert)
     (setq-local revert-buffer-function #'agent-q-list--revert))
   (unless mode-line-process
-    (setq mode-line-process " (? has a menu)"))
+    (setq mode-line-process agent-q-list-hint))
   (agent-q-list--fit)
   (add-hook 'window-configuration-change-hook #'agent-q-list--refit nil t))
 

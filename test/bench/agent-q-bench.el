@@ -179,9 +179,9 @@ It reads an **integer** in a *given radix* from a string, see [here](https://exa
 "
   "An answer of all that models write.")
 
-(defun agent-q-bench-markdown (count)
-  "Return COUNT small texts of Markdown."
-  (let ((size 6) (long (length agent-q-bench--markdown)))
+(defun agent-q-bench-markdown (count &optional size)
+  "Return COUNT texts of SIZE characters of Markdown, small ones by default."
+  (let ((size (or size 6)) (long (length agent-q-bench--markdown)))
     (cl-loop for number below count
              for from = (% (* number size) long)
              for piece = (substring agent-q-bench--markdown from (min long (+ from size)))
@@ -189,6 +189,19 @@ It reads an **integer** in a *given radix* from a string, see [here](https://exa
                          (concat piece (substring agent-q-bench--markdown
                                                   0 (- size (length piece))))
                        piece))))
+
+(defun agent-q-bench-tables (count)
+  "Return COUNT tables of ten rows and five columns, in small texts."
+  (let ((row "| `symbol-%d` | a function | **%d** | what it says of itself | [here](x%d) |\n")
+        (texts nil))
+    (dotimes (table count)
+      (let ((text (concat "| Name | Kind | Arguments | Documentation | Link |\n"
+                          "|---|:---:|---:|---|---|\n"
+                          (mapconcat (lambda (line) (format row line (* table line) line))
+                                     (number-sequence 1 10) "")
+                          (format "\nThat was table %d.\n\n" table))))
+        (setq texts (nconc (nreverse (seq-partition text 6)) texts))))
+    (nreverse texts)))
 
 (defun agent-q-bench-line (bytes)
   "Return a line of BYTES in 10,000 small texts."

@@ -55,7 +55,19 @@
     ("gap of a 5 ms timer, p99 of all runs" (p99 "chat.markdown.0.gap") (p99 "gptel.markdown.0.gap") ms (ratio 1))
     ("longest gap" "chat.markdown.0.longest" "gptel.markdown.0.longest" ms (ratio 1))
     ("garbage collections" "chat.markdown.0.gcs" "gptel.markdown.0.gcs" count (more 0))
-    "the same with 1 MB in the buffer | without"
+    "100 tables in small events, terminal | a bare filter inserts the same stream"
+    ("wall time" "chat.tables.0.wall" "filter.tables.0.wall" ms (ratio 1))
+    ("gap of a 5 ms timer without collections, p99" (p99 "chat.tables.0.gap-outside") (p99 "filter.tables.0.gap-outside") ms nil)
+    ("longest gap without collections" "chat.tables.0.outside" "filter.tables.0.outside" ms 50)
+    "an answer of 1 MB of Markdown in 10,000 events, terminal | a bare filter inserts the same stream"
+    ("wall time" "chat.megabyte.0.wall" "filter.megabyte.0.wall" ms (ratio 2))
+    ("gap of a 5 ms timer without collections, p99" (p99 "chat.megabyte.0.gap-outside") (p99 "filter.megabyte.0.gap-outside") ms nil)
+    ("longest gap without collections" "chat.megabyte.0.outside" "filter.megabyte.0.outside" ms 50)
+    "a file that a call writes in 10,000 pieces, shown as a diff, terminal | plain text in as many"
+    ("wall time" "draft.small.0.wall" "chat.small.0.wall" ms nil)
+    ("gap of a 5 ms timer without collections, p99" (p99 "draft.small.0.gap-outside") (p99 "chat.small.0.gap-outside") ms 10)
+    ("longest gap without collections" "draft.small.0.outside" "chat.small.0.outside" ms 15)
+    "Markdown with 1 MB in the buffer | without"
     ("wall time" "chat.markdown.1000000.wall" "chat.markdown.0.wall" ms (within 0.1))
     ("from the first text on, without the request of 1 MB" "chat.markdown.1000000.answer" "chat.markdown.0.answer" ms (within 0.1))
     "the same with 100 folded calls above | without"

@@ -6,8 +6,8 @@
 
 ;; One measured stream in a fresh Emacs in a terminal, through a chat or a bare
 ;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, a dialect in which a chat
-;; hears it, gptel, filter, text or rest, STREAM small, markdown, line, large
-;; or calls, PRELOAD the bytes in the buffer beforehand, or 100calls for that many folded calls.  A
+;; hears it, draft, gptel, filter, text or rest, STREAM small, markdown, tables, megabyte (of
+;; Markdown), line, large or calls, PRELOAD the bytes in the buffer beforehand, or 100calls for that many folded calls.  A
 ;; fourth word, busy, asks for the processor time between runs of the timer, and for nothing else: that
 ;; number does not depend on what else the machine does.  With the word keys somebody types meanwhile.
 ;; "resume chat 0" is no stream: the newest turns of a stored chat come.
@@ -25,6 +25,7 @@
 (declare-function gptel-send "ext:gptel")
 (declare-function markdown-mode "ext:markdown-mode")
 (defvar agent-q-chats-directory)
+(defvar agent-q-review-edits)
 (defvar agent-q-chats-turns)
 (declare-function agent-q-chats-open "agent-q-chats")
 
@@ -162,6 +163,8 @@
   (pcase-let ((`(,way ,stream ,preload . ,more) (split-string (getenv "AGENT_Q_BENCH"))))
     (let ((words (pcase stream
                    ("markdown" (agent-q-bench-markdown 10000))
+                   ("megabyte" (agent-q-bench-markdown 10000 100))
+                   ("tables" (agent-q-bench-tables 100))
                    ("line" (agent-q-bench-line 90000))
                    (_ (agent-q-bench-words 10000)))))
       (setq stream-bench--way way
@@ -169,7 +172,7 @@
             stream-bench--typing (and (equal more '("keys")) 'wanted)
             stream-bench--name (format "%s.%s.%s" way stream preload))
       (pcase stream
-        ((or "small" "markdown" "line")
+        ((or "small" "markdown" "tables" "megabyte" "line")
          (setq stream-bench--steps (agent-q-bench-text-steps words)
                stream-bench--text (apply #'concat words)))
         ("large" (setq stream-bench--steps '(((big_text . 1048576)))
@@ -180,6 +183,7 @@
         ("chat" (stream-bench--chat (string-to-number preload) (string-suffix-p "calls" preload)))
         ((or "messages" "responses" "gemini" "ollama")
          (stream-bench--chat (string-to-number preload) nil (intern way)))
+        ("draft" (stream-bench--draft))
         ("gptel" (stream-bench--gptel))
         ("resume" (stream-bench--resume))
         (_ (stream-bench--bare (string-to-number preload)))))))
@@ -210,6 +214,28 @@ It comes in DIALECT."
         (stream-bench--begin)
         (advice-add 'agent-q-events-dispatch :before #'stream-bench--await-text)
         (agent-q-bench-ask chat #'stream-bench--end))))))
+
+(defun stream-bench--draft ()
+  "Measure the stream as the text of a file, which is shown as a diff meanwhile."
+  (agent-q-bench-serve
+   (agent-q-bench-bulk-steps 0)
+   `(((tool_calls . [((name . "write_file")
+                      (arguments . ((path . "drafted.txt") (content . ,stream-bench--text))))])
+      (fragments . 10000)))
+   '(((text . "Done."))))
+  (require 'agent-q)
+  (setq agent-q-review-edits t)
+  (let ((chat (agent-q-bench-chat)))
+    (agent-q-bench-ask
+     chat
+     (lambda ()
+       (stream-bench--later
+        (stream-bench--begin)
+        (advice-add 'agent-q-events-dispatch :after
+                    (lambda (event)
+                      (when (eq (plist-get event :type) :approval)
+                        (agent-q-bench-guard (stream-bench--end)))))
+        (agent-q-bench-ask chat #'ignore))))))
 
 (defun stream-bench--resume ()
   "Measure until the newest turn of a stored chat is shown, and until all are."

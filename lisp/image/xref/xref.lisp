@@ -131,19 +131,24 @@ it. :NOT-IMPLEMENTED when this implementation does not record them."
   "USERS by rank; more than MOST also by name. They come in the order that they have in the memory, most
 times that of their definition, but a collection of garbage moves them, and pages have to follow each
 other."
-  (flet ((before-p (one other)
-           (destructuring-bind ((rank name user) (other-rank other-name other-user)) (list one other)
-             (cond ((/= rank other-rank) (< rank other-rank))
-                   ((<= (length users) most) nil)
-                   ((string/= name other-name) (string< name other-name))
-                   (t (string< (definition-text (first user))
-                               (definition-text (first other-user))))))))
+  (labels ((text (entry)
+             ;; To print it takes longer than to compare names, and few have the same name.
+             (or (fourth entry)
+                 (setf (fourth entry) (definition-text (first (third entry))))))
+           (before-p (one other)
+             (let ((rank (first one)) (other-rank (first other))
+                   (name (second one)) (other-name (second other)))
+               (cond ((/= rank other-rank) (< rank other-rank))
+                     ((<= (length users) most) nil)
+                     ((string/= name other-name) (string< name other-name))
+                     (t (string< (text one) (text other)))))))
     (mapcar #'third
             (stable-sort (loop for user in users
                                for symbol = (first-symbol (first user))
                                collect (list (user-rank (first user) home)
                                              (if symbol (symbol-name symbol) "")
-                                             user))
+                                             user
+                                             nil))
                          #'before-p))))
 
 (defun users-page (target-text home sites limit offset)
