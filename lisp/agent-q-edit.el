@@ -14,6 +14,9 @@
 (require 'agent-q-text)
 (require 'agent-q-user)
 (require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
 
 (defun agent-q-edit-find-buffer (name)
   "Return the buffer called NAME, or without one the user's last one."
@@ -133,7 +136,7 @@ Save it if SAVE is non-nil."
     (agent-q-edit--check-encodable new)
     (condition-case failure
         (agent-q-edit--as-one-step
-          (agent-q-edit--replace from to new)
+          (agent-q-edit--replace from old new)
           (when save
             (setq changed (buffer-chars-modified-tick))
             (agent-q-edit--save)))
@@ -151,14 +154,40 @@ Save it if SAVE is non-nil."
                     (agent-q-edit--text)
                   :null))))))
 
-(defun agent-q-edit--replace (from to new)
-  "Put NEW in the place of the text between FROM and TO."
+(defconst agent-q-edit--most 50000
+  "Texts of more characters are replaced as a whole.")
+
+(defun agent-q-edit--replace (from old new)
+  "Put NEW in the place of OLD at FROM.
+Point and markers on lines that stay as they are stay with them."
   (let ((inhibit-message t))
     (save-excursion
-      (goto-char from)
-      ;; First in, then out: a user's marker on the old text stays near the new one.
-      (insert new)
-      (delete-region (point) (+ (point) (- to from))))))
+      (if (> (max (length old) (length new)) agent-q-edit--most)
+          (agent-q-edit--put from old new)
+        (pcase-dolist (`(,line ,_ ,_ ,body . ,_) (nreverse (agent-q-core-diff-hunks old new 0)))
+          (goto-char from)
+          ;; The first line may begin before.
+          (unless (zerop line)
+            (forward-line line))
+          (apply #'agent-q-edit--put (point) (agent-q-edit--sides body)))))))
+
+(defun agent-q-edit--put (from old new)
+  "Put NEW in the place of OLD at FROM."
+  (goto-char from)
+  ;; First in, then out: a user's marker on the old text stays near the new one.
+  (insert new)
+  (delete-region (point) (+ (point) (length old))))
+
+(defun agent-q-edit--sides (body)
+  "Return the old and the new text in BODY, the lines of a hunk without context."
+  (let ((sides (list (cons ?- nil) (cons ?+ nil)))
+        (last nil))
+    (dolist (line (butlast (split-string body "\n")))
+      (if-let ((side (assq (aref line 0) sides)))
+          (push (concat (substring line 1) "\n") (cdr (setq last side)))
+        ;; The line before has no end.
+        (setcar (cdr last) (substring (cadr last) 0 -1))))
+    (mapcar (lambda (side) (apply #'concat (reverse (cdr side)))) sides)))
 
 (defun agent-q-edit--check-encodable (text)
   "Signal an error if the current buffer's file can't hold TEXT."

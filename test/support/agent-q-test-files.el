@@ -140,5 +140,13 @@ CALLS are what the model calls, one each time it is asked."
       (ert-fail (list "Should have failed" regexp result)))
     (cdr result)))
 
+(defun agent-q-test-files-undo ()
+  "Undo the turn and return what the chat says."
+  (let ((start (marker-position agent-q-render-end)))
+    (agent-q-undo-turn)
+    (agent-q-test-until (string-match-p "Undone\\|Nothing to undo" (buffer-substring
+                                                  start agent-q-render-end)))
+    (buffer-substring-no-properties start agent-q-render-end)))
+
 (provide 'agent-q-test-files)
 ;;; agent-q-test-files.el ends here
