@@ -94,7 +94,10 @@ For as long, too, the key has to have been in force.")
          "The request is out of sight: C-c C-a goes to it")
         ((not (or (agent-q-sight-armed-p call) (agent-q-sight-whole-p call)))
          "The request doesn't fit: C-c C-a goes to its beginning")
-        ((or (< (agent-q-sight-armed-for call) agent-q-approve-prompt-pause)
+        ((or (< (agent-q-sight-armed-for call)
+                ;; Who has asked for a rule is answering, and types no message.
+                (if (agent-q-call-offer call) 0 agent-q-approve-prompt-pause))
+             (not (agent-q-sight-armed-p call))
              (agent-q-approve-prompt--within agent-q-approve-prompt--held-at
                                              agent-q-approve-prompt-repeat))
          "Too fast: press the key again to answer")))

@@ -15,6 +15,7 @@
 (require 'agent-q-call-change)
 (require 'agent-q-call-text)
 (require 'agent-q-call-value)
+(require 'agent-q-diff-hunks)
 (require 'agent-q-effect)
 (require 'agent-q-json)
 (require 'agent-q-render)
@@ -194,12 +195,18 @@ The reasons may quote the program, whose lines must not look like ours."
 
 ;;;; Blocks
 
+(defun agent-q-approve-text--chosen (call)
+  "Return what is left of the edit of CALL after its review, a sentence, or nil."
+  (pcase (agent-q-diff-hunks-touched (agent-q-call-review call))
+    (`(,chosen . ,all) (format "As you left its review: %d of %d hunks" chosen all))))
+
 (defun agent-q-approve-text--notes (call body)
   "Return the lines that open the request for CALL.
 BODY is what it shows of the arguments."
   (mapconcat (lambda (note)
                (concat "\n" (agent-q-approve-text--line note 'agent-q-attention)))
              (delq nil (list (agent-q-sight-note call)
+                             (agent-q-approve-text--chosen call)
                              (and (text-property-not-all 0 (length body) 'agent-q-all nil body)
                                   "Not all of it is shown here; v shows the whole")))
              ""))
@@ -223,7 +230,8 @@ BODY is what it shows of the arguments."
 A change that is reviewed beside it is not shown here, too."
   (let ((change (agent-q-call-change call)))
     (cond ((not change) (agent-q-call-arguments-body call))
-          ((buffer-live-p (agent-q-call-review call)) "")
+          ((setf (agent-q-call-beside call) (agent-q-diff-hunks-visible-p (agent-q-call-review call)))
+           "")
           (t (agent-q-call-change-body change)))))
 
 (defun agent-q-approve-text-labels (call)
@@ -268,12 +276,19 @@ A change that is reviewed beside it is not shown here, too."
      (if (string-empty-p body) "" "\n")
      (agent-q-approve-text--end
       (agent-q-approve-text--buttons (agent-q-approve-text-labels call) keymap))
-     "\n" (agent-q-approve-text--line
-           (concat "Keys answer here and at the "
-                   (cond (agent-q-session-client "end of the buffer")
-                         ;; In the normal state they are Evil's there.
-                         ((bound-and-true-p evil-local-mode) "empty prompt in insert state")
-                         (t "empty prompt")))))))
+     "\n" (agent-q-approve-text--line (agent-q-approve-text--where call)))))
+
+(defun agent-q-approve-text--where (call)
+  "Return where the keys answer CALL, as a sentence."
+  (if (and (agent-q-call-below call) (not agent-q-session-client))
+      (substitute-command-keys
+       "Keys answer here: \\<agent-q-chat-mode-map>\\[agent-q-goto-approval] goes to its beginning, \
+SPC reads on")
+    (concat "Keys answer here and at the "
+            (cond (agent-q-session-client "end of the buffer")
+                  ;; In the normal state they are Evil's there.
+                  ((bound-and-true-p evil-local-mode) "empty prompt in insert state")
+                  (t "empty prompt")))))
 
 (defun agent-q-approve-text--end (buttons)
   "Return BUTTONS, marked at their start as the end of what the call would do."

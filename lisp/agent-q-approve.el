@@ -178,8 +178,24 @@ While a reason is read, the user may go to another request and answer that."
   "Run the tool call at point as it is shown, or allow what code is about to do."
   (interactive nil agent-q-chat-mode)
   (let ((call (agent-q-approve--call)))
+    (agent-q-approve--check-diff call)
     (agent-q-sight-check-end call)
-    (agent-q-approve--answer "approved" nil (agent-q-approve--allowed call))))
+    (agent-q-approve--let-run call (agent-q-approve--allowed call))
+    (agent-q-approve--go-on)))
+
+(defun agent-q-approve--check-diff (call)
+  "Signal an error if CALL's edit was shown beside the request, and is no longer."
+  (when (and (agent-q-call-beside call)
+             (not (agent-q-diff-hunks-visible-p (agent-q-call-review call))))
+    (agent-q-diff-redraw call)
+    (user-error "The diff was closed; here it is again: read it, then press the key again")))
+
+(defun agent-q-approve--let-run (call label)
+  "Let CALL run, shown as LABEL; an edit that was reviewed as the review left it."
+  (if (agent-q-diff-hunks-touched (agent-q-call-review call))
+      (with-current-buffer (agent-q-call-review call)
+        (agent-q-diff-apply))
+    (agent-q-answer-settle call "approved" nil label)))
 
 (defun agent-q-approve-deny ()
   "Deny the tool call at point, or what code is about to do.
@@ -212,7 +228,7 @@ The code can't continue, even if it handles errors."
   (interactive nil agent-q-chat-mode)
   (agent-q-approve--call)
   (dolist (call (agent-q-sight-all-read))
-    (agent-q-answer-settle call "approved" nil (agent-q-approve--allowed call)))
+    (agent-q-approve--let-run call (agent-q-approve--allowed call)))
   (agent-q-approve--go-on)
   (let ((left (length (agent-q-call-all-waiting))))
     (unless (zerop left)
@@ -246,9 +262,10 @@ The first time, only show the rule that would be added."
     (if (not (and offer (equal scope (agent-q-offer-scope offer))))
         (agent-q-approve--show-offer call (agent-q-approve--offers call scope))
       (agent-q-sight-check-end call)
+      (agent-q-approve--check-diff call)
       (agent-q-core-add-rule (nth 1 (agent-q-offer-shown offer)) (agent-q-call-key call))
-      (agent-q-approve--answer "approved" nil
-                               (concat (agent-q-approve--allowed call) ", with a rule")))))
+      (agent-q-approve--let-run call (concat (agent-q-approve--allowed call) ", with a rule"))
+      (agent-q-approve--go-on))))
 
 (defun agent-q-approve--offers (call scope)
   "Return the core's rules for a call such as CALL in SCOPE, as an offer."
@@ -268,6 +285,22 @@ The first time, only show the rule that would be added."
   (agent-q-render-update-item call)
   (unless (agent-q-approve--elsewhere-p)
     (goto-char (agent-q-render-item-start call)))
+  (agent-q-sight-expect call))
+
+(defun agent-q-approve-quit ()
+  "Take no rule that is offered for the next request, and quit as always."
+  (declare (completion agent-q-session-command-p))
+  (interactive)
+  (dolist (call (agent-q-call-all-waiting))
+    (when (agent-q-call-offer call)
+      (agent-q-approve--withdraw call)))
+  (keyboard-quit))
+
+(defun agent-q-approve--withdraw (call)
+  "Offer no rule for CALL any more."
+  (setf (agent-q-call-offer call) nil)
+  (agent-q-sight-forget call)
+  (agent-q-render-update-item call)
   (agent-q-sight-expect call))
 
 (defun agent-q-approve-widen ()

@@ -36,8 +36,9 @@
 (define-derived-mode agent-q-arguments-mode text-mode "agent-q arguments"
   "Major mode in which the arguments of a tool call are edited.
 Each heading names an argument; what is under it is its text, or JSON if
-it is no text.  \\[agent-q-arguments-run] runs the call with these
-arguments; \\[agent-q-arguments-quit] leaves it as it was.
+it is no text.
+\\<agent-q-arguments-mode-map>\\[agent-q-arguments-run] runs the call with these arguments; \\[agent-q-arguments-quit] leaves
+it as it was.
 
 \\{agent-q-arguments-mode-map}"
   (agent-q-arguments--setup))
@@ -66,14 +67,20 @@ It is as `agent-q-arguments-mode'; code has to be balanced.
   "The arguments that are Lisp code.")
 
 (defun agent-q-arguments-edit (call)
-  "Edit the arguments of CALL, which waits in the current chat."
+  "Edit the arguments of CALL, which waits in the current chat.
+Who has begun with that goes on."
+  (pop-to-buffer (or (seq-find (lambda (buffer)
+                                 (eq call (buffer-local-value 'agent-q-arguments--call buffer)))
+                               (buffer-list))
+                     (agent-q-arguments--open call))))
+
+(defun agent-q-arguments--open (call)
+  "Return a new buffer with the arguments of CALL of the current chat."
   (let ((chat (current-buffer))
         (arguments (agent-q-json-parse (agent-q-call-arguments call)))
-        (buffer (get-buffer-create
+        (buffer (generate-new-buffer
                  (format "*agent-q arguments: %s*" (agent-q-call-tool call)))))
     (with-current-buffer buffer
-      (let ((inhibit-read-only t))
-        (erase-buffer))
       (if (seq-some (lambda (name) (stringp (gethash name arguments)))
                     agent-q-arguments--code)
           (agent-q-arguments-lisp-mode)
@@ -84,7 +91,7 @@ It is as `agent-q-arguments-mode'; code has to be balanced.
       (set-buffer-modified-p nil)
       (goto-char (point-min))
       (forward-line 1))
-    (pop-to-buffer buffer)))
+    buffer))
 
 (defun agent-q-arguments--insert (name value)
   "Insert the argument NAME with VALUE at the end of the buffer."

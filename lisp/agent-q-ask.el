@@ -67,11 +67,18 @@ REVIEW is as in `agent-q-queue-message'."
   (let ((chat (agent-q-ask--chat look new)))
     (agent-q-ask--show chat)
     (with-current-buffer chat
-      (agent-q-chat-submit text (agent-q-look-label look) (agent-q-look-excerpts look)
-                           review))
-    (deactivate-mark)
-    (message "Asked in %s" (buffer-name chat))
+      (agent-q-prompt-remember text)
+      (agent-q-chat-submit (agent-q-ask--as-message text) (agent-q-look-label look)
+                           (agent-q-look-excerpts look) review)
+      (deactivate-mark)
+      (cond ((agent-q-queue-held)
+             (message "Queued in %s: sent when this turn ends" (buffer-name chat)))
+            (agent-q-session-provider (message "Asked in %s" (buffer-name chat)))))
     chat))
+
+(defun agent-q-ask--as-message (text)
+  "Return TEXT so that it is a message, and no call of a tool by a slash."
+  (if (agent-q-console-line-p text) (concat " " text) text))
 
 (defun agent-q-ask--read (prompt look)
   "Read what the user wants to know of LOOK; PROMPT has a place for its name."
@@ -80,7 +87,7 @@ REVIEW is as in `agent-q-queue-message'."
 (defun agent-q-ask--editable (look)
   "Signal an error unless LOOK is of a file, as it is to be changed."
   (unless (agent-q-look-file look)
-    (user-error "%s is of no file, so there is nothing to change" (agent-q-look-label look))))
+    (user-error "There is no file to change here")))
 
 ;;;; Commands
 
@@ -127,15 +134,24 @@ file with edit_definition; I review it as a diff."
    look new t))
 
 ;;;###autoload
-(defun agent-q-fix-error (look &optional new)
+(defun agent-q-fix-error (look &optional new wrong)
   "Ask the model to fix the error that you look at.
 In a debugger that is its error, in a compiler's log the message at point, in
-source what the compiler says of the definition.  Changes of files are shown
-as diffs for you to take or leave.  LOOK and NEW are as in `agent-q-ask'."
-  (interactive (list (agent-q-look-here) current-prefix-arg))
+source what the compiler says of the definition; where it says nothing, you
+are asked what is wrong, which is WRONG.  Changes of files are shown as diffs
+for you to take or leave.  LOOK and NEW are as in `agent-q-ask'."
+  (interactive
+   (let ((look (agent-q-look-here)))
+     (list look current-prefix-arg
+           (unless (agent-q-look-wrong-p look)
+             (agent-q-ask--read "What is wrong with %s? " look)))))
+  (when (and wrong (string-blank-p wrong))
+    (user-error "Nothing is known to be wrong with %s" (agent-q-look-label look)))
   (agent-q-ask--send
-   "Find the cause of this error and fix it in its source.  Say in a sentence what was wrong. \
-I review the change of the file as a diff; then check in the image that it helps."
+   (concat (if wrong (format "This is wrong: %s\nFind the cause" wrong)
+             "Find the cause of this error")
+           " and fix it in its source.  Say in a sentence what was wrong. \
+I review the change of the file as a diff; then check in the image that it helps.")
    look new t))
 
 ;;;###autoload

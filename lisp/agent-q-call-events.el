@@ -165,10 +165,9 @@ What it has printed comes a little later."
   (agent-q-call-live-tick)
   (let ((windows (get-buffer-window-list nil t t)))
     (dolist (call (agent-q-call-running))
-      (when (and (not (agent-q-render-item-expanded call))
-                 (seq-some (lambda (window)
-                             (agent-q-call--near-p call window))
-                           windows))
+      (when (seq-some (lambda (window)
+                        (agent-q-call--near-p call window))
+                      windows)
         (agent-q-render-update-item call)))))
 
 (defun agent-q-call--near-p (call window)

@@ -322,22 +322,27 @@ What went wrong comes first."
   (when-let ((content (agent-q-call-content call)))
     (concat (propertize (pcase (agent-q-call-state call)
                           ('succeeded "result:")
+                          ('denied "denied:")
                           (_ "error:"))
                         'face 'agent-q-dim 'line-prefix "    ")
             "\n" (agent-q-render-body content #'agent-q-visible-prose))))
+
+(defconst agent-q-call-text--most-output 12
+  "Most lines shown of what a running call has printed, the latest ones.")
 
 (defun agent-q-call--output-body (call)
   "Return what the running CALL has printed as the body of an item, or nil."
   (when-let ((text (and (eq (agent-q-call-state call) 'running)
                         (car (agent-q-call-output call)))))
-    (concat (propertize "output so far:" 'face 'agent-q-dim 'line-prefix "    ")
-            (if (> (nth 1 (agent-q-call-output call)) (length text))
-                (propertize (format " (the last %d of %d characters)" (length text)
-                                    (nth 1 (agent-q-call-output call)))
-                            'face 'agent-q-dim)
-              "")
-            "\n" (agent-q-render-body (string-trim-right text "[\n\r]+")
-                                      #'agent-q-visible-prose))))
+    (let* ((all (split-string (string-trim-right text "[\n\r]+") "\n"))
+           ;; The image keeps the end of a long output, which may begin within a line.
+           (cut (> (nth 1 (agent-q-call-output call)) (length text)))
+           (lines (last (if (and cut (cdr all)) (cdr all) all) agent-q-call-text--most-output)))
+      (concat (propertize "output so far:" 'face 'agent-q-dim 'line-prefix "    ")
+              (if (or cut (nthcdr (length lines) all))
+                  (propertize (format " its last %d lines" (length lines)) 'face 'agent-q-dim)
+                "")
+              "\n" (agent-q-render-body (string-join lines "\n") #'agent-q-visible-prose)))))
 
 (provide 'agent-q-call-text)
 ;;; agent-q-call-text.el ends here

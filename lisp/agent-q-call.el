@@ -27,13 +27,14 @@ screen after that, SINCE says when it began to be armed, BELOW how many of
 its lines didn't fit; TIMER sees to that, and ANSWERED is the answer.
 DRAWN is `full' or `folded', as the request was drawn last.  OFFER holds the
 rules that were shown, an `agent-q-offer', and REVIEW the buffer of its
-diff review.  CHANGE is what it makes of a file, an `agent-q-change'.
+diff review.  BESIDE says that this is shown instead of the change itself.
+CHANGE is what it makes of a file, an `agent-q-change'.
 PARSED, SUMMARY and OUTCOME are what was made of ARGUMENTS or CONTENT last, a
 cons with them.  OUTPUT is what it has printed while it runs, a
 list of the end of that, the number of its characters, and when it came."
   key tool arguments state content milliseconds started
   level reason grounds armed since ended below answered target timer drawn
-  offer review change parsed summary outcome output)
+  offer review beside change parsed summary outcome output)
 
 (defvar-local agent-q-call-table nil
   "The tool calls of this chat by key.")

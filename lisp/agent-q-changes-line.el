@@ -160,7 +160,7 @@ before PLACE, a marker: the next one may have begun since."
                  (agent-q-render-add-item
                   (agent-q-changes-line--make :draw #'agent-q-changes-line--draw :turn turn
                                               :diff diff :definitions definitions)))))
-      (if (and place (agent-q-header-busy-p))
+      (if (and place (< (1+ place) agent-q-render-end))
           (agent-q-render-above (1+ place) add)
         (funcall add)))))
 

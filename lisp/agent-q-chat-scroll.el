@@ -32,13 +32,15 @@ Redisplay does the last few lines."
   "Show more of the log in WINDOW of this chat if it has become larger.
 Emacs leaves its start where that was, so that the prompt would stand above
 an empty half.  For `window-size-change-functions'."
-  (when (>= (window-point window) agent-q-render-end)
-    (with-selected-window window
-      (save-excursion
-        (goto-char (point-max))
-        (vertical-motion (- 1 (window-body-height)))
-        (when (< (point) (window-start))
-          (set-window-start window (point) t))))))
+  ;; Emacs 28 calls this wherever it is.
+  (with-current-buffer (window-buffer window)
+    (when (and agent-q-render-end (>= (window-point window) agent-q-render-end))
+      (with-selected-window window
+        (save-excursion
+          (goto-char (point-max))
+          (vertical-motion (- 1 (window-body-height)))
+          (when (< (point) (window-start))
+            (set-window-start window (point) t)))))))
 
 (provide 'agent-q-chat-scroll)
 ;;; agent-q-chat-scroll.el ends here

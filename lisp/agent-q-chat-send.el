@@ -163,20 +163,27 @@ another image.")))
     (if provider
         (mapc #'agent-q-queue-add messages)
       (when messages
-        (agent-q-chat--without-model (mapcar #'agent-q-queue-message-text messages)))))
+        (agent-q-chat--without-model messages))))
   (agent-q-header-update)
   (agent-q-welcome-update))
 
-(defun agent-q-chat--without-model (texts)
-  "Explain why TEXTS were not sent, and put them back at the prompt."
+(defun agent-q-chat--without-model (messages)
+  "Explain why MESSAGES were not sent, and put their texts back at the prompt."
   (agent-q-render-notice
    (concat (agent-q-provider-advice)
-           "\nTools work without a model: /describe_symbol mapcar")
+           (if (agent-q-chat-connected-p)
+               "\nTools work without a model: /describe_symbol mapcar"
+             "")
+           (if (seq-some #'agent-q-queue-message-look messages)
+               (format "\nNot sent: %s.  Ask from there again when there is a model."
+                       (mapconcat #'identity
+                                  (delq nil (mapcar #'agent-q-queue-message-look messages)) ", "))
+             ""))
    'agent-q-failure)
   (when (string-empty-p (agent-q-prompt-text))
     (save-excursion
       (goto-char (point-max))
-      (insert (string-join texts "\n")))
+      (insert (string-join (mapcar #'agent-q-queue-message-text messages) "\n")))
     (when (= (point) agent-q-prompt-start)
       (goto-char (point-max)))))
 

@@ -90,6 +90,10 @@ there is another buffer; \\[agent-q-code-block-stage] puts code into yours."
       (push-mark nil t)
       (undo-boundary)
       (insert text)
+      ;; Whole lines before a line stay lines of their own.
+      (when (and (string-search "\n" text) (not (eolp))
+                 (save-excursion (goto-char (mark t)) (bolp)))
+        (insert "\n"))
       (undo-boundary)
       (when window
         (set-window-point window (point))))
@@ -104,6 +108,8 @@ It is not evaluated.  You are there then, as by this key in SLY and SLIME."
       (user-error "No Lisp image is connected"))
     (condition-case failure
         (agent-q-history-stage agent-q-session-connection text)
+      (agent-q-history-typed
+       (user-error "Your REPL has text at its prompt: %s" (cadr failure)))
       (error (user-error "%s" (error-message-string failure))))
     (pop-to-buffer (agent-q-history-repl agent-q-session-connection))))
 

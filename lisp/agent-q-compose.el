@@ -49,10 +49,14 @@
     (agent-q-prompt-replace "")
     (pop-to-buffer buffer)
     (unless (derived-mode-p 'agent-q-compose-mode)
-      (agent-q-compose-mode)
+      (agent-q-compose-mode))
+    ;; What was written for a chat that is closed now goes to the one in its place.
+    (unless (eq chat agent-q-compose--chat)
       (setq agent-q-compose--chat chat)
       (agent-q-mention-complete-setup chat))
     (goto-char (point-max))
+    (unless (or (bolp) (string-empty-p text))
+      (insert "\n"))
     (insert text)))
 
 (defun agent-q-compose--take ()
@@ -61,11 +65,15 @@
     (erase-buffer)))
 
 (defun agent-q-compose--give-back ()
-  "Put what is written here back to the prompt of its chat."
+  "Put what is written here back to the prompt of its chat.
+Where that is closed, it can be yanked."
   (let ((text (agent-q-compose--take)))
-    (when (and (buffer-live-p agent-q-compose--chat) (not (string-empty-p text)))
-      (with-current-buffer agent-q-compose--chat
-        (agent-q-prompt-replace (string-trim (concat (agent-q-prompt-text) "\n" text)))))))
+    (cond ((string-empty-p text))
+          ((buffer-live-p agent-q-compose--chat)
+           (with-current-buffer agent-q-compose--chat
+             (agent-q-prompt-replace (string-trim (concat (agent-q-prompt-text) "\n" text)))))
+          (t (kill-new text)
+             (message "The chat is closed; the text is in the kill ring")))))
 
 (defun agent-q-compose--close ()
   "Close this buffer and go to its chat."

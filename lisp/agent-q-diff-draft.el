@@ -274,18 +274,22 @@ PATH is the file that TEXT is of."
 It is the caller's from now on."
   (when-let ((draft (seq-find (lambda (draft)
                                 (and (equal tool (agent-q-diff-draft-tool draft))
-                                     (equal path (agent-q-diff-draft--text draft "path"))
-                                     (buffer-live-p (agent-q-diff-draft-buffer draft))))
+                                     (equal path (agent-q-diff-draft--text draft "path"))))
                               (reverse agent-q-diff-draft--all))))
     (setq agent-q-diff-draft--all (delq draft agent-q-diff-draft--all))
-    (agent-q-diff-draft-buffer draft)))
+    (and (buffer-live-p (agent-q-diff-draft-buffer draft))
+         (agent-q-diff-draft-buffer draft))))
 
-(defun agent-q-diff-draft-forget (leave)
-  "Show nothing any more of what this chat's model was writing.
-LEAVE is called with each buffer that still does, to close it."
+(defun agent-q-diff-draft-stop ()
+  "Show no more of what this chat's model was writing, as it is complete."
   (when agent-q-diff-draft--timer
     (cancel-timer agent-q-diff-draft--timer)
-    (setq agent-q-diff-draft--timer nil))
+    (setq agent-q-diff-draft--timer nil)))
+
+(defun agent-q-diff-draft-forget (leave)
+  "Forget what this chat's model was writing.
+LEAVE is called with each buffer that still shows some of it, to close it."
+  (agent-q-diff-draft-stop)
   (let ((drafts agent-q-diff-draft--all))
     (setq agent-q-diff-draft--all nil)
     (dolist (draft drafts)

@@ -111,6 +111,23 @@ With those that turn the direction around, text is shown as it is stored."
   "Return the hunks that would be applied."
   (seq-filter #'agent-q-diff-hunk-chosen agent-q-diff-hunks-all))
 
+(defun agent-q-diff-hunks-visible-p (buffer)
+  "Whether the review in BUFFER is in a window; BUFFER may be anything else."
+  (and (bufferp buffer) (buffer-live-p buffer) (get-buffer-window buffer 'visible) t))
+
+(defun agent-q-diff-hunks-touched (buffer)
+  "Return (CHOSEN . ALL), numbers of hunks, if the user changed the review in BUFFER.
+Else the value is nil, as it is when BUFFER is none."
+  (when (and (bufferp buffer) (buffer-live-p buffer))
+    (with-current-buffer buffer
+      (let ((chosen (length (agent-q-diff-hunks-chosen)))
+            (all (+ (length agent-q-diff-hunks-all) (length agent-q-diff-hunks-lost))))
+        (and (or (< chosen all)
+                 (seq-some (lambda (hunk) (or (agent-q-diff-hunk-edited hunk)
+                                              (agent-q-diff-hunk-comment hunk)))
+                           agent-q-diff-hunks-all))
+             (cons chosen all))))))
+
 (defun agent-q-diff-hunks-count ()
   "Count the hunks again and show the counts in the header line."
   (let ((added 0) (removed 0) (chosen 0))

@@ -40,6 +40,7 @@
     (define-key map "c" #'agent-q-diff-comment)
     (define-key map "g" #'agent-q-diff-refresh)
     (define-key map [mouse-2] #'agent-q-diff-toggle-mouse)
+    (define-key map "q" #'agent-q-diff-quit)
     (define-key map (kbd "C-c C-c") #'agent-q-diff-apply)
     (define-key map (kbd "C-c C-k") #'agent-q-diff-reject)
     map)
@@ -92,7 +93,9 @@ The current buffer is its chat.  Other edits can be reviewed by a key."
     (cond ((agent-q-diff-reviewed-p (agent-q-call-tool call) preview)
            (when (and (agent-q-diff-prepare call preview)
                       (get-buffer-window (current-buffer)))
-             (agent-q-diff-display (agent-q-call-review call))))
+             (agent-q-diff-display (agent-q-call-review call))
+             ;; What is beside it need not be in the request.
+             (agent-q-render-update-item call)))
           (preview
            (setf (agent-q-call-review call) 'possible)
            (agent-q-render-update-item call)))))
@@ -320,6 +323,22 @@ WHOLE is said of an edit that can only be taken as a whole."
     (with-current-buffer agent-q-diff-hunks-chat
       (agent-q-answer-settle call decision payload label))
     (agent-q-diff--leave buffer)))
+
+(defun agent-q-diff-quit ()
+  "Go back to the chat, where the request shows the edit as it was left here."
+  (interactive nil agent-q-diff-mode)
+  (let ((chat agent-q-diff-hunks-chat)
+        (call agent-q-diff-hunks-call))
+    (quit-window)
+    (when (and (buffer-live-p chat) (agent-q-call-open-p call))
+      (with-current-buffer chat
+        (agent-q-diff-redraw call)))))
+
+(defun agent-q-diff-redraw (call)
+  "Show the edit of CALL in its request again, which has to be read there."
+  (agent-q-sight-forget call)
+  (agent-q-render-update-item call)
+  (agent-q-sight-expect call))
 
 (defun agent-q-diff--leave (buffer)
   "Kill BUFFER, whose review is over, and its windows if they were made for it."

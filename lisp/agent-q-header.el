@@ -134,6 +134,10 @@ It is nil when one of them may have changed since.")
     (setq agent-q-header--draft
           (list number tool (if (eql number last-number) (+ before lines) lines)))))
 
+(defun agent-q-header-forget-draft ()
+  "Count the lines of the calls of the next answer from their beginnings."
+  (setq agent-q-header--draft nil))
+
 (defun agent-q-header--drafting ()
   "Return which call the model is writing, and how much there is of it."
   (pcase-let ((`(,_number ,tool ,lines) agent-q-header--draft))
@@ -253,17 +257,27 @@ Tokens received: %d"
                   "unknown")
                 (format "\nPrices as of %s" (or (agent-q-facts-date) "nowhere"))))))
 
-(defun agent-q-header--window ()
-  "Return how full the model's window is, or nil where that is unknown."
+(defun agent-q-header--share ()
+  "Return how much of the model's window is full, in percent, or nil."
   (pcase agent-q-header-filled
     (`(,tokens . ,(and (pred natnump) (pred (< 0)) window))
-     (let ((share (min 100 (round (* 100.0 tokens) window))))
-       (agent-q-header--segment
-        (format "%d%% of %s" share (agent-q-header-tokens window))
-        (format "About %s tokens are in the model's window\nmouse-1: show what fills it"
-                (agent-q-header-tokens tokens))
-        'window
-        (and (>= share 90) 'agent-q-attention))))))
+     (min 100 (round (* 100.0 tokens) window)))))
+
+(defun agent-q-header--nearly-full-p ()
+  "Whether there is little room left in the model's window."
+  (when-let ((share (agent-q-header--share)))
+    (>= share 90)))
+
+(defun agent-q-header--window ()
+  "Return how full the model's window is, or nil where that is unknown."
+  (when-let ((share (agent-q-header--share)))
+    (pcase-let ((`(,tokens . ,window) agent-q-header-filled))
+      (agent-q-header--segment
+       (format "%d%% of %s" share (agent-q-header-tokens window))
+       (format "About %s tokens are in the model's window\nmouse-1: show what fills it"
+               (agent-q-header-tokens tokens))
+       'window
+       (and (agent-q-header--nearly-full-p) 'agent-q-attention)))))
 
 (defun agent-q-header--all ()
   "Return the parts of the line in their order, each as (WORTH . TEXT).
@@ -280,7 +294,7 @@ In a narrow window, those worth least are left out."
       (cons 3 (and agent-q-session-project
                    (agent-q-visible-line agent-q-session-project 40)))
       (cons 6 (agent-q-header--image))
-      (cons 4 (and agent-q-header-model
+      (cons 5 (and agent-q-header-model
                    (not (and idle (agent-q-header--no-model-p)))
                    (agent-q-header--segment (agent-q-visible-line agent-q-header-model 80)
                                             "mouse-1: choose the model of this chat"
@@ -289,7 +303,7 @@ In a narrow window, those worth least are left out."
                    (agent-q-header--segment
                     "Plan" "Nothing is changed in plan mode\nmouse-1: switch it off"
                     'plan 'agent-q-attention)))
-      (cons 3 (agent-q-header--window))
+      (cons (if (agent-q-header--nearly-full-p) 7 4) (agent-q-header--window))
       (cons 5 (and (> agent-q-header-queued 0)
                    (format "%d queued" agent-q-header-queued)))
       (cons 2 (and agent-q-header-cache-lost
@@ -319,8 +333,9 @@ In a narrow window, those worth least are left out."
     (_ (let* ((parts (agent-q-header--parts))
               (line (agent-q-header--joined parts)))
          (while (and (cdr parts) (> (string-width line) width))
-           (let ((least (apply #'min (mapcar #'car parts))))
-             (setq parts (seq-remove (lambda (part) (eql (car part) least)) parts)
+           (let* ((least (apply #'min (mapcar #'car parts)))
+                  (leaving (seq-find (lambda (part) (eql (car part) least)) parts)))
+             (setq parts (delq leaving (copy-sequence parts))
                    line (agent-q-header--joined parts))))
          (setq agent-q-header--fitted (list agent-q-header--parts width line))
          line))))

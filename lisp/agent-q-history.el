@@ -267,6 +267,8 @@ The image knows more of its frames than the client has shown."
 
 ;;;; Staging at the REPL
 
+(define-error 'agent-q-history-typed "The user has typed something at the prompt")
+
 (defvar-local agent-q-history--staged nil
   "In a REPL: the form that was last put at its prompt from here.")
 
@@ -285,8 +287,7 @@ The image knows more of its frames than the client has shown."
       (let ((typed (string-trim (agent-q-history-typed))))
         ;; What was put there before, and nobody has touched, makes way.
         (unless (member typed (list "" agent-q-history--staged))
-          (error "The user has typed something at the prompt: %s"
-                 (agent-q-history--short typed 100)))
+          (signal 'agent-q-history-typed (list (agent-q-history--short typed 100))))
         (goto-char (point-max))
         (unless (equal typed "")
           (delete-region (agent-q-history-input-start) (point-max)))

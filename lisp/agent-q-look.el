@@ -101,9 +101,15 @@ TOTAL is the number of characters that it is the beginning of, if not all."
 
 ;;;; Source
 
+(defun agent-q-look-wrong-p (look)
+  "Whether LOOK shows an error, or whatever else is not just source."
+  (or (not (memq (agent-q-look-kind look) '(definition file)))
+      (assoc agent-q-look--compiler (agent-q-look-excerpts look))))
+
 (defun agent-q-look--definition-bounds ()
   "Return where the definition around point begins and ends, a cons, or nil."
-  (let ((bounds (save-excursion (ignore-errors (bounds-of-thing-at-point 'defun)))))
+  (let ((bounds (and (derived-mode-p 'prog-mode)
+                     (save-excursion (ignore-errors (bounds-of-thing-at-point 'defun))))))
     (when (and bounds (<= (car bounds) (point) (cdr bounds)))
       (save-excursion
         (let* ((end (progn (goto-char (cdr bounds)) (skip-chars-backward " \t\n") (point)))
@@ -133,13 +139,16 @@ TOTAL is the number of characters that it is the beginning of, if not all."
         (agent-q-look--make-part 'file (if buffer-file-name "file" "buffer")
                                  (point-min) (point-max))))))
 
+(defconst agent-q-look--compiler "what the compiler says of it"
+  "What messages about a definition are sent as.")
+
 (defun agent-q-look--notes (start end)
   "Return what compilers say of the text from START to END, a list of one excerpt.
 It is nil where they say nothing."
   (let ((notes (append (agent-q-look--overlay-notes start end)
                        (agent-q-look--flymake-notes start end))))
     (and notes
-         (list (cons "what the compiler says of it"
+         (list (cons agent-q-look--compiler
                      (agent-q-look--cut (string-join (delete-dups notes) "\n")))))))
 
 (defun agent-q-look--overlay-notes (start end)

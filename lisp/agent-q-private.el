@@ -23,12 +23,15 @@
   (agent-q-events-ensure)
   (let ((globs (default-value 'agent-q-private-files))
         (remote (file-remote-p file)))
-    (agent-q-core-quoting-objection
-     ;; Where it is doesn't matter: the user has chosen it.
-     (agent-q-json-serialize `((project_root . "/")
-                               (private_files . ,(if globs (vconcat globs) :null))))
-     (agent-q-text-clean (if remote (file-remote-p file 'localname) file))
-     (and remote t))))
+    (when-let ((objection
+                (agent-q-core-quoting-objection
+                 ;; Where it is doesn't matter: the user has chosen it.
+                 (agent-q-json-serialize `((project_root . "/")
+                                           (private_files . ,(if globs (vconcat globs) :null))))
+                 (agent-q-text-clean (if remote (file-remote-p file 'localname) file))
+                 (and remote t))))
+      ;; The core names files from that root on.
+      (replace-regexp-in-string "\\`'\\([^/]\\)" "'/\\1" objection))))
 
 (defun agent-q-private-allowed-p (file)
   "Whether text of FILE may be sent; if it is private, the user is asked.

@@ -122,7 +122,9 @@ For `pre-command-hook'."
   (interactive
    (let ((choices (mapcar (lambda (text)
                             (cons (replace-regexp-in-string "[ \t\n]+" " " text) text))
-                          agent-q-prompt--history)))
+                          (delete-dups (copy-sequence agent-q-prompt--history))))
+         ;; Somewhere in the message, unless the user completes so anyway.
+         (completion-styles (append completion-styles '(substring))))
      (unless choices
        (user-error "No earlier message"))
      (list (cdr (assoc (completing-read
@@ -133,8 +135,12 @@ For `pre-command-hook'."
                               '(metadata (display-sort-function . identity)
                                          (cycle-sort-function . identity))
                             (complete-with-action action choices string predicate)))
-                        nil t)
+                        nil t nil nil (caar choices))
                        choices)))))
+  (let ((typed (string-trim (agent-q-prompt-text))))
+    ;; A draft is an earlier message from now on.
+    (unless (or (string-empty-p typed) (member typed agent-q-prompt--history))
+      (agent-q-prompt-remember typed)))
   (agent-q-prompt-replace text))
 
 ;;;; Drafts

@@ -25,7 +25,13 @@
   (interactive)
   (agent-q-session-check)
   (agent-q-chat-submit-again (or agent-q-render-message
-                                 (user-error "There is no message to send again"))))
+                                 (user-error "There is no message to send again")))
+  (agent-q-retry--follow))
+
+(defun agent-q-retry--follow ()
+  "Leave a button of this chat, as it is done with, for where the answer comes."
+  (unless (agent-q-prompt-p)
+    (goto-char (point-max))))
 
 (defun agent-q-continue ()
   "Let the turn go on that met a limit, or ask the model to go on where it stopped."
@@ -33,7 +39,8 @@
   (agent-q-session-check)
   (if (eq agent-q-header-state :paused)
       (agent-q-core-go-on agent-q-session-number)
-    (agent-q-retry--ask-for-more)))
+    (agent-q-retry--ask-for-more))
+  (agent-q-retry--follow))
 
 (defun agent-q-retry--ask-for-more ()
   "Ask the model to go on where it stopped.
@@ -45,7 +52,8 @@ Its changes of files are reviewed as before."
 (defun agent-q-retry--go-on ()
   "Let the turn go on that met a limit."
   (agent-q-retry--check-paused)
-  (agent-q-core-go-on agent-q-session-number))
+  (agent-q-core-go-on agent-q-session-number)
+  (agent-q-retry--follow))
 
 (defun agent-q-retry--stop ()
   "End the turn that met a limit."

@@ -71,9 +71,16 @@ GROWING is where the text ends that still grows, or nil when it is complete."
 
 (defun agent-q-table--offer-whole (table)
   "Let RET on TABLE show the whole table."
-  (add-text-properties (agent-q-table-start table) (agent-q-table-end table)
-                       (list 'keymap agent-q-table-map
-                             'help-echo "RET: the whole table")))
+  (let ((place (agent-q-table-start table))
+        (end (agent-q-table-end table)))
+    (while (< place end)
+      (let ((next (next-single-property-change place 'keymap nil end)))
+        ;; A link in it is followed.
+        (unless (get-text-property place 'keymap)
+          (add-text-properties place next
+                               (list 'keymap agent-q-table-map
+                                     'help-echo "RET: the whole table")))
+        (setq place next)))))
 
 (defun agent-q-table--room ()
   "Return how many columns a table may have here."
@@ -113,6 +120,22 @@ GROWING is where the text ends that still grows, or nil when it is complete."
         (cl-decf over)))
     widths))
 
+(defun agent-q-table--in-room (widths room)
+  "Return the first of WIDTHS: of the columns that ROOM has a place for.
+At least one is shown."
+  ;; Behind them comes a sign that there are more.
+  (let ((left (- room 3)) (shown nil))
+    (if (<= (+ 1 (apply #'+ widths) (* 3 (length widths))) room)
+        widths
+      (while (and widths (or (null shown) (<= (+ 3 (car widths)) left)))
+        (setq left (- left 3 (car widths)))
+        (push (pop widths) shown))
+      (nreverse shown))))
+
+(defun agent-q-table--ellipsis ()
+  "Return the sign for what is left out, as this terminal can show it."
+  (if (char-displayable-p ?…) "…" "."))
+
 (defun agent-q-table--align (table room)
   "Align TABLE so that it takes no more than ROOM columns, if that can be."
   (let* ((start (agent-q-table-start table))
@@ -122,14 +145,16 @@ GROWING is where the text ends that still grows, or nil when it is complete."
          (wanted (cl-loop for column below columns
                           collect (cl-loop for row in rows
                                            maximize (or (nth 2 (nth column row)) 0))))
-         (widths (agent-q-table--fit wanted room)))
+         (widths (agent-q-table--in-room (agent-q-table--fit wanted room) room))
+         (more (if (nthcdr (length widths) wanted) (concat " " (agent-q-table--ellipsis)) "")))
     (remove-text-properties start (agent-q-table-end table) '(display nil))
     (dolist (row rows)
-      (agent-q-table--align-row row widths (agent-q-table-alignments table)))
+      (agent-q-table--align-row row widths (agent-q-table-alignments table) more))
     (let ((dashes (agent-q-table-dashes table)))
       (agent-q-table--show
        (+ start (car dashes)) (+ start (cdr dashes))
-       (concat "|" (mapconcat (lambda (width) (make-string (+ 2 width) ?-)) widths "+") "|")))
+       (concat "|" (mapconcat (lambda (width) (make-string (+ 2 width) ?-)) widths "+") "|"
+               more)))
     (unless (equal widths wanted)
       (agent-q-table--offer-whole table))))
 
@@ -150,8 +175,9 @@ Most tables need the same few, so they are kept."
                                  'face '(agent-q-markup agent-q-code))
                  agent-q-table--borders))))
 
-(defun agent-q-table--align-row (cells widths alignments)
-  "Show CELLS of a row in columns of WIDTHS with ALIGNMENTS."
+(defun agent-q-table--align-row (cells widths alignments more)
+  "Show CELLS of a row in columns of WIDTHS with ALIGNMENTS.
+MORE stands for the cells for which there is no width."
   (let* ((first (nth 0 (car cells)))
          (before (and first (save-excursion (goto-char first) (line-beginning-position))))
          (blanks 0))
@@ -169,7 +195,13 @@ Most tables need the same few, so they are kept."
                 blanks (1+ (- free left)))))
     (when before
       (let ((end (save-excursion (goto-char before) (line-end-position))))
-        (agent-q-table--between before end (agent-q-table--border blanks 0))))))
+        (agent-q-table--between before end (agent-q-table--end blanks more))))))
+
+(defun agent-q-table--end (blanks more)
+  "Return the end of a row whose last cell has BLANKS behind it, and then MORE."
+  (let ((border (agent-q-table--border blanks 0)))
+    (if (string-empty-p more) border
+      (concat border (propertize more 'face '(agent-q-markup agent-q-code))))))
 
 (defun agent-q-table--between (start end border)
   "Show BORDER from START to END, if there is something."
@@ -189,7 +221,7 @@ Most tables need the same few, so they are kept."
         (cl-incf width (char-width (char-after place))))
       (cl-incf place))
     (when (< place end)
-      (put-text-property place end 'display (if (char-displayable-p ?…) "…" ".")))))
+      (put-text-property place end 'display (agent-q-table--ellipsis)))))
 
 (defun agent-q-table-refresh ()
   "Align the tables of this buffer again."
@@ -255,8 +287,8 @@ Most tables need the same few, so they are kept."
       (let ((inhibit-read-only t))
         (erase-buffer)
         (insert text)
-        (remove-text-properties (point-min) (point-max)
-                                '(keymap nil read-only nil help-echo nil invisible nil))
+        (remove-text-properties (point-min) (point-max) '(read-only nil invisible nil))
+        (agent-q-table--withdraw-whole)
         (when (< (buffer-size) agent-q-table--whole-limit)
           (let ((copy (copy-sequence table)))
             (setf (agent-q-table-start copy) (point-min)
@@ -267,6 +299,21 @@ Most tables need the same few, so they are kept."
       (agent-q-pitch-setup)
       (setq-local truncate-lines t))
     (pop-to-buffer "*agent-q table*")))
+
+(defun agent-q-table--withdraw-whole ()
+  "Leave no place in this buffer where RET shows a whole table."
+  (let ((place (point-min)))
+    (while (< place (point-max))
+      (let ((next (next-single-property-change place 'keymap nil (point-max))))
+        (when (eq agent-q-table-map (get-text-property place 'keymap))
+          (remove-text-properties place next '(keymap nil help-echo nil)))
+        (setq place next)))))
+
+(defun agent-q-table-eldoc (callback)
+  "Have CALLBACK say that the table at point can be shown whole, if it can.
+For `eldoc-documentation-functions'."
+  (when (eq agent-q-table-map (get-text-property (point) 'keymap))
+    (funcall callback "RET shows the whole table")))
 
 (defun agent-q-table-show-mouse (event)
   "Show the table that EVENT clicked on in a buffer of its own."

@@ -171,6 +171,20 @@ There, `go-on' lets it go on."
         (with-current-buffer review
           (should (eq major-mode 'agent-q-diff-mode)))))))
 
+(ert-deftest agent-q-diff-draft-that-is-complete-at-once-is-not-shown ()
+  "Its review was there before the draft was due."
+  (agent-q-diff-draft-test--with (agent-q-diff-draft-test--definition)
+    (go-on)
+    (setq agent-q-diff-draft--pause 3600)
+    (agent-q-test-send "go")
+    (let ((call (agent-q-test-arm)))
+      (should (buffer-live-p (agent-q-call-review call)))
+      (should-not agent-q-diff-draft--timer)
+      (should-not agent-q-diff-draft--all)
+      (agent-q-diff-draft--show-all chat #'ignore)
+      (should (eq 'agent-q-diff-mode
+                  (buffer-local-value 'major-mode (agent-q-call-review call)))))))
+
 (ert-deftest agent-q-diff-draft-of-what-is-not-reviewed-is-not-shown ()
   "The chat's header says what is being written all the same."
   (let ((source "(progn\n"))
