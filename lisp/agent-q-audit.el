@@ -184,9 +184,18 @@ By default, that is short, and today has the time only."
   (or (and (hash-table-p arguments)
            (seq-some (lambda (name)
                        (let ((value (gethash name arguments)))
-                         (and (stringp value) (agent-q-visible-line value))))
+                         (and (stringp value)
+                              (agent-q-visible-line
+                               (if (member name '("path" "file")) (agent-q-audit--file value)
+                                 value)))))
                      '("form" "path" "file" "definition" "name" "system")))
       (agent-q-audit--text arguments)))
+
+(defun agent-q-audit--file (path)
+  "Return PATH with the name of its file first."
+  (let ((name (file-name-nondirectory path))
+        (directory (file-name-directory path)))
+    (if (and directory (not (string-empty-p name))) (format "%s (%s)" name directory) path)))
 
 (defun agent-q-audit--set-note (shown lines)
   "Say below the rows that SHOWN of LINES are there, unless these are all."

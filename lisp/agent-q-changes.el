@@ -111,6 +111,26 @@ Where it is empty, the core says what there is to undo in the image."
       (user-error "No turn of this chat has changed a file or a buffer"))
     (agent-q-changes-show diff chat)))
 
+(defvar agent-q-changes-mode-map
+  (let ((map (make-sparse-keymap)))
+    (set-keymap-parent map (make-composed-keymap diff-mode-shared-map special-mode-map))
+    (define-key map "u" #'agent-q-undo-turn)
+    map)
+  "Keymap of `agent-q-changes-mode'.")
+
+(define-derived-mode agent-q-changes-mode diff-mode "agent-q diff"
+  "Major mode of the diff of what a turn changed.
+\\<agent-q-changes-mode-map>\\[agent-q-undo-turn] undoes what the latest turn changed, after a question.
+
+\\{agent-q-changes-mode-map}"
+  ;; Refining runs diff in the foreground, for minutes where a large text was rewritten.
+  (setq-local diff-refine nil
+              bidi-paragraph-direction 'left-to-right
+              ;; Diff mode's own keys for read-only buffers would hide these.
+              minor-mode-overriding-map-alist nil
+              buffer-read-only t
+              mode-line-process " (? menu)"))
+
 (defun agent-q-changes-show (diff chat)
   "Show DIFF, of the project of CHAT, in a window that is selected."
   ;; Its names are those in the project, wherever the chat was opened.
@@ -120,13 +140,9 @@ Where it is empty, the core says what there is to undo in the image."
       (let ((inhibit-read-only t))
         (erase-buffer)
         (insert diff))
-      (diff-mode)
-      ;; Refining runs diff in the foreground, for minutes where a large text was rewritten.
-      (setq-local diff-refine nil)
-      (setq-local bidi-paragraph-direction 'left-to-right)
+      (agent-q-changes-mode)
       (agent-q-diff-hunks-show-invisible)
       (setq default-directory directory)
-      (setq buffer-read-only t)
       (set-buffer-modified-p nil)
       (goto-char (point-min)))
     (pop-to-buffer "*agent-q changes*")))

@@ -149,6 +149,36 @@ That is a button, the last one of its kind in the log."
       (setq place (next-single-char-property-change place 'agent-q-item nil agent-q-render-end)))
     (nreverse items)))
 
+(defconst agent-q-chat-move--most-fitted 300
+  "Most lines of the log, the latest ones, that are fitted to a new width.")
+
+(defvar-local agent-q-chat-move--width nil
+  "The width that the lines of calls and changes were fitted to, or nil.")
+
+(defvar-local agent-q-chat-move--timer nil
+  "The timer that will fit them to another one, or nil.")
+
+(defun agent-q-chat-move-fit (window)
+  "Fit the folded lines of the chat in WINDOW to its width, soon.
+For `window-size-change-functions'."
+  (with-current-buffer (window-buffer window)
+    (let ((width (agent-q-call-width)))
+      (unless agent-q-chat-move--width
+        (setq agent-q-chat-move--width width))
+      (unless (or agent-q-chat-move--timer (eql width agent-q-chat-move--width))
+        (setq agent-q-chat-move--timer
+              (run-with-idle-timer 0.2 nil #'agent-q-chat-move--fit (current-buffer)))))))
+
+(defun agent-q-chat-move--fit (buffer)
+  "Draw the folded lines of the chat BUFFER for the width that it has now."
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (setq agent-q-chat-move--timer nil
+            agent-q-chat-move--width (agent-q-call-width))
+      (dolist (item (last (agent-q-chat-move--items) agent-q-chat-move--most-fitted))
+        (unless (agent-q-render-item-expanded item)
+          (agent-q-render-update-item item))))))
+
 (defun agent-q-toggle-all ()
   "Unfold all of this chat's log, so that it can be searched, or fold it again."
   (declare (completion agent-q-session-command-p))

@@ -117,7 +117,7 @@
 (define-derived-mode agent-q-chat-mode text-mode "agent-q"
   "Major mode of chats with an agent that looks into a running Lisp.
 
-Type at the prompt and press \\[agent-q-chat-return] to send.  A line that
+\\<agent-q-chat-mode-map>Type at the prompt and press \\[agent-q-chat-return] to send.  A line that
 begins with a slash and the name of a tool calls this tool without a model.
 Each tool call is a line that \\[agent-q-chat-tab] unfolds.  When one waits
 for your answer, y runs it and n denies it, at the empty prompt or on the
@@ -151,6 +151,7 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
   (agent-q-attention-setup)
   (add-hook 'pre-command-hook #'agent-q-prompt-come nil t)
   (add-hook 'window-size-change-functions #'agent-q-chat-scroll-fill nil t)
+  (add-hook 'window-size-change-functions #'agent-q-chat-move-fit nil t)
   (add-hook 'completion-at-point-functions #'agent-q-code-lisp-complete 10 t)
   (add-hook 'agent-q-code-closed-functions #'agent-q-code-block-show-buttons nil t)
   (add-hook 'agent-q-code-closed-functions #'agent-q-code-lisp-give-keys nil t)

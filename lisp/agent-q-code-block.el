@@ -77,7 +77,7 @@ REPLs and shells don't count unless REPLS is non-nil."
 (defun agent-q-code-block-insert ()
   "Insert the code at point, or the nearest before, into your last buffer.
 It goes to point there, where you can undo it.  That is no REPL as long as
-there is another buffer; \\[agent-q-code-block-stage] puts code into yours."
+there is another buffer; \\<agent-q-chat-mode-map>\\[agent-q-code-block-stage] puts code into yours."
   (interactive nil agent-q-chat-mode)
   (let* ((text (agent-q-code-block-text))
          (buffer (or (agent-q-code-block--target)

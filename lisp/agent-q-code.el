@@ -73,8 +73,20 @@ MAP has the place in BUFFER and the length of each stretch of code.")
 
 (defun agent-q-code--mode (language)
   "Return the mode for LANGUAGE if Emacs has it, or nil."
-  (let ((mode (cdr (assoc language agent-q-code-modes))))
+  (let ((mode (if-let ((entry (assoc language agent-q-code-modes))) (cdr entry)
+                (agent-q-code--mode-of-files language))))
     (and mode (fboundp mode) mode)))
+
+(defun agent-q-code--mode-of-files (language)
+  "Return the mode of files in LANGUAGE, or whose names end with it, or nil.
+A model may write any word there, so that only modes of files count."
+  (let ((mode (intern-soft (concat language "-mode")))
+        (case-fold-search nil))
+    (if (and mode (rassq mode auto-mode-alist)) mode
+      (let ((mode (and (string-match-p "\\`[a-z0-9]+\\'" language)
+                       (assoc-default (concat "x." language) auto-mode-alist
+                                      #'string-match-p))))
+        (and (symbolp mode) mode)))))
 
 (defun agent-q-code--schedule ()
   "See that what waits is fontified soon."

@@ -116,7 +116,7 @@ With those that turn the direction around, text is shown as it is stored."
   (and (bufferp buffer) (buffer-live-p buffer) (get-buffer-window buffer 'visible) t))
 
 (defun agent-q-diff-hunks-touched (buffer)
-  "Return (CHOSEN . ALL), numbers of hunks, if the user changed the review in BUFFER.
+  "Return (CHOSEN . ALL), numbers of hunks, if the review in BUFFER was changed.
 Else the value is nil, as it is when BUFFER is none."
   (when (and (bufferp buffer) (buffer-live-p buffer))
     (with-current-buffer buffer

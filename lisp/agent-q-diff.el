@@ -153,9 +153,15 @@ Return the window, or nil when that frame has none that can show it."
 (defun agent-q-diff--use-window (buffer alist)
   "Show BUFFER by ALIST in a window that the selected frame has.
 `display-buffer-use-some-window' would go to another frame for one."
-  (when-let ((window (get-lru-window (selected-frame))))
+  (when-let ((window (get-lru-window (selected-frame)))
+             (origin (selected-window)))
     (with-selected-window window
-      (display-buffer-same-window buffer alist))))
+      (display-buffer-same-window buffer alist))
+    ;; Where to go back to is where the user was, not the window that was used.
+    (pcase (window-parameter window 'quit-restore)
+      (`(,what ,before ,_ ,shown)
+       (set-window-parameter window 'quit-restore (list what before origin shown))))
+    window))
 
 ;;;; Moving and choosing
 
@@ -325,7 +331,7 @@ WHOLE is said of an edit that can only be taken as a whole."
     (agent-q-diff--leave buffer)))
 
 (defun agent-q-diff-quit ()
-  "Go back to the chat, where the request shows the edit as it was left here."
+  "Go back to the chat, with the edit in its request as it was left here."
   (interactive nil agent-q-diff-mode)
   (let ((chat agent-q-diff-hunks-chat)
         (call agent-q-diff-hunks-call))

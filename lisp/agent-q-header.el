@@ -135,7 +135,7 @@ It is nil when one of them may have changed since.")
           (list number tool (if (eql number last-number) (+ before lines) lines)))))
 
 (defun agent-q-header-forget-draft ()
-  "Count the lines of the calls of the next answer from their beginnings."
+  "Count the lines of the next answer from its beginning."
   (setq agent-q-header--draft nil))
 
 (defun agent-q-header--drafting ()

@@ -25,7 +25,7 @@
 (defvar-local agent-q-list--empty nil
   "What stands in this list when it has no row, or nil.")
 
-(defconst agent-q-list-hint " (? has a menu)"
+(defconst agent-q-list-hint " (? menu)"
   "What the mode line of a list says of its keys.")
 
 (defconst agent-q-list--least 16

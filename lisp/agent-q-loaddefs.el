@@ -244,6 +244,11 @@
 (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
 (with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))
+(with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-mode))
+(with-eval-after-load 'agent-q-doctor (agent-q-menu-install 'agent-q-doctor-mode))
+(with-eval-after-load 'agent-q-rewind (agent-q-menu-install 'agent-q-rewind-mode))
+(with-eval-after-load 'agent-q-compose (agent-q-menu-install 'agent-q-compose-mode))
+(with-eval-after-load 'agent-q-arguments (agent-q-menu-install 'agent-q-arguments-mode))
 (with-eval-after-load 'agent-q-diff-draft (agent-q-menu-install 'agent-q-diff-draft-mode))
 (with-eval-after-load 'agent-q-diff (agent-q-menu-install 'agent-q-diff-mode))
 

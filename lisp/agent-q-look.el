@@ -101,8 +101,11 @@ TOTAL is the number of characters that it is the beginning of, if not all."
 
 ;;;; Source
 
+(defconst agent-q-look--compiler "what the compiler says of it"
+  "What messages about a definition are sent as.")
+
 (defun agent-q-look-wrong-p (look)
-  "Whether LOOK shows an error, or whatever else is not just source."
+  "Whether LOOK is of an error, or of anything else than mere source."
   (or (not (memq (agent-q-look-kind look) '(definition file)))
       (assoc agent-q-look--compiler (agent-q-look-excerpts look))))
 
@@ -138,9 +141,6 @@ TOTAL is the number of characters that it is the beginning of, if not all."
         (widen)
         (agent-q-look--make-part 'file (if buffer-file-name "file" "buffer")
                                  (point-min) (point-max))))))
-
-(defconst agent-q-look--compiler "what the compiler says of it"
-  "What messages about a definition are sent as.")
 
 (defun agent-q-look--notes (start end)
   "Return what compilers say of the text from START to END, a list of one excerpt.

@@ -97,6 +97,22 @@
      ("Changes" ("RET" "Show the form" agent-q-image-changes-source)
       ("u" "Undo" agent-q-image-changes-restore) ("U" "Undo all" agent-q-image-changes-restore-all)
       ("a" "Of all chats, or this one" agent-q-image-changes-toggle-all)))
+    (agent-q-changes-mode
+     ("Changes" ("u" "Undo the turn" agent-q-undo-turn) ("n" "Next hunk" diff-hunk-next)
+      ("p" "Previous hunk" diff-hunk-prev) ("o" "Go there" diff-goto-source)))
+    (agent-q-doctor-mode
+     ("Doctor" ("g" "Look again" revert-buffer) ("b" "Build the core" agent-q-build)
+      ("r" "Report a bug" agent-q-report-bug)))
+    (agent-q-rewind-mode
+     ("Go back" ("c" "The conversation" agent-q-rewind-tick-conversation)
+      ("f" "The files" agent-q-rewind-tick-files) ("i" "The image" agent-q-rewind-tick-image)
+      ("F" "A copy of the chat" agent-q-chats-fork-here) ("d" "Do it" agent-q-rewind-do)))
+    (agent-q-compose-mode
+     ("Message" ("s" "Send" agent-q-compose-send)
+      ("k" "Take it back to the prompt" agent-q-compose-leave)))
+    (agent-q-arguments-mode
+     ("Arguments" ("r" "Run the call" agent-q-arguments-run)
+      ("k" "Leave it as it was" agent-q-arguments-quit)))
     (agent-q-diff-draft-mode
      ("Edit" ("k" "Cancel the turn" agent-q-diff-draft-cancel)))
     (agent-q-diff-mode
@@ -147,7 +163,11 @@
 
 (defun agent-q-menu--here ()
   "Return the groups of commands for the current buffer."
-  (or (alist-get major-mode agent-q-menu--modes) agent-q-menu--everywhere))
+  (or (alist-get (pcase major-mode
+                   ('agent-q-arguments-lisp-mode 'agent-q-arguments-mode)
+                   (mode mode))
+                 agent-q-menu--modes)
+      agent-q-menu--everywhere))
 
 ;;;; One key
 
@@ -222,7 +242,8 @@ The whole of it has to fit into a terminal of 24 lines.")
   (let ((map (symbol-value (intern (format "%s-map" mode))))
         (groups (alist-get mode agent-q-menu--modes)))
     (define-key map (kbd "C-c C-o") #'agent-q-menu)
-    (unless (eq mode 'agent-q-chat-mode)
+    ;; In the others it is text.
+    (unless (memq mode '(agent-q-chat-mode agent-q-compose-mode agent-q-arguments-mode))
       (define-key map "?" #'agent-q-menu))
     (easy-menu-define nil map "Menu of agent-q."
       (cons "agent-q" (agent-q-menu--items groups)))
@@ -256,6 +277,11 @@ The whole of it has to fit into a terminal of 24 lines.")
 ;;;###autoload (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))
+;;;###autoload (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-mode))
+;;;###autoload (with-eval-after-load 'agent-q-doctor (agent-q-menu-install 'agent-q-doctor-mode))
+;;;###autoload (with-eval-after-load 'agent-q-rewind (agent-q-menu-install 'agent-q-rewind-mode))
+;;;###autoload (with-eval-after-load 'agent-q-compose (agent-q-menu-install 'agent-q-compose-mode))
+;;;###autoload (with-eval-after-load 'agent-q-arguments (agent-q-menu-install 'agent-q-arguments-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-diff-draft (agent-q-menu-install 'agent-q-diff-draft-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-diff (agent-q-menu-install 'agent-q-diff-mode))
 

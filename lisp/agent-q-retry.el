@@ -13,6 +13,7 @@
 (require 'agent-q-attention)
 (require 'agent-q-chat-send)
 (require 'agent-q-header)
+(require 'agent-q-prompt)
 (require 'agent-q-queue)
 (require 'agent-q-render)
 (require 'agent-q-session)

@@ -301,7 +301,7 @@ MORE stands for the cells for which there is no width."
     (pop-to-buffer "*agent-q table*")))
 
 (defun agent-q-table--withdraw-whole ()
-  "Leave no place in this buffer where RET shows a whole table."
+  "Leave no place in this buffer where RET is about a whole table."
   (let ((place (point-min)))
     (while (< place (point-max))
       (let ((next (next-single-property-change place 'keymap nil (point-max))))

@@ -52,7 +52,8 @@ languages that are written with them.")
   (pcase character
     (?\n "\\n")
     (?\t "\\t")
-    (_ (format "\\x%x" character))))
+    ;; What follows may be a digit.
+    (_ (format "\\x%02x" character))))
 
 (defun agent-q-visible--spell (text regexp)
   "Return TEXT with each character that REGEXP matches spelled out.

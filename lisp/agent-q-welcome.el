@@ -91,10 +91,11 @@ It is loaded by then; some files that have such a command stand on this one."
   (cond (agent-q-session-provider
          (agent-q-visible-line (agent-q-provider-label agent-q-session-provider) 60))
         ((null agent-q-header-model) "looking for one")
-        (t (concat "none; put a key into auth-source or the environment, start Ollama, or try "
-                   (agent-q-welcome--command "agent-q-demo-model") ". "
-                   (agent-q-welcome--command "agent-q-doctor") " says more, "
-                   (agent-q-welcome--command "agent-q-set-model") " looks again."))))
+        ;; A button that is alone on its line is not broken.
+        (t (concat "none; put a key into auth-source or the environment, or start Ollama\n       "
+                   (agent-q-welcome--command "agent-q-demo-model") " starts a tiny one here\n       "
+                   (agent-q-welcome--command "agent-q-doctor") " says what is missing\n       "
+                   (agent-q-welcome--command "agent-q-set-model") " looks again"))))
 
 (defun agent-q-welcome--suggestions ()
   "Return three things that can be typed now."

@@ -244,7 +244,16 @@
           agent-q-header-cost 1.2)
     (agent-q-header-update)
     (should (string-match-p "600.0k.*\\$1\\.20" (agent-q-header-fitted 200)))
-    (should (string-suffix-p "$1.20" (agent-q-header-fitted 60)))))
+    (should (string-suffix-p "$1.20" (agent-q-header-fitted 60)))
+    ;; Each part that has room stays.
+    (setq agent-q-session-project "bank"
+          agent-q-header-filled '(60000 . 200000))
+    (agent-q-header-update)
+    (should (string-match-p "30% of 200.0k" (agent-q-header-fitted 60)))
+    (should (string-match-p "bank" (agent-q-header-fitted 70)))
+    (setq agent-q-header-filled '(190000 . 200000))
+    (agent-q-header-update)
+    (should (string-match-p "95% of 200.0k" (agent-q-header-fitted 40)))))
 
 ;;;; The queue
 

@@ -84,5 +84,13 @@
         (kill-buffer file)
         (kill-buffer repl)))))
 
+(ert-deftest agent-q-code-a-language-has-the-mode-of-its-files ()
+  "But no word of a model's calls any other mode."
+  (should (eq 'ruby-mode (agent-q-code--mode "ruby")))
+  (should (eq 'ruby-mode (agent-q-code--mode "rb")))
+  (should (eq 'lisp-mode (agent-q-code--mode "lisp")))
+  (dolist (word '("agent-q-mcp" "view" "follow" "no-such-language" "a/b" "gz"))
+    (should-not (agent-q-code--mode word))))
+
 (provide 'agent-q-code-test)
 ;;; agent-q-code-test.el ends here

@@ -211,6 +211,16 @@ See https://example.org/a and [here](shop.lisp:2).\n")
           (should (equal (list line (get-text-property (point) 'agent-q-disguise))
                          (list line t))))))))
 
+(defun agent-q-markdown-test--shown-line ()
+  "Return the line at point as its display properties show it."
+  (let ((place (line-beginning-position)) (end (line-end-position)) (shown ""))
+    (while (< place end)
+      (let* ((display (get-text-property place 'display))
+             (next (next-single-property-change place 'display nil end)))
+        (setq shown (concat shown (if (stringp display) display (buffer-substring place next)))
+              place next)))
+    shown))
+
 (ert-deftest agent-q-markdown-tables-fit-and-are-shown-whole ()
   (agent-q-test-with-chat
     (let ((cell (make-string 200 ?w)))
@@ -223,6 +233,26 @@ See https://example.org/a and [here](shop.lisp:2).\n")
         (should (string-search cell (buffer-string)))
         (should-not (text-property-any (point-min) (point-max) 'keymap agent-q-table-map))
         (kill-buffer)))))
+
+(ert-deftest agent-q-markdown-tables-that-do-not-fit-keep-lines-and-links ()
+  (agent-q-test-with-chat
+    (agent-q-markdown-test--add
+     (concat (apply #'concat (make-list 14 "| column ")) "|\n"
+             (apply #'concat (make-list 14 "|---")) "|\n"
+             "| [bank](src/bank.lisp) " (apply #'concat (make-list 13 "| value ")) "|\n"))
+    (agent-q-markdown-test--find "bank")
+    (should (eq (get-text-property (1- (point)) 'keymap) agent-q-link-map))
+    ;; The columns for which there is no room are one sign at the end.
+    (end-of-line)
+    (should (string-match-p "\\` *| …\\'" (get-text-property (1- (point)) 'display)))
+    (should (<= (string-width (agent-q-markdown-test--shown-line)) 79))
+    (agent-q-markdown-test--find "value")
+    (should (eq (key-binding (kbd "RET")) #'agent-q-table-show))
+    (save-window-excursion
+      (agent-q-table-show)
+      (agent-q-test-find "bank")
+      (should (eq (get-text-property (1- (point)) 'keymap) agent-q-link-map))
+      (kill-buffer))))
 
 (ert-deftest agent-q-markdown-a-long-table-is-aligned-once-something-follows ()
   (agent-q-test-with-chat

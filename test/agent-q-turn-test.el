@@ -160,7 +160,7 @@ Its own thread may happen to be at work for the chat, but not each time."
     (agent-q-test-event :approval :call 7 :tool "eval_form" :level "dangerous"
                         :reason "It runs code."
                         :arguments "{\"form\":\"(f \\u202e) \\u200b\\u0007\"}")
-    (should (string-match-p "form: (f \\\\x202e) \\\\x200b\\\\x7" (agent-q-test-log)))))
+    (should (string-match-p "form: (f \\\\x202e) \\\\x200b\\\\x07" (agent-q-test-log)))))
 
 ;;;; Busy
 

@@ -26,7 +26,7 @@
 (ert-deftest agent-q-visible-each-invisible-character-is-spelled-out ()
   (dolist (hidden agent-q-visible-test--hidden)
     (let ((text (string ?a hidden ?b))
-          (spelled (format "a\\x%xb" hidden)))
+          (spelled (format "a\\x%02xb" hidden)))
       (should (equal (agent-q-visible text) spelled))
       (should (equal (agent-q-visible-line text) spelled)))))
 
@@ -47,7 +47,7 @@
     (should (equal (agent-q-visible-prose text) text)))
   (dolist (harmful '(#x0 #x8 #x1b #x7f #x9b #x202e #x202a #x2066 #x2069 #x2028 #xfff9 #xe0041))
     (should (equal (agent-q-visible-prose (string ?a harmful ?b))
-                   (format "a\\x%xb" harmful)))))
+                   (format "a\\x%02xb" harmful)))))
 
 (ert-deftest agent-q-visible-time-is-in-proportion-to-the-length ()
   (dolist (text (list (make-string 1000 ?\u202e)

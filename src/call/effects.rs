@@ -118,7 +118,9 @@ impl Executor {
                     return Err(silent(deadline));
                 }
             }
-            if !asking {
+            if asking {
+                call.waited.add(started.elapsed());
+            } else {
                 left = left.saturating_sub(started.elapsed());
             }
         }

@@ -5,10 +5,11 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::assess::Look;
@@ -18,7 +19,7 @@ use super::executor::Executor;
 use super::facts::Facts;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::MetricsKey;
-use super::prepared::{Freshness, Prepared, PreparedCall};
+use super::prepared::{Freshness, Prepared, PreparedCall, Waited};
 use super::reach::precheck;
 use super::source;
 use crate::audit::{AuditFailure, AuditRecord, AuditStep};
@@ -158,6 +159,7 @@ impl Executor {
             reviewed: None,
             review: None,
             unfit: None,
+            waited: Waited::default(),
         });
         match doubt {
             None => Prepared::Runnable(call),
@@ -214,7 +216,8 @@ impl Executor {
                 if [Some(call.facts.yields()), source].contains(&Some(Provenance::Foreign)) {
                     batch.place.note_foreign();
                 }
-                (ending, Some(started.elapsed()))
+                let ran = started.elapsed().saturating_sub(call.waited.all());
+                (ending, Some(ran))
             }
             Err(ending) => (ending, None),
         };

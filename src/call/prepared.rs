@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A call on its way: what it is, what was found out about it, and what was decided so far.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use lexpr::Value;
 use tokio::sync::oneshot;
@@ -13,6 +14,7 @@ use super::facts::Facts;
 use super::source;
 use crate::protocol::{CallKey, Consent, Decider};
 use crate::rules::{Explanation, TurnPlace};
+use crate::runtime::held;
 use crate::tool::preview::{Preview, Reviewed};
 use crate::tool::{Arguments, Tool};
 use crate::trust::{SafetyLevel, Source};
@@ -73,6 +75,21 @@ pub(super) struct PreparedCall {
     pub(super) review: Option<String>,
     /// The arguments that were given instead of the model's, when they can't be used.
     pub(super) unfit: Option<serde_json::Value>,
+    pub(super) waited: Waited,
+}
+
+/// For how long the user was asked while a call ran.
+#[derive(Debug, Default)]
+pub(super) struct Waited(Mutex<Duration>);
+
+impl Waited {
+    pub(super) fn add(&self, time: Duration) {
+        *held(&self.0) += time;
+    }
+
+    pub(super) fn all(&self) -> Duration {
+        *held(&self.0)
+    }
 }
 
 /// Whether anything can have changed since a call was assessed.

@@ -69,9 +69,10 @@ pub fn disguised(line: &str) -> bool {
         // A button: one character in brackets.
         Some('[') => match (characters.next(), characters.next()) {
             (Some(key), Some(']')) => {
+                // A link, or what one refers to, is none.
                 !matches!(key, ' ' | 'x' | 'X')
                     && !key.is_ascii_digit()
-                    && characters.next() != Some('(')
+                    && !matches!(characters.next(), Some('(' | ':'))
             }
             _ => false,
         },
@@ -88,6 +89,7 @@ fn asks(line: &str) -> bool {
         || line.starts_with("A running call wants to ")
         || line.contains("waits for your answer")
         || line.contains("Keys answer here")
+        || line.starts_with("Queued: ")
         || (line.starts_with("Press ") && line.contains(" again to add this rule"))
 }
 

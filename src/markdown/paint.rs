@@ -303,7 +303,10 @@ impl Painter<'_> {
     fn is_emphasis(&self, range: &Range<usize>, length: usize) -> bool {
         let source = &self.text[range.clone()];
         if !source.starts_with('*') {
-            return true;
+            let inner = source.trim_matches('_');
+            // `__init__` is a name.
+            return length == 1
+                || inner.contains(|it: char| !it.is_ascii_alphanumeric() && it != '_');
         }
         let word = |it: Option<char>| it.is_some_and(|it| it.is_ascii_alphanumeric());
         let before = word(self.text[..range.start].chars().next_back());

@@ -263,6 +263,7 @@ async fn waiting_for_an_answer_does_not_count() {
         bench.host.reply(evaluated(""));
     });
     assert_eq!(results[0].outcome, CallOutcome::Succeeded);
+    assert_eq!(results[0].elapsed.as_secs(), 20);
 }
 
 #[tokio::test]

@@ -53,6 +53,7 @@ fn lisp_in_prose_is_left_alone() {
         "`(a ,b) and `(c ,d)",
         "(let ((*x* 1) (*y* 2)) *x*)",
         "'(quote) #'function #\\* ~a~%",
+        "Python's __init__ and __all__ are names",
     ] {
         for flag in [
             Style::EMPHASIS,
@@ -71,6 +72,10 @@ fn emphasis_is_told_with_its_signs() {
     assert_eq!(with(Style::EMPHASIS, "so *very much* so"), ["*very much*"]);
     assert_eq!(with(Style::EMPHASIS, "so _very_ so"), ["_very_"]);
     assert_eq!(with(Style::STRONG, "a **b** c"), ["**b**"]);
+    assert_eq!(
+        with(Style::STRONG, "so __very much__ so"),
+        ["__very much__"]
+    );
     assert_eq!(with(Style::MARKUP, "a **b** c"), ["**", "**"]);
     assert_eq!(with(Style::STRIKE, "a ~~b~~ ~c~"), ["~~b~~"]);
     assert_eq!(with(Style::CODE, "a `b c` d"), ["`b c`"]);
@@ -133,6 +138,7 @@ fn what_imitates_a_request_is_marked() {
         "  [y] run  [n] deny",
         "# ▾ eval_form",
         "> ? eval_form",
+        "Queued: evil",
     ] {
         assert_eq!(with(Style::DISGUISE, text), [text]);
     }
@@ -140,6 +146,7 @@ fn what_imitates_a_request_is_marked() {
         "Really? Yes.",
         "- [ ] to do",
         "[link](x)",
+        "[r]: http://example.org",
         "a [y] b",
         "```\n? x\n```",
     ] {
