@@ -296,7 +296,7 @@ What went wrong comes first."
                             nil
                             (lambda ()
                               (agent-q-visible (agent-q-call-value-string value)))))
-                     ((eq name 'form)
+                     ((memq name '(form new_source source))
                       (agent-q-render-body text (lambda (text)
                                                   (agent-q-call--fontify
                                                    (agent-q-visible text)))))
@@ -308,13 +308,15 @@ What went wrong comes first."
                         'wrap-prefix agent-q-call-value-prefix))))
 
 (defun agent-q-call--fontify (text)
-  "Return TEXT, a Lisp form, with the faces of `lisp-mode'."
+  "Return TEXT, a Lisp form, with the faces of `lisp-mode'.
+The keys of Lisp code work on it, as in an answer."
   (if (> (length text) agent-q-render-body-limit)
       text
     (with-temp-buffer
       (insert text)
       (delay-mode-hooks (lisp-mode))
       (font-lock-ensure)
+      (add-text-properties (point-min) (point-max) '(agent-q-form t agent-q-language "lisp"))
       (buffer-string))))
 
 (defun agent-q-call--result-body (call)

@@ -102,7 +102,7 @@
     (define-key map [remap keyboard-quit] #'agent-q-approve-quit)
     (define-key map (kbd "C-c C-v") #'agent-q-set-model)
     (define-key map (kbd "C-c C-t") #'agent-q-set-effort)
-    (define-key map (kbd "C-c C-d") #'agent-q-chat-hand-over)
+    (agent-q-code-lisp-define-key map (kbd "C-c C-d") #'agent-q-chat-hand-over)
     (agent-q-approve-prompt-define-keys map)
     (define-key map (kbd "C-c C-e") 'agent-q-compose)
     (define-key map (kbd "C-c C-q") #'agent-q-queue-edit)

@@ -29,11 +29,12 @@
 ;;;; The code at point
 
 (defun agent-q-code-lisp-p (place)
-  "Whether PLACE is in Lisp code of an answer."
-  (let ((language (and (< (point-min) place (point-max))
-                       (get-text-property place 'agent-q-code)
-                       (get-text-property place 'agent-q-language))))
-    (and language (eq 'lisp-mode (cdr (assoc language agent-q-code-modes))))))
+  "Whether PLACE is in Lisp code of an answer, or in the form of a call."
+  (and (< (point-min) place (point-max))
+       (or (get-text-property place 'agent-q-form)
+           (let ((language (and (get-text-property place 'agent-q-code)
+                                (get-text-property place 'agent-q-language))))
+             (and language (eq 'lisp-mode (cdr (assoc language agent-q-code-modes))))))))
 
 (defun agent-q-code-lisp-end (start)
   "Return where the code at START ends."
@@ -120,12 +121,26 @@ Elsewhere do what the key does in other buffers."
   (interactive)
   (agent-q-code-lisp--ask :describe))
 
+(defvar agent-q-code-lisp-describe-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map "d" #'agent-q-code-describe)
+    (define-key map (kbd "C-d") #'agent-q-code-describe)
+    map)
+  "Keymap behind C-c C-d in Lisp code of the log.")
+
 (defvar agent-q-code-lisp-map
   (let ((map (make-sparse-keymap)))
-    (define-key map (kbd "C-c C-d d") #'agent-q-code-describe)
-    (define-key map (kbd "C-c C-d C-d") #'agent-q-code-describe)
+    (define-key map (kbd "C-c C-d") agent-q-code-lisp-describe-map)
     map)
   "Keymap of Lisp code in the log, in addition to that of the chat.")
+
+(defun agent-q-code-lisp-define-key (map key command)
+  "Bind KEY in MAP to COMMAND, but in Lisp code of the log to what describes it."
+  (define-key map key
+    (list 'menu-item "" command
+          :filter (lambda (command)
+                    (if (agent-q-code-lisp-p (point)) agent-q-code-lisp-describe-map
+                      command)))))
 
 (defun agent-q-code-lisp-give-keys (start)
   "Give the code that begins at START its keys, if it is Lisp.

@@ -92,5 +92,24 @@
   (dolist (word '("agent-q-mcp" "view" "follow" "no-such-language" "a/b" "gz"))
     (should-not (agent-q-code--mode word))))
 
+(ert-deftest agent-q-code-the-form-of-a-call-has-the-keys-of-lisp ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :call-proposed :call 1 :tool "eval_form"
+                        :arguments "{\"form\":\"(list (bank::talky 12))\"}")
+    (agent-q-test-event :call-finished :call 1 :outcome :succeeded :content "=> 1"
+                        :milliseconds 9)
+    (should (eq (key-binding (kbd "C-c C-d")) 'agent-q-chat-hand-over))
+    (agent-q-test-find "▸ eval_form")
+    (agent-q-test-press "TAB")
+    (agent-q-test-find "form: (list (bank::talky 12)")
+    (should-not (agent-q-code-lisp-p (point)))
+    (search-forward "bank::ta")
+    (should (equal (agent-q-code-lisp-symbol) "bank::talky"))
+    (should (equal (agent-q-code-lisp--operator) "bank::talky"))
+    (should (eq (key-binding (kbd "C-c C-d d")) 'agent-q-code-describe))
+    (should (eq (key-binding (kbd "M-.")) 'agent-q-code-find-definition))
+    ;; It is no code of an answer.
+    (should-error (agent-q-code-block-text) :type 'user-error)))
+
 (provide 'agent-q-code-test)
 ;;; agent-q-code-test.el ends here
