@@ -126,7 +126,7 @@ Elsewhere do what the key does in other buffers."
     (define-key map "d" #'agent-q-code-describe)
     (define-key map (kbd "C-d") #'agent-q-code-describe)
     map)
-  "Keymap behind C-c C-d in Lisp code of the log.")
+  "Keymap of what describes Lisp code of the log.")
 
 (defvar agent-q-code-lisp-map
   (let ((map (make-sparse-keymap)))
