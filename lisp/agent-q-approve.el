@@ -103,10 +103,8 @@ Only what is shown in full can be answered."
   (let ((call (agent-q-render-item-at (point))))
     (unless (agent-q-call-open-p call)
       (user-error "No tool call is waiting for an answer here"))
-    (agent-q-sight-forget call)
     (setf (agent-q-render-item-expanded call) t)
-    (agent-q-render-update-item call)
-    (agent-q-sight-expect call)))
+    (agent-q-sight-anew call)))
 
 (defun agent-q-approve-unfold-mouse (event)
   "Show the whole request that EVENT clicked on."
@@ -187,7 +185,7 @@ While a reason is read, the user may go to another request and answer that."
   "Signal an error if CALL's edit was shown beside the request, and is no longer."
   (when (and (agent-q-call-beside call)
              (not (agent-q-diff-hunks-visible-p (agent-q-call-review call))))
-    (agent-q-diff-redraw call)
+    (agent-q-sight-anew call)
     (user-error "The diff was closed; here it is again: read it, then press the key again")))
 
 (defun agent-q-approve--let-run (call label)
@@ -293,15 +291,9 @@ The first time, only show the rule that would be added."
   (interactive)
   (dolist (call (agent-q-call-all-waiting))
     (when (agent-q-call-offer call)
-      (agent-q-approve--withdraw call)))
+      (setf (agent-q-call-offer call) nil)
+      (agent-q-sight-anew call)))
   (keyboard-quit))
-
-(defun agent-q-approve--withdraw (call)
-  "Offer no rule for CALL any more."
-  (setf (agent-q-call-offer call) nil)
-  (agent-q-sight-forget call)
-  (agent-q-render-update-item call)
-  (agent-q-sight-expect call))
 
 (defun agent-q-approve-widen ()
   "Show the next of the rules that are offered for the call: a wider one.

@@ -14,6 +14,7 @@
 (require 'agent-q-header)
 (require 'agent-q-image-query)
 (require 'agent-q-json)
+(require 'agent-q-list)
 (require 'agent-q-operations)
 (require 'agent-q-project)
 (require 'agent-q-render)
@@ -129,7 +130,7 @@ Where it is empty, the core says what there is to undo in the image."
               ;; Diff mode's own keys for read-only buffers would hide these.
               minor-mode-overriding-map-alist nil
               buffer-read-only t
-              mode-line-process " (? menu)"))
+              mode-line-process agent-q-list-hint))
 
 (defun agent-q-changes-show (diff chat)
   "Show DIFF, of the project of CHAT, in a window that is selected."

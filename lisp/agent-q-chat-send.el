@@ -176,8 +176,8 @@ another image.")))
              "")
            (if (seq-some #'agent-q-queue-message-look messages)
                (format "\nNot sent: %s.  Ask from there again when there is a model."
-                       (mapconcat #'identity
-                                  (delq nil (mapcar #'agent-q-queue-message-look messages)) ", "))
+                       (string-join (delq nil (mapcar #'agent-q-queue-message-look messages))
+                                    ", "))
              ""))
    'agent-q-failure)
   (when (string-empty-p (agent-q-prompt-text))

@@ -223,15 +223,15 @@ PATH is the file that TEXT is of."
                (when (get-buffer-window (current-buffer))
                  (funcall display buffer))))))))
 
-(defun agent-q-diff-draft-name (path)
-  "Return the name of the buffer in which an edit of PATH is shown."
-  (generate-new-buffer-name (format "*agent-q diff: %s*" (agent-q-text-clean path))))
+(defun agent-q-diff-draft-make-buffer (path)
+  "Return a new buffer in which an edit of PATH is to be shown."
+  (generate-new-buffer (format "*agent-q diff: %s*" (agent-q-text-clean path))))
 
 (defun agent-q-diff-draft--open (path)
   "Return a buffer for an edit of PATH by the model of the current chat."
   (let ((chat (current-buffer))
         (directory default-directory)
-        (buffer (get-buffer-create (agent-q-diff-draft-name path))))
+        (buffer (agent-q-diff-draft-make-buffer path)))
     (with-current-buffer buffer
       (agent-q-diff-draft-mode)
       (setq default-directory directory

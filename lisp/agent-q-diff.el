@@ -117,9 +117,7 @@ It is the one in which the edit was shown while the model wrote it, if any."
   (let* ((draft (agent-q-diff-draft-adopt
                  (agent-q-call-tool call)
                  (gethash "path" (agent-q-diff-edit-arguments edit))))
-         (buffer (or draft
-                     (get-buffer-create
-                      (agent-q-diff-draft-name (agent-q-diff-edit-path edit))))))
+         (buffer (or draft (agent-q-diff-draft-make-buffer (agent-q-diff-edit-path edit)))))
     (with-current-buffer buffer
       (agent-q-diff-mode)
       (setq default-directory (buffer-local-value 'default-directory chat)
@@ -338,13 +336,7 @@ WHOLE is said of an edit that can only be taken as a whole."
     (quit-window)
     (when (and (buffer-live-p chat) (agent-q-call-open-p call))
       (with-current-buffer chat
-        (agent-q-diff-redraw call)))))
-
-(defun agent-q-diff-redraw (call)
-  "Show the edit of CALL in its request again, which has to be read there."
-  (agent-q-sight-forget call)
-  (agent-q-render-update-item call)
-  (agent-q-sight-expect call))
+        (agent-q-sight-anew call)))))
 
 (defun agent-q-diff--leave (buffer)
   "Kill BUFFER, whose review is over, and its windows if they were made for it."

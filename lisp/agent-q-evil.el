@@ -16,7 +16,8 @@
 
 (defconst agent-q-evil--modes
   '(agent-q-diff-mode agent-q-diff-draft-mode agent-q-changes-mode agent-q-tool-list-mode
-    agent-q-tool-statistics-mode agent-q-rules-mode agent-q-audit-mode agent-q-image-changes-mode agent-q-chats-list-mode agent-q-context-mode
+    agent-q-tool-statistics-mode agent-q-rules-mode agent-q-audit-mode
+    agent-q-image-changes-mode agent-q-chats-list-mode agent-q-context-mode
     agent-q-rewind-mode agent-q-doctor-mode agent-q-debug-mode)
   "The modes whose keys are single letters.")
 

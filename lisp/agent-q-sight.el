@@ -65,6 +65,12 @@ Of a request that is folded nobody has seen more than a line."
         (agent-q-call-ended call) nil
         (agent-q-call-below call) nil))
 
+(defun agent-q-sight-anew (call)
+  "Draw the request for CALL again, which has to be read again then."
+  (agent-q-sight-forget call)
+  (agent-q-render-update-item call)
+  (agent-q-sight-expect call))
+
 (defun agent-q-sight-again ()
   "Let nothing in this chat be answered until another moment has passed.
 What brings point to the next request, or the next request under the

@@ -310,7 +310,7 @@ MORE stands for the cells for which there is no width."
         (setq place next)))))
 
 (defun agent-q-table-eldoc (callback)
-  "Have CALLBACK say that the table at point can be shown whole, if it can.
+  "Tell CALLBACK how to see all of the table at point, if some is left out.
 For `eldoc-documentation-functions'."
   (when (eq agent-q-table-map (get-text-property (point) 'keymap))
     (funcall callback "RET shows the whole table")))

@@ -87,14 +87,7 @@ impl Diff {
     pub fn between(original: &str, modified: &str, context: usize) -> Self {
         let old: Vec<&str> = original.split_inclusive('\n').collect();
         let new: Vec<&str> = modified.split_inclusive('\n').collect();
-        let (old_numbers, new_numbers) = numbered(&old, &new);
-        let operations = capture_diff_slices_deadline(
-            Algorithm::Patience,
-            &old_numbers,
-            &new_numbers,
-            Instant::now().checked_add(DEADLINE),
-        );
-        let hunks = group_diff_ops(operations, context)
+        let hunks = group_diff_ops(operations(&old, &new), context)
             .iter()
             .filter_map(|group| hunk(group, &old, &new))
             .collect();
@@ -113,6 +106,17 @@ impl Diff {
             size
         })
     }
+}
+
+/// What leads from the lines OLD to NEW.
+fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+    let (old_numbers, new_numbers) = numbered(old, new);
+    capture_diff_slices_deadline(
+        Algorithm::Patience,
+        &old_numbers,
+        &new_numbers,
+        Instant::now().checked_add(DEADLINE),
+    )
 }
 
 /// The lines of both texts as numbers, the same for equal lines, which compare faster.

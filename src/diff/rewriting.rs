@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A text in the middle of being written anew, from its first line to its last. Pure.
+//! A text that is half rewritten: new lines at its beginning, old ones behind them. Pure.
 
-use std::time::Instant;
+use similar::DiffTag;
 
-use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
-
-use super::{DEADLINE, numbered};
+use super::operations;
 
 /// OLD as it is when so much of its new text has come as SO_FAR says: the whole lines of that, and behind
 /// them the lines of OLD for which nothing has come yet. Where nothing tells which those are, each new
@@ -30,13 +28,7 @@ pub fn half_rewritten(old: &str, so_far: &str) -> String {
 
 /// How many of OLD the lines of NEW stand for, which are the first ones of what replaces it.
 fn rewritten(old: &[&str], new: &[&str]) -> usize {
-    let (old_numbers, new_numbers) = numbered(old, new);
-    let operations = capture_diff_slices_deadline(
-        Algorithm::Patience,
-        &old_numbers,
-        &new_numbers,
-        Instant::now().checked_add(DEADLINE),
-    );
+    let operations = operations(old, new);
     let behind_the_last_kept = operations
         .iter()
         .rev()

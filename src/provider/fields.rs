@@ -27,7 +27,7 @@ enum FieldPlace {
     /// Behind a name.
     Value,
     Text(StringState),
-    /// In a value that is no string.
+    /// In a value other than a string.
     Other,
     OtherString(StringState),
     /// Behind the object, or in what is none.

@@ -7,8 +7,8 @@
 ;; One measured stream in a fresh Emacs in a terminal, through a chat or a bare
 ;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, a dialect in which a chat
 ;; hears it, draft, gptel, filter, text or rest, STREAM small, markdown, tables, megabyte (of
-;; Markdown), line, large or calls, PRELOAD the bytes in the buffer beforehand, or 100calls for that many folded calls.  A
-;; fourth word, busy, asks for the processor time between runs of the timer, and for nothing else: that
+;; Markdown), line, large or calls, PRELOAD the bytes in the buffer beforehand, or 100calls for
+;; that many folded calls.  A fourth word, busy, asks for the processor time between runs of the timer, and for nothing else: that
 ;; number does not depend on what else the machine does.  With the word keys somebody types meanwhile.
 ;; "resume chat 0" is no stream: the newest turns of a stored chat come.
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Calls that are told of while the model writes them, in every dialect.
 
+use crate::DIALECTS;
 use crate::chat::{chat, turns};
 use agent_q_core::protocol::{Event, SessionState, TurnOutcome};
 use serde_json::json;
@@ -34,13 +35,7 @@ fn drafted(events: &[Event]) -> Vec<(u64, String, String, String)> {
 #[tokio::test]
 async fn a_long_call_is_told_of_while_it_is_written() {
     let text = "(defun f ()\n  \"A \\ and a \u{1f600}.\")\n".repeat(9);
-    for dialect in [
-        "chat-completions",
-        "messages",
-        "responses",
-        "gemini",
-        "ollama",
-    ] {
+    for dialect in DIALECTS {
         let script = turns(json!([
             [{"tool_calls": [
                 {"name": "echo", "arguments": {"text": "short"}},

@@ -23,3 +23,12 @@ mod fault_server;
 
 #[path = "../support/chat.rs"]
 mod chat;
+
+/// The names of all dialects, as settings have them.
+const DIALECTS: [&str; 5] = [
+    "chat-completions",
+    "messages",
+    "responses",
+    "gemini",
+    "ollama",
+];

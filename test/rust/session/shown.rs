@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What would be sent, as its user may see it: the very body, and no key.
 
+use crate::DIALECTS;
 use crate::chat::{Chat, chat, turns};
 use agent_q_core::protocol::{Event, Op, QuestionId, TurnOutcome};
 use serde_json::{Value, json};
@@ -24,13 +25,7 @@ async fn what_is_shown_is_what_is_sent() {
     const KEY: &str = "sk-planted-0123456789";
     const HEADER: &str = "planted-header-0123456789";
     let script = turns(json!([[{"text": "Hello."}], [{"text": "Again."}]]));
-    for dialect in [
-        "chat-completions",
-        "messages",
-        "responses",
-        "gemini",
-        "ollama",
-    ] {
+    for dialect in DIALECTS {
         let provider = json!({
             "name": "test", "model": "m",
             "dialect": dialect, "key": KEY, "headers": {"x-secret": HEADER},
