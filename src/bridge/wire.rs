@@ -12,7 +12,7 @@ use crate::protocol::{
     CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, ListedModel,
     PastPlace, SessionState, ToolCall, TurnOutcome,
 };
-use crate::provider::accumulator::parse_arguments;
+use crate::provider::arguments::parse_arguments;
 use crate::tool::{Origin, Parameter, Presence, Tool};
 use crate::trust::SafetyLevel;
 

@@ -8,12 +8,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde_json::{Map, Value};
-
+use super::arguments::{plain_name, understood};
 use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, TooMuch};
 use super::whole::WholeObject;
-use crate::exact;
-use crate::json_schema::kind_of;
 use crate::protocol::{CallArguments, ToolCall};
 
 /// How the reply that carried the calls ended.
@@ -25,6 +22,24 @@ pub enum ReplyEnd {
     /// wire has no mark for the end of a call, so even one that was followed by another is only
     /// likely to be whole.
     Cut,
+}
+
+impl ReplyEnd {
+    /// The call with ID, of the tool NAME with the text ARGUMENTS, in a reply that ended so.
+    pub(super) fn call(self, id: String, name: &str, arguments: String) -> ToolCall {
+        let (arguments, mut raw_arguments) = match self {
+            Self::Complete => understood(arguments),
+            Self::Cut => (CallArguments::Truncated, arguments),
+        };
+        // A history keeps it, but not the room in which it grew.
+        raw_arguments.shrink_to_fit();
+        ToolCall {
+            id,
+            name: plain_name(name).to_owned(),
+            arguments,
+            raw_arguments,
+        }
+    }
 }
 
 /// The calls of one reply.
@@ -44,6 +59,17 @@ struct OpenCall {
     name: String,
     arguments: String,
     whole: WholeObject,
+}
+
+impl OpenCall {
+    /// Most servers say the name once; some repeat it, and some send it in pieces.
+    fn add_name(&mut self, name: &str) {
+        if name.starts_with(&self.name) {
+            self.name = name.to_owned();
+        } else if self.arguments.is_empty() {
+            self.name.push_str(name);
+        }
+    }
 }
 
 /// One element of a delta's `tool_calls`.
@@ -102,9 +128,7 @@ impl CallAccumulator {
             call.id = fragment.id.to_owned();
             self.by_id.insert(call.id.clone(), position);
         }
-        if call.name.is_empty() {
-            call.name = name.to_owned();
-        }
+        call.add_name(name);
         call.arguments.push_str(&fragment.arguments);
         call.whole.read(&fragment.arguments);
         if let Some(index) = fragment.index {
@@ -120,7 +144,12 @@ impl CallAccumulator {
             .index
             .and_then(|index| self.by_index.get(&index).copied());
         if !fragment.id.is_empty() {
-            let by_id = self.by_id.get(fragment.id).copied();
+            let by_id = at_index
+                .filter(|&position| self.calls[position].id == fragment.id)
+                .or_else(|| self.by_id.get(fragment.id).copied());
+            if by_id.is_some_and(|position| self.repeats_id(position, at_index, fragment)) {
+                return None;
+            }
             // A known index with a new id is a new call (some servers number every call 0),
             // unless the id of a call that has none comes late.
             let late_id = || {
@@ -139,12 +168,31 @@ impl CallAccumulator {
             return Some(position);
         }
         let target = &mut self.calls[position];
+        // A server that gives ids gives one to each call: without one, this is more of the name.
+        if !target.id.is_empty() && target.arguments.is_empty() {
+            return Some(position);
+        }
         let renamed = fragment.name() != target.name;
         // A whole object behind a whole object can't continue it.
         let starts = is_object(&fragment.arguments)
             && (renamed || target.whole.is(&target.arguments))
             || at_index.is_none() && renamed && target.whole.is(&target.arguments);
         (!starts).then_some(position)
+    }
+
+    /// Whether FRAGMENT, with the id of the call at POSITION, starts another call, as servers that give one id
+    /// to all their calls have it: at another index, or by a whole object behind a whole object.
+    fn repeats_id(
+        &mut self,
+        position: usize,
+        at_index: Option<usize>,
+        fragment: &CallFragment<'_>,
+    ) -> bool {
+        let elsewhere = fragment.index.is_some() && at_index != Some(position);
+        let call = &mut self.calls[position];
+        !fragment.name().is_empty()
+            && (elsewhere
+                || is_object(&fragment.arguments) && call.whole.is(&call.arguments))
     }
 
     /// An index that was not seen before starts a call, unless the fragment has nothing that a
@@ -160,21 +208,9 @@ impl CallAccumulator {
     /// The calls in the order in which they began.
     #[must_use]
     pub fn finish(self, ending: ReplyEnd) -> Vec<ToolCall> {
-        self.calls
-            .into_iter()
-            .map(|call| ToolCall {
-                arguments: match ending {
-                    ReplyEnd::Complete => parse_arguments(&call.arguments),
-                    ReplyEnd::Cut => CallArguments::Truncated,
-                },
-                id: if call.id.is_empty() {
-                    synthesise_id()
-                } else {
-                    call.id
-                },
-                name: call.name,
-                raw_arguments: call.arguments,
-            })
+        let calls = self.calls.into_iter();
+        calls
+            .map(|call| ending.call(call.id, &call.name, call.arguments))
             .collect()
     }
 }
@@ -184,31 +220,10 @@ fn is_object(text: &str) -> bool {
         && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// What the text of a complete call's arguments means.
-#[must_use]
-pub fn parse_arguments(text: &str) -> CallArguments {
-    // Tools without parameters are called with nothing, or with "null".
-    if matches!(text.trim(), "" | "null") {
-        return CallArguments::Object(Map::new());
-    }
-    match serde_json::from_str(text) {
-        Ok(Value::Object(arguments)) => match exact::problems(text) {
-            Some(problems) => CallArguments::Inexact(problems.to_string()),
-            None => CallArguments::Object(arguments),
-        },
-        Ok(other) => CallArguments::Malformed(format!(
-            "the arguments must be a JSON object, not {}",
-            kind_of(&other)
-        )),
-        Err(error) => {
-            CallArguments::Malformed(format!("the arguments are not valid JSON: {error}"))
-        }
-    }
-}
-
 /// An id for a call that came without one: nine letters and digits, which every provider takes
 /// back, and not used before in this process.
-pub(super) fn synthesise_id() -> String {
+#[must_use]
+pub fn new_call_id() -> String {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     const LENGTH: usize = 9;
     static NEXT: LazyLock<AtomicU64> =

@@ -2,16 +2,21 @@
 //! A reply in the making. The decoder of a dialect says what came; the draft keeps it within bounds,
 //! says what there is to show, and in the end whether it is a whole reply. Pure.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
-use super::accumulator::{CallAccumulator, CallFragment, ReplyEnd};
+use super::accumulator::{CallAccumulator, CallFragment, ReplyEnd, new_call_id};
 use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, MAX_PARTS, MAX_TEXT_BYTES, TooMuch, size_of};
-use super::draft_call::{CallState, DraftCall, fitted};
 use super::failure::{FailureKind, ProviderError};
 use super::history::{MessagePart, PartContent};
+use super::model_text::{Holding, ModelText};
 use super::pieces::Pieces;
+use super::report::last_words;
 use super::retry::RetryAdvice;
-use super::{Finish, ModelReply, StreamEvent, Usage};
+use super::written_calls::{ID_PREFIX, ReadableCalls, WrittenCall};
+use super::{Finish, ModelReply, StreamEvent, Unparsed, Usage};
+use crate::protocol::ToolCall;
 
 /// What has come of a reply.
 #[derive(Debug, Default)]
@@ -19,16 +24,39 @@ pub struct ReplyDraft {
     parts: Vec<DraftPart>,
     /// Calls whose pieces say only vaguely where they belong.
     fragments: CallAccumulator,
+    /// What calls may be written as text.
+    readable: ReadableCalls,
+    unparsed: Option<Unparsed>,
     calls: usize,
     call_bytes: usize,
     text_bytes: usize,
     thinking_bytes: usize,
-    finish: Option<Finish>,
+    ending: Ending,
     usage: Option<Usage>,
     failure: Option<ProviderError>,
-    terminator: Terminator,
-    end_rule: EndRule,
+    /// A failure whose reason may follow.
+    unexplained: Option<ProviderError>,
+    /// The latest that came and is no part of a reply.
+    unread: Option<String>,
+    skipped: usize,
     pieces: Pieces,
+}
+
+/// What is known of the reply's end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Ending {
+    reason: Option<Finish>,
+    mark: EndMark,
+    /// More came behind the reason, as from servers that say one each time.
+    early_reason: bool,
+}
+
+/// Whether the stream's own end mark was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum EndMark {
+    #[default]
+    Awaited,
+    Seen,
 }
 
 #[derive(Debug)]
@@ -39,39 +67,40 @@ struct DraftPart {
 
 #[derive(Debug)]
 enum DraftContent {
-    Text(String),
+    Text(ModelText),
     Thinking(String),
     Call(DraftCall),
     Sealed,
+}
+
+/// A call, from dialects that say which call each piece is of.
+#[derive(Debug)]
+struct DraftCall {
+    /// Which call of the reply, from 0.
+    number: usize,
+    id: String,
+    name: String,
+    arguments: String,
+    state: CallState,
+}
+
+/// Whether the server said that a call has all its arguments. Only where none came does that matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CallState {
+    Open,
+    Closed,
 }
 
 /// Where in the draft a part is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartPlace(usize);
 
-/// Whether the stream's own end mark was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Terminator {
-    #[default]
-    Awaited,
-    Seen,
-}
-
-/// What makes a reply whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum EndRule {
-    /// A reason why it ended, or the end mark.
-    #[default]
-    ReasonOrMark,
-    /// The end mark.
-    Mark,
-}
-
 impl ReplyDraft {
+    /// A draft of a reply in whose text the calls of READABLE are read.
     #[must_use]
-    pub fn new(end_rule: EndRule) -> Self {
+    pub fn new(readable: ReadableCalls) -> Self {
         Self {
-            end_rule,
+            readable,
             ..Self::default()
         }
     }
@@ -82,7 +111,7 @@ impl ReplyDraft {
         let goes_on = last.is_some_and(|part| {
             part.seal.is_none() && matches!(part.content, DraftContent::Text(_))
         });
-        self.append(text, goes_on, || DraftContent::Text(String::new()));
+        self.append(text, goes_on, || DraftContent::Text(ModelText::default()));
     }
 
     /// More thinking, as a part of its own unless thinking came last.
@@ -108,7 +137,7 @@ impl ReplyDraft {
 
     /// A part of text that begins.
     pub fn open_text(&mut self) -> PartPlace {
-        self.open(DraftContent::Text(String::new()))
+        self.open(DraftContent::Text(ModelText::default()))
     }
 
     /// A part of thinking that begins.
@@ -116,7 +145,7 @@ impl ReplyDraft {
         self.open(DraftContent::Thinking(String::new()))
     }
 
-    /// A call that begins. It never runs unless it is closed.
+    /// A call that begins. Without any arguments, it never runs unless it is closed.
     pub fn open_call(&mut self, id: &str, name: &str) -> PartPlace {
         let number = self.calls;
         self.calls += 1;
@@ -173,10 +202,14 @@ impl ReplyDraft {
             return;
         }
         *bytes += more.len();
+        self.ending.early_reason |= self.ending.reason.is_some();
         match &mut part.content {
             DraftContent::Text(text) => {
-                text.push_str(more);
-                self.pieces.text(more);
+                let holding = match self.readable.is_empty() {
+                    true => Holding::Nothing,
+                    false => Holding::WrittenCalls,
+                };
+                text.push(more, holding, &mut |shown| self.pieces.shown(shown));
             }
             DraftContent::Thinking(text) => {
                 text.push_str(more);
@@ -190,24 +223,38 @@ impl ReplyDraft {
         }
     }
 
-    /// The text, thinking or arguments that came at PLACE.
+    /// Whether nothing has come of the text, thinking or arguments at PLACE.
     #[must_use]
-    pub fn so_far(&self, place: PartPlace) -> &str {
+    pub fn is_empty_at(&self, place: PartPlace) -> bool {
         match self.parts.get(place.0).map(|part| &part.content) {
-            Some(DraftContent::Text(text) | DraftContent::Thinking(text)) => text,
-            Some(DraftContent::Call(call)) => &call.arguments,
-            Some(DraftContent::Sealed) | None => "",
+            Some(DraftContent::Text(text)) => text.is_empty(),
+            Some(DraftContent::Thinking(text)) => text.is_empty(),
+            Some(DraftContent::Call(call)) => call.arguments.is_empty(),
+            Some(DraftContent::Sealed) | None => true,
         }
     }
 
     /// All arguments of the call at PLACE, whatever came of them before.
     pub fn set_arguments(&mut self, place: PartPlace, arguments: &str) {
-        if let Some(more) = arguments.strip_prefix(self.so_far(place)) {
-            self.add(place, more);
-        } else if let Some(call) = self.call_at(place) {
+        let Some(call) = self.call_at(place) else {
+            return;
+        };
+        if let Some(more) = arguments.strip_prefix(call.arguments.as_str()) {
+            let more = more.to_owned();
+            self.add(place, &more);
+        } else {
             let before = std::mem::take(&mut call.arguments);
             self.call_bytes -= before.len();
             self.add(place, arguments);
+        }
+    }
+
+    /// The id of the call at PLACE, if it has one.
+    #[must_use]
+    pub fn call_id_at(&self, place: PartPlace) -> Option<&str> {
+        match &self.parts.get(place.0)?.content {
+            DraftContent::Call(call) if !call.id.is_empty() => Some(&call.id),
+            _ => None,
         }
     }
 
@@ -269,6 +316,7 @@ impl ReplyDraft {
         if self.failure.is_some() {
             return;
         }
+        self.ending.early_reason |= self.ending.reason.is_some();
         match self.fragments.push(fragment) {
             Ok((number, name)) => {
                 self.pieces.arguments(number, name, &fragment.arguments);
@@ -277,14 +325,25 @@ impl ReplyDraft {
         }
     }
 
-    /// Why it ended. Servers repeat the reason; one that says that the reply was cut is not taken
-    /// back.
+    /// Why it ended. Servers repeat the reason; one that says that the reply is not whole stays.
     pub fn finish_for(&mut self, reason: Finish) {
-        if !matches!(
-            self.finish,
-            Some(Finish::Length | Finish::ContentFilter | Finish::Refused(_))
-        ) {
-            self.finish = Some(reason);
+        if self.ending.reason.as_ref().is_none_or(Finish::is_good) {
+            self.ending.reason = Some(reason);
+        }
+    }
+
+    /// Why it ended, in the host's word, which may be none.
+    pub fn finish_with(&mut self, word: &str) {
+        if let Some(reason) = Finish::for_reason(word) {
+            self.finish_for(reason);
+        }
+    }
+
+    /// Whether it has the end of a whole reply.
+    fn ended_well(&self) -> bool {
+        match &self.ending.reason {
+            Some(reason) => reason.is_good(),
+            None => self.ending.mark == EndMark::Seen,
         }
     }
 
@@ -294,12 +353,30 @@ impl ReplyDraft {
 
     /// The end mark came.
     pub fn end(&mut self) {
-        self.terminator = Terminator::Seen;
+        self.ending.mark = EndMark::Seen;
     }
 
-    /// The first failure counts.
+    /// The server reports ERROR. The first counts; what is whole stays whole.
     pub fn fail(&mut self, error: ProviderError) {
-        self.failure.get_or_insert(error);
+        if self.ended_well() && !self.ending.early_reason {
+            tracing::warn!("an error behind the end of a reply: {error}");
+        } else {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// The server reports an error without a reason, which may follow.
+    pub fn fail_unexplained(&mut self, error: ProviderError) {
+        self.unexplained.get_or_insert(error);
+    }
+
+    /// DATA, of an event called NAME, is no part of a reply.
+    pub fn skip(&mut self, name: &str, data: &str) {
+        self.skipped += 1;
+        if self.skipped <= MOST_LOGGED {
+            tracing::warn!("skipped what is no part of a reply: {name} {data:.200}");
+        }
+        self.unread = Some(data.chars().take(LONGEST_UNREAD).collect());
     }
 
     #[must_use]
@@ -311,13 +388,13 @@ impl ReplyDraft {
     pub fn start_over(&mut self) {
         *self = Self {
             pieces: std::mem::take(&mut self.pieces),
-            ..Self::new(self.end_rule)
+            ..Self::new(std::mem::take(&mut self.readable))
         };
     }
 
     /// Ends the reply, which has TOO_MUCH of something.
     fn give_up(&mut self, too_much: TooMuch) {
-        self.fail(ProviderError::new(
+        self.failure.get_or_insert(ProviderError::new(
             FailureKind::TooLong,
             RetryAdvice::Never,
             format!(
@@ -334,14 +411,21 @@ impl ReplyDraft {
     /// Nothing more is expected: the end mark or an error came.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.failure.is_some() || self.terminator == Terminator::Seen
+        self.failure.is_some() || self.ending.mark == EndMark::Seen
+    }
+
+    /// Only the end mark is missing, or what explains a failure: if no more comes, nothing is lost.
+    #[must_use]
+    pub fn may_be_over(&self) -> bool {
+        self.unexplained.is_some() || self.ended_well() && !self.ending.early_reason
     }
 
     /// Something of the answer has arrived, so that sending the request again would repeat it.
     #[must_use]
     pub fn has_content(&self) -> bool {
         let begun = |part: &DraftPart| match &part.content {
-            DraftContent::Text(text) | DraftContent::Thinking(text) => !text.is_empty(),
+            DraftContent::Text(text) => !text.is_empty(),
+            DraftContent::Thinking(text) => !text.is_empty(),
             DraftContent::Call(_) => true,
             DraftContent::Sealed => false,
         };
@@ -354,37 +438,71 @@ impl ReplyDraft {
         self.text_bytes + self.thinking_bytes + self.call_bytes + self.fragments.bytes()
     }
 
+    /// No more comes: calls that were written as text are read if the reply is whole, and what was held back
+    /// is shown.
+    pub fn settle(&mut self) {
+        let native = self.calls > 0 || !self.fragments.is_empty();
+        let failed = self.failure.is_some() || self.unexplained.is_some();
+        let readable = self.ended_well() && !failed && !native;
+        let mut calls = Vec::new();
+        for part in &mut self.parts {
+            let DraftContent::Text(text) = &mut part.content else {
+                continue;
+            };
+            match text.held().map(|held| self.readable.read(held)) {
+                Some(Some(written)) if readable && part.seal.is_none() => {
+                    text.drop_held();
+                    calls.extend(written);
+                }
+                Some(_) => self.unparsed = Some(Unparsed::Left),
+                None => {}
+            }
+            text.release(&mut |shown| self.pieces.shown(shown));
+        }
+        for WrittenCall { name, arguments } in calls {
+            tracing::info!("read a call of {name} out of the text");
+            self.unparsed = Some(Unparsed::Read);
+            let place = self.open_call(&format!("{ID_PREFIX}{}", new_call_id()), &name);
+            self.add(place, &arguments);
+            self.close_call(place);
+        }
+    }
+
     /// The stream is over.
     pub fn finish(mut self) -> Result<ModelReply, ProviderError> {
-        if let Some(failure) = self.failure.take() {
+        self.settle();
+        if let Some(failure) = self.failure.take().or(self.unexplained.take()) {
             return Err(self.interrupt(failure));
         }
-        let finish = match (self.finish.take(), self.terminator) {
-            (Some(Finish::Other(reason)), _) if reason == "error" => {
+        let finish = match (self.ending.reason.take(), self.ending.mark) {
+            (Some(Finish::Early(reason)), _) if reason.eq_ignore_ascii_case("error") => {
+                return Err(self.interrupt(unexplained_failure()));
+            }
+            (Some(Finish::Early(reason)), _) if !self.has_content() => {
                 return Err(self.interrupt(ProviderError::new(
                     FailureKind::Reported,
                     RetryAdvice::Backoff,
-                    "The server ended the reply with an error and did not say which.",
+                    format!("The reply ended early: {reason}."),
                 )));
-            }
-            (Some(_), Terminator::Awaited) if self.end_rule == EndRule::Mark => {
-                return Err(self.interrupt(cut_off()));
             }
             (Some(finish), _) => finish,
             // A server that sends its end mark but no reason did mean to end.
-            (None, Terminator::Seen) if self.has_content() => Finish::Stop,
-            (None, Terminator::Seen) => {
+            (None, EndMark::Seen) if self.has_content() => Finish::Stop,
+            (None, EndMark::Seen) => {
                 return Err(self.interrupt(ProviderError::new(
                     FailureKind::Garbage,
                     RetryAdvice::Backoff,
                     "The server sent an empty reply.",
                 )));
             }
-            (None, Terminator::Awaited) => return Err(self.interrupt(cut_off())),
+            (None, EndMark::Awaited) => {
+                let unread = self.unread.take();
+                return Err(self.interrupt(cut_off(unread.as_deref())));
+            }
         };
-        let ending = match finish {
-            Finish::Length | Finish::ContentFilter | Finish::Refused(_) => ReplyEnd::Cut,
-            _ => ReplyEnd::Complete,
+        let ending = match finish.is_good() {
+            true => ReplyEnd::Complete,
+            false => ReplyEnd::Cut,
         };
         // What to do next depends on the calls that are there, not on what the reason says.
         let has_calls = self.calls > 0 || !self.fragments.is_empty();
@@ -421,46 +539,93 @@ impl ReplyDraft {
         let whole = self
             .parts
             .into_iter()
-            .filter_map(|part| part.into_part(ending));
+            .flat_map(|part| part.into_parts(ending));
         let fragments = self
             .fragments
             .finish(ending)
             .into_iter()
             .map(MessagePart::call);
         let mut parts: Vec<MessagePart> = whole.chain(fragments).collect();
+        name_calls_apart(&mut parts);
         parts.shrink_to_fit();
         ModelReply {
             parts,
             finish,
             usage: self.usage,
+            unparsed: self.unparsed,
         }
     }
 }
 
 impl DraftPart {
-    /// The part; none when there is nothing in it.
-    fn into_part(self, ending: ReplyEnd) -> Option<MessagePart> {
-        let empty = self.seal.is_none();
-        let content = match self.content {
-            DraftContent::Text(text) | DraftContent::Thinking(text) if empty && text.is_empty() => {
-                return None;
+    /// What it becomes, which is nothing when there is nothing in it.
+    fn into_parts(self, ending: ReplyEnd) -> impl Iterator<Item = MessagePart> {
+        let sealed = self.seal.is_some();
+        let (before, content) = match self.content {
+            DraftContent::Text(text) => {
+                let (thinking, text) = text.into_parts();
+                (thinking, (sealed || !text.is_empty()).then_some(PartContent::Text(text)))
             }
-            DraftContent::Text(text) => PartContent::Text(fitted(text)),
-            DraftContent::Thinking(text) => PartContent::Thinking(fitted(text)),
-            DraftContent::Call(call) => PartContent::Call(call.into_call(ending)),
-            DraftContent::Sealed => PartContent::Sealed,
+            DraftContent::Thinking(mut text) => {
+                text.shrink_to_fit();
+                let content = (sealed || !text.is_empty()).then_some(PartContent::Thinking(text));
+                (String::new(), content)
+            }
+            DraftContent::Call(call) => (String::new(), Some(PartContent::Call(call.into_call(ending)))),
+            DraftContent::Sealed => (String::new(), Some(PartContent::Sealed)),
         };
-        Some(MessagePart {
-            content,
-            seal: self.seal,
-        })
+        let before = (!before.is_empty()).then(|| MessagePart::thinking(before));
+        let seal = self.seal;
+        before
+            .into_iter()
+            .chain(content.map(|content| MessagePart { content, seal }))
     }
 }
 
-fn cut_off() -> ProviderError {
+impl DraftCall {
+    /// The call, as its reply ended with ENDING.
+    fn into_call(self, ending: ReplyEnd) -> ToolCall {
+        let ending = match (self.state, self.arguments.is_empty()) {
+            (CallState::Open, true) => ReplyEnd::Cut,
+            _ => ending,
+        };
+        ending.call(self.id, &self.name, self.arguments)
+    }
+}
+
+/// Gives each call of PARTS an id of its own, as some servers give none, or the same to all.
+fn name_calls_apart(parts: &mut [MessagePart]) {
+    let mut seen = HashSet::new();
+    for part in parts {
+        if let PartContent::Call(call) = &mut part.content
+            && (call.id.is_empty() || !seen.insert(call.id.clone()))
+        {
+            call.id = new_call_id();
+        }
+    }
+}
+
+/// How much is kept of what can't be read: enough for an error with all its details.
+const LONGEST_UNREAD: usize = 16_000;
+
+/// How often the log is told of it.
+const MOST_LOGGED: usize = 5;
+
+/// The reply was cut; UNREAD is the latest that could not be read.
+fn cut_off(unread: Option<&str>) -> ProviderError {
+    const SENTENCE: &str = "The connection was closed before the reply was complete.";
+    match unread {
+        Some(unread) => last_words(SENTENCE, unread),
+        None => ProviderError::new(FailureKind::Interrupted, RetryAdvice::Backoff, SENTENCE),
+    }
+}
+
+/// The failure of a server that names none.
+#[must_use]
+pub fn unexplained_failure() -> ProviderError {
     ProviderError::new(
-        FailureKind::Interrupted,
+        FailureKind::Reported,
         RetryAdvice::Backoff,
-        "The connection was closed before the reply was complete.",
+        "The server ended the reply with an error and did not say which.",
     )
 }

@@ -24,6 +24,7 @@ use super::pools::{Connection, Pools};
 use super::recording::Recording;
 use super::reply::ReplyReader;
 use super::retry::{RetryPolicy, advice};
+use super::written_calls::ReadableCalls;
 use super::{ChatRequest, Dialect, ModelReply, ProviderSettings, StreamEvent};
 use crate::log::Causes;
 
@@ -40,6 +41,9 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long a server may send nothing of the reply, whatever else it sends meanwhile: some send
 /// signs of life while a model thinks.
 pub const CONTENT_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// How long to wait for what may follow the reason why a reply ended: counts, the end mark, the connection's end.
+pub const END_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// How long to wait for an error's body.
 const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
@@ -107,6 +111,8 @@ struct PreparedRequest {
     body: Bytes,
     destination: Destination,
     dialect: Dialect,
+    /// The calls that the model may write as text.
+    readable: ReadableCalls,
     /// Where the exchange is recorded, if it is.
     recordings: Option<PathBuf>,
     /// What no recording may have.
@@ -227,7 +233,7 @@ impl Client {
             recording.head(response.status().as_u16(), response.headers());
         }
         if response.status().is_success() {
-            *reader = ReplyReader::new(prepared.dialect);
+            *reader = ReplyReader::reading(prepared.dialect, prepared.readable.clone());
             let read = self.read_reply(response, destination, reader, sink, recording);
             let outcome = read.await;
             let reader = std::mem::take(reader);
@@ -257,13 +263,24 @@ impl Client {
             ..
         } = self.settings;
         let (mut content, mut heard) = (0, Instant::now());
+        let mut ended: Option<Instant> = None;
         loop {
             if reader.content_bytes() > content {
                 (content, heard) = (reader.content_bytes(), Instant::now());
+                ended = None;
             }
-            let left = silence.saturating_sub(heard.elapsed());
+            if reader.may_be_over() {
+                ended.get_or_insert_with(Instant::now);
+            }
+            let left = match ended {
+                Some(moment) => END_TIMEOUT.saturating_sub(moment.elapsed()),
+                None => silence.saturating_sub(heard.elapsed()),
+            };
             if left.is_zero() {
-                return Err(silent_failure(silence, destination));
+                match ended {
+                    Some(_) => break,
+                    None => return Err(silent_failure(silence, destination)),
+                }
             }
             match tokio::time::timeout(idle.min(left), response.chunk()).await {
                 Ok(Ok(Some(bytes))) => {
@@ -278,9 +295,12 @@ impl Client {
                     if let Some(recording) = &mut recording {
                         recording.lose();
                     }
+                    if ended.is_some() {
+                        break;
+                    }
                     return Err(lost_connection(destination));
                 }
-                Err(_) if left < idle => {}
+                Err(_) if ended.is_some() || left < idle => {}
                 Err(_) => return Err(idle_failure(idle, destination)),
             }
             if reader.is_over() {
@@ -361,6 +381,7 @@ impl Client {
             headers,
             body,
             dialect: settings.dialect,
+            readable: ReadableCalls::of(request, &settings.origin()),
             recordings: settings.recordings.clone(),
             secrets: secrets(settings).into_iter().map(str::to_owned).collect(),
         })

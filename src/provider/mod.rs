@@ -4,19 +4,22 @@
 
 pub mod accumulator;
 mod address;
+pub mod arguments;
 mod body;
 pub mod bounds;
 mod cause;
 pub mod dialect;
 pub mod discovery;
 mod draft;
-mod draft_call;
 pub mod facts;
 pub mod failure;
 pub mod fields;
+mod finish;
 pub mod history;
 pub mod http;
+mod model_text;
 mod ndjson;
+mod nearly_json;
 mod pieces;
 mod pools;
 mod recording;
@@ -26,6 +29,7 @@ pub mod retry;
 pub mod shown;
 pub mod sse;
 mod whole;
+pub mod written_calls;
 
 use std::path::PathBuf;
 
@@ -36,6 +40,7 @@ use crate::protocol::ToolCall;
 
 pub use facts::ModelFacts;
 pub use failure::{FailureKind, ProviderError};
+pub use finish::Finish;
 pub use history::{ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent};
 pub use http::{Client, ClientSettings};
 
@@ -194,24 +199,13 @@ pub enum StreamEvent {
     },
 }
 
-/// Why a reply ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finish {
-    Stop,
-    ToolCalls,
-    /// The reply met the token limit.
-    Length,
-    /// The provider's filter ended it.
-    ContentFilter,
-    /// The model, or its provider, won't answer; the text says why, if it was said.
-    Refused(String),
-    /// The provider paused it: it goes on when it is sent back as it is.
-    Paused,
-    /// It was never completed: an error came, or the connection was lost. Only the partial reply
-    /// of a [`ProviderError`] ends so.
-    Interrupted,
-    /// Something that we have no word for.
-    Other(String),
+/// What became of calls that the model wrote as text, as its server did not parse them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unparsed {
+    /// They are calls of the reply.
+    Read,
+    /// They could not be read, and stand in the text.
+    Left,
 }
 
 /// Tokens as the provider counted them.
@@ -268,4 +262,5 @@ pub struct ModelReply {
     pub parts: Vec<MessagePart>,
     pub finish: Finish,
     pub usage: Option<Usage>,
+    pub unparsed: Option<Unparsed>,
 }

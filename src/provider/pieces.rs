@@ -3,13 +3,22 @@
 //! are one. Pure.
 
 use super::StreamEvent;
+use super::model_text::Shown;
 
 #[derive(Debug, Default)]
 pub struct Pieces(Vec<StreamEvent>);
 
 impl Pieces {
+    /// A piece of text is to be shown.
+    pub fn shown(&mut self, shown: Shown<'_>) {
+        match shown {
+            Shown::Answer(text) => self.text(text),
+            Shown::Thinking(text) => self.reasoning(text),
+        }
+    }
+
     /// MORE of the text came.
-    pub fn text(&mut self, more: &str) {
+    fn text(&mut self, more: &str) {
         match self.0.last_mut() {
             Some(StreamEvent::Text(shown)) => shown.push_str(more),
             _ => self.0.push(StreamEvent::Text(more.to_owned())),

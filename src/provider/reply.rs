@@ -3,14 +3,16 @@
 //! the end one [`ModelReply`]. The dialect's decoder understands what the framing brings. Pure;
 //! `http` feeds it.
 
-use super::dialect::Decoder;
+use super::dialect::{Decoder, FormReading};
 use super::draft::ReplyDraft;
 use super::failure::{FailureKind, ProviderError, excerpt};
 use super::history::Dialect;
 use super::ndjson::LineDecoder;
+use super::nearly_json::{awaits_half, joined, mended};
 use super::report::unreadable;
 use super::retry::RetryAdvice;
-use super::sse::{MAX_EVENT_BYTES, SseDecoder, SseError};
+use super::sse::{EventSource, MAX_EVENT_BYTES, SseDecoder, SseError, SseEvent};
+use super::written_calls::ReadableCalls;
 use super::{ModelReply, StreamEvent};
 
 /// Reads the body of a successful answer: a stream of events, or, from servers that do not stream
@@ -18,8 +20,7 @@ use super::{ModelReply, StreamEvent};
 #[derive(Debug)]
 pub struct ReplyReader {
     body: Body,
-    decoder: Decoder,
-    draft: ReplyDraft,
+    events: EventReader,
     /// How the body began, to be quoted when it turns out to be no reply at all.
     opening: Vec<u8>,
 }
@@ -44,14 +45,22 @@ impl Default for ReplyReader {
 impl ReplyReader {
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
-        let decoder = Decoder::new(dialect);
+        Self::reading(dialect, ReadableCalls::default())
+    }
+
+    /// A reader that makes calls of those that the model writes as text, as far as they are READABLE.
+    #[must_use]
+    pub fn reading(dialect: Dialect, readable: ReadableCalls) -> Self {
         Self {
             body: match dialect {
                 Dialect::Ollama => Body::Lines(LineDecoder::default()),
                 _ => Body::Undecided,
             },
-            draft: ReplyDraft::new(decoder.end_rule()),
-            decoder,
+            events: EventReader {
+                draft: ReplyDraft::new(readable),
+                decoder: Decoder::new(dialect),
+                half: None,
+            },
             opening: Vec::new(),
         }
     }
@@ -76,12 +85,10 @@ impl ReplyReader {
     }
 
     fn push_decided(&mut self, bytes: &[u8]) -> Vec<StreamEvent> {
-        let Self { decoder, draft, .. } = self;
+        let events = &mut self.events;
         let result = match &mut self.body {
-            Body::Events(events) => events.push(bytes, &mut |event| {
-                take(decoder, draft, &event.name, &event.data);
-            }),
-            Body::Lines(lines) => lines.push(bytes, &mut |line| take(decoder, draft, "", line)),
+            Body::Events(stream) => stream.push(bytes, &mut |event| events.take_event(&event)),
+            Body::Lines(lines) => lines.push(bytes, &mut |line| events.take_line(line)),
             Body::Undecided => Ok(()),
             Body::Json(document) => {
                 document.extend_from_slice(bytes);
@@ -89,61 +96,69 @@ impl ReplyReader {
                     Err(SseError::TooLarge {
                         limit: MAX_EVENT_BYTES,
                     })
+                } else if has_objects_in_lines(document, bytes.len()) {
+                    let document = std::mem::take(document);
+                    self.body = Body::Lines(LineDecoder::default());
+                    return self.push_decided(&document);
                 } else {
                     Ok(())
                 }
             }
         };
         if let Err(error) = result {
-            self.draft.fail(ProviderError::new(
+            self.events.draft.fail(ProviderError::new(
                 FailureKind::Garbage,
                 RetryAdvice::Never,
                 format!("The reply was given up: {error}."),
             ));
         }
-        self.draft.take_events()
+        self.events.draft.take_events()
     }
 
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.draft.is_over()
+        self.events.draft.is_over()
+    }
+
+    /// Nothing more has to come, though it may: however the connection ends, nothing is lost.
+    #[must_use]
+    pub fn may_be_over(&self) -> bool {
+        self.events.draft.may_be_over()
     }
 
     /// How many bytes of the answer have come, of which pings are no part.
     #[must_use]
     pub fn content_bytes(&self) -> usize {
-        self.draft.content_bytes()
+        self.events.draft.content_bytes()
     }
 
     /// The body ended as bodies do. The second value is what its last, unended event shows.
     pub fn finish(mut self) -> (Result<ModelReply, ProviderError>, Vec<StreamEvent>) {
-        let Self {
-            body,
-            decoder,
-            draft,
-            ..
-        } = &mut self;
+        let Self { body, events, .. } = &mut self;
         let body = std::mem::replace(body, Body::Undecided);
         let in_lines = matches!(body, Body::Lines(_));
+        // Half an event is not garbage, it is a lost connection.
+        let whole = |data: &str| is_done(data.trim()) || !data.trim_start().starts_with('{') || is_json(data);
         match body {
-            Body::Events(events) => events.finish(&mut |event| {
-                // Half an event is not garbage, it is a lost connection.
-                if event.data.trim() == "[DONE]" || is_json(&event.data) {
-                    take(decoder, draft, &event.name, &event.data);
+            Body::Events(stream) => stream.finish(&mut |event| {
+                if whole(&event.data) {
+                    events.take_event(&event);
                 }
             }),
             Body::Lines(lines) => lines.finish(&mut |line| {
-                if is_json(line) {
-                    take(decoder, draft, "", line);
+                if whole(line) {
+                    events.take_line(line);
                 }
             }),
-            Body::Json(document) if !draft.is_over() => {
-                decoder.take_document(&String::from_utf8_lossy(&document), draft);
+            Body::Json(document) if !events.draft.is_over() => {
+                let document = String::from_utf8_lossy(&document);
+                events.decoder.take_document(&document, &mut events.draft);
             }
             Body::Json(_) | Body::Undecided => {}
         }
-        let events = draft.take_events();
-        let result = self.draft.finish().map_err(|error| {
+        events.end();
+        let shown = events.draft.take_events();
+        let result = self.events.draft.finish().map_err(|error| {
             let nothing_read = error.kind == FailureKind::Interrupted && error.partial.is_none();
             let in_order = is_event_stream(&self.opening)
                 || in_lines && self.opening.trim_ascii_start().starts_with(b"{");
@@ -154,32 +169,125 @@ impl ReplyReader {
                 error
             }
         });
-        (result, events)
+        (result, shown)
     }
 
     /// What has come, if anything of the answer has.
     #[must_use]
     pub fn partial(self) -> Option<ModelReply> {
-        self.draft.partial()
+        self.events.draft.partial()
     }
 
     /// The body did not end, it failed.
     #[must_use]
     pub fn interrupt(self, error: ProviderError) -> ProviderError {
-        self.draft.interrupt(error)
+        self.events.draft.interrupt(error)
     }
 }
 
-/// Hands one event's name and data to DECODER.
-fn take(decoder: &mut Decoder, draft: &mut ReplyDraft, name: &str, data: &str) {
-    let data = data.trim_ascii();
-    if !draft.is_over() && !data.is_empty() {
-        decoder.take(name, data, draft);
+/// Hands the decoder one event after the other. One that can't be read costs nothing but itself.
+#[derive(Debug)]
+struct EventReader {
+    decoder: Decoder,
+    draft: ReplyDraft,
+    /// The name and data of an event that ends in half a character; the next may have the other half.
+    half: Option<(String, String)>,
+}
+
+impl EventReader {
+    fn take_event(&mut self, event: &SseEvent<'_>) {
+        match event.source {
+            EventSource::StrayLine if !event.data.trim_start().starts_with('{') => {
+                self.draft.skip("a line", &event.data);
+            }
+            _ => self.take(&event.name, &event.data),
+        }
     }
+
+    fn take_line(&mut self, line: &str) {
+        self.take("", line.strip_prefix("data:").unwrap_or(line));
+    }
+
+    fn take(&mut self, name: &str, data: &str) {
+        let data = data.trim_ascii();
+        if self.draft.is_over() || data.is_empty() {
+            return;
+        }
+        match self.half.take() {
+            None => self.read(name, data),
+            Some((half_name, half)) => match joined(&half, data) {
+                Some((whole, rest)) => {
+                    self.read_mended(&half_name, &whole);
+                    self.read_mended(name, &rest);
+                }
+                None => {
+                    self.read_mended(&half_name, &half);
+                    self.read(name, data);
+                }
+            },
+        }
+    }
+
+    fn read(&mut self, name: &str, data: &str) {
+        if is_done(data) {
+            self.decoder.take_done(&mut self.draft);
+        } else if self.decoder.take(name, data, &mut self.draft) == FormReading::Object {
+        } else if name == "error" {
+            self.draft.fail(unreadable(name, data));
+        } else if awaits_half(data) {
+            self.half = Some((name.to_owned(), data.to_owned()));
+        } else {
+            self.read_mended(name, data);
+        }
+    }
+
+    /// Reads what is nearly JSON, or objects in lines.
+    fn read_mended(&mut self, name: &str, data: &str) {
+        let Self { decoder, draft, .. } = self;
+        let mended = mended(data);
+        let data = mended.as_deref().unwrap_or(data);
+        if decoder.take(name, data, draft) == FormReading::Object {
+            return;
+        }
+        let mut read = 0;
+        for line in data.lines().filter(|line| line.starts_with('{')) {
+            read += usize::from(decoder.take(name, line, draft) == FormReading::Object);
+        }
+        if read == 0 {
+            draft.skip(name, data);
+        }
+    }
+
+    /// No more comes.
+    fn end(&mut self) {
+        if let Some((name, data)) = self.half.take() {
+            self.read_mended(&name, &data);
+        }
+        self.draft.settle();
+    }
+}
+
+/// Whether DATA is the mark by which most servers end a stream.
+fn is_done(data: &str) -> bool {
+    data.eq_ignore_ascii_case("[DONE]")
 }
 
 fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// Whether DOCUMENT, of which the last NEW bytes have just come, turns out to be an object on each line. That is
+/// looked at once, when something comes behind its first line.
+fn has_objects_in_lines(document: &[u8], new: usize) -> bool {
+    let Some(end) = memchr::memchr(b'\n', document) else {
+        return false;
+    };
+    let behind = |bytes: &[u8]| bytes.get(end..).is_some_and(|it| !it.trim_ascii().is_empty());
+    let before = &document[..document.len() - new];
+    !behind(before)
+        && behind(document)
+        && std::str::from_utf8(&document[..end])
+            .is_ok_and(|line| line.starts_with('{') && is_json(line))
 }
 
 /// Whether a body that gave no event began like a stream of events nevertheless; an empty one did.

@@ -59,3 +59,17 @@ fn quoted(text: &str) -> String {
         format!("{short:?}")
     }
 }
+
+/// The failure of a reply that was cut, as SENTENCE says, behind UNREAD, the latest that was no part of it: it may
+/// say why.
+#[must_use]
+pub fn last_words(sentence: &str, unread: &str) -> ProviderError {
+    let json = unread.find('{').map(|start| &unread[start..]);
+    json.and_then(|json| reported("", json)).unwrap_or_else(|| {
+        ProviderError::new(
+            FailureKind::Interrupted,
+            RetryAdvice::Backoff,
+            format!("{sentence} Its last words: {}", excerpt(unread)),
+        )
+    })
+}

@@ -6,6 +6,8 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
 
+use super::whole::WholeObject;
+
 /// The most bytes that one event, or one line, may have. A reply's largest event is a few
 /// kilobytes; this only keeps a mad server from filling the memory.
 pub const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
@@ -24,6 +26,15 @@ pub enum SseError {
 pub struct SseEvent<'a> {
     pub name: Cow<'a, str>,
     pub data: Cow<'a, str>,
+    pub source: EventSource,
+}
+
+/// Where an event's data stood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventSource {
+    DataLines,
+    /// In a line that is no field of an event, as when a gateway writes what went wrong into the stream.
+    StrayLine,
 }
 
 impl SseEvent<'_> {
@@ -33,6 +44,7 @@ impl SseEvent<'_> {
         SseEvent {
             name: Cow::Owned(self.name.into_owned()),
             data: Cow::Owned(self.data.into_owned()),
+            source: self.source,
         }
     }
 }
@@ -48,6 +60,9 @@ pub struct SseDecoder {
     name: Vec<u8>,
     position: Position,
     limit: usize,
+    /// Whether the data so far is a JSON object, as far as it was read.
+    whole: WholeObject,
+    read: usize,
 }
 
 /// Where in the stream the next byte is.
@@ -76,6 +91,8 @@ impl SseDecoder {
             name: Vec::new(),
             position: Position::FirstLine,
             limit,
+            whole: WholeObject::default(),
+            read: 0,
         }
     }
 
@@ -146,6 +163,7 @@ impl SseDecoder {
         sink(SseEvent {
             name: text_of(&self.name),
             data: text_of(value.strip_prefix(b" ").unwrap_or(value)),
+            source: EventSource::DataLines,
         });
         self.name.clear();
         Some(after)
@@ -182,14 +200,33 @@ impl SseDecoder {
         // happen: a request that is sent twice is billed twice.
         match field {
             b"data" => {
+                self.end_whole_event(sink);
                 self.data.extend_from_slice(value);
                 self.data.push(b'\n');
             }
             b"event" => {
+                self.end_whole_event(sink);
                 self.name.clear();
                 self.name.extend_from_slice(value);
             }
-            _ => {}
+            b"" | b"id" | b"retry" => {}
+            _ => sink(SseEvent {
+                name: "".into(),
+                data: text_of(line),
+                source: EventSource::StrayLine,
+            }),
+        }
+    }
+
+    /// Some servers leave out the blank lines: an event whose data is a whole object ends before another line.
+    fn end_whole_event(&mut self, sink: &mut dyn FnMut(SseEvent<'_>)) {
+        if self.data.is_empty() {
+            return;
+        }
+        self.whole.read(&text_of(&self.data[self.read..]));
+        self.read = self.data.len();
+        if self.whole.is(&text_of(&self.data)) {
+            self.dispatch(sink);
         }
     }
 
@@ -198,8 +235,11 @@ impl SseDecoder {
             sink(SseEvent {
                 name: text_of(&self.name),
                 data: text_of(data),
+                source: EventSource::DataLines,
             });
         }
+        self.whole = WholeObject::default();
+        self.read = 0;
         self.data.clear();
         self.name.clear();
     }

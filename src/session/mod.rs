@@ -28,7 +28,7 @@ mod work;
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -83,6 +83,8 @@ struct Actor {
     prefix: Arc<Mutex<Prefix>>,
     /// Where the user was, as the model was told last.
     told: Arc<Mutex<Told>>,
+    /// Whether the user was told that the model writes calls as text.
+    unparsed_told: Arc<OnceLock<()>>,
     steering: Arc<Steering>,
     /// Results of which the model has only the beginning.
     past: Arc<PastResults>,
@@ -176,6 +178,7 @@ pub fn open_with(
         pause: Arc::default(),
         prefix,
         told: Arc::default(),
+        unparsed_told: Arc::default(),
         steering,
         past: Arc::default(),
         history: Conversation::default(),
@@ -332,6 +335,7 @@ impl Actor {
             let span = tracing::error_span!("turn", session = self.id.0, turn = turn.0);
             let (pause, prefix) = (Arc::clone(&self.pause), Arc::clone(&self.prefix));
             let (told, steering) = (Arc::clone(&self.told), Arc::clone(&self.steering));
+            let unparsed_told = Arc::clone(&self.unparsed_told);
             let means = Means {
                 shared: &shared,
                 settings: &settings,
@@ -340,6 +344,7 @@ impl Actor {
                 pause: &pause,
                 prefix: &prefix,
                 told: &told,
+                unparsed_told: &unparsed_told,
                 steering: &steering,
                 openings: &openings,
             };

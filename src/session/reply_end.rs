@@ -2,9 +2,15 @@
 //! What the end of an answer means for its turn, and in which form its calls and their results are kept.
 //! Pure; `turn` goes by it.
 
+use std::collections::HashSet;
+
 use crate::protocol::{CallArguments, CallResult, ToolCall};
-use crate::provider::{ChatMessage, Finish, MessagePart, PartContent};
-use crate::trust::fence::draw;
+use crate::provider::accumulator::new_call_id;
+use crate::provider::history::calls_of;
+use crate::provider::{ChatMessage, Finish, MessagePart, PartContent, Unparsed};
+use crate::trust::fence::{draw, one_line};
+
+use super::conversation::{Conversation, Entry};
 
 pub fn refusal(why: &str) -> String {
     let reason = match why {
@@ -32,27 +38,70 @@ pub enum TurnEnding {
 }
 
 pub fn ending(finish: &Finish, calls: Calls) -> TurnEnding {
-    match (finish, calls) {
-        (Finish::Length, Calls::Cut) => TurnEnding::Cut(
-            "The reply was cut off at its token limit in the middle of a tool call, which was not run. Raise the limit (max_tokens in the provider's body) or ask for less at a time.".to_owned(),
-        ),
-        (_, Calls::Cut) => TurnEnding::Cut(
-            "The reply ended in the middle of a tool call, which was not run.".to_owned(),
-        ),
-        (Finish::Length, Calls::Whole) => {
-            TurnEnding::Cut("The reply was cut off at its token limit.".to_owned())
+    let in_call = match calls {
+        Calls::Whole => "",
+        Calls::Cut => " in the middle of a tool call, which was not run",
+    };
+    match finish {
+        Finish::Length if calls == Calls::Cut => TurnEnding::Cut(format!(
+            "The reply was cut off at its token limit{in_call}. Raise the limit (max_tokens in the provider's body) or ask for less at a time."
+        )),
+        Finish::Length => TurnEnding::Cut("The reply was cut off at its token limit.".to_owned()),
+        Finish::Window => {
+            TurnEnding::Cut(format!("The reply was cut off{in_call}: the model's window is full."))
         }
-        (Finish::ContentFilter, Calls::Whole) => {
+        Finish::ContentFilter => {
             TurnEnding::Failed("The provider's content filter ended the reply.".to_owned())
         }
-        (Finish::Interrupted, Calls::Whole) => TurnEnding::Cut(
-            "The connection was lost before the reply was complete.".to_owned(),
-        ),
-        (Finish::Refused(why), Calls::Whole) => TurnEnding::Failed(refusal(why)),
-        (Finish::Stop | Finish::ToolCalls | Finish::Paused | Finish::Other(_), Calls::Whole) => {
-            TurnEnding::Finished
+        Finish::Early(reason) => {
+            TurnEnding::Cut(format!("The reply ended early{in_call}: {}.", one_line(reason, LONGEST_REASON)))
+        }
+        Finish::Refused(why) => TurnEnding::Failed(refusal(why)),
+        Finish::Interrupted => TurnEnding::Cut(format!(
+            "The connection was lost before the reply was complete{in_call}."
+        )),
+        Finish::Stop | Finish::ToolCalls | Finish::Paused if calls == Calls::Cut => {
+            TurnEnding::Cut(format!("The reply ended{in_call}."))
+        }
+        Finish::Stop | Finish::ToolCalls | Finish::Paused => TurnEnding::Finished,
+    }
+}
+
+/// How much is shown of a host's word for an end.
+const LONGEST_REASON: usize = 80;
+
+/// What the user is told, once a chat, of calls that the model wrote as text.
+pub fn unparsed_notice(unparsed: Unparsed) -> String {
+    let what = match unparsed {
+        Unparsed::Read => "agent-q read it all the same",
+        Unparsed::Left => "it is none that can be run, so it stays text",
+    };
+    format!(
+        "The model wrote a tool call as text, because its server did not parse it; {what}. Set a tool parser on the server: llama.cpp --jinja; vLLM --enable-auto-tool-choice --tool-call-parser NAME; Ollama and LM Studio: a model that is marked for tools."
+    )
+}
+
+/// Gives each call among PARTS that has the id of one in HISTORY a new one: some servers begin to count again with
+/// each reply, and others refuse a conversation with such ids.
+pub fn with_new_ids(mut parts: Vec<MessagePart>, history: &Conversation) -> Vec<MessagePart> {
+    if calls_of(&parts).next().is_none() {
+        return parts;
+    }
+    let messages = history.entries().iter().filter_map(Entry::message);
+    let used: HashSet<&str> = messages
+        .filter_map(|message| match message.as_ref() {
+            ChatMessage::Tool { call_id, .. } => Some(call_id.as_str()),
+            _ => None,
+        })
+        .collect();
+    for part in &mut parts {
+        if let PartContent::Call(call) = &mut part.content
+            && used.contains(call.id.as_str())
+        {
+            call.id = new_call_id();
         }
     }
+    parts
 }
 
 /// Providers reject a history with broken JSON in it; the result quotes what was wrong.

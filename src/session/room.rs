@@ -234,7 +234,10 @@ impl Turn<'_> {
         };
         let failed = |why: &str| Err(NoSummary::Failed(why.to_owned()));
         match reply.finish {
-            Finish::Length => failed("The model's summary was cut off at its token limit."),
+            Finish::Length | Finish::Window => {
+                failed("The model's summary was cut off at its token limit.")
+            }
+            Finish::Early(_) => failed("The model's summary ended early."),
             Finish::Refused(_) | Finish::ContentFilter => failed("The model refused to write one."),
             _ if reply.is_blank() => failed("The model wrote nothing."),
             _ => Ok(reply.text()),

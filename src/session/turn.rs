@@ -2,7 +2,7 @@
 //! One turn: ask the model, run the tools it calls, give it the results, until it asks for nothing
 //! more, is cancelled, or meets a limit and is not to go on. The history is consistent at every exit.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::builtin::more::called_through;
@@ -13,6 +13,7 @@ use crate::protocol::{CallArguments, Event, LimitAnswer, SessionState, ToolCall,
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::history::texts_of;
 use crate::provider::reply::ReplyReader;
+use crate::provider::retry::RetryAdvice;
 use crate::provider::{
     ChatMessage, ChatRequest, Finish, MessagePart, Messages, ModelReply, ProviderSettings,
     RequestPosition, StreamEvent,
@@ -28,7 +29,10 @@ use super::drafting::Drafts;
 use super::pause::Pause;
 use super::prefix::Prefix;
 use super::repeats::Repeats;
-use super::reply_end::{Calls, TurnEnding, ending, refusal, replayable, result_message, truncated};
+use super::reply_end::{
+    Calls, TurnEnding, ending, refusal, replayable, result_message, truncated, unparsed_notice,
+    with_new_ids,
+};
 use super::settings::Settings;
 use super::shared::Shared;
 use super::steering::Steering;
@@ -50,6 +54,8 @@ pub struct Turn<'a> {
     pub told: &'a Mutex<Told>,
     /// What the user put into the running turn.
     pub steering: &'a Steering,
+    /// Whether the chat's user was told that its model writes calls as text.
+    pub unparsed_told: &'a OnceLock<()>,
 }
 
 /// Whether a turn that met a limit goes on.
@@ -101,6 +107,15 @@ impl Turn<'_> {
             match self.ask(&request).await {
                 AskOutcome::Whole(reply) => {
                     self.count(&request, &reply, began.elapsed(), &mut spent);
+                    let reply = ModelReply {
+                        parts: with_new_ids(reply.parts, history),
+                        ..reply
+                    };
+                    if let Some(unparsed) = reply.unparsed
+                        && self.unparsed_told.set(()).is_ok()
+                    {
+                        self.tell_notice(unparsed_notice(unparsed));
+                    }
                     if let Finish::Refused(why) = &reply.finish {
                         let outcome = TurnOutcome::Failed(refusal(why));
                         self.end_calls(reply).await;
@@ -108,7 +123,12 @@ impl Turn<'_> {
                         history.append(EntryContent::TakenBack { from: opening });
                         return outcome;
                     }
-                    let taken = self.take(history, reply, &mut repeats, &mut spent).await;
+                    let taken = match reply.finish {
+                        Finish::Window => {
+                            self.room_for_reply(history, reply, &mut making, &mut spent).await
+                        }
+                        _ => self.take(history, reply, &mut repeats, &mut spent).await,
+                    };
                     if let Some(outcome) = taken {
                         return outcome;
                     }
@@ -138,6 +158,30 @@ impl Turn<'_> {
             }
             position = RequestPosition::Later;
         }
+    }
+
+    /// Makes room after REPLY met the end of the model's window, so that the model is asked again; gives the
+    /// outcome when the turn is over.
+    async fn room_for_reply(
+        &self,
+        history: &mut Conversation,
+        reply: ModelReply,
+        making: &mut RoomMaking,
+        spent: &mut Spent,
+    ) -> Option<TurnOutcome> {
+        let (text, thinking) = (reply.text(), reply.thinking());
+        self.end_calls(reply).await;
+        let full = ProviderError::new(
+            FailureKind::Overflow,
+            RetryAdvice::Never,
+            "The reply was cut off: the model's window is full.",
+        );
+        let outcome = self
+            .room_after_overflow(history, &full, making, spent)
+            .await
+            .err()?;
+        self.keep_text(history, text, thinking);
+        Some(outcome)
     }
 
     /// Ends a turn for which no room could be made, as OUTCOME says. A message that is most of what is sent

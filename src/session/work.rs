@@ -2,7 +2,7 @@
 //! What a session does when its time has come: a turn with the model, a call from the console, an undoing,
 //! or showing what would be sent. `mod` keeps the order, and takes in what Emacs asks meanwhile.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::Value;
 
@@ -77,6 +77,8 @@ pub struct Means<'a> {
     pub prefix: &'a Mutex<Prefix>,
     /// Where the user was, as the model was told last.
     pub told: &'a Mutex<Told>,
+    /// Whether the user was told that the model writes calls as text.
+    pub unparsed_told: &'a OnceLock<()>,
     pub steering: &'a Steering,
     /// Where in the conversation each turn begins.
     pub openings: &'a [Opening],
@@ -241,6 +243,7 @@ impl Means<'_> {
             prefix: self.prefix,
             told: self.told,
             steering: self.steering,
+            unparsed_told: self.unparsed_told,
         })
     }
 

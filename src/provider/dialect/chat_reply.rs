@@ -8,9 +8,9 @@ use super::form::{
 };
 use crate::provider::accumulator::CallFragment;
 use crate::provider::bounds::size_of;
-use crate::provider::draft::ReplyDraft;
+use crate::provider::draft::{ReplyDraft, unexplained_failure};
 use crate::provider::report::{reported, unreadable};
-use crate::provider::{Finish, Usage};
+use crate::provider::{Finish, ProviderError, Usage};
 
 form! {
     /// One payload, as much of it as matters.
@@ -30,15 +30,22 @@ form! {
         "finish_reason" => finish_reason: SaidText<'a>,
         /// The word of the server behind a router.
         "native_finish_reason" => native_finish_reason: SaidText<'a>,
+        /// Some count here.
+        "usage" => usage: Option<SaidCounts>,
+        "error" => error: Mention,
     }
 
     struct Delta<'a> {
         "content" => content: Mixed<'a>,
         "reasoning_content" => reasoning_content: SaidText<'a>,
         "reasoning" => reasoning: SaidText<'a>,
+        "reasoning_text" => reasoning_text: SaidText<'a>,
+        "thinking" => thinking: SaidText<'a>,
         "reasoning_details" => reasoning_details: Anything,
         "refusal" => refusal: SaidText<'a>,
         "tool_calls" => tool_calls: ListOf<Call<'a>>,
+        /// The one call of servers from before there were more.
+        "function_call" => function_call: Option<Function<'a>>,
     }
 
     struct Call<'a> {
@@ -66,6 +73,7 @@ form! {
         "output_tokens" => output: SaidCount,
         "prompt_tokens_details" => details: PromptDetails,
         "prompt_cache_hit_tokens" => cache_hit: SaidCount,
+        "cached_tokens" => cached: SaidCount,
     }
 
     struct PromptDetails {
@@ -89,33 +97,50 @@ impl<'a> Call<'a> {
     }
 }
 
+impl<'a> Function<'a> {
+    /// The call, which is the only one.
+    fn fragment(&self) -> CallFragment<'_> {
+        CallFragment {
+            id: "",
+            index: Some(0),
+            name: self.name.get(),
+            arguments: self.arguments.text_or_json(),
+        }
+    }
+}
+
 /// The decoder of Chat Completions.
 #[derive(Debug, Default)]
 pub struct ChatDecoder {
     /// OpenRouter's `reasoning_details` so far; they go back as they came.
     details: Vec<Value>,
     detail_bytes: usize,
+    /// The index of the choice that is listened to: the first that comes, as we never ask for a second.
+    choice: Option<u64>,
 }
 
 impl ChatDecoder {
-    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
-        if data == "[DONE]" {
-            self.end(draft);
-            return;
-        }
+    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) -> FormReading {
         let mut chunk = Chunk::default();
-        match read_into(data, &mut chunk) {
-            FormReading::Object => self.take_chunk(&mut chunk, name, data, draft),
-            FormReading::Other | FormReading::NoJson => draft.fail(unreadable(name, data)),
+        let reading = read_into(data, &mut chunk);
+        if reading == FormReading::Object {
+            self.take_chunk(&mut chunk, name, data, draft);
         }
+        reading
     }
 
     pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {
-        self.take("", document.trim(), draft);
+        let document = document.trim();
+        if self.take("", document, draft) != FormReading::Object
+            || !draft.has_content() && !document.contains("\"choices\"")
+        {
+            draft.fail(unreadable("", document));
+        }
         self.end(draft);
     }
 
-    fn end(&mut self, draft: &mut ReplyDraft) {
+    /// The end mark came.
+    pub fn end(&mut self, draft: &mut ReplyDraft) {
         self.keep_details(draft);
         draft.end();
     }
@@ -138,15 +163,24 @@ impl ChatDecoder {
             draft.count(usage);
         }
         let has_error = chunk.error == Mention::Something || chunk.choices.is_none();
-        // We never ask for a second choice; a server that sends one is not listened to.
-        let choices = chunk.choices.iter_mut().flat_map(ListOf::iter_mut);
-        for choice in choices.filter(|choice| choice.index.0.unwrap_or(0) == 0) {
+        for choice in chunk.choices.iter_mut().flat_map(ListOf::iter_mut) {
+            let index = choice.index.0.unwrap_or(0);
+            if *self.choice.get_or_insert(index) != index {
+                continue;
+            }
+            if let Some(usage) = choice.usage.as_ref().and_then(usage) {
+                draft.count(usage);
+            }
             if let Some(delta) = choice.delta.as_mut().or(choice.message.as_mut()) {
                 self.take_delta(delta, draft);
             }
-            if let Some(reason) = choice.finish_reason.some() {
+            if choice.error == Mention::Something {
+                draft.fail(error_of_choice(data).unwrap_or_else(unexplained_failure));
+            }
+            let reasons = [&choice.finish_reason, &choice.native_finish_reason];
+            if reasons.iter().any(|reason| Finish::for_reason(reason.get()).is_some()) {
                 self.keep_details(draft);
-                draft.finish_for(finish_for(reason, choice.native_finish_reason.some()));
+                finish(choice.finish_reason.get(), choice.native_finish_reason.get(), draft);
             }
         }
         if (has_error || name == "error")
@@ -161,8 +195,14 @@ impl ChatDecoder {
         for detail in delta.reasoning_details.take_elements() {
             self.take_detail(detail);
         }
-        let reasoning = delta.reasoning_content.some().or(delta.reasoning.some());
-        draft.thinking(reasoning.unwrap_or_default());
+        let reasoning = [
+            &delta.reasoning_content,
+            &delta.reasoning,
+            &delta.reasoning_text,
+            &delta.thinking,
+        ];
+        let reasoning = reasoning.iter().find(|it| !it.get().is_empty());
+        draft.thinking(reasoning.map_or("", |it| it.get()));
         draft.text(delta.content.text.get());
         for part in delta.content.other.elements() {
             take_part(part, draft);
@@ -170,6 +210,9 @@ impl ChatDecoder {
         draft.text(delta.refusal.get());
         for call in delta.tool_calls.iter() {
             draft.fragment(&call.fragment());
+        }
+        if let Some(function) = &delta.function_call {
+            draft.fragment(&function.fragment());
         }
     }
 
@@ -234,17 +277,20 @@ fn take_part(part: &Value, draft: &mut ReplyDraft) {
     }
 }
 
-fn finish_for(reason: &str, native: Option<&str>) -> Finish {
-    if let Some("max_output_tokens" | "max_tokens" | "MAX_TOKENS") = native {
-        return Finish::Length;
+/// The reply ended for REASON; NATIVE is the word of the server behind a router. Routers have no word of their own
+/// for some ends.
+fn finish(reason: &str, native: &str, draft: &mut ReplyDraft) {
+    match Finish::for_reason(native) {
+        Some(cut @ (Finish::Length | Finish::Window)) => draft.finish_for(cut),
+        _ => draft.finish_with(reason),
     }
-    match reason {
-        "stop" | "end_turn" | "eos" => Finish::Stop,
-        "tool_calls" | "function_call" | "tool_use" => Finish::ToolCalls,
-        "length" | "max_tokens" | "model_length" => Finish::Length,
-        "content_filter" => Finish::ContentFilter,
-        other => Finish::Other(other.to_owned()),
-    }
+}
+
+/// What is wrong, where a choice says so.
+fn error_of_choice(data: &str) -> Option<ProviderError> {
+    let chunk: Value = serde_json::from_str(data).ok()?;
+    let mut choices = chunk.get("choices")?.as_array()?.iter();
+    choices.find_map(|choice| reported("", &choice.to_string()))
 }
 
 fn usage(said: &SaidCounts) -> Option<Usage> {
@@ -256,7 +302,7 @@ fn usage(said: &SaidCounts) -> Option<Usage> {
     Some(Usage {
         input_tokens: input.unwrap_or(0),
         output_tokens: output.unwrap_or(0),
-        cache_read_tokens: said.details.cached.0.or(said.cache_hit.0).unwrap_or(0),
+        cache_read_tokens: said.details.cached.0.or(said.cache_hit.0).or(said.cached.0).unwrap_or(0),
         cache_write_tokens: said.details.cache_write.0.unwrap_or(0),
     })
 }

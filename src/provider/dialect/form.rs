@@ -12,9 +12,6 @@ use serde::de::{
 };
 use serde_json::Value;
 
-use crate::provider::draft::ReplyDraft;
-use crate::provider::report::unreadable;
-
 /// A place for a value, which takes what it has a use for.
 pub trait Slot<'de> {
     fn text(&mut self, _: Cow<'de, str>) {}
@@ -33,8 +30,7 @@ pub trait Slot<'de> {
     }
 }
 
-/// Defines forms: structs with a slot for each name in the JSON. A name that comes twice is an error, as
-/// nobody knows which of its values is meant.
+/// Defines forms: structs with a slot for each name in the JSON. Of a name that comes twice, the last value counts.
 macro_rules! form {
     ($($(#[$about:meta])* struct $form:ident$(<$life:lifetime>)? {
         $($(#[$meaning:meta])* $name:literal => $field:ident: $slot:ty,)*
@@ -47,7 +43,7 @@ macro_rules! form {
 
         impl<'de $(: $life, $life)?> $crate::provider::dialect::form::Slot<'de> for $form$(<$life>)? {
             fn object<O: serde::de::MapAccess<'de>>(&mut self, mut object: O) -> Result<(), O::Error> {
-                use $crate::provider::dialect::form::{Filling, NameReader, once};
+                use $crate::provider::dialect::form::{Filling, NameReader};
                 #[allow(non_camel_case_types, reason = "they are the names of the fields")]
                 enum Field {
                     $($field,)*
@@ -60,7 +56,9 @@ macro_rules! form {
                 while let Some(field) = object.next_key_seed(NameReader(known))? {
                     match field {
                         $(Some(Field::$field) => {
-                            once(&mut $field, $name)?;
+                            if std::mem::replace(&mut $field, true) {
+                                self.$field = Default::default();
+                            }
                             object.next_value_seed(Filling(&mut self.$field))?;
                         })*
                         None => object.next_value::<serde::de::IgnoredAny>().map(drop)?,
@@ -72,14 +70,6 @@ macro_rules! form {
     )*};
 }
 pub(super) use form;
-
-/// Notes in SEEN that the field NAME came; an error when it came before.
-pub fn once<E: Error>(seen: &mut bool, name: &'static str) -> Result<(), E> {
-    match std::mem::replace(seen, true) {
-        true => Err(E::duplicate_field(name)),
-        false => Ok(()),
-    }
-}
 
 /// What DATA turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,27 +98,6 @@ pub fn form_of<'de, F: Slot<'de> + Default>(data: &'de str) -> F {
     let mut form = F::default();
     read_into(data, &mut form);
     form
-}
-
-/// Reads the event in DATA, called NAME, into FORM; none at the end mark, and where nothing is to be had of it.
-/// DRAFT is told of one that can't be read. A value that is no object is harmless.
-pub fn read_event<'de>(
-    name: &str,
-    data: &'de str,
-    form: &mut impl Slot<'de>,
-    draft: &mut ReplyDraft,
-) -> Option<()> {
-    if data == "[DONE]" {
-        return None;
-    }
-    match read_into(data, form) {
-        FormReading::Object => Some(()),
-        FormReading::Other => None,
-        FormReading::NoJson => {
-            draft.fail(unreadable(name, data));
-            None
-        }
-    }
 }
 
 /// Hands a slot the value that comes.

@@ -5,13 +5,14 @@ use serde::de::MapAccess;
 use serde_json::{Map, Value, json};
 
 use super::form::{
-    Filling, ListOf, Mention, NameReader, SaidCount, SaidText, SaidTrue, Slot, form, read_event,
+    Filling, FormReading, ListOf, Mention, NameReader, SaidCount, SaidText, SaidTrue, Slot, form,
+    read_into,
 };
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::report::{reported, unreadable};
 use crate::provider::retry::RetryAdvice;
-use crate::provider::{Finish, Usage};
+use crate::provider::Usage;
 
 form! {
     /// One response, as much of it as matters.
@@ -118,11 +119,13 @@ impl ResponsePart<'_> {
 pub struct GeminiDecoder;
 
 impl GeminiDecoder {
-    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
+    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) -> FormReading {
         let mut response = Response::default();
-        if read_event(name, data, &mut response, draft).is_some() {
+        let reading = read_into(data, &mut response);
+        if reading == FormReading::Object {
             take_response(name, data, &mut response, draft);
         }
+        reading
     }
 
     pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {
@@ -132,8 +135,10 @@ impl GeminiDecoder {
                     self.take("", &response.to_string(), draft);
                 }
             }
-            Ok(_) => self.take("", document, draft),
-            Err(_) => draft.fail(unreadable("", document)),
+            Ok(Value::Object(_)) => {
+                self.take("", document, draft);
+            }
+            Ok(_) | Err(_) => draft.fail(unreadable("", document)),
         }
     }
 }
@@ -176,8 +181,10 @@ fn take_response(name: &str, data: &str, response: &mut Response<'_>, draft: &mu
 fn open_call(call: &Value, draft: &mut ReplyDraft) -> PartPlace {
     let id = call["id"].as_str().unwrap_or_default();
     let place = draft.open_call(id, call["name"].as_str().unwrap_or_default());
-    if let Some(arguments) = call.get("args") {
-        draft.add(place, &arguments.to_string());
+    match call.get("args") {
+        Some(Value::String(arguments)) => draft.add(place, arguments),
+        Some(arguments) => draft.add(place, &arguments.to_string()),
+        None => {}
     }
     draft.close_call(place);
     place
@@ -191,21 +198,18 @@ fn add_signed(text: &str, signature: Value, draft: &mut ReplyDraft) {
 }
 
 fn finish(reason: &str, message: Option<&str>, draft: &mut ReplyDraft) {
-    match reason {
-        "STOP" => draft.finish_for(Finish::Stop),
-        "MAX_TOKENS" => draft.finish_for(Finish::Length),
-        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" => {
-            draft.finish_for(Finish::ContentFilter);
-        }
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER" | "MALFORMED_RESPONSE" => {
-            let why = message.unwrap_or(reason);
-            draft.fail(ProviderError::new(
-                FailureKind::Reported,
-                RetryAdvice::Backoff,
-                format!("The model's reply can't be read: {why}. Send a message to try again."),
-            ));
-        }
-        other => draft.finish_for(Finish::Other(other.to_owned())),
+    if matches!(
+        reason,
+        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER" | "MALFORMED_RESPONSE"
+    ) {
+        let why = message.unwrap_or(reason);
+        draft.fail(ProviderError::new(
+            FailureKind::Reported,
+            RetryAdvice::Backoff,
+            format!("The model's reply can't be read: {why}. Send a message to try again."),
+        ));
+    } else {
+        draft.finish_with(reason);
     }
 }
 

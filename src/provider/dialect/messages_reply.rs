@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::form::{SaidCount, SaidText, form, form_of, read_event};
+use super::form::{Anything, FormReading, SaidCount, SaidText, form, form_of, read_into};
 use crate::provider::bounds::MAX_CALL_BYTES;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::report::{reported, unreadable};
@@ -51,6 +51,7 @@ form! {
         "signature" => signature: SaidText<'a>,
         "id" => id: SaidText<'a>,
         "name" => name: SaidText<'a>,
+        "input" => input: Anything,
     }
 
     /// What the server counts at one place.
@@ -60,6 +61,33 @@ form! {
         "output_tokens" => output: SaidCount,
         "cache_read_input_tokens" => cache_read: SaidCount,
         "cache_creation_input_tokens" => cache_write: SaidCount,
+    }
+}
+
+/// What a delta has more of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DeltaKind {
+    Text,
+    Thinking,
+    Signature,
+    Input,
+    Other,
+}
+
+impl Delta<'_> {
+    /// Its kind, by its type or by what it has.
+    fn kind(&self) -> DeltaKind {
+        let has = |text: &SaidText<'_>| text.some().is_some();
+        match self.kind.get() {
+            "text_delta" => DeltaKind::Text,
+            "thinking_delta" => DeltaKind::Thinking,
+            "signature_delta" => DeltaKind::Signature,
+            "input_json_delta" => DeltaKind::Input,
+            _ if has(&self.text) => DeltaKind::Text,
+            _ if has(&self.thinking) => DeltaKind::Thinking,
+            _ if has(&self.partial_json) => DeltaKind::Input,
+            _ => DeltaKind::Other,
+        }
     }
 }
 
@@ -78,7 +106,8 @@ pub struct MessagesDecoder {
 enum Block {
     Text(PartPlace),
     Thinking(PartPlace),
-    Call(PartPlace),
+    /// With the arguments that it began with, which count if no more come.
+    Call(PartPlace, String),
     /// One that only its provider can read: how it began, and the text of its input.
     Sealed(Value, String),
 }
@@ -93,16 +122,27 @@ struct Counts {
 }
 
 impl MessagesDecoder {
-    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
+    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) -> FormReading {
         let mut event = StreamedEvent::default();
-        if read_event(name, data, &mut event, draft).is_none() {
-            return;
+        let reading = read_into(data, &mut event);
+        if reading == FormReading::Object {
+            self.take_event(&event, name, data, draft);
         }
+        reading
+    }
+
+    fn take_event(
+        &mut self,
+        event: &StreamedEvent<'_>,
+        name: &str,
+        data: &str,
+        draft: &mut ReplyDraft,
+    ) {
         let index = event.index.0.unwrap_or(0);
         match event.kind.some().unwrap_or(name) {
             "content_block_delta" => match &event.delta {
                 Some(delta) => self.add(index, delta, draft),
-                None => draft.fail(unreadable(name, data)),
+                None => draft.skip(name, data),
             },
             "message_start" => self.start(event.message.as_ref(), draft),
             "content_block_start" => {
@@ -115,9 +155,12 @@ impl MessagesDecoder {
             "content_block_stop" => self.close(index, draft),
             "message_delta" => {
                 self.count(event.usage, draft);
-                finish(event.delta.as_ref(), draft);
+                self.finish(event.delta.as_ref(), draft);
             }
-            "message_stop" => draft.end(),
+            "message_stop" => {
+                self.close_all(draft);
+                draft.end();
+            }
             "ping" => {}
             // A block in a type that we don't know yet is no error.
             _ => {
@@ -140,12 +183,9 @@ impl MessagesDecoder {
         for (index, block) in (0..).zip(message["content"].as_array().into_iter().flatten()) {
             let text = block.to_string();
             self.open(index, Some(&form_of(&text)), || block.clone(), draft);
-            if let Some(Block::Call(place)) = self.blocks.get(&index) {
-                draft.set_arguments(*place, &block["input"].to_string());
-            }
             self.close(index, draft);
         }
-        finish(Some(&form_of(document)), draft);
+        self.finish(Some(&form_of(document)), draft);
         draft.end();
     }
 
@@ -189,30 +229,100 @@ impl MessagesDecoder {
                 draft.seal(place, json!({"signature": start.signature.get()}));
                 Block::Thinking(place)
             }
-            "tool_use" => Block::Call(draft.open_call(start.id.get(), start.name.get())),
+            "tool_use" => {
+                let input = match start.input.0.as_deref() {
+                    None | Some(Value::Null) => String::new(),
+                    Some(Value::Object(none)) if none.is_empty() => String::new(),
+                    Some(Value::String(text)) => text.clone(),
+                    Some(input) => input.to_string(),
+                };
+                let place = draft.open_call(start.id.get(), start.name.get());
+                Block::Call(place, input)
+            }
             _ => Block::Sealed(whole(), String::new()),
         };
-        self.blocks.insert(index, opened);
+        // Of a block that a gateway opens over another, what came stays.
+        self.replace(index, opened, draft);
     }
 
+    /// Adds what DELTA has to the block with INDEX. Its own kind counts: one that the block is not of, or for which
+    /// none is open, opens a block.
     fn add(&mut self, index: u64, delta: &Delta<'_>, draft: &mut ReplyDraft) {
-        match self.blocks.get_mut(&index) {
-            Some(Block::Text(place)) => draft.add(*place, delta.text.get()),
-            Some(Block::Thinking(place)) if delta.kind.get() == "signature_delta" => {
+        match (delta.kind(), self.blocks.get_mut(&index)) {
+            (DeltaKind::Text, Some(Block::Text(place))) => draft.add(*place, delta.text.get()),
+            (DeltaKind::Thinking, Some(Block::Thinking(place))) => {
+                draft.add(*place, delta.thinking.get());
+            }
+            (DeltaKind::Signature, Some(Block::Thinking(place))) => {
                 draft.extend_seal(*place, "signature", delta.signature.get());
             }
-            Some(Block::Thinking(place)) => draft.add(*place, delta.thinking.get()),
-            Some(Block::Call(place)) => draft.add(*place, delta.partial_json.get()),
-            Some(Block::Sealed(_, input)) if input.len() < MAX_CALL_BYTES => {
-                input.push_str(delta.partial_json.get());
+            (DeltaKind::Input, Some(Block::Call(place, _))) => {
+                draft.add(*place, delta.partial_json.get());
             }
-            Some(Block::Sealed(..)) | None => {}
+            (DeltaKind::Input, Some(Block::Sealed(_, input))) => {
+                if input.len() < MAX_CALL_BYTES {
+                    input.push_str(delta.partial_json.get());
+                }
+            }
+            (DeltaKind::Text, _) => {
+                let place = draft.open_text();
+                draft.add(place, delta.text.get());
+                self.replace(index, Block::Text(place), draft);
+            }
+            (DeltaKind::Thinking, _) => {
+                let place = draft.open_thinking();
+                draft.add(place, delta.thinking.get());
+                self.replace(index, Block::Thinking(place), draft);
+            }
+            (DeltaKind::Input, _) if !delta.partial_json.get().is_empty() => {
+                let place = draft.open_call("", "");
+                draft.add(place, delta.partial_json.get());
+                self.replace(index, Block::Call(place, String::new()), draft);
+            }
+            (DeltaKind::Signature | DeltaKind::Input | DeltaKind::Other, _) => {}
         }
+    }
+
+    /// Has BLOCK under INDEX, and closes what was there.
+    fn replace(&mut self, index: u64, block: Block, draft: &mut ReplyDraft) {
+        self.close(index, draft);
+        self.blocks.insert(index, block);
+    }
+
+    /// The message is complete, and so are its blocks.
+    fn close_all(&mut self, draft: &mut ReplyDraft) {
+        while let Some(index) = self.blocks.keys().next().copied() {
+            self.close(index, draft);
+        }
+    }
+
+    fn finish(&mut self, delta: Option<&Delta<'_>>, draft: &mut ReplyDraft) {
+        let Some((delta, reason)) = delta.and_then(|delta| {
+            Some((delta, Finish::for_reason(delta.stop_reason.get())?))
+        }) else {
+            return;
+        };
+        if reason.is_good() {
+            self.close_all(draft);
+        }
+        draft.finish_for(match reason {
+            Finish::Refused(_) => {
+                let details = delta.stop_details.as_ref();
+                let why = details.map_or("", |details| details.explanation.get());
+                Finish::Refused(why.to_owned())
+            }
+            reason => reason,
+        });
     }
 
     fn close(&mut self, index: u64, draft: &mut ReplyDraft) {
         match self.blocks.remove(&index) {
-            Some(Block::Call(place)) => draft.close_call(place),
+            Some(Block::Call(place, input)) => {
+                if draft.is_empty_at(place) {
+                    draft.add(place, &input);
+                }
+                draft.close_call(place);
+            }
             Some(Block::Sealed(mut block, input)) => {
                 if !input.is_empty() {
                     block["input"] = serde_json::from_str(&input).unwrap_or(Map::new().into());
@@ -239,7 +349,8 @@ impl MessagesDecoder {
             (&mut *cache_read, said.cache_read),
             (&mut *cache_write, said.cache_write),
         ] {
-            *count = said.0.unwrap_or(*count);
+            // A 0 behind a count is none.
+            *count = said.0.filter(|it| *it > 0).unwrap_or(*count);
         }
         draft.count(Usage {
             // What came out of the cache and went into it is not in theirs.
@@ -249,23 +360,4 @@ impl MessagesDecoder {
             cache_write_tokens: *cache_write,
         });
     }
-}
-
-fn finish(delta: Option<&Delta<'_>>, draft: &mut ReplyDraft) {
-    let Some((delta, reason)) = delta.and_then(|delta| Some((delta, delta.stop_reason.some()?)))
-    else {
-        return;
-    };
-    draft.finish_for(match reason {
-        "end_turn" | "stop_sequence" => Finish::Stop,
-        "tool_use" => Finish::ToolCalls,
-        "max_tokens" | "model_context_window_exceeded" => Finish::Length,
-        "pause_turn" => Finish::Paused,
-        "refusal" => {
-            let details = delta.stop_details.as_ref();
-            let why = details.map_or("", |details| details.explanation.get());
-            Finish::Refused(why.to_owned())
-        }
-        other => Finish::Other(other.to_owned()),
-    });
 }

@@ -18,11 +18,12 @@ mod written;
 
 use serde_json::Value;
 
-use super::draft::{EndRule, ReplyDraft};
+use super::draft::ReplyDraft;
 use super::history::Dialect;
 use super::{ChatRequest, ProviderSettings};
 use written::WriteHistory;
 
+pub use form::FormReading;
 pub use written::WrittenBody;
 
 /// The JSON body of a request. The user's fields come last and win; one that is null takes ours
@@ -96,23 +97,21 @@ impl Decoder {
         }
     }
 
-    /// What makes a reply whole.
-    #[must_use]
-    pub fn end_rule(&self) -> EndRule {
-        match self {
-            Self::ChatCompletions(_) | Self::Gemini(_) => EndRule::ReasonOrMark,
-            Self::Messages(_) | Self::Responses(_) | Self::Ollama(_) => EndRule::Mark,
-        }
-    }
-
-    /// Takes one event's name and data into DRAFT.
-    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
+    /// Takes one event's name and data into DRAFT, if the data is an object; else nothing was taken.
+    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) -> FormReading {
         match self {
             Self::ChatCompletions(decoder) => decoder.take(name, data, draft),
             Self::Messages(decoder) => decoder.take(name, data, draft),
             Self::Responses(decoder) => decoder.take(name, data, draft),
             Self::Gemini(decoder) => decoder.take(name, data, draft),
             Self::Ollama(decoder) => decoder.take(name, data, draft),
+        }
+    }
+
+    /// The mark by which streams end came. In dialects with a word of their own for the end it says nothing.
+    pub fn take_done(&mut self, draft: &mut ReplyDraft) {
+        if let Self::ChatCompletions(decoder) = self {
+            decoder.end(draft);
         }
     }
 
@@ -123,7 +122,7 @@ impl Decoder {
             Self::Messages(decoder) => decoder.take_document(document, draft),
             Self::Responses(decoder) => decoder.take_document(document, draft),
             Self::Gemini(decoder) => decoder.take_document(document, draft),
-            Self::Ollama(decoder) => decoder.take("", document, draft),
+            Self::Ollama(decoder) => decoder.take_document(document, draft),
         }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What Ollama sends back: a line of JSON for each piece. Pure; `ollama` writes the request.
 
-use super::form::{ListOf, Mixed, SaidCount, SaidText, SaidTrue, form, read_event};
+use super::form::{FormReading, ListOf, Mixed, SaidCount, SaidText, SaidTrue, form, read_into};
 use crate::provider::draft::ReplyDraft;
-use crate::provider::report::reported;
+use crate::provider::report::{reported, unreadable};
 use crate::provider::{Finish, Usage};
 
 form! {
@@ -42,10 +42,11 @@ form! {
 pub struct OllamaDecoder;
 
 impl OllamaDecoder {
-    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
+    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) -> FormReading {
         let mut line = ReplyLine::default();
-        if read_event(name, data, &mut line, draft).is_none() {
-            return;
+        let reading = read_into(data, &mut line);
+        if reading != FormReading::Object {
+            return reading;
         }
         if let Some(message) = &line.message {
             draft.thinking(message.thinking.get());
@@ -56,16 +57,19 @@ impl OllamaDecoder {
         }
         if line.done.0 {
             count(&line, draft);
-            draft.finish_for(match line.done_reason.some() {
-                None | Some("stop" | "load" | "unload") => Finish::Stop,
-                Some("length") => Finish::Length,
-                Some(other) => Finish::Other(other.to_owned()),
-            });
+            draft.finish_for(Finish::for_reason(line.done_reason.get()).unwrap_or(Finish::Stop));
             draft.end();
         } else if line.message.is_none()
             && let Some(error) = reported(name, data)
         {
             draft.fail(error);
+        }
+        reading
+    }
+
+    pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {
+        if self.take("", document, draft) != FormReading::Object {
+            draft.fail(unreadable("", document));
         }
     }
 }

@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::form::{Anything, ListOf, SaidCount, SaidText, form, form_of, read_event};
-use crate::provider::draft::{PartPlace, ReplyDraft};
-use crate::provider::failure::{FailureKind, ProviderError};
+use super::form::{Anything, FormReading, ListOf, SaidCount, SaidText, form, form_of, read_into};
+use crate::provider::draft::{PartPlace, ReplyDraft, unexplained_failure};
 use crate::provider::report::{reported, unreadable};
-use crate::provider::retry::RetryAdvice;
 use crate::provider::{Finish, Usage};
 
 form! {
@@ -17,6 +15,10 @@ form! {
     struct StreamedEvent<'a> {
         "type" => kind: SaidText<'a>,
         "delta" => delta: SaidText<'a>,
+        "text" => text: SaidText<'a>,
+        "refusal" => refusal: SaidText<'a>,
+        "name" => name: SaidText<'a>,
+        "arguments" => arguments: SaidText<'a>,
         "output_index" => output_index: SaidCount,
         "item_id" => item_id: SaidText<'a>,
         "item" => item: Option<Item<'a>>,
@@ -30,7 +32,6 @@ form! {
         "call_id" => call_id: SaidText<'a>,
         "name" => name: SaidText<'a>,
         "arguments" => arguments: SaidText<'a>,
-        "status" => status: SaidText<'a>,
         "encrypted_content" => encrypted_content: SaidText<'a>,
         "content" => content: ListOf<ItemText<'a>>,
         /// Texts, too, which go back as they came.
@@ -42,8 +43,9 @@ form! {
         "refusal" => refusal: SaidText<'a>,
     }
 
-    /// A response at its end, without what is in it.
+    /// A response at its end.
     struct Ending<'a> {
+        "output" => output: ListOf<Item<'a>>,
         "status" => status: SaidText<'a>,
         "usage" => usage: Option<SaidCounts>,
         "incomplete_details" => incomplete_details: Option<IncompleteDetails<'a>>,
@@ -92,23 +94,102 @@ enum ItemKey<'a> {
 /// The parts that items became.
 #[derive(Debug, Default)]
 struct Items {
-    by_index: BTreeMap<u64, PartPlace>,
-    by_id: BTreeMap<String, PartPlace>,
+    all: Vec<ItemState>,
+    by_index: BTreeMap<u64, usize>,
+    by_id: BTreeMap<String, usize>,
+}
+
+/// An item that has begun.
+#[derive(Debug, Clone, Copy)]
+struct ItemState {
+    place: PartPlace,
+    kind: ItemKind,
+    progress: Progress,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ItemKind {
+    Message,
+    Call,
+    /// Reasoning, and what we don't know.
+    Other,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Open,
+    Done,
+}
+
+impl ItemKind {
+    fn of(item: &Item<'_>) -> Self {
+        match item.kind.get() {
+            "message" => Self::Message,
+            "function_call" => Self::Call,
+            _ => Self::Other,
+        }
+    }
+
+    fn open(self, draft: &mut ReplyDraft) -> PartPlace {
+        match self {
+            Self::Message => draft.open_text(),
+            Self::Call => draft.open_call("", ""),
+            Self::Other => draft.open_thinking(),
+        }
+    }
 }
 
 impl Items {
-    fn get(&self, key: ItemKey<'_>) -> Option<PartPlace> {
+    fn get(&self, key: ItemKey<'_>) -> Option<usize> {
         match key {
             ItemKey::Index(index) => self.by_index.get(&index).copied(),
             ItemKey::Id(id) => self.by_id.get(id).copied(),
         }
     }
 
-    fn insert(&mut self, key: ItemKey<'_>, place: PartPlace) {
+    /// The item at KEY, which begins with KIND unless it has begun.
+    fn begun(&mut self, key: ItemKey<'_>, kind: ItemKind, draft: &mut ReplyDraft) -> usize {
+        self.get(key).unwrap_or_else(|| self.begin(key, kind, draft))
+    }
+
+    fn begin(&mut self, key: ItemKey<'_>, kind: ItemKind, draft: &mut ReplyDraft) -> usize {
+        let number = self.all.len();
+        self.all.push(ItemState {
+            place: kind.open(draft),
+            kind,
+            progress: Progress::Open,
+        });
         match key {
-            ItemKey::Index(index) => self.by_index.insert(index, place),
-            ItemKey::Id(id) => self.by_id.insert(id.to_owned(), place),
+            ItemKey::Index(index) => self.by_index.insert(index, number),
+            ItemKey::Id(id) => self.by_id.insert(id.to_owned(), number),
         };
+        number
+    }
+
+    /// The item NUMBER has the id of ITEM, too.
+    fn name(&mut self, number: usize, item: &Item<'_>) {
+        if let Some(id) = item.id.some().filter(|id| !id.is_empty()) {
+            self.by_id.insert(id.to_owned(), number);
+        }
+    }
+
+    /// The item that ITEM, the one at INDEX of a whole response, is. Responses may leave items out, so its ids
+    /// count more than its index.
+    fn of_output(&self, index: u64, item: &Item<'_>, draft: &ReplyDraft) -> Option<usize> {
+        let kind = ItemKind::of(item);
+        let same = |number: &usize| self.all[*number].kind == kind;
+        let call_id = |number: usize| draft.call_id_at(self.all[number].place);
+        let by_id = self.get(ItemKey::Id(item.id.get())).filter(same);
+        let by_call_id = || {
+            let said = item.call_id.some()?;
+            (0..self.all.len()).find(|number| call_id(*number) == Some(said))
+        };
+        let by_index = || {
+            let number = self.get(ItemKey::Index(index)).filter(same)?;
+            let other = item.call_id.some().zip(call_id(number)).is_some();
+            (!other).then_some(number)
+        };
+        by_id.or_else(by_call_id).or_else(by_index)
     }
 }
 
@@ -121,24 +202,47 @@ enum Refusal {
 }
 
 impl ResponsesDecoder {
-    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
+    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) -> FormReading {
         let mut event = StreamedEvent::default();
-        if read_event(name, data, &mut event, draft).is_none() {
-            return;
+        let reading = read_into(data, &mut event);
+        if reading == FormReading::Object {
+            self.take_event(&event, name, data, draft);
         }
+        reading
+    }
+
+    fn take_event(
+        &mut self,
+        event: &StreamedEvent<'_>,
+        name: &str,
+        data: &str,
+        draft: &mut ReplyDraft,
+    ) {
         let (delta, key) = (event.delta.get(), event.key(&event.item_id));
         match event.kind.some().unwrap_or(name) {
-            "response.output_text.delta" => self.add(key, delta, draft, ReplyDraft::open_text),
+            "response.output_text.delta" => self.add(key, ItemKind::Message, delta, draft),
+            "response.output_text.done" => self.complete_text(key, event.text.get(), draft),
             "response.refusal.delta" => {
                 self.refuses = Refusal::Said;
-                self.add(key, delta, draft, ReplyDraft::open_text);
+                self.add(key, ItemKind::Message, delta, draft);
+            }
+            "response.refusal.done" => {
+                self.refuses = Refusal::Said;
+                self.complete_text(key, event.refusal.get(), draft);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.add(key, delta, draft, ReplyDraft::open_thinking);
+                self.add(key, ItemKind::Other, delta, draft);
             }
             "response.function_call_arguments.delta" => {
-                if let Some(place) = self.items.get(key) {
-                    draft.add(place, delta);
+                self.add(key, ItemKind::Call, delta, draft);
+            }
+            "response.function_call_arguments.done" => {
+                if let Some(arguments) = event.arguments.some() {
+                    let number = self.items.begun(key, ItemKind::Call, draft);
+                    let place = self.items.all[number].place;
+                    draft.name_call(place, "", event.name.get());
+                    draft.set_arguments(place, arguments);
+                    draft.close_call(place);
                 }
             }
             "response.output_item.added" => {
@@ -148,15 +252,19 @@ impl ResponsesDecoder {
             }
             "response.output_item.done" => {
                 if let Some(item) = &event.item {
-                    self.close(event.key(&item.id), item, draft);
+                    let number = match self.items.get(event.key(&item.id)) {
+                        Some(number) => number,
+                        None => self.open(event.key(&item.id), item, draft),
+                    };
+                    self.close(number, item, draft);
                 }
             }
             // Parts of a summary are paragraphs.
             "response.reasoning_summary_part.added" => {
-                if let Some(place) = self.items.get(key)
-                    && !draft.so_far(place).is_empty()
+                if let Some(number) = self.items.get(key)
+                    && !draft.is_empty_at(self.items.all[number].place)
                 {
-                    draft.add(place, "\n\n");
+                    draft.add(self.items.all[number].place, "\n\n");
                 }
             }
             "response.completed" | "response.incomplete" | "response.failed" | "response.done" => {
@@ -175,56 +283,48 @@ impl ResponsesDecoder {
     pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {
         match serde_json::from_str::<Value>(document) {
             Ok(response) if response["object"] == "response" => {
-                for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten())
-                {
-                    self.close(ItemKey::Index(index), &form_of(&item.to_string()), draft);
-                }
                 self.end(Some(&form_of(document)), || document.to_owned(), draft);
             }
             _ => draft.fail(reported("", document).unwrap_or_else(|| unreadable("", document))),
         }
     }
 
-    fn open(&mut self, key: ItemKey<'_>, item: &Item<'_>, draft: &mut ReplyDraft) -> PartPlace {
-        let place = match item.kind.get() {
-            "function_call" => draft.open_call(item.call_id.get(), item.name.get()),
-            "message" => draft.open_text(),
-            // Also one of a type that we don't know.
-            _ => draft.open_thinking(),
-        };
-        self.items.insert(key, place);
-        place
+    fn open(&mut self, key: ItemKey<'_>, item: &Item<'_>, draft: &mut ReplyDraft) -> usize {
+        let number = self.items.begin(key, ItemKind::of(item), draft);
+        self.items.name(number, item);
+        let place = self.items.all[number].place;
+        draft.name_call(place, item.call_id.get(), item.name.get());
+        number
     }
 
-    fn add(
-        &mut self,
-        key: ItemKey<'_>,
-        delta: &str,
-        draft: &mut ReplyDraft,
-        open: fn(&mut ReplyDraft) -> PartPlace,
-    ) {
-        let place = self.items.get(key).unwrap_or_else(|| {
-            let place = open(draft);
-            self.items.insert(key, place);
-            place
-        });
-        draft.add(place, delta);
+    fn add(&mut self, key: ItemKey<'_>, kind: ItemKind, delta: &str, draft: &mut ReplyDraft) {
+        let number = self.items.begun(key, kind, draft);
+        draft.add(self.items.all[number].place, delta);
     }
 
-    /// ITEM is as it is to be kept; what came of it before may have been less.
-    fn close(&mut self, key: ItemKey<'_>, item: &Item<'_>, draft: &mut ReplyDraft) {
-        let place = match self.items.get(key) {
-            Some(place) => place,
-            None => self.open(key, item, draft),
-        };
-        let missing = draft.so_far(place).is_empty();
+    /// TEXT is all of the text at KEY.
+    fn complete_text(&mut self, key: ItemKey<'_>, text: &str, draft: &mut ReplyDraft) {
+        let number = self.items.begun(key, ItemKind::Message, draft);
+        let place = self.items.all[number].place;
+        if draft.is_empty_at(place) {
+            draft.add(place, text);
+        }
+    }
+
+    /// The item NUMBER is as ITEM has it; what came of it before may have been less.
+    fn close(&mut self, number: usize, item: &Item<'_>, draft: &mut ReplyDraft) {
+        self.items.name(number, item);
+        self.items.all[number].progress = Progress::Done;
+        let place = self.items.all[number].place;
+        let missing = draft.is_empty_at(place);
         match item.kind.get() {
             "function_call" => {
                 draft.name_call(place, item.call_id.get(), item.name.get());
-                draft.set_arguments(place, item.arguments.get());
-                if item.status.some().unwrap_or("completed") == "completed" {
-                    draft.close_call(place);
+                let arguments = item.arguments.get();
+                if missing || !arguments.is_empty() {
+                    draft.set_arguments(place, arguments);
                 }
+                draft.close_call(place);
             }
             "message" if missing => {
                 for content in item.content.iter() {
@@ -251,35 +351,57 @@ impl ResponsesDecoder {
         }
     }
 
+    /// Takes from ENDING, a whole response, what did not come before it, or only in part.
+    fn settle(&mut self, ending: &Ending<'_>, draft: &mut ReplyDraft) {
+        let came: Vec<ItemKind> = self.items.all.iter().map(|item| item.kind).collect();
+        for (index, item) in (0..).zip(ending.output.iter()) {
+            let kind = ItemKind::of(item);
+            match self.items.of_output(index, item, draft) {
+                Some(number) if self.items.all[number].progress == Progress::Open => {
+                    self.close(number, item, draft);
+                }
+                Some(_) => {}
+                // Under other ids, it is most likely what came.
+                None if kind != ItemKind::Call && came.contains(&kind) => {}
+                None => {
+                    let number = self.open(ItemKey::Index(index), item, draft);
+                    self.close(number, item, draft);
+                }
+            }
+        }
+    }
+
     /// The response ended, as ENDING says, all of which is the JSON that WHOLE gives.
     fn end(
-        &self,
+        &mut self,
         ending: Option<&Ending<'_>>,
         whole: impl FnOnce() -> String,
         draft: &mut ReplyDraft,
     ) {
-        let status = ending.and_then(|ending| ending.status.some());
-        if status == Some("failed") {
-            fail("error", &whole(), draft);
-        }
         if let Some(said) = ending.and_then(|ending| ending.usage.as_ref()) {
             count(said, draft);
         }
-        match status {
-            Some("failed") => {}
+        match ending.and_then(|ending| ending.status.some()) {
+            Some("failed") => {
+                match reported("", &whole()) {
+                    Some(error) => draft.fail(error),
+                    None => draft.fail_unexplained(unexplained_failure()),
+                }
+                return;
+            }
             Some("incomplete") => {
                 let details = ending.and_then(|ending| ending.incomplete_details.as_ref());
-                draft.finish_for(match details.map(|details| details.reason.get()) {
-                    Some("content_filter") => Finish::ContentFilter,
-                    _ => Finish::Length,
-                });
+                let reason = details.map_or("", |details| details.reason.get());
+                draft.finish_for(Finish::for_reason(reason).unwrap_or(Finish::Length));
             }
-            Some("cancelled") => draft.finish_for(Finish::Other("cancelled".to_owned())),
-            _ => {
+            status => {
+                if let Some(ending) = ending {
+                    self.settle(ending, draft);
+                }
                 if self.refuses == Refusal::Said {
                     tracing::info!("the model refused");
                 }
-                draft.finish_for(Finish::Stop);
+                draft.finish_with(status.unwrap_or("completed"));
             }
         }
         draft.end();
@@ -305,14 +427,7 @@ fn reasoning_seal(item: &Item<'_>) -> Option<Value> {
 
 /// The server says in the JSON of DATA that it failed.
 fn fail(name: &str, data: &str, draft: &mut ReplyDraft) {
-    let error = reported(name, data).unwrap_or_else(|| {
-        ProviderError::new(
-            FailureKind::Reported,
-            RetryAdvice::Backoff,
-            "The server ended the reply with an error and did not say which.",
-        )
-    });
-    draft.fail(error);
+    draft.fail(reported(name, data).unwrap_or_else(unexplained_failure));
 }
 
 fn count(said: &SaidCounts, draft: &mut ReplyDraft) {

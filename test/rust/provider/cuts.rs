@@ -14,7 +14,7 @@ use crate::messages::{block, ended, start, stop, tool_use};
 use crate::said::{events, lines};
 
 /// A whole reply with text and a call, in each dialect.
-fn small_stream(dialect: Dialect) -> String {
+pub fn small_stream(dialect: Dialect) -> String {
     let arguments = "{\"at\":\"é\"}";
     match dialect {
         Dialect::ChatCompletions => events(&[

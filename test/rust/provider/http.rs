@@ -457,15 +457,6 @@ async fn a_spent_quota_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn garbage_after_text_keeps_the_text() {
-    let server = start(json!({"turns": [{"steps": [
-        {"text": "So far"}, {"raw": "data: {oops\n\n"}, {"stall": true}]}]}));
-    let error = ask(&server).await.0.expect_err("a failure");
-    assert_eq!(error.kind, FailureKind::Garbage);
-    assert_eq!(error.partial.expect("what had arrived").text(), "So far");
-}
-
-#[tokio::test]
 async fn an_error_in_the_stream_does_not_show_the_key() {
     let payload = json!({"error": {"message": format!("bad {KEY}"), "code": 401}});
     let error =

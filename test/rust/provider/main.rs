@@ -10,6 +10,7 @@ mod accumulator;
 mod connections;
 mod cuts;
 mod dialects;
+mod hosts;
 mod http;
 mod matrix;
 mod messages;

@@ -3,7 +3,7 @@
 //! no other, ids fit, every call has its result; and a history survives being written and read.
 
 use agent_q_core::protocol::{CallOutcome, ToolCall};
-use agent_q_core::provider::accumulator::parse_arguments;
+use agent_q_core::provider::arguments::parse_arguments;
 use agent_q_core::provider::dialect::{request_body, written_body};
 use agent_q_core::provider::{
     ChatMessage, ChatRequest, Dialect, MessagePart, ModelFacts, PartContent, ProviderSettings,

@@ -194,19 +194,17 @@ fn messages_run_calls_whatever_the_reason_says() {
 }
 
 #[test]
-fn messages_calls_without_their_end_never_run() {
+fn messages_calls_run_only_when_the_message_ended_well() {
     let open = tool_use(0)[..3].to_vec();
-    for reason in ["max_tokens", "tool_use"] {
-        let reply = messages(open.clone(), reason).expect("a reply");
-        assert_eq!(
-            reply.calls()[0].arguments,
-            CallArguments::Truncated,
-            "{reason}"
-        );
-    }
+    let reply = messages(open.clone(), "max_tokens").expect("a reply");
+    assert_eq!(reply.calls()[0].arguments, CallArguments::Truncated);
+    // A good reason ends what is open, and needs no end mark behind it.
+    let mut unmarked = [vec![start("m")], open].concat();
+    unmarked.push(ended("tool_use")[0].clone());
+    let reply = read(Dialect::Messages, &events(&unmarked)).expect("a reply");
+    assert!(matches!(reply.calls()[0].arguments, CallArguments::Object(_)));
     let mut cut = vec![start("m")];
     cut.extend(tool_use(0));
-    cut.push(ended("tool_use")[0].clone());
     let error = read(Dialect::Messages, &events(&cut)).expect_err("an interrupted reply");
     assert_eq!(error.kind, FailureKind::Interrupted);
     let partial = error.partial.expect("what had come");
@@ -262,7 +260,7 @@ fn messages_report_errors_in_mid_stream() {
 }
 
 #[test]
-fn unreadable_events_end_the_reply_and_keep_what_came_before_them() {
+fn unreadable_events_cost_nothing_but_themselves() {
     let messages = events(&[
         start("m"),
         block(0, json!({"type": "text", "text": "So far"})),
@@ -275,38 +273,33 @@ fn unreadable_events_end_the_reply_and_keep_what_came_before_them() {
             Dialect::Messages,
             &messages,
             r#"{"type": "content_block_delta", "index": 0, "delta": "no object"}"#,
+            "So far",
         ),
         (
             Dialect::Messages,
             &messages,
-            r#"{"type": "content_block_delta", "index": 0, "index": 1, "delta": {"type": "text_delta", "text": "x"}}"#,
+            r#"{"type": "content_block_delta", "index": 1, "index": 0, "delta": {"type": "text_delta", "text": "x"}}"#,
+            "So farx",
         ),
         (
             Dialect::Responses,
             &responses,
             r#"{"type": "response.output_text.delta", "delta": "x", "delta": "y", "output_index": 0}"#,
+            "So fary",
         ),
+        (Dialect::Responses, &responses, "ping", "So far"),
     ];
-    for (dialect, before, event) in unreadable {
+    for (dialect, before, event, text) in unreadable {
         let later = match dialect {
             Dialect::Messages => events(&[tool_use(1), ended("tool_use")].concat()),
             _ => events(&[json!({"type": "response.completed", "response": {}})]),
         };
-        let failed = read(dialect, &format!("{before}data: {event}\n\n{later}"))
-            .expect_err("an event that is no part of a reply");
-        assert_eq!(
-            (failed.kind, failed.retry),
-            (FailureKind::Garbage, RetryAdvice::Never)
-        );
-        assert!(
-            failed
-                .message
-                .starts_with("The server sent something that is no part of a reply: "),
-            "{}",
-            failed.message
-        );
-        let kept = failed.partial.expect("what had come");
-        assert_eq!((kept.text().as_str(), kept.calls().len()), ("So far", 0));
+        let reply = read(dialect, &format!("{before}data: {event}\n\n{later}")).expect("a reply");
+        assert_eq!(reply.text(), text, "{event}");
+        let calls = usize::from(dialect == Dialect::Messages);
+        assert_eq!(reply.calls().len(), calls, "{event}");
+        let cut = read(dialect, &format!("{before}data: {event}\n\n")).expect_err("no end");
+        assert_eq!(cut.kind, FailureKind::Interrupted);
     }
 }
 

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use agent_q_core::protocol::{CallOutcome, ListedModel, ToolCall};
-use agent_q_core::provider::accumulator::parse_arguments;
+use agent_q_core::provider::arguments::parse_arguments;
 use agent_q_core::provider::discovery::{Candidate, listed_models};
 use agent_q_core::provider::{
     ChatMessage, ChatRequest, Dialect, FailureKind, Finish, MessagePart, ProviderSettings, Secret,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The decoder of server-sent events: what counts as an event, and that chunking never matters.
 
-use agent_q_core::provider::sse::{SseDecoder, SseError};
+use agent_q_core::provider::sse::{EventSource, SseDecoder, SseError, SseEvent};
 use proptest::prelude::*;
 
 type Event = (String, String);
@@ -18,6 +18,20 @@ fn decode(chunks: &[&[u8]]) -> Vec<Event> {
     }
     decoder.finish(&mut |event| events.push((event.name.into_owned(), event.data.into_owned())));
     events
+}
+
+/// The lines among BYTES that are no field of an event.
+fn stray(bytes: &[u8]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut sink = |event: SseEvent<'_>| {
+        if event.source == EventSource::StrayLine {
+            lines.push(event.data.into_owned());
+        }
+    };
+    let mut decoder = SseDecoder::default();
+    decoder.push(bytes, &mut sink).expect("no event is too large");
+    decoder.finish(&mut sink);
+    lines
 }
 
 fn data(bytes: &[u8]) -> Vec<String> {
@@ -37,10 +51,27 @@ fn lines_of_data_are_joined() {
 
 #[test]
 fn comments_and_other_fields_are_no_data() {
+    let stream = b": ping\n\n:\n\nid: 7\nretry: 10\ndata: x\n: inside\n\n";
+    assert_eq!(data(stream), ["x"]);
+    assert!(stray(stream).is_empty());
+}
+
+#[test]
+fn lines_that_are_no_field_are_told_apart() {
     assert_eq!(
-        data(b": ping\n\n:\n\nid: 7\nretry: 10\nother\ndata: x\n: inside\n\n"),
-        ["x"]
+        stray(b"data: x\n\nupstream error: reset\n{\"error\": 1}\nother\n\n"),
+        ["upstream error: reset", "{\"error\": 1}", "other"]
     );
+}
+
+#[test]
+fn a_whole_object_ends_its_event_without_a_blank_line() {
+    for end in ["\n", "\r\n"] {
+        let stream = ["event: a", "data: {\"x\":", "data: \"}\"}", "event: b", "data: {}", "data: [DONE]", "", ""];
+        let names = decode(&[stream.join(end).as_bytes()]);
+        let expected = [("a", "{\"x\":\n\"}\"}"), ("b", "{}"), ("", "[DONE]")];
+        assert_eq!(names, expected.map(|(name, data)| (name.to_owned(), data.to_owned())));
+    }
 }
 
 #[test]
@@ -79,8 +110,8 @@ fn a_byte_order_mark_is_skipped_at_the_start_only() {
         ["\u{feff}a"]
     );
     assert_eq!(
-        data("\n\u{feff}data: a\n\n".as_bytes()),
-        Vec::<String>::new()
+        stray("\n\u{feff}data: a\n\n".as_bytes()),
+        ["\u{feff}data: a"]
     );
     assert_eq!(
         decode(&[b"\xEF", b"\xBB", b"\xBFda", b"ta: a\n\n"]).len(),

@@ -106,6 +106,27 @@ fn calling(wire: Wire) -> Vec<u8> {
     said(wire, json!({"steps": [{"text": "So far"}, call()]}))
 }
 
+/// A call and the reason for the end, without the end mark where that is another event.
+fn reasoned_call(wire: Wire) -> Vec<u8> {
+    let steps = json!([{"text": "So far"}, call(), {"finish": "tool_calls"}]);
+    said(wire, json!({"steps": steps}))
+}
+
+/// The event that says why the answer ends.
+fn reason(wire: Wire, reason: &str) -> Vec<u8> {
+    let event = match wire {
+        Wire::Chat => json!({"choices": [{"delta": {}, "finish_reason": reason}]}),
+        Wire::Messages => json!({"type": "message_delta", "delta": {"stop_reason": reason}}),
+        Wire::Responses => json!({"type": "response.incomplete", "response":
+            {"status": "incomplete", "incomplete_details": {"reason": reason}}}),
+        Wire::Gemini => json!({"candidates": [{"finishReason": reason}]}),
+        Wire::Ollama => {
+            return format!("{}\n", json!({"done": true, "done_reason": reason})).into_bytes();
+        }
+    };
+    format!("data: {event}\n\n").into_bytes()
+}
+
 fn head(status: &str, more: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\n{more}\r\n").into_bytes()
 }
@@ -246,7 +267,19 @@ fn faults() -> Vec<Fault<'static>> {
             send(&[plain(), text(wire), error_inside(wire)])
         }),
         fault("an unreadable event after text", |wire| {
-            send(&[plain(), text(wire), unreadable(wire), calling(wire)])
+            send(&[plain(), text(wire), unreadable(wire)])
+        }),
+        fault("a line of plain text after text", |wire| {
+            send(&[plain(), text(wire), b"upstream died\n\n".to_vec()])
+        }),
+        fault("an unknown reason behind a call", |wire| {
+            send(&[plain(), text_and_call(wire), reason(wire, "abort")])
+        }),
+        fault("the filter behind a call", |wire| {
+            send(&[plain(), text_and_call(wire), reason(wire, "content_filter")])
+        }),
+        fault("a full window behind a call", |wire| {
+            send(&[plain(), text_and_call(wire), reason(wire, "model_context_window_exceeded")])
         }),
         slow("100 MB in one event", |_| {
             vec![
@@ -291,6 +324,18 @@ fn oddities() -> Vec<Fault<'static>> {
         }),
         fault("nonsense behind its end", |wire| {
             send(&[plain(), calling(wire), b"}}}".to_vec()])
+        }),
+        fault("an unreadable event within", |wire| {
+            send(&[plain(), text(wire), unreadable(wire), calling(wire)])
+        }),
+        fault("stalls behind its reason", |wire| {
+            then(&[chunked(), chunk(&reasoned_call(wire))], Deed::Stall)
+        }),
+        fault("signs of life behind its reason", |wire| {
+            then(&[plain(), reasoned_call(wire)], Deed::Beat(sign_of_life(wire)))
+        }),
+        fault("reset behind its reason", |wire| {
+            then(&[chunked(), chunk(&reasoned_call(wire))], Deed::Reset)
         }),
     ]
 }
