@@ -191,8 +191,7 @@ impl CallAccumulator {
         let elsewhere = fragment.index.is_some() && at_index != Some(position);
         let call = &mut self.calls[position];
         !fragment.name().is_empty()
-            && (elsewhere
-                || is_object(&fragment.arguments) && call.whole.is(&call.arguments))
+            && (elsewhere || is_object(&fragment.arguments) && call.whole.is(&call.arguments))
     }
 
     /// An index that was not seen before starts a call, unless the fragment has nothing that a

@@ -35,7 +35,10 @@ pub fn understood(text: String) -> (CallArguments, String) {
             tracing::info!("arguments of a call came in a disguise and were read");
             (exactly(arguments, &object), object)
         }
-        _ => (CallArguments::Malformed("the arguments are not a JSON object".to_owned()), text),
+        _ => (
+            CallArguments::Malformed("the arguments are not a JSON object".to_owned()),
+            text,
+        ),
     }
 }
 
@@ -89,7 +92,9 @@ fn without_wrapping(text: &str) -> &str {
     });
     let mut text = inside.unwrap_or(text).trim();
     while let Some((before, tag)) = text.rsplit_once('<') {
-        let name = tag.strip_suffix('>').map(|name| name.trim_matches(['/', '|']));
+        let name = tag
+            .strip_suffix('>')
+            .map(|name| name.trim_matches(['/', '|']));
         let is_tag = name.is_some_and(|name| {
             !name.is_empty() && name.chars().all(|it| it.is_alphanumeric() || it == '_')
         });
@@ -127,10 +132,19 @@ fn only_object(text: &str) -> Option<&str> {
 /// `look<|channel|>commentary` are `look`. No tool's name has such signs.
 #[must_use]
 pub fn plain_name(name: &str) -> &str {
-    const PREFIXES: [&str; 5] = ["functions.", "function.", "default_api.", "default_api:", "tools."];
+    const PREFIXES: [&str; 5] = [
+        "functions.",
+        "function.",
+        "default_api.",
+        "default_api:",
+        "tools.",
+    ];
     let name = name.split("<|").next().unwrap_or(name).trim();
     let mut plain = name;
-    while let Some(rest) = PREFIXES.iter().find_map(|prefix| plain.strip_prefix(prefix)) {
+    while let Some(rest) = PREFIXES
+        .iter()
+        .find_map(|prefix| plain.strip_prefix(prefix))
+    {
         plain = rest;
     }
     if plain.is_empty() { name } else { plain }

@@ -564,14 +564,20 @@ impl DraftPart {
         let (before, content) = match self.content {
             DraftContent::Text(text) => {
                 let (thinking, text) = text.into_parts();
-                (thinking, (sealed || !text.is_empty()).then_some(PartContent::Text(text)))
+                (
+                    thinking,
+                    (sealed || !text.is_empty()).then_some(PartContent::Text(text)),
+                )
             }
             DraftContent::Thinking(mut text) => {
                 text.shrink_to_fit();
                 let content = (sealed || !text.is_empty()).then_some(PartContent::Thinking(text));
                 (String::new(), content)
             }
-            DraftContent::Call(call) => (String::new(), Some(PartContent::Call(call.into_call(ending)))),
+            DraftContent::Call(call) => (
+                String::new(),
+                Some(PartContent::Call(call.into_call(ending))),
+            ),
             DraftContent::Sealed => (String::new(), Some(PartContent::Sealed)),
         };
         let before = (!before.is_empty()).then(|| MessagePart::thinking(before));

@@ -119,7 +119,10 @@ mod tests {
             ("model_context_window_exceeded", Finish::Window),
             ("IMAGE_SAFETY", Finish::ContentFilter),
             ("abort", Finish::Early("abort".to_owned())),
-            ("TOO_MANY_TOOL_CALLS", Finish::Early("TOO_MANY_TOOL_CALLS".to_owned())),
+            (
+                "TOO_MANY_TOOL_CALLS",
+                Finish::Early("TOO_MANY_TOOL_CALLS".to_owned()),
+            ),
         ] {
             assert_eq!(Finish::for_reason(word), Some(finish), "{word}");
         }

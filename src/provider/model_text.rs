@@ -84,7 +84,10 @@ impl ModelText {
                 Place::Answer => self.answer(text, holding, show),
             };
             // What is left waits for more, unless a place was left in which it was nothing.
-            if text.is_empty() || before == (self.place, text.len()) || self.place == Place::Answer && before.0 == Place::Answer {
+            if text.is_empty()
+                || before == (self.place, text.len())
+                || self.place == Place::Answer && before.0 == Place::Answer
+            {
                 break;
             }
         }
@@ -94,7 +97,10 @@ impl ModelText {
     /// Takes what begins with TEXT out of it; gives what is left.
     fn begin(&mut self, text: String, holding: Holding) -> String {
         let said = text.trim_start();
-        if let Some((open, end)) = THINKING_TAGS.iter().find(|(open, _)| said.starts_with(open)) {
+        if let Some((open, end)) = THINKING_TAGS
+            .iter()
+            .find(|(open, _)| said.starts_with(open))
+        {
             self.place = Place::Thinking(end);
             return said[open.len()..].to_owned();
         }
@@ -109,7 +115,11 @@ impl ModelText {
         }
         self.place = Place::Answer;
         // Behind thinking, blanks only set the answer apart.
-        if self.thinking.is_empty() { text } else { said.to_owned() }
+        if self.thinking.is_empty() {
+            text
+        } else {
+            said.to_owned()
+        }
     }
 
     /// Takes the thinking in TEXT, up to END; gives what is left.
@@ -137,7 +147,12 @@ impl ModelText {
     }
 
     /// Takes TEXT of the answer; gives what has to wait for more.
-    fn answer(&mut self, text: String, holding: Holding, show: &mut dyn FnMut(Shown<'_>)) -> String {
+    fn answer(
+        &mut self,
+        text: String,
+        holding: Holding,
+        show: &mut dyn FnMut(Shown<'_>),
+    ) -> String {
         let (mut taken, mut from) = (0, 0);
         while let Some(place) = text[from..].find(['<', '[', '{', '\r']).map(|it| from + it) {
             let rest = &text[place..];
@@ -337,14 +352,30 @@ mod tests {
             ("Yes: <think> is a tag.", "", "Yes: <think> is a tag."),
             ("<thin", "", "<thin"),
             ("<think>Hm", "Hm", ""),
-            ("The tag `</think>` ends it.", "", "The tag `</think>` ends it."),
+            (
+                "The tag `</think>` ends it.",
+                "",
+                "The tag `</think>` ends it.",
+            ),
             ("a < b\r\nc [1]\r\n", "", "a < b\nc [1]\n"),
-            ("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.", "Hm.", "Yes."),
+            (
+                "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.",
+                "Hm.",
+                "Yes.",
+            ),
         ] {
             for size in 1..=text.len() {
                 let (thought, said, shown_thoughts, shown, _) = taken(text, size);
-                assert_eq!((thought.as_str(), said.as_str()), (thinking, answer), "{text:?} by {size}");
-                assert_eq!((shown_thoughts, shown), (thought, said), "{text:?} by {size}");
+                assert_eq!(
+                    (thought.as_str(), said.as_str()),
+                    (thinking, answer),
+                    "{text:?} by {size}"
+                );
+                assert_eq!(
+                    (shown_thoughts, shown),
+                    (thought, said),
+                    "{text:?} by {size}"
+                );
             }
         }
     }
@@ -353,7 +384,10 @@ mod tests {
     fn a_lone_end_makes_thinking_of_what_came_before() {
         for size in [1, 3, 100] {
             let (thinking, answer, ..) = taken("Let me weigh.\n</think>\n\nYes.", size);
-            assert_eq!((thinking.as_str(), answer.as_str()), ("Let me weigh.\n", "Yes."));
+            assert_eq!(
+                (thinking.as_str(), answer.as_str()),
+                ("Let me weigh.\n", "Yes.")
+            );
         }
     }
 
@@ -364,13 +398,20 @@ mod tests {
             ("{\"name\": \"look\"}", Some("{\"name\": \"look\"}")),
             ("a {\"name\": 1}", None),
             ("```\n<tool_call>\n```\n", None),
-            ("```\n<tool_call>\n```\n[TOOL_CALLS]x", Some("[TOOL_CALLS]x")),
+            (
+                "```\n<tool_call>\n```\n[TOOL_CALLS]x",
+                Some("[TOOL_CALLS]x"),
+            ),
             ("a <b> [c] {d}", None),
         ] {
             for size in 1..=text.len() {
                 let (_, answer, _, shown, was_held) = taken(text, size);
                 assert_eq!(was_held.as_deref(), held, "{text:?} by {size}");
-                assert_eq!((answer.as_str(), shown.as_str()), (text, text), "{text:?} by {size}");
+                assert_eq!(
+                    (answer.as_str(), shown.as_str()),
+                    (text, text),
+                    "{text:?} by {size}"
+                );
             }
         }
     }

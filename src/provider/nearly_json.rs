@@ -86,9 +86,7 @@ pub fn joined(first: &str, second: &str) -> Option<(String, String)> {
 #[must_use]
 pub fn awaits_half(text: &str) -> bool {
     let last = halves(text).pop();
-    last.is_some_and(|half| {
-        half.which == Which::First && text[half.place.end..].starts_with('"')
-    })
+    last.is_some_and(|half| half.which == Which::First && text[half.place.end..].starts_with('"'))
 }
 
 /// The halves of pairs in TEXT that stand alone.
@@ -97,7 +95,9 @@ fn halves(text: &str) -> Vec<Half> {
     let mut from = 0;
     while let Some(found) = text[from..].find('\\') {
         let start = from + found;
-        let digits = text[start..].strip_prefix(ESCAPE).and_then(|it| it.get(..4));
+        let digits = text[start..]
+            .strip_prefix(ESCAPE)
+            .and_then(|it| it.get(..4));
         let unit = digits.and_then(|it| u16::from_str_radix(it, 16).ok());
         let Some(unit) = unit else {
             // Another escape, of which the second character may be a backslash.
@@ -107,12 +107,18 @@ fn halves(text: &str) -> Vec<Half> {
         let place = start..start + LONE_ESCAPE;
         from = place.end;
         match unit {
-            0xD800..=0xDBFF => halves.push(Half { place, which: Which::First }),
+            0xD800..=0xDBFF => halves.push(Half {
+                place,
+                which: Which::First,
+            }),
             0xDC00..=0xDFFF => match halves.last() {
                 Some(last) if last.which == Which::First && last.place.end == start => {
                     halves.pop();
                 }
-                _ => halves.push(Half { place, which: Which::Second }),
+                _ => halves.push(Half {
+                    place,
+                    which: Which::Second,
+                }),
             },
             _ => {}
         }
@@ -133,11 +139,17 @@ mod tests {
     #[test]
     fn what_json_does_not_know_is_put_right() {
         for (text, expected) in [
-            (r#"{"a": NaN, "b": [-Infinity, Infinity]}"#, r#"{"a":null,"b":[null,null]}"#),
+            (
+                r#"{"a": NaN, "b": [-Infinity, Infinity]}"#,
+                r#"{"a":null,"b":[null,null]}"#,
+            ),
             ("{\"a\": \"x\ny\tz\"}", "{\"a\":\"x\\ny\\tz\"}"),
             (r#"{"a": "NaN \" NaN"}"#, r#"{"a":"NaN \" NaN"}"#),
             (r#"{"a": "x\ud83d"}"#, "{\"a\":\"x\u{fffd}\"}"),
-            (r#"{"a": "\ude00x\\ud83d"}"#, "{\"a\":\"\u{fffd}x\\\\ud83d\"}"),
+            (
+                r#"{"a": "\ude00x\\ud83d"}"#,
+                "{\"a\":\"\u{fffd}x\\\\ud83d\"}",
+            ),
             (r#"{"a": "\ud83d\ude00\ud83d"}"#, "{\"a\":\"😀\u{fffd}\"}"),
         ] {
             let mended = mended(text).unwrap_or_else(|| text.to_owned());

@@ -138,7 +138,9 @@ impl ReplyReader {
         let body = std::mem::replace(body, Body::Undecided);
         let in_lines = matches!(body, Body::Lines(_));
         // Half an event is not garbage, it is a lost connection.
-        let whole = |data: &str| is_done(data.trim()) || !data.trim_start().starts_with('{') || is_json(data);
+        let whole = |data: &str| {
+            is_done(data.trim()) || !data.trim_start().starts_with('{') || is_json(data)
+        };
         match body {
             Body::Events(stream) => stream.finish(&mut |event| {
                 if whole(&event.data) {
@@ -282,7 +284,11 @@ fn has_objects_in_lines(document: &[u8], new: usize) -> bool {
     let Some(end) = memchr::memchr(b'\n', document) else {
         return false;
     };
-    let behind = |bytes: &[u8]| bytes.get(end..).is_some_and(|it| !it.trim_ascii().is_empty());
+    let behind = |bytes: &[u8]| {
+        bytes
+            .get(end..)
+            .is_some_and(|it| !it.trim_ascii().is_empty())
+    };
     let before = &document[..document.len() - new];
     !behind(before)
         && behind(document)

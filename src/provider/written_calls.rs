@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::arguments::plain_name;
-use super::{ChatRequest, ToolChoice};
 use super::history::{ChatMessage, ModelOrigin, calls_of};
+use super::{ChatRequest, ToolChoice};
 
 /// What the ids of such calls begin with. It tells them from calls of a server that parses its own.
 pub const ID_PREFIX: &str = "written_";
@@ -103,7 +103,10 @@ impl ReadableCalls {
             Some(function @ Value::Object(_)) => function,
             _ => object,
         };
-        let name = function.get("name").or_else(|| object.get("function"))?.as_str()?;
+        let name = function
+            .get("name")
+            .or_else(|| object.get("function"))?
+            .as_str()?;
         let arguments = ["arguments", "parameters", "args", "input"]
             .iter()
             .find_map(|field| function.get(field))?;
@@ -117,7 +120,10 @@ impl ReadableCalls {
             Value::String(text) => text.clone(),
             _ => return None,
         };
-        Some(WrittenCall { name: name.to_owned(), arguments })
+        Some(WrittenCall {
+            name: name.to_owned(),
+            arguments,
+        })
     }
 
     /// The tool that NAME means, which may have a number behind it.
@@ -245,10 +251,11 @@ pub fn call_start(text: &str) -> CallStart {
         (false, false) => CallStart::No,
     };
     let field = text.strip_prefix('{').map(str::trim_start);
-    let found = BEGINNINGS
-        .iter()
-        .map(|whole| may(whole, text))
-        .chain(FIRST_FIELDS.iter().filter_map(|name| Some(may(name, field?))));
+    let found = BEGINNINGS.iter().map(|whole| may(whole, text)).chain(
+        FIRST_FIELDS
+            .iter()
+            .filter_map(|name| Some(may(name, field?))),
+    );
     found
         .min_by_key(|it| match it {
             CallStart::Yes => 0,
@@ -283,7 +290,12 @@ mod tests {
             json!({"type": "function", "function": {"name": name, "parameters": {"type": "object",
                 "properties": {"text": {"type": "string"}, "count": {"type": "integer"}}}}})
         };
-        ReadableCalls([tool("look"), tool("say")].iter().filter_map(readable).collect())
+        ReadableCalls(
+            [tool("look"), tool("say")]
+                .iter()
+                .filter_map(readable)
+                .collect(),
+        )
     }
 
     fn read(text: &str) -> Option<Vec<(String, Value)>> {
@@ -316,10 +328,16 @@ mod tests {
             "{\"type\": \"function\", \"name\": \"look\", \"parameters\": {\"text\": \"a\"}}",
         ] {
             assert_eq!(call_start(text), CallStart::Yes, "{text}");
-            assert_eq!(read(text), Some(vec![("look".to_owned(), json!({"text": "a"}))]), "{text}");
+            assert_eq!(
+                read(text),
+                Some(vec![("look".to_owned(), json!({"text": "a"}))]),
+                "{text}"
+            );
         }
         assert_eq!(
-            read("<function=look><parameter=count>3</parameter><parameter=text>3</parameter></function>"),
+            read(
+                "<function=look><parameter=count>3</parameter><parameter=text>3</parameter></function>"
+            ),
             Some(vec![("look".to_owned(), json!({"count": 3, "text": "3"}))])
         );
         let two = "<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>\n<tool_call>{\"name\": \"say\", \"arguments\": {}}</tool_call>";

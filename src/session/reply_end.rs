@@ -47,15 +47,16 @@ pub fn ending(finish: &Finish, calls: Calls) -> TurnEnding {
             "The reply was cut off at its token limit{in_call}. Raise the limit (max_tokens in the provider's body) or ask for less at a time."
         )),
         Finish::Length => TurnEnding::Cut("The reply was cut off at its token limit.".to_owned()),
-        Finish::Window => {
-            TurnEnding::Cut(format!("The reply was cut off{in_call}: the model's window is full."))
-        }
+        Finish::Window => TurnEnding::Cut(format!(
+            "The reply was cut off{in_call}: the model's window is full."
+        )),
         Finish::ContentFilter => {
             TurnEnding::Failed("The provider's content filter ended the reply.".to_owned())
         }
-        Finish::Early(reason) => {
-            TurnEnding::Cut(format!("The reply ended early{in_call}: {}.", one_line(reason, LONGEST_REASON)))
-        }
+        Finish::Early(reason) => TurnEnding::Cut(format!(
+            "The reply ended early{in_call}: {}.",
+            one_line(reason, LONGEST_REASON)
+        )),
         Finish::Refused(why) => TurnEnding::Failed(refusal(why)),
         Finish::Interrupted => TurnEnding::Cut(format!(
             "The connection was lost before the reply was complete{in_call}."

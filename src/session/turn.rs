@@ -125,7 +125,8 @@ impl Turn<'_> {
                     }
                     let taken = match reply.finish {
                         Finish::Window => {
-                            self.room_for_reply(history, reply, &mut making, &mut spent).await
+                            self.room_for_reply(history, reply, &mut making, &mut spent)
+                                .await
                         }
                         _ => self.take(history, reply, &mut repeats, &mut spent).await,
                     };

@@ -178,9 +178,16 @@ impl ChatDecoder {
                 draft.fail(error_of_choice(data).unwrap_or_else(unexplained_failure));
             }
             let reasons = [&choice.finish_reason, &choice.native_finish_reason];
-            if reasons.iter().any(|reason| Finish::for_reason(reason.get()).is_some()) {
+            if reasons
+                .iter()
+                .any(|reason| Finish::for_reason(reason.get()).is_some())
+            {
                 self.keep_details(draft);
-                finish(choice.finish_reason.get(), choice.native_finish_reason.get(), draft);
+                finish(
+                    choice.finish_reason.get(),
+                    choice.native_finish_reason.get(),
+                    draft,
+                );
             }
         }
         if (has_error || name == "error")
@@ -302,7 +309,13 @@ fn usage(said: &SaidCounts) -> Option<Usage> {
     Some(Usage {
         input_tokens: input.unwrap_or(0),
         output_tokens: output.unwrap_or(0),
-        cache_read_tokens: said.details.cached.0.or(said.cache_hit.0).or(said.cached.0).unwrap_or(0),
+        cache_read_tokens: said
+            .details
+            .cached
+            .0
+            .or(said.cache_hit.0)
+            .or(said.cached.0)
+            .unwrap_or(0),
         cache_write_tokens: said.details.cache_write.0.unwrap_or(0),
     })
 }

@@ -8,11 +8,11 @@ use super::form::{
     Filling, FormReading, ListOf, Mention, NameReader, SaidCount, SaidText, SaidTrue, Slot, form,
     read_into,
 };
+use crate::provider::Usage;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::report::{reported, unreadable};
 use crate::provider::retry::RetryAdvice;
-use crate::provider::Usage;
 
 form! {
     /// One response, as much of it as matters.

@@ -297,9 +297,9 @@ impl MessagesDecoder {
     }
 
     fn finish(&mut self, delta: Option<&Delta<'_>>, draft: &mut ReplyDraft) {
-        let Some((delta, reason)) = delta.and_then(|delta| {
-            Some((delta, Finish::for_reason(delta.stop_reason.get())?))
-        }) else {
+        let Some((delta, reason)) =
+            delta.and_then(|delta| Some((delta, Finish::for_reason(delta.stop_reason.get())?)))
+        else {
             return;
         };
         if reason.is_good() {

@@ -149,7 +149,8 @@ impl Items {
 
     /// The item at KEY, which begins with KIND unless it has begun.
     fn begun(&mut self, key: ItemKey<'_>, kind: ItemKind, draft: &mut ReplyDraft) -> usize {
-        self.get(key).unwrap_or_else(|| self.begin(key, kind, draft))
+        self.get(key)
+            .unwrap_or_else(|| self.begin(key, kind, draft))
     }
 
     fn begin(&mut self, key: ItemKey<'_>, kind: ItemKind, draft: &mut ReplyDraft) -> usize {

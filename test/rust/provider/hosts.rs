@@ -28,7 +28,11 @@ fn ending(dialect: Dialect, reason: Value) -> String {
             json!({"choices": [{"delta": {}, "finish_reason": reason}]}),
         ]),
         Dialect::Messages => {
-            let text = vec![start("m"), block(0, json!({"type": "text", "text": "Let me look."})), stop(0)];
+            let text = vec![
+                start("m"),
+                block(0, json!({"type": "text", "text": "Let me look."})),
+                stop(0),
+            ];
             let end = json!({"type": "message_delta", "delta": {"stop_reason": reason}});
             events(&[text, tool_use(1), vec![end]].concat())
         }
@@ -39,7 +43,10 @@ fn ending(dialect: Dialect, reason: Value) -> String {
             json!({"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details": {"reason": reason}}}),
         ]),
         Dialect::Gemini => events(&[
-            gemini(json!([{"text": "Let me look."}, {"functionCall": {"name": "look", "args": {}}}]), None),
+            gemini(
+                json!([{"text": "Let me look."}, {"functionCall": {"name": "look", "args": {}}}]),
+                None,
+            ),
             gemini(json!([{"text": ""}]), reason.as_str()),
         ]),
         Dialect::Ollama => lines(&[
@@ -61,9 +68,21 @@ fn only_good_reasons_let_calls_run() {
     for dialect in DIALECTS {
         // Those of a response that is not complete are never good.
         if dialect != Dialect::Responses {
-            for reason in ["stop", "STOP", "end_turn", "stop_sequence", "eos_token", "tool_call", "Tool-Calls"] {
+            for reason in [
+                "stop",
+                "STOP",
+                "end_turn",
+                "stop_sequence",
+                "eos_token",
+                "tool_call",
+                "Tool-Calls",
+            ] {
                 let reply = read(dialect, &ending(dialect, reason.into())).expect(reason);
-                assert_eq!((reply.finish.clone(), runs(&reply)), (Finish::ToolCalls, true), "{dialect:?} {reason}");
+                assert_eq!(
+                    (reply.finish.clone(), runs(&reply)),
+                    (Finish::ToolCalls, true),
+                    "{dialect:?} {reason}"
+                );
             }
         }
         for (reason, finish) in [
@@ -76,10 +95,17 @@ fn only_good_reasons_let_calls_run() {
             ("IMAGE_SAFETY", Finish::ContentFilter),
             ("abort", Finish::Early("abort".into())),
             ("network_error", Finish::Early("network_error".into())),
-            ("TOO_MANY_TOOL_CALLS", Finish::Early("TOO_MANY_TOOL_CALLS".into())),
+            (
+                "TOO_MANY_TOOL_CALLS",
+                Finish::Early("TOO_MANY_TOOL_CALLS".into()),
+            ),
         ] {
             let reply = read(dialect, &ending(dialect, reason.into())).expect(reason);
-            assert_eq!((reply.finish.clone(), runs(&reply)), (finish, false), "{dialect:?} {reason}");
+            assert_eq!(
+                (reply.finish.clone(), runs(&reply)),
+                (finish, false),
+                "{dialect:?} {reason}"
+            );
         }
     }
 }
@@ -97,7 +123,11 @@ fn no_reason_is_no_end() {
 
 /// Places in BODY where an event could stand.
 fn between_events(dialect: Dialect, body: &str) -> Vec<usize> {
-    let end = if dialect == Dialect::Ollama { "\n" } else { "\n\n" };
+    let end = if dialect == Dialect::Ollama {
+        "\n"
+    } else {
+        "\n\n"
+    };
     let ends = body.match_indices(end).map(|(place, _)| place + end.len());
     [0].into_iter().chain(ends).collect()
 }
@@ -105,7 +135,9 @@ fn between_events(dialect: Dialect, body: &str) -> Vec<usize> {
 fn read_whole(dialect: Dialect, body: &str) -> (String, Vec<(String, CallArguments)>, Finish) {
     let reply = read(dialect, body).unwrap_or_else(|error| panic!("{dialect:?}: {error}\n{body}"));
     let calls = reply.calls().into_iter();
-    let calls = calls.map(|call| (call.name.clone(), call.arguments.clone())).collect();
+    let calls = calls
+        .map(|call| (call.name.clone(), call.arguments.clone()))
+        .collect();
     (reply.text(), calls, reply.finish)
 }
 
@@ -136,11 +168,17 @@ fn two_texts(dialect: Dialect, first: &str, second: &str) -> String {
         let json = match dialect {
             Dialect::ChatCompletions => json!({"choices": [{"delta": {"content": "TEXT"}}]}),
             Dialect::Messages => delta(0, json!({"type": "text_delta", "text": "TEXT"})),
-            Dialect::Responses => json!({"type": "response.output_text.delta", "output_index": 0, "delta": "TEXT"}),
+            Dialect::Responses => {
+                json!({"type": "response.output_text.delta", "output_index": 0, "delta": "TEXT"})
+            }
             Dialect::Gemini => gemini(json!([{"text": "TEXT"}]), None),
             Dialect::Ollama => json!({"message": {"content": "TEXT"}, "done": false}),
         };
-        let event = if dialect == Dialect::Ollama { lines(&[json]) } else { events(&[json]) };
+        let event = if dialect == Dialect::Ollama {
+            lines(&[json])
+        } else {
+            events(&[json])
+        };
         event.replace("TEXT", text)
     };
     let end = match dialect {
@@ -172,11 +210,24 @@ fn text_that_json_does_not_know_is_read() {
 #[test]
 fn of_a_key_that_comes_twice_the_last_counts() {
     for (dialect, event) in [
-        (Dialect::ChatCompletions, r#"{"choices": [{"delta": {"content": "x", "content": "y"}, "finish_reason": null, "finish_reason": "stop"}]}"#),
-        (Dialect::Ollama, r#"{"message": {"content": "x"}, "message": {"content": "y"}, "done": true}"#),
-        (Dialect::Gemini, r#"{"candidates": [{"content": {"parts": [{"text": "x", "text": "y"}]}, "finishReason": "STOP"}]}"#),
+        (
+            Dialect::ChatCompletions,
+            r#"{"choices": [{"delta": {"content": "x", "content": "y"}, "finish_reason": null, "finish_reason": "stop"}]}"#,
+        ),
+        (
+            Dialect::Ollama,
+            r#"{"message": {"content": "x"}, "message": {"content": "y"}, "done": true}"#,
+        ),
+        (
+            Dialect::Gemini,
+            r#"{"candidates": [{"content": {"parts": [{"text": "x", "text": "y"}]}, "finishReason": "STOP"}]}"#,
+        ),
     ] {
-        let body = if dialect == Dialect::Ollama { format!("{event}\n") } else { format!("data: {event}\n\n") };
+        let body = if dialect == Dialect::Ollama {
+            format!("{event}\n")
+        } else {
+            format!("data: {event}\n\n")
+        };
         assert_eq!(read_whole(dialect, &body).0, "y", "{dialect:?}");
     }
 }
@@ -190,11 +241,18 @@ fn streams_without_data_fields_or_blank_lines_are_read() {
         body.replace("\n\n", "\n").replace("data: ", ""),
         body.replace("data: ", ""),
     ] {
-        assert_eq!(read_whole(Dialect::ChatCompletions, &odd), expected, "{odd}");
+        assert_eq!(
+            read_whole(Dialect::ChatCompletions, &odd),
+            expected,
+            "{odd}"
+        );
     }
     let body = small_stream(Dialect::Ollama);
     let expected = read_whole(Dialect::Ollama, &body);
-    let odd: String = body.lines().map(|line| format!("data: {line}\n\n")).collect();
+    let odd: String = body
+        .lines()
+        .map(|line| format!("data: {line}\n\n"))
+        .collect();
     assert_eq!(read_whole(Dialect::Ollama, &odd), expected);
 }
 
@@ -203,9 +261,16 @@ fn arguments_that_come_with_the_start_of_a_call_count() {
     let call = |input: Value, deltas: &[&str]| {
         let mut payloads = vec![
             start("m"),
-            block(0, json!({"type": "tool_use", "id": "t", "name": "look", "input": input})),
+            block(
+                0,
+                json!({"type": "tool_use", "id": "t", "name": "look", "input": input}),
+            ),
         ];
-        payloads.extend(deltas.iter().map(|json| delta(0, json!({"type": "input_json_delta", "partial_json": json}))));
+        payloads.extend(
+            deltas
+                .iter()
+                .map(|json| delta(0, json!({"type": "input_json_delta", "partial_json": json}))),
+        );
         payloads.push(json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}));
         let reply = read(Dialect::Messages, &events(&payloads)).expect("a reply");
         reply.calls()[0].arguments.clone()
@@ -215,7 +280,10 @@ fn arguments_that_come_with_the_start_of_a_call_count() {
     assert_eq!(call(json!("{\"at\": \"a\"}"), &[]), a);
     assert_eq!(call(json!({"at": "b"}), &["{\"at\": ", "\"a\"}"]), a);
     assert_eq!(call(json!({}), &["{}", "{\"at\": \"a\"}"]), a);
-    assert_eq!(call(json!({}), &[]), CallArguments::Object(serde_json::Map::new()));
+    assert_eq!(
+        call(json!({}), &[]),
+        CallArguments::Object(serde_json::Map::new())
+    );
 }
 
 #[test]
@@ -245,7 +313,10 @@ fn deltas_of_messages_open_what_they_are_of() {
         ),
     ] {
         let reply = crate::messages::messages(payloads, "end_turn").expect("a reply");
-        assert_eq!((reply.text().as_str(), reply.thinking().as_str()), (expected, thinking));
+        assert_eq!(
+            (reply.text().as_str(), reply.thinking().as_str()),
+            (expected, thinking)
+        );
     }
 }
 
@@ -261,12 +332,34 @@ fn a_whole_response_settles_what_is_open() {
     let completed = |output: Value| json!({"type": "response.completed", "response": {"status": "completed", "output": output}});
     let other = json!({"type": "function_call", "id": "fd", "call_id": "d", "name": "look", "arguments": "{\"at\":\"b\"}"});
     for (payloads, expected) in [
-        (vec![added.clone(), more.clone(), completed(json!([item]))], vec!["a"]),
-        (vec![more.clone(), done.clone(), completed(json!([]))], vec!["a"]),
-        (vec![added.clone(), more.clone(), unfinished, completed(json!([]))], vec!["a"]),
+        (
+            vec![added.clone(), more.clone(), completed(json!([item]))],
+            vec!["a"],
+        ),
+        (
+            vec![more.clone(), done.clone(), completed(json!([]))],
+            vec!["a"],
+        ),
+        (
+            vec![
+                added.clone(),
+                more.clone(),
+                unfinished,
+                completed(json!([])),
+            ],
+            vec!["a"],
+        ),
         (vec![completed(json!([item, other]))], vec!["a", "b"]),
         // What is left out of the whole shifts the others.
-        (vec![added.clone(), more.clone(), done.clone(), completed(json!([{"type": "reasoning"}, item, other]))], vec!["a", "b"]),
+        (
+            vec![
+                added.clone(),
+                more.clone(),
+                done.clone(),
+                completed(json!([{"type": "reasoning"}, item, other])),
+            ],
+            vec!["a", "b"],
+        ),
     ] {
         let reply = read(Dialect::Responses, &events(&payloads)).expect("a reply");
         let places: Vec<Value> = reply
@@ -283,21 +376,33 @@ fn a_whole_response_settles_what_is_open() {
     let reply = read(Dialect::Responses, &events(&[added, completed(json!([]))])).expect("a reply");
     assert!(!runs(&reply));
     let texts = [
-        vec![json!({"type": "response.output_text.done", "output_index": 0, "text": "All."}), completed(json!([]))],
-        vec![completed(json!([{"type": "message", "content": [{"type": "output_text", "text": "All."}]}]))],
+        vec![
+            json!({"type": "response.output_text.done", "output_index": 0, "text": "All."}),
+            completed(json!([])),
+        ],
+        vec![completed(
+            json!([{"type": "message", "content": [{"type": "output_text", "text": "All."}]}]),
+        )],
         vec![
             json!({"type": "response.output_text.delta", "output_index": 0, "item_id": "x", "delta": "All."}),
-            completed(json!([{"type": "reasoning"}, {"type": "message", "id": "y", "content": [{"type": "output_text", "text": "All."}]}])),
+            completed(
+                json!([{"type": "reasoning"}, {"type": "message", "id": "y", "content": [{"type": "output_text", "text": "All."}]}]),
+            ),
         ],
     ];
     for payloads in texts {
-        assert_eq!(read_whole(Dialect::Responses, &events(&payloads)).0, "All.", "{payloads:?}");
+        assert_eq!(
+            read_whole(Dialect::Responses, &events(&payloads)).0,
+            "All.",
+            "{payloads:?}"
+        );
     }
 }
 
 #[test]
 fn a_failure_gets_the_reason_that_follows() {
-    let failed = json!({"type": "response.failed", "response": {"status": "failed", "error": null}});
+    let failed =
+        json!({"type": "response.failed", "response": {"status": "failed", "error": null}});
     let error = json!({"type": "error", "error": {"message": "The filter."}});
     let told = read(Dialect::Responses, &events(&[failed.clone(), error])).expect_err("a failure");
     assert!(told.message.contains("The filter."), "{told}");
@@ -307,7 +412,11 @@ fn a_failure_gets_the_reason_that_follows() {
 
 #[test]
 fn calls_with_one_id_get_ids_of_their_own() {
-    let chat = |calls: Value| events(&[json!({"choices": [{"delta": {"tool_calls": calls}, "finish_reason": "tool_calls"}]})]);
+    let chat = |calls: Value| {
+        events(&[
+            json!({"choices": [{"delta": {"tool_calls": calls}, "finish_reason": "tool_calls"}]}),
+        ])
+    };
     let of = |index: u64, at: &str| json!({"index": index, "id": "same", "function": {"name": "look", "arguments": json!({"at": at}).to_string()}});
     let plain = |at: &str| json!({"id": "same", "function": {"name": "look", "arguments": json!({"at": at}).to_string()}});
     let bodies = [
@@ -331,7 +440,10 @@ fn calls_with_one_id_get_ids_of_their_own() {
         assert_eq!(calls.len(), 2, "{dialect:?}");
         assert_ne!(calls[0].id, calls[1].id, "{dialect:?}");
         for (call, at) in calls.iter().zip(["a", "b"]) {
-            assert_eq!(call.arguments, CallArguments::Object(json!({"at": at}).as_object().unwrap().clone()));
+            assert_eq!(
+                call.arguments,
+                CallArguments::Object(json!({"at": at}).as_object().unwrap().clone())
+            );
         }
     }
 }
@@ -341,14 +453,29 @@ fn calls_of_old_servers_and_names_in_pieces_are_read() {
     let chunk = |delta: Value, reason: Value| json!({"choices": [{"delta": delta, "finish_reason": reason}]});
     for payloads in [
         vec![
-            chunk(json!({"function_call": {"name": "look", "arguments": ""}}), json!(null)),
-            chunk(json!({"function_call": {"arguments": "{}"}}), json!("function_call")),
+            chunk(
+                json!({"function_call": {"name": "look", "arguments": ""}}),
+                json!(null),
+            ),
+            chunk(
+                json!({"function_call": {"arguments": "{}"}}),
+                json!("function_call"),
+            ),
         ],
         vec![
-            chunk(json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "lo"}}]}), json!(null)),
-            chunk(json!({"tool_calls": [{"index": 0, "function": {"name": "ok", "arguments": "{}"}}]}), json!("tool_calls")),
+            chunk(
+                json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "lo"}}]}),
+                json!(null),
+            ),
+            chunk(
+                json!({"tool_calls": [{"index": 0, "function": {"name": "ok", "arguments": "{}"}}]}),
+                json!("tool_calls"),
+            ),
         ],
-        vec![chunk(json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "functions.look", "arguments": "{}"}}]}), json!("stop"))],
+        vec![chunk(
+            json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "functions.look", "arguments": "{}"}}]}),
+            json!("stop"),
+        )],
     ] {
         let reply = read(Dialect::ChatCompletions, &events(&payloads)).expect("a reply");
         assert_eq!(reply.calls()[0].name, "look", "{payloads:?}");
@@ -357,7 +484,11 @@ fn calls_of_old_servers_and_names_in_pieces_are_read() {
 }
 
 /// What a reader of replies to a chat with MESSAGES makes of TEXT in DIALECT: the reply, and what was shown.
-fn written(dialect: Dialect, text: &str, messages: Vec<agent_q_core::provider::ChatMessage>) -> (ModelReply, String) {
+fn written(
+    dialect: Dialect,
+    text: &str,
+    messages: Vec<agent_q_core::provider::ChatMessage>,
+) -> (ModelReply, String) {
     let tool = json!({"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}}});
     let mut request = request(messages);
     request.tools = vec![tool];
@@ -384,36 +515,70 @@ const WRITTEN: &str = "Let me look.\n\n<tool_call>\n{\"name\": \"look\", \"argum
 fn a_call_written_as_text_is_a_call() {
     for dialect in DIALECTS {
         let (reply, shown) = written(dialect, WRITTEN, vec![user("go")]);
-        assert_eq!((reply.text().as_str(), &reply.finish), ("Let me look.", &Finish::ToolCalls), "{dialect:?}");
+        assert_eq!(
+            (reply.text().as_str(), &reply.finish),
+            ("Let me look.", &Finish::ToolCalls),
+            "{dialect:?}"
+        );
         assert!(runs(&reply) && reply.calls()[0].id.starts_with(ID_PREFIX));
         assert_eq!(reply.unparsed, Some(Unparsed::Read));
         assert_eq!(shown.trim_end(), "Let me look.");
         // It goes on to be read in the next reply.
-        let before = vec![user("go"), answer(dialect, reply.parts.clone()), result(&reply.calls()[0].id, "ok")];
-        assert_eq!(written(dialect, WRITTEN, before).0.calls().len(), 1, "{dialect:?}");
+        let before = vec![
+            user("go"),
+            answer(dialect, reply.parts.clone()),
+            result(&reply.calls()[0].id, "ok"),
+        ];
+        assert_eq!(
+            written(dialect, WRITTEN, before).0.calls().len(),
+            1,
+            "{dialect:?}"
+        );
     }
 }
 
 #[test]
 fn a_quoted_call_stays_text() {
-    let native = |dialect| vec![user("go"), answer(dialect, vec![MessagePart::call(call("c1", "{}"))]), result("c1", "ok")];
+    let native = |dialect| {
+        vec![
+            user("go"),
+            answer(dialect, vec![MessagePart::call(call("c1", "{}"))]),
+            result("c1", "ok"),
+        ]
+    };
     for dialect in DIALECTS {
         for (text, messages, unparsed) in [
             // This host parses calls itself.
             (WRITTEN.to_owned(), native(dialect), None),
             (format!("```\n{WRITTEN}\n```"), vec![user("go")], None),
-            (format!("{WRITTEN}\nThat is how it looks."), vec![user("go")], Some(Unparsed::Left)),
-            (WRITTEN.replace("look\"", "no_tool\""), vec![user("go")], Some(Unparsed::Left)),
+            (
+                format!("{WRITTEN}\nThat is how it looks."),
+                vec![user("go")],
+                Some(Unparsed::Left),
+            ),
+            (
+                WRITTEN.replace("look\"", "no_tool\""),
+                vec![user("go")],
+                Some(Unparsed::Left),
+            ),
         ] {
             let (reply, shown) = written(dialect, &text, messages);
-            assert_eq!((reply.text(), reply.calls().len()), (text.clone(), 0), "{dialect:?}");
+            assert_eq!(
+                (reply.text(), reply.calls().len()),
+                (text.clone(), 0),
+                "{dialect:?}"
+            );
             assert_eq!((shown, reply.unparsed), (text, unparsed), "{dialect:?}");
         }
     }
 }
 
 /// What a server that sends BODY and then does DEED makes of a request.
-async fn served(dialect: Dialect, body: &str, deed: Option<Deed>) -> Result<ModelReply, ProviderError> {
+async fn served(
+    dialect: Dialect,
+    body: &str,
+    deed: Option<Deed>,
+) -> Result<ModelReply, ProviderError> {
     let head = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
     let mut deeds = vec![Deed::Send([head, body.as_bytes()].concat())];
     deeds.extend(deed);
@@ -427,7 +592,11 @@ async fn served(dialect: Dialect, body: &str, deed: Option<Deed>) -> Result<Mode
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_whole_stays_whole() {
     for dialect in [Dialect::ChatCompletions, Dialect::Messages, Dialect::Gemini] {
-        let reason = if dialect == Dialect::Messages { "tool_use" } else { "STOP" };
+        let reason = if dialect == Dialect::Messages {
+            "tool_use"
+        } else {
+            "STOP"
+        };
         let body = ending(dialect, reason.into());
         let junk = "data: {\"oops\n\ndata: upstream died\n\n".to_owned();
         let error = events(&[json!({"type": "error", "error": {"message": "Too busy."}})]);
@@ -440,7 +609,11 @@ async fn what_is_whole_stays_whole() {
             (body, Some(Deed::Reset)),
         ] {
             let reply = served(dialect, &body, deed).await.expect("a whole reply");
-            assert_eq!((reply.text().as_str(), runs(&reply)), ("Let me look.", true), "{dialect:?}");
+            assert_eq!(
+                (reply.text().as_str(), runs(&reply)),
+                ("Let me look.", true),
+                "{dialect:?}"
+            );
         }
     }
 }
@@ -449,10 +622,26 @@ async fn what_is_whole_stays_whole() {
 async fn the_last_words_of_a_cut_reply_are_told() {
     let text = events(&[json!({"choices": [{"delta": {"content": "Hi "}}]})]);
     for (last, kind, words) in [
-        ("upstream error: reset\n\n", FailureKind::Interrupted, "Its last words: upstream error: reset"),
-        ("error: {\"message\": \"Too busy\"}\n\n", FailureKind::Reported, "Too busy"),
-        ("{\"error\": {\"message\": \"Too busy\"}}\n\n", FailureKind::Reported, "Too busy"),
-        ("data: upstream died\n\n", FailureKind::Interrupted, "upstream died"),
+        (
+            "upstream error: reset\n\n",
+            FailureKind::Interrupted,
+            "Its last words: upstream error: reset",
+        ),
+        (
+            "error: {\"message\": \"Too busy\"}\n\n",
+            FailureKind::Reported,
+            "Too busy",
+        ),
+        (
+            "{\"error\": {\"message\": \"Too busy\"}}\n\n",
+            FailureKind::Reported,
+            "Too busy",
+        ),
+        (
+            "data: upstream died\n\n",
+            FailureKind::Interrupted,
+            "upstream died",
+        ),
     ] {
         let error = served(Dialect::ChatCompletions, &(text.clone() + last), None).await;
         let error = error.expect_err("a cut reply");

@@ -202,7 +202,10 @@ fn messages_calls_run_only_when_the_message_ended_well() {
     let mut unmarked = [vec![start("m")], open].concat();
     unmarked.push(ended("tool_use")[0].clone());
     let reply = read(Dialect::Messages, &events(&unmarked)).expect("a reply");
-    assert!(matches!(reply.calls()[0].arguments, CallArguments::Object(_)));
+    assert!(matches!(
+        reply.calls()[0].arguments,
+        CallArguments::Object(_)
+    ));
     let mut cut = vec![start("m")];
     cut.extend(tool_use(0));
     let error = read(Dialect::Messages, &events(&cut)).expect_err("an interrupted reply");

@@ -29,7 +29,9 @@ fn stray(bytes: &[u8]) -> Vec<String> {
         }
     };
     let mut decoder = SseDecoder::default();
-    decoder.push(bytes, &mut sink).expect("no event is too large");
+    decoder
+        .push(bytes, &mut sink)
+        .expect("no event is too large");
     decoder.finish(&mut sink);
     lines
 }
@@ -67,10 +69,22 @@ fn lines_that_are_no_field_are_told_apart() {
 #[test]
 fn a_whole_object_ends_its_event_without_a_blank_line() {
     for end in ["\n", "\r\n"] {
-        let stream = ["event: a", "data: {\"x\":", "data: \"}\"}", "event: b", "data: {}", "data: [DONE]", "", ""];
+        let stream = [
+            "event: a",
+            "data: {\"x\":",
+            "data: \"}\"}",
+            "event: b",
+            "data: {}",
+            "data: [DONE]",
+            "",
+            "",
+        ];
         let names = decode(&[stream.join(end).as_bytes()]);
         let expected = [("a", "{\"x\":\n\"}\"}"), ("b", "{}"), ("", "[DONE]")];
-        assert_eq!(names, expected.map(|(name, data)| (name.to_owned(), data.to_owned())));
+        assert_eq!(
+            names,
+            expected.map(|(name, data)| (name.to_owned(), data.to_owned()))
+        );
     }
 }
 

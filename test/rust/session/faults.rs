@@ -108,8 +108,13 @@ fn calling(wire: Wire) -> Vec<u8> {
 
 /// A call and the reason for the end, without the end mark where that is another event.
 fn reasoned_call(wire: Wire) -> Vec<u8> {
-    let steps = json!([{"text": "So far"}, call(), {"finish": "tool_calls"}]);
-    said(wire, json!({"steps": steps}))
+    match wire {
+        Wire::Chat | Wire::Messages | Wire::Gemini => {
+            let steps = json!([{"text": "So far"}, call(), {"finish": "tool_calls"}]);
+            said(wire, json!({"steps": steps}))
+        }
+        Wire::Responses | Wire::Ollama => calling(wire),
+    }
 }
 
 /// The event that says why the answer ends.
@@ -279,7 +284,11 @@ fn faults() -> Vec<Fault<'static>> {
             send(&[plain(), text_and_call(wire), reason(wire, "content_filter")])
         }),
         fault("a full window behind a call", |wire| {
-            send(&[plain(), text_and_call(wire), reason(wire, "model_context_window_exceeded")])
+            send(&[
+                plain(),
+                text_and_call(wire),
+                reason(wire, "model_context_window_exceeded"),
+            ])
         }),
         slow("100 MB in one event", |_| {
             vec![
@@ -332,7 +341,10 @@ fn oddities() -> Vec<Fault<'static>> {
             then(&[chunked(), chunk(&reasoned_call(wire))], Deed::Stall)
         }),
         fault("signs of life behind its reason", |wire| {
-            then(&[plain(), reasoned_call(wire)], Deed::Beat(sign_of_life(wire)))
+            then(
+                &[plain(), reasoned_call(wire)],
+                Deed::Beat(sign_of_life(wire)),
+            )
         }),
         fault("reset behind its reason", |wire| {
             then(&[chunked(), chunk(&reasoned_call(wire))], Deed::Reset)
