@@ -14,7 +14,7 @@ use super::model_text::{Holding, ModelText};
 use super::pieces::Pieces;
 use super::report::last_words;
 use super::retry::RetryAdvice;
-use super::written_calls::{ID_PREFIX, ReadableCalls, WrittenCall};
+use super::written_calls::{ID_PREFIX, ReadableCalls, WrittenCall, ends_like_a_call};
 use super::{Finish, ModelReply, StreamEvent, Unparsed, Usage};
 use crate::protocol::ToolCall;
 
@@ -454,8 +454,11 @@ impl ReplyDraft {
                     text.drop_held();
                     calls.extend(written);
                 }
-                Some(_) => self.unparsed = Some(Unparsed::Left),
-                None => {}
+                // Words behind it would say that it is only shown.
+                Some(_) if text.held().is_some_and(ends_like_a_call) => {
+                    self.unparsed = Some(Unparsed::Left);
+                }
+                Some(_) | None => {}
             }
             text.release(&mut |shown| self.pieces.shown(shown));
         }

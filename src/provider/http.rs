@@ -237,10 +237,13 @@ impl Client {
             let read = self.read_reply(response, destination, reader, sink, recording);
             let outcome = read.await;
             let reader = std::mem::take(reader);
-            if let Err(error) = outcome {
-                return Err(reader.interrupt(error));
-            }
-            let (result, last) = reader.finish();
+            let (result, last) = match outcome {
+                Ok(()) => reader.finish(),
+                Err(error) => {
+                    let (error, last) = reader.interrupt(error);
+                    (Err(error), last)
+                }
+            };
             last.into_iter().for_each(sink);
             result
         } else {

@@ -180,10 +180,12 @@ impl ReplyReader {
         self.events.draft.partial()
     }
 
-    /// The body did not end, it failed.
+    /// The body did not end, it failed with ERROR. The second value is what was held back until its end.
     #[must_use]
-    pub fn interrupt(self, error: ProviderError) -> ProviderError {
-        self.events.draft.interrupt(error)
+    pub fn interrupt(mut self, error: ProviderError) -> (ProviderError, Vec<StreamEvent>) {
+        self.events.end();
+        let shown = self.events.draft.take_events();
+        (self.events.draft.interrupt(error), shown)
     }
 }
 

@@ -265,6 +265,12 @@ pub fn call_start(text: &str) -> CallStart {
         .unwrap_or(CallStart::No)
 }
 
+/// Whether TEXT, which begins like a call, ends like one, too.
+#[must_use]
+pub fn ends_like_a_call(text: &str) -> bool {
+    text.trim_end().ends_with(['}', ']', '>'])
+}
+
 /// TEXT without a language or a fence before the arguments.
 fn after_signs(text: &str) -> &str {
     let text = text.trim_start();

@@ -268,9 +268,11 @@ impl ResponsesDecoder {
                     draft.add(self.items.all[number].place, "\n\n");
                 }
             }
-            "response.completed" | "response.incomplete" | "response.failed" | "response.done" => {
-                self.end(event.response.as_ref(), || part_of(data, "response"), draft);
-            }
+            "response.completed" => self.end("completed", event.response.as_ref(), data, draft),
+            "response.incomplete" => self.end("incomplete", event.response.as_ref(), data, draft),
+            "response.failed" => self.end("failed", event.response.as_ref(), data, draft),
+            "response.cancelled" => self.end("cancelled", event.response.as_ref(), data, draft),
+            "response.done" => self.end("completed", event.response.as_ref(), data, draft),
             "error" => fail(name, data, draft),
             other if other.starts_with("response.") => {}
             _ => {
@@ -284,7 +286,7 @@ impl ResponsesDecoder {
     pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {
         match serde_json::from_str::<Value>(document) {
             Ok(response) if response["object"] == "response" => {
-                self.end(Some(&form_of(document)), || document.to_owned(), draft);
+                self.end("completed", Some(&form_of(document)), document, draft);
             }
             _ => draft.fail(reported("", document).unwrap_or_else(|| unreadable("", document))),
         }
@@ -372,25 +374,29 @@ impl ResponsesDecoder {
         }
     }
 
-    /// The response ended, as ENDING says, all of which is the JSON that WHOLE gives.
+    /// The response ended, as ENDING in DATA says. It is STATUS where that says nothing.
     fn end(
         &mut self,
+        status: &str,
         ending: Option<&Ending<'_>>,
-        whole: impl FnOnce() -> String,
+        data: &str,
         draft: &mut ReplyDraft,
     ) {
         if let Some(said) = ending.and_then(|ending| ending.usage.as_ref()) {
             count(said, draft);
         }
-        match ending.and_then(|ending| ending.status.some()) {
-            Some("failed") => {
-                match reported("", &whole()) {
+        let said = ending.and_then(|ending| ending.status.some());
+        // Gateways copy the status that a response begins with.
+        let begun = |status: &&str| matches!(*status, "" | "in_progress" | "queued");
+        match said.filter(|status| !begun(status)).unwrap_or(status) {
+            "failed" => {
+                match reported("", &response_in(data)) {
                     Some(error) => draft.fail(error),
                     None => draft.fail_unexplained(unexplained_failure()),
                 }
                 return;
             }
-            Some("incomplete") => {
+            "incomplete" => {
                 let details = ending.and_then(|ending| ending.incomplete_details.as_ref());
                 let reason = details.map_or("", |details| details.reason.get());
                 draft.finish_for(Finish::for_reason(reason).unwrap_or(Finish::Length));
@@ -402,7 +408,7 @@ impl ResponsesDecoder {
                 if self.refuses == Refusal::Said {
                     tracing::info!("the model refused");
                 }
-                draft.finish_with(status.unwrap_or("completed"));
+                draft.finish_with(status);
             }
         }
         draft.end();
@@ -441,8 +447,11 @@ fn count(said: &SaidCounts, draft: &mut ReplyDraft) {
     });
 }
 
-/// The JSON under KEY in that of DATA.
-fn part_of(data: &str, key: &str) -> String {
-    let value: Value = serde_json::from_str(data).unwrap_or_default();
-    value[key].to_string()
+/// The JSON of the response in DATA, which may be DATA itself.
+fn response_in(data: &str) -> String {
+    let mut value: Value = serde_json::from_str(data).unwrap_or_default();
+    match value.get_mut("response") {
+        Some(response) => response.take().to_string(),
+        None => value.to_string(),
+    }
 }

@@ -554,7 +554,7 @@ fn a_quoted_call_stays_text() {
             (
                 format!("{WRITTEN}\nThat is how it looks."),
                 vec![user("go")],
-                Some(Unparsed::Left),
+                None,
             ),
             (
                 WRITTEN.replace("look\"", "no_tool\""),
