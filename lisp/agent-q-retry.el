@@ -5,7 +5,8 @@
 ;;; Commentary:
 
 ;; Under a turn that failed or stopped there is a button that sends the message
-;; again, or asks the model to go on.  A turn that met a limit waits until its user lets
+;; again, or asks the model to go on, after making room where the conversation may be
+;; too long.  A turn that met a limit waits until its user lets
 ;; it go on or stops it.
 
 ;;; Code:
@@ -80,15 +81,37 @@ A message that waits behind the turn is an answer: it is sent now."
   "Choose another model for this chat; the last message can be sent to it then."
   (call-interactively #'agent-q-set-model))
 
+(defun agent-q-retry--make-room ()
+  "Have the model summarize all but the latest of this chat."
+  (agent-q-session-check)
+  (agent-q-chat-configure)
+  (agent-q-core-compact agent-q-session-number))
+
+(defun agent-q-retry--shorter ()
+  "Make room in the conversation, then send the last message again."
+  (agent-q-retry--make-room)
+  (agent-q-retry))
+
+(defun agent-q-retry--continue-shorter ()
+  "Make room in the conversation, then ask the model to go on where it stopped."
+  (agent-q-retry--make-room)
+  (agent-q-continue))
+
 (defun agent-q-retry-offer (outcome why)
   "Show the buttons that fit a turn that ended with OUTCOME, because of WHY."
   (pcase outcome
     (:failed
      (when agent-q-render-message
+       (when (eq why :long)
+         (agent-q-render-button "[Make room and try again]" #'agent-q-retry--shorter 'turn))
        (agent-q-render-button "[Try again]" #'agent-q-retry 'turn))
      (when (eq why :no-such-model)
        (agent-q-render-button "[Choose another model]" #'agent-q-retry--choose-model 'turn)))
-    ((or :limit :interrupted) (agent-q-render-button "[Continue]" #'agent-q-continue 'turn))))
+    ((or :limit :interrupted)
+     (when (eq why :long)
+       (agent-q-render-button "[Make room and continue]"
+                              #'agent-q-retry--continue-shorter 'turn))
+     (agent-q-render-button "[Continue]" #'agent-q-continue 'turn))))
 
 (provide 'agent-q-retry)
 ;;; agent-q-retry.el ends here

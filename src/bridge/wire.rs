@@ -281,7 +281,11 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::Notice { session, text } => of("notice", session)?.put("text", text),
         Event::TurnEnded { session, outcome } => {
             let (name, message) = turn_outcome(outcome);
-            let why = matches!(outcome, TurnOutcome::NoSuchModel(_)).then_some("no-such-model");
+            let why = match outcome {
+                TurnOutcome::NoSuchModel(_) => Some("no-such-model"),
+                TurnOutcome::FailedLong(_) | TurnOutcome::InterruptedLong(_) => Some("long"),
+                _ => None,
+            };
             let items = of("turn-ended", session)?
                 .keyword("outcome", name)?
                 .put("message", message)?;
@@ -555,9 +559,11 @@ fn turn_outcome(outcome: &TurnOutcome) -> (&'static str, Option<&String>) {
         TurnOutcome::Finished => ("finished", None),
         TurnOutcome::Cancelled => ("cancelled", None),
         TurnOutcome::Limit(message) => ("limit", Some(message)),
-        TurnOutcome::Interrupted(message) => ("interrupted", Some(message)),
-        TurnOutcome::Failed(message) | TurnOutcome::NoSuchModel(message) => {
-            ("failed", Some(message))
+        TurnOutcome::Interrupted(message) | TurnOutcome::InterruptedLong(message) => {
+            ("interrupted", Some(message))
         }
+        TurnOutcome::Failed(message)
+        | TurnOutcome::NoSuchModel(message)
+        | TurnOutcome::FailedLong(message) => ("failed", Some(message)),
     }
 }

@@ -256,8 +256,12 @@ fn ended(outcome: &TurnOutcome) -> Record {
         TurnOutcome::Finished => ("finished", None),
         TurnOutcome::Cancelled => ("cancelled", None),
         TurnOutcome::Limit(text) => ("limit", Some(text)),
-        TurnOutcome::Interrupted(text) => ("interrupted", Some(text)),
-        TurnOutcome::Failed(text) | TurnOutcome::NoSuchModel(text) => ("failed", Some(text)),
+        TurnOutcome::Interrupted(text) | TurnOutcome::InterruptedLong(text) => {
+            ("interrupted", Some(text))
+        }
+        TurnOutcome::Failed(text)
+        | TurnOutcome::NoSuchModel(text)
+        | TurnOutcome::FailedLong(text) => ("failed", Some(text)),
     };
     Record::Ended {
         outcome: name.to_owned(),

@@ -46,6 +46,10 @@ pub enum TurnOutcome {
     Failed(String),
     /// It failed, as its host has no such model; the text says so.
     NoSuchModel(String),
+    /// It failed for a reason that is not known, and the conversation is long: it may be too long.
+    FailedLong(String),
+    /// It was interrupted so.
+    InterruptedLong(String),
 }
 
 /// Whether a request is about more than every call of its tool is.

@@ -16,12 +16,12 @@ use super::address::{KEY_HEADERS, chat_url, headers, public_part, settings_failu
 use super::body::{drain, in_own_pages, read_up_to};
 use super::cause::{Cause, idle_failure, lost_connection, silent_failure, unanswered_failure};
 use super::dialect::written_body;
-use super::failure::{
-    Destination, FailureKind, KeyPresence, ProviderError, redact, refusal_report, refusal_sentence,
-    says_no_model, says_too_long,
-};
+use super::error_report::ErrorReport;
+use super::failure::{Destination, FailureKind, KeyPresence, ProviderError, redact};
 use super::pools::{Connection, Pools};
 use super::recording::Recording;
+use super::refusal::refusal;
+use super::refused::{RefusedFields, refused_field};
 use super::reply::ReplyReader;
 use super::retry::{RetryPolicy, advice};
 use super::written_calls::ReadableCalls;
@@ -78,6 +78,7 @@ impl Default for ClientSettings {
 pub struct Client {
     settings: ClientSettings,
     pools: Pools,
+    refused: RefusedFields,
 }
 
 /// Whether a request has what its provider signed.
@@ -94,14 +95,21 @@ impl Seals {
             false => Self::LeftOut,
         }
     }
+
+    /// REQUEST with these seals.
+    fn within(self, request: &ChatRequest) -> ChatRequest {
+        let mut request = request.clone();
+        if self == Self::LeftOut {
+            request.messages = request.messages.without_seals();
+        }
+        request
+    }
 }
 
-/// Whether the provider does not take back what it signed itself, as after its keys or the route to it
-/// changed.
+/// Whether the provider does not take back what it signed itself.
 fn refuses_seals(error: &ProviderError) -> bool {
-    const WORDS: [&str; 3] = ["signature", "encrypted_content", "encrypted content"];
-    let said = error.message.to_lowercase();
-    error.kind == FailureKind::Refused(400) && WORDS.iter().any(|word| said.contains(word))
+    error.kind == FailureKind::Refused(400)
+        && error.report.as_ref().is_some_and(|it| it.refuses_seals())
 }
 
 /// A request ready to be sent, as often as needed.
@@ -167,7 +175,8 @@ impl Client {
         reader: &mut ReplyReader,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<ModelReply, ProviderError> {
-        let mut prepared = self.prepare(settings, request).await?;
+        let mut settings = self.refused.without(settings);
+        let mut prepared = self.prepare(&settings, request).await?;
         let mut seals = Seals::of(request);
         let policy = &self.settings.retry;
         let mut attempt = 1;
@@ -175,7 +184,10 @@ impl Client {
             // What was refused may have left a connection that has died meanwhile.
             let connection = self.pools.connection(&prepared.url, &prepared.destination);
             let error = match self.attempt(&prepared, reader, sink).await {
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => {
+                    self.refused.note(&settings);
+                    return Ok(reply);
+                }
                 Err(error) => error,
             };
             if error.kind == FailureKind::Closed && connection == Connection::MayBeKept {
@@ -186,11 +198,13 @@ impl Client {
             if seals == Seals::Sent && refuses_seals(&error) {
                 tracing::warn!("a signature was refused; sending again without any");
                 seals = Seals::LeftOut;
-                let unsealed = ChatRequest {
-                    messages: request.messages.without_seals(),
-                    ..request.clone()
-                };
-                prepared = self.prepare(settings, &unsealed).await?;
+                prepared = self.prepare(&settings, &seals.within(request)).await?;
+                continue;
+            }
+            if let Some(field) = refused_field(&error, &settings, request) {
+                tracing::warn!(field, "a field was refused; sending again without it");
+                settings.leave_out(field);
+                prepared = self.prepare(&settings, &seals.within(request)).await?;
                 continue;
             }
             let Some(delay) = policy.delay(attempt, error.retry, jitter()) else {
@@ -201,7 +215,7 @@ impl Client {
                 attempt,
                 attempts: policy.retries,
                 delay,
-                reason: without_secrets(&error.message, settings),
+                reason: without_secrets(&error.message, &settings),
             });
             tokio::time::sleep(delay).await;
             attempt += 1;
@@ -330,20 +344,10 @@ impl Client {
         if let Some(mut recording) = recording {
             recording.piece(&body);
         }
-        let report = refusal_report(&body);
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let retry = advice(status, &report.codes, header, SystemTime::now());
-        ProviderError::new(
-            if says_too_long(Some(status), &report) {
-                FailureKind::Overflow
-            } else if says_no_model(status, &report) {
-                FailureKind::NoSuchModel
-            } else {
-                FailureKind::Refused(status)
-            },
-            retry,
-            refusal_sentence(status, &report.message, destination, retry),
-        )
+        let report = ErrorReport::of_body(&body, header("content-type"));
+        let retry = advice(status, &report, header, SystemTime::now());
+        refusal(status, report, destination, retry)
     }
 
     fn send_failure(&self, error: &reqwest::Error, to: &Destination) -> ProviderError {

@@ -5,7 +5,8 @@
 
 use super::dialect::{Decoder, FormReading};
 use super::draft::ReplyDraft;
-use super::failure::{FailureKind, ProviderError, excerpt};
+use super::error_report::excerpt;
+use super::failure::{FailureKind, ProviderError};
 use super::history::Dialect;
 use super::ndjson::LineDecoder;
 use super::nearly_json::{awaits_half, joined, mended};

@@ -3,19 +3,23 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::error_report::ErrorReport;
+use super::words::RefusalReason;
+
 /// A server that asks for a longer wait than this gets no second request.
 const LONGEST_REQUESTED_WAIT: Duration = Duration::from_secs(120);
 
 /// A longer wait than this is none that anybody can mean: a month.
 const LONGEST_SENSIBLE_WAIT: Duration = Duration::from_secs(31 * 24 * 3600);
 
+/// How much longer than otherwise the wait is where the server has too much to do.
+const BUSY_FACTOR: u32 = 6;
+
 /// Codes of errors that no wait mends, whatever the status.
 const FINAL_CODES: &[&str] = &[
     "insufficient_quota",
     "billing_hard_limit_reached",
     "usage_not_included",
-    "context_length_exceeded",
-    "exceed_context_size_error",
 ];
 
 /// Codes of errors that a wait may mend; they also come in the middle of a stream.
@@ -61,6 +65,8 @@ pub enum RetryAdvice {
     Never,
     /// It may, after a wait of our choice.
     Backoff,
+    /// It may, after a longer wait: the server has too much to do.
+    Busy,
     /// It may, after the wait that the server asks for.
     After(Duration),
     /// It may, after the wait that the server asks for, which is too long for a turn.
@@ -78,55 +84,82 @@ impl RetryPolicy {
         match advice {
             RetryAdvice::Never | RetryAdvice::Later(_) => None,
             RetryAdvice::After(wait) => Some(wait),
-            RetryAdvice::Backoff => {
-                let doubled = self.base_delay.saturating_mul(1 << (attempt - 1).min(16));
-                let spread = 1.0 - 0.25 * jitter.clamp(0.0, 1.0);
-                Some(doubled.min(self.longest_delay).mul_f64(spread))
+            RetryAdvice::Backoff => Some(self.doubled(self.base_delay, attempt, jitter)),
+            RetryAdvice::Busy => {
+                let base = self.base_delay.saturating_mul(BUSY_FACTOR);
+                Some(self.doubled(base, attempt, jitter))
             }
         }
     }
+
+    /// The wait before retry number ATTEMPT, where the first is BASE.
+    fn doubled(&self, base: Duration, attempt: u32, jitter: f64) -> Duration {
+        let doubled = base.saturating_mul(1 << (attempt - 1).min(16));
+        let spread = 1.0 - 0.25 * jitter.clamp(0.0, 1.0);
+        doubled.min(self.longest_delay).mul_f64(spread)
+    }
 }
 
-/// What a refused request's status, headers and error codes say. `header` looks a header up by its
-/// lower-case name.
+/// What a refused request's status and headers say, and REPORT, which its body gave. `header` looks a
+/// header up by its lower-case name.
 #[must_use]
 pub fn advice<'h>(
     status: u16,
-    codes: &[String],
+    report: &ErrorReport,
     header: impl Fn(&str) -> Option<&'h str>,
     now: SystemTime,
 ) -> RetryAdvice {
-    if any_of(codes, FINAL_CODES) || FINAL_STATUSES.contains(&status) {
-        return RetryAdvice::Never;
-    }
     let passing = match header("x-should-retry") {
         Some("true") => true,
         Some("false") => false,
-        _ => matches!(status, 408 | 409 | 429) || status >= 500,
+        _ => is_passing(status),
     };
-    if !passing {
+    if !passing || FINAL_STATUSES.contains(&status) {
         return RetryAdvice::Never;
     }
-    match requested_wait(header, now) {
-        None => RetryAdvice::Backoff,
-        Some(wait) if wait > LONGEST_SENSIBLE_WAIT => RetryAdvice::Never,
-        Some(wait) if wait > LONGEST_REQUESTED_WAIT => RetryAdvice::Later(wait),
-        Some(wait) => RetryAdvice::After(wait),
-    }
+    let wait = requested_wait(header, now).or_else(|| report.wait(now));
+    passing_advice(Some(status), report, wait)
 }
 
 /// What an error inside a stream says; it has no status of its own, only words for one.
 #[must_use]
-pub fn stream_advice(status: Option<u16>, codes: &[String]) -> RetryAdvice {
-    if any_of(codes, FINAL_CODES) {
+pub fn stream_advice(report: &ErrorReport, now: SystemTime) -> RetryAdvice {
+    let passing = any_of(&report.codes, PASSING_CODES)
+        || report.limits_rate()
+        || report.is_busy()
+        || report.status.is_some_and(is_passing);
+    match passing {
+        true => passing_advice(report.status, report, report.wait(now)),
+        false => RetryAdvice::Never,
+    }
+}
+
+fn is_passing(status: u16) -> bool {
+    matches!(status, 408 | 409 | 429) || status >= 500
+}
+
+/// What to do about an error that a WAIT may mend, unless REPORT knows better.
+fn passing_advice(
+    status: Option<u16>,
+    report: &ErrorReport,
+    wait: Option<Duration>,
+) -> RetryAdvice {
+    let reason = report.reason(status);
+    if any_of(&report.codes, FINAL_CODES)
+        || !matches!(reason, RefusalReason::Unknown | RefusalReason::Day)
+    {
         return RetryAdvice::Never;
     }
-    let passing = any_of(codes, PASSING_CODES)
-        || status.is_some_and(|status| matches!(status, 408 | 409 | 429 | 500..=599));
-    if passing {
-        RetryAdvice::Backoff
-    } else {
-        RetryAdvice::Never
+    match wait {
+        Some(wait) if wait > LONGEST_SENSIBLE_WAIT => RetryAdvice::Never,
+        Some(wait) if wait > LONGEST_REQUESTED_WAIT => RetryAdvice::Later(wait),
+        // The wait that hosts name beside a day's quota is that of a shorter one.
+        _ if reason == RefusalReason::Day => RetryAdvice::Never,
+        Some(wait) => RetryAdvice::After(wait),
+        None if matches!(status, Some(429 | 529)) || report.limits_rate() || report.is_busy() => {
+            RetryAdvice::Busy
+        }
+        None => RetryAdvice::Backoff,
     }
 }
 

@@ -27,6 +27,9 @@ const KEPT_SHARE: f64 = 0.3;
 /// Trimming alone has to bring a conversation below so much of that size; else a summary is made.
 const TRIMMED_SHARE: f64 = 0.7;
 
+/// A conversation of more bytes may be too long for a model.
+const LONG: usize = 16 * 1024;
+
 /// How making room ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RoomMade {
@@ -102,7 +105,15 @@ impl Turn<'_> {
             1 => all / 4,
             _ => 0,
         };
-        let failed = |why: &str| Err(TurnOutcome::Failed(format!("{error} {why}")));
+        let failed = |why: &str| {
+            let said = error.to_string();
+            let stop = if said.ends_with(['.', '!', '?', '…']) {
+                ""
+            } else {
+                "."
+            };
+            Err(TurnOutcome::Failed(format!("{said}{stop} {why}")))
+        };
         if making.overflows > 3 {
             return failed("A summary did not help.");
         }
@@ -116,9 +127,29 @@ impl Turn<'_> {
                     Ok(())
                 }
                 (None, RoomMade::Failed(why)) => failed(&why),
+                (None, _) if self.overhead() > all => failed(&self.needed_window()),
                 (None, _) => failed("There is nothing to leave out."),
             },
         }
+    }
+
+    /// What a model needs to be of use, where its window does not even hold the tools.
+    fn needed_window(&self) -> String {
+        let origin = self.provider.origin();
+        let bytes = self.overhead() - REQUEST.len();
+        let tokens = self.shared.ratios.estimate(&origin, bytes);
+        let thousands = tokens.div_ceil(1000);
+        // Twice as much again for a conversation.
+        let window = (thousands * 3).next_power_of_two().max(16);
+        format!(
+            "agent-q's instructions and tools take about {thousands}k tokens. Load the model with a window of {window}k or more (LM Studio: Context Length; llama.cpp: -c; Ollama: num_ctx), or give it :tools nil in :models of agent-q-providers."
+        )
+    }
+
+    /// Whether HISTORY may be too long for the model, which refused it with words that say nothing known.
+    pub(super) fn may_be_too_long(&self, history: &Conversation, error: &ProviderError) -> bool {
+        let all: usize = history.for_model().iter().map(message_bytes).sum();
+        is_unknown_refusal(error) && all > LONG && cut(&history.live(), LONG / 4).is_some()
     }
 
     /// Why the message OPENING can't be sent at all, if it is longer than the model's window by itself.
@@ -269,7 +300,7 @@ impl Turn<'_> {
                 self.count(request, &reply, began.elapsed(), spent);
                 Ok(reply)
             }
-            Err(error) if error.kind == FailureKind::Overflow => {
+            Err(error) if error.kind == FailureKind::Overflow || is_unknown_refusal(&error) => {
                 Err(NoSummary::Overflow(error.to_string()))
             }
             Err(error) => Err(NoSummary::Failed(error.to_string())),
@@ -363,6 +394,11 @@ impl Turn<'_> {
 fn size_of(history: &Conversation, id: EntryId) -> usize {
     let message = history.entry(id).and_then(|entry| entry.message());
     message.map_or(0, |message| message_bytes(message))
+}
+
+/// Whether ERROR may mean that a conversation is too long.
+fn is_unknown_refusal(error: &ProviderError) -> bool {
+    matches!(error.kind, FailureKind::Refused(400 | 413 | 422))
 }
 
 /// Why there is no summary.

@@ -2,7 +2,7 @@
 //! One turn: ask the model, run the tools it calls, give it the results, until it asks for nothing
 //! more, is cancelled, or meets a limit and is not to go on. The history is consistent at every exit.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::builtin::more::called_through;
@@ -71,6 +71,28 @@ enum Kept {
     Nothing,
 }
 
+/// What the model is told about a call that its host could not read. It is asked again once in a turn, and
+/// the words are no part of the conversation.
+#[derive(Debug, PartialEq, Eq)]
+enum Correction {
+    None,
+    /// The next request says this.
+    Due(String),
+    Made,
+}
+
+impl Correction {
+    fn add_to(&mut self, request: &mut ChatRequest) {
+        *self = match std::mem::replace(self, Self::None) {
+            Self::Due(text) => {
+                request.messages.push(Arc::new(ChatMessage::User(text)));
+                Self::Made
+            }
+            other => other,
+        }
+    }
+}
+
 /// How asking the model ended.
 enum AskOutcome {
     Whole(ModelReply),
@@ -91,6 +113,7 @@ impl Turn<'_> {
             return TurnOutcome::Failed(why);
         }
         let mut making = RoomMaking::default();
+        let mut correction = Correction::None;
         loop {
             if let Some(reason) = spent.exceeds(&self.settings.limits) {
                 match self.may_go_on(&reason).await {
@@ -99,10 +122,11 @@ impl Turn<'_> {
                 }
             }
             let fitting = self.fitting_request(history, position, &mut making, &mut spent);
-            let request = match fitting.await {
+            let mut request = match fitting.await {
                 Ok(request) => request,
                 Err(outcome) => return outcome,
             };
+            correction.add_to(&mut request);
             let began = Instant::now();
             match self.ask(&request).await {
                 AskOutcome::Whole(reply) => {
@@ -140,13 +164,24 @@ impl Turn<'_> {
                         return self.without_what_is_too_long(history, opening, outcome);
                     }
                 }
+                AskOutcome::Broken(error)
+                    if error.kind == FailureKind::UnreadCall && correction == Correction::None =>
+                {
+                    self.keep_partial(history, &error);
+                    correction = Correction::Due(self.tell_unread(&error));
+                }
                 AskOutcome::Broken(error) => {
-                    return match (self.keep_partial(history, &error), position) {
-                        (Kept::Nothing, RequestPosition::First) => match error.kind {
+                    let kept = self.keep_partial(history, &error);
+                    return match (kept, position, self.may_be_too_long(history, &error)) {
+                        (Kept::Nothing, RequestPosition::First, true) => {
+                            TurnOutcome::FailedLong(error.to_string())
+                        }
+                        (Kept::Nothing, RequestPosition::First, false) => match error.kind {
                             FailureKind::NoSuchModel => TurnOutcome::NoSuchModel(error.to_string()),
                             _ => TurnOutcome::Failed(error.to_string()),
                         },
                         // What was done is in the conversation, so the turn need not begin again.
+                        (_, _, true) => TurnOutcome::InterruptedLong(error.to_string()),
                         _ => TurnOutcome::Interrupted(error.to_string()),
                     };
                 }
@@ -200,6 +235,25 @@ impl Turn<'_> {
             }
             outcome => outcome,
         }
+    }
+
+    /// Shows what the model wrote that its host could not read as a call, as ERROR says; gives what the
+    /// model is told about it.
+    fn tell_unread(&self, error: &ProviderError) -> String {
+        const LONGEST: usize = 2000;
+        let written = error.report.as_ref().and_then(|it| it.written.as_deref());
+        let quoted = |lead: &str| match written.map(str::trim) {
+            None | Some("") => String::new(),
+            Some(written) => format!(" {lead}:\n{}", cap(written, LONGEST, "")),
+        };
+        self.tell_notice(format!(
+            "The model's host could not read its tool call, so the model is asked once more.{}",
+            quoted("It wrote")
+        ));
+        format!(
+            "(Your last tool call could not be read, so nothing was run. Call one of the tools that you are offered, with a JSON object of its arguments.{})",
+            quoted("You wrote")
+        )
     }
 
     /// Says that a limit on the cost can't be kept, where there is one.

@@ -9,8 +9,8 @@ use super::form::{
 use crate::provider::accumulator::CallFragment;
 use crate::provider::bounds::size_of;
 use crate::provider::draft::{ReplyDraft, unexplained_failure};
-use crate::provider::report::{reported, unreadable};
-use crate::provider::{Finish, ProviderError, Usage};
+use crate::provider::report::{foreign, looks_like, reported};
+use crate::provider::{Dialect, Finish, ProviderError, Usage};
 
 form! {
     /// One payload, as much of it as matters.
@@ -131,10 +131,9 @@ impl ChatDecoder {
 
     pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {
         let document = document.trim();
-        if self.take("", document, draft) != FormReading::Object
-            || !draft.has_content() && !document.contains("\"choices\"")
-        {
-            draft.fail(unreadable("", document));
+        self.take("", document, draft);
+        if !draft.has_failed() && looks_like(document) != Some(Dialect::ChatCompletions) {
+            draft.fail(foreign(Dialect::ChatCompletions, "", document));
         }
         self.end(draft);
     }

@@ -8,11 +8,11 @@ use super::form::{
     Filling, FormReading, ListOf, Mention, NameReader, SaidCount, SaidText, SaidTrue, Slot, form,
     read_into,
 };
-use crate::provider::Usage;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::failure::{FailureKind, ProviderError};
-use crate::provider::report::{reported, unreadable};
+use crate::provider::report::{foreign, looks_like, reported};
 use crate::provider::retry::RetryAdvice;
+use crate::provider::{Dialect, Usage};
 
 form! {
     /// One response, as much of it as matters.
@@ -137,8 +137,11 @@ impl GeminiDecoder {
             }
             Ok(Value::Object(_)) => {
                 self.take("", document, draft);
+                if !draft.has_failed() && looks_like(document) != Some(Dialect::Gemini) {
+                    draft.fail(foreign(Dialect::Gemini, "", document));
+                }
             }
-            Ok(_) | Err(_) => draft.fail(unreadable("", document)),
+            Ok(_) | Err(_) => draft.fail(foreign(Dialect::Gemini, "", document)),
         }
     }
 }

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::form::{Anything, FormReading, SaidCount, SaidText, form, form_of, read_into};
 use crate::provider::bounds::MAX_CALL_BYTES;
 use crate::provider::draft::{PartPlace, ReplyDraft};
-use crate::provider::report::{reported, unreadable};
-use crate::provider::{Finish, Usage};
+use crate::provider::report::{foreign, reported};
+use crate::provider::{Dialect, Finish, Usage};
 
 form! {
     /// An event of any type, as far as it is of use.
@@ -175,7 +175,7 @@ impl MessagesDecoder {
         let message: Value = match serde_json::from_str(document) {
             Ok(message @ Value::Object(_)) if message["type"] == "message" => message,
             _ => {
-                draft.fail(reported("", document).unwrap_or_else(|| unreadable("", document)));
+                draft.fail(foreign(Dialect::Messages, "", document));
                 return;
             }
         };

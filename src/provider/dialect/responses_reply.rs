@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::form::{Anything, FormReading, ListOf, SaidCount, SaidText, form, form_of, read_into};
 use crate::provider::draft::{PartPlace, ReplyDraft, unexplained_failure};
-use crate::provider::report::{reported, unreadable};
-use crate::provider::{Finish, Usage};
+use crate::provider::report::{foreign, reported};
+use crate::provider::{Dialect, Finish, Usage};
 
 form! {
     /// An event of any type, as far as it is of use. Many repeat what came before, or even the request.
@@ -288,7 +288,7 @@ impl ResponsesDecoder {
             Ok(response) if response["object"] == "response" => {
                 self.end("completed", Some(&form_of(document)), document, draft);
             }
-            _ => draft.fail(reported("", document).unwrap_or_else(|| unreadable("", document))),
+            _ => draft.fail(foreign(Dialect::Responses, "", document)),
         }
     }
 

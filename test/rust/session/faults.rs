@@ -413,8 +413,12 @@ fn chat(fault: &Fault<'_>, dialect: &str, wire: Wire, deeds: &[Deed]) -> (Chat, 
 fn outcome(chat: &Chat, server: &FaultServer, turn: &TurnOutcome) -> (String, String) {
     let (word, sentence) = match turn {
         TurnOutcome::Finished => ("finished", ""),
-        TurnOutcome::Failed(why) | TurnOutcome::NoSuchModel(why) => ("failed", why.as_str()),
-        TurnOutcome::Interrupted(why) => ("interrupted", why.as_str()),
+        TurnOutcome::Failed(why) | TurnOutcome::NoSuchModel(why) | TurnOutcome::FailedLong(why) => {
+            ("failed", why.as_str())
+        }
+        TurnOutcome::Interrupted(why) | TurnOutcome::InterruptedLong(why) => {
+            ("interrupted", why.as_str())
+        }
         TurnOutcome::Limit(why) => ("limit", why.as_str()),
         TurnOutcome::Cancelled => ("cancelled", ""),
     };
