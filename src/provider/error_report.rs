@@ -99,6 +99,20 @@ impl ErrorReport {
             .or_else(|| self.said.lines().find_map(wait::in_words))
     }
 
+    /// The most tokens that it counts, as in "request (4932 tokens) exceeds the context size (4096 tokens)".
+    #[must_use]
+    pub fn most_tokens(&self) -> Option<u64> {
+        let before = self
+            .said
+            .match_indices(" tokens")
+            .map(|(end, _)| &self.said[..end]);
+        let counts = before.filter_map(|before| {
+            let digits = before.trim_end_matches(|digit: char| digit.is_ascii_digit());
+            before[digits.len()..].parse().ok()
+        });
+        counts.max()
+    }
+
     fn settled(mut self) -> Self {
         let telling = |text: &&String| {
             let words = text.to_lowercase();
@@ -215,7 +229,9 @@ impl ErrorReport {
         if text.is_empty() || depth > DEEPEST {
             return;
         }
-        if page::is_html(text) {
+        if let Some(inner) = quoted(text) {
+            self.take_text(&inner, depth + 1);
+        } else if page::is_html(text) {
             let readable = page::readable(text);
             self.add_text(&readable);
         } else if let Some((before, inner)) = split_json(text) {
@@ -284,8 +300,8 @@ impl ErrorReport {
             "xratelimitreset" => {
                 // Since the epoch, in seconds or milliseconds.
                 self.resets = match number() {
-                    Some(moment) if moment > 1e12 => seconds(moment / 1000.0),
-                    Some(moment) if moment > 1e9 => seconds(moment),
+                    Some(moment) if moment > 1e11 => seconds(moment / 1000.0),
+                    Some(moment) if moment > 1e8 => seconds(moment),
                     _ => None,
                 };
                 None
@@ -366,6 +382,14 @@ fn json_in(text: &str) -> Option<Value> {
 fn first_json(text: &str) -> Option<Value> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     values.next()?.ok()
+}
+
+/// What TEXT is, if it is a text of JSON.
+fn quoted(text: &str) -> Option<String> {
+    match text.starts_with('"') {
+        true => serde_json::from_str(text).ok(),
+        false => None,
+    }
 }
 
 /// The first JSON object in TEXT, and what stands before it.

@@ -47,7 +47,8 @@ pub fn duration(text: &str) -> Option<Duration> {
             .find(|character: char| !character.is_ascii_alphabetic())
             .unwrap_or(behind.len());
         let Some(unit) = unit(&behind[..word_end]) else {
-            seconds = seconds.or(Some(number));
+            let alone = word_end == 0 && seconds.is_none();
+            seconds = if alone { Some(number) } else { seconds };
             break;
         };
         seconds = Some(seconds.unwrap_or(0.0) + number * unit);

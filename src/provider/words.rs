@@ -315,7 +315,7 @@ impl ErrorReport {
     /// whether the request has a field.
     #[must_use]
     pub fn refused_field(&self, has: impl Fn(&str) -> bool) -> Option<&'static str> {
-        if !self.says(UNWANTED) {
+        if self.refuses_seals() || !self.says(UNWANTED) {
             return None;
         }
         let named = |names: &[&str]| names.iter().any(|name| names_word(&self.said, name));

@@ -127,23 +127,32 @@ impl Turn<'_> {
                     Ok(())
                 }
                 (None, RoomMade::Failed(why)) => failed(&why),
-                (None, _) if self.overhead() > all => failed(&self.needed_window()),
-                (None, _) => failed("There is nothing to leave out."),
+                (None, _) => failed(&match self.needed_window(error) {
+                    Some(advice) if self.overhead() > all => advice,
+                    _ => "There is nothing to leave out.".to_owned(),
+                }),
             },
         }
     }
 
-    /// What a model needs to be of use, where its window does not even hold the tools.
-    fn needed_window(&self) -> String {
+    /// What window the tools need, where it is they that the model can't hold, as ERROR says.
+    fn needed_window(&self, error: &ProviderError) -> Option<String> {
+        const FEW: u64 = 2000;
         let origin = self.provider.origin();
         let bytes = self.overhead() - REQUEST.len();
-        let tokens = self.shared.ratios.estimate(&origin, bytes);
-        let thousands = tokens.div_ceil(1000);
+        let estimate = self.shared.ratios.estimate(&origin, bytes);
+        // What the host counted is nearer, unless it counted something else.
+        let counted = error.report.as_ref().and_then(|it| it.most_tokens());
+        let counted = counted.filter(|count| (estimate / 4..estimate * 2).contains(count));
+        let tokens = counted.unwrap_or(estimate);
         // Twice as much again for a conversation.
-        let window = (thousands * 3).next_power_of_two().max(16);
-        format!(
-            "agent-q's instructions and tools take about {thousands}k tokens. Load the model with a window of {window}k or more (LM Studio: Context Length; llama.cpp: -c; Ollama: num_ctx), or give it :tools nil in :models of agent-q-providers."
-        )
+        let window = (tokens.div_ceil(1000) * 3).next_power_of_two().max(16);
+        (tokens > FEW).then(|| {
+            format!(
+                "agent-q needs about {}k tokens for its instructions and tools. Load the model with a window of {window}k or more (LM Studio: Context Length; llama.cpp: -c; Ollama: num_ctx), or give it :tools nil in :models of agent-q-providers.",
+                tokens.div_ceil(1000)
+            )
+        })
     }
 
     /// Whether HISTORY may be too long for the model, which refused it with words that say nothing known.

@@ -330,25 +330,28 @@ async fn a_missing_key_is_called_missing() {
 
 #[tokio::test]
 async fn refusals_say_what_to_do() {
-    for (status, body, parts) in [
+    for (status, kind, body, parts) in [
         (
             400,
+            FailureKind::Refused(400),
             json!({"detail": "messages: too many"}),
             ["(400)", "messages: too many"],
         ),
         (
             402,
+            FailureKind::Refused(402),
             json!({"error": "no credit left"}),
             ["account", "no credit left"],
         ),
         (
             400,
+            FailureKind::NoSuchModel,
             json!({"error": "registry.ollama.ai/library/gemma:2b does not support tools"}),
             ["M-x agent-q-set-model", ":tools nil in :models"],
         ),
     ] {
         let error = failure(json!({"status": status, "body": body})).await;
-        assert_eq!(error.kind, FailureKind::Refused(status));
+        assert_eq!(error.kind, kind);
         for part in parts {
             assert!(
                 error.to_string().contains(part),

@@ -22,6 +22,7 @@ mod retry;
 mod said;
 mod scripts;
 mod sse;
+mod words;
 
 #[path = "../support/fault_server.rs"]
 mod fault_server;

@@ -250,7 +250,7 @@ fn messages_report_errors_in_mid_stream() {
         read(Dialect::Messages, &events(&[start("m"), error.clone()])).expect_err("an error");
     assert_eq!(
         (failed.kind, failed.retry),
-        (FailureKind::Reported, RetryAdvice::Backoff)
+        (FailureKind::Reported, RetryAdvice::Busy)
     );
     let begun = [
         start("m"),

@@ -273,10 +273,7 @@ fn an_error_in_the_stream_keeps_what_came_before() {
 #[test]
 fn an_overloaded_server_may_be_asked_again() {
     let body = sse(&[json!({"error": {"type": "overloaded_error", "message": "Overloaded"}})]);
-    assert_eq!(
-        read(&body).expect_err("an error").retry,
-        RetryAdvice::Backoff
-    );
+    assert_eq!(read(&body).expect_err("an error").retry, RetryAdvice::Busy);
     let body = sse(&[
         json!({"error": {"code": "insufficient_quota", "status_code": 429, "message": "Pay"}}),
     ]);
