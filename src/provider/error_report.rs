@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{page, wait};
 
 /// How deep errors are looked for in errors.
-const DEEPEST: u32 = 8;
+const DEEPEST: u32 = 20;
 
 /// How many elements of a list are looked at.
 const MOST_ELEMENTS: usize = 16;

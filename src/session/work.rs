@@ -176,7 +176,14 @@ impl Means<'_> {
             return self.ask(message, history);
         };
         if history.ends_with(earlier) {
+            // Room that was made since then stays made.
+            let live = history.live();
+            let summary = live.compaction.filter(|entry| entry.id > earlier);
+            let summary = summary.map(|entry| entry.what.clone());
             history.append(EntryContent::TakenBack { from: earlier });
+            if let Some(summary) = summary {
+                history.append(summary);
+            }
         }
         let message = held(self.told).take_planning(message, self.settings.plan);
         let text = match &message.context {

@@ -4,7 +4,7 @@
 
 use crate::chat::{calls, chat, fence, message, one_call, turns};
 use agent_q_core::protocol::{
-    CallOutcome, Decision, HostError, HostReply, Op, Sending, TurnOutcome, UserMessage,
+    CallOutcome, Decision, Event, HostError, HostReply, Op, Sending, TurnOutcome, UserMessage,
 };
 use serde_json::json;
 
@@ -310,4 +310,58 @@ async fn a_chat_goes_on_when_its_model_speaks_another_dialect() {
         assert_eq!(request.matches("scripted-seal").count(), seals, "{name}");
     }
     assert_eq!(chat.results().len(), names.len());
+}
+
+#[tokio::test]
+async fn a_call_that_the_host_could_not_read_is_asked_for_once_more() {
+    let failed = json!({"error": {"message": "Failed to call a function. See 'failed_generation'.",
+        "code": "tool_use_failed", "failed_generation": "<function=echo>{\"text\": </function>"}});
+    let refused = json!({"status": 400, "body": failed});
+    let event = json!({"steps": [{"raw": format!("data: {failed}\n\n")}]});
+    for answer in [&refused, &event] {
+        let mut script = turns(json!([
+            [],
+            one_call("c", "echo", json!({"text": "hi"})),
+            [{"text": "Done."}],
+            [{"text": "Well."}],
+        ]));
+        script["turns"][0] = answer.clone();
+        let chat = chat(&script, json!({}));
+        assert_eq!(chat.say("say hi").await, TurnOutcome::Finished);
+        assert_eq!(chat.shown(), "Done.");
+        let shown = chat.host.collect(|event| match event {
+            Event::Notice { text, .. } => Some(text.clone()),
+            _ => None,
+        });
+        assert!(
+            shown
+                .iter()
+                .any(|text| text.contains("It wrote:\n<function=echo>")),
+            "{shown:?}"
+        );
+        // The note is said once, and is no part of the conversation.
+        chat.tell(Op::Submit("more".into()));
+        assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+        let noted: Vec<bool> = chat
+            .server
+            .bodies()
+            .iter()
+            .map(|body| body["messages"].to_string().contains("could not be read"))
+            .collect();
+        assert_eq!(noted, [false, true, false, false]);
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_reads_no_call_is_asked_twice() {
+    let failed =
+        json!({"error": {"message": "Failed to call a function.", "code": "tool_use_failed"}});
+    let script = json!({"turns": [{"status": 400, "body": failed}], "repeat_last": true});
+    let chat = chat(&script, json!({}));
+    let outcome = chat.say("say hi").await;
+    assert!(matches!(
+        outcome,
+        TurnOutcome::Interrupted(_) | TurnOutcome::Failed(_)
+    ));
+    assert_eq!(chat.server.requests().len(), 2);
 }

@@ -3,7 +3,9 @@
 //! and whatever fails or is undone leaves all as it was.
 
 use crate::chat::{Chat, chat, one_call, turns};
-use agent_q_core::protocol::{Event, Op, QuestionId, SessionState, TurnOutcome};
+use agent_q_core::protocol::{
+    Event, Op, QuestionId, Sending, SessionState, TurnOutcome, UserMessage,
+};
 use agent_q_core::provider::ModelFacts;
 use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
 use agent_q_core::trust::SafetyLevel;
@@ -433,4 +435,66 @@ async fn what_fills_the_window_is_told() {
         _ => None,
     });
     assert_eq!(filled.last(), Some(&(510, Some(8000))));
+}
+
+#[tokio::test]
+async fn a_window_that_does_not_hold_the_tools_is_told_with_its_numbers() {
+    let refusal = json!({"status": 400, "body": {"error": {"code": 400, "type": "exceed_context_size_error",
+        "message": "request (7932 tokens) exceeds the context size (4096 tokens)"}}});
+    let chat = chat(&json!({"turns": [refusal]}), json!({}));
+    let TurnOutcome::Failed(why) = chat.say("go").await else {
+        panic!("it went on")
+    };
+    for part in [
+        "exceeds the context size (4096 tokens). agent-q needs about 8k tokens",
+        "a window of 32k or more",
+    ] {
+        assert!(why.contains(part), "{part:?} is not in {why}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_refusal_of_a_long_conversation_may_mean_that_it_is_too_long() {
+    let refused = json!({"status": 400, "body": ""});
+    let long = json!({"steps": [{"text": "x".repeat(15_000)}]});
+    let notes = json!({"steps": [{"text": "NOTES"}]});
+    // The host refuses the request for a summary, too, as long as that is too long.
+    let turns = [&long, &long, &long, &refused, &refused, &notes];
+    let long_chat = chat(&json!({"turns": turns, "repeat_last": true}), json!({}));
+    let outcome = say_all(&long_chat, &["one", "two", "three", "four"]).await;
+    assert!(matches!(outcome, TurnOutcome::FailedLong(_)), "{outcome:?}");
+    // What the button does.
+    long_chat.tell(Op::Compact);
+    long_chat.tell(Op::Submit(UserMessage {
+        sending: Sending::Again,
+        ..UserMessage::from("four")
+    }));
+    assert_eq!(long_chat.ended(6).await, TurnOutcome::Finished);
+    assert_eq!(summaries(&long_chat).len(), 1, "{:?}", notices(&long_chat));
+    let read = long_chat.last_messages();
+    assert_eq!(read.len(), 1);
+    assert!(read[0].1.contains("NOTES") && read[0].1.ends_with("four"));
+    // A short one is not too long, whatever the words.
+    let short_chat = chat(&json!({"turns": [refused]}), json!({}));
+    assert!(matches!(
+        short_chat.say("one").await,
+        TurnOutcome::Failed(_)
+    ));
+}
+
+#[tokio::test]
+async fn an_unknown_refusal_in_mid_turn_may_mean_that_it_is_too_long() {
+    let long = json!([{"text": "x".repeat(20_000)}]);
+    let mut script = turns(json!([
+        long,
+        one_call("c", "echo", json!({"text": "hi"})),
+        []
+    ]));
+    script["turns"][2] = json!({"status": 422, "body": "what?"});
+    let chat = chat(&script, json!({}));
+    let outcome = say_all(&chat, &["one", "two"]).await;
+    assert!(
+        matches!(outcome, TurnOutcome::InterruptedLong(_)),
+        "{outcome:?}"
+    );
 }
