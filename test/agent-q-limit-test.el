@@ -108,6 +108,25 @@
       (agent-q-test-ask "hello again")
       (should (string-suffix-p "No credit\n[Try again]\n" (agent-q-test-log))))))
 
+(ert-deftest agent-q-limit-room-is-made-where-a-long-conversation-is-refused ()
+  (agent-q-test-with-model
+      (format "{\"turns\":[{\"steps\":[{\"text\":\"%s\"}]},
+                         {\"status\":400,\"body\":\"\"},
+                         {\"steps\":[{\"text\":\"NOTES\"}]},
+                         {\"steps\":[{\"text\":\"Here I am.\"}],
+                          \"expect\":{\"contains\":[\"NOTES\",\"go on please\"]}}]}"
+              (make-string 20000 ?x))
+    (agent-q-test-with-chat
+      (agent-q-test-ask "hello")
+      (agent-q-test-ask "go on please")
+      (should (string-suffix-p "\n[Make room and try again]\n[Try again]\n" (agent-q-test-log)))
+      (agent-q-test-find "[Make room and try again]")
+      (agent-q-test-press "RET")
+      (agent-q-test-until (agent-q-test-shows "Here I am."))
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (agent-q-test-shows "The model reads a summary"))
+      (should-not (button-at (agent-q-test-find "[Make room and try again]"))))))
+
 (ert-deftest agent-q-limit-the-request-is-gone-to-unless-the-user-went-on ()
   (agent-q-test-with-model "{\"turns\":[]}"
     (agent-q-test-with-chat

@@ -282,7 +282,7 @@ const OPTIONAL: &[(&str, &[&str])] = &[
 impl ErrorReport {
     fn says(&self, words: Words) -> bool {
         let all = |words: &&[&str]| words.iter().all(|word| self.said.contains(word));
-        words.iter().any(|words| all(&words))
+        words.iter().any(all)
     }
 
     fn has_code(&self, codes: &[&str]) -> bool {

@@ -167,23 +167,13 @@ impl Turn<'_> {
                 AskOutcome::Broken(error)
                     if error.kind == FailureKind::UnreadCall && correction == Correction::None =>
                 {
-                    self.keep_partial(history, &error);
                     correction = Correction::Due(self.tell_unread(&error));
+                    if self.keep_partial(history, &error) == Kept::Nothing {
+                        continue;
+                    }
                 }
                 AskOutcome::Broken(error) => {
-                    let kept = self.keep_partial(history, &error);
-                    return match (kept, position, self.may_be_too_long(history, &error)) {
-                        (Kept::Nothing, RequestPosition::First, true) => {
-                            TurnOutcome::FailedLong(error.to_string())
-                        }
-                        (Kept::Nothing, RequestPosition::First, false) => match error.kind {
-                            FailureKind::NoSuchModel => TurnOutcome::NoSuchModel(error.to_string()),
-                            _ => TurnOutcome::Failed(error.to_string()),
-                        },
-                        // What was done is in the conversation, so the turn need not begin again.
-                        (_, _, true) => TurnOutcome::InterruptedLong(error.to_string()),
-                        _ => TurnOutcome::Interrupted(error.to_string()),
-                    };
+                    return self.ends_with(history, position, &error);
                 }
                 AskOutcome::Cancelled(partial) => {
                     if let Some(reply) = partial {
@@ -234,6 +224,27 @@ impl Turn<'_> {
                 TurnOutcome::Failed(format!("{why} The message is too long. {NOT_KEPT}"))
             }
             outcome => outcome,
+        }
+    }
+
+    /// How the turn ends whose request at POSITION failed with ERROR.
+    fn ends_with(
+        &self,
+        history: &mut Conversation,
+        position: RequestPosition,
+        error: &ProviderError,
+    ) -> TurnOutcome {
+        let kept = self.keep_partial(history, error);
+        let (why, long) = (error.to_string(), self.may_be_too_long(history, error));
+        match (kept, position) {
+            (Kept::Nothing, RequestPosition::First) if long => TurnOutcome::FailedLong(why),
+            (Kept::Nothing, RequestPosition::First) => match error.kind {
+                FailureKind::NoSuchModel => TurnOutcome::NoSuchModel(why),
+                _ => TurnOutcome::Failed(why),
+            },
+            // What was done is in the conversation, so the turn need not begin again.
+            _ if long => TurnOutcome::InterruptedLong(why),
+            _ => TurnOutcome::Interrupted(why),
         }
     }
 

@@ -312,6 +312,73 @@ fn faults() -> Vec<Fault<'static>> {
     ]
 }
 
+/// A refusal with STATUS and BODY.
+fn refuse(status: u16, body: &str) -> Vec<Deed> {
+    let length = format!("content-length: {}\r\n", body.len());
+    send(&[head(&format!("{status} No"), &length), body.into()])
+}
+
+/// Refusals and errors that say in clothes of their own what is wrong.
+fn wordings() -> Vec<Fault<'static>> {
+    vec![
+        fault("400 with its cause inside of another error", |_| {
+            refuse(
+                400,
+                r#"{"error":{"message":"Provider returned error","metadata":{"raw":"{\"error\":{\"message\":\"The kettle is cold.\"}}","provider_name":"Kitchen"}}}"#,
+            )
+        }),
+        fault("400 in an event", |_| {
+            refuse(
+                400,
+                "data: {\"error\":{\"message\":\"The kettle is cold.\"}}\n\n",
+            )
+        }),
+        fault("400 without a body", |_| refuse(400, "")),
+        fault("400 for its key", |_| {
+            refuse(
+                400,
+                r#"{"error":{"message":"API key not valid.","status":"INVALID_ARGUMENT"}}"#,
+            )
+        }),
+        fault("400 as it can't read a call", |_| {
+            refuse(
+                400,
+                r#"{"error":{"message":"Failed to call a function.","code":"tool_use_failed","failed_generation":"<f>"}}"#,
+            )
+        }),
+        fault("403 for a country", |_| {
+            refuse(
+                403,
+                r#"{"error":{"message":"Country, region or territory not supported."}}"#,
+            )
+        }),
+        fault("429 for a day's quota", |_| {
+            refuse(
+                429,
+                r#"{"error":{"message":"Quota exceeded.","details":[{"violations":[{"quotaId":"RequestsPerDay"}]},{"retryDelay":"40611s"}]}}"#,
+            )
+        }),
+        fault("500 for want of memory", |_| {
+            refuse(
+                500,
+                r#"{"error":"model requires more system memory than is available"}"#,
+            )
+        }),
+        fault("502 with a page", |_| {
+            refuse(
+                502,
+                "<html><head><style>p { color: red }</style></head><body><p>Bad gateway</p></body></html>",
+            )
+        }),
+        fault("200 with an error alone", |_| {
+            refuse(
+                200,
+                r#"{"base_resp":{"status_code":1004,"status_msg":"Log in first."}}"#,
+            )
+        }),
+    ]
+}
+
 /// What is odd and does no harm.
 fn oddities() -> Vec<Fault<'static>> {
     vec![
@@ -554,6 +621,9 @@ async fn each_fault_has_its_one_outcome() {
         let rows = futures_util::future::join_all(rows).await;
         assert!(rows.iter().all(|row| *row == rows[0]), "{rows:#?}");
         table += &(rows[0].clone() + "\n");
+    }
+    for row in rows(&wordings().iter().collect::<Vec<_>>()).await {
+        table += &(row + "\n");
     }
     // What is odd is done once: the call's result must get an answer.
     let mut oddities = oddities();
