@@ -111,7 +111,7 @@
 (ert-deftest agent-q-limit-room-is-made-where-a-long-conversation-is-refused ()
   (agent-q-test-with-model
       (format "{\"turns\":[{\"steps\":[{\"text\":\"%s\"}]},
-                         {\"status\":400,\"body\":\"\"},
+                         {\"status\":400,\"body\":\"what?\"},
                          {\"steps\":[{\"text\":\"NOTES\"}]},
                          {\"steps\":[{\"text\":\"Here I am.\"}],
                           \"expect\":{\"contains\":[\"NOTES\",\"go on please\"]}}]}"

@@ -155,6 +155,17 @@ impl Turn<'_> {
         })
     }
 
+    /// Whether HISTORY is too long for the model, as ERROR says. Some hosts say so by a refusal without a word.
+    pub(super) fn is_too_long(&self, history: &Conversation, error: &ProviderError) -> bool {
+        let wordless = || {
+            error
+                .report
+                .as_ref()
+                .is_some_and(|it| it.message.is_empty())
+        };
+        error.kind == FailureKind::Overflow || wordless() && self.may_be_too_long(history, error)
+    }
+
     /// Whether HISTORY may be too long for the model, which refused it with words that say nothing known.
     pub(super) fn may_be_too_long(&self, history: &Conversation, error: &ProviderError) -> bool {
         let all: usize = history.for_model().iter().map(message_bytes).sum();

@@ -158,7 +158,7 @@ impl Turn<'_> {
                         return outcome;
                     }
                 }
-                AskOutcome::Broken(error) if error.kind == FailureKind::Overflow => {
+                AskOutcome::Broken(error) if self.is_too_long(history, &error) => {
                     let room = self.room_after_overflow(history, &error, &mut making, &mut spent);
                     if let Err(outcome) = room.await {
                         return self.without_what_is_too_long(history, opening, outcome);

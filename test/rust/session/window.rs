@@ -455,7 +455,7 @@ async fn a_window_that_does_not_hold_the_tools_is_told_with_its_numbers() {
 
 #[tokio::test]
 async fn an_unknown_refusal_of_a_long_conversation_may_mean_that_it_is_too_long() {
-    let refused = json!({"status": 400, "body": ""});
+    let refused = json!({"status": 400, "body": "what?"});
     let long = json!({"steps": [{"text": "x".repeat(15_000)}]});
     let notes = json!({"steps": [{"text": "NOTES"}]});
     // The host refuses the request for a summary, too, as long as that is too long.
@@ -497,4 +497,13 @@ async fn an_unknown_refusal_in_mid_turn_may_mean_that_it_is_too_long() {
         matches!(outcome, TurnOutcome::InterruptedLong(_)),
         "{outcome:?}"
     );
+}
+
+#[tokio::test]
+async fn a_long_conversation_that_is_refused_without_a_word_is_too_long() {
+    let script = json!({"turns": [{"steps": text(20_000)}, {"status": 400, "body": ""},
+        {"steps": [{"text": "NOTES"}]}, {"steps": [{"text": "Done."}]}]});
+    let chat = chat(&script, json!({}));
+    assert_eq!(say_all(&chat, &["one", "two"]).await, TurnOutcome::Finished);
+    assert_eq!(summaries(&chat).len(), 1);
 }
