@@ -6,6 +6,7 @@ pub mod budget;
 mod compaction;
 pub mod context;
 pub mod conversation;
+mod correction;
 mod drafting;
 pub mod guidance;
 mod pause;

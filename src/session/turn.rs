@@ -2,7 +2,7 @@
 //! One turn: ask the model, run the tools it calls, give it the results, until it asks for nothing
 //! more, is cancelled, or meets a limit and is not to go on. The history is consistent at every exit.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::builtin::more::called_through;
@@ -25,6 +25,7 @@ use super::budget::Spent;
 use super::compaction::{NOT_KEPT, RoomMaking};
 use super::context::Told;
 use super::conversation::{Conversation, EntryContent, EntryId};
+use super::correction::Correction;
 use super::drafting::Drafts;
 use super::pause::Pause;
 use super::prefix::Prefix;
@@ -69,28 +70,6 @@ enum GoingOn {
 enum Kept {
     Something,
     Nothing,
-}
-
-/// What the model is told about a call that its host could not read. It is asked again once in a turn, and
-/// the words are no part of the conversation.
-#[derive(Debug, PartialEq, Eq)]
-enum Correction {
-    None,
-    /// The next request says this.
-    Due(String),
-    Made,
-}
-
-impl Correction {
-    fn add_to(&mut self, request: &mut ChatRequest) {
-        *self = match std::mem::replace(self, Self::None) {
-            Self::Due(text) => {
-                request.messages.push(Arc::new(ChatMessage::User(text)));
-                Self::Made
-            }
-            other => other,
-        }
-    }
 }
 
 /// How asking the model ended.
@@ -167,7 +146,9 @@ impl Turn<'_> {
                 AskOutcome::Broken(error)
                     if error.kind == FailureKind::UnreadCall && correction == Correction::None =>
                 {
-                    correction = Correction::Due(self.tell_unread(&error));
+                    let (due, told) = Correction::after(&error);
+                    self.tell_notice(told);
+                    correction = due;
                     if self.keep_partial(history, &error) == Kept::Nothing {
                         continue;
                     }
@@ -246,25 +227,6 @@ impl Turn<'_> {
             _ if long => TurnOutcome::InterruptedLong(why),
             _ => TurnOutcome::Interrupted(why),
         }
-    }
-
-    /// Shows what the model wrote that its host could not read as a call, as ERROR says; gives what the
-    /// model is told about it.
-    fn tell_unread(&self, error: &ProviderError) -> String {
-        const LONGEST: usize = 2000;
-        let written = error.report.as_ref().and_then(|it| it.written.as_deref());
-        let quoted = |lead: &str| match written.map(str::trim) {
-            None | Some("") => String::new(),
-            Some(written) => format!(" {lead}:\n{}", cap(written, LONGEST, "")),
-        };
-        self.tell_notice(format!(
-            "The model's host could not read its tool call, so the model is asked once more.{}",
-            quoted("It wrote")
-        ));
-        format!(
-            "(Your last tool call could not be read, so nothing was run. Call one of the tools that you are offered, with a JSON object of its arguments.{})",
-            quoted("You wrote")
-        )
     }
 
     /// Says that a limit on the cost can't be kept, where there is one.

@@ -13,6 +13,7 @@ mod limits;
 mod long;
 mod offer;
 mod plan;
+mod refusals;
 mod shown;
 mod steering;
 mod turns;
