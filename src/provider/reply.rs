@@ -10,7 +10,7 @@ use super::failure::{FailureKind, ProviderError};
 use super::history::Dialect;
 use super::ndjson::LineDecoder;
 use super::nearly_json::{awaits_half, joined, mended};
-use super::report::unreadable;
+use super::report::{mistaken, reported, unreadable};
 use super::retry::RetryAdvice;
 use super::sse::{EventSource, MAX_EVENT_BYTES, SseDecoder, SseError, SseEvent};
 use super::written_calls::ReadableCalls;
@@ -60,6 +60,8 @@ impl ReplyReader {
             events: EventReader {
                 draft: ReplyDraft::new(readable),
                 decoder: Decoder::new(dialect),
+                dialect,
+                first: None,
                 half: None,
             },
             opening: Vec::new(),
@@ -165,7 +167,14 @@ impl ReplyReader {
             let nothing_read = error.kind == FailureKind::Interrupted && error.partial.is_none();
             let in_order = is_event_stream(&self.opening)
                 || in_lines && self.opening.trim_ascii_start().starts_with(b"{");
-            if nothing_read && !in_order {
+            let first = self.events.first.as_deref();
+            let mistaken = || mistaken(self.events.dialect, first?);
+            if error.partial.is_none()
+                && matches!(error.kind, FailureKind::Interrupted | FailureKind::Garbage)
+                && let Some(mistaken) = mistaken()
+            {
+                mistaken
+            } else if nothing_read && !in_order {
                 let opening = String::from_utf8_lossy(&self.opening);
                 unreadable("", &excerpt(&opening))
             } else {
@@ -194,7 +203,10 @@ impl ReplyReader {
 #[derive(Debug)]
 struct EventReader {
     decoder: Decoder,
+    dialect: Dialect,
     draft: ReplyDraft,
+    /// The first object: it shows whether the server speaks another dialect.
+    first: Option<String>,
     /// The name and data of an event that ends in half a character; the next may have the other half.
     half: Option<(String, String)>,
 }
@@ -237,6 +249,11 @@ impl EventReader {
         if is_done(data) {
             self.decoder.take_done(&mut self.draft);
         } else if self.decoder.take(name, data, &mut self.draft) == FormReading::Object {
+            if self.first.is_none() && !self.draft.has_content() {
+                self.first = Some(data.to_owned());
+            }
+        } else if let Some(error) = reported(name, data) {
+            self.draft.fail(error);
         } else if name == "error" {
             self.draft.fail(unreadable(name, data));
         } else if awaits_half(data) {
