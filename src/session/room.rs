@@ -12,6 +12,7 @@ use super::turn::Turn;
 use crate::builtin::past;
 use crate::protocol::{Event, SessionState, TurnOutcome};
 use crate::provider::reply::ReplyReader;
+use crate::provider::retry::RetryAdvice;
 use crate::provider::{
     ChatMessage, ChatRequest, FailureKind, Finish, Messages, ModelReply, ProviderError,
     RequestPosition, StreamEvent, ToolChoice,
@@ -170,6 +171,47 @@ impl Turn<'_> {
     pub(super) fn may_be_too_long(&self, history: &Conversation, error: &ProviderError) -> bool {
         let all: usize = history.for_model().iter().map(message_bytes).sum();
         is_unknown_refusal(error) && all > LONG && cut(&history.live(), LONG / 4).is_some()
+    }
+
+    /// Makes room after REPLY met the end of the model's window, so that the model is asked again; gives the
+    /// outcome when the turn is over.
+    pub(super) async fn room_for_reply(
+        &self,
+        history: &mut Conversation,
+        reply: ModelReply,
+        making: &mut RoomMaking,
+        spent: &mut Spent,
+    ) -> Option<TurnOutcome> {
+        let (text, thinking) = (reply.text(), reply.thinking());
+        self.end_calls(reply).await;
+        let full = ProviderError::new(
+            FailureKind::Overflow,
+            RetryAdvice::Never,
+            "The reply was cut off: the model's window is full.",
+        );
+        let outcome = self
+            .room_after_overflow(history, &full, making, spent)
+            .await
+            .err()?;
+        self.keep_text(history, text, thinking);
+        Some(outcome)
+    }
+
+    /// Ends a turn for which no room could be made, as OUTCOME says. A message that is most of what is sent
+    /// would have every later request refused, too.
+    pub(super) fn without_what_is_too_long(
+        &self,
+        history: &mut Conversation,
+        opening: EntryId,
+        outcome: TurnOutcome,
+    ) -> TurnOutcome {
+        match outcome {
+            TurnOutcome::Failed(why) if self.is_most(history, opening) => {
+                history.append(EntryContent::TakenBack { from: opening });
+                TurnOutcome::Failed(format!("{why} The message is too long. {NOT_KEPT}"))
+            }
+            outcome => outcome,
+        }
     }
 
     /// Why the message OPENING can't be sent at all, if it is longer than the model's window by itself.

@@ -13,7 +13,6 @@ use crate::protocol::{CallArguments, Event, LimitAnswer, SessionState, ToolCall,
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::history::texts_of;
 use crate::provider::reply::ReplyReader;
-use crate::provider::retry::RetryAdvice;
 use crate::provider::{
     ChatMessage, ChatRequest, Finish, MessagePart, Messages, ModelReply, ProviderSettings,
     RequestPosition, StreamEvent,
@@ -22,7 +21,7 @@ use crate::runtime::held;
 use crate::tool::registry::Registry;
 
 use super::budget::Spent;
-use super::compaction::{NOT_KEPT, RoomMaking};
+use super::compaction::RoomMaking;
 use super::context::Told;
 use super::conversation::{Conversation, EntryContent, EntryId};
 use super::correction::Correction;
@@ -67,7 +66,7 @@ enum GoingOn {
 
 /// What became of an answer in the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+pub(super) enum Kept {
     Something,
     Nothing,
 }
@@ -164,47 +163,6 @@ impl Turn<'_> {
                 }
             }
             position = RequestPosition::Later;
-        }
-    }
-
-    /// Makes room after REPLY met the end of the model's window, so that the model is asked again; gives the
-    /// outcome when the turn is over.
-    async fn room_for_reply(
-        &self,
-        history: &mut Conversation,
-        reply: ModelReply,
-        making: &mut RoomMaking,
-        spent: &mut Spent,
-    ) -> Option<TurnOutcome> {
-        let (text, thinking) = (reply.text(), reply.thinking());
-        self.end_calls(reply).await;
-        let full = ProviderError::new(
-            FailureKind::Overflow,
-            RetryAdvice::Never,
-            "The reply was cut off: the model's window is full.",
-        );
-        let outcome = self
-            .room_after_overflow(history, &full, making, spent)
-            .await
-            .err()?;
-        self.keep_text(history, text, thinking);
-        Some(outcome)
-    }
-
-    /// Ends a turn for which no room could be made, as OUTCOME says. A message that is most of what is sent
-    /// would have every later request refused, too.
-    fn without_what_is_too_long(
-        &self,
-        history: &mut Conversation,
-        opening: EntryId,
-        outcome: TurnOutcome,
-    ) -> TurnOutcome {
-        match outcome {
-            TurnOutcome::Failed(why) if self.is_most(history, opening) => {
-                history.append(EntryContent::TakenBack { from: opening });
-                TurnOutcome::Failed(format!("{why} The message is too long. {NOT_KEPT}"))
-            }
-            outcome => outcome,
         }
     }
 
@@ -491,7 +449,7 @@ impl Turn<'_> {
     }
 
     /// Ends the calls of REPLY in the chat; none of them runs.
-    async fn end_calls(&self, reply: ModelReply) {
+    pub(super) async fn end_calls(&self, reply: ModelReply) {
         let calls: Vec<ToolCall> = reply.calls().into_iter().cloned().map(truncated).collect();
         self.shared.executor.run(&calls, self.batch).await;
     }
@@ -511,7 +469,12 @@ impl Turn<'_> {
     }
 
     /// What came of an answer that is not whole. Nothing in it is sealed for good.
-    fn keep_text(&self, history: &mut Conversation, text: String, thinking: String) -> Kept {
+    pub(super) fn keep_text(
+        &self,
+        history: &mut Conversation,
+        text: String,
+        thinking: String,
+    ) -> Kept {
         let mut parts = vec![MessagePart::text(text)];
         if !thinking.is_empty() {
             parts.insert(0, MessagePart::thinking(thinking));
