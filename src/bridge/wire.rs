@@ -329,9 +329,15 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::Discovered { servers } => {
             kind("discovered")?.put("servers", servers_list(env, servers)?)
         }
-        Event::Models { question, models } => kind("models")?
-            .number("question", question.0)?
-            .models(models),
+        Event::Models { question, models } => {
+            let event = kind("models")?.number("question", question.0)?;
+            match models {
+                Ok(models) => event.models(models),
+                Err(unlisted) => event
+                    .put("stage", &unlisted.stage)?
+                    .put("problem", &unlisted.why),
+            }
+        }
         Event::ChatsAnswered { question, answer } => {
             let event = kind("chats-answered")?.number("question", question.0)?;
             match answer {

@@ -250,10 +250,10 @@ pub enum Event {
     HostCancelled { request: RequestId },
     /// The model servers that answered on this machine, best first.
     Discovered { servers: Vec<DiscoveredServer> },
-    /// The models that the host of a provider lists, for the question about them.
+    /// The models that the host of a provider lists, for the question about them, or why it lists none.
     Models {
         question: QuestionId,
-        models: Vec<ListedModel>,
+        models: Result<Vec<ListedModel>, UnlistedModels>,
     },
     /// What was found out about stored chats, JSON, or why nothing was.
     ChatsAnswered {
@@ -347,6 +347,14 @@ pub struct ListedModel {
     pub context_window: Option<u64>,
     /// Tokens of a reply; none when it doesn't say.
     pub max_output: Option<u64>,
+}
+
+/// Why no models of a host are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnlistedModels {
+    /// How far the question came, such as "TLS" or "HTTP (401)".
+    pub stage: String,
+    pub why: String,
 }
 
 /// Where a turn of a stored chat belongs.

@@ -12,6 +12,7 @@ pub use calls::{CallArguments, CallOutcome, CallResult, Consent, Decider, Decisi
 pub use emacs::{HostError, HostReply, HostRequest, ImageRequest, ReadBuffer};
 pub use events::{
     DiscoveredServer, Event, Grounds, ListedModel, PastPlace, SessionState, TurnOutcome,
+    UnlistedModels,
 };
 pub use ids::{BatchId, CallKey, HandlerId, QuestionId, RequestId, SessionId, TurnId};
 

@@ -47,10 +47,12 @@ pub fn models_url(settings: &ProviderSettings) -> Result<Url, ProviderError> {
     }
 }
 
-/// Ollama's own API is beside the one that is like OpenAI's.
+/// Ollama's own API is beside the one that is like OpenAI's, and may be named whole or in part.
 fn ollama_base(base_url: &str) -> &str {
-    let base = base_url.trim_end_matches('/');
-    base.strip_suffix("/v1").unwrap_or(base)
+    let base = base_url.trim().trim_end_matches('/');
+    let ends = ["/v1", "/api/chat", "/api"];
+    let bare = ends.iter().find_map(|end| base.strip_suffix(end));
+    bare.unwrap_or(base)
 }
 
 /// The URL of an endpoint below a base; a query of the base is kept.
@@ -95,15 +97,27 @@ pub fn is_loopback(url: &Url) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
+/// Whether HOST is one of Azure's: of its clouds for everybody, for the United States' government and for
+/// China, or of its API Management.
+fn is_azure(host: &str) -> bool {
+    const DOMAINS: [&str; 6] = [
+        ".azure.com",
+        ".azure.us",
+        ".azure.cn",
+        ".azure-api.net",
+        ".azure-api.us",
+        ".azure-api.cn",
+    ];
+    DOMAINS.iter().any(|domain| host.ends_with(domain))
+}
+
 /// The header that carries KEY, and its text.
 fn key_header(dialect: Dialect, host: &str, key: &str) -> (HeaderName, String) {
     let own = |name| (HeaderName::from_static(name), key.to_owned());
     match dialect {
         Dialect::Messages => own("x-api-key"),
         Dialect::Gemini => own("x-goog-api-key"),
-        Dialect::ChatCompletions | Dialect::Responses if host.ends_with(".azure.com") => {
-            own("api-key")
-        }
+        Dialect::ChatCompletions | Dialect::Responses if is_azure(host) => own("api-key"),
         Dialect::ChatCompletions | Dialect::Responses | Dialect::Ollama => {
             (AUTHORIZATION, format!("Bearer {key}"))
         }
@@ -175,6 +189,7 @@ mod tests {
             headers: Vec::new(),
             facts: ModelFacts::default(),
             recordings: None,
+            route: crate::provider::Route::default(),
         };
         let url = chat_url(&settings).expect("a URL");
         assert_eq!(

@@ -4,10 +4,15 @@
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
+
+use reqwest::Url;
+use rustls::CertificateError;
+use rustls::pki_types::UnixTime;
 
 use super::failure::{Destination, FailureKind, ProviderError};
 use super::retry::RetryAdvice;
+use super::route::Via;
 
 /// What is at the bottom of a request that could not be sent.
 #[derive(Debug, PartialEq)]
@@ -22,39 +27,86 @@ pub enum Cause {
     Dead,
     /// Nobody accepted the connection within this many seconds.
     TimedOut(f64),
-    /// TLS, mostly the certificate.
+    /// The connection was accepted, and within this many seconds nothing came that is TLS.
+    NoTlsAnswer(f64),
+    /// What answered, or hung up, does not speak TLS.
+    NotTls,
+    /// What answered does not speak HTTP.
+    NotHttp,
+    Certificate(CertificateError),
+    /// TLS, but not the certificate.
     Tls(String),
+    /// The proxy wants another user name or password.
+    ProxyUser,
+    /// The proxy leads no further.
+    ProxyRefuses(String),
     Other(String),
 }
+
+/// Who did not do what a request needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Proxy,
+    Host,
+}
+
+/// The words of errors that have no public type: the resolver's, and those of HTTP and of proxies.
+const WORDS: &[(&str, fn(String) -> Cause)] = &[
+    ("dns error", |_| Cause::UnknownHost),
+    ("failed to lookup address", |_| Cause::UnknownHost),
+    ("connection closed before message completed", |_| {
+        Cause::Closed
+    }),
+    ("invalid HTTP version parsed", |_| Cause::NotHttp),
+    ("tunnel error: proxy authorization required", |_| {
+        Cause::ProxyUser
+    }),
+    ("tunnel error: unexpected end of file", |_| Cause::Closed),
+    ("tunnel error: unsuccessful", |_| {
+        Cause::ProxyRefuses("it refuses".to_owned())
+    }),
+    ("tunnel error: proxy response", Cause::ProxyRefuses),
+    (
+        "SOCKS error: failed to create underlying connection",
+        |_| Cause::Refused,
+    ),
+    ("SOCKS error: credentials not accepted", |_| {
+        Cause::ProxyUser
+    }),
+    ("SOCKS error: server", |_| Cause::ProxyUser),
+    ("SOCKS error: io error", |_| Cause::Closed),
+    ("SOCKS error: ", Cause::ProxyRefuses),
+];
 
 impl Cause {
     /// The cause of ERROR.
     #[must_use]
     pub fn of(error: &(dyn Error + 'static)) -> Self {
-        let mut link = Some(error);
-        while let Some(current) = link {
+        for current in links(error) {
             if let Some(tls) = current.downcast_ref::<rustls::Error>() {
-                return Self::Tls(tls.to_string());
+                return Self::of_tls(tls);
             }
-            // Neither the resolver's errors nor those of the HTTP protocol have a public type here.
             let words = current.to_string();
-            if words.starts_with("dns error") {
-                return Self::UnknownHost;
+            if words == "tls handshake eof" {
+                return Self::NotTls;
             }
-            if words.starts_with("connection closed before message completed") {
-                return Self::Closed;
+            if let Some((_, cause)) = WORDS.iter().find(|(start, _)| words.starts_with(start)) {
+                return cause(without_prefix(words));
             }
             let io = current.downcast_ref::<io::Error>();
             if let Some(cause) = io.and_then(|io| Self::of_kind(io.kind())) {
                 return cause;
             }
-            // An I/O error does not count what it wraps as its source.
-            link = match io.and_then(io::Error::get_ref) {
-                Some(inner) => Some(inner),
-                None => current.source(),
-            };
         }
         Self::Other(root_cause(error))
+    }
+
+    fn of_tls(error: &rustls::Error) -> Self {
+        match error {
+            rustls::Error::InvalidCertificate(error) => Self::Certificate(error.clone()),
+            rustls::Error::InvalidMessage(_) => Self::NotTls,
+            error => Self::Tls(error.to_string()),
+        }
     }
 
     fn of_kind(kind: ErrorKind) -> Option<Self> {
@@ -71,19 +123,37 @@ impl Cause {
         }
     }
 
-    /// The failure of a request to TO.
+    /// How far a request to TO came.
     #[must_use]
-    pub fn failure(self, to: &Destination) -> ProviderError {
+    pub fn stage(&self, end: End) -> &'static str {
+        match self {
+            _ if end == End::Proxy => "the proxy",
+            Self::ProxyUser | Self::ProxyRefuses(_) => "the proxy",
+            Self::UnknownHost => "the lookup of the host's name",
+            Self::Refused | Self::NoNetwork | Self::Dead | Self::TimedOut(_) => "the connection",
+            Self::NoTlsAnswer(_) | Self::NotTls | Self::Certificate(_) | Self::Tls(_) => "TLS",
+            Self::Closed | Self::NotHttp | Self::Other(_) => "HTTP",
+        }
+    }
+
+    /// The failure of a request to TO, which goes by WAY and failed at its END.
+    #[must_use]
+    pub fn failure(self, to: &Destination, via: Option<&Via>, end: End) -> ProviderError {
+        match via {
+            Some(via) if end == End::Proxy => self.of_proxy(to, via),
+            Some(_) | None => self.of_host(to),
+        }
+    }
+
+    fn of_host(self, to: &Destination) -> ProviderError {
         let place = to.place();
-        let (kind, retry, message) = match self {
+        let (kind, message) = match &self {
             Self::Refused => (
                 FailureKind::Connection,
-                RetryAdvice::Backoff,
                 format!("Nothing listens at {place}. Is the server running?"),
             ),
             Self::UnknownHost => (
                 FailureKind::Connection,
-                RetryAdvice::Backoff,
                 format!(
                     "The host {} can't be found. Check the base URL {:?} and the network.",
                     to.host, to.base_url
@@ -91,43 +161,205 @@ impl Cause {
             ),
             Self::NoNetwork => (
                 FailureKind::NetworkDown,
-                RetryAdvice::Backoff,
                 format!(
                     "No network leads to {place}. Connect this machine (Wi-Fi, cable, VPN), then try again."
                 ),
             ),
             Self::Closed => (
                 FailureKind::Closed,
-                RetryAdvice::Backoff,
                 format!("{place} closed the connection without an answer."),
             ),
             Self::Dead => (
                 FailureKind::Closed,
-                RetryAdvice::Backoff,
                 format!(
                     "The connection to {place} is dead: nothing that is sent arrives. Check the network."
                 ),
             ),
             Self::TimedOut(seconds) => (
                 FailureKind::Connection,
-                RetryAdvice::Backoff,
                 format!(
                     "{place} did not accept a connection within {seconds} s. Check the host and the network."
                 ),
             ),
+            Self::NoTlsAnswer(seconds) => (
+                FailureKind::Connection,
+                format!(
+                    "{place} accepted the connection but sent no TLS answer within {seconds} s. {}",
+                    write_http(to)
+                ),
+            ),
+            Self::NotTls => (
+                FailureKind::Connection,
+                format!("{place} does not speak TLS. {}", write_http(to)),
+            ),
+            Self::NotHttp => (
+                FailureKind::Connection,
+                format!(
+                    "{place} does not speak HTTP. If it speaks TLS, write https:// in the base URL {:?}.",
+                    to.base_url
+                ),
+            ),
+            Self::Certificate(error) => (
+                FailureKind::Connection,
+                format!("No trusted TLS connection to {place}: {}", about(error)),
+            ),
             Self::Tls(detail) => (
                 FailureKind::Connection,
-                RetryAdvice::Never,
-                format!("No trusted TLS connection to {place}: {detail}."),
+                format!("No TLS connection to {place}: {detail}."),
             ),
-            Self::Other(detail) => (
+            Self::ProxyUser => (
                 FailureKind::Connection,
-                RetryAdvice::Backoff,
+                format!("{place} wants a password."),
+            ),
+            Self::ProxyRefuses(detail) | Self::Other(detail) => (
+                FailureKind::Connection,
                 format!("The connection to {place} failed: {detail}."),
             ),
         };
-        ProviderError::new(kind, retry, message)
+        ProviderError::new(kind, self.advice(), message)
     }
+
+    fn of_proxy(self, to: &Destination, via: &Via) -> ProviderError {
+        let place = format!("{}:{}", to.host, to.port);
+        let message = match &self {
+            Self::Refused => format!("Nothing listens at the {via}. Is it running?"),
+            Self::UnknownHost => format!("The host of the {via} can't be found."),
+            Self::NoNetwork => format!("No network leads to the {via}."),
+            Self::Closed => format!("The {via} closed the connection without an answer."),
+            Self::Dead => {
+                format!("The connection to the {via} is dead: nothing that is sent arrives.")
+            }
+            Self::TimedOut(seconds) => {
+                format!("The {via} did not accept a connection within {seconds} s.")
+            }
+            Self::NoTlsAnswer(seconds) => {
+                format!("The {via} did not connect to {place} within {seconds} s.")
+            }
+            Self::NotTls => format!("The {via} does not speak TLS. Write http:// in its URL."),
+            Self::NotHttp => format!("The {via} does not speak HTTP."),
+            Self::Certificate(error) => {
+                format!("No trusted TLS connection to the {via}: {}", about(error))
+            }
+            Self::Tls(detail) => format!("No TLS connection to the {via}: {detail}."),
+            Self::ProxyUser if via.has_user() => {
+                format!("The {via} refuses the user name or the password in its URL.")
+            }
+            Self::ProxyUser => format!(
+                "The {via} wants a user name and a password. Write them into its URL: {}://USER:PASSWORD@HOST:PORT.",
+                via.url.scheme()
+            ),
+            Self::ProxyRefuses(detail) => {
+                format!(
+                    "The {via} makes no connection to {place}: {detail}. Does it allow this host?"
+                )
+            }
+            Self::Other(detail) => format!("The connection over the {via} failed: {detail}."),
+        };
+        let kind = match &self {
+            Self::NoNetwork => FailureKind::NetworkDown,
+            Self::Closed | Self::Dead => FailureKind::Closed,
+            _ => FailureKind::Connection,
+        };
+        ProviderError::new(kind, self.advice(), message)
+    }
+
+    fn advice(&self) -> RetryAdvice {
+        match self {
+            Self::NoTlsAnswer(_)
+            | Self::NotTls
+            | Self::NotHttp
+            | Self::Certificate(_)
+            | Self::Tls(_)
+            | Self::ProxyUser => RetryAdvice::Never,
+            Self::Refused
+            | Self::UnknownHost
+            | Self::NoNetwork
+            | Self::Closed
+            | Self::Dead
+            | Self::TimedOut(_)
+            | Self::ProxyRefuses(_)
+            | Self::Other(_) => RetryAdvice::Backoff,
+        }
+    }
+}
+
+impl End {
+    /// Where a request to URL, which goes over VIA, met ERROR.
+    #[must_use]
+    pub fn of(error: &(dyn Error + 'static), url: &Url, via: Option<&Via>) -> Self {
+        let Some(via) = via else {
+            return Self::Host;
+        };
+        let before_host = |words: &str| {
+            words.starts_with("tunnel error") || words == "error connecting to socks proxy"
+        };
+        let passes_on = via.speaks_http() && url.scheme() == "http";
+        if passes_on || links(error).any(|link| before_host(&link.to_string())) {
+            Self::Proxy
+        } else {
+            Self::Host
+        }
+    }
+}
+
+/// ERROR and what caused it, the outermost first.
+fn links<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&current| {
+        // An I/O error does not count what it wraps as its source.
+        let wrapped = current
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        wrapped
+            .map(|inner| inner as &'e (dyn Error + 'static))
+            .or_else(|| current.source())
+    })
+}
+
+/// WORDS without what kind of error they are of.
+fn without_prefix(words: String) -> String {
+    words
+        .split_once(": ")
+        .map_or(words.clone(), |(_, rest)| rest.to_owned())
+}
+
+fn write_http(to: &Destination) -> String {
+    format!(
+        "If it speaks plain HTTP, write http:// in the base URL {:?}.",
+        to.base_url
+    )
+}
+
+/// What is wrong with a certificate, and what to do.
+fn about(error: &CertificateError) -> String {
+    let day = |time: &UnixTime| {
+        let when = UNIX_EPOCH + Duration::from_secs(time.as_secs());
+        humantime::format_rfc3339_seconds(when).to_string()[..10].to_owned()
+    };
+    match error {
+        CertificateError::UnknownIssuer => "no authority that is trusted here has signed its certificate. If it is your company's or your own, put the certificate into a file and name that as the provider's :ca-file in agent-q-providers; README.md says how, under \"Proxies and certificates\".".to_owned(),
+        CertificateError::NotValidForNameContext { expected, presented } => format!(
+            "its certificate is not for {}, but for {}. Correct the host in the base URL, or the names (subjectAltName) in the certificate.",
+            expected.to_str(),
+            match presented.is_empty() {
+                true => "no host at all".to_owned(),
+                false => presented.join(", "),
+            }
+        ),
+        CertificateError::ExpiredContext { not_after, .. } => format!(
+            "its certificate ended on {}. The server needs a new one; or is the clock of this machine wrong?",
+            day(not_after)
+        ),
+        CertificateError::NotValidYetContext { not_before, .. } => format!(
+            "its certificate begins on {}. Is the clock of this machine wrong?",
+            day(not_before)
+        ),
+        error => format!("{error}."),
+    }
+}
+
+/// The proxy that passed on the request wants a password.
+pub fn proxy_wants_user(to: &Destination, via: &Via) -> ProviderError {
+    Cause::ProxyUser.failure(to, Some(via), End::Proxy)
 }
 
 pub fn lost_connection(to: &Destination) -> ProviderError {
@@ -209,7 +441,7 @@ mod tests {
     #[test]
     fn a_connection_that_died_silently_counts_as_closed() {
         let error = io::Error::other(io::Error::from(ErrorKind::TimedOut));
-        let failure = Cause::of(&error).failure(&destination());
+        let failure = Cause::of(&error).failure(&destination(), None, End::Host);
         assert_eq!(failure.kind, FailureKind::Closed);
         assert!(
             failure
@@ -229,7 +461,7 @@ mod tests {
         ] {
             // As a connector wraps it.
             let error = io::Error::other(io::Error::from(kind));
-            let failure = Cause::of(&error).failure(&to);
+            let failure = Cause::of(&error).failure(&to, None, End::Host);
             assert_eq!(failure.kind, FailureKind::NetworkDown);
             assert_eq!(failure.retry, RetryAdvice::Backoff);
             assert!(

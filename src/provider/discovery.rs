@@ -7,11 +7,14 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::Value;
 
-use super::ProviderSettings;
-use super::address::{endpoint, headers, models_url};
+use super::address::{endpoint, headers, models_url, settings_failure};
 use super::body::read_up_to;
-use super::http::Client;
-use crate::protocol::{DiscoveredServer, ListedModel};
+use super::cause::proxy_wants_user;
+use super::failure::{refusal_report, refusal_sentence};
+use super::http::{Client, destination, without_secrets};
+use super::retry::RetryAdvice;
+use super::{ProviderError, ProviderSettings, Route};
+use crate::protocol::{DiscoveredServer, ListedModel, UnlistedModels};
 
 /// How long a local server has to list its models.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(800);
@@ -54,7 +57,7 @@ impl Client {
 
     async fn probe(&self, candidate: &Candidate) -> Option<DiscoveredServer> {
         let url = endpoint(&candidate.base_url, &["models"]).ok()?;
-        let client = self.client_for(&url).ok()?;
+        let client = self.client_for(&Route::default().way(&url).ok()?).ok()?;
         let asking = async {
             let response = client.get(url).send().await.ok()?;
             let found = response.status().is_success();
@@ -70,31 +73,74 @@ impl Client {
     }
 }
 
-/// How long the host of a provider has to list its models.
-const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the host of a provider has to list its models. A connection may take most of it.
+const LIST_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl Client {
-    /// The chat models that the host of SETTINGS lists, sorted; none when it doesn't say within its time.
-    pub async fn models(&self, settings: &ProviderSettings) -> Vec<ListedModel> {
-        let asking = async {
-            let url = models_url(settings).ok()?;
-            let headers = headers(settings, url.host_str().unwrap_or_default()).ok()?;
-            let client = self.client_for(&url).ok()?;
-            let response = client.get(url).headers(headers).send().await.ok()?;
-            let found = response.status().is_success();
-            let body = read_up_to(MAX_LIST_BYTES, LIST_TIMEOUT, response).await;
-            found.then_some(body)
-        };
-        let body = tokio::time::timeout(LIST_TIMEOUT, asking).await;
-        let mut models = body
-            .ok()
-            .flatten()
-            .and_then(|body| serde_json::from_slice(&body).ok())
-            .and_then(|list| listed_models(&list))
-            .unwrap_or_default();
+    /// The chat models that the host of SETTINGS lists, sorted.
+    ///
+    /// # Errors
+    ///
+    /// How far the question came, and why no further.
+    pub async fn models(
+        &self,
+        settings: &ProviderSettings,
+    ) -> Result<Vec<ListedModel>, UnlistedModels> {
+        let listed = tokio::time::timeout(LIST_TIMEOUT, self.list(settings)).await;
+        let listed = listed.unwrap_or_else(|_| {
+            let seconds = LIST_TIMEOUT.as_secs();
+            let why = format!("There was no answer within {seconds} s.");
+            Err(unlisted("HTTP", settings_failure(why)))
+        });
+        let mut models = listed.map_err(|unlisted| UnlistedModels {
+            why: without_secrets(&unlisted.why, settings),
+            ..unlisted
+        })?;
         models.sort_unstable();
         models.dedup_by(|later, earlier| later.name == earlier.name);
-        models
+        Ok(models)
+    }
+
+    async fn list(&self, settings: &ProviderSettings) -> Result<Vec<ListedModel>, UnlistedModels> {
+        let unsettled = |error| unlisted("the settings", error);
+        let url = models_url(settings).map_err(unsettled)?;
+        let host = url.host_str().unwrap_or_default();
+        let headers = headers(settings, host).map_err(unsettled)?;
+        let way = settings.route.way(&url).map_err(unsettled)?;
+        let client = self.client_for(&way).map_err(unsettled)?;
+        let to = destination(settings, &url, &headers);
+        let response = match client.get(url.clone()).headers(headers).send().await {
+            Ok(response) => response,
+            Err(error) => {
+                let (cause, end) = self.unsent(&error, &url, &way).await;
+                let stage = cause.stage(end);
+                return Err(unlisted(stage, cause.failure(&to, way.via.as_ref(), end)));
+            }
+        };
+        let status = response.status();
+        if let (407, Some(via)) = (status.as_u16(), &way.via) {
+            return Err(unlisted("the proxy", proxy_wants_user(&to, via)));
+        }
+        let body = read_up_to(MAX_LIST_BYTES, LIST_TIMEOUT, response).await;
+        let why = if status.is_success() {
+            let list = serde_json::from_slice(&body).ok();
+            match list.and_then(|list| listed_models(&list)) {
+                Some(models) => return Ok(models),
+                None => format!("{} answers, but not with a list of models.", to.place()),
+            }
+        } else {
+            let report = refusal_report(&body);
+            refusal_sentence(status.as_u16(), &report.message, &to, RetryAdvice::Never)
+        };
+        let stage = format!("HTTP ({})", status.as_u16());
+        Err(unlisted(&stage, settings_failure(why)))
+    }
+}
+
+fn unlisted(stage: &str, error: ProviderError) -> UnlistedModels {
+    UnlistedModels {
+        stage: stage.to_owned(),
+        why: error.message,
     }
 }
 

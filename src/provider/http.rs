@@ -3,6 +3,7 @@
 //! file of `provider` that touches the network; all understanding is in `reply` and `failure`.
 
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -14,7 +15,9 @@ use tracing::Instrument as _;
 
 use super::address::{KEY_HEADERS, chat_url, headers, public_part, settings_failure};
 use super::body::{drain, in_own_pages, read_up_to};
-use super::cause::{Cause, idle_failure, lost_connection, silent_failure, unanswered_failure};
+use super::cause::{
+    Cause, End, idle_failure, lost_connection, proxy_wants_user, silent_failure, unanswered_failure,
+};
 use super::dialect::written_body;
 use super::error_report::ErrorReport;
 use super::failure::{Destination, FailureKind, KeyPresence, ProviderError, redact};
@@ -24,6 +27,7 @@ use super::refusal::refusal;
 use super::refused::{RefusedFields, refused_field};
 use super::reply::ReplyReader;
 use super::retry::{RetryPolicy, advice};
+use super::route::{Trust, Way};
 use super::written_calls::ReadableCalls;
 use super::{ChatRequest, Dialect, ModelReply, ProviderSettings, StreamEvent};
 use crate::log::Causes;
@@ -121,6 +125,7 @@ struct PreparedRequest {
     dialect: Dialect,
     /// The calls that the model may write as text.
     readable: ReadableCalls,
+    way: Way,
     /// Where the exchange is recorded, if it is.
     recordings: Option<PathBuf>,
     /// What no recording may have.
@@ -182,7 +187,7 @@ impl Client {
         let mut attempt = 1;
         loop {
             // What was refused may have left a connection that has died meanwhile.
-            let connection = self.pools.connection(&prepared.url, &prepared.destination);
+            let connection = self.pools.connection(&prepared.way, &prepared.destination);
             let error = match self.attempt(&prepared, reader, sink).await {
                 Ok(reply) => {
                     self.refused.note(&settings);
@@ -192,7 +197,7 @@ impl Client {
             };
             if error.kind == FailureKind::Closed && connection == Connection::MayBeKept {
                 tracing::info!("a kept connection was dead; sending again on a new one");
-                self.pools.forget(&prepared.url);
+                self.pools.forget(&prepared.way);
                 continue;
             }
             if seals == Seals::Sent && refuses_seals(&error) {
@@ -232,7 +237,7 @@ impl Client {
         let destination = &prepared.destination;
         tracing::debug!(bytes = prepared.body.len(), "sending");
         let sending = self
-            .client_for(&prepared.url)?
+            .client_for(&prepared.way)?
             .post(prepared.url.clone())
             .headers(prepared.headers.clone())
             .body(prepared.body.clone())
@@ -240,9 +245,12 @@ impl Client {
         let mut recording = prepared.recording();
         let response = tokio::time::timeout(patience, sending)
             .await
-            .map_err(|_| unanswered_failure(patience, destination))?
-            .map_err(|error| self.send_failure(&error, destination))?;
-        self.pools.note_answer(&prepared.url, destination);
+            .map_err(|_| unanswered_failure(patience, destination))?;
+        let response = match response {
+            Ok(response) => response,
+            Err(error) => return Err(self.send_failure(&error, prepared).await),
+        };
+        self.pools.note_answer(&prepared.way, destination);
         if let Some(recording) = &mut recording {
             recording.head(response.status().as_u16(), response.headers());
         }
@@ -260,6 +268,8 @@ impl Client {
             };
             last.into_iter().for_each(sink);
             result
+        } else if let (407, Some(via)) = (response.status().as_u16(), &prepared.way.via) {
+            Err(proxy_wants_user(destination, via))
         } else {
             Err(self.read_refusal(response, destination, recording).await)
         }
@@ -350,17 +360,55 @@ impl Client {
         refusal(status, report, destination, retry)
     }
 
-    fn send_failure(&self, error: &reqwest::Error, to: &Destination) -> ProviderError {
+    async fn send_failure(
+        &self,
+        error: &reqwest::Error,
+        prepared: &PreparedRequest,
+    ) -> ProviderError {
+        let PreparedRequest { url, way, .. } = prepared;
+        let (cause, end) = self.unsent(error, url, way).await;
+        cause.failure(&prepared.destination, way.via.as_ref(), end)
+    }
+
+    /// Why a request to URL, by WAY, could not be sent, and who is to blame.
+    pub(super) async fn unsent(
+        &self,
+        error: &reqwest::Error,
+        url: &Url,
+        way: &Way,
+    ) -> (Cause, End) {
         log_causes(error);
-        let seconds = self.settings.connect_timeout.as_secs_f64();
-        let cause = match Cause::of(error) {
-            Cause::Dead | Cause::Other(_) if error.is_connect() && error.is_timeout() => {
-                Cause::TimedOut(seconds)
+        let end = End::of(error, url, way.via.as_ref());
+        match (Cause::of(error), &way.via) {
+            (Cause::Dead | Cause::Other(_), _) if error.is_connect() && error.is_timeout() => {
+                self.timed_out(url, way).await
             }
-            Cause::UnknownHost if !has_route() => Cause::NoNetwork,
-            cause => cause,
+            // The library keeps to itself why.
+            (Cause::Refused, Some(via)) if !via.speaks_http() && end == End::Proxy => {
+                let cause = match connect(via.address()).await {
+                    Err(error) => Cause::of(&error),
+                    Ok(()) => Cause::Refused,
+                };
+                (cause, end)
+            }
+            (Cause::UnknownHost, _) if !has_route() => (Cause::NoNetwork, end),
+            (cause, _) => (cause, end),
+        }
+    }
+
+    /// What took too long before a request to URL could be sent by WAY: the connection, or what came then.
+    async fn timed_out(&self, url: &Url, way: &Way) -> (Cause, End) {
+        let seconds = self.settings.connect_timeout.as_secs_f64();
+        let (address, end) = match &way.via {
+            Some(via) => (via.address(), End::Proxy),
+            None => (address_of(url), End::Host),
         };
-        cause.failure(to)
+        match connect(address).await {
+            Ok(()) if way.trust != Trust::Unneeded || way.via.is_some() => {
+                (Cause::NoTlsAnswer(seconds), end)
+            }
+            Ok(()) | Err(_) => (Cause::TimedOut(seconds), end),
+        }
     }
 
     async fn prepare(
@@ -371,20 +419,12 @@ impl Client {
         let url = chat_url(settings)?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let headers = headers(settings, &host)?;
+        let way = settings.route.way(&url)?;
         let body = written(settings, request).await?;
         Ok(PreparedRequest {
-            destination: Destination {
-                port: url.port_or_known_default().unwrap_or_default(),
-                host,
-                base_url: public_part(&settings.base_url),
-                model: settings.model.clone(),
-                key: if KEY_HEADERS.iter().any(|&name| headers.contains_key(name)) {
-                    KeyPresence::Sent
-                } else {
-                    KeyPresence::Absent
-                },
-            },
+            destination: destination(settings, &url, &headers),
             url,
+            way,
             headers,
             body,
             dialect: settings.dialect,
@@ -394,8 +434,27 @@ impl Client {
         })
     }
 
-    pub(super) fn client_for(&self, url: &Url) -> Result<reqwest::Client, ProviderError> {
-        self.pools.client(url, self.settings.connect_timeout)
+    pub(super) fn client_for(&self, way: &Way) -> Result<reqwest::Client, ProviderError> {
+        self.pools.client(way, self.settings.connect_timeout)
+    }
+}
+
+/// Whom a request to URL with HEADERS goes to.
+pub(super) fn destination(
+    settings: &ProviderSettings,
+    url: &Url,
+    headers: &HeaderMap,
+) -> Destination {
+    let has_key = KEY_HEADERS.iter().any(|&name| headers.contains_key(name));
+    Destination {
+        port: url.port_or_known_default().unwrap_or_default(),
+        host: url.host_str().unwrap_or_default().to_owned(),
+        base_url: public_part(&settings.base_url),
+        model: settings.model.clone(),
+        key: match has_key {
+            true => KeyPresence::Sent,
+            false => KeyPresence::Absent,
+        },
     }
 }
 
@@ -434,6 +493,27 @@ fn log_causes(error: &reqwest::Error) {
     }
 }
 
+/// How long a look whether something listens may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Looks whether something listens at ADDRESS.
+async fn connect(address: (String, u16)) -> io::Result<()> {
+    let connecting = tokio::net::TcpStream::connect(address);
+    match tokio::time::timeout(LOOK_TIMEOUT, connecting).await {
+        Ok(connection) => connection.map(drop),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+fn address_of(url: &Url) -> (String, u16) {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    (
+        bare.to_owned(),
+        url.port_or_known_default().unwrap_or_default(),
+    )
+}
+
 /// Whether this machine has a way to anywhere. Nothing is sent: a datagram's socket that is connected
 /// only asks the kernel for the route. The addresses are those kept for documentation.
 fn has_route() -> bool {
@@ -442,7 +522,7 @@ fn has_route() -> bool {
     routed("0.0.0.0:0", "192.0.2.1:9") || routed("[::]:0", "[2001:db8::1]:9")
 }
 
-fn without_secrets(message: &str, settings: &ProviderSettings) -> String {
+pub(super) fn without_secrets(message: &str, settings: &ProviderSettings) -> String {
     redact(message, &secrets(settings))
 }
 

@@ -8,6 +8,7 @@ pub mod arguments;
 mod body;
 pub mod bounds;
 mod cause;
+mod certificates;
 pub mod dialect;
 pub mod discovery;
 mod draft;
@@ -30,6 +31,7 @@ mod refused;
 pub mod reply;
 mod report;
 pub mod retry;
+pub mod route;
 pub mod shown;
 pub mod sse;
 mod wait;
@@ -49,6 +51,7 @@ pub use failure::{FailureKind, ProviderError};
 pub use finish::Finish;
 pub use history::{ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent};
 pub use http::{Client, ClientSettings};
+pub use route::Route;
 
 /// Which tools the model may call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -83,6 +86,8 @@ pub struct ProviderSettings {
     pub facts: ModelFacts,
     /// The folder in which exchanges are recorded, if the user wants that.
     pub recordings: Option<PathBuf>,
+    /// The way to the host: proxies and certificates.
+    pub route: Route,
 }
 
 impl ProviderSettings {

@@ -7,11 +7,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use once_cell::sync::OnceCell;
-use reqwest::Url;
 
-use super::address::{is_loopback, settings_failure};
+use super::address::settings_failure;
 use super::cause::root_cause;
+use super::certificates::tls;
 use super::failure::{Destination, ProviderError};
+use super::route::{Trust, Way};
 use crate::runtime::held;
 
 /// Whether a request may have gone over a connection that was kept from an earlier one. While the
@@ -20,27 +21,6 @@ use crate::runtime::held;
 pub enum Connection {
     MayBeKept,
     New,
-}
-
-/// How a server is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Way {
-    /// On this machine without TLS: no proxy, no certificates, so that a local model works where
-    /// neither is set up.
-    Local,
-    /// On this machine with TLS: no proxy.
-    LocalTls,
-    Remote,
-}
-
-impl Way {
-    fn to(url: &Url) -> Self {
-        match (is_loopback(url), url.scheme()) {
-            (true, "http") => Self::Local,
-            (true, _) => Self::LocalTls,
-            (false, _) => Self::Remote,
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -55,21 +35,20 @@ struct Pool {
 pub struct Pools(Mutex<HashMap<Way, Pool>>);
 
 impl Pools {
-    /// The client for URL, which waits CONNECT_TIMEOUT for a new connection.
+    /// The client for WAY, which waits CONNECT_TIMEOUT for a new connection.
     pub fn client(
         &self,
-        url: &Url,
+        way: &Way,
         connect_timeout: Duration,
     ) -> Result<reqwest::Client, ProviderError> {
-        let way = Way::to(url);
         let mut pools = held(&self.0);
-        if let Some(pool) = pools.get(&way) {
+        if let Some(pool) = pools.get(way) {
             return Ok(pool.client.clone());
         }
         let client = made(way, connect_timeout)?;
         let answered = HashSet::new();
         pools.insert(
-            way,
+            way.clone(),
             Pool {
                 client: client.clone(),
                 answered,
@@ -78,48 +57,64 @@ impl Pools {
         Ok(client)
     }
 
-    /// An answer from PLACE came over the way to URL.
-    pub fn note_answer(&self, url: &Url, place: &Destination) {
-        if let Some(pool) = held(&self.0).get_mut(&Way::to(url)) {
+    /// An answer from PLACE came by WAY.
+    pub fn note_answer(&self, way: &Way, place: &Destination) {
+        if let Some(pool) = held(&self.0).get_mut(way) {
             pool.answered.insert(place.place());
         }
     }
 
-    /// Over what a request to PLACE goes.
-    pub fn connection(&self, url: &Url, place: &Destination) -> Connection {
+    /// Over what a request to PLACE by WAY goes.
+    pub fn connection(&self, way: &Way, place: &Destination) -> Connection {
         let pools = held(&self.0);
-        let pool = pools.get(&Way::to(url));
+        let pool = pools.get(way);
         match pool.is_some_and(|pool| pool.answered.contains(&place.place())) {
             true => Connection::MayBeKept,
             false => Connection::New,
         }
     }
 
-    /// Keeps none of the connections of the way to URL any more: what has killed one has killed its like.
-    pub fn forget(&self, url: &Url) {
-        held(&self.0).remove(&Way::to(url));
+    /// Keeps none of the connections of WAY any more: what has killed one has killed its like.
+    pub fn forget(&self, way: &Way) {
+        held(&self.0).remove(way);
     }
 }
 
-fn made(way: Way, connect_timeout: Duration) -> Result<reqwest::Client, ProviderError> {
+fn made(way: &Way, connect_timeout: Duration) -> Result<reqwest::Client, ProviderError> {
     install_tls();
     let builder = reqwest::Client::builder()
         .connect_timeout(connect_timeout)
         // A redirect would carry the key and the conversation to a host that the user did not name.
         .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("agent-q-module/", env!("CARGO_PKG_VERSION")));
-    let builder = match way {
-        Way::Local => builder.no_proxy().tls_certs_only([]),
-        Way::LocalTls => builder.no_proxy(),
-        Way::Remote => builder,
+        .user_agent(concat!("agent-q-module/", env!("CARGO_PKG_VERSION")))
+        // As curl does: what some gateway adds to the head must not cost the answer.
+        .http1_max_headers(MAX_HEADERS)
+        .http1_allow_obsolete_multiline_headers_in_responses(true)
+        .http1_allow_spaces_after_header_name_in_responses(true)
+        .http1_ignore_invalid_headers_in_responses(true)
+        // The environment of this process is not asked: Emacs has one of its own.
+        .no_proxy();
+    let builder = match &way.trust {
+        Trust::Unneeded => builder.tls_certs_only([]),
+        Trust::Certificates { authorities, own } => {
+            builder.tls_backend_preconfigured(tls(authorities, own.as_ref())?)
+        }
     };
-    builder.build().map_err(|error| {
+    let cannot = |error: reqwest::Error| {
         settings_failure(format!(
-            "No HTTP client can be made: {}. Are CA certificates installed?",
+            "No HTTP client can be made: {}.",
             root_cause(&error)
         ))
-    })
+    };
+    let builder = match &way.via {
+        Some(via) => builder.proxy(reqwest::Proxy::all(via.url.clone()).map_err(cannot)?),
+        None => builder,
+    };
+    builder.build().map_err(cannot)
 }
+
+/// The most headers that an answer may have.
+const MAX_HEADERS: usize = 1000;
 
 /// Choose ring as the process's TLS implementation, unless somebody has chosen one.
 fn install_tls() {

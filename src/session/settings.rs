@@ -21,7 +21,7 @@ use crate::builtin::more;
 use crate::call::policy::{Approval, EvalPolicy, PlanMode};
 use crate::files::private::{DEFAULT_PATTERNS, PrivateFiles};
 use crate::gram::ToolSpecification;
-use crate::provider::{Dialect, Effort, ModelFacts, ProviderSettings, Secret, ToolChoice};
+use crate::provider::{Dialect, Effort, ModelFacts, ProviderSettings, Route, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
 use crate::tool::offer::{Offer, Unoffered};
 use crate::tool::registry::Registry;
@@ -34,6 +34,8 @@ pub struct SessionSettings {
     /// Outer none: unchanged. Inner none: no model.
     #[serde(deserialize_with = "provider")]
     pub provider: Option<Option<ProviderJson>>,
+    /// The way to the provider's host.
+    pub route: Option<Route>,
     /// What the user adds to the system prompt.
     #[serde(deserialize_with = "present")]
     pub instructions: Option<Option<String>>,
@@ -146,6 +148,8 @@ pub struct ProviderJson {
     facts: ModelFacts,
     #[serde(default)]
     recordings: Option<PathBuf>,
+    #[serde(default)]
+    route: Route,
 }
 
 impl std::fmt::Debug for ProviderJson {
@@ -170,6 +174,7 @@ impl From<ProviderJson> for ProviderSettings {
             headers: json.headers.into_iter().collect(),
             facts: json.facts,
             recordings: json.recordings,
+            route: json.route,
         }
     }
 }
@@ -275,6 +280,9 @@ impl Settings {
     pub fn apply(&mut self, changes: SessionSettings) {
         if let Some(provider) = changes.provider {
             self.provider = provider.map(Into::into);
+        }
+        if let (Some(route), Some(provider)) = (changes.route, &mut self.provider) {
+            provider.route = route;
         }
         if let Some(instructions) = changes.instructions {
             self.instructions = instructions;

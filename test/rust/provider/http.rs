@@ -45,6 +45,7 @@ pub(super) fn settings(base_url: String) -> ProviderSettings {
         headers: Vec::new(),
         facts: agent_q_core::provider::ModelFacts::default(),
         recordings: None,
+        route: agent_q_core::provider::Route::default(),
     }
 }
 

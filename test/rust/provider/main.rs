@@ -23,6 +23,7 @@ mod said;
 mod scripts;
 mod sse;
 mod words;
+mod ways;
 
 #[path = "../support/fault_server.rs"]
 mod fault_server;

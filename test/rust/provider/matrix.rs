@@ -33,6 +33,7 @@ pub fn settings(dialect: Dialect) -> ProviderSettings {
         headers: Vec::new(),
         facts: ModelFacts::default(),
         recordings: None,
+        route: agent_q_core::provider::Route::default(),
     }
 }
 

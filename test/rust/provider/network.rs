@@ -77,17 +77,6 @@ fn always_answering(answer: &'static [u8]) -> u16 {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_no_tls_is_no_trusted_one() {
-    let port = always_answering(b"HTTP/1.1 400 Bad Request\r\n\r\n");
-    let url = format!("https://localhost:{port}/v1");
-    let error = ask_with(&settings(url)).await.0.expect_err("a failure");
-    assert!(
-        error.to_string().contains("No trusted TLS connection"),
-        "{error}"
-    );
-}
-
-#[tokio::test]
 async fn settings_that_make_no_request_are_refused() {
     for base_url in ["", "api.openai.com/v1", "file:///etc", "http://"] {
         let error = ask_with(&settings(base_url.into()))
@@ -173,9 +162,10 @@ fn names(models: &[ListedModel]) -> Vec<&str> {
 async fn a_host_lists_its_models_and_a_silent_one_none() {
     let server = start(json!({"turns": [], "models": ["small", "big", "text-embedding-x"]}));
     let mut settings = settings(server.base_url());
-    assert_eq!(names(&client().models(&settings).await), ["big", "small"]);
+    let listed = client().models(&settings).await.expect("a list");
+    assert_eq!(names(&listed), ["big", "small"]);
     settings.base_url = format!("http://127.0.0.1:{}/v1", free_port());
-    assert!(client().models(&settings).await.is_empty());
+    assert!(client().models(&settings).await.is_err());
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ fn settings() -> ProviderSettings {
         headers: Vec::new(),
         facts: ModelFacts::default(),
         recordings: None,
+        route: agent_q_core::provider::Route::default(),
     }
 }
 
