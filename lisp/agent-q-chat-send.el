@@ -86,6 +86,12 @@
     (unless (equal settings agent-q-chat-settings)
       (agent-q-core-configure agent-q-session-number (agent-q-json-serialize settings))
       (setq agent-q-chat-settings settings)))
+  ;; Not kept: it may hold a proxy's password.
+  (when agent-q-session-provider
+    (agent-q-core-configure
+     agent-q-session-number
+     (agent-q-json-serialize
+      `((route . ,(agent-q-provider-route-now agent-q-session-provider))))))
   (agent-q-chats-store-note))
 
 (defun agent-q-chat-connected-p ()

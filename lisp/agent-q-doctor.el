@@ -5,16 +5,23 @@
 ;;; Commentary:
 
 ;; A read-only page about everything that a chat needs, which it draws once more when the model
-;; servers on this machine have answered.  It works without the core.
+;; servers on this machine have answered, and when the host of the chosen model has.  It works
+;; without the core.
 
 ;;; Code:
 
 (require 'agent-q-findings)
 (require 'agent-q-module)
 (require 'agent-q-provider)
+(require 'agent-q-provider-key)
+(require 'agent-q-provider-list)
+(require 'seq)
 
 (defvar-local agent-q-doctor--servers 'unknown
   "The model servers that answered; `unknown' until then, or an error as text.")
+
+(defvar-local agent-q-doctor--connection nil
+  "The finding about the way to the chosen host, or nil where none is chosen.")
 
 (defvar agent-q-doctor-mode-map
   (let ((map (make-sparse-keymap)))
@@ -46,6 +53,8 @@
     (erase-buffer)
     (insert (propertize "agent-q on this machine\n\n" 'font-lock-face 'bold))
     (insert (agent-q-findings agent-q-doctor--servers))
+    (when agent-q-doctor--connection
+      (agent-q-findings-insert agent-q-doctor--connection))
     (insert "\n" (propertize (substitute-command-keys
                               (agent-q-findings-conclusion agent-q-doctor--servers))
                              'font-lock-face 'bold)
@@ -63,7 +72,9 @@
 
 (defun agent-q-doctor--refresh (&rest _)
   "Look at everything again."
-  (setq agent-q-doctor--servers 'unknown)
+  (setq agent-q-doctor--servers 'unknown
+        agent-q-doctor--connection nil)
+  (agent-q-doctor--try-connection)
   (agent-q-doctor--draw)
   (let ((buffer (current-buffer)))
     (agent-q-doctor--discover
@@ -82,6 +93,62 @@
               (if (agent-q-module-problem)
                   "It takes the core to look for them"
                 (error-message-string failure))))))
+
+;;;; The way to the chosen host
+
+(defun agent-q-doctor--provider ()
+  "Return the provider that new chats have, or nil; nobody is asked for its key."
+  (let* ((chosen (cond ((memq agent-q-provider '(none local)) nil)
+                       ((consp agent-q-provider)
+                        (cons (agent-q-provider-name agent-q-provider) agent-q-provider))
+                       (agent-q-provider (assq agent-q-provider agent-q-providers))
+                       (t (seq-find (lambda (host)
+                                      (agent-q-provider-key-source (cdr host)))
+                                    agent-q-providers))))
+         (properties (cdr chosen)))
+    (and chosen
+         (agent-q-provider-make (format "%s" (car chosen)) properties agent-q-model
+                                (agent-q-provider-key-find-unasked properties)))))
+
+(defun agent-q-doctor--try-connection ()
+  "Ask the chosen host for its models, which costs nothing, and note what becomes of it."
+  (when-let ((provider (condition-case failure
+                           (agent-q-doctor--provider)
+                         (error (agent-q-doctor--note-connection
+                                 'missing (error-message-string failure) nil)
+                                nil))))
+    (let ((buffer (current-buffer))
+          (place (format "%s at %s" (alist-get 'name provider) (alist-get 'base_url provider))))
+      (condition-case failure
+          (progn
+            (agent-q-provider-list-ask
+             provider
+             (lambda (event)
+               (when (buffer-live-p buffer)
+                 (with-current-buffer buffer
+                   (agent-q-doctor--connected place event)
+                   (agent-q-doctor--draw)))))
+            (agent-q-doctor--note-connection 'pending (format "trying %s" place) nil))
+        (error (agent-q-doctor--note-connection 'note (format "%s is not tried" place)
+                                                (error-message-string failure)))))))
+
+(defun agent-q-doctor--connected (place event)
+  "Note what EVENT says of the way to PLACE."
+  (let ((stage (plist-get event :stage))
+        (problem (plist-get event :problem)))
+    (cond ((null problem)
+           (agent-q-doctor--note-connection
+            'ok (format "%s answers: %d models" place (length (plist-get event :models))) nil))
+          ;; Not all hosts have a list.
+          ((member stage '("HTTP (200)" "HTTP (404)" "HTTP (405)"))
+           (agent-q-doctor--note-connection
+            'note (format "%s answers, but lists no models" place) problem))
+          (t (agent-q-doctor--note-connection
+              'missing (format "%s: the way ends at %s" place stage) problem)))))
+
+(defun agent-q-doctor--note-connection (state what advice)
+  "Note the finding about the way to the chosen host: STATE, WHAT and ADVICE."
+  (setq agent-q-doctor--connection (list state "Connection" what advice)))
 
 ;;;###autoload
 (defun agent-q-doctor ()

@@ -188,8 +188,10 @@ SERVERS is as for `agent-q-findings'."
 
 ;;;; As text
 
-(defun agent-q-findings--insert (finding)
-  "Insert the lines about FINDING."
+(defun agent-q-findings-insert (finding)
+  "Insert the lines about FINDING.
+It is (STATE SUBJECT WHAT ADVICE): STATE is `ok', `missing', `note' or
+`pending'; ADVICE says what to do, or is nil."
   (pcase-let ((`(,state ,subject ,what ,advice) finding))
     (insert (pcase state
               ('ok (propertize "ok      " 'font-lock-face 'success))
@@ -241,7 +243,7 @@ SERVERS are the model servers that answered, as `agent-q-provider-discover'
 gives them; `unknown' while they are looked for, `unasked' to leave them
 out, or a text about why they are not looked for."
   (with-temp-buffer
-    (mapc #'agent-q-findings--insert (agent-q-findings--all servers))
+    (mapc #'agent-q-findings-insert (agent-q-findings--all servers))
     (buffer-string)))
 
 (provide 'agent-q-findings)

@@ -67,6 +67,12 @@
                             (proper-list-p (cdr model))
                             (cl-evenp (length (cdr model)))))))
 
+(defun agent-q-provider-form--file-p (value)
+  "Whether VALUE names a file on this machine that can be read."
+  (and (stringp value)
+       (not (file-remote-p value))
+       (file-readable-p value)))
+
 (defconst agent-q-provider-form--of-models
   '((:dialect agent-q-provider-form--dialect-p
               "chat-completions, messages, responses, gemini or ollama")
@@ -96,6 +102,9 @@
     (:environment stringp "the name of a variable, a string")
     ;; A function is called before; what it returns has to be a string.
     (:key always "")
+    (:login stringp "a string")
+    (:proxy stringp "the URL of a proxy, a string, or nil for none")
+    (:ca-file agent-q-provider-form--file-p "the name of a file that is there")
     (:models agent-q-provider-form--models-p
              "a list of models, each (NAME . PROPERTIES)")
     ,@agent-q-provider-form--of-models)

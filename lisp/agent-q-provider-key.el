@@ -11,6 +11,7 @@
 
 (require 'auth-source)
 (require 'seq)
+(require 'subr-x)
 (require 'url-parse)
 
 (defun agent-q-provider-key-host (properties)
@@ -28,32 +29,74 @@
               (not (string-prefix-p "macos-keychain" file))
               (not (string-suffix-p ".gpg" file))))))
 
-(defun agent-q-provider-key-of-auth-source (host sources)
-  "Return the key for HOST that SOURCES, a part of `auth-sources', hold, or nil."
-  (when (and host sources)
+(defun agent-q-provider-key-login (properties)
+  "Return the login under which auth-source has the key for PROPERTIES."
+  (or (plist-get properties :login) "apikey"))
+
+(defun agent-q-provider-key--ports (properties)
+  "Return the port of the host of PROPERTIES, with its name where it has one."
+  (let* ((url (url-generic-parse-url (plist-get properties :base-url)))
+         (port (url-port url)))
+    (cons (format "%s" port)
+          (alist-get port '((443 "https") (80 "http"))))))
+
+(defun agent-q-provider-key--entry (properties sources)
+  "Return the entry of auth-source for the host of PROPERTIES in SOURCES, or nil.
+One that names the host's port goes before one that names none; the keys of
+the servers at other ports are not for this one."
+  (let* ((auth-sources sources)
+         (ports (agent-q-provider-key--ports properties))
+         (asked (list :host (agent-q-provider-key-host properties)
+                      :user (agent-q-provider-key-login properties)
+                      :max 20 :require '(:secret)))
+         (port (lambda (entry)
+                 (and (plist-get entry :port) (format "%s" (plist-get entry :port)))))
+         (fitting (lambda (entries)
+                    (or (seq-find (lambda (entry) (member (funcall port entry) ports)) entries)
+                        (seq-find (lambda (entry) (not (funcall port entry))) entries)))))
+    (or (funcall fitting (apply #'auth-source-search :port ports asked))
+        ;; Not every source takes an entry without a port for one of any.
+        (funcall fitting (apply #'auth-source-search asked)))))
+
+(defun agent-q-provider-key-of-auth-source (properties sources)
+  "Return the key for the host of PROPERTIES that SOURCES hold, or nil.
+SOURCES are a part of `auth-sources'."
+  (when (and (agent-q-provider-key-host properties) sources)
     (condition-case failure
-        (let* ((auth-sources sources)
-               (secret (plist-get (car (auth-source-search :host host :user "apikey" :max 1
-                                                           :require '(:secret)))
-                                  :secret))
-               (key (if (functionp secret) (funcall secret) secret)))
-          (and (stringp key) (not (string-empty-p key)) key))
+        (let ((secret (plist-get (agent-q-provider-key--entry properties sources) :secret)))
+          (agent-q-provider-key--clean (if (functionp secret) (funcall secret) secret)))
       (error
        ;; A source that is out of order must not keep the chat from opening.
        (message "agent-q: auth-source failed: %s" (error-message-string failure))
        nil))))
 
+(defconst agent-q-provider-key--around
+  "[[:space:]\"'`\u201c\u201d\ufeff\u200b\u00a0]+"
+  "Matches what gets around a key that is copied from somewhere.")
+
+(defun agent-q-provider-key--clean (key)
+  "Return KEY without what was copied with it; nil if nothing is left.
+What is not a string is returned as it is."
+  (if (not (stringp key))
+      key
+    (let* ((case-fold-search t)
+           (bare (string-trim key agent-q-provider-key--around agent-q-provider-key--around))
+           (bare (replace-regexp-in-string
+                  (concat "\\`\\(?:authorization:[ \t]*\\)?bearer\\(?:[ \t]+\\|\\'\\)") "" bare))
+           (bare (string-trim bare agent-q-provider-key--around)))
+      (and (not (string-empty-p bare)) bare))))
+
 (defun agent-q-provider-key-of-environment (properties)
   "Return the key in the environment for the host of PROPERTIES, or nil."
-  (let* ((variable (plist-get properties :environment))
-         ;; What is no string is said where the provider is used, and hides no other host.
-         (key (and (stringp variable) (getenv variable))))
-    (and key (not (string-empty-p key)) key)))
+  (let ((variable (plist-get properties :environment)))
+    ;; What is no string is said where the provider is used, and hides no other host.
+    (and (stringp variable)
+         (agent-q-provider-key--clean (getenv variable)))))
 
 (defun agent-q-provider-key--set (properties)
   "Return the key that PROPERTIES themselves give, or nil."
   (let ((key (plist-get properties :key)))
-    (if (functionp key) (funcall key) key)))
+    (agent-q-provider-key--clean (if (functionp key) (funcall key) key))))
 
 (defun agent-q-provider-key-finders ()
   "Return the ways to find a key, in order, each as (SOURCE . FUNCTION).
@@ -65,18 +108,23 @@ last, and not at all where nobody could answer."
      (cons "the option" #'agent-q-provider-key--set)
      (cons "auth-source"
            (lambda (properties)
-             (agent-q-provider-key-of-auth-source (agent-q-provider-key-host properties) quiet)))
+             (agent-q-provider-key-of-auth-source properties quiet)))
      (cons "the environment" #'agent-q-provider-key-of-environment)
      (cons "encrypted auth-source"
            (lambda (properties)
              (unless noninteractive
-               (agent-q-provider-key-of-auth-source (agent-q-provider-key-host properties)
-                                                  asking)))))))
+               (agent-q-provider-key-of-auth-source properties asking)))))))
 
 (defun agent-q-provider-key-find (properties)
   "Return the key for the host of PROPERTIES, or nil."
   (seq-some (lambda (finder) (funcall (cdr finder) properties))
             (agent-q-provider-key-finders)))
+
+(defun agent-q-provider-key-find-unasked (properties)
+  "Return the key for the host of PROPERTIES, or nil.
+Sources that may ask for a passphrase are left out."
+  (seq-some (lambda (finder) (funcall (cdr finder) properties))
+            (butlast (agent-q-provider-key-finders))))
 
 (defun agent-q-provider-key-source (properties)
   "Return where the key for the host of PROPERTIES is, or nil.

@@ -36,16 +36,23 @@
 
 (agent-q-events-subscribe :models #'agent-q-provider-models)
 
+(defun agent-q-provider-list-ask (provider callback)
+  "Ask the host of PROVIDER, an alist, for its models.
+CALLBACK gets the event, with :models and :limits, or with :stage and :problem."
+  (agent-q-events-ensure)
+  (puthash (agent-q-core-models (agent-q-json-serialize provider)) callback
+           agent-q-provider-list--questions))
+
 (defun agent-q-provider-list--ask-for-models (provider)
   "Have the host of PROVIDER asked for its models, for the next choice."
   (let ((url (alist-get 'base_url provider)))
-    (puthash (agent-q-core-models (agent-q-json-serialize provider))
-             (lambda (event)
-               (when (plist-get event :models)
-                 (setf (alist-get url agent-q-provider-list--listed nil nil #'equal)
-                       (plist-get event :models))
-                 (agent-q-provider-note-limits url event)))
-             agent-q-provider-list--questions)))
+    (agent-q-provider-list-ask
+     provider
+     (lambda (event)
+       (when (plist-get event :models)
+         (setf (alist-get url agent-q-provider-list--listed nil nil #'equal)
+               (plist-get event :models))
+         (agent-q-provider-note-limits url event))))))
 
 (defun agent-q-provider-list--ask-hosts ()
   "Ask the hosts that have a key for their models, and wait for them a moment.

@@ -20,6 +20,7 @@
 (require 'agent-q-json)
 (require 'agent-q-provider-form)
 (require 'agent-q-provider-key)
+(require 'agent-q-provider-route)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
@@ -94,7 +95,17 @@ Each element is (NAME . PROPERTIES):
 :environment  the environment variable that may hold the key
 :key          the key, or a function that returns it; by default it is
               looked up in auth-source (machine = the API's host, login
-              apikey) and the environment
+              apikey, and port where there are several servers on it) and
+              the environment
+:login        the login in auth-source, where it isn't apikey, such as one
+              of several accounts
+:proxy        the proxy for this host alone, such as
+              \"http://user:password@proxy.example.com:3128\" or
+              \"socks5h://127.0.0.1:1080\"; nil means a direct connection.
+              By default the environment (https_proxy, http_proxy,
+              all_proxy, no_proxy) and `url-proxy-services' count
+:ca-file      a file of certificates (PEM) to trust for this host alone: those
+              of authorities, and the host's own if no authority signed it
 :body         a property list of fields to add to every request
 :first-body   fields to add to the first request of a turn only
 :headers      a property list of headers to add
@@ -127,6 +138,9 @@ So an OpenAI-compatible server is three lines:
                                                               (const max)))
                                              (:environment string)
                                              (:key (choice string function))
+                                             (:login string)
+                                             (:proxy (choice (const :tag "None" nil) string))
+                                             (:ca-file file)
                                              (:body plist)
                                              (:first-body plist)
                                              (:headers plist)
@@ -188,6 +202,7 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
       (body . ,(funcall property :body))
       (first_body . ,(funcall property :first-body))
       (headers . ,(funcall property :headers))
+      (route . ,(agent-q-provider-route name properties))
       ,@(and facts `((facts . ,facts)))
       ,@(and agent-q-recordings
              `((recordings . ,(expand-file-name agent-q-recordings)))))))
@@ -198,15 +213,35 @@ That is one of `agent-q-provider-form-efforts'."
   (and provider
        (cons (cons 'effort (symbol-name effort)) (assq-delete-all 'effort (copy-alist provider)))))
 
+(defun agent-q-provider--properties (provider)
+  "Return the properties of PROVIDER, an alist, or nil where no option has it."
+  (let ((url (alist-get 'base_url provider))
+        (name (alist-get 'name provider))
+        (hosts (append (and (consp agent-q-provider)
+                            (list (cons (agent-q-provider-name agent-q-provider)
+                                        agent-q-provider)))
+                       agent-q-providers)))
+    (cl-flet ((find (test) (cl-some (pcase-lambda (`(,host . ,properties))
+                                      (and (equal url (plist-get properties :base-url))
+                                           (funcall test host)
+                                           properties))
+                                    hosts)))
+      ;; Some hosts are there twice, with different ways to them.
+      (or (find (lambda (host) (equal name (format "%s" host))))
+          (find #'always)))))
+
+(defun agent-q-provider-route-now (provider)
+  "Return the way to the host of PROVIDER, an alist, as it is set now."
+  (let ((properties (or (agent-q-provider--properties provider)
+                        (list :base-url (alist-get 'base_url provider)))))
+    (agent-q-provider-route (alist-get 'name provider) properties)))
+
 (defun agent-q-provider-thinks-p (provider)
   "Return nil if the model of PROVIDER, an alist, is known not to think."
   (let* ((model (alist-get 'model provider))
-         (url (alist-get 'base_url provider))
-         (properties (cl-some (lambda (host)
-                                (and (equal url (plist-get host :base-url)) host))
-                              (append (and (consp agent-q-provider) (list agent-q-provider))
-                                      (mapcar #'cdr agent-q-providers))))
-         (facts (agent-q-facts-of url model (agent-q-provider-of-model properties model))))
+         (properties (agent-q-provider--properties provider))
+         (facts (agent-q-facts-of (alist-get 'base_url provider) model
+                                  (agent-q-provider-of-model properties model))))
     (or (plist-get facts :thinking)
         (not (plist-member facts :thinking)))))
 
@@ -257,7 +292,7 @@ as far as reading it asks for no passphrase."
                                 (and (consp agent-q-provider) (list agent-q-provider))))
       (push (plist-get properties :key) found)
       (push (agent-q-provider-key-of-environment properties) found)
-      (push (agent-q-provider-key-of-auth-source (agent-q-provider-key-host properties) quiet) found)
+      (push (agent-q-provider-key-of-auth-source properties quiet) found)
       (let ((headers (plist-get properties :headers)))
         (when (agent-q-provider-form-strings-p headers)
           (setq found (append (cl-loop for (_ text) on headers by #'cddr collect text) found)))))
@@ -343,8 +378,9 @@ They are as `agent-q-provider-discover' gives them.  The server that has
       (user-error "The provider %s can't be used: it has no :base-url" name))
     ;; A host that names no variable for its key needs none.
     (unless (or key (not (plist-get properties :environment)))
-      (message "agent-q: no key for %s, neither in auth-source (machine %s login apikey) nor in %s"
-               name (agent-q-provider-key-host properties) (plist-get properties :environment)))
+      (message "agent-q: no key for %s, neither in auth-source (machine %s login %s) nor in %s"
+               name (agent-q-provider-key-host properties)
+               (agent-q-provider-key-login properties) (plist-get properties :environment)))
     (agent-q-provider-make name properties agent-q-model key)))
 
 (defun agent-q-provider-named (name model)

@@ -9,6 +9,7 @@
 ;;; Code:
 
 (require 'ert)
+(require 'agent-q-test)
 
 (defconst agent-q-doctor-test--lisp
   (expand-file-name "../lisp/" (file-name-directory (or load-file-name buffer-file-name)))
@@ -24,6 +25,19 @@
                                                                (agent-q-doctor)
                                                                (princ (buffer-string)))))))
     (buffer-string)))
+
+(defun agent-q-doctor-test--connection (provider)
+  "Return what the doctor says in the end of the way to PROVIDER."
+  (let ((page (agent-q-doctor-test--page
+               `(setq agent-q-provider ',provider)
+               ;; The page is read once the host has answered.
+               '(advice-add 'agent-q-doctor :after
+                            (lambda ()
+                              (with-timeout (60)
+                                (while (memq (car agent-q-doctor--connection) '(nil pending))
+                                  (accept-process-output nil 0.05))))))))
+    (should (string-match "^\\([a-z]+ +Connection .*\n\\(?: +.*\n\\)*\\)" page))
+    (replace-regexp-in-string " +" " " (match-string 1 page))))
 
 (defmacro agent-q-doctor-test--with-folder (folder &rest body)
   "Run BODY with FOLDER bound to the name of a new folder."
@@ -67,6 +81,24 @@
            "^missing +Core +can.t be used in this session\n +Another copy .*; restart Emacs"
            (agent-q-doctor-test--page '(agent-q-module-ensure)
                                       '(setq agent-q-module--entry #'ignore)))))
+
+(ert-deftest agent-q-doctor-says-where-the-way-to-the-model-ends ()
+  "The chosen host is asked for its models, and each stage has its words."
+  (agent-q-test-with-model "{\"turns\":[],\"models\":[\"one\",\"two\"]}"
+    (let ((url (plist-get agent-q-provider :base-url)))
+      (pcase-dolist
+          (`(,words . ,properties)
+           `(("ok Connection gpu at http://127.* answers: 2 models" :base-url ,url)
+             ("missing .*: the way ends at the connection\n Nothing listens at 127.0.0.1:1\\."
+              :base-url "http://127.0.0.1:1/v1")
+             ("the way ends at the proxy\n Nothing listens at the proxy 127.0.0.1:1 "
+              :base-url "https://model.example/v1" :proxy "http://127.0.0.1:1")
+             ("the way ends at TLS\n .*does not speak TLS"
+              :base-url ,(replace-regexp-in-string "\\`http" "https" url))
+             ("missing Connection .* its :proxy is not" :base-url ,url :proxy 3)))
+        (should (string-match-p
+                 words (agent-q-doctor-test--connection
+                        (append '(:name "gpu" :model "one") properties))))))))
 
 (ert-deftest agent-q-doctor-ends-with-what-to-do-next ()
   "One line says what is missing first, or that all is there."

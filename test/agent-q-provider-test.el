@@ -87,7 +87,8 @@
       (should-error (agent-q-provider-test--choose) :type 'user-error))
     (let ((agent-q-provider '(:base-url "https://first.example/api" :model "m"
                               :body (:temperature 0) :headers (:x-title "agent-q"))))
-      (should (equal (json-parse-string (json-serialize (agent-q-provider-test--choose))
+      (should (equal (json-parse-string (json-serialize (assq-delete-all
+                                                         'route (agent-q-provider-test--choose)))
                                         :object-type 'plist)
                      '(:name "first.example" :base_url "https://first.example/api"
                        :model "m" :key "a" :body (:temperature 0) :first_body nil
@@ -96,6 +97,120 @@
                                   :key (lambda () "made"))))
       (should (equal (agent-q-provider-test--fields (agent-q-provider-test--choose))
                      '("mine" "m" "made"))))))
+
+(defun agent-q-provider-test--key-at (url &rest properties)
+  "Return the key for the API at URL, of a provider with PROPERTIES."
+  (agent-q-provider-key-find `(:base-url ,url ,@properties)))
+
+(ert-deftest agent-q-provider-test-keys-by-port-and-login ()
+  "An entry for a port is for that server alone; each account has its own."
+  (agent-q-provider-test--with
+      (concat "machine gpu.example login apikey password any\n"
+              "machine gpu.example port 8000 login apikey password one\n"
+              "machine gpu.example port https login apikey password tls\n"
+              "machine gpu.example login work password account\n"
+              "machine box.example port 8001 login apikey password other\n"
+              "machine blank.example login apikey password \"  \"\n")
+      '("AGENT_Q_BLANK= \t")
+    (pcase-dolist (`(,key ,url . ,properties)
+                   '(("one" "http://gpu.example:8000/v1")
+                     ("any" "http://gpu.example:8001/v1")
+                     ("any" "http://gpu.example/v1")
+                     ("tls" "https://gpu.example/v1")
+                     ("account" "https://gpu.example/v1" :login "work")
+                     ("other" "http://box.example:8001/v1")
+                     (nil "http://box.example:8000/v1")
+                     (nil "http://box.example/v1" :login "nobody")
+                     (nil "https://blank.example/v1")
+                     (nil "https://none.example/v1" :environment "AGENT_Q_BLANK")
+                     (nil "https://none.example/v1" :key "  ")))
+      (should (equal (apply #'agent-q-provider-test--key-at url properties) key)))))
+
+(ert-deftest agent-q-provider-test-keys-without-what-was-copied-along ()
+  "A key is found as its host wrote it."
+  (agent-q-provider-test--with "machine a.example login apikey password \"Bearer sk-file\"\n"
+      '("AGENT_Q_COPIED=\ufeff\"sk-env\"\r")
+    (should (equal (agent-q-provider-test--key-at "https://a.example/v1") "sk-file"))
+    (should (equal (agent-q-provider-test--key-at "https://b.example/v1"
+                                                  :environment "AGENT_Q_COPIED")
+                   "sk-env"))
+    (dolist (written '("'sk-1'" "bearer  sk-1" "Authorization: Bearer sk-1\n" "\"Bearer sk-1\""
+                       "\u201csk-1\u201d" "Bearer 'sk-1'"))
+      (should (equal (agent-q-provider-test--key-at "https://b.example/v1" :key written)
+                     "sk-1")))
+    (should (equal (agent-q-provider-test--key-at "https://b.example/v1" :key "bearerless")
+                   "bearerless"))
+    (should-not (agent-q-provider-test--key-at "https://b.example/v1" :key "Bearer "))))
+
+(defun agent-q-provider-test--proxy (url &rest properties)
+  "Return the proxy to the API at URL, of a provider with PROPERTIES, and who set it."
+  (let ((proxy (alist-get 'proxy (agent-q-provider-route
+                                  "office" `(:base-url ,url ,@properties)))))
+    (and proxy (list (alist-get 'url proxy) (alist-get 'set_by proxy)
+                     (alist-get 'except proxy)))))
+
+(ert-deftest agent-q-provider-test-proxies-as-emacs-has-them ()
+  "The provider's own word counts first, then the environment, then Emacs's own option."
+  (let ((process-environment '("https_proxy=secure:1" "HTTP_PROXY= plain:2 " "http_proxy="
+                               "no_proxy=a,b"))
+        (url-proxy-services nil))
+    (should (equal (agent-q-provider-test--proxy "https://x.example/v1")
+                   '("secure:1" "https_proxy" "a,b")))
+    (should (equal (agent-q-provider-test--proxy "http://x.example/v1")
+                   '("plain:2" "HTTP_PROXY" "a,b")))
+    (should-not (agent-q-provider-test--proxy "https://x.example/v1" :proxy nil))
+    (should-not (agent-q-provider-test--proxy "https://x.example/v1" :proxy "none"))
+    (should (equal (agent-q-provider-test--proxy "http://127.0.0.1/v1" :proxy "socks5h://own:3")
+                   '("socks5h://own:3" ":proxy of office" nil)))
+    (setenv "https_proxy" nil)
+    (should-not (agent-q-provider-test--proxy "https://x.example/v1"))
+    (setenv "ALL_PROXY" "socks5h://all:4")
+    (should (equal (car (agent-q-provider-test--proxy "https://x.example/v1")) "socks5h://all:4")))
+  (let ((process-environment nil)
+        (url-proxy-services '(("https" . "emacs:5") ("no_proxy" . "\\`\\(?:in\\.example\\)"))))
+    (should (equal (agent-q-provider-test--proxy "https://x.example/v1")
+                   '("http://emacs:5/" "url-proxy-services" "")))
+    (should-not (agent-q-provider-test--proxy "http://x.example/v1"))
+    (should-not (agent-q-provider-test--proxy "https://in.example/v1"))
+    (setenv "https_proxy" "secure:1")
+    (should (equal (car (agent-q-provider-test--proxy "https://x.example/v1")) "secure:1"))
+    (should-not (agent-q-provider-test--proxy "https://IN.example/v1"))))
+
+(ert-deftest agent-q-provider-test-certificates-as-emacs-has-them ()
+  "What Emacs and its environment trust is handed on, as far as it is there."
+  (let* ((file (make-temp-file "agent-q-ca"))
+         (process-environment (list (concat "SSL_CERT_FILE=" file)
+                                    (format "SSL_CERT_DIR=/no/such%s%s" path-separator
+                                            temporary-file-directory)))
+         (gnutls-trustfiles (list file "/no/such/file.pem" (expand-file-name invocation-name
+                                                                             invocation-directory)))
+         (route (lambda (&rest properties)
+                  (agent-q-provider-route "office" `(:base-url "https://x.example/v1"
+                                                               ,@properties)))))
+    (unwind-protect
+        (progn
+          (should (equal (append (alist-get 'authorities (funcall route)) nil)
+                         (list file (expand-file-name temporary-file-directory)
+                               (expand-file-name invocation-name invocation-directory))))
+          (should-not (alist-get 'ca_file (funcall route)))
+          (should (equal (alist-get 'ca_file (funcall route :ca-file file)) file)))
+      (delete-file file))
+    (should-error (agent-q-provider-make "office" `(:base-url "https://x.example/v1" :ca-file ,file))
+                  :type 'user-error)))
+
+(ert-deftest agent-q-provider-test-a-proxy-counts-for-the-next-message ()
+  "What changes in Emacs is used without a new chat."
+  (agent-q-test-with-model "{\"repeat_last\":true,\"turns\":[{\"steps\":[{\"text\":\"Fine.\"}]}]}"
+    (agent-q-test-with-chat
+      (agent-q-test-ask "go")
+      (should (agent-q-test-shows "Fine."))
+      (setq agent-q-provider (append agent-q-provider '(:proxy "http://127.0.0.1:1")))
+      (agent-q-test-ask "go")
+      (should (agent-q-test-shows
+               "Nothing listens at the proxy 127.0.0.1:1 (set by :proxy of"))
+      (setq agent-q-provider (plist-put agent-q-provider :proxy nil))
+      (agent-q-test-ask "the last")
+      (should (equal 2 (how-many "Fine\\." (point-min) (point-max)))))))
 
 (ert-deftest agent-q-provider-test-no-passphrase-in-batch ()
   "An encrypted file is left alone where nobody could be asked."
