@@ -111,7 +111,7 @@
                                 (agent-q-provider-key-find-unasked properties)))))
 
 (defun agent-q-doctor--try-connection ()
-  "Ask the chosen host for its models, which costs nothing, and note what becomes of it."
+  "Ask the chosen host for its models, which costs nothing, and note the outcome."
   (when-let ((provider (condition-case failure
                            (agent-q-doctor--provider)
                          (error (agent-q-doctor--note-connection
@@ -133,16 +133,19 @@
                                                 (error-message-string failure)))))))
 
 (defun agent-q-doctor--connected (place event)
-  "Note what EVENT says of the way to PLACE."
+  "Note how the way to PLACE ended, which is in EVENT."
   (let ((stage (plist-get event :stage))
         (problem (plist-get event :problem)))
     (cond ((null problem)
            (agent-q-doctor--note-connection
-            'ok (format "%s answers: %d models" place (length (plist-get event :models))) nil))
+            'ok (let ((count (length (plist-get event :models))))
+                  (format (ngettext "%s answers: %d model" "%s answers: %d models" count)
+                          place count))
+            nil))
           ;; Not all hosts have a list.
           ((member stage '("HTTP (200)" "HTTP (404)" "HTTP (405)"))
            (agent-q-doctor--note-connection
-            'note (format "%s answers, but lists no models" place) problem))
+            'note (format "%s answers, but lists no models" place) nil))
           (t (agent-q-doctor--note-connection
               'missing (format "%s: the way ends at %s" place stage) problem)))))
 

@@ -87,6 +87,14 @@ pub fn public_part(base_url: &str) -> String {
     }
 }
 
+/// The host and the port of URL.
+pub fn address_of(url: &Url) -> (String, u16) {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    // Those of SOCKS are the only schemes without a usual port that get here.
+    (bare.to_owned(), url.port_or_known_default().unwrap_or(1080))
+}
+
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -174,13 +182,11 @@ mod tests {
     use crate::provider::{ModelFacts, Secret};
     use serde_json::Map;
 
-    #[test]
-    fn azure_has_its_own_header_and_keeps_the_version_in_the_address() {
-        let settings = ProviderSettings {
-            name: "azure".into(),
-            dialect: Dialect::ChatCompletions,
-            base_url: "https://us.openai.azure.com/openai/deployments/mine?api-version=2024-10-21"
-                .into(),
+    fn settings(dialect: Dialect, base_url: &str) -> ProviderSettings {
+        ProviderSettings {
+            name: "mine".into(),
+            dialect,
+            base_url: base_url.into(),
             model: "mine".into(),
             effort: None,
             key: Some(Secret::new("0123456789".into())),
@@ -190,14 +196,44 @@ mod tests {
             facts: ModelFacts::default(),
             recordings: None,
             route: crate::provider::Route::default(),
-        };
-        let url = chat_url(&settings).expect("a URL");
+        }
+    }
+
+    #[test]
+    fn azure_has_its_own_header_and_keeps_the_version_in_the_address() {
+        let base = "https://us.openai.azure.com/openai/deployments/mine?api-version=2024-10-21";
+        let url = chat_url(&settings(Dialect::ChatCompletions, base)).expect("a URL");
         assert_eq!(
             url.as_str(),
             "https://us.openai.azure.com/openai/deployments/mine/chat/completions?api-version=2024-10-21"
         );
-        let headers = headers(&settings, url.host_str().expect("a host")).expect("headers");
-        assert_eq!(headers["api-key"], "0123456789");
-        assert!(!headers.contains_key(AUTHORIZATION));
+        for (host, is_azure) in [
+            ("us.openai.azure.com", true),
+            ("mine.openai.azure.us", true),
+            ("mine.openai.azure.cn", true),
+            ("mine.azure-api.net", true),
+            ("azure.com.example", false),
+            ("notazure.com", false),
+        ] {
+            for dialect in [Dialect::ChatCompletions, Dialect::Responses] {
+                let settings = settings(dialect, &format!("https://{host}/openai/v1"));
+                let headers = headers(&settings, host).expect("headers");
+                assert_eq!(headers.contains_key("api-key"), is_azure, "{host}");
+                assert_eq!(headers.contains_key(AUTHORIZATION), !is_azure, "{host}");
+            }
+        }
+    }
+
+    #[test]
+    fn ollama_is_found_below_each_of_its_addresses() {
+        for base in ["", "/", "/v1", "/v1/", "/api", "/api/", "/api/chat"] {
+            let settings = settings(Dialect::Ollama, &format!("http://box.example:11434{base}"));
+            let url = |url: Result<Url, ProviderError>| url.expect("a URL").path().to_owned();
+            assert_eq!(url(chat_url(&settings)), "/api/chat", "{base}");
+            assert_eq!(url(models_url(&settings)), "/api/tags", "{base}");
+        }
+        let below = settings(Dialect::Ollama, "https://gate.example/ollama/api");
+        let url = chat_url(&below).expect("a URL");
+        assert_eq!(url.path(), "/ollama/api/chat");
     }
 }

@@ -45,13 +45,16 @@ pub enum Cause {
 
 /// Who did not do what a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum Culprit {
     Proxy,
     Host,
 }
 
+/// What somebody's words mean, without what kind of error they are of.
+type FromWords = fn(String) -> Cause;
+
 /// The words of errors that have no public type: the resolver's, and those of HTTP and of proxies.
-const WORDS: &[(&str, fn(String) -> Cause)] = &[
+const WORDS: &[(&str, FromWords)] = &[
     ("dns error", |_| Cause::UnknownHost),
     ("failed to lookup address", |_| Cause::UnknownHost),
     ("connection closed before message completed", |_| {
@@ -125,9 +128,9 @@ impl Cause {
 
     /// How far a request to TO came.
     #[must_use]
-    pub fn stage(&self, end: End) -> &'static str {
+    pub fn stage(&self, culprit: Culprit) -> &'static str {
         match self {
-            _ if end == End::Proxy => "the proxy",
+            _ if culprit == Culprit::Proxy => "the proxy",
             Self::ProxyUser | Self::ProxyRefuses(_) => "the proxy",
             Self::UnknownHost => "the lookup of the host's name",
             Self::Refused | Self::NoNetwork | Self::Dead | Self::TimedOut(_) => "the connection",
@@ -136,11 +139,11 @@ impl Cause {
         }
     }
 
-    /// The failure of a request to TO, which goes by WAY and failed at its END.
+    /// The failure of a request to TO, which may go VIA a proxy and was failed by CULPRIT.
     #[must_use]
-    pub fn failure(self, to: &Destination, via: Option<&Via>, end: End) -> ProviderError {
+    pub fn failure(self, to: &Destination, via: Option<&Via>, culprit: Culprit) -> ProviderError {
         match via {
-            Some(via) if end == End::Proxy => self.of_proxy(to, via),
+            Some(via) if culprit == Culprit::Proxy => self.of_proxy(to, via),
             Some(_) | None => self.of_host(to),
         }
     }
@@ -209,7 +212,7 @@ impl Cause {
             ),
             Self::ProxyUser => (
                 FailureKind::Connection,
-                format!("{place} wants a password."),
+                format!("A proxy on the way to {place} wants a user name and a password."),
             ),
             Self::ProxyRefuses(detail) | Self::Other(detail) => (
                 FailureKind::Connection,
@@ -283,7 +286,7 @@ impl Cause {
     }
 }
 
-impl End {
+impl Culprit {
     /// Where a request to URL, which goes over VIA, met ERROR.
     #[must_use]
     pub fn of(error: &(dyn Error + 'static), url: &Url, via: Option<&Via>) -> Self {
@@ -359,7 +362,7 @@ fn about(error: &CertificateError) -> String {
 
 /// The proxy that passed on the request wants a password.
 pub fn proxy_wants_user(to: &Destination, via: &Via) -> ProviderError {
-    Cause::ProxyUser.failure(to, Some(via), End::Proxy)
+    Cause::ProxyUser.failure(to, Some(via), Culprit::Proxy)
 }
 
 pub fn lost_connection(to: &Destination) -> ProviderError {
@@ -441,7 +444,7 @@ mod tests {
     #[test]
     fn a_connection_that_died_silently_counts_as_closed() {
         let error = io::Error::other(io::Error::from(ErrorKind::TimedOut));
-        let failure = Cause::of(&error).failure(&destination(), None, End::Host);
+        let failure = Cause::of(&error).failure(&destination(), None, Culprit::Host);
         assert_eq!(failure.kind, FailureKind::Closed);
         assert!(
             failure
@@ -461,7 +464,7 @@ mod tests {
         ] {
             // As a connector wraps it.
             let error = io::Error::other(io::Error::from(kind));
-            let failure = Cause::of(&error).failure(&to, None, End::Host);
+            let failure = Cause::of(&error).failure(&to, None, Culprit::Host);
             assert_eq!(failure.kind, FailureKind::NetworkDown);
             assert_eq!(failure.retry, RetryAdvice::Backoff);
             assert!(

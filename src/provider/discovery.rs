@@ -10,8 +10,9 @@ use serde_json::Value;
 use super::address::{endpoint, headers, models_url, settings_failure};
 use super::body::read_up_to;
 use super::cause::proxy_wants_user;
-use super::failure::{refusal_report, refusal_sentence};
+use super::error_report::ErrorReport;
 use super::http::{Client, destination, without_secrets};
+use super::refusal::refusal;
 use super::retry::RetryAdvice;
 use super::{ProviderError, ProviderSettings, Route};
 use crate::protocol::{DiscoveredServer, ListedModel, UnlistedModels};
@@ -112,9 +113,12 @@ impl Client {
         let response = match client.get(url.clone()).headers(headers).send().await {
             Ok(response) => response,
             Err(error) => {
-                let (cause, end) = self.unsent(&error, &url, &way).await;
-                let stage = cause.stage(end);
-                return Err(unlisted(stage, cause.failure(&to, way.via.as_ref(), end)));
+                let (cause, culprit) = self.unsent(&error, &url, &way).await;
+                let stage = cause.stage(culprit);
+                return Err(unlisted(
+                    stage,
+                    cause.failure(&to, way.via.as_ref(), culprit),
+                ));
             }
         };
         let status = response.status();
@@ -129,8 +133,8 @@ impl Client {
                 None => format!("{} answers, but not with a list of models.", to.place()),
             }
         } else {
-            let report = refusal_report(&body);
-            refusal_sentence(status.as_u16(), &report.message, &to, RetryAdvice::Never)
+            let report = ErrorReport::of_body(&body, None);
+            refusal(status.as_u16(), report, &to, RetryAdvice::Never).message
         };
         let stage = format!("HTTP ({})", status.as_u16());
         Err(unlisted(&stage, settings_failure(why)))

@@ -3,8 +3,6 @@
 //! file of `provider` that touches the network; all understanding is in `reply` and `failure`.
 
 use std::hash::{BuildHasher, RandomState};
-use std::io;
-use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,18 +14,20 @@ use tracing::Instrument as _;
 use super::address::{KEY_HEADERS, chat_url, headers, public_part, settings_failure};
 use super::body::{drain, in_own_pages, read_up_to};
 use super::cause::{
-    Cause, End, idle_failure, lost_connection, proxy_wants_user, silent_failure, unanswered_failure,
+    Cause, Culprit, idle_failure, lost_connection, proxy_wants_user, silent_failure,
+    unanswered_failure,
 };
 use super::dialect::written_body;
 use super::error_report::ErrorReport;
 use super::failure::{Destination, FailureKind, KeyPresence, ProviderError, redact};
+use super::look::looked_into;
 use super::pools::{Connection, Pools};
 use super::recording::Recording;
 use super::refusal::refusal;
 use super::refused::{RefusedFields, refused_field};
 use super::reply::ReplyReader;
 use super::retry::{RetryPolicy, advice};
-use super::route::{Trust, Way};
+use super::route::Way;
 use super::written_calls::ReadableCalls;
 use super::{ChatRequest, Dialect, ModelReply, ProviderSettings, StreamEvent};
 use crate::log::Causes;
@@ -366,8 +366,8 @@ impl Client {
         prepared: &PreparedRequest,
     ) -> ProviderError {
         let PreparedRequest { url, way, .. } = prepared;
-        let (cause, end) = self.unsent(error, url, way).await;
-        cause.failure(&prepared.destination, way.via.as_ref(), end)
+        let (cause, culprit) = self.unsent(error, url, way).await;
+        cause.failure(&prepared.destination, way.via.as_ref(), culprit)
     }
 
     /// Why a request to URL, by WAY, could not be sent, and who is to blame.
@@ -376,39 +376,9 @@ impl Client {
         error: &reqwest::Error,
         url: &Url,
         way: &Way,
-    ) -> (Cause, End) {
+    ) -> (Cause, Culprit) {
         log_causes(error);
-        let end = End::of(error, url, way.via.as_ref());
-        match (Cause::of(error), &way.via) {
-            (Cause::Dead | Cause::Other(_), _) if error.is_connect() && error.is_timeout() => {
-                self.timed_out(url, way).await
-            }
-            // The library keeps to itself why.
-            (Cause::Refused, Some(via)) if !via.speaks_http() && end == End::Proxy => {
-                let cause = match connect(via.address()).await {
-                    Err(error) => Cause::of(&error),
-                    Ok(()) => Cause::Refused,
-                };
-                (cause, end)
-            }
-            (Cause::UnknownHost, _) if !has_route() => (Cause::NoNetwork, end),
-            (cause, _) => (cause, end),
-        }
-    }
-
-    /// What took too long before a request to URL could be sent by WAY: the connection, or what came then.
-    async fn timed_out(&self, url: &Url, way: &Way) -> (Cause, End) {
-        let seconds = self.settings.connect_timeout.as_secs_f64();
-        let (address, end) = match &way.via {
-            Some(via) => (via.address(), End::Proxy),
-            None => (address_of(url), End::Host),
-        };
-        match connect(address).await {
-            Ok(()) if way.trust != Trust::Unneeded || way.via.is_some() => {
-                (Cause::NoTlsAnswer(seconds), end)
-            }
-            Ok(()) | Err(_) => (Cause::TimedOut(seconds), end),
-        }
+        looked_into(error, url, way, self.settings.connect_timeout).await
     }
 
     async fn prepare(
@@ -491,35 +461,6 @@ fn log_causes(error: &reqwest::Error) {
     if let Some(cause) = std::error::Error::source(error) {
         tracing::warn!("the connection failed: {}", Causes(cause));
     }
-}
-
-/// How long a look whether something listens may take.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Looks whether something listens at ADDRESS.
-async fn connect(address: (String, u16)) -> io::Result<()> {
-    let connecting = tokio::net::TcpStream::connect(address);
-    match tokio::time::timeout(LOOK_TIMEOUT, connecting).await {
-        Ok(connection) => connection.map(drop),
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    }
-}
-
-fn address_of(url: &Url) -> (String, u16) {
-    let host = url.host_str().unwrap_or_default();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    (
-        bare.to_owned(),
-        url.port_or_known_default().unwrap_or_default(),
-    )
-}
-
-/// Whether this machine has a way to anywhere. Nothing is sent: a datagram's socket that is connected
-/// only asks the kernel for the route. The addresses are those kept for documentation.
-fn has_route() -> bool {
-    let routed =
-        |from: &str, to: &str| UdpSocket::bind(from).is_ok_and(|socket| socket.connect(to).is_ok());
-    routed("0.0.0.0:0", "192.0.2.1:9") || routed("[::]:0", "[2001:db8::1]:9")
 }
 
 pub(super) fn without_secrets(message: &str, settings: &ProviderSettings) -> String {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Language model providers: what a conversation is, how it goes over the wire, how a streamed
-//! reply is put together. Everything but `http` and its `pools` is a pure function of data.
+//! reply is put together. Everything but `http`, its `pools`, `look` and `certificates`
+//! is a pure function of data.
 
 pub mod accumulator;
 mod address;
@@ -19,6 +20,7 @@ pub mod fields;
 mod finish;
 pub mod history;
 pub mod http;
+mod look;
 mod model_text;
 mod ndjson;
 mod nearly_json;

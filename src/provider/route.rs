@@ -10,7 +10,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::address::{is_loopback, public_part, settings_failure};
+use super::address::{address_of, is_loopback, public_part, settings_failure};
 use super::failure::ProviderError;
 
 /// What Emacs has set about the way to a host.
@@ -92,22 +92,19 @@ pub struct Via {
 }
 
 impl Via {
-    /// Where it is.
+    /// Its host and port.
+    #[must_use]
     pub fn address(&self) -> (String, u16) {
-        let host = self.url.host_str().unwrap_or_default();
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        // All but the schemes of SOCKS have one.
-        (
-            bare.to_owned(),
-            self.url.port_or_known_default().unwrap_or(1080),
-        )
+        address_of(&self.url)
     }
 
     /// Whether it passes on requests, and not only bytes.
+    #[must_use]
     pub fn speaks_http(&self) -> bool {
         matches!(self.url.scheme(), "http" | "https")
     }
 
+    #[must_use]
     pub fn has_user(&self) -> bool {
         !self.url.username().is_empty()
     }
@@ -166,6 +163,10 @@ impl From<&PathBuf> for CertificateFile {
 
 impl Route {
     /// The way to URL.
+    ///
+    /// # Errors
+    ///
+    /// When the proxy is none.
     pub fn way(&self, url: &Url) -> Result<Way, ProviderError> {
         let proxy = self.proxy.as_ref().filter(|proxy| proxy.serves(url));
         let via = proxy.map(Proxy::parsed).transpose()?;

@@ -30,3 +30,6 @@ mod fault_server;
 
 #[path = "../support/scripted_server.rs"]
 mod scripted_server;
+
+#[path = "../support/way_servers.rs"]
+mod way_servers;
