@@ -10,11 +10,11 @@ mod accumulator;
 mod connections;
 mod cuts;
 mod dialects;
-mod hosts;
 mod http;
 mod matrix;
 mod messages;
 mod network;
+mod odd_streams;
 mod recordings;
 mod reply;
 mod request;
@@ -22,8 +22,8 @@ mod retry;
 mod said;
 mod scripts;
 mod sse;
-mod words;
 mod ways;
+mod words;
 
 #[path = "../support/fault_server.rs"]
 mod fault_server;
