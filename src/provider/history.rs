@@ -52,6 +52,13 @@ pub fn host_of(base_url: &str) -> String {
         .unwrap_or_default()
 }
 
+/// Whether HOST is DOMAIN, or below it.
+#[must_use]
+pub fn is_below(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain)
+        .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+}
+
 /// Who wrote an answer. Only the same model at the same host understands its seals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct ModelOrigin {
@@ -89,6 +96,12 @@ impl Messages {
         self.0.push(message);
     }
 
+    /// The same, as they are shared.
+    #[must_use]
+    pub fn shared(&self) -> &[Arc<ChatMessage>] {
+        &self.0
+    }
+
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &ChatMessage> + ExactSizeIterator {
         self.0.iter().map(AsRef::as_ref)
     }
@@ -122,22 +135,10 @@ impl Messages {
     /// calls in its conversation, or leave them out without a word.
     #[must_use]
     pub fn with_calls_as_text(&self) -> Self {
-        let mut told: Vec<ChatMessage> = Vec::new();
-        let mut behind_result = false;
-        for message in self {
-            let is_result = matches!(message, ChatMessage::Tool { .. });
-            let message = message.with_calls_as_text();
-            match (told.last_mut(), message) {
-                // The templates of many models want each side to speak in its turn.
-                (Some(ChatMessage::User(before)), ChatMessage::User(text)) if behind_result => {
-                    before.push_str("\n\n");
-                    before.push_str(&text);
-                }
-                (_, message) => told.push(message),
-            }
-            behind_result = is_result;
-        }
-        told.into()
+        self.into_iter()
+            .map(ChatMessage::with_calls_as_text)
+            .collect::<Vec<_>>()
+            .into()
     }
 
     /// Whether anything in them is only for one provider.
@@ -156,6 +157,12 @@ impl From<Vec<ChatMessage>> for Messages {
     }
 }
 
+impl From<Vec<Arc<ChatMessage>>> for Messages {
+    fn from(messages: Vec<Arc<ChatMessage>>) -> Self {
+        Self(messages)
+    }
+}
+
 impl<'a> IntoIterator for &'a Messages {
     type Item = &'a ChatMessage;
     type IntoIter = std::iter::Map<
@@ -169,7 +176,9 @@ impl<'a> IntoIterator for &'a Messages {
 }
 
 impl ChatMessage {
-    fn with_calls_as_text(&self) -> Self {
+    /// This, with calls or a result as text.
+    #[must_use]
+    pub fn with_calls_as_text(&self) -> Self {
         match self {
             Self::Assistant { origin, parts } => Self::Assistant {
                 origin: origin.clone(),

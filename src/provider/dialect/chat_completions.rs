@@ -4,15 +4,16 @@
 use serde_json::{Map, Value, json};
 
 use super::wire::{
-    SentCall, SentCalls, add_cache_key, add_users_fields, fitting_id, is_plain_id, is_short_id,
-    sendable_arguments, sendable_name,
+    SentCall, SentCalls, TakesId, add_cache_key, add_users_fields, fitting_id, is_plain_id,
+    is_short_id, is_some_id, named_effort, sendable_arguments, sendable_name,
 };
 use super::written::HISTORY;
 use crate::protocol::ToolCall;
 use crate::provider::history::{
-    ChatMessage, Dialect, MessagePart, ModelOrigin, PartContent, calls_of, host_of, text_of,
-    thinking_of,
+    ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent, calls_of, host_of,
+    is_below, text_of, thinking_of,
 };
+use crate::provider::models::{is_one_of, takes_short_ids};
 use crate::provider::{ChatRequest, ProviderSettings, ToolChoice};
 
 /// Hosts that refuse a request with `reasoning_content` in it. Everybody else ignores the field or
@@ -27,19 +28,45 @@ const REFUSES_REASONING: &[&str] = &[
     "googleapis.com",
 ];
 
-/// The host that refuses a request *without* it, even where there was no reasoning.
-const REQUIRES_REASONING: &str = "deepseek.com";
+/// Hosts that refuse a request *without* it, even where there was no reasoning, and what they take then.
+const REQUIRES_REASONING: &[(&str, &str)] = &[
+    ("deepseek.com", ""),
+    ("moonshot.ai", BLANK_REASONING),
+    ("moonshot.cn", BLANK_REASONING),
+    ("kimi.com", BLANK_REASONING),
+];
 
-/// The host that takes only ids of nine letters and digits, and has its own word for a call that must
-/// be made.
-const SHORT_IDS: &str = "mistral.ai";
+/// The same of models, wherever they are.
+const MODELS_REQUIRING_REASONING: &[&str] = &["kimi"];
+
+/// Empty reasoning counts as none for some.
+const BLANK_REASONING: &str = " ";
 
 /// What a message with tool calls says about the reasoning before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReasoningPolicy {
     Never,
     WhenPresent,
-    Always,
+    /// With what goes in its place.
+    Always(&'static str),
+}
+
+impl ReasoningPolicy {
+    fn of(settings: &ProviderSettings) -> Self {
+        let host = host_of(&settings.base_url);
+        let required = REQUIRES_REASONING
+            .iter()
+            .find(|(domain, _)| is_below(&host, domain));
+        if REFUSES_REASONING.iter().any(|it| is_below(&host, it)) {
+            Self::Never
+        } else if let Some((_, stand_in)) = required {
+            Self::Always(stand_in)
+        } else if is_one_of(&settings.model, MODELS_REQUIRING_REASONING) {
+            Self::Always(BLANK_REASONING)
+        } else {
+            Self::WhenPresent
+        }
+    }
 }
 
 /// What is special about a host.
@@ -58,20 +85,9 @@ enum HostIds {
 
 impl ChatHost {
     fn of(settings: &ProviderSettings) -> Self {
-        let host = host_of(&settings.base_url);
-        let is_at = |domain: &&str| {
-            host.strip_suffix(*domain)
-                .is_some_and(|before| before.is_empty() || before.ends_with('.'))
-        };
         Self {
-            reasoning: if REFUSES_REASONING.iter().any(is_at) {
-                ReasoningPolicy::Never
-            } else if is_at(&REQUIRES_REASONING) {
-                ReasoningPolicy::Always
-            } else {
-                ReasoningPolicy::WhenPresent
-            },
-            ids: if is_at(&SHORT_IDS) {
+            reasoning: ReasoningPolicy::of(settings),
+            ids: if takes_short_ids(settings) {
                 HostIds::Short
             } else {
                 HostIds::Plain
@@ -80,12 +96,12 @@ impl ChatHost {
         }
     }
 
-    /// The id under which CALL, made by ORIGIN, goes there. What a host made up itself it takes.
-    fn id(&self, call: &ToolCall, origin: &ModelOrigin) -> String {
+    /// Which ids go there in a message by ORIGIN. What a host made up itself it takes.
+    fn takes(&self, origin: &ModelOrigin) -> TakesId {
         match self.ids {
-            HostIds::Short => fitting_id(&call.id, is_short_id),
-            HostIds::Plain if origin.host == self.origin.host => call.id.clone(),
-            HostIds::Plain => fitting_id(&call.id, is_plain_id),
+            HostIds::Short => is_short_id,
+            HostIds::Plain if origin.host == self.origin.host => is_some_id,
+            HostIds::Plain => is_plain_id,
         }
     }
 }
@@ -102,7 +118,7 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
         let choice = tool_choice_json(&request.tool_choice, &host);
         body.insert("tool_choice".into(), choice);
     }
-    if let Some(effort) = settings.wished_effort() {
+    if let Some(effort) = named_effort(settings) {
         body.insert("reasoning_effort".into(), effort.name().into());
     }
     body.insert("stream".into(), true.into());
@@ -120,10 +136,10 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
 }
 
 /// Hands TO each message.
-pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn FnMut(Value)) {
+pub fn history(settings: &ProviderSettings, messages: &Messages, to: &mut dyn FnMut(Value)) {
     let host = ChatHost::of(settings);
     let mut sent = SentCalls::default();
-    for message in &request.messages {
+    for message in messages {
         to(message_json(message, &host, &mut sent));
     }
 }
@@ -131,7 +147,7 @@ pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn 
 fn tool_choice_json(choice: &ToolChoice, host: &ChatHost) -> Value {
     match choice {
         ToolChoice::Auto => "auto".into(),
-        ToolChoice::Required if host.ids == HostIds::Short => "any".into(),
+        ToolChoice::Required if is_below(&host.origin.host, "mistral.ai") => "any".into(),
         ToolChoice::Required => "required".into(),
         ToolChoice::None => "none".into(),
         ToolChoice::Tool(name) => json!({"type": "function", "function": {"name": name}}),
@@ -142,10 +158,8 @@ fn message_json(message: &ChatMessage, host: &ChatHost, sent: &mut SentCalls) ->
     match message {
         ChatMessage::System(text) => json!({"role": "system", "content": text}),
         ChatMessage::User(text) => json!({"role": "user", "content": text}),
-        ChatMessage::Tool {
-            call_id, content, ..
-        } => {
-            let id = sent.of_result(call_id).id;
+        ChatMessage::Tool { content, .. } => {
+            let id = sent.of_result().id;
             json!({"role": "tool", "tool_call_id": id, "content": content})
         }
         ChatMessage::Assistant { origin, parts } => assistant_json(origin, parts, host, sent),
@@ -160,7 +174,7 @@ fn assistant_json(
 ) -> Value {
     let text = text_of(parts);
     let calls: Vec<Value> = calls_of(parts)
-        .map(|call| call_json(call, host.id(call, origin), sent))
+        .map(|call| call_json(call, host.takes(origin), sent))
         .collect();
     let mut message = Map::new();
     message.insert("role".into(), "assistant".into());
@@ -181,11 +195,12 @@ fn assistant_json(
             false => String::new(),
         };
         let goes_back = match host.reasoning {
-            ReasoningPolicy::Never => false,
-            ReasoningPolicy::WhenPresent => !reasoning.is_empty(),
-            ReasoningPolicy::Always => true,
+            ReasoningPolicy::WhenPresent if !reasoning.is_empty() => Some(reasoning),
+            ReasoningPolicy::Always(stand_in) if reasoning.is_empty() => Some(stand_in.to_owned()),
+            ReasoningPolicy::Always(_) => Some(reasoning),
+            ReasoningPolicy::Never | ReasoningPolicy::WhenPresent => None,
         };
-        if goes_back {
+        if let Some(reasoning) = goes_back {
             message.insert("reasoning_content".into(), reasoning.into());
         }
     }
@@ -195,13 +210,14 @@ fn assistant_json(
     Value::Object(message)
 }
 
-fn call_json(call: &ToolCall, id: String, sent: &mut SentCalls) -> Value {
+fn call_json(call: &ToolCall, takes: TakesId, sent: &mut SentCalls) -> Value {
+    let id = sent.unique(fitting_id(&call.id, takes), takes);
     let name = sendable_name(&call.name);
     let json = json!({
         "id": id,
         "type": "function",
         "function": {"name": name, "arguments": sendable_arguments(call)},
     });
-    sent.note(call, SentCall { id, name });
+    sent.note(SentCall { id, name });
     json
 }

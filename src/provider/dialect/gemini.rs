@@ -8,7 +8,10 @@ use super::wire::{
 };
 use super::written::HISTORY;
 use crate::protocol::CallOutcome;
-use crate::provider::history::{ChatMessage, Dialect, MessagePart, ModelOrigin, PartContent};
+use crate::provider::history::{
+    ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent,
+};
+use crate::provider::models::{Knob, Rest, budget_of, level};
 use crate::provider::{ChatRequest, Effort, ProviderSettings, ToolChoice};
 
 /// The fields of a request's body.
@@ -49,41 +52,31 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
 /// What stands for the signature of a call that the model did not make itself.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Whether a model thinks by levels and checks signatures, as those since Gemini 3 do.
-fn has_levels(model: &str) -> bool {
-    let version = model
-        .split_once("gemini-")
-        .and_then(|(_, rest)| rest.chars().next());
-    version.is_some_and(|digit| matches!(digit, '3'..='9'))
+/// Whether a model checks signatures, as those that think by levels do.
+fn checks_signatures(model: &str) -> bool {
+    matches!(Knob::of(model), Some(Knob::Levels([_, ..])))
 }
 
 /// What is said about thinking. Models that don't think refuse a word about it.
 fn thinking_json(settings: &ProviderSettings) -> Option<Value> {
-    let has_levels = has_levels(&settings.model);
-    if !has_levels && !settings.model.contains("gemini-2.5") {
+    let knob = Knob::of(&settings.model)?;
+    if knob == Knob::Levels(&[]) {
         return None;
     }
-    let mut thinking = json!({"includeThoughts": settings.wished_effort() != Some(Effort::None)});
-    match settings.wished_effort() {
-        None => {}
-        Some(effort) if has_levels => {
-            thinking["thinkingLevel"] = match effort {
-                Effort::None | Effort::Minimal | Effort::Low => "low",
-                Effort::Medium | Effort::High | Effort::ExtraHigh | Effort::Max => "high",
+    let wish = settings.wished_effort();
+    let mut thinking = json!({"includeThoughts": wish != Some(Effort::None)});
+    if let Some(wish) = wish {
+        match knob {
+            Knob::Levels(levels) => {
+                thinking["thinkingLevel"] = level(wish, levels)?.name().into();
             }
-            .into();
-        }
-        Some(effort) => {
-            let budget: i64 = match effort {
-                Effort::None => 0,
-                Effort::Minimal => 512,
-                Effort::Low => 2048,
-                Effort::Medium => 8192,
-                Effort::High | Effort::ExtraHigh => 24_576,
-                // As many as it likes.
-                Effort::Max => -1,
-            };
-            thinking["thinkingBudget"] = budget.into();
+            Knob::Budget {
+                rest: Rest::Possible,
+                ..
+            } if wish == Effort::None => thinking["thinkingBudget"] = 0.into(),
+            Knob::Budget { least, most, .. } => {
+                thinking["thinkingBudget"] = budget_of(wish).clamp(least, most).into();
+            }
         }
     }
     Some(thinking)
@@ -105,7 +98,7 @@ fn tool_choice_json(choice: &ToolChoice) -> Value {
 
 /// Hands TO the contents. Those of one side that follow each other are one, as all results of a turn
 /// must be.
-pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn FnMut(Value)) {
+pub fn history(settings: &ProviderSettings, messages: &Messages, to: &mut dyn FnMut(Value)) {
     let mut sent = SentCalls::default();
     let mut sides = Sides::default();
     let mut add = |role, parts| {
@@ -114,16 +107,14 @@ pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn 
         }
     };
     let origin = settings.origin();
-    for message in &request.messages {
+    for message in messages {
         match message {
             ChatMessage::System(_) => {}
             ChatMessage::User(text) => add("user", vec![json!({"text": text})]),
             ChatMessage::Tool {
-                call_id,
-                content,
-                outcome,
+                content, outcome, ..
             } => {
-                let call = sent.of_result(call_id);
+                let call = sent.of_result();
                 add("user", vec![result_json(&call, content, *outcome)]);
             }
             ChatMessage::Assistant { origin: who, parts } => {
@@ -158,7 +149,7 @@ fn model_parts(
                     seal["text"] = text.as_str().into();
                     seal
                 }
-                None if text.is_empty() => continue,
+                None if text.trim().is_empty() => continue,
                 None => json!({"text": text}),
             },
             PartContent::Call(call) => {
@@ -166,7 +157,7 @@ fn model_parts(
                 let json = own(part).unwrap_or_else(|| {
                     let mut json =
                         json!({"functionCall": {"name": name, "args": object_arguments(call)}});
-                    if has_levels(&origin.model) {
+                    if checks_signatures(&origin.model) {
                         // Those of the turn that runs are refused without a signature.
                         json["thoughtSignature"] = NO_SIGNATURE.into();
                     }
@@ -175,7 +166,7 @@ fn model_parts(
                 let call_json = &json["functionCall"];
                 let id = call_json["id"].as_str().unwrap_or_default().to_owned();
                 let name = call_json["name"].as_str().unwrap_or(&name).to_owned();
-                sent.note(call, SentCall { id, name });
+                sent.note(SentCall { id, name });
                 json
             }
             PartContent::Sealed => match own(part) {

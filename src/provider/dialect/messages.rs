@@ -11,34 +11,31 @@ use super::wire::{
 };
 use super::written::HISTORY;
 use crate::protocol::CallOutcome;
-use crate::provider::history::{ChatMessage, Dialect, MessagePart, PartContent};
+use crate::provider::history::{ChatMessage, Dialect, MessagePart, Messages, PartContent};
+use crate::provider::models::{Knob, budget_of, level, reply_limit};
 use crate::provider::{ChatRequest, Effort, ProviderSettings, ToolChoice};
 
-/// The most tokens of a reply, which must be said. Models that write less are known to.
+/// The most tokens of a reply, which must be said, beside what is thought. Models that write less are known to.
 const MAX_TOKENS: u64 = 16_000;
 
-/// Models that refuse the level of effort that came after them: parts of their names.
-const KNOW_NO_XHIGH: &[&str] = &["opus-4-6", "sonnet-4-6"];
+/// The smallest budget for thinking that is taken.
+const LEAST_BUDGET: u64 = 1024;
 
-/// Models that think by a budget of tokens and know no effort: parts of their names.
-const THINK_BY_BUDGET: &[&str] = &[
-    "claude-3",
-    "claude-opus-4-0",
-    "claude-opus-4-1",
-    "claude-opus-4-2",
-    "claude-opus-4-5",
-    "claude-sonnet-4-0",
-    "claude-sonnet-4-2",
-    "claude-sonnet-4-5",
-    "claude-haiku-4-5",
+/// The levels of effort in this dialect.
+const LEVELS: &[Effort] = &[
+    Effort::None,
+    Effort::Low,
+    Effort::Medium,
+    Effort::High,
+    Effort::ExtraHigh,
+    Effort::Max,
 ];
 
 /// The fields of a request's body.
 pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), settings.model.clone().into());
-    let reply = settings.facts.reply_limit(MAX_TOKENS);
-    body.insert("max_tokens".into(), reply.into());
+    body.insert("max_tokens".into(), reply_tokens(settings, 0).into());
     let mut tools: Vec<Value> = request.tools.iter().map(tool_json).collect();
     if let Some(last) = tools.last_mut() {
         break_cache(last);
@@ -64,6 +61,7 @@ fn agree(body: &mut Map<String, Value>) {
     if !body.contains_key("tools") {
         body.shift_remove("tool_choice");
     }
+    fit_budget(body);
     let thinks = body
         .get("thinking")
         .and_then(|thinking| thinking.get("type"))
@@ -77,40 +75,53 @@ fn agree(body: &mut Map<String, Value>) {
     }
 }
 
+/// Leaves a quarter of the reply to what is said: a budget has to be less than the whole.
+fn fit_budget(body: &mut Map<String, Value>) {
+    let tokens = body.get("max_tokens").and_then(Value::as_u64);
+    let budget = body.get("thinking").and_then(|it| it.get("budget_tokens"));
+    if let (Some(tokens), Some(budget)) = (tokens, budget.and_then(Value::as_u64)) {
+        match budget.min(tokens / 4 * 3) {
+            fitting if fitting < LEAST_BUDGET => drop(body.shift_remove("thinking")),
+            fitting => body["thinking"]["budget_tokens"] = fitting.into(),
+        }
+    }
+}
+
+/// The tokens to ask for, of which THOUGHT are for thinking: no more than the model gives.
+fn reply_tokens(settings: &ProviderSettings, thought: u64) -> u64 {
+    let wished = settings.facts.reply_limit(MAX_TOKENS + thought);
+    match reply_limit(&settings.model) {
+        Some(limit) if settings.facts.max_output.is_none() => limit.min(wished),
+        _ => wished,
+    }
+}
+
 /// How hard to think, in the words that the model knows. Without a wish nothing is said.
 fn add_effort(body: &mut Map<String, Value>, settings: &ProviderSettings) {
-    let Some(effort) = settings.wished_effort() else {
+    let Some(wish) = settings.wished_effort() else {
         return;
     };
-    if effort == Effort::None {
+    let level = match Knob::of(&settings.model) {
+        Some(Knob::Budget { least, most, .. }) if wish != Effort::None => {
+            let budget = budget_of(wish).clamp(least, most);
+            let thinking = json!({"type": "enabled", "budget_tokens": budget});
+            body.insert("thinking".into(), thinking);
+            // What is thought counts as part of the reply.
+            let tokens = reply_tokens(settings, budget);
+            body.insert("max_tokens".into(), tokens.into());
+            return;
+        }
+        Some(knob) => level(wish, knob.levels()),
+        None => level(wish, LEVELS),
+    };
+    let Some(level) = level else {
+        return;
+    };
+    if level == Effort::None {
         body.insert("thinking".into(), json!({"type": "disabled"}));
-    } else if THINK_BY_BUDGET
-        .iter()
-        .any(|name| settings.model.contains(name))
-    {
-        let budget: u64 = match effort {
-            Effort::None | Effort::Minimal => 1024,
-            Effort::Low => 2048,
-            Effort::Medium => 8192,
-            Effort::High => 16_384,
-            Effort::ExtraHigh => 24_576,
-            Effort::Max => 32_768,
-        };
-        let thinking = json!({"type": "enabled", "budget_tokens": budget});
-        body.insert("thinking".into(), thinking);
-        // What is thought counts as part of the reply.
-        body.insert("max_tokens".into(), (MAX_TOKENS + budget).into());
     } else {
-        let knows_no_xhigh = KNOW_NO_XHIGH
-            .iter()
-            .any(|name| settings.model.contains(name));
-        let name = match effort {
-            Effort::None | Effort::Minimal => "low",
-            Effort::ExtraHigh if knows_no_xhigh => "high",
-            other => other.name(),
-        };
         body.insert("thinking".into(), json!({"type": "adaptive"}));
-        body.insert("output_config".into(), json!({"effort": name}));
+        body.insert("output_config".into(), json!({"effort": level.name()}));
     }
 }
 
@@ -185,7 +196,7 @@ fn message_json((role, blocks): Side) -> Value {
 }
 
 /// Hands TO the messages. Those of one side that follow each other are one; results come before words.
-pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn FnMut(Value)) {
+pub fn history(settings: &ProviderSettings, messages: &Messages, to: &mut dyn FnMut(Value)) {
     let mut sent = SentCalls::default();
     let (mut sides, mut last) = (Sides::default(), LastMessages::default());
     let mut add = |role, blocks| {
@@ -194,20 +205,14 @@ pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn 
         }
     };
     let origin = settings.origin();
-    for message in &request.messages {
+    for message in messages {
         match message {
             ChatMessage::System(_) => {}
-            // Blank text is refused.
-            ChatMessage::User(text) if text.trim().is_empty() => {
-                add("user", vec![text_json("(nothing)")]);
-            }
             ChatMessage::User(text) => add("user", vec![text_json(text)]),
             ChatMessage::Tool {
-                call_id,
-                content,
-                outcome,
+                content, outcome, ..
             } => {
-                let id = sent.of_result(call_id).id;
+                let id = sent.of_result().id;
                 add("user", vec![result_json(&id, content, *outcome)]);
             }
             ChatMessage::Assistant { origin: who, parts } => {
@@ -258,10 +263,10 @@ fn assistant_blocks(parts: &[MessagePart], seals: Seals, sent: &mut SentCalls) -
             }
             (PartContent::Call(call), _) => {
                 says_something = true;
-                let id = fitting_id(&call.id, is_plain_id);
+                let id = sent.unique(fitting_id(&call.id, is_plain_id), is_plain_id);
                 let name = sendable_name(&call.name);
                 let block = json!({"type": "tool_use", "id": id, "name": name, "input": object_arguments(call)});
-                sent.note(call, SentCall { id, name });
+                sent.note(SentCall { id, name });
                 block
             }
             (PartContent::Thinking(_) | PartContent::Sealed, _) => continue,

@@ -19,6 +19,7 @@ mod written;
 use serde_json::Value;
 
 use super::draft::ReplyDraft;
+use super::gate::passed;
 use super::history::Dialect;
 use super::{ChatRequest, ProviderSettings};
 use written::WriteHistory;
@@ -39,6 +40,7 @@ pub fn written_body<'r>(
     settings: &'r ProviderSettings,
     request: &'r ChatRequest,
 ) -> WrittenBody<'r> {
+    let messages = passed(&request.messages, settings);
     let (fields, place, history): (_, _, WriteHistory) = match settings.dialect {
         Dialect::ChatCompletions => (
             chat_completions::fields(settings, request),
@@ -61,14 +63,14 @@ pub fn written_body<'r>(
             gemini::history,
         ),
         Dialect::Ollama => (
-            ollama::fields(settings, request),
+            ollama::fields(settings, request, &messages),
             "messages",
             ollama::history,
         ),
     };
     WrittenBody {
         settings,
-        request,
+        messages,
         fields,
         place,
         history,

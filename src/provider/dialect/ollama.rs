@@ -3,15 +3,22 @@
 
 use serde_json::{Map, Value, json};
 
-use super::wire::{SentCall, SentCalls, add_users_fields, object_arguments, sendable_name};
+use super::wire::{
+    SentCall, SentCalls, add_users_fields, fitting_id, is_some_id, object_arguments, sendable_name,
+};
 use super::written::HISTORY;
 use crate::provider::history::{
-    ChatMessage, MessagePart, ModelOrigin, calls_of, text_of, thinking_of,
+    ChatMessage, MessagePart, Messages, ModelOrigin, calls_of, text_of, thinking_of,
 };
+use crate::provider::models::{Knob, level};
 use crate::provider::{ChatRequest, Effort, ProviderSettings, ToolChoice};
 
-/// The fields of a request's body.
-pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
+/// The fields of the body of REQUEST, of which the MESSAGES go.
+pub fn fields(
+    settings: &ProviderSettings,
+    request: &ChatRequest,
+    messages: &Messages,
+) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), settings.model.clone().into());
     body.insert("messages".into(), HISTORY);
@@ -24,33 +31,33 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
     }
     body.insert("stream".into(), true.into());
     add_users_fields(&mut body, settings, request.position);
-    set_window(&mut body, settings, request);
+    set_window(&mut body, settings, messages);
     body
 }
 
 /// Hands TO each message.
-pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn FnMut(Value)) {
+pub fn history(settings: &ProviderSettings, messages: &Messages, to: &mut dyn FnMut(Value)) {
     let origin = settings.origin();
     let mut sent = SentCalls::default();
-    for message in &request.messages {
+    for message in messages {
         to(message_json(message, &origin, &mut sent));
     }
 }
 
-/// Only some models know levels; the others refuse them.
+/// Only gpt-oss knows levels everywhere; other models refuse them, or their servers do.
 fn think(effort: Effort, model: &str) -> Value {
-    match effort {
-        Effort::None => false.into(),
-        _ if !model.contains("gpt-oss") => true.into(),
-        Effort::Minimal | Effort::Low => "low".into(),
-        Effort::Medium => "medium".into(),
-        Effort::High | Effort::ExtraHigh | Effort::Max => "high".into(),
+    match Knob::of(model) {
+        _ if effort == Effort::None => false.into(),
+        Some(Knob::Levels(levels)) if model.contains("gpt-oss") => {
+            level(effort, levels).map_or(true.into(), |level| level.name().into())
+        }
+        _ => true.into(),
     }
 }
 
 /// Ollama cuts a prompt that is longer than the window and says nothing, and its usual window is small.
 /// The window grows in large steps, as the model is loaded anew for each.
-fn set_window(body: &mut Map<String, Value>, settings: &ProviderSettings, request: &ChatRequest) {
+fn set_window(body: &mut Map<String, Value>, settings: &ProviderSettings, messages: &Messages) {
     const SMALLEST: usize = 16_384;
     const LARGEST: usize = 262_144;
     const FOR_THE_REPLY: usize = 4096;
@@ -60,7 +67,7 @@ fn set_window(body: &mut Map<String, Value>, settings: &ProviderSettings, reques
         .iter()
         .filter_map(|name| body.get(*name))
         .map(|value| match *value == HISTORY {
-            true => history_bytes(settings, request),
+            true => history_bytes(settings, messages),
             false => value.to_string().len(),
         })
         .sum();
@@ -72,9 +79,9 @@ fn set_window(body: &mut Map<String, Value>, settings: &ProviderSettings, reques
     }
 }
 
-fn history_bytes(settings: &ProviderSettings, request: &ChatRequest) -> usize {
+fn history_bytes(settings: &ProviderSettings, messages: &Messages) -> usize {
     let mut bytes = "[]".len();
-    history(settings, request, &mut |message| {
+    history(settings, messages, &mut |message| {
         bytes += message.to_string().len() + ",".len();
     });
     bytes
@@ -84,10 +91,8 @@ fn message_json(message: &ChatMessage, origin: &ModelOrigin, sent: &mut SentCall
     match message {
         ChatMessage::System(text) => json!({"role": "system", "content": text}),
         ChatMessage::User(text) => json!({"role": "user", "content": text}),
-        ChatMessage::Tool {
-            call_id, content, ..
-        } => {
-            let SentCall { id, name } = sent.of_result(call_id);
+        ChatMessage::Tool { content, .. } => {
+            let SentCall { id, name } = sent.of_result();
             json!({"role": "tool", "tool_name": name, "tool_call_id": id, "content": content})
         }
         ChatMessage::Assistant { origin: who, parts } => assistant_json(parts, who, origin, sent),
@@ -103,10 +108,11 @@ fn assistant_json(
     let mut message = json!({"role": "assistant", "content": text_of(parts)});
     let calls: Vec<Value> = calls_of(parts)
         .map(|call| {
-            let (id, name) = (call.id.clone(), sendable_name(&call.name));
+            let id = sent.unique(fitting_id(&call.id, is_some_id), is_some_id);
+            let name = sendable_name(&call.name);
             let json =
                 json!({"id": id, "function": {"name": name, "arguments": object_arguments(call)}});
-            sent.note(call, SentCall { id, name });
+            sent.note(SentCall { id, name });
             json
         })
         .collect();

@@ -6,10 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::wire::{
     SentCall, SentCalls, add_cache_key, add_users_fields, described, fitting_id, is_plain_id,
-    sendable_arguments, sendable_name,
+    named_effort, sendable_arguments, sendable_name,
 };
 use super::written::HISTORY;
-use crate::provider::history::{ChatMessage, Dialect, MessagePart, ModelOrigin, PartContent};
+use crate::provider::history::{
+    ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent,
+};
 use crate::provider::{ChatRequest, ProviderSettings, ToolChoice};
 
 /// The fields of a request's body.
@@ -34,7 +36,7 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
         let choice = tool_choice_json(&request.tool_choice);
         body.insert("tool_choice".into(), choice);
     }
-    if let Some(effort) = settings.wished_effort() {
+    if let Some(effort) = named_effort(settings) {
         let reasoning = json!({"effort": effort.name(), "summary": "auto"});
         body.insert("reasoning".into(), reasoning);
     }
@@ -71,19 +73,17 @@ fn tool_choice_json(choice: &ToolChoice) -> Value {
 }
 
 /// Hands TO each item of the input.
-pub fn history(settings: &ProviderSettings, request: &ChatRequest, to: &mut dyn FnMut(Value)) {
+pub fn history(settings: &ProviderSettings, messages: &Messages, to: &mut dyn FnMut(Value)) {
     let mut sent = SentCalls::default();
     let origin = settings.origin();
-    for message in &request.messages {
+    for message in messages {
         match message {
             ChatMessage::System(_) => {}
             ChatMessage::User(text) => to(
                 json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}),
             ),
-            ChatMessage::Tool {
-                call_id, content, ..
-            } => {
-                let id = sent.of_result(call_id).id;
+            ChatMessage::Tool { content, .. } => {
+                let id = sent.of_result().id;
                 to(json!({"type": "function_call_output", "call_id": id, "output": content}));
             }
             ChatMessage::Assistant { origin: who, parts } => {
@@ -110,15 +110,15 @@ fn assistant_items(
                 continue;
             }
             (PartContent::Thinking(_) | PartContent::Sealed, _) => continue,
-            (PartContent::Text(text), _) if text.is_empty() => continue,
+            (PartContent::Text(text), _) if text.trim().is_empty() => continue,
             (PartContent::Text(text), _) => items.push(
                 json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}),
             ),
             (PartContent::Call(call), _) => {
-                let id = fitting_id(&call.id, is_call_id);
+                let id = sent.unique(fitting_id(&call.id, is_call_id), is_call_id);
                 let name = sendable_name(&call.name);
                 items.push(json!({"type": "function_call", "call_id": id, "name": name, "arguments": sendable_arguments(call)}));
-                sent.note(call, SentCall { id, name });
+                sent.note(SentCall { id, name });
             }
         }
         behind_last_word = items.len();

@@ -2,14 +2,15 @@
 //! What the requests of all dialects have in common: the user's fields, names and arguments that
 //! servers take, ids of calls that were made by another server. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::protocol::{CallArguments, ToolCall};
-use crate::provider::history::host_of;
-use crate::provider::{ProviderSettings, RequestPosition};
+use crate::provider::history::{host_of, is_below};
+use crate::provider::models::{Knob, level};
+use crate::provider::{Effort, ProviderSettings, RequestPosition};
 
 /// Adds the user's fields for a request at POSITION to BODY.
 pub fn add_users_fields(
@@ -31,7 +32,7 @@ pub fn add_cache_key(
     first: impl FnOnce(&Map<String, Value>) -> Option<Value>,
 ) {
     let host = host_of(&settings.base_url);
-    if host != "api.openai.com" && !host.ends_with(".openai.azure.com") {
+    if host != "api.openai.com" && !is_below(&host, "openai.azure.com") {
         return;
     }
     let beginning: String = first(body)
@@ -41,6 +42,15 @@ pub fn add_cache_key(
         .collect();
     let key = format!("agent-q-{:016x}", xxh3_64(beginning.as_bytes()));
     body.insert("prompt_cache_key".into(), key.into());
+}
+
+/// How hard to think, in a word that the model knows.
+pub fn named_effort(settings: &ProviderSettings) -> Option<Effort> {
+    let wish = settings.wished_effort()?;
+    match Knob::of(&settings.model) {
+        Some(knob) => level(wish, knob.levels()),
+        None => Some(wish),
+    }
 }
 
 fn merge(body: &mut Map<String, Value>, fields: &Map<String, Value>) {
@@ -105,6 +115,11 @@ pub fn is_plain_id(id: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
+/// Ids of any kind.
+pub fn is_some_id(id: &str) -> bool {
+    !id.is_empty()
+}
+
 /// Ids of nine letters and digits.
 pub fn is_short_id(id: &str) -> bool {
     id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -126,34 +141,45 @@ pub fn fitting_id(id: &str, takes: TakesId) -> String {
     fitting
 }
 
-/// The calls that a history has so far, by the ids of their results.
-#[derive(Debug, Default)]
-pub struct SentCalls {
-    calls: HashMap<String, SentCall>,
-}
-
 /// A call as it was sent.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct SentCall {
     /// Empty when it went without one.
     pub id: String,
     pub name: String,
 }
 
+/// The calls of a history that passed the gate: their results come right behind them, in their order, and
+/// that alone says which is whose. Servers use an id twice, in a reply or in each turn; others refuse that.
+#[derive(Debug, Default)]
+pub struct SentCalls {
+    /// Those whose results come next.
+    open: VecDeque<SentCall>,
+    /// The ids that were sent, with how often each was wished for.
+    ids: HashMap<String, usize>,
+}
+
 impl SentCalls {
-    pub fn note(&mut self, call: &ToolCall, sent: SentCall) {
-        self.calls.insert(call.id.clone(), sent);
+    /// WISHED, or an id in its place if a call went under that before: one that the server TAKES.
+    pub fn unique(&mut self, wished: String, takes: TakesId) -> String {
+        let mut count = self.ids.get(&wished).copied().unwrap_or(0);
+        let mut id = wished.clone();
+        while count > 0 && self.ids.contains_key(&id) {
+            count += 1;
+            id = fitting_id(&format!("{wished}_{count}"), takes);
+        }
+        self.ids.insert(wished, count.max(1));
+        self.ids.entry(id.clone()).or_insert(1);
+        id
     }
 
-    /// The call whose result has the id CALL_ID.
-    pub fn of_result(&self, call_id: &str) -> SentCall {
-        self.calls
-            .get(call_id)
-            .cloned()
-            .unwrap_or_else(|| SentCall {
-                id: call_id.to_owned(),
-                name: "unnamed".to_owned(),
-            })
+    pub fn note(&mut self, sent: SentCall) {
+        self.open.push_back(sent);
+    }
+
+    /// The call whose result comes now.
+    pub fn of_result(&mut self) -> SentCall {
+        self.open.pop_front().unwrap_or_default()
     }
 }
 

@@ -5,20 +5,21 @@
 use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 use serde_json::{Map, Value};
 
-use crate::provider::{ChatRequest, ProviderSettings};
+use crate::provider::{Messages, ProviderSettings};
 
 /// Stands for the history among the fields of a body. A field of the user's is never null, as that takes
 /// one out.
 pub const HISTORY: Value = Value::Null;
 
-/// What hands over the messages of a request one by one.
-pub type WriteHistory = fn(&ProviderSettings, &ChatRequest, &mut dyn FnMut(Value));
+/// What hands over messages one by one, as a dialect has them.
+pub type WriteHistory = fn(&ProviderSettings, &Messages, &mut dyn FnMut(Value));
 
 /// A body that is yet to be written.
 #[derive(Debug)]
 pub struct WrittenBody<'r> {
     pub settings: &'r ProviderSettings,
-    pub request: &'r ChatRequest,
+    /// The messages of the request, behind the gate.
+    pub messages: Messages,
     /// Its fields, with [`HISTORY`] in the field PLACE unless the user has another history.
     pub fields: Map<String, Value>,
     pub place: &'static str,
@@ -38,7 +39,7 @@ impl WrittenBody<'_> {
     }
 
     fn each_message(&self, to: &mut dyn FnMut(Value)) {
-        (self.history)(self.settings, self.request, to);
+        (self.history)(self.settings, &self.messages, to);
     }
 }
 

@@ -139,6 +139,7 @@ fn a_call_and_its_result_go_back_as_they_came() {
     let arguments = CallArguments::Object(object(json!({"x": 1})));
     let request = ChatRequest {
         messages: vec![
+            ChatMessage::User("Hi".into()),
             answer(
                 &settings(),
                 vec![MessagePart::call(call(arguments, "{ \"x\" : 1 }"))],
@@ -155,6 +156,7 @@ fn a_call_and_its_result_go_back_as_they_came() {
     assert_eq!(
         request_body(&settings(), &request)["messages"],
         json!([
+            {"role": "user", "content": "Hi"},
             {"role": "assistant", "content": null, "tool_calls": [
                 {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{ \"x\" : 1 }"}}]},
             {"role": "tool", "tool_call_id": "call_1", "content": "2"},
@@ -162,14 +164,14 @@ fn a_call_and_its_result_go_back_as_they_came() {
     );
 }
 
-/// The only call of the only message that the request carries.
+/// The only call of the only answer that the request carries.
 fn sent_call(call: ToolCall) -> Value {
     let message = answer(&settings(), vec![MessagePart::call(call)]);
     let request = ChatRequest {
-        messages: vec![message].into(),
+        messages: vec![ChatMessage::User("Hi".into()), message].into(),
         ..request()
     };
-    request_body(&settings(), &request)["messages"][0]["tool_calls"][0]["function"].clone()
+    request_body(&settings(), &request)["messages"][1]["tool_calls"][0]["function"].clone()
 }
 
 #[test]
@@ -212,10 +214,10 @@ fn returned_reasoning(base_url: &str, reasoning: &str, calls: Vec<ToolCall>) -> 
     parts.extend(calls.into_iter().map(MessagePart::call));
     let message = answer(&settings, parts);
     let request = ChatRequest {
-        messages: vec![message].into(),
+        messages: vec![ChatMessage::User("Hi".into()), message].into(),
         ..request()
     };
-    request_body(&settings, &request)["messages"][0]["reasoning_content"].clone()
+    request_body(&settings, &request)["messages"][1]["reasoning_content"].clone()
 }
 
 #[test]
@@ -230,6 +232,12 @@ fn reasoning_goes_back_with_calls_to_those_who_take_it() {
         ("https://api.openai.com/v1", "hm", Value::Null),
         ("https://me.openai.azure.com/openai/v1", "hm", Value::Null),
         ("https://notdeepseek.com/v1", "", Value::Null),
+        ("https://api.moonshot.ai/v1", "hm", json!("hm")),
+        // Empty is missing to it.
+        ("https://api.moonshot.ai/v1", "", json!(" ")),
+        ("https://api.moonshot.cn/v1", "", json!(" ")),
+        ("https://api.kimi.com/coding/v1", "", json!(" ")),
+        ("https://moonshot.ai.example/v1", "", Value::Null),
     ] {
         assert_eq!(
             returned_reasoning(base_url, reasoning, calls()),
