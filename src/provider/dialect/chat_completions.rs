@@ -96,11 +96,16 @@ impl ChatHost {
         }
     }
 
+    /// Whether a message by ORIGIN came from there, by way of this dialect.
+    fn made(&self, origin: &ModelOrigin) -> bool {
+        origin.host == self.origin.host && origin.dialect == self.origin.dialect
+    }
+
     /// Which ids go there in a message by ORIGIN. What a host made up itself it takes.
     fn takes(&self, origin: &ModelOrigin) -> TakesId {
         match self.ids {
             HostIds::Short => is_short_id,
-            HostIds::Plain if origin.host == self.origin.host => is_some_id,
+            HostIds::Plain if self.made(origin) => is_some_id,
             HostIds::Plain => is_plain_id,
         }
     }

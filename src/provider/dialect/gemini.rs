@@ -49,7 +49,8 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
     body
 }
 
-/// What stands for the signature of a call that the model did not make itself.
+/// What stands for the signature of a call that the model did not make itself, or whose signature was lost on
+/// the way. Calls of the turn that runs are refused without one.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Whether a model checks signatures, as those that think by levels do.
@@ -141,6 +142,8 @@ fn model_parts(
 ) -> Vec<Value> {
     let is_own = who == origin && who.dialect == Dialect::Gemini;
     let own = |part: &MessagePart| part.seal.clone().filter(|_| is_own);
+    let is_call = |part: &Value| part.get("functionCall").is_some();
+    let checks_signatures = checks_signatures(&origin.model);
     let mut sendable = Vec::new();
     for part in parts {
         let json = match &part.content {
@@ -154,15 +157,14 @@ fn model_parts(
             },
             PartContent::Call(call) => {
                 let name = sendable_name(&call.name);
-                let json = own(part).unwrap_or_else(|| {
-                    let mut json =
-                        json!({"functionCall": {"name": name, "args": object_arguments(call)}});
-                    if checks_signatures(&origin.model) {
-                        // Those of the turn that runs are refused without a signature.
-                        json["thoughtSignature"] = NO_SIGNATURE.into();
-                    }
-                    json
-                });
+                let mut json = own(part).unwrap_or_else(
+                    || json!({"functionCall": {"name": name, "args": object_arguments(call)}}),
+                );
+                // Of calls side by side, the model signs the first.
+                let wants_signature = !is_own || !sendable.iter().any(is_call);
+                if wants_signature && checks_signatures && json.get("thoughtSignature").is_none() {
+                    json["thoughtSignature"] = NO_SIGNATURE.into();
+                }
                 let call_json = &json["functionCall"];
                 let id = call_json["id"].as_str().unwrap_or_default().to_owned();
                 let name = call_json["name"].as_str().unwrap_or(&name).to_owned();

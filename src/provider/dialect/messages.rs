@@ -242,39 +242,43 @@ impl From<bool> for Seals {
 
 fn assistant_blocks(parts: &[MessagePart], seals: Seals, sent: &mut SentCalls) -> Vec<Value> {
     let mut blocks = Vec::new();
-    let mut says_something = false;
+    let mut behind_last_word = 0;
     for part in parts {
-        let block = match (&part.content, &part.seal) {
+        let is_thought = match (&part.content, &part.seal) {
             (PartContent::Text(text), _) if text.trim().is_empty() => continue,
             (PartContent::Text(text), _) => {
-                says_something = true;
-                text_json(text)
+                blocks.push(text_json(text));
+                false
             }
             (PartContent::Thinking(text), Some(seal)) if seals == Seals::Own => {
                 let mut block = json!({"type": "thinking", "thinking": text});
                 for (key, value) in seal.as_object().into_iter().flatten() {
                     block[key] = value.clone();
                 }
-                block
+                blocks.push(block);
+                true
             }
             (PartContent::Sealed, Some(seal)) if seals == Seals::Own => {
-                says_something |= seal["type"] != "redacted_thinking";
-                seal.clone()
+                blocks.push(seal.clone());
+                seal["type"] == "redacted_thinking"
             }
             (PartContent::Call(call), _) => {
-                says_something = true;
                 let id = sent.unique(fitting_id(&call.id, is_plain_id), is_plain_id);
                 let name = sendable_name(&call.name);
                 let block = json!({"type": "tool_use", "id": id, "name": name, "input": object_arguments(call)});
                 sent.note(SentCall { id, name });
-                block
+                blocks.push(block);
+                false
             }
             (PartContent::Thinking(_) | PartContent::Sealed, _) => continue,
         };
-        blocks.push(block);
+        if !is_thought {
+            behind_last_word = blocks.len();
+        }
     }
     // Thinking that led to nothing is refused.
-    if says_something { blocks } else { Vec::new() }
+    blocks.truncate(behind_last_word);
+    blocks
 }
 
 fn result_json(id: &str, content: &str, outcome: CallOutcome) -> Value {

@@ -10,6 +10,8 @@ mod accumulator;
 mod connections;
 mod cuts;
 mod dialects;
+mod histories;
+mod hosts;
 mod http;
 mod matrix;
 mod messages;
