@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The last gate before a history leaves: what comes out of it is in an order that every host accepts. Each
-//! call has one result, right behind its message, in the order of the calls; the user speaks first; no side
-//! speaks twice in a row; no message is empty. What is in order passes as it is, without a copy. The ids of
-//! calls are for `SentCalls`, as each host takes different ones. Pure.
+//! call has one result, right behind its message, in the order of the calls; the user speaks first; no message
+//! is empty; where a message can't have several pieces, no side speaks twice in a row. What is in order passes
+//! as it is, without a copy. The ids of calls are for `SentCalls`, as each host takes different ones. Pure.
 
 use std::sync::Arc;
 
@@ -34,9 +34,11 @@ const BETWEEN: &str = "\n\n";
 #[must_use]
 pub fn passed(messages: &Messages, settings: &ProviderSettings) -> Messages {
     let all = messages.shared();
+    let joins = matches!(settings.dialect, Dialect::ChatCompletions | Dialect::Ollama);
     let mut gate = Gate {
         reader: settings.origin(),
-        counts_turns: counts_turns(settings),
+        joins,
+        counts_turns: joins && counts_turns(settings),
         passed: Vec::with_capacity(all.len()),
     };
     // Where the results are that went with their calls.
@@ -60,6 +62,8 @@ pub fn passed(messages: &Messages, settings: &ProviderSettings) -> Messages {
 struct Gate {
     /// Who is to read the messages.
     reader: ModelOrigin,
+    /// Whether messages of one side in a row are made one here, as the dialect does not.
+    joins: bool,
     counts_turns: bool,
     passed: Vec<Arc<ChatMessage>>,
 }
@@ -67,8 +71,7 @@ struct Gate {
 impl Gate {
     /// Whether nothing of an answer by WHO would be sent.
     fn is_silent(&self, who: &ModelOrigin, parts: &[MessagePart]) -> bool {
-        let keeps_seals = *who == self.reader
-            && !matches!(who.dialect, Dialect::ChatCompletions | Dialect::Ollama);
+        let keeps_seals = *who == self.reader && !self.joins;
         texts_of(parts).all(|text| text.trim().is_empty())
             && calls_of(parts).next().is_none()
             && !(keeps_seals && parts.iter().any(|it| it.content == PartContent::Sealed))
@@ -89,7 +92,7 @@ impl Gate {
             }));
         }
         match self.passed.last_mut() {
-            Some(last) if matches!(last.as_ref(), ChatMessage::User(_)) => {
+            Some(last) if self.joins && matches!(last.as_ref(), ChatMessage::User(_)) => {
                 if let (false, ChatMessage::User(before)) = (is_blank, Arc::make_mut(last)) {
                     before.push_str(BETWEEN);
                     before.push_str(text);
@@ -113,7 +116,7 @@ impl Gate {
             Some(ChatMessage::Assistant {
                 origin,
                 parts: before,
-            }) => {
+            }) if self.joins => {
                 let parts = joined(before, origin == who, parts);
                 self.passed.pop();
                 self.passed.push(Arc::new(ChatMessage::Assistant {
@@ -122,7 +125,7 @@ impl Gate {
                 }));
                 return;
             }
-            Some(ChatMessage::User(_) | ChatMessage::Tool { .. }) => {}
+            Some(_) => {}
         }
         self.passed.push(Arc::clone(message));
     }
@@ -135,23 +138,16 @@ impl Gate {
         all: &[Arc<ChatMessage>],
         first: usize,
     ) -> Vec<usize> {
+        let is_answer = |it: &Arc<ChatMessage>| matches!(**it, ChatMessage::Assistant { .. });
+        let answer = all[first..].iter().position(is_answer);
+        let end = answer.map_or(all.len(), |behind| first + behind);
         let mut paired = Vec::new();
         for call in calls_of(parts) {
-            let mut behind = all.iter().enumerate().skip(first);
-            let found = behind
-                .by_ref()
-                .take_while(|(_, it)| !matches!(it.as_ref(), ChatMessage::Assistant { .. }))
-                .find(|(index, it)| match it.as_ref() {
-                    ChatMessage::Tool { call_id, .. } => {
-                        *call_id == call.id && !paired.contains(index)
-                    }
-                    _ => false,
-                });
+            let is_its = |index: &usize| matches!(all[*index].as_ref(), ChatMessage::Tool { call_id, .. } if *call_id == call.id);
+            let found = (first..end).find(|index| is_its(index) && !paired.contains(index));
+            paired.extend(found);
             self.passed.push(match found {
-                Some((index, result)) => {
-                    paired.push(index);
-                    Arc::clone(result)
-                }
+                Some(index) => Arc::clone(&all[index]),
                 None => Arc::new(ChatMessage::Tool {
                     call_id: call.id.clone(),
                     content: NO_RESULT.to_owned(),

@@ -145,7 +145,7 @@ async fn what_is_too_long_even_so_says_why_and_loses_nothing() {
         "{why}"
     );
     say_all(&chat, &["two"]).await;
-    assert!(sent(&chat, 1).contains(&"user: one".to_owned()));
+    assert!(sent(&chat, 1).contains(&"user: one\n\ntwo".to_owned()));
 }
 
 #[tokio::test]
