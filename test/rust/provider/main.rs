@@ -10,6 +10,7 @@ mod accumulator;
 mod connections;
 mod cuts;
 mod dialects;
+mod efforts;
 mod histories;
 mod hosts;
 mod http;
