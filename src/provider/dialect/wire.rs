@@ -162,14 +162,19 @@ pub struct SentCalls {
 impl SentCalls {
     /// WISHED, or an id in its place if a call went under that before: one that the server TAKES.
     pub fn unique(&mut self, wished: String, takes: TakesId) -> String {
-        let mut count = self.ids.get(&wished).copied().unwrap_or(0);
-        let mut id = wished.clone();
-        while count > 0 && self.ids.contains_key(&id) {
+        let Some(mut count) = self.ids.get(&wished).copied() else {
+            self.ids.insert(wished.clone(), 1);
+            return wished;
+        };
+        let id = loop {
             count += 1;
-            id = fitting_id(&format!("{wished}_{count}"), takes);
-        }
-        self.ids.insert(wished, count.max(1));
-        self.ids.entry(id.clone()).or_insert(1);
+            let id = fitting_id(&format!("{wished}_{count}"), takes);
+            if !self.ids.contains_key(&id) {
+                break id;
+            }
+        };
+        self.ids.insert(wished, count);
+        self.ids.insert(id.clone(), 1);
         id
     }
 
