@@ -15,13 +15,18 @@
 ;;
 ;; A key that came too early answers nothing and is kept: when another one follows, both
 ;; are text, so that nobody who types loses a letter.  Point stays at the prompt.
+;;
+;; An input method is passed by where a key answers: on a request, and at the prompt where it
+;; would only begin to compose.  Letters of other keyboards stand for the keys they are on.
 
 ;;; Code:
 
 (require 'agent-q-approve)
+(require 'agent-q-approve-layout)
 (require 'agent-q-approve-text)
 (require 'agent-q-call)
 (require 'agent-q-prompt)
+(require 'agent-q-render)
 (require 'agent-q-sight)
 (require 'seq)
 
@@ -54,6 +59,8 @@ For as long, too, the key has to have been in force.")
 (defun agent-q-approve-prompt-setup ()
   "Make the current chat notice what is typed, and how wide it is."
   (add-hook 'pre-command-hook #'agent-q-approve-prompt--give-back nil t)
+  (add-hook 'pre-command-hook #'agent-q-approve-prompt--translate -90 t)
+  (add-hook 'input-method-activate-hook #'agent-q-approve-prompt--go-between nil t)
   (add-hook 'after-change-functions #'agent-q-approve-prompt--note nil t)
   (add-hook 'window-size-change-functions #'agent-q-approve-prompt--resized nil t))
 
@@ -83,6 +90,55 @@ For as long, too, the key has to have been in force.")
     (and (seq-some (lambda (label) (equal key (substring label 1 2)))
                    (agent-q-approve-text-labels call))
          call)))
+
+(defun agent-q-approve-prompt--command (key)
+  "Return the command that KEY has on the request at point, or nil."
+  (and (not (agent-q-prompt-p))
+       (agent-q-call-open-p (agent-q-render-item-at (point)))
+       (let ((map (get-char-property (point) 'keymap)))
+         (and (keymapp map)
+              (commandp (lookup-key map (string key)))
+              (lookup-key map (string key))))))
+
+(defun agent-q-approve-prompt--meant (letter)
+  "Return the keys that LETTER may stand for where point is, an answer each."
+  (seq-filter (lambda (key)
+                (if (agent-q-prompt-p) (agent-q-approve-prompt--call (string key))
+                  (agent-q-approve-prompt--command key)))
+              (if (< letter 128) (list letter) (agent-q-approve-layout-keys letter))))
+
+(defun agent-q-approve-prompt--translate ()
+  "Let a letter of another keyboard answer as the key that it is on.
+For `pre-command-hook'."
+  (when (and (eq this-command 'self-insert-command)
+             (characterp last-command-event)
+             (> last-command-event 127)
+             (agent-q-call-waiting))
+    (pcase (agent-q-approve-prompt--meant last-command-event)
+      ('nil)
+      (`(,key) (if (agent-q-prompt-p)
+                   (setq this-command #'agent-q-approve-prompt-key)
+                 (setq last-command-event key
+                       this-command (agent-q-approve-prompt--command key))))
+      (keys (message "%s is %s: press that key itself, or set `default-input-method'"
+                     (string last-command-event)
+                     (mapconcat #'string keys " or "))))))
+
+(defun agent-q-approve-prompt--go-between ()
+  "Let keys that answer requests pass by the input method of this chat.
+For `input-method-activate-hook'."
+  (when input-method-function
+    (add-function :around (local 'input-method-function) #'agent-q-approve-prompt--pass)))
+
+(defun agent-q-approve-prompt--pass (method key)
+  "Return the events for KEY by METHOD, or KEY itself where it answers a request."
+  (if (or (agent-q-approve-prompt--command key)
+          (and (agent-q-approve-prompt--call (string key))
+               (not (agent-q-approve-prompt--typing-p key))
+               (agent-q-approve-layout-composes-p method key)
+               (agent-q-approve-prompt--alone-p)))
+      (list key)
+    (funcall method key)))
 
 (defun agent-q-approve-prompt--within (time seconds)
   "Whether TIME is non-nil and less than SECONDS ago."
@@ -154,15 +210,17 @@ For `pre-command-hook'."
 A key that is typed together with others, or before the request could be
 read, answers nothing."
   (interactive nil agent-q-chat-mode)
-  (let* ((key last-command-event)
-         (call (agent-q-approve-prompt--call (string key)))
+  (let* ((typed last-command-event)
+         (meant (agent-q-approve-prompt--meant typed))
+         (key (and (null (cdr meant)) (car meant)))
+         (call (and key (agent-q-approve-prompt--call (string key))))
          (problem (and call
                        (not (memq key agent-q-approve-prompt--showing))
                        (agent-q-approve-prompt--problem call))))
-    (cond ((or (not call) (agent-q-approve-prompt--typing-p key))
+    (cond ((or (not call) (agent-q-approve-prompt--typing-p typed))
            (agent-q-approve-prompt--insert))
           (problem
-           (agent-q-approve-prompt--hold key)
+           (agent-q-approve-prompt--hold typed)
            (agent-q-sight-expect call)
            (message "%s" problem))
           ((agent-q-approve-prompt--alone-p)
@@ -170,7 +228,7 @@ read, answers nothing."
            (agent-q-approve-prompt--answer call key))
           (t
            ;; The rest comes as keys of its own: the same one again, or text.
-           (agent-q-approve-prompt--hold key)
+           (agent-q-approve-prompt--hold typed)
            (message "Too fast: press the key again to answer")))))
 
 (defun agent-q-approve-prompt--answer (call key)

@@ -12,6 +12,7 @@
 ;;; Code:
 
 (require 'agent-q-answer)
+(require 'agent-q-approve-layout)
 (require 'agent-q-approve-text)
 (require 'agent-q-arguments)
 (require 'agent-q-call)
@@ -28,6 +29,8 @@
 (require 'agent-q-sight)
 (require 'agent-q-text)
 (require 'agent-q-visible)
+(require 'seq)
+(require 'subr-x)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
@@ -395,11 +398,17 @@ After the widest comes the narrowest, about exactly this call."
 That is a key that answers requests, or yes or no, while one waits in this
 chat; else the value is nil."
   (when-let ((call (agent-q-call-waiting)))
-    (let ((key (pcase (downcase text) ("yes" "y") ("no" "n") (_ text))))
-      (and (= (length key) 1)
-           (lookup-key (agent-q-approve-map call) key)
+    (let ((keys (seq-filter
+                 (lambda (key) (lookup-key (agent-q-approve-map call) key))
+                 (pcase (downcase text)
+                   ("yes" '("y"))
+                   ("no" '("n"))
+                   ((pred (string-match-p "\\`[[:nonascii:]]\\'"))
+                    (mapcar #'string (agent-q-approve-layout-keys (aref text 0))))
+                   (_ (and (= (length text) 1) (list text)))))))
+      (and keys
            (format "Not sent: to answer %s, press %s alone, without RET"
-                   (agent-q-call-name call) key)))))
+                   (agent-q-call-name call) (string-join keys " or "))))))
 
 ;;;; What rules look at
 

@@ -43,9 +43,10 @@
 (defun agent-q-approve-prompt-test--type (keys)
   "Press KEYS, a string, each after the hooks that run before a command."
   (mapc (lambda (key)
-          (setq this-command (key-binding (string key)))
+          (setq this-command (key-binding (string key))
+                last-command-event key)
           (run-hooks 'pre-command-hook)
-          (agent-q-test-press (if (eq key ?\s) "SPC" (string key))))
+          (call-interactively this-command))
         keys))
 
 (defun agent-q-approve-prompt-test--later ()
@@ -241,6 +242,63 @@
       (should (equal (reverse agent-q-approve-prompt-test--told)
                      '(("{\"n\":2}" 7) (7 "approved" nil))))
       (should (agent-q-test-shows "approved, with a rule")))))
+
+(ert-deftest agent-q-approve-prompt-letters-answer-as-the-keys-they-are-on ()
+  (let ((default-input-method "russian-computer"))
+    (agent-q-approve-prompt-test--with-chat
+      (agent-q-test-arm)
+      (agent-q-approve-prompt-test--type "н")
+      (should (equal agent-q-approve-prompt-test--told '((7 "approved" nil))))
+      (should (equal (agent-q-prompt-text) ""))
+      (agent-q-approve-prompt-test--later)
+      ;; On the request, too, where point stays.
+      (let ((call (agent-q-test-arm)))
+        (goto-char (agent-q-render-item-start call))
+        (agent-q-approve-prompt-test--type "т"))
+      (should (equal (car agent-q-approve-prompt-test--told) '(8 "denied" nil)))
+      (should (equal (agent-q-prompt-text) "")))))
+
+(ert-deftest agent-q-approve-prompt-letters-of-a-message-are-kept ()
+  (let ((default-input-method "russian-computer"))
+    (agent-q-approve-prompt-test--with-chat
+      (agent-q-test-arm)
+      (setq agent-q-approve-prompt-test--follows t)
+      (agent-q-approve-prompt-test--type "нет")
+      (should (equal (agent-q-prompt-text) "нет"))
+      (should-not agent-q-approve-prompt-test--told))))
+
+(ert-deftest agent-q-approve-prompt-a-letter-that-is-two-keys-answers-nothing ()
+  ;; It is on y in Russia, and on n in Serbia.
+  (let ((default-input-method nil))
+    (agent-q-approve-prompt-test--with-chat
+      (agent-q-test-arm)
+      (agent-q-approve-prompt-test--type "н")
+      (should (equal (agent-q-prompt-text) "н"))
+      (should-not agent-q-approve-prompt-test--told)
+      ;; Nor is it a message.
+      (should (string-match-p "press y or n alone" (agent-q-approve-mistyped "н")))
+      (should-not (agent-q-approve-mistyped "ф"))
+      (agent-q-prompt-replace "")
+      (agent-q-approve-prompt-test--later)
+      ;; All keyboards have this one at the same place.
+      (agent-q-approve-prompt-test--type "ν")
+      (should (equal agent-q-approve-prompt-test--told '((7 "denied" nil)))))))
+
+(ert-deftest agent-q-approve-prompt-input-methods-are-passed-by ()
+  (agent-q-approve-prompt-test--with-chat
+    (let ((call (agent-q-test-arm)))
+      (activate-input-method "russian-computer")
+      (should (equal (funcall input-method-function ?y) '(?н)))
+      (goto-char (agent-q-render-item-start call))
+      (should (equal (funcall input-method-function ?y) '(?y)))
+      (should (equal (funcall input-method-function ?g) '(?п)))
+      (goto-char (point-max))
+      ;; Here y begins a syllable, which it does not while it stands alone.
+      (activate-input-method "japanese")
+      (should (equal (funcall input-method-function ?y) '(?y)))
+      (setq agent-q-approve-prompt-test--follows t)
+      (cl-letf (((symbol-function 'quail-start-conversion) (lambda (_key) "よ")))
+        (should (equal (funcall input-method-function ?y) '(?よ)))))))
 
 (provide 'agent-q-approve-prompt-test)
 ;;; agent-q-approve-prompt-test.el ends here
