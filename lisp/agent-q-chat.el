@@ -16,6 +16,7 @@
 (require 'agent-q-call)
 (require 'agent-q-call-events)
 (require 'agent-q-chat-choose)
+(require 'agent-q-chat-file)
 (require 'agent-q-chat-follow)
 (require 'agent-q-chat-move)
 (require 'agent-q-chat-backoff)
@@ -93,6 +94,7 @@
     (define-key map (kbd "M-p") #'agent-q-prompt-previous)
     (define-key map (kbd "M-n") #'agent-q-prompt-next)
     (define-key map (kbd "M-r") #'agent-q-prompt-search)
+    (define-key map [remap save-buffer] #'agent-q-chat-file-save)
     (define-key map (kbd "C-c C-c") #'agent-q-chat-send-or-cancel)
     (define-key map (kbd "C-c C-k") #'agent-q-chat-cancel)
     (define-key map (kbd "C-c C-n") #'agent-q-chat-next-turn)
@@ -160,7 +162,7 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
   (add-hook 'eldoc-documentation-functions #'agent-q-proofread-eldoc nil t)
   (add-hook 'eldoc-documentation-functions #'agent-q-table-eldoc nil t)
   (add-hook 'kill-buffer-hook #'agent-q-chat--close nil t)
-  (add-hook 'change-major-mode-hook #'agent-q-chat--close nil t))
+  (agent-q-chat-file-setup))
 
 ;;;; Opening and closing
 
