@@ -41,7 +41,9 @@ For `after-set-visited-file-name-hook'."
     (pcase agent-q-chat-file--place
       (`(,name . ,folder)
        (rename-buffer name t)
-       (setq default-directory folder)))))
+       (setq default-directory folder)))
+    (message "A chat visits no file; C-x C-s writes a transcript to %s"
+             (abbreviate-file-name agent-q-chat-file--transcript))))
 
 (defun agent-q-chat-file--ask ()
   "Ask for the file of a transcript, and return its name."
@@ -74,8 +76,7 @@ For `write-contents-functions'."
   "Signal an error, as another major mode would end this chat.
 For `change-major-mode-hook'."
   (when agent-q-session-number
-    (user-error "This buffer stays in its mode while the chat is open; %s"
-                "C-x C-w writes a transcript, C-x k ends the chat")))
+    (user-error "A chat keeps its mode; C-x C-w writes a transcript, C-x k ends the chat")))
 
 ;; A copy would share the session, and end it when it is killed.
 (dolist (mode '(agent-q-chat-mode agent-q-client-mode))
