@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo-model test test-quick seen build package bench compare implementations generate lint clean
+.PHONY: help chat demo-model test test-quick seen build package bench compare implementations generate facts lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -69,6 +69,10 @@ implementations: ## Try every tool on the Lisps that are installed; write the ta
 
 generate: ## Write the Emacs Lisp that is generated: autoloads, and the core's functions
 	@"$(EMACS)" -Q --batch -l scripts/generate.el
+
+facts: ## Write the facts of models from FILE=api.json of models.dev; fails if a default model is not in it
+	@test -n "$(FILE)" || { echo 'make facts FILE=api.json, from https://models.dev/api.json' >&2; exit 2; }
+	@"$(EMACS)" -Q --batch -l scripts/model-facts.el "$(FILE)"
 
 lint: ## Check formatting, warnings and conventions
 	@sh scripts/setup.sh lint

@@ -22,8 +22,10 @@
 (require 'agent-q-json)
 (require 'agent-q-module)
 (require 'cl-lib)
+(require 'parse-time)
 (require 'seq)
 (require 'subr-x)
+(require 'time-date)
 (require 'url)
 
 (defcustom agent-q-facts-file (locate-user-emacs-file "agent-q/model-facts.eld")
@@ -102,6 +104,55 @@ TABLE goes from (PROVIDER . MODEL) to property lists.")
 (defun agent-q-facts-date ()
   "Return the date of the facts, such as \"2026-08-18\", or nil if there are none."
   (car (agent-q-facts--load)))
+
+;;;; What is missing
+
+(defconst agent-q-facts--days 61
+  "Days after which facts count as old.")
+
+(defvar agent-q-facts--told nil
+  "The hints that were given in this Emacs, each (HINT . BUFFER).")
+
+(defun agent-q-facts-old-p ()
+  "Whether the facts are older than two months, or missing."
+  (let ((date (agent-q-facts-date)))
+    (or (null date)
+        (time-less-p (time-add (date-to-time (concat date "T00:00:00Z"))
+                               (days-to-time agent-q-facts--days))
+                     nil))))
+
+(defun agent-q-facts--hint (url model window)
+  "Return what the user of MODEL at URL may want to know of its facts, or nil.
+WINDOW is its window, as far as it is known."
+  (cond ((not (agent-q-facts--provider url))
+         (and (null window)
+              "window not known: set it in :models of its host in `agent-q-providers'"))
+        ((null window)
+         (format "%s is not in the facts of %s: M-x agent-q-refresh-model-facts"
+                 model (or (agent-q-facts-date) "models, which are missing")))
+        ((agent-q-facts-old-p)
+         (format "facts of %s: M-x agent-q-refresh-model-facts fetches newer ones"
+                 (agent-q-facts-date)))))
+
+(defun agent-q-facts-hint (url model window)
+  "Return a hint about the facts of MODEL at URL, or nil.
+WINDOW is its window, as far as it is known.  Each hint is given in one buffer."
+  (when-let ((hint (agent-q-facts--hint url model window)))
+    (let ((told (or (assoc hint agent-q-facts--told)
+                    (car (push (cons hint (current-buffer)) agent-q-facts--told)))))
+      (and (eq (cdr told) (current-buffer)) hint))))
+
+(defun agent-q-facts-missing (form hosts)
+  "Return those of HOSTS whose default model FORM does not have, or has as retired.
+FORM is as `agent-q-facts-trim' makes it, HOSTS as `agent-q-providers'; hosts
+that the catalogue doesn't have are passed over."
+  (seq-filter
+   (pcase-lambda (`(,_ . ,properties))
+     (when-let ((provider (agent-q-facts--provider (plist-get properties :base-url))))
+       (let ((facts (cdr (assoc (plist-get properties :model)
+                                (cdr (assoc provider (plist-get form :providers)))))))
+         (or (null facts) (eq (plist-get facts :status) 'deprecated)))))
+   hosts))
 
 ;;;; Looking up
 

@@ -14,6 +14,7 @@
 (require 'agent-q-mcp-install)
 (require 'seq)
 (require 'subr-x)
+(require 'agent-q-facts)
 (require 'agent-q-module)
 (require 'agent-q-provider)
 (require 'agent-q-session)
@@ -162,6 +163,14 @@ SERVERS is as for `agent-q-findings'."
                            nil))
                    servers))))
 
+(defun agent-q-findings--facts ()
+  "Return the finding about the facts of models."
+  (let ((date (agent-q-facts-date)))
+    (if (agent-q-facts-old-p)
+        (list 'note "Model facts" (if date (format "of %s" date) "none can be read")
+              "M-x agent-q-refresh-model-facts fetches newer ones")
+      (list 'ok "Model facts" (format "of %s" date) nil))))
+
 (defun agent-q-findings--demo ()
   "Return the finding about the demo model."
   (cond ((agent-q-demo-running-p) (list 'ok "Demo model" "running" nil))
@@ -183,6 +192,7 @@ SERVERS is as for `agent-q-findings'."
           ,(agent-q-findings--setting)
           ,@(agent-q-findings--keys)
           ,@(agent-q-findings--local servers)
+          ,(agent-q-findings--facts)
           ,(agent-q-findings--demo)
           ,(agent-q-mcp-install-finding))))
 

@@ -56,19 +56,19 @@ A property list describes another host, by the properties of
 (defcustom agent-q-providers
   '((openai
      :base-url "https://api.openai.com/v1" :dialect responses
-     :model "gpt-5-mini" :environment "OPENAI_API_KEY")
+     :model "gpt-5.6-luna" :environment "OPENAI_API_KEY")
     (anthropic
      :base-url "https://api.anthropic.com/v1" :dialect messages
-     :model "claude-sonnet-4-5" :environment "ANTHROPIC_API_KEY")
+     :model "claude-sonnet-5" :environment "ANTHROPIC_API_KEY")
     (openrouter
      :base-url "https://openrouter.ai/api/v1"
      :model "openrouter/auto" :environment "OPENROUTER_API_KEY")
     (gemini
      :base-url "https://generativelanguage.googleapis.com/v1beta" :dialect gemini
-     :model "gemini-2.5-flash" :environment "GEMINI_API_KEY")
+     :model "gemini-flash-latest" :environment "GEMINI_API_KEY")
     (deepseek
      :base-url "https://api.deepseek.com"
-     :model "deepseek-chat" :environment "DEEPSEEK_API_KEY")
+     :model "deepseek-v4-flash" :environment "DEEPSEEK_API_KEY")
     (mistral
      :base-url "https://api.mistral.ai/v1"
      :model "mistral-medium-latest" :environment "MISTRAL_API_KEY")

@@ -29,6 +29,9 @@
 (defvar-local agent-q-welcome--item nil
   "The first lines of this chat while they can still change.")
 
+(defvar-local agent-q-welcome-hint nil
+  "What is said of the model of this chat below its name, or nil.")
+
 (defvar agent-q-welcome-map
   (let ((map (make-sparse-keymap)))
     (define-key map (kbd "TAB") #'agent-q-welcome-next)
@@ -89,7 +92,8 @@ It is loaded by then; some files that have such a command stand on this one."
 (defun agent-q-welcome--model ()
   "Return the words on the model of this chat."
   (cond (agent-q-session-provider
-         (agent-q-visible-line (agent-q-provider-label agent-q-session-provider) 60))
+         (concat (agent-q-visible-line (agent-q-provider-label agent-q-session-provider) 60)
+                 (if agent-q-welcome-hint (concat "\n       " agent-q-welcome-hint) "")))
         ((null agent-q-header-model) "looking for one")
         ;; A button that is alone on its line is not broken.
         (t (concat "none; put a key into auth-source or the environment, or start Ollama\n       "

@@ -43,9 +43,49 @@
       (let ((url (plist-get properties :base-url)))
         (should (agent-q-facts--provider url))
         (ert-info ((symbol-name name))
-          (should (> (or (plist-get (agent-q-facts-of url (plist-get properties :model)) :window)
-                         0)
-                     4096)))))))
+          (let ((facts (agent-q-facts-of url (plist-get properties :model))))
+            (should (> (or (plist-get facts :window) 0) 4096))
+            (should-not (eq (plist-get facts :status) 'deprecated))))))))
+
+(defun agent-q-facts-test--days-ago (days)
+  "Return the date of DAYS ago."
+  (format-time-string "%F" (time-subtract nil (days-to-time days))))
+
+(ert-deftest agent-q-facts-a-new-chat-says-what-is-old-or-missing ()
+  (let ((inhibit-message t))
+    (cl-flet ((shown (date model base)
+                (cl-letf (((symbol-function 'agent-q-facts-date) (lambda () date)))
+                  (let ((agent-q-provider (list :name "host" :model model :key "k" :base-url base)))
+                    (agent-q-test-with-chat
+                      (and (string-match "Model  .*\n       \\(.*\\)\nTry" (agent-q-test-log))
+                           (match-string 1 (agent-q-test-log))))))))
+      (agent-q-facts-test--with-table agent-q-facts-test--form
+        (let ((agent-q-facts--told nil)
+              (old (agent-q-facts-test--days-ago 70))
+              (new (agent-q-facts-test--days-ago 50))
+              (openai "https://api.openai.com/v1"))
+          (should-not (shown new "small" openai))
+          (should (string-match-p "agent-q-refresh-model-facts" (shown old "small" openai)))
+          ;; Once is enough.
+          (should-not (shown old "small" openai))
+          (should (string-match-p "huge is not in the facts.*agent-q-refresh-model-facts"
+                                  (shown new "huge" openai)))
+          (should (string-match-p ":models" (shown new "qwen" "http://127.0.0.1:9/v1")))
+          (should-not (shown new "qwen" "http://127.0.0.1:9/v1"))
+          ;; What the host itself said is enough.
+          (setq agent-q-facts--told nil)
+          (agent-q-facts-note "http://127.0.0.1:9/v1" "qwen" '(:window 8000))
+          (should-not (shown old "qwen" "http://127.0.0.1:9/v1")))))))
+
+(ert-deftest agent-q-facts-a-release-needs-its-defaults ()
+  (let* ((form '(:providers (("openai" ("small" :window 8000) ("gone" :window 9 :status deprecated)))))
+         (missing (lambda (url model)
+                    (agent-q-facts-missing form `((host :base-url ,url :model ,model))))))
+    (should-not (funcall missing "https://api.openai.com/v1" "small"))
+    (should (funcall missing "https://api.openai.com/v1" "gone"))
+    (should (funcall missing "https://api.openai.com/v1" "never"))
+    (should (funcall missing "https://api.x.ai/v1" "small"))
+    (should-not (funcall missing "https://gpu.example.com/v1" "small"))))
 
 (ert-deftest agent-q-facts-the-newer-file-counts ()
   (agent-q-facts-test--with-table agent-q-facts-test--form
