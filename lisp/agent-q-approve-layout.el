@@ -70,7 +70,7 @@ keyboards of one script differ."
                                       agent-q-approve-layout--methods)))))))
 
 (defun agent-q-approve-layout-composes-p (method key)
-  "Whether KEY does not give a letter at once by METHOD, an input method's function."
+  "Whether KEY by METHOD, the function of an input method, gives no letter at once."
   (or (not (eq method #'quail-input-method))
       (and (quail-conversion-keymap) t)
       (and (quail-lookup-key (string key))

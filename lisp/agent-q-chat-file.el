@@ -17,7 +17,7 @@
   "The file of the latest transcript of this chat, or nil.")
 
 (defvar-local agent-q-chat-file--place nil
-  "The name of this buffer and its folder, as (NAME . FOLDER), while it visits no file.")
+  "The name and the folder of this buffer before it is saved: (NAME . FOLDER).")
 
 (defun agent-q-chat-file-setup ()
   "Let saving the current buffer write a transcript, and let it keep its mode."
@@ -77,11 +77,6 @@ For `write-contents-functions'."
 For `change-major-mode-hook'."
   (when agent-q-session-number
     (user-error "A chat keeps its mode; C-x C-w writes a transcript, C-x k ends the chat")))
-
-;; A copy would share the session, and end it when it is killed.
-(dolist (mode '(agent-q-chat-mode agent-q-client-mode))
-  (put mode 'no-clone t)
-  (put mode 'no-clone-indirect t))
 
 (provide 'agent-q-chat-file)
 ;;; agent-q-chat-file.el ends here

@@ -18,7 +18,6 @@
 (require 'agent-q-context-items)
 (require 'agent-q-events)
 (require 'agent-q-excerpt)
-(require 'agent-q-facts)
 (require 'agent-q-header)
 (require 'agent-q-host)
 (require 'agent-q-image-connection)
@@ -35,7 +34,6 @@
 (require 'agent-q-session)
 (require 'agent-q-slash)
 (require 'agent-q-text)
-(require 'agent-q-visible)
 (require 'agent-q-welcome)
 (require 'cl-lib)
 (require 'seq)
@@ -166,7 +164,7 @@ another image.")))
                                          (format ", %s effort" agent-q-session-effort)
                                        "")))
   (agent-q-chats-store-note)
-  (agent-q-chat--give-hint provider)
+  (agent-q-welcome-hint-about provider)
   (let ((messages (nreverse agent-q-chat--unsent)))
     (setq agent-q-chat--unsent nil)
     (if provider
@@ -175,19 +173,6 @@ another image.")))
         (agent-q-chat--without-model messages))))
   (agent-q-header-update)
   (agent-q-welcome-update))
-
-(defun agent-q-chat--give-hint (provider)
-  "Say what is missing in the facts of the model of PROVIDER, if anything.
-That is in the first lines of the chat while they are drawn."
-  (let ((hint (and provider
-                   (not (equal (alist-get 'name provider) agent-q-provider-demo-name))
-                   (agent-q-facts-hint (alist-get 'base_url provider) (alist-get 'model provider)
-                                       (alist-get 'context_window
-                                                  (alist-get 'facts provider))))))
-    (if (agent-q-welcome-shown-p)
-        (setq agent-q-welcome-hint (and hint (agent-q-visible-line hint 120)))
-      (when hint
-        (message "%s" (agent-q-visible-line hint 120))))))
 
 (defun agent-q-chat--without-model (messages)
   "Explain why MESSAGES were not sent, and put their texts back at the prompt."

@@ -164,6 +164,10 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
   (add-hook 'kill-buffer-hook #'agent-q-chat--close nil t)
   (agent-q-chat-file-setup))
 
+;; A copy would share the session, and end it when it is killed.
+(put 'agent-q-chat-mode 'no-clone t)
+(put 'agent-q-chat-mode 'no-clone-indirect t)
+
 ;;;; Opening and closing
 
 ;;;###autoload

@@ -73,6 +73,9 @@ refuses all calls until you press it again.
               agent-q-review-edits nil)
   (add-hook 'kill-buffer-hook #'agent-q-client--stop-all -90 t))
 
+(put 'agent-q-client-mode 'no-clone t)
+(put 'agent-q-client-mode 'no-clone-indirect t)
+
 (defun agent-q-client--below ()
   "Put the end of the log into this empty buffer, where nothing can be typed."
   (with-silent-modifications

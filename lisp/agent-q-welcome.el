@@ -10,6 +10,7 @@
 
 ;;; Code:
 
+(require 'agent-q-facts)
 (require 'agent-q-header)
 (require 'agent-q-image-connection)
 (require 'agent-q-project)
@@ -29,7 +30,7 @@
 (defvar-local agent-q-welcome--item nil
   "The first lines of this chat while they can still change.")
 
-(defvar-local agent-q-welcome-hint nil
+(defvar-local agent-q-welcome--hint nil
   "What is said of the model of this chat below its name, or nil.")
 
 (defvar agent-q-welcome-map
@@ -93,7 +94,7 @@ It is loaded by then; some files that have such a command stand on this one."
   "Return the words on the model of this chat."
   (cond (agent-q-session-provider
          (concat (agent-q-visible-line (agent-q-provider-label agent-q-session-provider) 60)
-                 (if agent-q-welcome-hint (concat "\n       " agent-q-welcome-hint) "")))
+                 (if agent-q-welcome--hint (concat "\n       " agent-q-welcome--hint) "")))
         ((null agent-q-header-model) "looking for one")
         ;; A button that is alone on its line is not broken.
         (t (concat "none; put a key into auth-source or the environment, or start Ollama\n       "
@@ -160,6 +161,20 @@ It is loaded by then; some files that have such a command stand on this one."
   "Draw the first lines of this chat again, unless it has begun."
   (when agent-q-welcome--item
     (agent-q-render-update-item agent-q-welcome--item)))
+
+(defun agent-q-welcome-hint-about (provider)
+  "Say what is missing in the facts of the model of PROVIDER, an alist or nil.
+That is in the first lines of this chat while they can change."
+  (let* ((hint (and provider
+                    (not (equal (alist-get 'name provider) agent-q-provider-demo-name))
+                    (agent-q-facts-hint (alist-get 'base_url provider) (alist-get 'model provider)
+                                        (alist-get 'context_window
+                                                   (alist-get 'facts provider)))))
+         (line (and hint (agent-q-visible-line hint 120))))
+    (if agent-q-welcome--item
+        (setq agent-q-welcome--hint line)
+      (when line
+        (message "%s" line)))))
 
 (defun agent-q-welcome-shown-p ()
   "Whether the first lines of this chat still follow what it has."
