@@ -96,6 +96,8 @@ asks."
   (let ((name (file-name-nondirectory (directory-file-name (or root default-directory)))))
     (cond ((and root (file-equal-p root "~/")) "~")
           ((string-empty-p name) "/")
+          ((and (null root) (file-remote-p default-directory))
+           (format "%s on %s" name (file-remote-p default-directory 'host)))
           (t name))))
 
 (defun agent-q-project--of-system (directory)

@@ -35,7 +35,27 @@
             (propertize "> " 'read-only t 'front-sticky t 'rear-nonsticky t
                         'field 'agent-q-prompt 'face 'agent-q-prompt)))
   (setq agent-q-prompt-start (copy-marker (point))
-        buffer-undo-list nil))
+        buffer-undo-list nil)
+  (setq-local fill-paragraph-function #'agent-q-prompt--fill)
+  (add-hook 'after-change-functions #'agent-q-prompt--unlock nil t))
+
+(defun agent-q-prompt--unlock (beg end _length)
+  "Let what was put between BEG and END at the prompt be edited.
+Text of another chat is read-only.  For `after-change-functions'."
+  (when (and (>= beg agent-q-prompt-start)
+             (text-property-not-all beg end 'read-only nil))
+    (with-silent-modifications
+      (set-text-properties beg end nil))))
+
+(defun agent-q-prompt--fill (justify)
+  "Fill the paragraph at point, where JUSTIFY is as in `fill-paragraph'.
+The prompt's sign before it is no part of it."
+  (save-restriction
+    (when (agent-q-prompt-p)
+      (narrow-to-region agent-q-prompt-start (point-max)))
+    (let ((fill-paragraph-function nil))
+      (fill-paragraph justify))
+    t))
 
 (defun agent-q-prompt-p ()
   "Whether point is where the user types."

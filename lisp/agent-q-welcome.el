@@ -103,13 +103,17 @@ It is loaded by then; some files that have such a command stand on this one."
                    (agent-q-welcome--command "agent-q-set-model") " looks again"))))
 
 (defun agent-q-welcome--suggestions ()
-  "Return three things that can be typed now."
-  (pcase (list (and agent-q-session-provider t) (and (agent-q-welcome--connected-p) t))
-    ('(t t) '("What does this project do, and is it loaded?"
+  "Return what can be typed now, three things at most."
+  (pcase (list (and agent-q-session-provider t) (and (agent-q-welcome--connected-p) t)
+               (and (agent-q-project-directory) t))
+    ('(t t nil) '("Which systems are loaded?" "/describe_symbol mapcar" "/apropos_search hash"))
+    ('(t nil nil) '("Which buffers do I have?" "/list_buffers"))
+    ('(nil nil nil) '("/list_buffers"))
+    ('(t t t) '("What does this project do, and is it loaded?"
               "Run the tests of this project." "/describe_symbol mapcar"))
-    ('(t nil) '("What does this project do?" "Where would I begin to read it?"
+    ('(t nil t) '("What does this project do?" "Where would I begin to read it?"
                 "/get_project_root"))
-    ('(nil t) '("/describe_symbol mapcar" "/apropos_search hash" "/eval_form (+ 1 2)"))
+    (`(nil t ,_) '("/describe_symbol mapcar" "/apropos_search hash" "/eval_form (+ 1 2)"))
     (_ '("/get_project_root" "/search_files *.lisp" "/list_buffers"))))
 
 (defun agent-q-welcome--entry (title text)
@@ -135,6 +139,9 @@ It is loaded by then; some files that have such a command stand on this one."
                                     (let ((root (agent-q-project-directory)))
                                       (if root (abbreviate-file-name root) default-directory))))
                            'face 'bold)
+               (if (agent-q-project-directory) ""
+                 (agent-q-welcome--entry
+                  "Files" "none: they are on another machine, where tools don't reach"))
                (agent-q-welcome--entry "Image" (agent-q-welcome--image))
                (agent-q-welcome--entry "Model" (agent-q-welcome--model))
                (agent-q-welcome--entry "Try" (mapconcat #'agent-q-welcome--suggestion
