@@ -66,7 +66,7 @@ enum GoingOn {
 
 /// What became of an answer in the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum AnswerKept {
     Something,
     Nothing,
 }
@@ -148,7 +148,7 @@ impl Turn<'_> {
                     let (due, told) = Correction::after(&error);
                     self.tell_notice(told);
                     correction = due;
-                    if self.keep_partial(history, &error) == Kept::Nothing {
+                    if self.keep_partial(history, &error) == AnswerKept::Nothing {
                         continue;
                     }
                 }
@@ -176,8 +176,8 @@ impl Turn<'_> {
         let kept = self.keep_partial(history, error);
         let (why, long) = (error.to_string(), self.may_be_too_long(history, error));
         match (kept, position) {
-            (Kept::Nothing, RequestPosition::First) if long => TurnOutcome::FailedLong(why),
-            (Kept::Nothing, RequestPosition::First) => match error.kind {
+            (AnswerKept::Nothing, RequestPosition::First) if long => TurnOutcome::FailedLong(why),
+            (AnswerKept::Nothing, RequestPosition::First) => match error.kind {
                 FailureKind::NoSuchModel => TurnOutcome::NoSuchModel(why),
                 _ => TurnOutcome::Failed(why),
             },
@@ -417,7 +417,7 @@ impl Turn<'_> {
                 TurnOutcome::Failed("The model sent an empty reply.".to_owned())
             }
             TurnEnding::Finished => TurnOutcome::Finished,
-            TurnEnding::Cut(why) if kept == Kept::Something => TurnOutcome::Interrupted(why),
+            TurnEnding::Cut(why) if kept == AnswerKept::Something => TurnOutcome::Interrupted(why),
             TurnEnding::Cut(why) | TurnEnding::Failed(why) => TurnOutcome::Failed(why),
         }
     }
@@ -454,9 +454,9 @@ impl Turn<'_> {
         self.shared.executor.run(&calls, self.batch).await;
     }
 
-    fn keep_partial(&self, history: &mut Conversation, error: &ProviderError) -> Kept {
+    fn keep_partial(&self, history: &mut Conversation, error: &ProviderError) -> AnswerKept {
         let Some(reply) = error.partial.as_deref() else {
-            return Kept::Nothing;
+            return AnswerKept::Nothing;
         };
         match error.kind {
             // All of it would be sent with every request to come, and refused.
@@ -474,7 +474,7 @@ impl Turn<'_> {
         history: &mut Conversation,
         text: String,
         thinking: String,
-    ) -> Kept {
+    ) -> AnswerKept {
         let mut parts = vec![MessagePart::text(text)];
         if !thinking.is_empty() {
             parts.insert(0, MessagePart::thinking(thinking));
@@ -483,14 +483,14 @@ impl Turn<'_> {
     }
 
     /// An assistant message without text would be refused by several providers.
-    fn keep(&self, history: &mut Conversation, parts: Vec<MessagePart>) -> Kept {
+    fn keep(&self, history: &mut Conversation, parts: Vec<MessagePart>) -> AnswerKept {
         if texts_of(&parts).all(str::is_empty) {
-            return Kept::Nothing;
+            return AnswerKept::Nothing;
         }
         history.add(ChatMessage::Assistant {
             origin: self.provider.origin(),
             parts,
         });
-        Kept::Something
+        AnswerKept::Something
     }
 }
