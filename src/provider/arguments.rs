@@ -87,7 +87,7 @@ fn object_of(text: &str) -> Result<Cow<'_, str>, String> {
 fn without_wrapping(text: &str) -> &str {
     let inside = text.strip_prefix("```").and_then(|fenced| {
         let (info, code) = fenced.split_once('\n')?;
-        let is_info = info.chars().all(|it| it.is_alphanumeric());
+        let is_info = info.chars().all(char::is_alphanumeric);
         code.trim_end().strip_suffix("```").filter(|_| is_info)
     });
     let mut text = inside.unwrap_or(text).trim();

@@ -2,21 +2,19 @@
 //! A reply in the making. The decoder of a dialect says what came; the draft keeps it within bounds,
 //! says what there is to show, and in the end whether it is a whole reply. Pure.
 
-use std::collections::HashSet;
-
 use serde_json::{Map, Value};
 
 use super::accumulator::{CallAccumulator, CallFragment, ReplyEnd, new_call_id};
 use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, MAX_PARTS, MAX_TEXT_BYTES, TooMuch, size_of};
+use super::draft_part::{CallState, DraftCall, DraftContent, DraftPart, name_calls_apart};
 use super::failure::{FailureKind, ProviderError};
-use super::history::{MessagePart, PartContent};
+use super::history::MessagePart;
 use super::model_text::{Holding, ModelText};
 use super::pieces::Pieces;
-use super::report::last_words;
+use super::report::{cut_off, unexplained_failure};
 use super::retry::RetryAdvice;
 use super::written_calls::{ID_PREFIX, ReadableCalls, WrittenCall, ends_like_a_call};
 use super::{Finish, ModelReply, StreamEvent, Unparsed, Usage};
-use crate::protocol::ToolCall;
 
 /// What has come of a reply.
 #[derive(Debug, Default)]
@@ -57,38 +55,6 @@ enum EndMark {
     #[default]
     Awaited,
     Seen,
-}
-
-#[derive(Debug)]
-struct DraftPart {
-    content: DraftContent,
-    seal: Option<Value>,
-}
-
-#[derive(Debug)]
-enum DraftContent {
-    Text(ModelText),
-    Thinking(String),
-    Call(DraftCall),
-    Sealed,
-}
-
-/// A call, from dialects that say which call each piece is of.
-#[derive(Debug)]
-struct DraftCall {
-    /// Which call of the reply, from 0.
-    number: usize,
-    id: String,
-    name: String,
-    arguments: String,
-    state: CallState,
-}
-
-/// Whether the server said that a call has all its arguments. Only where none came does that matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CallState {
-    Open,
-    Closed,
 }
 
 /// Where in the draft a part is.
@@ -560,81 +526,8 @@ impl ReplyDraft {
     }
 }
 
-impl DraftPart {
-    /// What it becomes, which is nothing when there is nothing in it.
-    fn into_parts(self, ending: ReplyEnd) -> impl Iterator<Item = MessagePart> {
-        let sealed = self.seal.is_some();
-        let (before, content) = match self.content {
-            DraftContent::Text(text) => {
-                let (thinking, text) = text.into_parts();
-                (
-                    thinking,
-                    (sealed || !text.is_empty()).then_some(PartContent::Text(text)),
-                )
-            }
-            DraftContent::Thinking(mut text) => {
-                text.shrink_to_fit();
-                let content = (sealed || !text.is_empty()).then_some(PartContent::Thinking(text));
-                (String::new(), content)
-            }
-            DraftContent::Call(call) => (
-                String::new(),
-                Some(PartContent::Call(call.into_call(ending))),
-            ),
-            DraftContent::Sealed => (String::new(), Some(PartContent::Sealed)),
-        };
-        let before = (!before.is_empty()).then(|| MessagePart::thinking(before));
-        let seal = self.seal;
-        before
-            .into_iter()
-            .chain(content.map(|content| MessagePart { content, seal }))
-    }
-}
-
-impl DraftCall {
-    /// The call, as its reply ended with ENDING.
-    fn into_call(self, ending: ReplyEnd) -> ToolCall {
-        let ending = match (self.state, self.arguments.is_empty()) {
-            (CallState::Open, true) => ReplyEnd::Cut,
-            _ => ending,
-        };
-        ending.call(self.id, &self.name, self.arguments)
-    }
-}
-
-/// Gives each call of PARTS an id of its own, as some servers give none, or the same to all.
-fn name_calls_apart(parts: &mut [MessagePart]) {
-    let mut seen = HashSet::new();
-    for part in parts {
-        if let PartContent::Call(call) = &mut part.content
-            && (call.id.is_empty() || !seen.insert(call.id.clone()))
-        {
-            call.id = new_call_id();
-        }
-    }
-}
-
 /// How much is kept of what can't be read: enough for an error with all its details.
 const LONGEST_UNREAD: usize = 16_000;
 
 /// How often the log is told of it.
 const MOST_LOGGED: usize = 5;
-
-/// The reply was cut; UNREAD is the latest that could not be read.
-fn cut_off(unread: Option<&str>) -> ProviderError {
-    const SENTENCE: &str = "The connection was closed before the reply was complete.";
-    match unread {
-        Some(unread) => last_words(SENTENCE, unread),
-        None => ProviderError::new(FailureKind::Interrupted, RetryAdvice::Backoff, SENTENCE),
-    }
-}
-
-/// The failure of a server that names none.
-#[must_use]
-pub fn unexplained_failure() -> ProviderError {
-    ProviderError::new(
-        FailureKind::Reported,
-        RetryAdvice::Backoff,
-        "The server ended the reply with an error and did not say which.",
-    )
-}

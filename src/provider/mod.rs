@@ -13,6 +13,7 @@ mod certificates;
 pub mod dialect;
 pub mod discovery;
 mod draft;
+mod draft_part;
 pub mod error_report;
 pub mod facts;
 pub mod failure;

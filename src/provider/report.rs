@@ -130,8 +130,7 @@ fn quoted(text: &str) -> String {
 
 /// The failure of a reply that was cut, as SENTENCE says, behind UNREAD, the latest that was no part of it: it may
 /// say why.
-#[must_use]
-pub fn last_words(sentence: &str, unread: &str) -> ProviderError {
+fn last_words(sentence: &str, unread: &str) -> ProviderError {
     let json = unread.find('{').map(|start| &unread[start..]);
     json.and_then(|json| reported("", json)).unwrap_or_else(|| {
         ProviderError::new(
@@ -140,4 +139,23 @@ pub fn last_words(sentence: &str, unread: &str) -> ProviderError {
             format!("{sentence} Its last words: {}", excerpt(unread)),
         )
     })
+}
+
+/// The failure of a reply that was cut; UNREAD is the latest that could not be read.
+pub fn cut_off(unread: Option<&str>) -> ProviderError {
+    const SENTENCE: &str = "The connection was closed before the reply was complete.";
+    match unread {
+        Some(unread) => last_words(SENTENCE, unread),
+        None => ProviderError::new(FailureKind::Interrupted, RetryAdvice::Backoff, SENTENCE),
+    }
+}
+
+/// The failure of a server that names none.
+#[must_use]
+pub fn unexplained_failure() -> ProviderError {
+    ProviderError::new(
+        FailureKind::Reported,
+        RetryAdvice::Backoff,
+        "The server ended the reply with an error and did not say which.",
+    )
 }

@@ -8,8 +8,8 @@ use super::form::{
 };
 use crate::provider::accumulator::CallFragment;
 use crate::provider::bounds::size_of;
-use crate::provider::draft::{ReplyDraft, unexplained_failure};
-use crate::provider::report::{foreign, looks_like, reported};
+use crate::provider::draft::ReplyDraft;
+use crate::provider::report::{foreign, looks_like, reported, unexplained_failure};
 use crate::provider::{Dialect, Finish, ProviderError, Usage};
 
 form! {

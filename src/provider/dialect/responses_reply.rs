@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::form::{Anything, FormReading, ListOf, SaidCount, SaidText, form, form_of, read_into};
-use crate::provider::draft::{PartPlace, ReplyDraft, unexplained_failure};
-use crate::provider::report::{foreign, reported};
+use crate::provider::draft::{PartPlace, ReplyDraft};
+use crate::provider::report::{foreign, reported, unexplained_failure};
 use crate::provider::{Dialect, Finish, Usage};
 
 form! {

@@ -27,6 +27,7 @@ mod scripts;
 mod sse;
 mod ways;
 mod words;
+mod written;
 
 #[path = "../support/fault_server.rs"]
 mod fault_server;

@@ -3,11 +3,7 @@
 //! calls in disguise. Each fault in every dialect that can have it.
 
 use agent_q_core::protocol::CallArguments;
-use agent_q_core::provider::reply::ReplyReader;
-use agent_q_core::provider::written_calls::{ID_PREFIX, ReadableCalls};
-use agent_q_core::provider::{
-    Dialect, FailureKind, Finish, MessagePart, ModelReply, ProviderError, StreamEvent, Unparsed,
-};
+use agent_q_core::provider::{Dialect, FailureKind, Finish, ModelReply, ProviderError};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -15,9 +11,9 @@ use crate::cuts::small_stream;
 use crate::dialects::gemini;
 use crate::fault_server::{Deed, FaultServer};
 use crate::http::{ask_with, settings as settings_of_host};
-use crate::matrix::{DIALECTS, call, request, result, settings};
+use crate::matrix::DIALECTS;
 use crate::messages::{block, delta, start, stop, tool_use};
-use crate::said::{answer, events, lines, read, user};
+use crate::said::{events, lines, read};
 
 /// A stream with text and a call that ends for REASON, without an end mark where the dialect has both.
 fn ending(dialect: Dialect, reason: Value) -> String {
@@ -57,7 +53,7 @@ fn ending(dialect: Dialect, reason: Value) -> String {
 }
 
 /// Whether the one call of REPLY may run.
-fn runs(reply: &ModelReply) -> bool {
+pub fn runs(reply: &ModelReply) -> bool {
     let calls = reply.calls();
     assert_eq!(calls.len(), 1);
     matches!(calls[0].arguments, CallArguments::Object(_))
@@ -163,7 +159,7 @@ proptest! {
 }
 
 /// Two events with text in each dialect, and an end.
-fn two_texts(dialect: Dialect, first: &str, second: &str) -> String {
+pub fn two_texts(dialect: Dialect, first: &str, second: &str) -> String {
     let text = |text: &str| {
         let json = match dialect {
             Dialect::ChatCompletions => json!({"choices": [{"delta": {"content": "TEXT"}}]}),
@@ -480,96 +476,6 @@ fn calls_of_old_servers_and_names_in_pieces_are_read() {
         let reply = read(Dialect::ChatCompletions, &events(&payloads)).expect("a reply");
         assert_eq!(reply.calls()[0].name, "look", "{payloads:?}");
         assert!(runs(&reply));
-    }
-}
-
-/// What a reader of replies to a chat with MESSAGES makes of TEXT in DIALECT: the reply, and what was shown.
-fn written(
-    dialect: Dialect,
-    text: &str,
-    messages: Vec<agent_q_core::provider::ChatMessage>,
-) -> (ModelReply, String) {
-    let tool = json!({"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}}});
-    let mut request = request(messages);
-    request.tools = vec![tool];
-    let readable = ReadableCalls::of(&request, &settings(dialect).origin());
-    let mut reader = ReplyReader::reading(dialect, readable);
-    let (before, after) = text.split_at(text.len() / 2);
-    let quoted = |text: &str| {
-        let json = Value::from(text).to_string();
-        json[1..json.len() - 1].to_owned()
-    };
-    let mut shown = reader.push(two_texts(dialect, &quoted(before), &quoted(after)).as_bytes());
-    let (reply, last) = reader.finish();
-    shown.extend(last);
-    let shown = shown.iter().map(|event| match event {
-        StreamEvent::Text(text) => text.as_str(),
-        _ => "",
-    });
-    (reply.expect("a reply"), shown.collect())
-}
-
-const WRITTEN: &str = "Let me look.\n\n<tool_call>\n{\"name\": \"look\", \"arguments\": {\"at\": \"a\"}}\n</tool_call>";
-
-#[test]
-fn a_call_written_as_text_is_a_call() {
-    for dialect in DIALECTS {
-        let (reply, shown) = written(dialect, WRITTEN, vec![user("go")]);
-        assert_eq!(
-            (reply.text().as_str(), &reply.finish),
-            ("Let me look.", &Finish::ToolCalls),
-            "{dialect:?}"
-        );
-        assert!(runs(&reply) && reply.calls()[0].id.starts_with(ID_PREFIX));
-        assert_eq!(reply.unparsed, Some(Unparsed::Read));
-        assert_eq!(shown.trim_end(), "Let me look.");
-        // It goes on to be read in the next reply.
-        let before = vec![
-            user("go"),
-            answer(dialect, reply.parts.clone()),
-            result(&reply.calls()[0].id, "ok"),
-        ];
-        assert_eq!(
-            written(dialect, WRITTEN, before).0.calls().len(),
-            1,
-            "{dialect:?}"
-        );
-    }
-}
-
-#[test]
-fn a_quoted_call_stays_text() {
-    let native = |dialect| {
-        vec![
-            user("go"),
-            answer(dialect, vec![MessagePart::call(call("c1", "{}"))]),
-            result("c1", "ok"),
-        ]
-    };
-    for dialect in DIALECTS {
-        for (text, messages, unparsed) in [
-            // This host parses calls itself.
-            (WRITTEN.to_owned(), native(dialect), None),
-            (format!("```\n{WRITTEN}\n```"), vec![user("go")], None),
-            (
-                format!("{WRITTEN}\nThat is how it looks."),
-                vec![user("go")],
-                None,
-            ),
-            (
-                WRITTEN.replace("look\"", "no_tool\""),
-                vec![user("go")],
-                Some(Unparsed::Left),
-            ),
-        ] {
-            let (reply, shown) = written(dialect, &text, messages);
-            assert_eq!(
-                (reply.text(), reply.calls().len()),
-                (text.clone(), 0),
-                "{dialect:?}"
-            );
-            assert_eq!((shown, reply.unparsed), (text, unparsed), "{dialect:?}");
-        }
     }
 }
 
