@@ -131,6 +131,7 @@ impl ModelText {
             }
             None => {
                 let open = open_end(&text, end);
+                let open = open - usize::from(text[..open].ends_with('\r'));
                 (open, text.split_off(open))
             }
         };
