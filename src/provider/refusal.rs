@@ -73,7 +73,7 @@ fn advice(
             "{place} does not serve the country or network that you are in ({status}). The key is not the problem."
         ),
         RefusalReason::Account => format!(
-            "{place} does not let this account use {model:?} so ({status}). Check its plan, permissions and settings there; the key itself was accepted."
+            "{place} does not let this account use {model:?} this way ({status}). Check its plan, permissions and settings there; the key itself was accepted."
         ),
         RefusalReason::Memory => format!(
             "{place} has too little memory for {model:?} ({status}). Choose a smaller model by M-x agent-q-set-model, or give it a smaller window."
@@ -103,7 +103,7 @@ fn key_advice(status: u16, to: &Destination) -> String {
         format!("machine {host} login apikey in your auth-source, such as ~/.authinfo.gpg");
     match to.key {
         KeyPresence::Sent => {
-            format!("{place} refuses the key ({status}). Mend the entry {lookup}.")
+            format!("{place} refuses the key ({status}). Correct the entry {lookup}.")
         }
         KeyPresence::Absent => {
             format!("{place} wants a key ({status}) and none was found. Add an entry {lookup}.")
@@ -139,7 +139,7 @@ fn advice_by_status(status: u16, to: &Destination, retry: RetryAdvice) -> String
         300..=399 => format!(
             "{place} sends requests elsewhere ({status}), which could give the key away. Correct the base URL {base_url:?}."
         ),
-        529 => format!("{place} has too much to do (529). Try again {when}."),
+        529 => format!("{place} is overloaded (529). Try again {when}."),
         500.. => format!("{place}: server error ({status}). Try again {when}."),
         _ => format!("{place} rejected the request ({status})."),
     }

@@ -136,7 +136,7 @@ fn last_words(sentence: &str, unread: &str) -> ProviderError {
         ProviderError::new(
             FailureKind::Interrupted,
             RetryAdvice::Backoff,
-            format!("{sentence} Its last words: {}", excerpt(unread)),
+            format!("{sentence} The server's last words: {}", excerpt(unread)),
         )
     })
 }

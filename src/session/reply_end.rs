@@ -74,11 +74,11 @@ const LONGEST_REASON: usize = 80;
 /// What the user is told, once a chat, of calls that the model wrote as text.
 pub fn unparsed_notice(unparsed: Unparsed) -> String {
     let what = match unparsed {
-        Unparsed::Read => "agent-q read it all the same",
-        Unparsed::Left => "it is none that can be run, so it stays text",
+        Unparsed::Read => "agent-q read it from the text",
+        Unparsed::Left => "it can't be run, so it stays text",
     };
     format!(
-        "The model wrote a tool call as text, because its server did not parse it; {what}. Set a tool parser on the server: llama.cpp --jinja; vLLM --enable-auto-tool-choice --tool-call-parser NAME; Ollama and LM Studio: a model that is marked for tools."
+        "The model wrote a tool call as text, because its server did not parse it; {what}. Let the server parse calls: llama.cpp with --jinja, vLLM with --enable-auto-tool-choice and --tool-call-parser, Ollama and LM Studio with a model that supports tools."
     )
 }
 

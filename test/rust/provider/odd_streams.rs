@@ -531,7 +531,7 @@ async fn the_last_words_of_a_cut_reply_are_told() {
         (
             "upstream error: reset\n\n",
             FailureKind::Interrupted,
-            "Its last words: upstream error: reset",
+            "The server's last words: upstream error: reset",
         ),
         (
             "error: {\"message\": \"Too busy\"}\n\n",

@@ -197,7 +197,7 @@ async fn sentences_name_what_is_wrong() {
         (
             529,
             json!({"error": {"type": "overloaded_error"}}),
-            ["too much to do", "overloaded_error"],
+            ["is overloaded", "overloaded_error"],
         ),
     ] {
         let error = refused(status, body).await.to_string();
