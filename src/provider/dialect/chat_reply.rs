@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::form::{
-    Anything, FormReading, ListOf, Mention, Mixed, SaidCount, SaidText, form, read_into,
+    Anything, FormReading, ListOf, Mention, Mixed, SaidCount, SaidText, form, take_object,
 };
 use crate::provider::accumulator::CallFragment;
 use crate::provider::bounds::size_of;
@@ -121,12 +121,9 @@ pub struct ChatDecoder {
 
 impl ChatDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) -> FormReading {
-        let mut chunk = Chunk::default();
-        let reading = read_into(data, &mut chunk);
-        if reading == FormReading::Object {
+        take_object(data, |mut chunk: Chunk<'_>| {
             self.take_chunk(&mut chunk, name, data, draft);
-        }
-        reading
+        })
     }
 
     pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {

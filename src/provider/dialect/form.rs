@@ -81,7 +81,7 @@ pub enum FormReading {
 }
 
 /// Reads DATA into FORM.
-pub fn read_into<'de>(data: &'de str, form: &mut impl Slot<'de>) -> FormReading {
+fn read_into<'de>(data: &'de str, form: &mut impl Slot<'de>) -> FormReading {
     let mut deserializer = serde_json::Deserializer::from_str(data);
     let read = Filling(form)
         .deserialize(&mut deserializer)
@@ -91,6 +91,19 @@ pub fn read_into<'de>(data: &'de str, form: &mut impl Slot<'de>) -> FormReading 
         Ok(()) => FormReading::Other,
         Err(_) => FormReading::NoJson,
     }
+}
+
+/// Hands the form in DATA to TAKE, if DATA is an object.
+pub fn take_object<'de, F: Slot<'de> + Default>(
+    data: &'de str,
+    take: impl FnOnce(F),
+) -> FormReading {
+    let mut form = F::default();
+    let reading = read_into(data, &mut form);
+    if reading == FormReading::Object {
+        take(form);
+    }
+    reading
 }
 
 /// The form in DATA, as far as that has it.

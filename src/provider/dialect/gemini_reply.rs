@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::form::{
     Filling, FormReading, ListOf, Mention, NameReader, SaidCount, SaidText, SaidTrue, Slot, form,
-    read_into,
+    take_object,
 };
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::failure::{FailureKind, ProviderError};
@@ -120,12 +120,9 @@ pub struct GeminiDecoder;
 
 impl GeminiDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) -> FormReading {
-        let mut response = Response::default();
-        let reading = read_into(data, &mut response);
-        if reading == FormReading::Object {
+        take_object(data, |mut response: Response<'_>| {
             take_response(name, data, &mut response, draft);
-        }
-        reading
+        })
     }
 
     pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What Ollama sends back: a line of JSON for each piece. Pure; `ollama` writes the request.
 
-use super::form::{FormReading, ListOf, Mixed, SaidCount, SaidText, SaidTrue, form, read_into};
+use super::form::{FormReading, ListOf, Mixed, SaidCount, SaidText, SaidTrue, form, take_object};
 use crate::provider::draft::ReplyDraft;
 use crate::provider::report::{mistaken, reported, unreadable};
 use crate::provider::{Dialect, Finish, Usage};
@@ -43,34 +43,34 @@ pub struct OllamaDecoder;
 
 impl OllamaDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) -> FormReading {
-        let mut line = ReplyLine::default();
-        let reading = read_into(data, &mut line);
-        if reading != FormReading::Object {
-            return reading;
-        }
-        if let Some(message) = &line.message {
-            draft.thinking(message.thinking.get());
-            draft.text(message.content.get());
-            for call in message.calls.iter() {
-                take_call(call, draft);
-            }
-        }
-        if line.done.0 {
-            count(&line, draft);
-            draft.finish_for(Finish::for_reason(line.done_reason.get()).unwrap_or(Finish::Stop));
-            draft.end();
-        } else if line.message.is_none()
-            && let Some(error) = reported(name, data).or_else(|| mistaken(Dialect::Ollama, data))
-        {
-            draft.fail(error);
-        }
-        reading
+        take_object(data, |line: ReplyLine<'_>| {
+            take_line(&line, name, data, draft)
+        })
     }
 
     pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {
         if self.take("", document, draft) != FormReading::Object {
             draft.fail(unreadable("", document));
         }
+    }
+}
+
+fn take_line(line: &ReplyLine<'_>, name: &str, data: &str, draft: &mut ReplyDraft) {
+    if let Some(message) = &line.message {
+        draft.thinking(message.thinking.get());
+        draft.text(message.content.get());
+        for call in message.calls.iter() {
+            take_call(call, draft);
+        }
+    }
+    if line.done.0 {
+        count(line, draft);
+        draft.finish_for(Finish::for_reason(line.done_reason.get()).unwrap_or(Finish::Stop));
+        draft.end();
+    } else if line.message.is_none()
+        && let Some(error) = reported(name, data).or_else(|| mistaken(Dialect::Ollama, data))
+    {
+        draft.fail(error);
     }
 }
 

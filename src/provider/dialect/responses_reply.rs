@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::form::{Anything, FormReading, ListOf, SaidCount, SaidText, form, form_of, read_into};
+use super::form::{Anything, FormReading, ListOf, SaidCount, SaidText, form, form_of, take_object};
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::report::{foreign, reported, unexplained_failure};
 use crate::provider::{Dialect, Finish, Usage};
@@ -204,12 +204,9 @@ enum Refusal {
 
 impl ResponsesDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) -> FormReading {
-        let mut event = StreamedEvent::default();
-        let reading = read_into(data, &mut event);
-        if reading == FormReading::Object {
+        take_object(data, |event: StreamedEvent<'_>| {
             self.take_event(&event, name, data, draft);
-        }
-        reading
+        })
     }
 
     fn take_event(
