@@ -222,6 +222,25 @@ Nor does what is looked at again in its turn."
           (should-not (agent-q-call-waiting))
           (should (string-match-p told (agent-q-test-tools-answer))))))))
 
+(agent-q-test-image-on-each a-package-is-looked-up-when-its-call-s-turn-comes ()
+  "What the calls above it make is there for each call of a message."
+  (agent-q-test-assess-prepare connection)
+  (let* ((agent-q-eval-policy 'ask-if-risky)
+         (results (agent-q-execute-tool-calls-sync
+                   '((:id "1" :name "eval_form"
+                          :arguments (:form "(defpackage :aq-turn (:use :cl))"))
+                     (:id "2" :name "eval_form" :arguments (:form "(+ 1 2)" :package "AQ-TURN"))
+                     (:id "3" :name "compile_form"
+                          :arguments (:form "(defun seven () 7)" :package "AQ-TURN"))
+                     (:id "4" :name "eval_form" :arguments (:form "(seven)" :package "AQ-TURN"))
+                     (:id "5" :name "eval_form" :arguments (:form "1" :package "AQ-NEVER")))
+                   agent-q-test-patience))
+         (contents (mapcar #'agent-q-tool-result-content results)))
+    (should (string-match-p "3" (nth 1 contents)))
+    (should (string-match-p "SEVEN" (nth 2 contents)))
+    (should (string-match-p "7" (nth 3 contents)))
+    (should (string-match-p "Package AQ-NEVER not found" (nth 4 contents)))))
+
 (agent-q-test-image-on-each code-that-reads-private-files-asks ()
   "A private file that the text names is asked about when the text opens files, whatever opens it."
   (agent-q-test-assess-prepare connection)

@@ -74,6 +74,9 @@ impl Executor {
                 .take_while(|it| it.as_ref().is_some_and(Prepared::runs_beside_others))
                 .count();
             let group = start..start + side_by_side.max(1);
+            if let [Some(unassessed @ Prepared::Unassessed(_))] = &mut prepared[group.clone()] {
+                *unassessed = self.prepare(&calls[start], keys[start], batch).await;
+            }
             let running = group.filter_map(|index| {
                 let prepared = prepared[index].take()?;
                 Some(self.settle(&calls[index].id, keys[index], prepared, batch))
@@ -104,6 +107,13 @@ impl Executor {
                         false => Prepared::Failed(ending),
                     }
                 }
+                Prepared::Unassessed(ending) => {
+                    let mut before = prepared.iter().flatten();
+                    match before.any(Prepared::may_change_image) {
+                        true => Prepared::Unassessed(ending),
+                        false => Prepared::Failed(ending),
+                    }
+                }
                 other => other,
             };
             if let Prepared::Runnable(call) = &mut call {
@@ -131,7 +141,7 @@ impl Executor {
         };
         let verdict = match self.assess(&tool, &arguments, Look::First, batch).await {
             Ok(verdict) => verdict,
-            Err(failure) => return Prepared::Failed(ended(failure)),
+            Err(failure) => return Prepared::Unassessed(ended(failure)),
         };
         if let Some(why) = batch.plan.objection(&tool, verdict.assessment.level) {
             return Prepared::Failed(CallEnding::new(CallOutcome::Denied, why));
@@ -176,7 +186,9 @@ impl Executor {
         batch: &BatchContext,
     ) -> CallResult {
         let mut result = match prepared {
-            Prepared::Failed(ending) | Prepared::Doubtful(_, ending) => {
+            Prepared::Failed(ending)
+            | Prepared::Doubtful(_, ending)
+            | Prepared::Unassessed(ending) => {
                 ending.result(id, Duration::ZERO, None, Consent::NotNeeded)
             }
             Prepared::Runnable(call) => {

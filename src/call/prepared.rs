@@ -24,6 +24,8 @@ pub(super) enum Prepared {
     Runnable(Box<PreparedCall>),
     /// As things stand it would fail; calls before it may change that.
     Doubtful(Box<PreparedCall>, CallEnding),
+    /// It can't be assessed as things stand, for which it would fail; calls before it may change that.
+    Unassessed(CallEnding),
     Failed(CallEnding),
 }
 
@@ -34,7 +36,17 @@ impl Prepared {
             Self::Runnable(call) => {
                 call.verdict.assessment.level == SafetyLevel::Safe && call.answer.is_none()
             }
+            Self::Unassessed(_) => false,
             Self::Failed(_) | Self::Doubtful(..) => true,
+        }
+    }
+
+    /// Whether it may change what later calls meet in the image.
+    pub(super) fn may_change_image(&self) -> bool {
+        match self {
+            Self::Runnable(call) => call.verdict.assessment.level > SafetyLevel::Safe,
+            Self::Unassessed(_) => true,
+            Self::Failed(_) | Self::Doubtful(..) => false,
         }
     }
 
@@ -47,7 +59,7 @@ impl Prepared {
                 call.verdict.assessment.level > SafetyLevel::Safe
                     && files.iter().any(|file| later.contains(file))
             }
-            Self::Failed(_) | Self::Doubtful(..) => false,
+            Self::Failed(_) | Self::Doubtful(..) | Self::Unassessed(_) => false,
         }
     }
 }
