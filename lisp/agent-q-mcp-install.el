@@ -153,7 +153,7 @@ The user's Common Lisp program is running, and agent-q's tools reach it.
 
 1. Look things up in the image, not only in files: `describe_symbol`, `apropos_search`, `find_definition`, `xref`.
 2. Try an expression with `eval_form` before you rely on it. Read errors; their stack stays alive for `debugger_frames`.
-3. Change a definition with `edit_definition` or `insert_definition`, then `compile_form` it, and see that it works.
+3. Change a definition with `edit_definition` or `insert_definition`, then `compile_file` it (path and name), and see that it works.
 4. `run_tests` before you say that it is done. `undo_definition` takes a redefinition back.
 5. A result that says `pending` is waiting for the user or still running: `await_call`, never the same call again.
 

@@ -24,6 +24,7 @@ pub const USUAL: &[&str] = &[
     "macroexpand_form",
     "eval_form",
     "compile_form",
+    "compile_file",
     "load_system",
     "run_tests",
     "inspect_value",

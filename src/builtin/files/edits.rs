@@ -229,7 +229,7 @@ fn edit_file() -> Tool {
     let (task, precheck) = by_plan!(plan_edit, "Edit applied to");
     tool(
         "edit_file",
-        "Replace one exact, unique piece of text in a file. In Lisp files prefer edit_definition.",
+        "Replace one exact, unique piece of text in a file. Use it for some lines of a long definition; edit_definition replaces a whole one.",
         vec![
             path_parameter(""),
             text("old_str", "Exactly as in the file; enough to be unique"),

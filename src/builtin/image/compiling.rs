@@ -33,7 +33,7 @@ pub fn tools() -> Vec<Tool> {
 fn compile_form() -> Tool {
     let mut tool = Tool::new(
         "compile_form",
-        "Compile and load definitions into the image (not into a file) and return compiler warnings with line numbers. Use it for every new or changed definition before you write it to its file.",
+        "Compile and load definitions into the image (not into a file) and return compiler warnings with line numbers. Use it to experiment; compile_file compiles what stands in a file.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![form_parameter(), package_parameter(), timeout_parameter()],
@@ -56,7 +56,7 @@ fn compile_form() -> Tool {
 fn compile_file() -> Tool {
     let mut tool = Tool::new(
         "compile_file",
-        "Compile and load one definition of a Lisp file, or without a name the whole file, and return errors and warnings. It reads the current text in the package and with the readtable of that place in the file, and the image then knows the definition's file and line. Use it after editing a definition; for a whole system use load_system, for code that is in no file compile_form.",
+        "Compile and load one definition of a Lisp file, or without a name the whole file, and return errors and warnings. It reads the current text in the package and readtable of its place, and the image then knows its file and line. Use it after each edit of a definition; load_system loads a whole system.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![
