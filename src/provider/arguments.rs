@@ -83,27 +83,39 @@ fn object_of(text: &str) -> Result<Cow<'_, str>, String> {
         .ok_or(problem)
 }
 
-/// TEXT without the fence around it, and without the tags behind it.
+/// TEXT without the fence and the tags around it, of which one side may be missing.
 fn without_wrapping(text: &str) -> &str {
-    let inside = text.strip_prefix("```").and_then(|fenced| {
-        let (info, code) = fenced.split_once('\n')?;
-        let is_info = info.chars().all(char::is_alphanumeric);
-        code.trim_end().strip_suffix("```").filter(|_| is_info)
-    });
-    let mut text = inside.unwrap_or(text).trim();
-    while let Some((before, tag)) = text.rsplit_once('<') {
-        let name = tag
-            .strip_suffix('>')
-            .map(|name| name.trim_matches(['/', '|']));
-        let is_tag = name.is_some_and(|name| {
-            !name.is_empty() && name.chars().all(|it| it.is_alphanumeric() || it == '_')
-        });
-        if !is_tag || !before.trim_end().ends_with('}') && !before.trim_end().ends_with('>') {
-            break;
-        }
-        text = before.trim_end();
+    let mut text = text.trim();
+    while let Some(rest) = text
+        .strip_prefix("```")
+        .or_else(|| text.strip_prefix("json").filter(|it| it.contains('{')))
+        .or_else(|| after_tag(text))
+    {
+        text = rest.trim_start();
+    }
+    while let Some(rest) = text.strip_suffix("```").or_else(|| before_tag(text)) {
+        text = rest.trim_end();
     }
     text
+}
+
+/// What is behind the tag that an object in TEXT has before it.
+fn after_tag(text: &str) -> Option<&str> {
+    let (tag, rest) = text.strip_prefix('<')?.split_once('>')?;
+    (is_tag(tag) && rest.contains('{')).then_some(rest)
+}
+
+/// What is before the tag that an object in TEXT has behind it.
+fn before_tag(text: &str) -> Option<&str> {
+    let (before, tag) = text.strip_suffix('>')?.rsplit_once('<')?;
+    let ends = before.trim_end().ends_with(['}', '>', '`']);
+    (is_tag(tag) && ends).then_some(before)
+}
+
+/// Whether TAG is what stands between the signs of a tag.
+fn is_tag(tag: &str) -> bool {
+    let name = tag.trim_matches(['/', '|']);
+    !name.is_empty() && name.chars().all(|it| it.is_alphanumeric() || it == '_')
 }
 
 /// The only object that TEXT, one or more JSON values, says: behind an empty one, or the same twice.
@@ -128,26 +140,42 @@ fn only_object(text: &str) -> Option<&str> {
     said.map(|(_, object)| object)
 }
 
-/// NAME, as a model calls a tool, without what some put around names: `functions.look` and
+/// NAME, as a model calls a tool, without what some put around names: `functions.look:0`, `<|call|>look` and
 /// `look<|channel|>commentary` are `look`. No tool's name has such signs.
 #[must_use]
 pub fn plain_name(name: &str) -> &str {
-    const PREFIXES: [&str; 5] = [
-        "functions.",
-        "function.",
-        "default_api.",
-        "default_api:",
-        "tools.",
+    const PREFIXES: [&str; 6] = [
+        "functions",
+        "function",
+        "default_api",
+        "tools",
+        "tool",
+        "call",
     ];
-    let name = name.split("<|").next().unwrap_or(name).trim();
-    let mut plain = name;
-    while let Some(rest) = PREFIXES
-        .iter()
-        .find_map(|prefix| plain.strip_prefix(prefix))
+    let mut plain = name.trim();
+    while let Some((_, rest)) = plain
+        .strip_prefix("<|")
+        .and_then(|mark| mark.split_once("|>"))
     {
+        plain = rest.trim_start();
+    }
+    plain = plain.split("<|").next().unwrap_or(plain);
+    plain = plain.rsplit_once("to=").map_or(plain, |(_, rest)| rest);
+    plain = plain.trim_matches(['"', '\'', '`', ' ']);
+    plain = plain.strip_suffix("()").unwrap_or(plain);
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| {
+        let rest = plain.strip_prefix(prefix)?;
+        let bare = rest.trim_start_matches(['.', ':', '/']);
+        (bare != rest).then_some(bare)
+    }) {
         plain = rest;
     }
-    if plain.is_empty() { name } else { plain }
+    let numbered = plain.split_once(':');
+    let is_number = |it: &str| it.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((bare, _)) = numbered.filter(|(_, number)| is_number(number)) {
+        plain = bare;
+    }
+    if plain.is_empty() { name.trim() } else { plain }
 }
 
 #[cfg(test)]
@@ -174,6 +202,10 @@ mod tests {
             ("{\"a\": 1}</tool_call>", "{\"a\": 1}"),
             ("{\"a\": 1}</function>\n</tool_call>", "{\"a\": 1}"),
             ("{\"a\": 1}<|im_end|>", "{\"a\": 1}"),
+            ("{\"a\": 1}\n```", "{\"a\": 1}"),
+            ("```{\"a\": 1}```", "{\"a\": 1}"),
+            ("<tool_call>\n{\"a\": 1}\n</tool_call>", "{\"a\": 1}"),
+            ("json{\"a\": 1}", "{\"a\": 1}"),
             ("{\"a\": \"x\ny\"}", "{\"a\": \"x\\u000ay\"}"),
         ] {
             let expected = match object {
@@ -212,6 +244,15 @@ mod tests {
             ("default_api.look", "look"),
             ("look<|channel|>commentary", "look"),
             (" functions.look<|constrain|>json", "look"),
+            ("functions.look:0", "look"),
+            ("function:look", "look"),
+            ("functions::look", "look"),
+            ("functions/look", "look"),
+            ("<|constrain|>look", "look"),
+            ("commentary to=functions.look", "look"),
+            ("\"look\"", "look"),
+            ("look()", "look"),
+            ("tool_look", "tool_look"),
             ("functions.", "functions."),
             ("my.look", "my.look"),
         ] {
