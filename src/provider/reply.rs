@@ -273,7 +273,9 @@ impl EventReader {
         }
         let mut read = 0;
         for line in data.lines().filter(|line| line.starts_with('{')) {
-            read += usize::from(decoder.take(name, line, draft) == FormReading::Object);
+            for object in objects(line) {
+                read += usize::from(decoder.take(name, object, draft) == FormReading::Object);
+            }
         }
         if read == 0 {
             draft.skip(name, data);
@@ -287,6 +289,17 @@ impl EventReader {
         }
         self.draft.settle();
     }
+}
+
+/// The objects that LINE has one behind the other; all of it when it is nothing of the kind.
+fn objects(line: &str) -> Vec<&str> {
+    let mut values = serde_json::Deserializer::from_str(line).into_iter::<serde::de::IgnoredAny>();
+    let (mut objects, mut start) = (Vec::new(), 0);
+    while let Some(Ok(_)) = values.next() {
+        objects.push(line[start..values.byte_offset()].trim());
+        start = values.byte_offset();
+    }
+    objects
 }
 
 /// Whether DATA is the mark by which most servers end a stream.

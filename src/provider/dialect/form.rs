@@ -296,6 +296,11 @@ pub struct Mixed<'a> {
 }
 
 impl Mixed<'_> {
+    /// Whether nothing was said, not even an empty text.
+    pub fn is_missing(&self) -> bool {
+        self.text.some().is_none() && self.other.0.is_none()
+    }
+
     /// The text, or anything else as JSON; empty when there is neither.
     pub fn text_or_json(&self) -> Cow<'_, str> {
         match (self.text.some(), &self.other.0) {

@@ -159,7 +159,7 @@ fn take_response(name: &str, data: &str, response: &mut Response<'_>, draft: &mu
         ));
         return;
     }
-    if response.error == Mention::Something || candidate.is_none() && name == "error" {
+    if response.error == Mention::Something || candidate.is_none() {
         if let Some(error) = reported(name, data) {
             draft.fail(error);
         }
@@ -181,7 +181,7 @@ fn take_response(name: &str, data: &str, response: &mut Response<'_>, draft: &mu
 fn open_call(call: &Value, draft: &mut ReplyDraft) -> PartPlace {
     let id = call["id"].as_str().unwrap_or_default();
     let place = draft.open_call(id, call["name"].as_str().unwrap_or_default());
-    match call.get("args") {
+    match call.get("args").or_else(|| call.get("arguments")) {
         Some(Value::String(arguments)) => draft.add(place, arguments),
         Some(arguments) => draft.add(place, &arguments.to_string()),
         None => {}

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::form::{Anything, FormReading, SaidCount, SaidText, form, form_of, take_object};
+use super::form::{
+    Anything, FormReading, Mixed, SaidCount, SaidText, form, form_of, take_object,
+};
 use crate::provider::bounds::MAX_CALL_BYTES;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::report::{foreign, reported};
@@ -27,7 +29,7 @@ form! {
         "type" => kind: SaidText<'a>,
         "text" => text: SaidText<'a>,
         "thinking" => thinking: SaidText<'a>,
-        "partial_json" => partial_json: SaidText<'a>,
+        "partial_json" => partial_json: Mixed<'a>,
         "signature" => signature: SaidText<'a>,
         "stop_reason" => stop_reason: SaidText<'a>,
         "stop_details" => stop_details: Option<StopDetails<'a>>,
@@ -85,7 +87,7 @@ impl Delta<'_> {
             "input_json_delta" => DeltaKind::Input,
             _ if has(&self.text) => DeltaKind::Text,
             _ if has(&self.thinking) => DeltaKind::Thinking,
-            _ if has(&self.partial_json) => DeltaKind::Input,
+            _ if !self.partial_json.text_or_json().is_empty() => DeltaKind::Input,
             _ => DeltaKind::Other,
         }
     }
@@ -254,11 +256,11 @@ impl MessagesDecoder {
                 draft.extend_seal(*place, "signature", delta.signature.get());
             }
             (DeltaKind::Input, Some(Block::Call(place, _))) => {
-                draft.add(*place, delta.partial_json.get());
+                draft.add(*place, &delta.partial_json.text_or_json());
             }
             (DeltaKind::Input, Some(Block::Sealed(_, input))) => {
                 if input.len() < MAX_CALL_BYTES {
-                    input.push_str(delta.partial_json.get());
+                    input.push_str(&delta.partial_json.text_or_json());
                 }
             }
             (DeltaKind::Text, _) => {
@@ -271,9 +273,9 @@ impl MessagesDecoder {
                 draft.add(place, delta.thinking.get());
                 self.replace(index, Block::Thinking(place), draft);
             }
-            (DeltaKind::Input, _) if !delta.partial_json.get().is_empty() => {
+            (DeltaKind::Input, _) if !delta.partial_json.text_or_json().is_empty() => {
                 let place = draft.open_call("", "");
-                draft.add(place, delta.partial_json.get());
+                draft.add(place, &delta.partial_json.text_or_json());
                 self.replace(index, Block::Call(place, String::new()), draft);
             }
             (DeltaKind::Signature | DeltaKind::Input | DeltaKind::Other, _) => {}

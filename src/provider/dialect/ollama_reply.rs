@@ -3,8 +3,8 @@
 
 use super::form::{FormReading, ListOf, Mixed, SaidCount, SaidText, SaidTrue, form, take_object};
 use crate::provider::draft::ReplyDraft;
-use crate::provider::report::{mistaken, reported, unreadable};
-use crate::provider::{Dialect, Finish, Usage};
+use crate::provider::report::{reported, unreadable};
+use crate::provider::{Finish, Usage};
 
 form! {
     /// A line, as much of it as matters.
@@ -68,7 +68,7 @@ fn take_line(line: &ReplyLine<'_>, name: &str, data: &str, draft: &mut ReplyDraf
         draft.finish_for(Finish::for_reason(line.done_reason.get()).unwrap_or(Finish::Stop));
         draft.end();
     } else if line.message.is_none()
-        && let Some(error) = reported(name, data).or_else(|| mistaken(Dialect::Ollama, data))
+        && let Some(error) = reported(name, data)
     {
         draft.fail(error);
     }

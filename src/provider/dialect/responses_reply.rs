@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::form::{Anything, FormReading, ListOf, SaidCount, SaidText, form, form_of, take_object};
+use super::form::{
+    Anything, FormReading, ListOf, Mixed, SaidCount, SaidText, form, form_of, take_object,
+};
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::report::{foreign, reported, unexplained_failure};
 use crate::provider::{Dialect, Finish, Usage};
@@ -18,10 +20,11 @@ form! {
         "text" => text: SaidText<'a>,
         "refusal" => refusal: SaidText<'a>,
         "name" => name: SaidText<'a>,
-        "arguments" => arguments: SaidText<'a>,
+        "arguments" => arguments: Mixed<'a>,
         "output_index" => output_index: SaidCount,
         "item_id" => item_id: SaidText<'a>,
         "item" => item: Option<Item<'a>>,
+        "part" => part: Option<ItemText<'a>>,
         "response" => response: Option<Ending<'a>>,
     }
 
@@ -31,7 +34,7 @@ form! {
         "id" => id: SaidText<'a>,
         "call_id" => call_id: SaidText<'a>,
         "name" => name: SaidText<'a>,
-        "arguments" => arguments: SaidText<'a>,
+        "arguments" => arguments: Mixed<'a>,
         "encrypted_content" => encrypted_content: SaidText<'a>,
         "content" => content: ListOf<ItemText<'a>>,
         /// Texts, too, which go back as they came.
@@ -220,6 +223,10 @@ impl ResponsesDecoder {
         match event.kind.some().unwrap_or(name) {
             "response.output_text.delta" => self.add(key, ItemKind::Message, delta, draft),
             "response.output_text.done" => self.complete_text(key, event.text.get(), draft),
+            "response.content_part.done" => {
+                let text = event.part.as_ref().map_or("", |part| part.text.get());
+                self.complete_text(key, text, draft);
+            }
             "response.refusal.delta" => {
                 self.refuses = Refusal::Said;
                 self.add(key, ItemKind::Message, delta, draft);
@@ -234,14 +241,11 @@ impl ResponsesDecoder {
             "response.function_call_arguments.delta" => {
                 self.add(key, ItemKind::Call, delta, draft);
             }
-            "response.function_call_arguments.done" => {
-                if let Some(arguments) = event.arguments.some() {
-                    let number = self.items.begun(key, ItemKind::Call, draft);
-                    let place = self.items.all[number].place;
-                    draft.name_call(place, "", event.name.get());
-                    draft.set_arguments(place, arguments);
-                    draft.close_call(place);
-                }
+            "response.function_call_arguments.done" if !event.arguments.is_missing() => {
+                let number = self.items.begun(key, ItemKind::Call, draft);
+                let place = self.items.all[number].place;
+                draft.name_call(place, "", event.name.get());
+                complete_call(place, &event.arguments, draft);
             }
             "response.output_item.added" => {
                 if let Some(item) = &event.item {
@@ -320,11 +324,7 @@ impl ResponsesDecoder {
         match item.kind.get() {
             "function_call" => {
                 draft.name_call(place, item.call_id.get(), item.name.get());
-                let arguments = item.arguments.get();
-                if missing || !arguments.is_empty() {
-                    draft.set_arguments(place, arguments);
-                }
-                draft.close_call(place);
+                complete_call(place, &item.arguments, draft);
             }
             "message" if missing => {
                 for content in item.content.iter() {
@@ -427,6 +427,15 @@ fn reasoning_seal(item: &Item<'_>) -> Option<Value> {
     seal.insert("summary".into(), item.summary.elements().into());
     seal.insert("encrypted_content".into(), encrypted.into());
     Some(Value::Object(seal))
+}
+
+/// The call at PLACE is complete, with ARGUMENTS unless there are none; what came of them before may have been less.
+fn complete_call(place: PartPlace, arguments: &Mixed<'_>, draft: &mut ReplyDraft) {
+    let arguments = arguments.text_or_json();
+    if !arguments.is_empty() {
+        draft.set_arguments(place, &arguments);
+    }
+    draft.close_call(place);
 }
 
 /// The server says in the JSON of DATA that it failed.
