@@ -174,7 +174,7 @@ impl ErrorReport {
                 }
                 (
                     "message" | "msg" | "errormsg" | "errormessage" | "statusmsg" | "title"
-                    | "errordescription",
+                    | "errordescription" | "faultstring" | "exception",
                     Value::String(text),
                 ) if !is_json(text) => self.take_text(text, depth),
                 ("reason", Value::String(text)) if text.trim().contains(' ') => {
@@ -205,9 +205,9 @@ impl ErrorReport {
                     .is_some_and(|text| name == "raw" || is_json(text));
             match name.as_str() {
                 "error" | "errors" | "detail" | "details" | "message" | "msg" | "metadata"
-                | "raw" | "baseresp" | "cause" | "innererror" | "response" | "body" | "data"
-                | "result" | "errormsg" | "errormessage" | "violations" | "issues" | "title"
-                | "reason"
+                | "raw" | "baseresp" | "fault" | "cause" | "innererror" | "response" | "body"
+                | "data" | "result" | "errormsg" | "errormessage" | "violations" | "issues"
+                | "title" | "reason"
                     if nested =>
                 {
                     self.take(value, depth + 1);
@@ -345,7 +345,8 @@ fn is_error(value: &Value) -> bool {
         .iter()
         .any(|(name, value)| match plain(name).as_str() {
             "error" | "errors" => !is_blank(value) && *value != Value::Bool(false),
-            "message" | "detail" | "msg" => !is_blank(value),
+            "message" | "msg" => value.is_string() && !is_blank(value),
+            "detail" => !is_blank(value),
             "errormsg" | "errormessage" => {
                 !is_blank(value) && fields.get("error_code").is_none_or(failed)
             }

@@ -61,6 +61,9 @@ fn advice(
         RefusalReason::NoTools => format!(
             "{place} can't give the model {model:?} any tools ({status}). Choose another by M-x agent-q-set-model, or give it :tools nil in :models of agent-q-providers."
         ),
+        RefusalReason::NoParser => format!(
+            "{place} was not started for tool calls ({status}). Start llama.cpp with --jinja, vLLM with --enable-auto-tool-choice and --tool-call-parser, or give the model :tools nil in :models of agent-q-providers."
+        ),
         RefusalReason::UnreadCall => {
             format!("{place} could not read what the model wrote as a tool call ({status}).")
         }

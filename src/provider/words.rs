@@ -15,6 +15,8 @@ pub enum RefusalReason {
     NoModel,
     /// The model can't call tools.
     NoTools,
+    /// The server was started without what it needs for tools.
+    NoParser,
     /// The server could not read what the model wrote as a call.
     UnreadCall,
     /// The key of the request is wrong or missing.
@@ -106,6 +108,14 @@ const TOO_LONG: Words = &[
     &["body too large", "tokens"],
     &["request entity too large"],
     &["payload too large"],
+    &["too many total text bytes"],
+    &["supports context up to"],
+    &["expected a maximum of", "tokens"],
+    &["token count exceeds"],
+    &["input", "exceeds the model's max length"],
+    &["tokens limit exceeded"],
+    &["max_tokens must be at least 1, got -"],
+    &["最大上下文"],
     &["上下文长度"],
     &["输入长度"],
     &["超出最大长度"],
@@ -149,6 +159,12 @@ const MEMORY: Words = &[
     &["requires more gpu memory"],
     &["model requires more", "memory"],
     &["insufficient memory to load"],
+];
+
+const NO_PARSER: Words = &[
+    &["--jinja"],
+    &["--tool-call-parser"],
+    &["--enable-auto-tool"],
 ];
 
 const NO_TOOLS: Words = &[
@@ -341,6 +357,8 @@ impl ErrorReport {
             RefusalReason::TooLong
         } else if self.says(MEMORY) {
             RefusalReason::Memory
+        } else if self.says(NO_PARSER) {
+            RefusalReason::NoParser
         } else if self.says(NO_TOOLS) {
             RefusalReason::NoTools
         } else if status == Some(404)

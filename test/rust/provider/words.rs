@@ -29,6 +29,8 @@ async fn errors_are_read_in_all_clothes() {
         json!([{"error": {"message": words}}]),
         json!({"error": true, "reason": words}),
         json!({"Message": words}),
+        json!({"fault": {"faultstring": words, "detail": {"errorcode": "E1"}}}),
+        json!({"exception": words}),
         json!({"errors": [{"code": 7003, "message": words}], "success": false}),
         json!({"errors": [words]}),
         json!({"base_resp": {"status_code": 1004, "status_msg": words}}),
@@ -92,6 +94,12 @@ async fn all_that_says_too_long_is_told_from_limits_of_rates() {
         "length of prompt_tokens (12) must be less than max_seq_len (10)",
         "The number of tokens to keep from the initial prompt is greater than the context length",
         "x.ContextWindowExceededError: full",
+        "too many total text bytes: 12 > 10",
+        "This model only supports context up to 10 tokens",
+        "Token count exceeds the model's limit",
+        "The total length of input and output exceeds the model's max length",
+        "prompt tokens limit exceeded: 12 > 10",
+        "max_tokens must be at least 1, got -2",
     ] {
         let report = json!({"error": {"message": words, "type": "invalid_request_error"}});
         for (status, body) in [(400, report.clone()), (400, routed(&report)), (500, report)] {
@@ -188,6 +196,11 @@ async fn sentences_name_what_is_wrong() {
             500,
             json!({"error": "model requires more system memory (9 GiB) than is available (7 GiB)"}),
             ["too little memory", "smaller model"],
+        ),
+        (
+            500,
+            json!({"error": {"message": "tools param requires --jinja flag"}}),
+            ["Start llama.cpp with --jinja", ":tools nil"],
         ),
         (
             413,
