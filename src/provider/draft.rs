@@ -9,7 +9,7 @@ use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, MAX_PARTS, MAX_TEXT_BYTES, TooMuc
 use super::draft_part::{CallState, DraftCall, DraftContent, DraftPart, name_calls_apart};
 use super::failure::{FailureKind, ProviderError};
 use super::history::MessagePart;
-use super::model_text::{Holding, ModelText};
+use super::model_text::ModelText;
 use super::pieces::Pieces;
 use super::report::{cut_off, unexplained_failure};
 use super::retry::RetryAdvice;
@@ -171,11 +171,8 @@ impl ReplyDraft {
         self.ending.early_reason |= self.ending.reason.is_some();
         match &mut part.content {
             DraftContent::Text(text) => {
-                let holding = match self.readable.is_empty() {
-                    true => Holding::Nothing,
-                    false => Holding::WrittenCalls,
-                };
-                text.push(more, holding, &mut |shown| self.pieces.shown(shown));
+                let (readable, pieces) = (&self.readable, &mut self.pieces);
+                text.push(more, readable, &mut |shown| pieces.shown(shown));
             }
             DraftContent::Thinking(text) => {
                 text.push_str(more);
@@ -411,21 +408,29 @@ impl ReplyDraft {
         let failed = self.failure.is_some() || self.unexplained.is_some();
         let readable = self.ended_well() && !failed && !native;
         let mut calls = Vec::new();
-        for part in &mut self.parts {
+        let mut fenced = false;
+        let spoken = |part: &DraftPart| match &part.content {
+            DraftContent::Text(text) => !text.is_blank(),
+            _ => false,
+        };
+        let last = self.parts.iter().rposition(spoken);
+        for (index, part) in self.parts.iter_mut().enumerate() {
             let DraftContent::Text(text) = &mut part.content else {
                 continue;
             };
+            let ends = Some(index) == last && !fenced && part.seal.is_none();
             match text.held().map(|held| self.readable.read(held)) {
-                Some(Some(written)) if readable && part.seal.is_none() => {
+                Some(Some(written)) if readable && ends => {
                     text.drop_held();
                     calls.extend(written);
                 }
                 // Words behind it would say that it is only shown.
-                Some(_) if text.held().is_some_and(ends_like_a_call) => {
+                Some(_) if ends && text.held().is_some_and(ends_like_a_call) => {
                     self.unparsed = Some(Unparsed::Left);
                 }
                 Some(_) | None => {}
             }
+            fenced |= text.ends_in_fence();
             text.release(&mut |shown| self.pieces.shown(shown));
         }
         for WrittenCall { name, arguments } in calls {

@@ -398,7 +398,7 @@ impl Client {
             headers,
             body,
             dialect: settings.dialect,
-            readable: ReadableCalls::of(request, &settings.origin()),
+            readable: ReadableCalls::of(request),
             recordings: settings.recordings.clone(),
             secrets: secrets(settings).into_iter().map(str::to_owned).collect(),
         })

@@ -30,6 +30,7 @@ mod nearly_json;
 mod page;
 mod pieces;
 mod pools;
+mod python_call;
 mod recording;
 mod refusal;
 mod refused;
@@ -184,6 +185,16 @@ pub struct ChatRequest {
     pub tools: Vec<Value>,
     pub tool_choice: ToolChoice,
     pub position: RequestPosition,
+    pub written: WrittenCalls,
+}
+
+/// What a text is that reads like a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WrittenCalls {
+    /// A call that the server did not parse.
+    Meant,
+    /// Only a text: the server has parsed a call in this chat, so it parses all of them.
+    Quoted,
 }
 
 /// Whether a request opens a turn or carries tool results.

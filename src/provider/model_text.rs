@@ -5,15 +5,19 @@
 
 use memchr::memchr3;
 
-use super::written_calls::{CallStart, call_start};
+use super::written_calls::{CallStart, ReadableCalls};
 
 /// What thinking stands between, at the beginning of a text.
-const THINKING_TAGS: [(&str, &str); 6] = [
+const THINKING_TAGS: [(&str, &str); 10] = [
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
     ("<thought>", "</thought>"),
     ("<seed:think>", "</seed:think>"),
+    ("<reasoning>", "</reasoning>"),
     ("[THINK]", "[/THINK]"),
+    ("◁think▷", "◁/think▷"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|channel>thought\n", "<channel|>"),
     ("<|channel|>analysis<|message|>", "<|end|>"),
 ];
 
@@ -21,15 +25,12 @@ const THINKING_TAGS: [(&str, &str); 6] = [
 const LONE_END: &str = "</think>";
 
 /// Signs of a template at the beginning of a text, which say nothing.
-const EMPTY_SIGNS: [&str; 2] = ["<|start|>assistant", "<|channel|>final<|message|>"];
-
-/// Whether calls that are written as text are looked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Holding {
-    #[default]
-    Nothing,
-    WrittenCalls,
-}
+const EMPTY_SIGNS: [&str; 4] = [
+    "<|start|>assistant",
+    "<|channel|>final<|message|>",
+    "<|START_RESPONSE|>",
+    LONE_END,
+];
 
 /// A piece of text to be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +54,11 @@ pub struct ModelText {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Place {
-    /// Only blanks have come, or thinking.
+    /// Only blanks have come.
     #[default]
     Start,
+    /// Only thinking has come, or signs, and blanks.
+    Behind,
     /// In thinking, which ends by this.
     Thinking(&'static str),
     Answer,
@@ -63,7 +66,7 @@ enum Place {
 
 impl ModelText {
     /// Takes in MORE of the text, and tells SHOW what there is to show of it.
-    pub fn push(&mut self, more: &str, holding: Holding, show: &mut dyn FnMut(Shown<'_>)) {
+    pub fn push(&mut self, more: &str, readable: &ReadableCalls, show: &mut dyn FnMut(Shown<'_>)) {
         let plain = self.place == Place::Answer
             && self.undecided.is_empty()
             && self.held.is_none()
@@ -79,9 +82,9 @@ impl ModelText {
         loop {
             let before = (self.place, text.len());
             text = match self.place {
-                Place::Start => self.begin(text, holding),
+                Place::Start | Place::Behind => self.begin(text, readable),
                 Place::Thinking(end) => self.think(text, end, show),
-                Place::Answer => self.answer(text, holding, show),
+                Place::Answer => self.answer(text, readable, show),
             };
             // What is left waits for more, unless a place was left in which it was nothing.
             if text.is_empty()
@@ -95,7 +98,7 @@ impl ModelText {
     }
 
     /// Takes what begins with TEXT out of it; gives what is left.
-    fn begin(&mut self, text: String, holding: Holding) -> String {
+    fn begin(&mut self, text: String, readable: &ReadableCalls) -> String {
         let said = text.trim_start();
         if let Some((open, end)) = THINKING_TAGS
             .iter()
@@ -104,33 +107,43 @@ impl ModelText {
             self.place = Place::Thinking(end);
             return said[open.len()..].to_owned();
         }
-        if let Some(sign) = EMPTY_SIGNS.iter().find(|sign| said.starts_with(**sign)) {
+        // How a call begins may begin like a sign.
+        let call = match readable.is_empty() {
+            true => CallStart::No,
+            false => readable.start(said),
+        };
+        let sign = EMPTY_SIGNS.iter().find(|sign| said.starts_with(**sign));
+        if let Some(sign) = sign.filter(|_| call == CallStart::No) {
+            self.place = Place::Behind;
             return said[sign.len()..].to_owned();
         }
         let tags = THINKING_TAGS.iter().map(|(open, _)| *open);
         let may_begin = |tag: &str| tag.starts_with(said);
-        let call = holding == Holding::WrittenCalls && call_start(said) == CallStart::Unclear;
-        if said.is_empty() || tags.chain(EMPTY_SIGNS).any(may_begin) || call {
+        if said.is_empty() || tags.chain(EMPTY_SIGNS).any(may_begin) || call == CallStart::Unclear {
             return text;
         }
+        let said = match self.place {
+            // Blanks there only set the answer apart.
+            Place::Behind => said.to_owned(),
+            _ => text,
+        };
         self.place = Place::Answer;
-        // Behind thinking, blanks only set the answer apart.
-        if self.thinking.is_empty() {
-            text
-        } else {
-            said.to_owned()
+        if call == CallStart::Yes {
+            self.held = Some(self.answer.len());
         }
+        said
     }
 
     /// Takes the thinking in TEXT, up to END; gives what is left.
     fn think(&mut self, mut text: String, end: &str, show: &mut dyn FnMut(Shown<'_>)) -> String {
         let (thought, rest) = match text.find(end) {
             Some(place) => {
-                self.place = Place::Start;
+                self.place = Place::Behind;
                 (place, text.split_off(place)[end.len()..].to_owned())
             }
             None => {
                 let open = open_end(&text, end);
+                // A line feed may follow.
                 let open = open - usize::from(text[..open].ends_with('\r'));
                 (open, text.split_off(open))
             }
@@ -151,7 +164,7 @@ impl ModelText {
     fn answer(
         &mut self,
         text: String,
-        holding: Holding,
+        readable: &ReadableCalls,
         show: &mut dyn FnMut(Shown<'_>),
     ) -> String {
         let (mut taken, mut from) = (0, 0);
@@ -174,23 +187,27 @@ impl ModelText {
                 if after.is_empty() {
                     return rest.to_owned();
                 }
-                if after.starts_with(['\n', '\r']) && !self.in_fence() {
+                if self.ends_thinking(after) {
+                    if !self.answer.trim().is_empty() {
+                        show(Shown::Answer("\n\n"));
+                    }
                     self.thinking = std::mem::take(&mut self.answer);
                     self.fences = Fences::default();
-                    self.place = Place::Start;
-                    show(Shown::Answer("\n\n"));
+                    self.place = Place::Behind;
                     return after.to_owned();
                 }
                 continue;
             }
-            if holding == Holding::Nothing || self.held.is_some() {
+            if readable.is_empty() || self.held.is_some() {
                 continue;
             }
-            let at_line_start = self.ends_line(&text[..place]);
-            if rest.starts_with('{') && !at_line_start {
+            let line = self.line_before(&text[..place]);
+            if is_quoted(&line)
+                || !rest.starts_with('<') && needs_line(rest) && !line.trim().is_empty()
+            {
                 continue;
             }
-            match call_start(rest) {
+            match readable.start(rest) {
                 CallStart::No => {}
                 CallStart::Unclear => {
                     self.add(&text[taken..place], show);
@@ -209,16 +226,30 @@ impl ModelText {
         String::new()
     }
 
-    /// Whether the answer and MORE end with the end of a line, but for blanks.
-    fn ends_line(&self, more: &str) -> bool {
-        let blank = |it: char| matches!(it, ' ' | '\t' | '\r');
-        match more.trim_end_matches(blank) {
-            "" => {
-                let before = self.answer.trim_end_matches(blank);
-                before.is_empty() || before.ends_with('\n')
+    /// What stands in the line at whose end the answer and MORE end.
+    fn line_before(&self, more: &str) -> String {
+        match more.rsplit_once('\n') {
+            Some((_, line)) => line.to_owned(),
+            None => {
+                let begun = self.answer.rsplit('\n').next().unwrap_or_default();
+                format!("{begun}{more}")
             }
-            more => more.ends_with('\n'),
         }
+    }
+
+    /// Whether an end of thinking without a beginning, behind the answer and before AFTER, is one, and not only
+    /// spoken of.
+    fn ends_thinking(&mut self, after: &str) -> bool {
+        let line = self.line_before("");
+        let spoken_of = line.matches('`').count() % 2 == 1
+            || line.ends_with(['"', '\'', '(', '*', '/'])
+            || after.starts_with(['"', '\'', '`', ')', '*', '/'])
+            || self.answer.contains("<think>");
+        let said = line.trim_end();
+        let ends = after.starts_with(['\n', '\r'])
+            || said.len() == line.len()
+            || said.ends_with(['.', '!', '?', ':', '。']);
+        ends && !spoken_of && !self.in_fence()
     }
 
     fn add(&mut self, text: &str, show: &mut dyn FnMut(Shown<'_>)) {
@@ -235,6 +266,12 @@ impl ModelText {
         self.fences.open_in(&self.answer)
     }
 
+    /// Whether it ends within a fence.
+    #[must_use]
+    pub fn ends_in_fence(&mut self) -> bool {
+        self.held.is_none() && self.in_fence()
+    }
+
     /// What may be a call at the end of the answer.
     #[must_use]
     pub fn held(&self) -> Option<&str> {
@@ -246,6 +283,7 @@ impl ModelText {
         if let Some(start) = self.held.take() {
             let length = self.answer[..start].trim_end().len();
             self.answer.truncate(length);
+            self.fences.looked_at = self.fences.looked_at.min(length);
         }
     }
 
@@ -261,14 +299,20 @@ impl ModelText {
                 self.thinking.push_str(&text);
                 show(Shown::Thinking(&text));
             }
-            Place::Start if !self.thinking.is_empty() && text.trim().is_empty() => {}
-            Place::Start | Place::Answer => self.add(&text, show),
+            Place::Behind if text.trim().is_empty() => {}
+            Place::Start | Place::Behind | Place::Answer => self.add(&text, show),
         }
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.answer.is_empty() && self.thinking.is_empty() && self.undecided.is_empty()
+    }
+
+    /// Whether there is nothing to read in its answer.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.answer.trim().is_empty() && self.undecided.trim().is_empty()
     }
 
     /// Its thinking and its answer.
@@ -289,32 +333,96 @@ fn open_end(text: &str, tag: &str) -> usize {
     open.unwrap_or(text.len())
 }
 
-/// Fences of code in a text that grows; each line is looked at once.
+/// Whether a call in the text REST has to begin its line, as one without any sign has.
+fn needs_line(rest: &str) -> bool {
+    const SIGN: &str = "[TOOL_CALLS]";
+    !(rest.starts_with(SIGN) || SIGN.starts_with(rest))
+}
+
+/// Whether what follows LINE is a quotation: behind its sign, in backticks, or as far in as code is.
+fn is_quoted(line: &str) -> bool {
+    let said = line.trim_start();
+    said.starts_with('>')
+        || said.matches('`').count() % 2 == 1
+        || said.is_empty() && (line.len() >= CODE_INDENT || line.contains('\t'))
+}
+
+/// How far in a line is code.
+const CODE_INDENT: usize = 4;
+
+/// Fences of code in a text that grows; each line is looked at once. A fence as far in as code is one within a
+/// list, and only code elsewhere: where that makes a difference, both are so.
 #[derive(Debug, Default)]
 struct Fences {
     looked_at: usize,
-    /// The signs that opened the fence.
-    open: Option<String>,
+    with_deep: Option<Fence>,
+    without_deep: Option<Fence>,
+}
+
+/// What opens a fence, or closes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fence {
+    sign: char,
+    length: usize,
+    indent: usize,
 }
 
 impl Fences {
-    /// Whether TEXT ends within a fence.
+    /// Whether TEXT may end within a fence.
     fn open_in(&mut self, text: &str) -> bool {
         while let Some(length) = text[self.looked_at..].find('\n') {
-            let line = text[self.looked_at..][..length].trim();
+            let line = &text[self.looked_at..][..length];
             self.looked_at += length + 1;
-            let signs = line.len() - line.trim_start_matches(['`', '~']).len();
-            match &self.open {
-                Some(open) if signs == line.len() && line.starts_with(open.as_str()) => {
-                    self.open = None;
+            if let Some((fence, info)) = Fence::of(line) {
+                fence.meets(&mut self.with_deep, info);
+                if fence.indent < CODE_INDENT {
+                    fence.meets(&mut self.without_deep, info);
                 }
-                None if line.starts_with("```") || line.starts_with("~~~") => {
-                    self.open = Some(line[..signs].to_owned());
-                }
-                _ => {}
             }
         }
-        self.open.is_some()
+        self.with_deep.is_some() || self.without_deep.is_some()
+    }
+}
+
+impl Fence {
+    /// The fence that LINE is, in a list or a quotation, too, and what is behind its signs.
+    fn of(line: &str) -> Option<(Self, &str)> {
+        let mut rest = line.trim_start();
+        while let Some(inside) = rest
+            .strip_prefix(['>', '-', '*', '+'])
+            .or_else(|| {
+                let digits = rest.trim_start_matches(|it: char| it.is_ascii_digit());
+                (digits != rest).then(|| digits.strip_prefix(['.', ')']))?
+            })
+            .filter(|it| it.starts_with([' ', '>', '`', '~']))
+        {
+            rest = inside.trim_start();
+        }
+        let sign = rest.chars().next().filter(|it| matches!(it, '`' | '~'))?;
+        let info = rest.trim_start_matches(sign);
+        let fence = Self {
+            sign,
+            length: rest.len() - info.len(),
+            indent: line.len() - rest.len(),
+        };
+        let is_code = sign == '`' && info.contains('`');
+        (fence.length >= 3 && !is_code).then_some((fence, info.trim()))
+    }
+
+    /// Closes the fence that is OPEN, or opens one; INFO is behind it.
+    fn meets(self, open: &mut Option<Self>, info: &str) {
+        match *open {
+            None => *open = Some(self),
+            Some(before) => {
+                let closes = self.sign == before.sign
+                    && self.length >= before.length
+                    && self.indent < before.indent + CODE_INDENT
+                    && info.is_empty();
+                if closes {
+                    *open = None;
+                }
+            }
+        }
     }
 }
 
@@ -325,6 +433,7 @@ mod tests {
 
     /// What TEXT in pieces of SIZE characters becomes: thinking, answer, and what was shown of each.
     fn taken(text: &str, size: usize) -> (String, String, String, String, Option<String>) {
+        let readable = ReadableCalls::of_names(&["look"]);
         let mut it = ModelText::default();
         let (mut thoughts, mut answers) = (String::new(), String::new());
         let mut show = |shown: Shown<'_>| match shown {
@@ -334,7 +443,7 @@ mod tests {
         let characters: Vec<char> = text.chars().collect();
         for piece in characters.chunks(size) {
             let piece: String = piece.iter().collect();
-            it.push(&piece, Holding::WrittenCalls, &mut show);
+            it.push(&piece, &readable, &mut show);
         }
         let held = it.held().map(str::to_owned);
         it.release(&mut show);
@@ -349,7 +458,9 @@ mod tests {
             ("\n<think>\nHm.\n</think>\nYes.", "Hm.\n", "Yes."),
             ("[THINK]Hm.[/THINK]Yes.", "Hm.", "Yes."),
             ("<think>a</think><think>b</think>c", "ab", "c"),
-            ("<think></think>\n\nYes.", "", "\n\nYes."),
+            ("<think></think>\n\nYes.", "", "Yes."),
+            ("</think>\n\nYes.", "", "Yes."),
+            ("◁think▷Hm.◁/think▷Yes.", "Hm.", "Yes."),
             ("Yes: <think> is a tag.", "", "Yes: <think> is a tag."),
             ("<thin", "", "<thin"),
             ("<think>Hm", "Hm", ""),
@@ -383,12 +494,26 @@ mod tests {
 
     #[test]
     fn a_lone_end_makes_thinking_of_what_came_before() {
-        for size in [1, 3, 100] {
-            let (thinking, answer, ..) = taken("Let me weigh.\n</think>\n\nYes.", size);
-            assert_eq!(
-                (thinking.as_str(), answer.as_str()),
-                ("Let me weigh.\n", "Yes.")
-            );
+        for (text, expected) in [
+            ("Let me weigh.\n</think>\n\nYes.", "Let me weigh.\n"),
+            ("Let me weigh.</think>Yes.", "Let me weigh."),
+            ("Let me weigh. </think> Yes.", "Let me weigh. "),
+        ] {
+            for size in [1, 3, 100] {
+                let (thinking, answer, ..) = taken(text, size);
+                assert_eq!((thinking.as_str(), answer.as_str()), (expected, "Yes."));
+            }
+        }
+        for text in [
+            "It is `</think>` that ends it.",
+            "The tag </think> ends it.",
+            "Between <think> and (</think>).",
+            "```\nx\n</think>\n```\n",
+            "Write <think>x</think> there.",
+        ] {
+            for size in [1, 3, 100] {
+                assert_eq!(taken(text, size).1, text);
+            }
         }
     }
 
@@ -397,11 +522,36 @@ mod tests {
         for (text, held) in [
             ("I will.\n<tool_call>\n{}", Some("<tool_call>\n{}")),
             ("{\"name\": \"look\"}", Some("{\"name\": \"look\"}")),
-            ("a {\"name\": 1}", None),
-            ("```\n<tool_call>\n```\n", None),
+            ("[look(at='a')]", Some("[look(at='a')]")),
+            ("[{\"name\": \"look\"}]", Some("[{\"name\": \"look\"}]")),
+            ("<tool_call>look\n", Some("<tool_call>look\n")),
             (
-                "```\n<tool_call>\n```\n[TOOL_CALLS]x",
-                Some("[TOOL_CALLS]x"),
+                "commentary to=functions.look {}",
+                Some("commentary to=functions.look {}"),
+            ),
+            // Words about calls.
+            ("The <tool_call> tag is one.", None),
+            ("{\"name\": \"Ann\", \"age\": 3}", None),
+            ("[1, 2]\n[a link](there)\n{\"a\": 1}\n", None),
+            ("> <tool_call>{}", None),
+            ("`<tool_call>{}`", None),
+            ("So:\n\n    <tool_call>{}", None),
+            // In fences.
+            ("~~~xml\n<tool_call>{}\n", None),
+            ("```x``` is code.\n```\n<tool_call>{}", None),
+            ("````\n```\n<tool_call>{}", None),
+            ("```\n    ```\n<tool_call>{}", None),
+            ("    ```\n```\n<tool_call>{}", None),
+            (
+                "~~~\n```\n~~~\n[TOOL_CALLS]look{",
+                Some("[TOOL_CALLS]look{"),
+            ),
+            ("- ```\n  <tool_call>{}\n  ```\n", None),
+            ("a {\"name\": 1}", None),
+            ("```\n<tool_call>{}\n```\n[TOOL_CALLS]look", None),
+            (
+                "```\n<tool_call>{}\n```\n[TOOL_CALLS]look{}",
+                Some("[TOOL_CALLS]look{}"),
             ),
             ("a <b> [c] {d}", None),
         ] {

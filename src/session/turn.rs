@@ -15,7 +15,7 @@ use crate::provider::history::texts_of;
 use crate::provider::reply::ReplyReader;
 use crate::provider::{
     ChatMessage, ChatRequest, Finish, MessagePart, Messages, ModelReply, ProviderSettings,
-    RequestPosition, StreamEvent,
+    RequestPosition, StreamEvent, WrittenCalls,
 };
 use crate::runtime::held;
 use crate::tool::registry::Registry;
@@ -23,7 +23,7 @@ use crate::tool::registry::Registry;
 use super::budget::Spent;
 use super::compaction::RoomMaking;
 use super::context::Told;
-use super::conversation::{Conversation, EntryContent, EntryId};
+use super::conversation::{Conversation, Entry, EntryContent, EntryId};
 use super::correction::Correction;
 use super::drafting::Drafts;
 use super::pause::Pause;
@@ -104,6 +104,7 @@ impl Turn<'_> {
                 Ok(request) => request,
                 Err(outcome) => return outcome,
             };
+            request.written = self.written_calls(history);
             correction.add_to(&mut request);
             let began = Instant::now();
             match self.ask(&request).await {
@@ -331,7 +332,14 @@ impl Turn<'_> {
             tools: tools.all().iter().map(|tool| tool.schema()).collect(),
             tool_choice: self.settings.tool_choice.clone(),
             position,
+            written: WrittenCalls::Meant,
         }
+    }
+
+    /// What a text that reads like a call is in HISTORY. All that it ever had counts, not only what is sent.
+    fn written_calls(&self, history: &Conversation) -> WrittenCalls {
+        let messages = history.entries().iter().filter_map(Entry::message);
+        WrittenCalls::in_chat(messages.map(AsRef::as_ref), &self.provider.origin())
     }
 
     /// Records REPLY and runs its calls; gives the outcome when the turn is over.

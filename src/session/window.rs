@@ -125,7 +125,7 @@ mod tests {
     use super::super::conversation::{Conversation, EntryId};
     use super::*;
     use crate::protocol::CallOutcome;
-    use crate::provider::{RequestPosition, ToolChoice};
+    use crate::provider::{RequestPosition, ToolChoice, WrittenCalls};
 
     #[test]
     fn each_part_of_a_request_has_its_row() {
@@ -146,6 +146,7 @@ mod tests {
             tools: vec![json!("t")],
             tool_choice: ToolChoice::Auto,
             position: RequestPosition::First,
+            written: WrittenCalls::Meant,
         };
         let report = report(&request, &it.live(), |bytes| bytes as u64);
         assert_eq!(

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::form::{
-    Anything, FormReading, Mixed, SaidCount, SaidText, form, form_of, take_object,
-};
+use super::form::{Anything, FormReading, Mixed, SaidCount, SaidText, form, form_of, take_object};
 use crate::provider::bounds::MAX_CALL_BYTES;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::report::{foreign, reported};

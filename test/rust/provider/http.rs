@@ -55,6 +55,7 @@ pub(super) fn request() -> ChatRequest {
         tools: vec![json!({"type": "function", "function": {"name": "f"}})],
         tool_choice: ToolChoice::Required,
         position: RequestPosition::First,
+        written: agent_q_core::provider::WrittenCalls::Meant,
     }
 }
 

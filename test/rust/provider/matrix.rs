@@ -44,6 +44,7 @@ pub fn request(messages: Vec<ChatMessage>) -> ChatRequest {
         tools: vec![json!({"type": "function", "function": function})],
         tool_choice: ToolChoice::Auto,
         position: RequestPosition::Later,
+        written: agent_q_core::provider::WrittenCalls::Meant,
     }
 }
 

@@ -376,6 +376,10 @@ fn a_whole_response_settles_what_is_open() {
             json!({"type": "response.output_text.done", "output_index": 0, "text": "All."}),
             completed(json!([])),
         ],
+        vec![
+            json!({"type": "response.content_part.done", "output_index": 0, "part": {"type": "output_text", "text": "All."}}),
+            completed(json!([])),
+        ],
         vec![completed(
             json!([{"type": "message", "content": [{"type": "output_text", "text": "All."}]}]),
         )],
@@ -476,6 +480,85 @@ fn calls_of_old_servers_and_names_in_pieces_are_read() {
         let reply = read(Dialect::ChatCompletions, &events(&payloads)).expect("a reply");
         assert_eq!(reply.calls()[0].name, "look", "{payloads:?}");
         assert!(runs(&reply));
+    }
+}
+
+#[test]
+fn arguments_that_come_as_objects_are_not_lost() {
+    let item = |arguments: Value| json!({"type": "function_call", "id": "fc", "call_id": "c", "name": "look", "arguments": arguments});
+    let added = json!({"type": "response.output_item.added", "item": item("".into())});
+    let of_item = |more: Value| {
+        let mut event = json!({"item_id": "fc"});
+        event
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        event
+    };
+    let bodies = [
+        (
+            Dialect::Messages,
+            [
+                vec![
+                    start("m"),
+                    block(
+                        0,
+                        json!({"type": "tool_use", "id": "t", "name": "look", "input": {}}),
+                    ),
+                    delta(
+                        0,
+                        json!({"type": "input_json_delta", "partial_json": {"at": "a"}}),
+                    ),
+                ],
+                crate::messages::ended("tool_use"),
+            ]
+            .concat(),
+        ),
+        (
+            Dialect::Responses,
+            vec![
+                json!({"type": "response.output_item.done", "item": item(json!({"at": "a"}))}),
+                crate::dialects::completed(),
+            ],
+        ),
+        // What a `done` leaves empty came before.
+        (
+            Dialect::Responses,
+            vec![
+                added,
+                of_item(
+                    json!({"type": "response.function_call_arguments.delta", "delta": "{\"at\": \"a\"}"}),
+                ),
+                of_item(json!({"type": "response.function_call_arguments.done", "arguments": ""})),
+                crate::dialects::completed(),
+            ],
+        ),
+        (
+            Dialect::Gemini,
+            vec![gemini(
+                json!([{"functionCall": {"name": "look", "arguments": {"at": "a"}}}]),
+                Some("STOP"),
+            )],
+        ),
+    ];
+    for (dialect, payloads) in bodies {
+        let (_, calls, _) = read_whole(dialect, &events(&payloads));
+        let expected = CallArguments::Object(json!({"at": "a"}).as_object().unwrap().clone());
+        assert_eq!(
+            calls,
+            [("look".to_owned(), expected)],
+            "{dialect:?} {payloads:?}"
+        );
+    }
+}
+
+#[test]
+fn objects_on_one_line_are_read() {
+    let body = small_stream(Dialect::Ollama);
+    let expected = read_whole(Dialect::Ollama, &body);
+    for between in ["", " "] {
+        let odd = body.trim_end().replace('\n', between) + "\n";
+        assert_eq!(read_whole(Dialect::Ollama, &odd), expected, "{odd}");
     }
 }
 

@@ -43,6 +43,7 @@ fn request() -> ChatRequest {
         tools: vec![json!({"type": "function", "function": {"name": "f"}})],
         tool_choice: ToolChoice::Auto,
         position: RequestPosition::First,
+        written: agent_q_core::provider::WrittenCalls::Meant,
     }
 }
 

@@ -4,20 +4,22 @@
 use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::written_calls::{ID_PREFIX, ReadableCalls};
 use agent_q_core::provider::{
-    ChatMessage, Dialect, Finish, MessagePart, ModelReply, StreamEvent, Unparsed,
+    ChatMessage, Dialect, Finish, MessagePart, ModelReply, StreamEvent, Unparsed, WrittenCalls,
 };
 use serde_json::{Value, json};
 
 use crate::matrix::{DIALECTS, call, request, result, settings};
+use crate::messages::{block, start, stop};
 use crate::odd_streams::{runs, two_texts};
-use crate::said::{answer, user};
+use crate::said::{answer, events, user};
 
 /// What a reader of replies to a chat with MESSAGES makes of TEXT in DIALECT: the reply, and what was shown.
 fn written(dialect: Dialect, text: &str, messages: Vec<ChatMessage>) -> (ModelReply, String) {
     let tool = json!({"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}}});
     let mut request = request(messages);
     request.tools = vec![tool];
-    let readable = ReadableCalls::of(&request, &settings(dialect).origin());
+    request.written = WrittenCalls::in_chat(request.messages.iter(), &settings(dialect).origin());
+    let readable = ReadableCalls::of(&request);
     let mut reader = ReplyReader::reading(dialect, readable);
     let (before, after) = text.split_at(text.len() / 2);
     let quoted = |text: &str| {
@@ -95,5 +97,31 @@ fn a_quoted_call_stays_text() {
             );
             assert_eq!((shown, reply.unparsed), (text, unparsed), "{dialect:?}");
         }
+    }
+}
+
+/// The reply of Messages with TEXTS, each in a block of its own.
+fn in_blocks(texts: [&str; 2]) -> ModelReply {
+    let tool = json!({"name": "look", "parameters": {"properties": {"at": {"type": "string"}}}});
+    let mut request = request(vec![user("go")]);
+    request.tools = vec![tool];
+    let mut reader = ReplyReader::reading(Dialect::Messages, ReadableCalls::of(&request));
+    let blocks = (0..).zip(texts).flat_map(|(index, text)| {
+        let start = block(index, json!({"type": "text", "text": text}));
+        [start, stop(index)]
+    });
+    let payloads: Vec<Value> = [start("m")].into_iter().chain(blocks).collect();
+    reader.push(events(&[payloads, crate::messages::ended("end_turn")].concat()).as_bytes());
+    reader.finish().0.expect("a reply")
+}
+
+#[test]
+fn a_call_counts_only_where_the_whole_message_ends() {
+    let call = &WRITTEN["Let me look.\n\n".len()..];
+    assert_eq!(in_blocks(["Let me look.", call]).calls().len(), 1);
+    assert_eq!(in_blocks([call, "\n"]).calls().len(), 1);
+    for texts in [[call, "That is how it looks."], ["The file:\n```\n", call]] {
+        let reply = in_blocks(texts);
+        assert_eq!((reply.calls().len(), reply.text()), (0, texts.concat()));
     }
 }
