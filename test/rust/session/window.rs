@@ -261,6 +261,25 @@ async fn a_summary_is_written_on_demand_and_can_be_cancelled() {
     assert!(read.len() <= 3, "{read:?}");
 }
 
+/// A summary stands for the call that the host parsed, so no message says any more that it parses them.
+#[tokio::test]
+async fn a_quoted_call_runs_nothing_behind_a_summary() {
+    let quoted =
+        "<tool_call>\n{\"name\": \"echo\", \"arguments\": {\"text\": \"no\"}}\n</tool_call>";
+    let script = turns(json!([
+        one_call("c1", "echo", json!({"text": "yes"})), text(6000), text(6000), [{"text": "NOTES"}],
+        [{"text": quoted}], text(10),
+    ]));
+    let chat = chat(&script, json!({}));
+    say_all(&chat, &["one", "two"]).await;
+    chat.tell(Op::Compact);
+    assert_eq!(chat.ended(3).await, TurnOutcome::Finished);
+    say_all(&chat, &["three"]).await;
+    assert!(!sent(&chat, 4).iter().any(|it| it.starts_with("tool")));
+    assert_eq!(chat.results().len(), 1);
+    assert_eq!(chat.server.bodies().len(), 5);
+}
+
 #[tokio::test]
 async fn a_model_with_a_smaller_window_summarizes_part_by_part() {
     let script = turns(json!([
