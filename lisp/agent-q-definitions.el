@@ -30,7 +30,7 @@
 
 ;;;; Forms
 
-(defun agent-q-definitions--forms (limit)
+(defun agent-q-definitions-forms (limit)
   "Return the forms from point to LIMIT: lists of start and end."
   (let ((forms nil)
         (end nil))
@@ -68,7 +68,7 @@ first column, ends before the next one."
   (if (agent-q-source-problem-here)
       (agent-q-definitions--forms-by-column)
     (goto-char (point-min))
-    (agent-q-definitions--forms (point-max))))
+    (agent-q-definitions-forms (point-max))))
 
 (defun agent-q-definitions-subforms (start end)
   "Return the forms in the list between START and END; nil if it is none."
@@ -77,7 +77,7 @@ first column, ends before the next one."
     (skip-chars-forward "#'`")
     (when (eq (char-after) ?\()
       (forward-char)
-      (agent-q-definitions--forms (1- end)))))
+      (agent-q-definitions-forms (1- end)))))
 
 (defun agent-q-definitions-text (form)
   "Return the text of FORM to compare it by."
@@ -86,10 +86,22 @@ first column, ends before the next one."
 
 ;;;; Names
 
+(defun agent-q-definitions--downcase (text)
+  "Return TEXT in lower case, but for |odd symbols| and characters such as #\\A."
+  (replace-regexp-in-string
+   "|[^|]*|\\|#\\\\.[[:alpha:]]*\\|[^|#]+\\|[|#]"
+   (lambda (part)
+     (if (or (string-prefix-p "|" part)
+             (and (string-prefix-p "#\\" part) (= 3 (length part))))
+         part
+       (downcase part)))
+   text t t))
+
 (defun agent-q-definitions--normal (text)
-  "Return TEXT in lower case with plain white space."
+  "Return TEXT in lower case where case doesn't matter, with plain white space."
   (let ((case-fold-search nil)
-        (plain (downcase (replace-regexp-in-string "[ \t\r\n]+" " " (string-trim text)))))
+        (plain (agent-q-definitions--downcase
+                (replace-regexp-in-string "[ \t\r\n]+" " " (string-trim text)))))
     (dolist (change '(("( " . "(") (" )" . ")")
                       ;; As in "area(square)".
                       ("\\([^ ('`,#\\\\]\\)(" . "\\1 (")))
@@ -127,7 +139,7 @@ first column, ends before the next one."
             (t (push "t" names))))
     (concat "(" (string-join (nreverse names) " ") ")")))
 
-(defun agent-q-definitions--method (name forms)
+(defun agent-q-definitions-method (name forms)
   "Return the full name of the method NAME.
 FORMS are what follows its name: qualifiers, and the lambda list."
   (let ((qualifiers nil))
@@ -146,7 +158,7 @@ The last name is the fullest."
       (when (string-match-p agent-q-definitions--operator operator)
         (let* ((name (agent-q-definitions--name (agent-q-definitions-text (cadr forms))))
                (method (and (string-suffix-p "method" operator)
-                            (agent-q-definitions--method
+                            (agent-q-definitions-method
                              name (seq-take (cddr forms) agent-q-definitions--most-words)))))
           (append (list name (concat operator " " name))
                   (when method

@@ -65,6 +65,13 @@ Its first argument is the connection's process."
   "Return the package that the user's REPL on CONNECTION is in, or nil."
   (agent-q-image-ask connection :repl-package))
 
+(defun agent-q-image-features (connection)
+  "Return the names of the features of CONNECTION's image, in lower case."
+  (delq nil (mapcar (lambda (feature)
+                      (and (stringp feature)
+                           (downcase (replace-regexp-in-string "\\`.*:" "" feature))))
+                    (agent-q-image-ask connection :features))))
+
 (defun agent-q-image-label (connection)
   "Return the name of CONNECTION, which no other one has, as it is shown.
 It has the client in it where another client's has that name too, and stays

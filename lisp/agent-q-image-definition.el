@@ -15,6 +15,7 @@
 (require 'seq)
 (require 'subr-x)
 (require 'agent-q-definitions)
+(require 'agent-q-image-feature)
 
 (defconst agent-q-image-definition--kinds
   '((function "defun" "defgeneric" "defmacro" "define-modify-macro")
@@ -90,17 +91,46 @@ The lower the better."
   "Return TEXT, a method's full name, to compare it by."
   (replace-regexp-in-string "#?'" "" (agent-q-definitions-bare text)))
 
-(defun agent-q-image-definition--method-rank (start location)
-  "Return how well the method at START is the one that LOCATION means, or nil."
-  (let* ((names (ignore-errors
-                  (agent-q-definitions-names
-                   (agent-q-definitions-subforms start (scan-sexps start 1)))))
-         (full (nth 2 names)))
+(defun agent-q-image-definition--parts (text)
+  "Return the forms in TEXT, as texts."
+  (with-temp-buffer
+    (set-syntax-table lisp-mode-syntax-table)
+    (insert text)
+    (goto-char (point-min))
+    (mapcar #'agent-q-definitions-text (agent-q-definitions-forms (point-max)))))
+
+(defun agent-q-image-definition--same-specializer-p (written wanted)
+  "Whether WRITTEN, a specializer in a source, may be WANTED, one of the image's.
+What is written as a constant or made by the reader can't be compared."
+  (or (equal (agent-q-image-definition--method-name written)
+             (agent-q-image-definition--method-name wanted))
+      (string-match-p "#\\." written)
+      (and (string-prefix-p "(eql " wanted)
+           (string-match-p "\\`([^ ]*eql [^'\":#0-9]" written))))
+
+(defun agent-q-image-definition--same-method-p (full wanted)
+  "Whether FULL, the name of a method in a source, may be WANTED, one of the image's."
+  (let ((written (agent-q-image-definition--parts full))
+        (known (agent-q-image-definition--parts wanted)))
+    (and (= (length written) (length known))
+         (equal (mapcar #'agent-q-image-definition--method-name (butlast (cdr written)))
+                (mapcar #'agent-q-image-definition--method-name (butlast (cdr known))))
+         (let ((written (agent-q-image-definition--parts
+                         (substring (car (last written)) 1 -1)))
+               (known (agent-q-image-definition--parts (substring (car (last known)) 1 -1))))
+           (and (= (length written) (length known))
+                (cl-every #'agent-q-image-definition--same-specializer-p written known))))))
+
+(defun agent-q-image-definition--method-rank (start full location)
+  "Return how well FULL, a method's name at START, is LOCATION's, or nil."
+  (let ((wanted (plist-get location :method)))
     (cond ((null full) nil)
           ((equal (agent-q-image-definition--method-name full)
-                  (agent-q-image-definition--method-name (plist-get location :method)))
+                  (agent-q-image-definition--method-name wanted))
            0)
-          ;; A specializer may be written as a constant, or the image is brief.
+          ((string-suffix-p ")" (string-remove-prefix (plist-get location :name) wanted))
+           (and (agent-q-image-definition--same-method-p full wanted) 1))
+          ;; The image is brief.
           ((and (plist-get location :mentions)
                 (agent-q-image-definition--mentions-p
                  start (plist-get location :mentions)))
@@ -121,11 +151,28 @@ The lower the better."
                      (concat "[ (':]" (regexp-quote mention) "[] \t\n()]") end t)))
                 mentions))))
 
-(defun agent-q-image-definition--has-method-p (start)
-  "Whether the definition of a generic function at START has methods, too."
-  (save-excursion
-    (goto-char start)
-    (search-forward "(:method" (agent-q-image-definition--end start) t)))
+(defun agent-q-image-definition--defmethod-rank (start location)
+  "Return how well the `defmethod' at START is the one that LOCATION means, or nil."
+  (agent-q-image-definition--method-rank
+   start
+   (nth 2 (ignore-errors
+            (agent-q-definitions-names
+             (agent-q-definitions-subforms start (scan-sexps start 1)))))
+   location))
+
+(defun agent-q-image-definition--generic-rank (start location)
+  "Return 2 when a `:method' of the generic function at START is LOCATION's, or nil."
+  (seq-some
+   (lambda (option)
+     (let ((forms (apply #'agent-q-definitions-subforms option)))
+       (and (cdr forms)
+            (equal (agent-q-definitions-text (car forms)) ":method")
+            (agent-q-image-definition--method-rank
+             (car option)
+             (agent-q-definitions-method (plist-get location :name) (cdr forms))
+             location)
+            2)))
+   (nthcdr 3 (agent-q-definitions-subforms start (agent-q-image-definition--end start)))))
 
 (defun agent-q-image-definition--on-top-p (start)
   "Whether the list at START is a top-level form, or in one that has local macros."
@@ -142,16 +189,18 @@ The lower the better."
           ((= rank 3) (and (agent-q-image-definition--on-top-p start) 3))
           ((not (equal "defmethod" (plist-get location :definer))) rank)
           ((equal operator "defmethod")
-           (agent-q-image-definition--method-rank start location))
+           (agent-q-image-definition--defmethod-rank start location))
           ((equal operator "defgeneric")
-           (and (agent-q-image-definition--has-method-p start) 2))
+           (agent-q-image-definition--generic-rank start location))
           (t rank))))
 
-(defun agent-q-image-definition--in-code-p (position)
-  "Whether POSITION is neither in a comment nor in a string."
+(defun agent-q-image-definition--read-p (position)
+  "Whether the image's reader takes the form at POSITION for code."
   (save-excursion
     ;; The cache of `syntax-ppss' is for the syntax that the user's buffer has.
-    (not (nth 8 (parse-partial-sexp (point-min) position)))))
+    (let ((state (parse-partial-sexp (point-min) position)))
+      (not (or (nth 8 state)
+               (seq-some #'agent-q-image-feature-skipped-p (cons position (nth 9 state))))))))
 
 (defun agent-q-image-definition--literal (location worst)
   "Return the places that define what LOCATION names: lists of rank and start.
@@ -207,26 +256,45 @@ Of a method that is where its slot names it."
                              (< (abs (- (cadr one) position))
                                 (abs (- (cadr other) position)))
                            (< (car one) (car other)))))))
-    (cadr (seq-find (lambda (place) (agent-q-image-definition--in-code-p (cadr place)))
+    (cadr (seq-find (lambda (place) (agent-q-image-definition--read-p (cadr place)))
                     ordered))))
 
 (defun agent-q-image-definition--top (position)
-  "Return the start of the top-level form around POSITION."
+  "Return the start of the top-level form around POSITION, or on its line."
   (save-excursion
     (goto-char position)
     (end-of-line)
-    (if (re-search-backward "^(" nil t) (point) position)))
+    (let* ((limit (point))
+           (top (if (re-search-backward "^(" nil t) (point) position))
+           (end nil))
+      ;; Others may follow on a line, or behind feature expressions.
+      (while (and (setq end (ignore-errors (scan-sexps top 1)))
+                  (<= end position)
+                  (progn (goto-char end)
+                         (agent-q-image-feature-pass-over)
+                         (and (<= (point) limit) (eq (char-after) ?\())))
+        (setq top (point)))
+      top)))
+
+(defun agent-q-image-definition-top-here ()
+  "Return the start of the top-level form around point, or on its line."
+  (agent-q-image-definition--top (point)))
 
 (defun agent-q-image-definition--use (location trust start position)
   "Return where in the form at START that is used which LOCATION is about.
 Of several uses it is the one nearest to POSITION.  TRUST is what is
 known of the text."
-  (let ((end (agent-q-image-definition--end start))
-        (regexp (concat "[ \t\n(',:]" (regexp-quote (plist-get location :uses))
-                        "[] \t\n()]"))
-        (uses nil))
-    (if (and (<= start position) (< position end)
-             (or trust (not (plist-get location :loaded))))
+  (let* ((end (agent-q-image-definition--end start))
+         (regexp (concat "[ \t\n(',:]" (regexp-quote (plist-get location :uses))
+                         "[] \t\n()]"))
+         (inside (and (<= start position) (< position end)
+                      (or trust (not (plist-get location :loaded)))))
+         (uses nil))
+    (if (and inside
+             (or (not (eq trust 'some))
+                 (save-excursion
+                   (goto-char (max (1+ start) (1- position)))
+                   (re-search-forward regexp (agent-q-image-definition--end position) t))))
         ;; A macro may make the use, so that it need not be in the text.
         position
       (goto-char (1+ start))
@@ -236,18 +304,104 @@ known of the text."
       (while (and (< (point) end) (re-search-forward regexp end t))
         (push (list 0 (1+ (match-beginning 0))) uses)
         (goto-char (1- (match-end 0))))
-      (or (agent-q-image-definition--best uses position) start))))
+      (or (agent-q-image-definition--best uses position)
+          (if inside position start)))))
+
+(defun agent-q-image-definition--around (position)
+  "Return the starts of the lists around POSITION, the innermost first.
+If a list starts there, its start is the first."
+  (let* ((top (agent-q-image-definition--top position))
+         (position (max top position)))
+    (append (and (eq (char-after position) ?\() (list position))
+            (reverse (nth 9 (save-excursion (parse-partial-sexp top position)))))))
+
+(defun agent-q-image-definition--at (location position)
+  "Return where the form around POSITION defines what LOCATION names, or nil."
+  (let ((regexp (agent-q-image-definition--regexp (plist-get location :name)))
+        (around (agent-q-image-definition--around position)))
+    (or (seq-find (lambda (start)
+                    (save-excursion
+                      (goto-char start)
+                      (and (looking-at regexp)
+                           (agent-q-image-definition--value
+                            start (agent-q-image-definition--operator (match-string 1))
+                            location)
+                           (agent-q-image-definition--read-p start))))
+                  around)
+        (let ((top (car (last around))))
+          (and top
+               (plist-get location :owners)
+               (seq-some (lambda (place)
+                           (and (<= top (cadr place))
+                                (< (cadr place) (agent-q-image-definition--end top))
+                                (agent-q-image-definition--read-p top)
+                                (if (equal "defmethod" (plist-get location :definer))
+                                    (agent-q-image-definition--nearer place position)
+                                  top)))
+                         (agent-q-image-definition--owned location)))))))
+
+(defun agent-q-image-definition--nearer (place position)
+  "Return POSITION if it is in the slot where PLACE is, else the start of PLACE."
+  (let ((line (lambda (position) (save-excursion (goto-char position)
+                                                 (line-beginning-position)))))
+    (if (and (<= position (cadr place))
+             (< (cadr place) (agent-q-image-definition--end position))
+             (/= (funcall line position)
+                 (funcall line (agent-q-image-definition--top position))))
+        position
+      (cadr place))))
+
+(defun agent-q-image-definition--other-p (start location)
+  "Whether the form at START is a standard definition of something else than LOCATION's.
+It is none where its name is made by the reader or a macro."
+  (save-excursion
+    (goto-char start)
+    (when (looking-at (concat "(\\([^][ \t\n();\"'`,|]+\\)[ \t\n]+"
+                              "\\(?:[^][ \t\n();\"'`,|#\\]+\\|([^ \t\n();\"'`,|#]+[ \t\n]"
+                              "[^][();\"'`,|#\\]*)\\)[ \t\n()]"))
+      (let ((operator (agent-q-image-definition--operator (match-string 1))))
+        (and (seq-some (lambda (entry) (member operator (cdr entry)))
+                       agent-q-image-definition--kinds)
+             (not (member operator (alist-get 'class agent-q-image-definition--kinds)))
+             (or (equal "defmethod" (plist-get location :definer))
+                 (not (looking-at (agent-q-image-definition--regexp
+                                   (plist-get location :name))))))))))
+
+(defun agent-q-image-definition--made-p (location trust position)
+  "Whether a macro or a structure around POSITION may have made what LOCATION names.
+The text need not have the name.  If TRUST isn't `full', it has a part of it."
+  (let* ((around (agent-q-image-definition--around position))
+         (top (car (last around))))
+    (and top
+         (not (seq-some (lambda (start) (agent-q-image-definition--other-p start location))
+                        around))
+         (agent-q-image-definition--read-p top)
+         (or (and (eq trust 'full)
+                  (save-excursion
+                    (goto-char top)
+                    (not (looking-at-p "([^ \t\n]*\\_<def\\(?:class\\|struct\\|ine-condition\\)\\_>"))))
+             (save-excursion
+               (goto-char top)
+               (re-search-forward
+                (regexp-opt (or (split-string (plist-get location :name) "[^[:alnum:]]+" t)
+                                (list (plist-get location :name))))
+                (agent-q-image-definition--end top) t))))))
 
 (defun agent-q-image-definition--start (location trust position)
-  "Return the place of the definition of LOCATION, by the text alone.
+  "Return the place of the definition of LOCATION, by the text.
 TRUST is what is known of the text, and POSITION where it was."
-  (let ((here (agent-q-image-definition--here-p location position)))
-    (or (agent-q-image-definition--best
-         (agent-q-image-definition--literal location (if (and trust here) 1 3))
-         position)
-        (unless (and trust here)
-          (agent-q-image-definition--best
-           (agent-q-image-definition--owned location) position)))))
+  (or (and trust (agent-q-image-definition--at location position))
+      (agent-q-image-definition--best
+       (agent-q-image-definition--literal
+        location (if (and trust (agent-q-image-definition--here-p location position)) 2 3))
+       position)
+      (agent-q-image-definition--best (agent-q-image-definition--owned location) position)
+      (and (or trust
+               ;; Macros can make names that are not in the text, or not so.
+               (and (not (plist-get location :loaded))
+                    (agent-q-image-definition--here-p location position)))
+           (agent-q-image-definition--made-p location trust position)
+           position)))
 
 (defun agent-q-image-definition--here-p (location position)
   "Whether the top-level form around POSITION mentions what LOCATION names."
@@ -257,26 +411,23 @@ TRUST is what is known of the text, and POSITION where it was."
 
 (defun agent-q-image-definition-go (location trust)
   "Go from point, where LOCATION was, to where its definition is now.
-TRUST is `full' when the text is what the image has loaded, `some'
-when it may be, and nil when it isn't or nothing is known of that.
+TRUST is `full' when the text has the date of the one that the image
+has loaded, `some' when it was loaded within the second of its date,
+so that it may differ, and nil when it differs or nothing is known of
+that.  Whatever it is, the form has to define what LOCATION names.
 Return nil when the definition can't be found."
   (let ((case-fold-search t)
         (position (point)))
-    (if (or (eq trust 'full) (null (plist-get location :name)))
-        t
-      (with-syntax-table lisp-mode-syntax-table
-        (let* ((parse-sexp-ignore-comments t)
-               (parse-sexp-lookup-properties nil)
-               (start (agent-q-image-definition--start location trust position)))
-          (goto-char (cond ((null start) position)
-                           ((plist-get location :uses)
-                            (agent-q-image-definition--use location trust start position))
-                           (t start)))
-          (and (or start trust
-                   ;; Macros can make names that are not in the text, or not so.
-                   (and (not (plist-get location :loaded))
-                        (agent-q-image-definition--here-p location position)))
-               t))))))
+    (or (null (plist-get location :name))
+        (with-syntax-table lisp-mode-syntax-table
+          (let* ((parse-sexp-ignore-comments t)
+                 (parse-sexp-lookup-properties nil)
+                 (start (agent-q-image-definition--start location trust position)))
+            (goto-char (cond ((null start) position)
+                             ((plist-get location :uses)
+                              (agent-q-image-definition--use location trust start position))
+                             (t start)))
+            (and start t))))))
 
 (provide 'agent-q-image-definition)
 ;;; agent-q-image-definition.el ends here

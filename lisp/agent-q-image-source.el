@@ -15,7 +15,9 @@
 (require 'lisp-mode)
 (require 'subr-x)
 (require 'agent-q-image-compiled)
+(require 'agent-q-image-connection)
 (require 'agent-q-image-definition)
+(require 'agent-q-image-feature)
 (require 'agent-q-image-file)
 (require 'agent-q-image-reply)
 
@@ -50,6 +52,7 @@ that can't be understood, are returned as they are."
                 (string-match-p ":location (" reply)))
       reply
     (let ((agent-q-image-source--buffers nil)
+          (agent-q-image-feature-list (agent-q-image-features connection))
           (agent-q-image-source--end (+ (float-time) agent-q-image-source--seconds)))
       (unwind-protect
           (condition-case err
@@ -321,15 +324,11 @@ in, and nil when it differs or nothing is known."
   "Return the start and the end of the top-level form around point."
   (with-syntax-table lisp-mode-syntax-table
     (let ((parse-sexp-ignore-comments t)
-          (here (point)))
-      (unless (and (bolp) (eq (char-after) ?\())
-        (end-of-line)
-        (unless (re-search-backward "^(" nil t)
-          (goto-char here)))
-      (let ((start (point)))
-        (list start
-              (or (ignore-errors (scan-sexps start 1))
-                  (line-end-position)))))))
+          (start (agent-q-image-definition-top-here)))
+      (goto-char start)
+      (list start
+            (or (ignore-errors (scan-sexps start 1))
+                (line-end-position))))))
 
 (defun agent-q-image-source--slot (start end here)
   "Return the slot at HERE of the long class from START to END, or nil.

@@ -22,6 +22,7 @@
 (declare-function slime-connection-name "ext:slime" t t)
 (declare-function slime-lisp-implementation-type "ext:slime" t t)
 (declare-function slime-lisp-implementation-version "ext:slime" t t)
+(declare-function slime-lisp-features "ext:slime" t t)
 (declare-function slime-inferior-process "ext:slime" t t)
 (declare-function slime-communication-style "ext:slime" t t)
 (declare-function slime-pid "ext:slime" t t)
@@ -162,6 +163,7 @@ Return nil when it was not started here."
         :implementation #'agent-q-slime-implementation
         :buffer #'agent-q-slime-buffer
         :repl-package #'agent-q-slime-repl-package
+        :features #'slime-lisp-features
         :from-lisp #'agent-q-slime-from-lisp
         :to-lisp #'agent-q-slime-to-lisp
         :rex #'agent-q-slime-rex

@@ -22,6 +22,7 @@
 (declare-function sly-connection-name "ext:sly" t t)
 (declare-function sly-lisp-implementation-type "ext:sly" t t)
 (declare-function sly-lisp-implementation-version "ext:sly" t t)
+(declare-function sly-lisp-features "ext:sly" t t)
 (declare-function sly-inferior-process "ext:sly" t t)
 (declare-function sly-communication-style "ext:sly" t t)
 (declare-function sly-pid "ext:sly" t t)
@@ -165,6 +166,7 @@ Return nil when it was not started here."
         :implementation #'agent-q-sly-implementation
         :buffer #'agent-q-sly-buffer
         :repl-package #'agent-q-sly-repl-package
+        :features #'sly-lisp-features
         :from-lisp #'agent-q-sly-from-lisp
         :to-lisp #'agent-q-sly-to-lisp
         :rex #'agent-q-sly-rex

@@ -139,7 +139,7 @@ WHAT is what it is found as."
           (let ((answer (agent-q-test-tools-ask "/find_definition aq-bank::transfer")))
             (should (string-suffix-p
                      (concat file " (the file has changed since it was loaded, and no form"
-                             " in it defines this name now)")
+                             " in it defines this now: only the image has it)")
                      answer))))
       (delete-file file))))
 
@@ -215,6 +215,134 @@ WHAT is what it is found as."
   \\.\\.\\.
 (DEFMETHOD .*) %s:24, in the form above\\'" (regexp-quote file) (regexp-quote file))
                  (agent-q-test-tools-ask "/find_definition aq-bank::balance")))
+      (delete-file file))))
+
+;;;; What no date shows
+
+(defun agent-q-definition-test--swap (file text)
+  "Give FILE the TEXT without a change of its date."
+  (let ((date (file-attribute-modification-time (file-attributes file))))
+    (write-region text nil file nil 'silent)
+    (set-file-times file date)))
+
+(defun agent-q-definition-test--fresh (connection text)
+  "Have the image behind CONNECTION load a new file with TEXT, written now.
+Return the file."
+  (let ((file (make-temp-file "agent-q-" nil ".lisp" text)))
+    (set-file-times file (time-add nil 100))
+    (agent-q-test-image-load connection file)
+    (file-truename file)))
+
+(agent-q-test-tools-on-each definition-in-a-file-that-was-edited-at-once ()
+  "A file that was edited within the second of its load shows no other definition."
+  (let* ((head "(defpackage :aq-bank (:use :cl))\n(in-package :aq-bank)\n")
+         (text (concat head "(defun one () 1)\n(defun two () 2)\n(defun three () (two))\n"
+                       "(defmacro define-both (name) `(defun ,(intern (format nil \"~A-BOTH\" name)) () 1))\n"
+                       "(define-both all)\n"))
+         (file (agent-q-definition-test--fresh connection text)))
+    (unwind-protect
+        (cl-flet ((ask (name) (agent-q-test-tools-ask (concat "/find_definition aq-bank::" name))))
+          (should (string-search "\n(define-both all)" (ask "all-both")))
+          (agent-q-definition-test--swap
+           file (concat head "(defun new-one () 0)\n(defun new-two () 0)\n"
+                        (substring text (length head))))
+          (should (string-search (format "%s:5\n(defun one () 1)" file) (ask "one")))
+          (should (string-search (format "%s:6\n(defun two () 2)" file) (ask "two")))
+          (should (string-search "  7: AQ-BANK::THREE"
+                                 (agent-q-test-tools-ask "/who_calls aq-bank::two")))
+          (should (string-search (format "%s:6" file)
+                                 (agent-q-test-tools-ask "/describe_symbol aq-bank::two")))
+          ;; Gone within the second.
+          (agent-q-definition-test--swap
+           file (concat head "(defun new-one () 0)\n(defun three () (two))\n"
+                        "(defun four () 0)\n(defun five () 0)\n(defun six () 0)\n"))
+          (dolist (name '("one" "two" "all-both"))
+            (let ((answer (ask name)))
+              (should (string-search "no form in it defines this: only the image has it" answer))
+              (should-not (string-search "(defun" answer)))))
+      (delete-file file))))
+
+(agent-q-test-tools-on-each definition-that-the-reader-passes-over ()
+  "Of twins by feature expressions the one that the image has is quoted."
+  (let* ((text "(defpackage :aq-bank (:use :cl))\n(in-package :aq-bank)
+(defun one () 1)
+#-sbcl
+(defun two () :other)
+#+sbcl
+(defun two () :sbcl)
+#+(or ecl (not :sbcl)) (defun three () :other)
+#+(and :sbcl (or)) ; not now
+(defun three () :never)
+#-(or ecl clisp) (defun three () :here)
+#+nil (progn
+(defun four () :off))
+(defun four () :on)
+")
+         (file (agent-q-definition-test--load connection text)))
+    (unwind-protect
+        (cl-flet ((right ()
+                    (dolist (one '(("two" "\n(defun two () :sbcl)") ("three" "\n(defun three () :here)")
+                                   ("four" "\n(defun four () :on)")))
+                      (let ((answer (agent-q-test-tools-ask
+                                     (concat "/find_definition aq-bank::" (car one)))))
+                        (should (string-suffix-p (cadr one) answer))
+                        (should (string-search
+                                 (format "%s:%d" file
+                                         (agent-q-definition-test--line
+                                          file (string-trim (cadr one))))
+                                 answer))))))
+          (right)
+          (agent-q-definition-test--change file "(defun one" "(defun new () 1)\n(defun one")
+          (right)
+          (dotimes (_ 4)
+            (agent-q-definition-test--change file "(defun one" "(defun newer () 1)\n(defun one"))
+          (right))
+      (delete-file file))))
+
+(agent-q-test-tools-on-each definition-of-a-method-that-is-gone ()
+  "A method that only the image has still isn't shown the text of another one."
+  (let* ((head "(defpackage :aq-bank (:use :cl))\n(in-package :aq-bank)\n(defgeneric vol (s))\n")
+         (file (agent-q-definition-test--load
+                connection (concat head "(defmethod vol ((s integer)) 1)\n"
+                                   "(defmethod vol :around ((s (eql #\\a))) 1)\n"))))
+    (unwind-protect
+        (cl-flet ((ask (name) (agent-q-test-tools-ask
+                               (concat "/find_definition package=aq-bank " name))))
+          (should (string-search (format "%s:4\n(defmethod vol ((s integer)) 1)" file)
+                                 (ask "vol (integer)")))
+          (should (string-search (format "%s:5\n(defmethod vol :around" file)
+                                 (ask "vol :around ((eql #\\a))")))
+          (write-region (concat head "(defmethod vol ((s symbol)) 3)\n"
+                                "(defmethod vol :around ((s integer)) 3)\n")
+                        nil file nil 'silent)
+          (agent-q-test-image-load connection file)
+          (should (string-search (format "%s:4\n(defmethod vol ((s symbol)) 3)" file)
+                                 (ask "vol (symbol)")))
+          (let ((answer (ask "vol (integer)")))
+            (should (string-search "no form in it defines this now: only the image has it" answer))
+            (should-not (string-search "(defmethod vol" answer)))
+          (let ((answer (agent-q-test-tools-ask "/xref kind=methods name=integer package=aq-bank")))
+            (should (string-match-p "now: only the image has it)\n  (DEFMETHOD AQ-BANK::VOL (INTEGER)"
+                                    answer))))
+      (delete-file file))))
+
+(agent-q-test-tools-on-each definition-has-the-line-where-its-form-starts ()
+  "A form in which the image's place lies is quoted from its start, whose line is told."
+  (let ((file (agent-q-definition-test--load
+               connection "(defpackage :aq-bank (:use :cl))\n(in-package :aq-bank)\n
+(defun print-prompt (x)
+  \"Print it.\"
+  (let ((y (list x)))
+    (lambda () (print y))))
+
+(defun split-if-not (predicate list start)
+  \"Split it.\"
+  (remove-if-not predicate list :start start))\n")))
+    (unwind-protect
+        (progn
+          (agent-q-definition-test--quotes file "print-prompt" "(defun print-prompt (x)")
+          (agent-q-definition-test--quotes file "split-if-not"
+                                           "(defun split-if-not (predicate list start)"))
       (delete-file file))))
 
 ;;;; What is asked for

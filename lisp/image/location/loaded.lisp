@@ -32,14 +32,28 @@
                        (list (namestring (translate-logical-pathname file)) date))))
                  (constantly nil))))))
 
-(defun functions-of (name)
-  "The functions that NAME, a symbol or (SETF symbol), stands for, with those of its methods."
+(defun method-of-definition-p (method what)
+  "Whether METHOD is the one that WHAT, such as (DEFMETHOD name :AFTER (CLASS)), names."
+  (and (equal (method-qualifiers method) (butlast (cddr what)))
+       (loop for specializer in (mop "METHOD-SPECIALIZERS" method)
+             for name in (first (last what))
+             always (if (typep specializer 'class)
+                        (eq (class-name specializer) name)
+                        (and (consp name)
+                             (eql (second name) (mop "EQL-SPECIALIZER-OBJECT" specializer)))))))
+
+(defun functions-of (name &optional method)
+  "The functions that NAME, a symbol or (SETF symbol), stands for, with those of its methods.
+When METHOD, a definition, is given it is only this method's."
   (when (fboundp name)
     (let ((function (or (and (symbolp name) (macro-function name)) (fdefinition name)))
           (body (optional-function "SB-PCL" "SAFE-METHOD-FAST-FUNCTION")))
       (if (typep function 'generic-function)
-          (loop for method in (and body (mop "GENERIC-FUNCTION-METHODS" function))
-                for fast = (guarded (lambda () (funcall body method)) (constantly nil))
+          (loop for one in (and body (mop "GENERIC-FUNCTION-METHODS" function))
+                for fast = (guarded (lambda ()
+                                      (and (or (null method) (method-of-definition-p one method))
+                                           (funcall body one)))
+                                    (constantly nil))
                 when (functionp fast) collect fast)
           (list function)))))
 
@@ -57,12 +71,13 @@
                       (date-among (functions-of (list 'setf symbol)) file))))
         (when date (return date))))))
 
-(defun loaded-date (name file)
-  "The date of FILE's text when NAME, a symbol or (SETF symbol), was loaded from it; NIL when it
-can't be known."
-  (let ((symbol (if (consp name) (second name) name)))
+(defun loaded-date (what file)
+  "The date of FILE's text when WHAT, such as (DEFUN name), was loaded from it; NIL when it can't
+be known."
+  (let* ((name (second what))
+         (symbol (if (consp name) (second name) name)))
     (when (and (implementation-p "SBCL") (symbolp symbol))
-      (or (date-among (functions-of name) file)
+      (or (date-among (functions-of name (and (eq 'defmethod (first what)) what)) file)
           (let* ((package (symbol-package symbol))
                  (key (list file (and package (package-name package))))
                  (table (or *loaded-dates* (make-hash-table :test 'equal))))

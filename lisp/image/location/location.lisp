@@ -54,9 +54,14 @@ WHAT is defined there, and USES the name that it is about, which is used there."
                                                        :from-end t)
                                           -1))))))
 
+(defun bare-character (text)
+  "TEXT, a character as it is written, in lower case where it goes by its name."
+  (if (= 3 (length text)) text (string-downcase text)))
+
 (defun text-atom (atom)
   (cond ((symbolp atom) (string-downcase (symbol-name atom)))
         ((stringp atom) (format nil "~S" atom))
+        ((characterp atom) (bare-character (format nil "~S" atom)))
         (t (princ-to-string atom))))
 
 (defun bare-text (tree)
@@ -117,7 +122,7 @@ WHAT is defined there, and USES the name that it is about, which is used there."
 (defun date-hints (what file)
   "From which version of FILE the image has WHAT."
   (let* ((what (defined-what what))
-         (date (and what (loaded-date (second what) file))))
+         (date (and what (loaded-date what file))))
     (when date
       (list :loaded date :before (and (< date *began*) t)))))
 

@@ -72,12 +72,13 @@
 
 (defun bare-part (part)
   "PART, the name of a class or an EQL specializer, as BARE-TEXT has it."
-  (if (prefixed-p "(" part)
-      (format nil "(~{~A~^ ~})" (mapcar #'bare-part (inner-parts part)))
-      (let ((name (string-downcase (string-left-trim "'#" part))))
-        (if (prefixed-p ":" name)
-            name
-            (subseq name (1+ (or (position #\: name :from-end t) -1)))))))
+  (cond ((prefixed-p "(" part)
+         (format nil "(~{~A~^ ~})" (mapcar #'bare-part (inner-parts part))))
+        ((prefixed-p "#\\" part) (bare-character part))
+        (t (let ((name (string-downcase (string-left-trim "'#" part))))
+             (if (prefixed-p ":" name)
+                 name
+                 (subseq name (1+ (or (position #\: name :from-end t) -1))))))))
 
 (defun wanted-specializers (part)
   "The specializers in PART, which may be a lambda list with them."

@@ -112,9 +112,9 @@ pub(super) fn place_note(definition: Plist<'_>) -> String {
     let note = match is("lost") {
         _ if is("missing") => "this file can't be read here",
         true if is("changed") => {
-            "the file has changed since it was loaded, and no form in it defines this name now"
+            "the file has changed since it was loaded, and no form in it defines this now: only the image has it"
         }
-        true => "no form in it defines this name; a macro may generate it",
+        true => "no form in it defines this: only the image has it, or a macro generates it",
         false if is("written") => "compiled by compile_form, from the same text",
         false if is("unsaved") => "as the user's buffer has it, with unsaved changes",
         false if is("changed") => "the file has changed since it was loaded",
