@@ -136,6 +136,33 @@ Of the program's output, the end is there; the compiler's lines are not."
                    (agent-q-test-image-values
                     connection "(count-if (lambda (it) (some (lambda (class) (typep class 'sb-mop:eql-specializer)) (sb-mop:method-specializers it))) (sb-mop:generic-function-methods #'asdf:operation-done-p))")))))
 
+(agent-q-test-tools-on-each load-that-failed-is-not-done ()
+  "What did not compile or load is tried again, even when no date has changed."
+  (let* ((directory (agent-q-test-systems-system
+                     "aq-half" '(("half" . "(defun cl-user::aq-half () 1)\n"))))
+         (source (expand-file-name "half.lisp" directory)))
+    (agent-q-test-systems-register connection directory)
+    (cl-flet ((try (text)
+                (with-temp-file source (insert text))
+                (agent-q-load-test--same-second connection source)
+                (agent-q-test-tools-ask "/load_system aq-half"))
+              (again () (agent-q-test-tools-ask "/load_system aq-half")))
+      (agent-q-test-tools-ask "/load_system aq-half")
+      (dolist (text '("(defun cl-user::aq-half () 2)\n(defun cl-user::aq-bad () (car 1 2))\n"
+                      "(error \"Not now\")\n(defun cl-user::aq-half () 2)\n"))
+        (should (string-prefix-p "Error" (try text)))
+        (should (string-prefix-p "Error" (again)))
+        (agent-q-load-test--same-second connection source)
+        (should (string-prefix-p "Error" (again)))
+        (should (string-match-p "^  half.lisp (its last load failed)$"
+                                (agent-q-test-tools-ask "/system_info aq-half")))
+        (should (string-search "half.lisp" (agent-q-test-tools-ask "/run_tests system=aq-half")))
+        (should (equal '("1") (agent-q-test-image-values connection "(aq-half)"))))
+      (should (string-match-p "^Compiled 1 file: half.lisp\\."
+                              (try "(defun cl-user::aq-half () 3)\n")))
+      (should (equal '("3") (agent-q-test-image-values connection "(aq-half)")))
+      (should (string-match-p "^Nothing has changed" (again))))))
+
 ;;;; The systems of a project
 
 (defun agent-q-load-test--project ()

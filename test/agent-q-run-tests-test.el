@@ -37,6 +37,26 @@
   (should (string-match-p "nmbers is .*FiveAM[^.]*\\. Near names: AQ-CHECKS::NUMBERS\\. If"
                           (agent-q-test-tools-ask "/run_tests suite=nmbers"))))
 
+(agent-q-test-tools-on-each run-tests-tells-of-a-load-that-failed ()
+  "Tests that run after a load that failed are said to be of older code."
+  (agent-q-test-systems-need connection "fiveam")
+  (let ((directory (agent-q-test-systems-system
+                    "aq-old" '(("old" . "(defun cl-user::aq-old () 1)
+(fiveam:test cl-user::aq-old-test (fiveam:is (= 1 (cl-user::aq-old))))\n"))
+                    ":depends-on (\"fiveam\")")))
+    (agent-q-test-systems-register connection directory)
+    (agent-q-test-tools-ask "/load_system aq-old")
+    (cl-flet ((try (text)
+                (with-temp-file (expand-file-name "old.lisp" directory)
+                  (insert text))
+                (agent-q-test-tools-ask "/load_system force=true aq-old")
+                (agent-q-test-tools-ask "/run_tests test=aq-old-test")))
+      (should (equal "PASSED: 1 of 1 checks passed, 0 failed (FiveAM).
+The image has an older state of old.lisp, whose last load failed; load_system tells why."
+                     (try "(defun cl-user::aq-old () (car 1 2))\n")))
+      (should (equal "PASSED: 1 of 1 checks passed, 0 failed (FiveAM)."
+                     (try "(defun cl-user::aq-old () 1)\n"))))))
+
 (agent-q-test-tools-on-each run-tests-by-parachute ()
   "Parachute's tests are run by name and by package."
   (agent-q-test-systems-need connection "parachute")

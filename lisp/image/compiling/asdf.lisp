@@ -154,19 +154,38 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
                               (text-digest source))))))
            (constantly nil)))
 
+(defvar *failed-files* '()
+  "The names of the files that did not compile or load to the end, when they were last tried here.")
+
+(defun source-name (component)
+  (let ((pathname (asdf-fact "COMPONENT-PATHNAME" component)))
+    (and pathname (namestring pathname))))
+
+(defun failed-p (component)
+  (member (source-name component) *failed-files* :test #'equal))
+
+(defun call-counting-failure (component function)
+  "Call FUNCTION, which compiles or loads COMPONENT; if it does not return, that is remembered."
+  (let ((name (source-name component)) (done nil))
+    (unwind-protect (multiple-value-prog1 (funcall function)
+                      (setf done t))
+      (unless done
+        (pushnew name *failed-files* :test #'equal)))))
+
 (defun call-compiling (component function)
   (if *build*
       (let ((*component* component))
         (push component (build-compiled *build*))
         (guarded (lambda () (remember-text (asdf-call "COMPONENT-PATHNAME" component)))
                  (constantly nil))
-        (funcall function))
+        (call-counting-failure component function))
       (funcall function)))
 
 (defun call-loading (component function)
   (if *build*
       (let ((*component* component))
-        (multiple-value-prog1 (funcall function)
+        (multiple-value-prog1 (call-counting-failure component function)
+          (setf *failed-files* (remove (source-name component) *failed-files* :test #'equal))
           (incf (build-loaded *build*))))
       (funcall function)))
 
@@ -191,14 +210,15 @@ objects that stand for the operations."
                         (call-compiling component (lambda () (call-next-method))))
              collect `(defmethod ,done :around ((operation (eql ',compile)) (component ,file))
                         (and (call-next-method)
-                             (not (and *build* (changed-unnoticed-p operation component))))))
+                             (not (and *build* (or (failed-p component)
+                                                   (changed-unnoticed-p operation component)))))))
        (loop for load in (operation-objects "LOAD-OP")
              collect `(defmethod ,perform :around ((operation (eql ',load)) (component ,file))
                         (call-loading component (lambda () (call-next-method)))))))))
 
 (defun call-watching-asdf (function)
-  "Call FUNCTION; what ASDF does in it is noted in *BUILD*, and files that were changed in the second
-in which they were compiled are compiled again."
+  "Call FUNCTION; what ASDF does in it is noted in *BUILD*. Files that were changed in the second in
+which they were compiled are compiled again, and so are those that failed."
   (compile-now 'text-digest)
   (let ((methods (loop for form in (watching-methods)
                        collect (cons (fdefinition (second form)) (eval form)))))

@@ -57,6 +57,7 @@
                     (source (asdf-call "COMPONENT-PATHNAME" component))
                     (date (date-of source)))
                (cond ((null date) "the file is missing")
+                     ((failed-p component) "its last load failed")
                      ((not (and lisp (typep component lisp))) nil)
                      ((not (asdf-call "COMPONENT-LOADED-P" component)) "not loaded")
                      (t (let* ((compile (asdf-call "MAKE-OPERATION" (asdf-class "COMPILE-OP")))

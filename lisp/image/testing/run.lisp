@@ -130,4 +130,5 @@ not seen unless it is there before."
          (setf *progress* (lambda () (summary *results* nil)))
          (multiple-value-bind (results problem) (run-watched runner)
            (append (summary results problem)
+                   (list :failed-files (mapcar #'file-namestring *failed-files*))
                    (and system (append (told-notes nil) (build-facts))))))))))

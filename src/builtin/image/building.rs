@@ -167,6 +167,13 @@ fn render_tests(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure
             number("passed"),
         ));
     }
+    let stale = data.texts("failed-files");
+    if !stale.is_empty() {
+        lines.push(format!(
+            "The image has an older state of {}, whose last load failed; load_system tells why.",
+            stale.join(", ")
+        ));
+    }
     lines.extend(data.plists("results").flat_map(test_result));
     if number("more") > 0 {
         lines.push(format!(
