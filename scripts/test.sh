@@ -206,18 +206,6 @@ quick_tests() {
   all_beside
 }
 
-# What a first run leaves behind; what later ones add is the user's to keep or clean.
-target=${CARGO_TARGET_DIR:-target}
-built_before=no
-[ ! -d "$target/debug" ] || built_before=yes
-room() {
-  size=$(du -sm "$target" | sed 's/[^0-9].*//')
-  echo "$target takes $size MB"
-  if [ "$built_before" = no ]; then
-    if [ "$size" -le 2000 ]; then count 1 0 0 room; else count 0 1 0 "$target: more than 2000 MB"; fi
-  fi
-}
-
 everything() {
   [ "${LINTED:-}" = 1 ] || lint
   find_clients
@@ -230,7 +218,6 @@ everything() {
   wait "$native" "$cores"
   show_file native
   show_file cores
-  room
 }
 
 # What is kept for the next compilation is large, and most people run the tests once.

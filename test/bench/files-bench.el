@@ -14,6 +14,7 @@
 (require 'diff)
 (require 'diff-mode)
 
+(declare-function agent-q-call-make "agent-q-call" (&rest slots) t)
 (declare-function agent-q-diff--open "agent-q-diff" (call chat edit))
 (declare-function agent-q-diff-toggle "agent-q-diff" ())
 (declare-function agent-q-diff-target-planned "agent-q-diff-target" (preview arguments))
@@ -119,7 +120,8 @@ machine does.  Most garbage is of this timer.  End Emacs."
         review)
     (garbage-collect)
     (agent-q-bench-sample name (agent-q-bench-seconds
-                                 (setq review (agent-q-diff--open nil (current-buffer) edit))
+                                 (setq review (agent-q-diff--open (agent-q-call-make :tool "write_file")
+                                                                  (current-buffer) edit))
                                  (switch-to-buffer review)
                                  (redisplay t)))
     review))
@@ -138,6 +140,7 @@ machine does.  Most garbage is of this timer.  End Emacs."
 
 (defun files-bench--diffs ()
   "Measure the diffs."
+  (require 'agent-q-call)
   (require 'agent-q-diff)
   (require 'agent-q-events)
   (agent-q-events-ensure)
