@@ -66,11 +66,11 @@ Its first argument is the connection's process."
   (agent-q-image-ask connection :repl-package))
 
 (defun agent-q-image-features (connection)
-  "Return the names of the features of CONNECTION's image, in lower case."
-  (delq nil (mapcar (lambda (feature)
-                      (and (stringp feature)
-                           (downcase (replace-regexp-in-string "\\`.*:" "" feature))))
-                    (agent-q-image-ask connection :features))))
+  "Return the names of the features of CONNECTION's image, in lower case.
+CONNECTION may be nil."
+  (mapcar (lambda (feature)
+            (downcase (replace-regexp-in-string "\\`.*:" "" (format "%s" feature))))
+          (and connection (agent-q-image-ask connection :features))))
 
 (defun agent-q-image-label (connection)
   "Return the name of CONNECTION, which no other one has, as it is shown.

@@ -291,7 +291,7 @@ Return the file."
                                          (agent-q-definition-test--line
                                           file (string-trim (cadr one))))
                                  answer))))))
-          (right)
+          ;; The image has not looked at the file before it was changed.
           (agent-q-definition-test--change file "(defun one" "(defun new () 1)\n(defun one")
           (right)
           (dotimes (_ 4)
