@@ -17,7 +17,7 @@
 (require 'subr-x)
 
 (defcustom agent-q-code-limit 50000
-  "Longer code in an answer is shown without colours; nil means all is."
+  "Code in an answer that is longer is shown without colours, with nil all code."
   :type '(choice (natnum :tag "Characters") (const :tag "No colours" nil))
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))

@@ -103,8 +103,10 @@ It is loaded by then; some files that have such a command stand on this one."
                    (agent-q-welcome--command "agent-q-set-model") " looks again"))))
 
 (defun agent-q-welcome--suggestions ()
-  "Return what can be typed now, three things at most."
-  (pcase (list (and agent-q-session-provider t) (and (agent-q-welcome--connected-p) t)
+  "Return what can be typed now, three things at most.
+The demo model answers no questions, so only the console's are left with it."
+  (pcase (list (and agent-q-session-provider (not (agent-q-provider-demo-p agent-q-session-provider)))
+               (and (agent-q-welcome--connected-p) t)
                (and (agent-q-project-directory) t))
     ('(t t nil) '("Which systems are loaded?" "/describe_symbol mapcar" "/apropos_search hash"))
     ('(t nil nil) '("Which buffers do I have?" "/list_buffers"))
@@ -173,7 +175,7 @@ It is loaded by then; some files that have such a command stand on this one."
   "Say what is missing in the facts of the model of PROVIDER, an alist or nil.
 That is in the first lines of this chat while they can change."
   (let* ((hint (and provider
-                    (not (equal (alist-get 'name provider) agent-q-provider-demo-name))
+                    (not (agent-q-provider-demo-p provider))
                     (agent-q-facts-hint (alist-get 'base_url provider) (alist-get 'model provider)
                                         (alist-get 'context_window
                                                    (alist-get 'facts provider)))))

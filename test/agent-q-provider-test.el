@@ -339,6 +339,17 @@
     (should (equal local (agent-q-provider-again (agent-q-provider-public local)))))
   (should-not (agent-q-provider-again nil)))
 
+(ert-deftest agent-q-provider-test-the-demo-model-is-asked-no-questions ()
+  "With the demo model only what the console answers is suggested."
+  (agent-q-provider-test--with "" nil
+    (let ((agent-q-provider-demo `((name . ,agent-q-provider-demo-name)
+                                   (base_url . "http://127.0.0.1:9/v1") (model . "tiny"))))
+      (agent-q-test-with-chat
+        (setq agent-q-session-provider agent-q-provider-demo)
+        (agent-q-welcome-update)
+        (should (agent-q-test-shows "[/get_project_root]"))
+        (should-not (agent-q-test-shows "What does this project do"))))))
+
 (ert-deftest agent-q-provider-test-doctor-shows-no-key ()
   "The doctor's page says where a key is, never what it is, and fills in the servers."
   (agent-q-provider-test--with "machine first.example login apikey password hidden-one\n"
