@@ -12,6 +12,7 @@
 
 (require 'agent-q-definitions)
 (require 'agent-q-image-connection)
+(require 'agent-q-image-feature)
 (require 'agent-q-json)
 (require 'agent-q-operations)
 (require 'agent-q-source)
@@ -41,11 +42,29 @@
       (goto-char (match-beginning 0)))
     (point)))
 
+(defun agent-q-compile--read (forms)
+  "Return those of FORMS that the image reads, with those in `eval-when' and `progn' in its place."
+  (seq-mapcat
+   (pcase-lambda (`(,start ,end))
+     (let* ((text (agent-q-definitions-text (list start end)))
+            (subforms (and (string-match-p "\\`(\\(?:[^ ()]*:\\)?\\(?:eval-when\\|progn\\) " text)
+                           (not (string-match-p agent-q-compile--readtable text))
+                           (string-search "in-package " text)
+                           (agent-q-definitions-subforms start end))))
+       (cond ((agent-q-image-feature-skipped-p start) nil)
+             ((null subforms) (list (list start end)))
+             ((not (string-match-p "eval-when" (agent-q-definitions-text (car subforms))))
+              (agent-q-compile--read (cdr subforms)))
+             ;; What is done when the file is loaded is too late for the reader.
+             ((string-match-p "compile" (agent-q-definitions-text (cadr subforms)))
+              (agent-q-compile--read (cddr subforms))))))
+   forms))
+
 (defun agent-q-compile--prelude (forms end)
   "Return the texts of those of FORMS before END that say how what follows is read."
   (let ((package nil)
         (others nil))
-    (pcase-dolist (`(,start ,stop) forms)
+    (pcase-dolist (`(,start ,stop) (agent-q-compile--read forms))
       (when (<= stop end)
         (let ((text (agent-q-definitions-text (list start stop)))
               (source (buffer-substring-no-properties start stop)))
@@ -83,7 +102,10 @@ line and position in TEXT."
 
 (agent-q-operations-define "definition-to-compile" (call text name file path)
   "Return what to compile for the definition of NAME in TEXT, of FILE at PATH."
-  (pcase-let ((`(,form ,start ,line ,position) (agent-q-compile-unit text name file))
+  (pcase-let ((`(,form ,start ,line ,position)
+               (let ((agent-q-image-feature-list
+                      (agent-q-image-features (agent-q-operations-call-connection call))))
+                 (agent-q-compile-unit text name file)))
               (buffer (find-buffer-visiting path)))
     (agent-q-json-serialize
      `((form . ,form) (start . ,start) (line . ,line) (position . ,position)

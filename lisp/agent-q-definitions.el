@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'agent-q-image-feature)
 (require 'agent-q-json)
 (require 'agent-q-operations)
 (require 'agent-q-source)
@@ -223,23 +224,141 @@ That is the head of a definition."
        `((,wanted . identity) (,wanted . agent-q-definitions-bare)
          (,head . identity) (,head . agent-q-definitions-bare))))))
 
+(defun agent-q-definitions--read (definitions)
+  "Return those of DEFINITIONS that the image's reader doesn't pass over, or all."
+  (or (seq-remove (lambda (definition) (agent-q-image-feature-skipped-p (car definition)))
+                  definitions)
+      definitions))
+
+(defun agent-q-definitions--package (position)
+  "Return the package that is in force at POSITION, in lower case, or nil."
+  (save-excursion
+    (goto-char position)
+    (let ((found nil))
+      (while (and (not found)
+                  (re-search-backward "^(\\(?:[^ ()]*:\\)?in-package[ \t\n]+[#:'\"|]*\\([^] \t\n()\"|]+\\)"
+                                      nil t))
+        (let ((name (downcase (match-string-no-properties 1))))
+          (unless (or (nth 8 (save-excursion (syntax-ppss)))
+                      (agent-q-image-feature-skipped-p (point)))
+            (setq found name))))
+      found)))
+
+(defun agent-q-definitions--in-package (name definitions)
+  "Return those of DEFINITIONS in the package that NAME has before it, or all."
+  (or (and (string-match "\\`(?\\(?:def[^ ]* \\)?(?\\(?:setf \\)?\\(?:#'\\)?\\([^] ()\":|'#]+\\)::?[^ ():]"
+                         name)
+           (let ((package (match-string 1 name)))
+             (seq-filter (lambda (definition)
+                           (equal package (agent-q-definitions--package (car definition))))
+                         definitions)))
+      definitions))
+
+(defun agent-q-definitions--one (name all)
+  "Return the one of ALL, the definitions of the current buffer, that NAME names."
+  (let* ((wanted (agent-q-definitions--normal name))
+         (found (agent-q-definitions--matching wanted all))
+         (found (if (cdr found) (agent-q-definitions--read found) found))
+         (found (if (cdr found) (agent-q-definitions--in-package wanted found) found)))
+    (cond ((null found)
+           (error "Nothing in the file defines %s.  It defines: %s" name
+                  (agent-q-definitions--some all)))
+          ((cdr found)
+           (error "%d forms define %s: %s.  Name the one you mean like that"
+                  (length found) name (agent-q-definitions--some found)))
+          (t (car found)))))
+
 (defun agent-q-definitions-find (text name &optional file)
   "Return start and end, in characters, of the definition of NAME in TEXT.
 FILE is the name of the file that TEXT is of."
   (agent-q-source-with-text text file
-    (let* ((all (agent-q-definitions--all (agent-q-definitions-top-forms)))
-           (found (agent-q-definitions--matching (agent-q-definitions--normal name) all)))
-      (pcase found
-        (`((,start ,end . ,_)) (list (1- start) (1- end)))
-        ('nil (error "Nothing in the file defines %s.  It defines: %s" name
-                     (agent-q-definitions--some all)))
-        (_ (error "%d forms define %s: %s.  Name the one you mean like that"
-                  (length found) name (agent-q-definitions--some found)))))))
+    (pcase-let ((`(,start ,end . ,_)
+                 (agent-q-definitions--one
+                  name (agent-q-definitions--all (agent-q-definitions-top-forms)))))
+      (list (1- start) (1- end)))))
 
-(agent-q-operations-define "find-definition" (call text name file)
-  "Return where in TEXT, of FILE, the form that defines NAME is."
-  (pcase-let ((`(,start ,end) (agent-q-definitions-find text name file)))
-    (agent-q-json-serialize `((start . ,start) (end . ,end)))))
+;;;; New ones
+
+(defun agent-q-definitions--stray-bracket ()
+  "Return the place of a bracket that closes nothing, where it would be part of a symbol."
+  (goto-char (point-min))
+  (let ((open nil)
+        (found nil))
+    (while (and (not found)
+                (not (eq (char-syntax ?\[) ?\())
+                (re-search-forward "[][{}]" nil t))
+      (let ((state (save-excursion (syntax-ppss (1- (point))))))
+        (unless (or (nth 8 state) (nth 5 state))
+          (pcase (char-before)
+            (?\[ (push ?\] open))
+            (?{ (push ?} open))
+            (closing (if (eq closing (car open))
+                         (pop open)
+                       (setq found (1- (point)))))))))
+    found))
+
+(defun agent-q-definitions--new ()
+  "Return the definitions in the current buffer, the text that is to be put into a file.
+Signal an error where it isn't made of forms.  Where it isn't balanced,
+return t: that is told of the whole file."
+  (if (agent-q-source-problem-here)
+      t
+    (goto-char (point-min))
+    (let* ((forms (agent-q-definitions-forms (point-max)))
+           ;; Reader macros and annotations may stand before a form.
+           (stray (seq-find (lambda (form) (not (memq (char-after (car form)) '(?\( ?# ?@))))
+                            forms))
+           (bracket (agent-q-definitions--stray-bracket)))
+      (cond ((null forms)
+             (error "The new text has no form in it.  Nothing was changed"))
+            (stray
+             (error "The new text has code outside of parentheses (%s); send whole definitions.  Nothing was changed"
+                    (agent-q-source-line (car stray))))
+            (bracket
+             (error "The %c at %s of the new text closes nothing: Lisp reads it as part of a symbol.  Nothing was changed"
+                    (char-after bracket) (agent-q-source-place bracket))))
+      (agent-q-definitions--all forms))))
+
+(defun agent-q-definitions--fullest (definition)
+  "Return the fullest name of DEFINITION."
+  (car (last (nth 2 definition))))
+
+(defun agent-q-definitions--remark (new old others)
+  "Return what there is to say of NEW definitions that replace OLD, if any, or :null.
+OTHERS are those of the file, in the current buffer, that stay."
+  (let* ((names (and (consp new) (mapcar #'agent-q-definitions--fullest new)))
+         (bare (mapcar #'agent-q-definitions-bare names))
+         (named (lambda (definition)
+                  (member (agent-q-definitions-bare (agent-q-definitions--fullest definition))
+                          bare)))
+         (twin (seq-find named others)))
+    (or (cond ((null new) "It has no definition in it.")
+              ((and old names (not (funcall named old)))
+               (format "It was %s; now it is %s." (agent-q-definitions--fullest old)
+                       (string-join names ", ")))
+              (twin
+               (format "The file already had a definition of that name, which is still there: %s."
+                       (agent-q-definitions--label twin))))
+        :null)))
+
+(agent-q-operations-define "place-definition" (call text name file source)
+  "Return where in TEXT, of FILE, the form that defines NAME is, if a name is given.
+SOURCE is to take its place, or to be inserted; the answer says whether
+it ends in a comment, and what there is to say of either."
+  (agent-q-source-with-text text file
+    (let* ((all (agent-q-definitions--all (agent-q-definitions-top-forms)))
+           (found (and name (agent-q-definitions--one name all)))
+           (comment nil)
+           (new (agent-q-source-with-text source file
+                  (setq comment (eq t (nth 4 (parse-partial-sexp (point-min) (point-max)))))
+                  (agent-q-definitions--new))))
+      (agent-q-json-serialize
+       `((start . ,(if found (1- (car found)) :null))
+         (end . ,(if found (1- (cadr found)) :null))
+         (comment . ,(if comment t :false))
+         (nothing . ,(if new :false t))
+         (replacing . ,(agent-q-definitions--remark new found (remq found all)))
+         (inserting . ,(agent-q-definitions--remark new nil all)))))))
 
 (provide 'agent-q-definitions)
 ;;; agent-q-definitions.el ends here

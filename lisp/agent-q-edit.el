@@ -70,11 +70,25 @@
        (gone . ,(agent-q-edit--truth (agent-q-edit--gone-p)))
        (point . ,(1- (point)))))))
 
+(defun agent-q-edit--revert (buffer)
+  "Read the file of BUFFER again if it was changed and the buffer was not.
+Return BUFFER."
+  (with-current-buffer buffer
+    (when (and (not (buffer-modified-p)) (agent-q-edit--stale-p))
+      (let ((inhibit-interaction t)
+            (inhibit-message t))
+        ;; If that fails, the caller finds it stale.
+        (ignore-errors (revert-buffer t t t)))))
+  buffer)
+
 (agent-q-operations-define "file-buffer" (call path whole)
   "Return the state of the buffer that visits PATH, or null.
-Its text comes along if WHOLE is true or there are unsaved changes."
+Its text is included if WHOLE is true, which is for a change, or there are
+unsaved changes."
   (let ((buffer (find-buffer-visiting path)))
-    (if buffer
+    (when (and buffer whole)
+      (agent-q-edit--revert buffer))
+    (if (buffer-live-p buffer)
         (agent-q-edit--state buffer (or whole (buffer-modified-p buffer)))
       "null")))
 

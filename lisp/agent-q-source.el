@@ -37,7 +37,8 @@
          (delay-mode-hooks (scheme-mode))
          (setq-local parse-sexp-lookup-properties t)
          (syntax-propertize (point-max)))
-        (t (set-syntax-table lisp-mode-syntax-table)))
+        (t (set-syntax-table lisp-mode-syntax-table)
+           (agent-q-source--mark-bars)))
   (agent-q-source--pass-over-first-line))
 
 (defun agent-q-source--mark-characters ()
@@ -53,6 +54,17 @@ Emacs Lisp takes them without a backslash, too."
         (put-text-property character (1+ character) 'syntax-table '(3)))
       (goto-char (1+ character)))))
 
+(defun agent-q-source--mark-bars ()
+  "Mark each `#' inside a symbol, such as that of foo#|bar|: it begins no comment."
+  (goto-char (point-min))
+  (while (re-search-forward "[[:alnum:]*+<>=/_-]\\(#\\)|" nil t)
+    (let ((sign (match-beginning 1)))
+      (setq-local parse-sexp-lookup-properties t)
+      (unless (nth 8 (save-excursion (syntax-ppss sign)))
+        (put-text-property sign (1+ sign) 'syntax-table '(3))
+        (syntax-ppss-flush-cache sign))
+      (goto-char (1+ sign)))))
+
 (defun agent-q-source--pass-over-first-line ()
   "Make the first line of a script, which is the shell's, count as white space."
   (goto-char (point-min))
@@ -65,14 +77,14 @@ Emacs Lisp takes them without a backslash, too."
 (defvar agent-q-source--first-line 1
   "The line of its file at which the text of the current buffer starts.")
 
-(defun agent-q-source--place (position)
+(defun agent-q-source-place (position)
   "Return POSITION as words."
   (save-excursion
     (goto-char position)
     (format "line %d, column %d" (+ (line-number-at-pos) agent-q-source--first-line -1)
             (1+ (- position (line-beginning-position))))))
 
-(defun agent-q-source--line (position)
+(defun agent-q-source-line (position)
   "Return the text of the line at POSITION, shortened."
   (save-excursion
     (goto-char position)
@@ -85,11 +97,11 @@ Emacs Lisp takes them without a backslash, too."
   "Return what is left open at the end, of which STATE is the parse state."
   (cond ((nth 3 state)
          (format "the string or |symbol| that starts at %s is not closed."
-                 (agent-q-source--place (nth 8 state))))
+                 (agent-q-source-place (nth 8 state))))
         ((numberp (nth 4 state))
          (format "the comment that starts at %s (%s) is not closed."
-                 (agent-q-source--place (nth 8 state))
-                 (agent-q-source--line (nth 8 state))))
+                 (agent-q-source-place (nth 8 state))
+                 (agent-q-source-line (nth 8 state))))
         ((nth 9 state)
          (agent-q-source--unclosed state))))
 
@@ -97,17 +109,55 @@ Emacs Lisp takes them without a backslash, too."
   "Return a sentence about the parentheses that STATE has open."
   (let* ((opens (nth 9 state))
          (outer (car opens))
-         (suspect (agent-q-source--suspect outer)))
-    (format "%d closing %s missing; the form that opens at %s (%s) is never closed%s."
-            (length opens)
-            (if (cdr opens) "parentheses are" "parenthesis is")
-            (agent-q-source--place outer)
-            (agent-q-source--line outer)
-            (if suspect
-                (format "; a new form seems to start at %s (%s)"
-                        (agent-q-source--place suspect)
-                        (agent-q-source--line suspect))
-              ""))))
+         (inner (car (last opens)))
+         (suspect (agent-q-source--suspect outer))
+         (early (agent-q-source--too-far-left outer (or suspect (point-max)))))
+    (concat
+     (format "%d closing %s missing; the form that opens at %s (%s) is never closed"
+             (length opens)
+             (if (cdr opens) "parentheses are" "parenthesis is")
+             (agent-q-source-place outer)
+             (agent-q-source-line outer))
+     (if (= inner outer) ""
+       (format ", nor is the innermost one, at %s (%s)"
+               (agent-q-source-place inner) (agent-q-source-line inner)))
+     (if early
+         (format "; by its indentation, %s (%s) stands outside of the form at %s (%s)"
+                 (agent-q-source-place (car early)) (agent-q-source-line (car early))
+                 (agent-q-source-place (cdr early)) (agent-q-source-line (cdr early)))
+       "")
+     (if suspect
+         (format "; a new form seems to start at %s (%s)"
+                 (agent-q-source-place suspect) (agent-q-source-line suspect))
+       "")
+     ".")))
+
+(defun agent-q-source--too-far-left (outer end)
+  "Return the first line between OUTER and END that is left of the form it is in.
+It is a pair of its first character and that form, or nil."
+  (save-excursion
+    (goto-char outer)
+    (let ((from outer)
+          (state nil)
+          (found nil))
+      (while (and (not found) (zerop (forward-line 1)) (< (point) end))
+        (setq state (parse-partial-sexp from (point) nil nil state)
+              from (point))
+        (let ((line (save-excursion (back-to-indentation) (point)))
+              (inner (nth 1 state)))
+          (when (and inner
+                     (not (nth 8 state))
+                     (< line end)
+                     (not (memq (char-after line) '(?\n ?\; ?\) nil)))
+                     (<= (agent-q-source--column line) (agent-q-source--column inner)))
+            (setq found (cons line inner)))))
+      found)))
+
+(defun agent-q-source--column (position)
+  "Return the column of POSITION."
+  (save-excursion
+    (goto-char position)
+    (current-column)))
 
 (defun agent-q-source--suspect (outer)
   "Return the first place inside the form at OUTER with `(' in the first column."
@@ -139,8 +189,19 @@ Emacs Lisp takes them without a backslash, too."
 
 (defun agent-q-source--extra (place)
   "Return a sentence about the closing parenthesis at PLACE that closes nothing."
-  (format "the closing parenthesis at %s (%s) has no opener."
-          (agent-q-source--place place) (agent-q-source--line place)))
+  (let* ((start (save-excursion
+                  (goto-char place)
+                  (and (re-search-backward "^(" nil t) (point))))
+         (end (and start (ignore-errors (scan-sexps start 1)))))
+    (format "the closing parenthesis at %s (%s) has no opener%s."
+            (agent-q-source-place place) (agent-q-source-line place)
+            (if (and end (save-excursion (goto-char end)
+                                         (skip-chars-forward " \t\n")
+                                         (< (point) place)))
+                (format "; the form that opens at %s (%s) already ends at %s"
+                        (agent-q-source-place start) (agent-q-source-line start)
+                        (agent-q-source-place (1- end)))
+              ""))))
 
 (defun agent-q-source--mismatch ()
   "Return a sentence about an opener that is closed by another kind, or nil."
@@ -158,8 +219,8 @@ Emacs Lisp takes them without a backslash, too."
                    (not (eq (cdr (syntax-after open))
                             (char-after close))))
           (setq found (format "the `%c' at %s closes the `%c' at %s."
-                              (char-after close) (agent-q-source--place close)
-                              (char-after open) (agent-q-source--place open))))))
+                              (char-after close) (agent-q-source-place close)
+                              (char-after open) (agent-q-source-place open))))))
     found))
 
 (defun agent-q-source--excess ()

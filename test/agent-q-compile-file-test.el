@@ -265,5 +265,28 @@ The image has loaded it if LOAD is non-nil."
     (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
     (should-not (agent-q-call-waiting))))
 
+(agent-q-test-tools-on-each compile-file-finds-the-package-in-force ()
+  "What the reader passes over sets no package; what `eval-when' does at compile time, does."
+  (agent-q-compile-file-test--with-file nil
+    (write-region "(defpackage :aq-pa (:use :cl)) (defpackage :aq-pb (:use :cl)) (defpackage :aq-pc (:use :cl))
+(in-package :aq-pa)
+#+nil (in-package :aq-pb)
+(eval-when (:load-toplevel) (in-package :aq-pc))
+(defun aq-f7 () (package-name (symbol-package 'aq-f7)))
+(eval-when (:compile-toplevel :load-toplevel :execute)
+  (in-package :aq-pb))
+(defun aq-f8 () (package-name (symbol-package 'aq-f8)))
+#+nil (defun aq-f9 () 9)
+(defun aq-f9 () (package-name (symbol-package 'aq-f9)))
+" nil file nil 'silent)
+    (agent-q-test-image-eval connection "(progn (defpackage :aq-pa (:use :cl)) (defpackage :aq-pb (:use :cl)) (defpackage :aq-pc (:use :cl)))")
+    (dolist (name '("aq-f7" "aq-f8" "aq-f9"))
+      (should (string-prefix-p "Compiled and loaded"
+                               (agent-q-test-tools-ask
+                                (format "/compile_file path=%s name=%s" file name)))))
+    (should (equal '("(\"AQ-PA\" \"AQ-PB\" \"AQ-PB\")")
+                   (agent-q-test-image-values
+                    connection "(list (aq-pa::aq-f7) (aq-pb::aq-f8) (aq-pb::aq-f9))")))))
+
 (provide 'agent-q-compile-file-test)
 ;;; agent-q-compile-file-test.el ends here

@@ -89,6 +89,8 @@
         ("edit_file" (path . "a.txt") (old_str . "two") (new_str . "2"))
         ("edit_file" (path . "a.txt") (old_str . "two") (new_str . "2"))
         ("edit_file" (path . "a.txt") (old_str . "two") (new_str . "2"))
+        ("edit_file" (path . "a.txt") (old_str . "TWO") (new_str . "2"))
+        ("read_file" (path . "a.txt"))
         ("edit_file" (path . "a.txt") (old_str . "TWO") (new_str . "2")))
     (let* ((path (agent-q-test-files-write "a.txt" "one\ntwo\n"))
            (buffer (find-file-noselect path)))
@@ -111,11 +113,22 @@
       (let ((agent-q-test-files-before-answer (lambda () (kill-buffer buffer))))
         (agent-q-test-files-succeeds))
       (should (equal (agent-q-test-files-text "a.txt") "one\n2\n"))
-      ;; Changed behind the buffer's back.
+      ;; Changed behind the back of a buffer with unsaved changes.
       (agent-q-test-files-write "a.txt" "one\nTWO\n")
-      (with-current-buffer (find-file-noselect path)
-        (set-visited-file-modtime '(0 1)))
-      (agent-q-test-files-fails "changed on disk"))))
+      (let ((buffer (find-file-noselect path)))
+        (with-current-buffer buffer
+          (insert "unsaved ")
+          (set-visited-file-modtime '(0 1)))
+        (agent-q-test-files-fails "changed on disk")
+        (with-current-buffer buffer
+          (set-buffer-modified-p nil))
+        ;; Without such changes it is reverted.
+        (rename-file (agent-q-test-files-write "b.txt" "first\nTWO\n") path t)
+        (agent-q-test-files-succeeds)
+        (agent-q-test-files-succeeds)
+        (should (equal (agent-q-test-files-text "a.txt") "first\n2\n"))
+        (with-current-buffer buffer
+          (should (equal (buffer-string) "first\n2\n")))))))
 
 (ert-deftest agent-q-edit-buffer-what-saving-changes-is-what-was-done ()
   (agent-q-test-files-in-project

@@ -337,5 +337,79 @@
     (should (string-match-p "changed since the turn" (agent-q-test-files-undo)))
     (should (equal (agent-q-test-files-text "a.txt") "user\n"))))
 
+;;;; What is no definition
+
+(defun agent-q-edit-test--edits (name text &rest sources)
+  "Return calls that put each of SOURCES into the place of NAME in a file with TEXT."
+  (seq-mapcat (lambda (source)
+                `(("write_file" (path . "a.lisp") (content . ,text))
+                  ("edit_definition" (path . "a.lisp") (name . ,name) (new_source . ,source))))
+              sources))
+
+(ert-deftest agent-q-edit-only-a-definition-takes-the-place-of-one ()
+  (let ((text "(defun a () 1)\n\n(defun b (x) x)\n"))
+    (agent-q-test-files-in-project
+        (agent-q-edit-test--edits
+         "b" text "" " ; only a comment" "b" "defun b (x) (list x)" "(defun b (x) (list x]))"
+         "(list 1 2)" "```lisp\n(defun b (x) (list x))\n```" "(defun bb (x) x)"
+         "(defmacro b (x) x)" "(defun a () 2)\n(defun b (x) 2)")
+      (dolist (regexp '("has no form" "has no form" "outside of parentheses (b)"
+                        "outside of parentheses (defun b (x) (list x))"
+                        "The \\] at line 1, column 21 of the new text closes nothing"
+                        "has no definition in it"))
+        (agent-q-test-files-next)
+        (agent-q-test-files-fails regexp)
+        (should (equal (agent-q-test-files-text "a.lisp") text)))
+      (agent-q-test-files-next)
+      (agent-q-test-files-succeeds)
+      (should (equal (agent-q-test-files-text "a.lisp")
+                     "(defun a () 1)\n\n(defun b (x) (list x))\n"))
+      (dolist (regexp '("^It was defun b; now it is defun bb\\." "^It was defun b; now it is defmacro b\\."
+                        "^The file already had .*: defun a (line 1)\\."))
+        (agent-q-test-files-next)
+        (agent-q-test-files-succeeds regexp)))))
+
+(ert-deftest agent-q-edit-what-is-inserted-is-told-by-its-names ()
+  (agent-q-test-files-in-project
+      (seq-mapcat (lambda (source)
+                    `(("write_file" (path . "a.lisp") (content . "(defun a () 1)\n"))
+                      ("insert_definition" (path . "a.lisp") (after . "a") (source . ,source))))
+                  '("" "foo" "(defun a () 2)" "(in-package :cl-user)" "```\n(defun new ())\n```"))
+    (dolist (regexp '("has no form" "outside of parentheses"))
+      (agent-q-test-files-next)
+      (agent-q-test-files-fails regexp))
+    (dolist (regexp '("already had .*: defun a (line 1)" "^It has no definition in it"))
+      (agent-q-test-files-next)
+      (agent-q-test-files-succeeds regexp))
+    (agent-q-test-files-next)
+    (should-not (string-match-p "already" (agent-q-test-files-succeeds)))
+    (should (equal (agent-q-test-files-text "a.lisp") "(defun a () 1)\n\n(defun new ())\n"))))
+
+(ert-deftest agent-q-edit-a-comment-at-the-end-swallows-nothing ()
+  (pcase-dolist (`(,text ,name ,source ,after)
+                 '(("(defun a () 1) (defun b () 2)\n" "a" "(defun a () 11) ; note"
+                    "(defun a () 11) ; note\n(defun b () 2)\n")
+                   ("(defun c () 3) ; after c\n" "c" "(defun c () 33) ; new"
+                    "(defun c () 33) ; new\n; after c\n")
+                   ("(progn\n  (defun d () 3))\n" "d" "(defun d () 4) ; (four"
+                    "(progn\n  (defun d () 4) ; (four\n  )\n")
+                   ("(defun e () 3)\n" "e" "(defun e () 4) ; four" "(defun e () 4) ; four\n")))
+    (agent-q-test-files-in-project
+        (agent-q-edit-test--edits name text source)
+      (agent-q-test-files-next)
+      (agent-q-test-files-succeeds)
+      (should (equal (agent-q-test-files-text "a.lisp") after)))))
+
+(ert-deftest agent-q-edit-a-broken-file-is-no-leave-to-break-it ()
+  (agent-q-test-files-in-project
+      '(("write_file" (path . "a.lisp") (content . "(defun one (x)\n  (list x)"))
+        ("write_file" (path . "a.lisp") (content . "(defun one (x) x)\n\n(defun two () \"more)\n"))
+        ("write_file" (path . "a.lisp") (content . "(defun one (x) x)\n")))
+    (agent-q-test-files-write "a.lisp" "(defun one (x) x)\n(defun two () \"open)\n")
+    (agent-q-test-files-fails "unbalanced: 1 closing parenthesis is missing.* line 1")
+    ;; It may be a reader macro's, and then stays what it is.
+    (agent-q-test-files-succeeds "already unbalanced")
+    (agent-q-test-files-succeeds)))
+
 (provide 'agent-q-edit-test)
 ;;; agent-q-edit-test.el ends here

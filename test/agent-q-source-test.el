@@ -29,7 +29,7 @@
    (agent-q-source-test--problems
     "a.lisp" "(a #\\( #\\) #\\; #\\\" #\\| #\\\\ #\\#)" "#|#| ( |# ( |#(a)" "#|| ( ||#" "|sym ( bol|"
     "(a|\\|(|b \"\\\"(\" ; (\n)" "#+nil (a) #.(b) #1=(a #1#) #*01 #2A((1) (2))" "(\"|#\" \"#|\")"
-    "; (\r\n(a)\r\n" "(cond ((char= c #\\()))" "a\\(b" "[ { ]" "#!/bin/sh (\n(a)\n"))
+    "; (\r\n(a)\r\n" "(a 'foo#|b(r|)" "#| a#| ( |# ( |# (b)" "(cond ((char= c #\\()))" "a\\(b" "[ { ]" "#!/bin/sh (\n(a)\n"))
   (should-not
    (agent-q-source-test--problems
     "a.el" "(list ?( ?) ?\" ?; ?\\( ?\\\" ?[ ?{)" "?\\^(" "(rx (| \"a\" \"b\"))" "(eq ?| c)" "[a (b)]"
@@ -46,14 +46,19 @@
          ("a.lisp" "#| #| |#" "comment that starts at line 1, column 1")
          ("a.el" "(a ?\\( ?))\n(b" "opens at line 2")
          ("a.el" "(a]" "`\\]' at line 1, column 3 closes the `(' at line 1")
-         ("a.el" "(foo?(b)" "opens at line 1, column 1")))
+         ("a.el" "(foo?(b)" "opens at line 1, column 1")
+         ("a.lisp" "(defun f (x)\n  (list (car x)" "nor is the innermost one, at line 2, column 3 ((list (car x))\\.")
+         ("a.lisp" "(defun f (x)\n  (let ((y x)\n    (list y)))\n"
+          "line 1, .*; by its indentation, line 3, column 5 ((list y)))) stands outside of the form at line 2, column 8")
+         ("a.lisp" "(defun f (x)\n  (list x))\n  (g x))\n"
+          "line 3, column 8 .* has no opener; the form that opens at line 1, column 1 ((defun f (x)) already ends at line 2, column 11\\.")))
     (should (equal (list text t)
                    (list text (and (string-match-p regexp (or (agent-q-source-test--problem text file) ""))
                                    t))))))
 
 ;;;; Names
 
-(defconst agent-q-source-test--definitions "(defpackage \"SHOP\" (:use :cl))
+(defvar agent-q-source-test--definitions "(defpackage \"SHOP\" (:use :cl))
 (eval-when (:compile-toplevel :load-toplevel :execute)
   (defun helper (x) x)
   (progn (defmacro deeper (x) x)))
@@ -114,6 +119,17 @@
     (should (equal (list name line) (list name (agent-q-source-test--line name)))))
   (should (string-match-p "2 forms define feature: defun feature (line 9), defun feature (line 10)"
                           (agent-q-source-test--line "feature")))
+  (cl-flet ((line (text name)
+              (let ((agent-q-source-test--definitions text))
+                (agent-q-source-test--line name))))
+    (let ((packages "(in-package :ya)\n(defun f () 1)\n(in-package #:yb)\n(defun f () 2)\n"))
+      (should (equal "(defun f () 1)" (line packages "ya::f")))
+      (should (equal "(defun f () 2)" (line packages "defun YB:f")))
+      (should (string-match-p "2 forms define f" (line packages "f"))))
+    (let ((cases "(defun |Foo| () 1)\n(defun |foo| () 2)\n(defmethod f ((x (eql #\\a))) 1)\n(defmethod f ((x (eql #\\A))) 2)\n"))
+      (should (equal "(defun |Foo| () 1)" (line cases "|Foo|")))
+      (should (equal "(defun |foo| () 2)" (line cases "|foo|")))
+      (should (equal "(defmethod f ((x (eql #\\A))) 2)" (line cases "f ((eql #\\A))")))))
   (should (string-match-p "5 forms define area: .*area ((eql #\\\\()) (line 18)"
                           (agent-q-source-test--line "area")))
   (should (string-match-p "Nothing in the file defines defthing"

@@ -16,6 +16,14 @@ const LISP_FILES: [&str; 9] = [
     "lisp", "lsp", "cl", "asd", "ros", "el", "scm", "sexp", "clisp",
 ];
 
+/// How much of a text a change gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    Part,
+    /// All of it is new, so that it has to be right by itself.
+    Whole,
+}
+
 /// What keeps a text from being read as Lisp.
 #[derive(Debug, Deserialize)]
 pub struct Imbalance {
@@ -23,6 +31,14 @@ pub struct Imbalance {
     pub problem: String,
     /// How many parentheses and quotes have no partner in all.
     excess: usize,
+}
+
+impl Imbalance {
+    /// Whether this seems to be what was wrong with the text before: there may be reader macros in it.
+    fn is_as(&self, was: &Self) -> bool {
+        let sentence = |of: &Self| of.problem.replace(|it: char| it.is_ascii_digit(), "");
+        self.excess <= was.excess && sentence(self) == sentence(was)
+    }
 }
 
 /// Whether TARGET is a file of Lisp code.
@@ -40,6 +56,7 @@ pub fn is_lisp(target: &Resolved) -> bool {
 /// Where AFTER can't be read because of the change.
 pub async fn check_change(
     context: &WorkContext,
+    extent: Extent,
     before: Option<&str>,
     after: &str,
     shown: &str,
@@ -60,6 +77,11 @@ pub async fn check_change(
             None => Ok(None),
         };
     };
+    if let (Extent::Whole, Some(found)) = (extent, &whole)
+        && !found.is_as(&was)
+    {
+        return Err(refused(shown, found));
+    }
     // A file that seems to be mended as a whole can be so by what the change breaks.
     if let Some(found) = part {
         let was = imbalance(context, around.before, shown, around.line).await?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::balance::{check_change, is_lisp};
+use super::balance::{Extent, check_change, is_lisp};
 pub use super::made::{Made, Save};
 use crate::diff::middle::difference;
 use crate::diff::{CONTEXT, Diff, label};
@@ -192,6 +192,9 @@ pub struct Plan {
     pub current: Current,
     pub after: String,
     pub parents: Parents,
+    pub extent: Extent,
+    /// What the model should know of the change, once it is made.
+    pub remark: Option<String>,
 }
 
 impl Plan {
@@ -203,6 +206,8 @@ impl Plan {
             current,
             after,
             parents: Parents::Make,
+            extent: Extent::Part,
+            remark: None,
         }
     }
 
@@ -234,7 +239,7 @@ impl Plan {
             return Ok(None);
         }
         let before = exists.then_some(self.current.text.as_str());
-        check_change(context, before, &self.after, &shown).await
+        check_change(context, self.extent, before, &self.after, &shown).await
     }
 
     /// Whether the change is of a text that the model does not know; the user has reviewed it then.

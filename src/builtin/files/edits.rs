@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::balance::Extent;
 use super::change::{Current, Home, Made, Plan, load};
 use super::reading::path_parameter;
 use crate::diff::{insert_at_line, replace_unique};
@@ -76,9 +77,9 @@ macro_rules! by_plan {
                     let unseen = plan.unseen(&context);
                     let made = plan.commit(&context).await?;
                     let mut report = report($verb, &plan, &made);
-                    if let Some(remark) = remark {
+                    for remark in plan.remark.iter().chain(&remark) {
                         report.push('\n');
-                        report.push_str(&remark);
+                        report.push_str(remark);
                     }
                     if unseen {
                         report.push_str(UNSEEN);
@@ -309,7 +310,10 @@ fn write_file() -> Tool {
 async fn plan_write(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
     let (target, current) = target(arguments, context).await?;
     let after = adapted(arguments.required_text("content"), &current);
-    Ok(Plan::new(target, current, after))
+    Ok(Plan {
+        extent: Extent::Whole,
+        ..Plan::new(target, current, after)
+    })
 }
 
 fn create_file() -> Tool {
@@ -345,6 +349,7 @@ async fn plan_create(arguments: &Arguments, context: &WorkContext) -> Result<Pla
     let after = adapted(arguments.required_text("content"), &current);
     Ok(Plan {
         parents: parents(arguments),
+        extent: Extent::Whole,
         ..Plan::new(target, current, after)
     })
 }
@@ -371,6 +376,10 @@ async fn plan_proposal(arguments: &Arguments, context: &WorkContext) -> Result<P
     not_deleted(&target, &current)?;
     let original = adapted(arguments.required_text("original"), &current);
     let modified = adapted(arguments.required_text("modified"), &current);
+    let extent = match original == current.text {
+        true => Extent::Whole,
+        false => Extent::Part,
+    };
     let after = if original == current.text {
         modified
     } else if matches!(current.home, Home::Nowhere) {
@@ -378,7 +387,10 @@ async fn plan_proposal(arguments: &Arguments, context: &WorkContext) -> Result<P
     } else {
         replaced(&current, &target, &original, &modified)?
     };
-    Ok(Plan::new(target, current, after))
+    Ok(Plan {
+        extent,
+        ..Plan::new(target, current, after)
+    })
 }
 
 fn edit_definition() -> Tool {
@@ -399,27 +411,72 @@ fn edit_definition() -> Tool {
     )
 }
 
-/// A top-level form, in characters from the start.
+/// Where a definition is, in characters from the start, and what Emacs says of the new text.
 #[derive(Deserialize)]
-struct Form {
-    start: usize,
-    end: usize,
+struct Placed {
+    start: Option<usize>,
+    end: Option<usize>,
+    /// Whether the new text ends in a comment.
+    comment: bool,
+    /// Whether the new text has no definition in it.
+    nothing: bool,
+    /// What there is to say when it takes the place of the definition.
+    replacing: Option<String>,
+    /// The same when it is inserted.
+    inserting: Option<String>,
 }
 
-async fn find_form(
+impl Placed {
+    /// The bytes of TEXT where the definition is, if one was asked for.
+    fn range(&self, text: &str) -> Option<std::ops::Range<usize>> {
+        let place = |characters: usize| {
+            let mut places = text.char_indices().map(|(place, _)| place);
+            places.nth(characters).unwrap_or(text.len())
+        };
+        Some(place(self.start?)..place(self.end?))
+    }
+}
+
+/// What becomes of SOURCE at the definition NAME of TARGET.
+async fn placed(
     (target, current): (&Resolved, &Current),
-    name: &str,
+    name: Option<&str>,
+    source: &str,
     context: &WorkContext,
-) -> Result<std::ops::Range<usize>, ToolFailure> {
-    let arguments = json!({"text": current.text, "name": name, "file": target.shown()});
-    let reply = context.ask_emacs("find-definition", arguments).await?;
-    let form: Form = parse_answer(&reply)?;
-    let text = &current.text;
-    let place = |characters: usize| {
-        let mut places = text.char_indices().map(|(place, _)| place);
-        places.nth(characters).unwrap_or(text.len())
-    };
-    Ok(place(form.start)..place(form.end))
+) -> Result<Placed, ToolFailure> {
+    let arguments = json!({
+        "text": current.text, "name": name, "file": target.shown(), "source": source,
+    });
+    let reply = context.ask_emacs("place-definition", arguments).await?;
+    parse_answer(&reply)
+}
+
+/// SOURCE without the one pair of Markdown fences around it, if it has one.
+fn unfenced(source: &str) -> &str {
+    let source = source.trim();
+    let inner = source
+        .strip_prefix("```")
+        .and_then(|rest| rest.strip_suffix("```"))
+        .and_then(|rest| rest.split_once('\n'));
+    match inner {
+        Some((language, inner))
+            if !language.contains(['(', '`', ';']) && !inner.contains("\n```") =>
+        {
+            inner.trim()
+        }
+        _ => source,
+    }
+}
+
+/// What has to stand between a text that ends in a comment and REST, which would become part of it:
+/// a line break, with the blanks of BEFORE's last line. Gives REST without its own blanks, too.
+fn below_comment<'t>(before: &str, rest: &'t str) -> (String, &'t str) {
+    let kept = rest.trim_start_matches([' ', '\t']);
+    if kept.is_empty() || kept.starts_with(['\n', '\r']) {
+        return (String::new(), rest);
+    }
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    (format!("\n{}", " ".repeat(line.chars().count())), kept)
 }
 
 async fn plan_definition(
@@ -427,16 +484,27 @@ async fn plan_definition(
     context: &WorkContext,
 ) -> Result<Plan, ToolFailure> {
     let (target, current) = existing(arguments, context).await?;
-    let form = find_form(
-        (&target, &current),
-        arguments.required_text("name"),
-        context,
-    )
-    .await?;
-    let source = adapted(arguments.required_text("new_source").trim(), &current);
+    let source = unfenced(arguments.required_text("new_source"));
+    let name = arguments.required_text("name");
+    let placed = placed((&target, &current), Some(name), source, context).await?;
+    if placed.nothing {
+        return Err(ToolFailure::new(format!(
+            "The new text has no definition in it, so it can't take the place of {name}; nothing was changed. For other forms use edit_file."
+        )));
+    }
     let text = &current.text;
-    let after = [&text[..form.start], &source, &text[form.end..]].concat();
-    Ok(Plan::new(target, current, after))
+    let form = placed.range(text).unwrap_or_default();
+    let (before, rest) = (&text[..form.start], &text[form.end..]);
+    let (gap, rest) = match placed.comment {
+        true => below_comment(before, rest),
+        false => (String::new(), rest),
+    };
+    let source = adapted(&format!("{source}{gap}"), &current);
+    let after = [before, &source, rest].concat();
+    Ok(Plan {
+        remark: placed.replacing,
+        ..Plan::new(target, current, after)
+    })
 }
 
 fn insert_definition() -> Tool {
@@ -461,11 +529,12 @@ fn insert_definition() -> Tool {
 async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
     let (target, current) = existing(arguments, context).await?;
     let ends = LineEnds::of(current.text.as_bytes());
-    let source = format!("{}\n", arguments.required_text("source").trim());
+    let source = unfenced(arguments.required_text("source"));
+    let placed = placed((&target, &current), arguments.text("after"), source, context).await?;
+    let source = format!("{source}\n");
     let text = &current.text;
-    let after = match arguments.text("after") {
-        Some(name) => {
-            let form = find_form((&target, &current), name, context).await?;
+    let after = match placed.range(text) {
+        Some(form) => {
             let rest = &text[form.end..];
             // A comment behind the form stays with it; what else follows on the line is not its own.
             let line_end = match rest.trim_start_matches([' ', '\t', '\r']) {
@@ -485,5 +554,37 @@ async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<
             format!("{kept}{}", ends.adapt(&format!("{gap}{source}")))
         }
     };
-    Ok(Plan::new(target, current, after))
+    Ok(Plan {
+        remark: placed.inserting,
+        ..Plan::new(target, current, after)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_pair_of_fences_is_no_part_of_a_definition() {
+        let form = "(defun a ()\n  1)";
+        for fenced in [
+            "```lisp\n(defun a ()\n  1)\n```",
+            "\n```\n(defun a ()\n  1)```\n",
+            form,
+        ] {
+            assert_eq!(unfenced(fenced), form);
+        }
+        let two = "```lisp\n(a)\n```\n```lisp\n(b)\n```";
+        assert_eq!(unfenced(two), two);
+    }
+
+    #[test]
+    fn what_stands_behind_a_comment_goes_below_it() {
+        assert_eq!(
+            below_comment("x\n (progn ", " (defun b ())"),
+            ("\n        ".to_owned(), "(defun b ())")
+        );
+        assert_eq!(below_comment("", "\n(b)"), (String::new(), "\n(b)"));
+        assert_eq!(below_comment("", ")"), ("\n".to_owned(), ")"));
+    }
 }
