@@ -106,7 +106,7 @@ That is a cons of `value', `failure' or `headline' and a text."
     (unless (string-empty-p text)
       (cons (cond (values 'value)
                   ;; So begins what run_tests says of tests that failed.
-                  ((string-prefix-p "FAILED" text) 'failure)
+                  ((string-match-p "\\`\\(?:Tests of .*?: \\)?FAILED" text) 'failure)
                   (t 'headline))
             text))))
 

@@ -211,7 +211,7 @@ Of the program's output, the end is there; the compiler's lines are not."
       (should (string-match-p "Near names: aq-bank.*Systems of this project: aq-bank, aq-bank/tests, aq-coins\\."
                               (agent-q-test-tools-ask "/load_system aq-bnk")))
       (let ((told (agent-q-test-tools-ask "/load_system aq-bank.asd")))
-        (should (equal "loads code into your image: aq-bank.asd of the project, unless ASDF knows another aq-bank"
+        (should (equal (concat "loads code into your image: " (file-truename directory) "aq-bank.asd")
                        (agent-q-load-test--reason)))
         (should (string-match-p "\\`Loaded aq-bank 0.3 from .*/aq-bank.asd\nCompiled 3 files: coins.lisp, package.lisp, account.lisp\\." told)))
       (should (equal '("5") (agent-q-test-image-values connection "(aq-bank::balance)")))
@@ -220,10 +220,15 @@ Of the program's output, the end is there; the compiler's lines are not."
                                         "Needed by: aq-bank/tests\n2 files in order:\n  package.lisp\n  src/account.lisp\n"
                                         "Packages defined: AQ-BANK (package.lisp)\\'")
                                 told)))
-      (should (string-match-p "all of the bank's tests passed"
-                              (agent-q-test-tools-ask "/run_tests system=aq-bank/tests")))
+      (let ((told (agent-q-test-tools-ask "/run_tests system=aq-bank/tests")))
+        (should (string-prefix-p (concat "Tests of aq-bank/tests, " (file-truename directory) "aq-bank.asd: The tests returned")
+                                 told))
+        (should (string-match-p "all of the bank's tests passed" told)))
       (should (string-match-p "\\`Compiled by you, [0-9]+ s ago: the system aq-bank/tests\n"
                               (agent-q-test-tools-ask "/get_compilation_notes")))
+      ;; The name of a file is enough, wherever in the project it is.
+      (should (string-match-p "\\`Loaded aq-coins from .*/lib/coins/aq-coins.asd\n"
+                              (agent-q-test-tools-ask "/load_system aq-coins.asd")))
       (let ((file (concat (file-truename directory) "lib/coins/aq-coins.asd")))
         (should (string-match-p "\\`Loaded aq-coins from .*/lib/coins/aq-coins.asd\nCompiled 1 file: coins.lisp\\."
                                 (agent-q-test-tools-ask (format "/load_system force=true %s" file))))
@@ -232,21 +237,74 @@ Of the program's output, the end is there; the compiler's lines are not."
       (should (string-match-p "'lib/aq-none.asd' does not exist"
                               (agent-q-test-tools-ask "/load_system lib/aq-none.asd"))))))
 
-(agent-q-test-tools-on-each load-prefers-what-asdf-knows ()
-  "Where ASDF knows another file of the same system, that is taken and said; a file is taken as named."
-  (let* ((known (agent-q-test-systems-system "aq-twin" '(("twin" . "(defun cl-user::aq-twin () :known)\n"))))
-         (ours (agent-q-test-systems-system "aq-twin" '(("twin" . "(defun cl-user::aq-twin () :ours)\n")))))
+(defun agent-q-load-test--twin (name value)
+  "Make a system NAME whose code and tests, in another system, tell VALUE.
+Return its directory."
+  (let ((directory (agent-q-test-systems-system
+                    name `(("twin" . ,(format "(defun cl-user::%s () %s)\n" name value))))))
+    (with-temp-file (expand-file-name (concat name ".test.asd") directory)
+      (insert (format "(defsystem \"%s.test\" :depends-on (%S) :perform (test-op (o c) (format t \"~a by ~a~%%\" (uiop:symbol-call :cl-user :%s) %s)))"
+                      name name name value)))
+    directory))
+
+(agent-q-test-tools-on-each load-prefers-the-project ()
+  "Where ASDF knows another copy of a system of the project, the project's is loaded and tested."
+  (let* ((known (agent-q-load-test--twin "aq-twin" ":known"))
+         (ours (agent-q-load-test--twin "aq-twin" ":ours")))
     (agent-q-test-systems-register connection known)
     (agent-q-test-systems-in-project ours connection
-      (let ((told (agent-q-test-tools-ask "/load_system aq-twin")))
-        (should (string-match-p (concat "\\`Loaded aq-twin 1.2 from " (regexp-quote known)) told))
-        (should (string-match-p (concat "^ASDF finds it there, not in the project, which has "
-                                        (regexp-quote (file-truename ours)))
-                                told)))
-      (should (equal '(":KNOWN") (agent-q-test-image-values connection "(aq-twin)")))
-      (should (string-match-p (concat "\\`Loaded aq-twin 1.2 from " (regexp-quote ours))
-                              (agent-q-test-tools-ask (format "/load_system %saq-twin.asd" ours))))
+      (should (string-match-p (format "^  aq-twin  .*(not loaded; ASDF by itself would take %s.*)$"
+                                      (regexp-quote known))
+                              (agent-q-test-tools-ask "/system_info")))
+      (let ((told (agent-q-test-tools-ask "/run_tests system=aq-twin.test")))
+        (should (string-match-p (format "\\`Tests of aq-twin.test, %saq-twin.test.asd: " (regexp-quote (file-truename ours)))
+                                told))
+        (should (string-match-p "^(The project's\\. ASDF by itself would take " told))
+        (should (string-match-p "^OURS by OURS$" told))
+        (should (equal (format "runs tests in your image: %saq-twin.test.asd (ASDF by itself would take %saq-twin.test.asd)"
+                               (file-truename ours) known)
+                       (agent-q-load-test--reason))))
+      (dolist (name (list "aq-twin" "aq-twin.asd" (concat ours "aq-twin.asd")))
+        (should (string-match-p (concat "\\`Loaded aq-twin 1.2 from " (regexp-quote (file-truename ours)))
+                                (agent-q-test-tools-ask (concat "/load_system " name)))))
       (should (equal '(":OURS") (agent-q-test-image-values connection "(aq-twin)"))))))
+
+(agent-q-test-tools-on-each load-refuses-a-second-copy ()
+  "Where the image has loaded another copy, nothing is loaded over it unasked."
+  (let* ((known (agent-q-load-test--twin "aq-double" ":known"))
+         (ours (agent-q-load-test--twin "aq-double" ":ours"))
+         (refused (format "The image has loaded aq-double from another place, %saq-double.asd; the project's is %saq-double.asd"
+                          known (file-truename ours))))
+    (agent-q-test-systems-register connection known)
+    (should (equal '("T") (agent-q-test-image-values connection "(and (asdf:load-system \"aq-double\") t)")))
+    (agent-q-test-systems-in-project ours connection
+      ;; What needs it is no way around.
+      (dolist (call '("/load_system aq-double" "/run_tests system=aq-double.test"))
+        (should (string-match-p (regexp-quote refused) (agent-q-test-tools-ask call))))
+      (should (equal '(":KNOWN") (agent-q-test-image-values connection "(aq-double)")))
+      (should (string-match-p (format "^  aq-double  .*(not loaded; the image has %s.*)$" (regexp-quote known))
+                              (agent-q-test-tools-ask "/system_info")))
+      (should (string-match-p (format "The rest of aq-double is not the project's: the image has loaded it from %s"
+                                      (regexp-quote known))
+                              (agent-q-test-tools-ask "/compile_file path=twin.lisp name=cl-user::aq-double")))
+      (should (string-match-p "\\`Loaded aq-double 1.2 from "
+                              (agent-q-test-tools-ask "/load_system force=true aq-double")))
+      (should (string-match-p "^OURS by OURS$" (agent-q-test-tools-ask "/run_tests system=aq-double.test"))))))
+
+(agent-q-test-tools-on-each load-looks-again-for-what-is-missing ()
+  "A library that was installed since ASDF read its registry is found; one that is missing is named."
+  (let* ((tree (file-name-as-directory (make-temp-file (expand-file-name "tree" agent-q-test-directory) t)))
+         (needing (agent-q-test-systems-system "aq-wanting" nil ":depends-on (\"aq-wanted\")")))
+    (agent-q-test-systems-register connection needing)
+    (agent-q-test-image-values
+     connection (format "(asdf:initialize-source-registry '(:source-registry (:tree %S) :ignore-inherited-configuration))" tree))
+    (agent-q-test-image-values
+     connection (format "(setf (uiop:getenv \"CL_SOURCE_REGISTRY\") %S)" (concat tree "/")))
+    (let ((told (agent-q-test-tools-ask "/load_system aq-wanting")))
+      (should (string-match-p "\\`ASDF cannot find the system aq-wanted, which aq-wanting needs\\." told))
+      (should-not (string-match-p "Backtrace" told)))
+    (with-temp-file (expand-file-name "aq-wanted.asd" tree) (insert "(defsystem \"aq-wanted\")"))
+    (should (string-match-p "\\`Loaded aq-wanting " (agent-q-test-tools-ask "/load_system aq-wanting")))))
 
 (agent-q-test-tools-on-each load-names-files-as-the-image-does ()
   "Files of the project are told by the names that they have where the image runs."

@@ -35,36 +35,56 @@
 
 ;;; Systems of the user's project
 
+(defvar *replacing* nil
+  "Whether systems of the project may be loaded over other copies of them.")
+
 (defvar *project-systems* '()
   "Systems of the user's project, property lists of :name and :file, in the order of their files.")
 
-(defun project-entry (name)
-  (flet ((named (name)
-           (find name *project-systems* :key (lambda (it) (getf it :name)) :test #'string-equal)))
-    (or (named name) (named (primary-name name)))))
+(defun entry-named (name)
+  (find name *project-systems* :key (lambda (it) (getf it :name)) :test #'string-equal))
 
-(defun project-file (name)
-  "The pathname of the file in the user's project that defines the system NAME, or NIL."
-  (let* ((file (getf (project-entry name) :file))
+(defun project-entry (name)
+  (or (entry-named name) (entry-named (primary-name name))))
+
+(defun file-of-entry (entry)
+  (let* ((file (getf entry :file))
          (pathname (and file (native-pathname file))))
     (and pathname (guarded (lambda () (probe-file pathname)) (constantly nil)))))
 
-(defun call-with-project (systems file function)
-  "Call FUNCTION while ASDF finds SYSTEMS, too: those of FILE, which was asked for, before any others,
-the rest after all others."
+(defun project-file (name)
+  "The pathname of the file in the user's project that defines the system NAME, or NIL."
+  (file-of-entry (project-entry name)))
+
+(defun call-with-project (systems function)
+  "Call FUNCTION while ASDF finds SYSTEMS before any others. Leave the operation where that would load
+over another copy of one of them, unless *REPLACING*."
   (asdf-function "FIND-SYSTEM")
   (let ((variable (find-symbol "*SYSTEM-DEFINITION-SEARCH-FUNCTIONS*" "ASDF"))
         (*project-systems* systems))
-    (flet ((wanted (name)
-             (and (equal file (getf (project-entry name) :file))
-                  (project-file name))))
+    (flet ((found (entry)
+             (let ((file (file-of-entry entry)))
+               (when (and file (not *replacing*))
+                 (refuse-second-copy (getf entry :file)))
+               file)))
       (if (and systems variable (boundp variable))
           (progv (list variable)
-              (list (append (and file (list #'wanted))
-                            (symbol-value variable)
-                            (list #'project-file)))
+              (list (project-searches (symbol-value variable)
+                                      (lambda (name) (found (entry-named name)))
+                                      (lambda (name) (found (project-entry name)))))
             (funcall function))
           (funcall function)))))
+
+(defun project-searches (searches by-name by-primary-name)
+  "SEARCHES, ASDF's functions, behind the function BY-NAME. Systems that are only found by the name of
+their file's are looked for by BY-PRIMARY-NAME once it is known that none was inferred from a package."
+  (let* ((inferred (member "SYSDEF-PACKAGE-INFERRED-SYSTEM-SEARCH" searches
+                           :key (lambda (it) (if (symbolp it) (symbol-name it) ""))
+                           :test #'string=))
+         (before (ldiff searches (rest inferred))))
+    (if inferred
+        (append (list by-name) before (list by-primary-name) (rest inferred))
+        (list* by-primary-name searches))))
 
 ;;; Names
 
@@ -84,18 +104,46 @@ the rest after all others."
                                (mapcar (lambda (it) (getf it :name)) *project-systems*)
                                :test #'string=))))
 
-(defun no-such-system (name)
-  "Leave the operation: ASDF finds no system NAME. The answer says what there is instead."
-  (missed "ASDF cannot find the system ~A.~@[ Near names: ~{~A~^, ~}.~]~@[ Systems of this project: ~{~A~^, ~}.~] ~
-           Its .asd file must be in the project or in ASDF's source registry~@[; ~A~]."
-          name (near-systems name)
+(defun no-such-system (name &optional needed-by)
+  "Leave the operation: ASDF finds no system NAME, which the system NEEDED-BY needs. The answer says
+what there is instead."
+  (missed "ASDF cannot find the system ~A~@[, which ~A needs~].~@[ Near names: ~{~A~^, ~}.~]~@[ Systems of this project: ~{~A~^, ~}.~] ~
+           Its .asd file must be in the project or in ASDF's source registry, which was read again just ~
+           now~@[; ~A~]."
+          name needed-by (near-systems name)
           (loop for it in *project-systems* repeat 20 collect (getf it :name))
           (and (find-package "QL")
                (format nil "Quicklisp is loaded and can fetch it: eval_form (ql:quickload ~S)" name))))
 
 (defun find-system-named (name)
   (or (asdf-call "FIND-SYSTEM" name nil)
+      (and (look-again) (asdf-call "FIND-SYSTEM" name nil))
       (no-such-system name)))
+
+(defun look-again ()
+  "Have ASDF forget which systems it found in its source registry; whether it could."
+  (let ((clear (optional-function "ASDF" "CLEAR-SOURCE-REGISTRY")))
+    (and clear
+         (guarded (lambda () (funcall clear) t) (constantly nil)))))
+
+(defun call-looking-again (function)
+  "Call FUNCTION; where ASDF misses a system, once more: that may have been installed just now."
+  (let ((missing (asdf-class "MISSING-COMPONENT")))
+    (flet ((missed-in ()
+             (handler-bind ((error (lambda (condition)
+                                     (when (and missing (typep condition missing))
+                                       (return-from missed-in condition)))))
+               (return-from call-looking-again (funcall function)))))
+      (let ((first (missed-in)))
+        (tell-missing (if (look-again) (missed-in) first))))))
+
+(defun tell-missing (condition)
+  "Leave the operation: CONDITION says which system ASDF missed."
+  (let ((requires (asdf-fact "MISSING-REQUIRES" condition))
+        (by (asdf-fact "MISSING-REQUIRED-BY" condition)))
+    (if (typep requires '(or string symbol))
+        (no-such-system (string-downcase requires) (and by (asdf-fact "COMPONENT-NAME" by)))
+        (failed (condition-type-name condition) (condition-message condition)))))
 
 (defun source-components (component)
   "The files of COMPONENT, a system or a module, in the order in which they are written there."

@@ -201,10 +201,10 @@ what of it is of the compiler's notes."
       (setf current nil)
       (append (tell) (list :output (without-compiler-output (captured-text)))))))
 
-(define-operation "compile-form" (form package buffer position file line start shown)
+(define-operation "compile-form" (form package buffer position file line start shown systems)
   ;; Compile and load forms one after the other; what the compiler said. BUFFER shows them from
   ;; POSITION on. With a FILE the form at START is there instead, at LINE, and the forms before it only say
-  ;; how to read it; SHOWN is how to write the file.
+  ;; how to read it; SHOWN is how to write the file. SYSTEMS are the project's.
   (let* ((*package* (package-of-text package))
          (notes (list '()))
          (*notes* notes))
@@ -220,7 +220,8 @@ what of it is of the compiler's notes."
       (call-telling-progress (lambda (progress) (compile-forms form #'origin progress))
                              (lambda ()
                                (multiple-value-bind (told more) (limited-notes notes)
-                                 (list :notes told :more more)))))))
+                                 (list :notes told :more more
+                                       :copy (copy-for-file file systems))))))))
 
 ;;; A whole file
 
@@ -264,8 +265,8 @@ what of it is of the compiler's notes."
       (guarded (lambda () (when (probe-file fasl) (delete-file fasl)))
                (constantly nil)))))
 
-(define-operation "compile-file" (file)
-  ;; Compile and load the file FILE; what the compiler said.
+(define-operation "compile-file" (file systems)
+  ;; Compile and load the file FILE; what the compiler said. SYSTEMS are the project's.
   (let* ((notes (list '()))
          (build (make-build))
          (*notes* notes)
@@ -276,10 +277,15 @@ what of it is of the compiler's notes."
     (when (equalp "asd" (pathname-type (native-pathname file)))
       (missed "~A defines systems and was not compiled; use load_system, which loads a system and its .asd file."
               file))
-    (call-telling-progress (lambda (progress)
-                             (funcall progress :current file)
-                             (compile-and-load-file file progress)
-                             (keep-notes))
-                           (lambda ()
-                             (let ((*notes* notes) (*build* build))
-                               (told-notes nil))))))
+    (flet ((work ()
+             (call-telling-progress (lambda (progress)
+                                      (funcall progress :current file)
+                                      (compile-and-load-file file progress)
+                                      (keep-notes))
+                                    (lambda ()
+                                      (let ((*notes* notes) (*build* build))
+                                        (list* :copy (copy-for-file file systems)
+                                               (told-notes nil)))))))
+      (if systems
+          (call-with-project systems #'work)
+          (work)))))

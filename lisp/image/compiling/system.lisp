@@ -140,31 +140,30 @@ Optimization notes are only counted, unless ALL is true."
   "Load the system NAME, noting what the compiler says; the system."
   (let ((load (asdf-function "LOAD-SYSTEM")) (system nil))
     (call-building name (lambda ()
-                          (setf system (find-system-named name))
-                          (if force
-                              (funcall load name :force t)
-                              (funcall load name))))
+                          (call-looking-again
+                           (lambda ()
+                             (setf system (find-system-named name))
+                             (if force
+                                 (funcall load name :force t)
+                                 (funcall load name))))))
     system))
 
 (defun system-file (system)
   (let ((file (asdf-fact "SYSTEM-SOURCE-FILE" system)))
     (and file (native-name file))))
 
-(defun same-file-p (one other)
-  (equal (guarded (lambda () (truename one)) (constantly one))
-         (guarded (lambda () (truename other)) (constantly other))))
-
 (defun system-facts (system)
   (let* ((name (asdf-fact "COMPONENT-NAME" system))
          (version (asdf-fact "COMPONENT-VERSION" system))
          (file (system-file system))
-         (ours (project-file name)))
+         (ours (project-file name))
+         (taken (and ours file (same-file-p ours (native-pathname file)))))
     (list :system name
           :version (and (stringp version) version)
           :file file
-          ;; ASDF's own search comes first.
-          :other (and ours file (not (same-file-p ours (native-pathname file)))
-                      (native-name ours)))))
+          ;; The image may have another one than the project does.
+          :ours (and ours (not taken) (native-name ours))
+          :other (and taken (registry-file name)))))
 
 (defun note-missing-files (system)
   "Note which source files of SYSTEM, which is loaded, are not there: ASDF says nothing of them
@@ -189,9 +188,10 @@ while it has what they were compiled to."
   ;; Load a system; what the compiler said about its files.
   (let ((*notes* (list '()))
         (*build* (make-build))
-        (name (system-name-of-text system)))
+        (*replacing* force)
+        (name (if file (name-of-file file system systems) (system-name-of-text system))))
     (call-with-project
-     systems file
+     systems
      (lambda ()
        (setf *progress* (loading-progress name notes))
        (let ((loaded (load-system-named name force)))

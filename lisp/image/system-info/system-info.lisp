@@ -6,16 +6,6 @@
 (defparameter *component-limit* 100
   "How many files of a system are listed.")
 
-(defun registered-system (name)
-  "The system NAME, if the image has loaded its definition."
-  (guarded (lambda ()
-             (let ((function (optional-function "ASDF" "REGISTERED-SYSTEM")))
-               (if function
-                   (funcall function name)
-                   (and (member name (asdf-call "REGISTERED-SYSTEMS") :test #'string=)
-                        (asdf-call "FIND-SYSTEM" name nil)))))
-           (constantly nil)))
-
 (defun dependency-text (dependency)
   "The name in DEPENDENCY, as a definition of a system has it; also (:version \"foo\" \"1\")."
   (typecase dependency
@@ -111,14 +101,15 @@
 (defun listed-systems ()
   (loop for entry in *project-systems*
         for name = (getf entry :name)
+        for copy = (second-copy (getf entry :file))
         collect (list :name name :file (getf entry :file)
                       :state (let ((system (registered-system name)))
-                               (cond ((null system) "not loaded")
-                                     ((guarded (lambda ()
-                                                 (asdf-call "COMPONENT-LOADED-P" system))
-                                               (constantly nil))
+                               (cond (copy (format nil "not loaded; the image has ~A"
+                                                   (second copy)))
+                                     ((and system (asdf-fact "COMPONENT-LOADED-P" system))
                                       "loaded")
-                                     (t "defined, not loaded"))))))
+                                     (t (format nil "not loaded~@[; ASDF by itself would take ~A~]"
+                                                (registry-file name))))))))
 
 (defun described-system (system name)
   (let ((components (source-components system))
@@ -141,11 +132,9 @@
   (let ((*project-systems* systems))
     (if (null system)
         (list :listed (listed-systems))
-        (let* ((name (system-name-of-text system))
+        (let* ((name (if file (name-of-file file system systems) (system-name-of-text system)))
                (found (registered-system name))
-               (entry (or (and file (find file systems :key (lambda (it) (getf it :file))
-                                                       :test #'equal))
-                          (project-entry name))))
+               (entry (project-entry name)))
           (cond (found (described-system found name))
                 (entry (list :system name :file (getf entry :file)))
                 (t (missed "No definition of the system ~A is loaded.~@[ Near names: ~{~A~^, ~}.~] load_system finds it, if ASDF can."

@@ -40,9 +40,8 @@
         (when runner
           (return-from test-runner runner))))))
 
-(defun load-tests-of (name)
-  "Load what holds the tests of the system NAME: with it may come the framework, whose results are
-not seen unless it is there before."
+(defun tested-systems (name)
+  "The systems whose test operations the one of the system NAME performs, itself last."
   (let* ((operation (find-symbol "TEST-OP" "ASDF"))
          (plan (guarded (lambda ()
                           (funcall (asdf-function "MAKE-PLAN") nil
@@ -53,16 +52,29 @@ not seen unless it is there before."
                                              (funcall (asdf-function "PLAN-ACTIONS") plan))
                                            (constantly '())))
           when (and (consp action) (typep (car action) operation))
-            do (load-system-named (funcall (asdf-function "COMPONENT-NAME")
-                                           (funcall (asdf-function "COMPONENT-SYSTEM")
-                                                    (cdr action)))
-                                  nil))))
+            collect (asdf-call "COMPONENT-SYSTEM" (cdr action)))))
+
+(defun load-tests-of (systems)
+  "Load what holds the tests of SYSTEMS: with it may come the framework, whose results are not seen
+unless it is there before."
+  (dolist (system systems)
+    (load-system-named (asdf-call "COMPONENT-NAME" system) nil)))
 
 (defun system-runner (name)
   "The function that runs the tests of the system NAME."
   (let ((test (asdf-function "TEST-SYSTEM")))
-    (load-tests-of name)
     (lambda () (funcall test name))))
+
+(defun tested-facts (name systems)
+  "Whose tests those of the system NAME are that SYSTEMS have, for the wire."
+  (let* ((others (remove name systems
+                         :key (lambda (it) (asdf-fact "COMPONENT-NAME" it)) :test #'equal))
+         (told (or others (list (find-system-named name)))))
+    (list* :tested (loop for system in told
+                         collect (list :system (asdf-fact "COMPONENT-NAME" system)
+                                       :file (system-file system)))
+           (let ((facts (system-facts (first told))))
+             (list :system (getf facts :system) :other (getf facts :other))))))
 
 ;;; Running
 
@@ -115,20 +127,25 @@ not seen unless it is there before."
   (let* ((*notes* (list '()))
          (*build* (make-build))
          (*package* (package-of-text package))
-         (system (and system (system-name-of-text system)))
+         (system (and system (if file
+                                 (name-of-file file system systems)
+                                 (system-name-of-text system))))
          (target (or test suite)))
     (unless (or system target)
       (missed "Give a system, a suite or a test to run."))
     (setf *results* '())
     (call-with-project
-     systems file
+     systems
      (lambda ()
        (when system
          (setf *progress* (loading-progress system nil))
          (load-system-named system nil))
-       (let ((runner (if target (test-runner target *package*) (system-runner system))))
-         (setf *progress* (lambda () (summary *results* nil)))
-         (multiple-value-bind (results problem) (run-watched runner)
-           (append (summary results problem)
-                   (list :failed-files (mapcar #'file-namestring *failed-files*))
-                   (and system (append (told-notes nil) (build-facts))))))))))
+       (let ((tested (and system (not target) (tested-systems system))))
+         (load-tests-of tested)
+         (let ((runner (if target (test-runner target *package*) (system-runner system))))
+           (setf *progress* (lambda () (summary *results* nil)))
+           (multiple-value-bind (results problem) (run-watched runner)
+             (append (and system (tested-facts system tested))
+                     (summary results problem)
+                     (list :failed-files (mapcar #'file-namestring *failed-files*))
+                     (and system (append (told-notes nil) (build-facts)))))))))))

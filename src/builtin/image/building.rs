@@ -14,7 +14,7 @@ use crate::trust::SafetyLevel;
 use super::common::{counted, flag, package_parameter, text};
 use super::execution::{NAMED, timeout};
 use super::outcome;
-use super::systems::{SYSTEM_SYNTAX, built, finding, finding_if_named, other_file};
+use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
 
 /// Systems and their tests take longer than forms do.
 const LONG: Duration = Duration::from_secs(300);
@@ -38,7 +38,7 @@ fn load_system() -> Tool {
         &["execution"],
         vec![
             Parameter::required("system", ParameterType::String, SYSTEM_SYNTAX),
-            Parameter::optional("force", ParameterType::Boolean, "Recompile all its files"),
+            Parameter::optional("force", ParameterType::Boolean, "Recompile all its files, over another copy of it, too"),
             Parameter::optional(
                 "notes",
                 ParameterType::Boolean,
@@ -63,7 +63,7 @@ fn load_system() -> Tool {
         level,
         reason: "loads code into your image".to_owned(),
     };
-    tool.finding = Some(finding);
+    tool.finding = Some(finding_to_load);
     tool.code = Some(NAMED);
     tool
 }
@@ -137,7 +137,7 @@ fn run_tests() -> Tool {
         level,
         reason: "runs tests in your image".to_owned(),
     };
-    tool.finding = Some(finding_if_named);
+    tool.finding = Some(finding_to_load);
     tool.code = Some(NAMED);
     tool
 }
@@ -174,6 +174,10 @@ fn render_tests(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure
             stale.join(", ")
         ));
     }
+    if let Some(whose) = whose(data) {
+        lines[0].insert_str(0, &whose);
+    }
+    lines.extend(other_file(data));
     lines.extend(data.plists("results").flat_map(test_result));
     if number("more") > 0 {
         lines.push(format!(
@@ -207,6 +211,23 @@ fn render_tests(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure
     } else {
         Ok(text)
     }
+}
+
+/// Whose tests ran, where a system was named.
+fn whose(data: Plist<'_>) -> Option<String> {
+    let systems: Vec<Plist<'_>> = data.plists("tested").collect();
+    let last = systems.last()?.text("file");
+    let mut whose = "Tests of ".to_owned();
+    for (index, system) in systems.iter().enumerate() {
+        let next = systems.get(index + 1);
+        whose.push_str(system.text("system").unwrap_or("?"));
+        let file = system.text("file");
+        if let Some(file) = file.filter(|_| next.is_none_or(|it| it.text("file") != file)) {
+            whose.push_str(&format!(", {file}"));
+        }
+        whose.push_str(if next.is_some() { ", " } else { ": " });
+    }
+    last.map(|_| whose)
 }
 
 /// What is said of tests without a check that can be counted, which PRINTED something, or nothing.

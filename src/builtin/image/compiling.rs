@@ -21,6 +21,7 @@ use super::building::long;
 use super::common::{package_parameter, text};
 use super::execution::{FORMS, form_parameter, timeout, timeout_parameter};
 use super::outcome;
+use super::systems::{copy_loaded, finding_all};
 use crate::builtin::files::change::{Home, load};
 use crate::builtin::files::reading::path_parameter;
 use crate::tool::work::parse_answer;
@@ -76,6 +77,7 @@ fn compile_file() -> Tool {
         }),
     );
     tool.paths = &["path"];
+    tool.finding = Some(finding_all);
     tool.assess = assess_file;
     tool.code = Some(Code {
         parameters: &[],
@@ -198,6 +200,7 @@ fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<Strin
     }
     lines.extend(notes);
     lines.extend(data.plists("replaced").map(replaced));
+    lines.extend(copy_loaded(data));
     lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
     let told = lines.join("\n");
     match failed.is_empty() {

@@ -3,6 +3,7 @@
 //! what loading them did. The tools that load and test them are in `building`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use lexpr::Value;
@@ -10,8 +11,11 @@ use lexpr::Value;
 use crate::files::path::PathPolicy;
 use crate::files::systems::{ProjectSystem, is_definition, project_systems};
 use crate::files::{FileError, Trouble};
-use crate::image::{ImageReply, Plist, property_list};
-use crate::tool::work::{FoundForCall, WorkContext};
+use crate::image::{
+    ImageReply, Plist, joined_lists, parse_reply, print_arguments, property_list,
+};
+use crate::protocol::{HostRequest, ImageRequest};
+use crate::tool::work::{FoundForCall, WorkContext, within};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{counted, labelled, look_up, looking, text};
@@ -25,6 +29,9 @@ pub fn tools() -> Vec<Tool> {
 /// The parameter that names a system or its file.
 pub(super) const SYSTEM_SYNTAX: &str = "System name, e.g. alexandria or my-app/tests, or .asd file";
 
+/// How long the image may take to say where a system is.
+const PLACE_DEADLINE: Duration = Duration::from_secs(5);
+
 /// What of the user's files the image needs to find the system of a call: the project's systems,
 /// and the file where one was named.
 pub(super) fn finding(
@@ -32,8 +39,8 @@ pub(super) fn finding(
     context: WorkContext,
 ) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
     Box::pin(async move {
-        let system = arguments.text("system").map(str::to_owned);
-        let path = system.as_deref().and_then(path).map(str::to_owned);
+        let named = arguments.text("system").map(str::to_owned);
+        let path = named.as_deref().and_then(path).map(str::to_owned);
         let policy = match context.policy().await {
             Ok(policy) => policy,
             // There are no project's systems then; ASDF may know others.
@@ -45,37 +52,115 @@ pub(super) fn finding(
                 let systems = project_systems(&policy, stop)?;
                 match path {
                     Some(path) => in_file(&path, systems, &policy),
-                    None => Ok(by_name(system.as_deref(), &systems)),
+                    None => Ok(by_name(named.as_deref(), &systems)),
                 }
             })
             .await
     })
 }
 
-/// The same for a call that need not name a system.
-pub(super) fn finding_if_named(
+/// The same for a call that loads the system, if it names one. What the image already has of another
+/// copy of a system of the project's is told before anyone is asked.
+///
+/// # Errors
+///
+/// The image has loaded another copy, and the call doesn't say that it is to be replaced.
+pub(super) fn finding_to_load(
     arguments: Arguments,
     context: WorkContext,
 ) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
-    match arguments.text("system") {
-        Some(_) => finding(arguments, context),
-        None => Box::pin(async { Ok(FoundForCall::default()) }),
+    Box::pin(async move {
+        let Some(system) = arguments.text("system").map(str::to_owned) else {
+            return Ok(FoundForCall::default());
+        };
+        let mut found = finding(arguments.clone(), context.clone()).await?;
+        let asked = property_list([("system", Value::string(system))]);
+        let body = HostRequest::Image(ImageRequest {
+            operation: "system-place".to_owned(),
+            arguments: print_arguments(&joined_lists(asked, &found.arguments)),
+            deadline: PLACE_DEADLINE,
+        });
+        let request = context.host.request(context.session, body);
+        // An image that is busy or gone says so when the call runs.
+        let reply = within(PLACE_DEADLINE * 2, request).await;
+        if let Some(ImageReply::Returned(data)) = reply.ok().and_then(|it| parse_reply(&it).ok()) {
+            let data = Plist::new(&data);
+            if let [name, copy] = data.texts("copy")[..]
+                && !arguments.flag("force")
+            {
+                let file = data.text("file").unwrap_or_default();
+                return Err(ToolFailure::quoting(second_copy(name, copy, file)));
+            }
+            found.remark = remark(data, &found);
+        }
+        Ok(found)
+    })
+}
+
+/// Where the system comes from, for the user who is asked.
+fn remark(data: Plist<'_>, found: &FoundForCall) -> String {
+    let mut remark = match data.text("file") {
+        Some(file) if found.remark.is_empty() => format!(": {file}"),
+        _ => found.remark.clone(),
+    };
+    if let [_, copy] = data.texts("copy")[..] {
+        remark.push_str(&format!(", over what the image has of {copy}"));
+    } else if let Some(other) = data.text("other") {
+        remark.push_str(&format!(" (ASDF by itself would take {other})"));
     }
+    remark
+}
+
+/// Why the project's FILE is not loaded while the image has the system NAME from COPY.
+fn second_copy(name: &str, copy: &str, file: &str) -> String {
+    format!(
+        "The image has loaded {name} from another place, {copy}; the project's is {file}. Nothing was loaded, as one over the other can leave definitions of both, and fail where structures or exports differ. A restarted image is safest (ask the user); load_system with force loads the project's over it."
+    )
+}
+
+/// The project's systems alone, for a call about one of its files.
+pub(super) fn finding_all(
+    _: Arguments,
+    context: WorkContext,
+) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
+    Box::pin(async move {
+        let Ok(policy) = context.policy().await else {
+            return Ok(FoundForCall::default());
+        };
+        let systems = context
+            .on_a_thread(move |stop| project_systems(&policy, stop))
+            .await?;
+        Ok(FoundForCall {
+            arguments: property_list([("systems", entries(&systems))]),
+            ..FoundForCall::default()
+        })
+    })
 }
 
 /// The path that SYSTEM is, if it is one.
 fn path(system: &str) -> Option<&str> {
     let path = system.trim().trim_matches('"');
-    (path.contains('/') && is_definition(Path::new(path))).then_some(path)
+    is_definition(Path::new(path)).then_some(path)
 }
 
-/// What there is to know about the system of the file at PATH.
+/// What there is to know about the system of the file at PATH, which may be the mere name of one of the
+/// project's files.
 fn in_file(
     path: &str,
     mut systems: Vec<ProjectSystem>,
     policy: &PathPolicy,
 ) -> Result<FoundForCall, FileError> {
-    let file: PathBuf = policy.judge(path).resolved()?.path;
+    let mut file: PathBuf = policy.judge(path).resolved()?.path;
+    if !file.is_file() && !path.contains('/') {
+        let named = systems
+            .iter()
+            .find(|it| it.file.file_name() == Some(path.as_ref()));
+        match named {
+            Some(system) => file.clone_from(&system.file),
+            // Of a library, say, which ASDF may know.
+            None => return Ok(by_name(Some(path), &systems)),
+        }
+    }
     if !file.is_file() {
         return Err(FileError::new(
             Trouble::Missing,
@@ -90,6 +175,8 @@ fn in_file(
             file: file.clone(),
         });
     }
+    // The first of a name is the one that is taken.
+    systems.sort_by_key(|it| it.file != file);
     let shown = file.to_string_lossy().into_owned();
     Ok(FoundForCall {
         arguments: joined(&systems, Some(&shown)),
@@ -113,19 +200,20 @@ fn by_name(name: Option<&str>, systems: &[ProjectSystem]) -> FoundForCall {
     FoundForCall {
         arguments: joined(systems, None),
         files: Vec::new(),
-        remark: entry.map_or(String::new(), |it| {
-            format!(
-                ": {} of the project, unless ASDF knows another {}",
-                it.relative.display(),
-                it.name
-            )
-        }),
+        remark: entry.map_or(String::new(), |it| format!(": {}", it.file.display())),
     }
 }
 
 /// SYSTEMS, and the FILE that was asked for, for the image. Emacs replaces `:emacs-file` by
 /// `:file`, what the file is called on the image's machine.
 fn joined(systems: &[ProjectSystem], file: Option<&str>) -> Value {
+    property_list([
+        ("systems", entries(systems)),
+        ("emacs-file", file.map_or(Value::Null, Value::string)),
+    ])
+}
+
+pub(crate) fn entries(systems: &[ProjectSystem]) -> Value {
     let entries: Vec<Value> = systems
         .iter()
         .map(|system| {
@@ -135,17 +223,10 @@ fn joined(systems: &[ProjectSystem], file: Option<&str>) -> Value {
             ])
         })
         .collect();
-    property_list([
-        (
-            "systems",
-            if entries.is_empty() {
-                Value::Null
-            } else {
-                Value::list(entries)
-            },
-        ),
-        ("emacs-file", file.map_or(Value::Null, Value::string)),
-    ])
+    match entries.is_empty() {
+        true => Value::Null,
+        false => Value::list(entries),
+    }
 }
 
 /// What was compiled and loaded, in a sentence.
@@ -274,12 +355,28 @@ fn components(data: Plist<'_>) -> Vec<String> {
     lines
 }
 
-/// The file of the same system in the user's project, where ASDF found another.
+/// The file of the same system in the project or where ASDF by itself would find one.
 pub(super) fn other_file(data: Plist<'_>) -> Option<String> {
+    if let Some(ours) = data.text("ours") {
+        return Some(format!(
+            "That is what the image has; the project's is {ours}, which load_system takes."
+        ));
+    }
     let other = data.text("other")?;
     Some(format!(
-        "ASDF finds it there, not in the project, which has {other}; name that file as the system to use it."
+        "(The project's. ASDF by itself would take {other}, for example in the user's REPL.)"
     ))
+}
+
+/// What is said where a file of the project was compiled into an image that has another copy of its
+/// system.
+pub(super) fn copy_loaded(data: Plist<'_>) -> Option<String> {
+    match data.texts("copy")[..] {
+        [name, copy] => Some(format!(
+            "(The rest of {name} is not the project's: the image has loaded it from {copy}.)"
+        )),
+        _ => None,
+    }
 }
 
 fn listing(data: Plist<'_>) -> String {

@@ -1,0 +1,105 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Other copies of the systems of the user's project: what the image has loaded of them, and what ASDF
+;;; would find by itself. Operation: system-place.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun registered-system (name)
+  "The system NAME, if the image has loaded its definition."
+  (guarded (lambda ()
+             (let ((function (optional-function "ASDF" "REGISTERED-SYSTEM")))
+               (if function
+                   (funcall function name)
+                   (and (member name (asdf-call "REGISTERED-SYSTEMS") :test #'string=)
+                        (asdf-call "FIND-SYSTEM" name nil)))))
+           (constantly nil)))
+
+(defun same-file-p (one other)
+  (equal (guarded (lambda () (truename one)) (constantly one))
+         (guarded (lambda () (truename other)) (constantly other))))
+
+(defun loaded-system-p (system)
+  "Whether any of SYSTEM is loaded."
+  (some (lambda (it) (asdf-fact "COMPONENT-LOADED-P" it))
+        (cons system (source-components system))))
+
+(defun second-copy (file)
+  "The name of a loaded system that FILE, of the project, defines and the name of the other file that it
+was loaded from, as a list; or NIL."
+  (let ((pathname (native-pathname file)))
+    (dolist (name (guarded (lambda () (asdf-call "REGISTERED-SYSTEMS")) (constantly '())))
+      (when (equal file (getf (project-entry name) :file))
+        (let* ((system (registered-system name))
+               (source (and system (asdf-fact "SYSTEM-SOURCE-FILE" system))))
+          (when (and source
+                     (not (same-file-p source pathname))
+                     (loaded-system-p system))
+            (return (list name (native-name source)))))))))
+
+(defun copy-for-file (file systems)
+  "What SECOND-COPY says of the one among SYSTEMS, of the project, in whose folder the source FILE is."
+  (and file
+       (find-package "ASDF")
+       (let ((*project-systems* systems) (best nil))
+         (dolist (entry systems)
+           (let ((directory (directory-part (getf entry :file))))
+             (when (and (prefixed-p directory file)
+                        (> (length directory) (length (directory-part (or best "")))))
+               (setf best (getf entry :file)))))
+         (and best (second-copy best)))))
+
+(defun refuse-second-copy (file)
+  "Leave the operation if the image has loaded a system of FILE, of the project, from elsewhere."
+  (let ((copy (second-copy file)))
+    (when copy
+      (missed "The image has loaded ~A from another place, ~A; the project's is ~A. Nothing was loaded, as ~
+               one over the other can leave definitions of both, and fail where structures or exports ~
+               differ. A restarted image is safest (ask the user); load_system with force loads the ~
+               project's over it."
+              (first copy) (second copy) file))))
+
+(defun registry-file (name)
+  "The name of the file that ASDF by itself would find for the system NAME, if that is not the project's."
+  (let ((ours (project-file name)))
+    (loop for search in (guarded (lambda ()
+                                   (symbol-value (find-symbol "*SYSTEM-DEFINITION-SEARCH-FUNCTIONS*"
+                                                              "ASDF")))
+                                 (constantly '()))
+          for found = (and (looking-search-p search)
+                           (guarded (lambda () (funcall search name)) (constantly nil)))
+          when (pathnamep found)
+            return (and (not (and ours (same-file-p ours found)))
+                        (native-name found)))))
+
+(defun looking-search-p (search)
+  "Whether SEARCH, a function by which ASDF finds systems, only looks: others may download them."
+  (and (symbolp search)
+       (member (symbol-name search)
+               '("SYSDEF-CENTRAL-REGISTRY-SEARCH" "SYSDEF-SOURCE-REGISTRY-SEARCH"
+                 "LOCAL-PROJECTS-SEARCHER" "SYSTEM-DEFINITION-SEARCHER")
+               :test #'string=)
+       (or (prefixed-p "ASDF" (package-name (symbol-package search)))
+           (equal "QUICKLISP-CLIENT" (package-name (symbol-package search))))))
+
+(defun name-of-file (file text systems)
+  "The name of the system that is meant by TEXT, which names the FILE that defines SYSTEMS."
+  (let ((name (system-name-of-text text))
+        (names (loop for it in systems
+                     when (equal file (getf it :file)) collect (getf it :name))))
+    (or (find name names :test #'string=) (first names) name)))
+
+(define-operation "system-place" (system systems file)
+  ;; Where the system would be loaded from, told before anything is.
+  (when (find-package "ASDF")
+    (let* ((*project-systems* systems)
+           (name (if file (name-of-file file system systems) (system-name-of-text system)))
+           (entry (project-entry name))
+           (found (registered-system name)))
+      (unless entry
+        (unless (and found (loaded-system-p found))
+          (setf found nil)))
+      (list :copy (and entry (second-copy (getf entry :file)))
+            :file (if entry
+                      (getf entry :file)
+                      (or (and found (system-file found)) (registry-file name)))
+            :other (and entry (registry-file name))))))
