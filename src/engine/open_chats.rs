@@ -26,6 +26,7 @@ use crate::protocol::{Event, PastPlace, SessionId, TurnId};
 use crate::runtime::{handle, held};
 use crate::session::Beginning;
 use crate::session::conversation::{Conversation, Entry, Observer, Opening};
+use crate::session::lost::{lost_results, unanswered};
 use crate::workspace::Workspace;
 /// How often, and with what pauses, a chat is asked for that was just closed.
 const ATTEMPTS: u32 = 10;
@@ -186,6 +187,14 @@ impl ChatReading {
         }
         if let Some(changes) = changes {
             self.workspace.journal.observe(Box::new(changes));
+        }
+        // They go into the file, too, so that they are looked for once.
+        let last = outline.turns.iter().rfind(|turn| turn.shown());
+        if let (Some(turn), Some((entry, calls))) = (last, unanswered(&beginning.history)) {
+            let recorded = records(&file, &path, &turn.bytes).unwrap_or_default();
+            for message in lost_results(entry, &calls, &recorded) {
+                beginning.history.add(message);
+            }
         }
         let session = self.session;
         self.host.emit(Event::ChatResumed { session, about });

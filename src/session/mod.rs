@@ -9,6 +9,7 @@ pub mod conversation;
 mod correction;
 mod drafting;
 pub mod guidance;
+pub mod lost;
 mod pause;
 mod prefix;
 pub mod prompt;
