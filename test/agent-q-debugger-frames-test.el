@@ -259,6 +259,44 @@ Return what tools call the user's debugger."
                              (format "/restart_frame debugger=%s frame=99" name))))
     (agent-q-debugger-frames-test-give-up name)))
 
+(agent-q-test-tools-on-each debugger-restart-frame-of-a-method ()
+  "A method's frame is called again with the method as it is now, and what comes behind it."
+  (agent-q-debugger-frames-test-file connection)
+  (dolist (form '("(defmethod weigh ((x number)) (list :number x))"
+                  "(defmethod weigh ((x (eql 3))) (declare (optimize (debug 2))) (list (cerror \"On.\" \"no weight\") x (call-next-method)))"
+                  "(defmethod weigh :around ((x number)) (list :around (call-next-method)))"
+                  "(defmethod (setf weigh) (new (x integer) &key unit) (declare (optimize (debug 2))) (list (cerror \"On.\" \"no ~a ~a\" new unit) x))"))
+    (agent-q-test-tools-ask (concat "/compile_form package=aq-shop " form)))
+  (let* ((name (car (agent-q-debugger-frames-test-park connection "(list :first (weigh 3))")))
+         (frame (agent-q-debugger-frames-test-number
+                 (agent-q-test-tools-ask (format "/debugger_frames %s" name))
+                 "((:METHOD AQ-SHOP::WEIGH ((EQL 3)))")))
+    (agent-q-test-tools-ask
+     "/compile_form package=aq-shop (defmethod weigh ((x (eql 3))) (list :three (call-next-method)))")
+    (should (equal "=> (:FIRST (:AROUND (:THREE (:NUMBER 3))))"
+                   (agent-q-test-tools-ask
+                    (format "/restart_frame debugger=%s frame=%s" name frame)))))
+  (let* ((name (car (agent-q-debugger-frames-test-park
+                     connection "(list :second (setf (weigh 4 :unit :kg) 5))")))
+         (frame (agent-q-debugger-frames-test-number
+                 (agent-q-test-tools-ask (format "/debugger_frames %s" name))
+                 "((:METHOD (SETF AQ-SHOP::WEIGH) (T INTEGER))")))
+    (agent-q-test-tools-ask
+     "/compile_form package=aq-shop (defmethod (setf weigh) (new (x integer) &key unit) (list new x unit))")
+    (should (equal "=> (:SECOND (5 4 :KG))"
+                   (agent-q-test-tools-ask
+                    (format "/restart_frame debugger=%s frame=%s" name frame)))))
+  (let* ((name (car (agent-q-debugger-frames-test-park
+                     connection "(progn (defmethod weigh ((x string)) (declare (optimize (debug 2))) (list (cerror \"On.\" \"none\") x)) (weigh \"a\"))")))
+         (frame (agent-q-debugger-frames-test-number
+                 (agent-q-test-tools-ask (format "/debugger_frames %s" name))
+                 "((:METHOD AQ-SHOP::WEIGH (STRING))")))
+    (agent-q-test-tools-ask "/eval_form package=aq-shop (remove-method #'weigh (find-method #'weigh () (list (find-class 'string))))")
+    (should (string-match-p "is a call of a method that AQ-SHOP::WEIGH no longer has"
+                            (agent-q-test-tools-ask
+                             (format "/restart_frame debugger=%s frame=%s" name frame))))
+    (agent-q-debugger-frames-test-give-up name)))
+
 (agent-q-test-tools-on-each debugger-of-a-thread ()
   "An error of a thread of the program's says so, with its places; its frame can be restarted."
   (agent-q-record-start)

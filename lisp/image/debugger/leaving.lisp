@@ -67,6 +67,59 @@
     (missed "Frame ~D can't be left by: ~A~@[ CLISP leaves only frames of interpreted code.~]"
             number told (implementation-p "CLISP"))))
 
+;;; Methods: SBCL's frames have the code as it was when they were called.
+
+(defun specializer-name (specializer)
+  "SPECIALIZER as the names of SBCL's frames have it."
+  (if (typep specializer 'class)
+      (class-name specializer)
+      (list 'eql (internal "SB-MOP" "EQL-SPECIALIZER-OBJECT" specializer))))
+
+(defun method-call (number)
+  "If frame NUMBER is a call of a method, a function that calls that as it is defined now."
+  (let ((call (and (implementation-p "SBCL") (optional-function "SB-DEBUG" "FRAME-CALL"))))
+    (multiple-value-bind (name arguments) (and call (funcall call (frame-object number)))
+      (when (and (consp name) (symbolp (first name))
+                 (member (symbol-name (first name)) '("METHOD" "FAST-METHOD" "SLOW-METHOD") :test #'string=)
+                 (fboundp (second name)))
+        (let* ((generic (fdefinition (second name)))
+               (qualifiers (butlast (cddr name)))
+               (specializers (first (last name)))
+               (method (find-if (lambda (it)
+                                  (and (equal qualifiers (method-qualifiers it))
+                                       (equal specializers
+                                              (mapcar #'specializer-name
+                                                      (internal "SB-MOP" "METHOD-SPECIALIZERS"
+                                                                      it)))))
+                                (internal "SB-MOP" "GENERIC-FUNCTION-METHODS" generic))))
+          (unless method
+            (missed "Frame ~D is a call of a method that ~A no longer has. Restart its caller's frame."
+                    number (printed (second name) :limit 100)))
+          (current-method-call generic method arguments number))))))
+
+(defun current-method-call (generic method arguments number)
+  "A function that calls METHOD of GENERIC with ARGUMENTS, as frame NUMBER did."
+  (let* ((qualifiers (method-qualifiers method))
+         (alike (remove qualifiers (compute-applicable-methods generic arguments)
+                        :key #'method-qualifiers :test-not #'equal))
+         (combination (internal "SB-MOP" "GENERIC-FUNCTION-METHOD-COMBINATION" generic)))
+    (cond ((equal qualifiers '(:around))
+           ;; Which others come behind it is known to the generic function alone.
+           (unless (eq method (first alike))
+             (missed "Frame ~D is a call of an :around method by another, so it would run as it was. ~
+                      Restart the frame of the outermost one."
+                     number))
+           (lambda () (apply generic arguments)))
+          ((member (symbol-name (type-of-symbol combination))
+                   '("STANDARD-METHOD-COMBINATION" "SHORT-METHOD-COMBINATION")
+                   :test #'string=)
+           (let ((function (internal "SB-MOP" "METHOD-FUNCTION" method))
+                 (rest (if qualifiers '() (rest (member method alike)))))
+             (lambda () (funcall function arguments rest))))
+          (t (missed "Frame ~D is a call of a method, which its generic function combines in a way of ~
+                      its own, so it would run as it was. Restart its caller's frame."
+                     number)))))
+
 (define-operation "restart-frame" (frame)
   ;; Unwind to FRAME and call again what it is a call of, as it is defined now.
   (let ((number (call-in-frame frame nil
@@ -79,6 +132,9 @@
                                             give its values with return_from_frame."
                                            number))
                                  number))))
+    (let ((current (call-staying (lambda () (method-call number)))))
+      (when current
+        (internal "SB-DEBUG" "UNWIND-TO-FRAME-AND-CALL" (frame-object number) current)))
     (leave-by number "RESTART-FRAME")))
 
 (define-operation "return-from-frame" (frame values package)
