@@ -17,6 +17,7 @@
 (require 'agent-q-image-query)
 (require 'agent-q-operations)
 (require 'agent-q-past)
+(require 'agent-q-visible)
 
 (defconst agent-q-debugger--user-modes
   '((sly sly-db-mode sly-buffer-connection sly-current-thread
@@ -51,6 +52,38 @@ They hold the connection, thread, condition, restarts and level.")
   (let ((buffer (cl-find thread (agent-q-debugger--user-buffers process)
                          :key (lambda (buffer) (agent-q-debugger-local buffer 3)))))
     (and buffer (agent-q-debugger-buffer-name buffer))))
+
+;;;; Those that opened meanwhile
+
+(defconst agent-q-debugger--telling
+  '("eval-form" "compile-form" "compile-file" "load-system" "run-tests")
+  "The operations whose answers tell of debuggers that opened.")
+
+(defun agent-q-debugger-with-opened (connection operation owner text)
+  "Return TEXT, the reply of OPERATION behind CONNECTION, for OWNER.
+It says which debuggers threads have opened since OWNER was told last."
+  (let ((opened (and (string-prefix-p "(:" (or text ""))
+                     (member operation agent-q-debugger--telling)
+                     (delq nil (mapcar (lambda (error) (agent-q-debugger--opened error owner))
+                                       (agent-q-past-errors-of-threads
+                                        (agent-q-image-connection-process connection)))))))
+    (if opened
+        (format "(:opened %S %s" (nreverse opened) (substring text 1))
+      text)))
+
+(defun agent-q-debugger--opened (error owner)
+  "Return the words on ERROR, of a thread, that OWNER wasn't told, or nil."
+  (let ((name (agent-q-debugger-name-of-thread (agent-q-past-error-process error)
+                                               (agent-q-past-error-thread error))))
+    (when (and name (not (memq owner (agent-q-past-error-told error))))
+      (push owner (agent-q-past-error-told error))
+      (agent-q-visible-line
+       (format "%s, %s: %s%s" name (agent-q-past-error-type error)
+               (agent-q-past-error-message error)
+               (if (agent-q-past-error-thread-name error)
+                   (concat ", in the thread " (agent-q-past-error-thread-name error))
+                 ""))
+       300))))
 
 ;;;; Names
 

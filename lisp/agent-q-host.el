@@ -48,7 +48,9 @@ OWNER is the buffer of the chat that asks, if any."
                             (agent-q-events-resolve
                              request status
                              (if (string-prefix-p "(:outcome " (or payload ""))
-                                 (agent-q-image-with-name connection payload)
+                                 (agent-q-debugger-with-opened
+                                  connection (plist-get event :operation) owner
+                                  (agent-q-image-with-name connection payload))
                                payload)))
                           owner))))
 

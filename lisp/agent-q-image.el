@@ -348,18 +348,23 @@ A clean-up form that hangs takes a second request to stop."
 (defvar agent-q-image-close-functions nil
   "Functions that are called with the process of a connection that was closed.")
 
+(defvar agent-q-image-debug-functions nil
+  "Called with a process and the event by which the user's debugger opens on it.")
+
 (defun agent-q-image--on-event (process event)
   "Handle EVENT on PROCESS when it is about a call of ours.
 The value is non-nil when the client should not see it."
   (pcase event
     (`(:debug ,thread ,_level ,condition ,_restarts ,_frames ,requests)
      (let ((ours (agent-q-image--debugged process requests)))
-       (when ours
-         (if (and (agent-q-image-park-asked-p ours)
-                  (null (agent-q-image-call-stopping ours)))
-             (agent-q-image-park ours event)
-           (agent-q-image--swallow process thread condition ours))
-         t)))
+       (cond ((null ours)
+              (agent-q-log-run-hook 'agent-q-image-debug-functions process event)
+              nil)
+             (t (if (and (agent-q-image-park-asked-p ours)
+                         (null (agent-q-image-call-stopping ours)))
+                    (agent-q-image-park ours event)
+                  (agent-q-image--swallow process thread condition ours))
+                t))))
     (`(:background-message ,(and message (pred agent-q-image-effect-p)))
      (agent-q-image-effect process message)
      t)

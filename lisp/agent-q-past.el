@@ -38,8 +38,9 @@ this case CONDITION may say why.  KEY is what its end is known by."
 BY and HOW are as of an evaluation; HOW is `thread' when a thread of the
 program's own met it.  FORM is what was evaluated, RESTARTS are pairs of
 name and description, FRAMES texts.  THREAD is the one that the user
-debugs, THREAD-NAME its name, once it is known."
-  process by how thread thread-name message type form restarts frames time)
+debugs, THREAD-NAME its name, once it is known.  TOLD has the owners of
+the calls whose answers told of it."
+  process by how thread thread-name message type form restarts frames time told)
 
 (cl-defstruct (agent-q-past-compilation (:copier nil))
   "Something that was compiled: WHAT, a form's text or a file's name.
@@ -101,6 +102,12 @@ them, as there can be thousands."
   (car (agent-q-past--of agent-q-past--errors process
                          #'agent-q-past-error-process)))
 
+(defun agent-q-past-errors-of-threads (process)
+  "Return the errors that threads of their own met over PROCESS, latest first."
+  (cl-remove 'thread (agent-q-past--of agent-q-past--errors process
+                                       #'agent-q-past-error-process)
+             :key #'agent-q-past-error-how :test-not #'eq))
+
 (defun agent-q-past-error-in (process thread)
   "Return the last error over PROCESS that the user debugs in THREAD, or nil."
   (cl-find-if (lambda (error)
@@ -132,10 +139,26 @@ them, as there can be thousands."
      (agent-q-past--channel process channel kind arguments))
     (`(:write-string ,text . ,rest)
      (agent-q-past--written process text (car rest)))
+    (`(:debug . ,_) (agent-q-past--see-debug process event))))
+
+(defvar agent-q-past--debug-event nil
+  "The last event of a debugger that was seen: there are two ways for one here.")
+
+(defun agent-q-past--see-debug (process event)
+  "Take note of EVENT, by which the user's debugger opens on PROCESS."
+  (pcase event
+    ((guard (eq event agent-q-past--debug-event)))
     (`(:debug ,thread ,_ ,condition ,restarts ,frames . ,rest)
+     (setq agent-q-past--debug-event event)
      (unless (agent-q-image-debugged-p process (car rest))
-       (agent-q-past--debug client process thread condition restarts frames
-                            (car rest))))))
+       (agent-q-past--debug (agent-q-past--client process) process thread condition
+                            restarts frames (car rest))))))
+
+(defun agent-q-past--client (process)
+  "Return the client whose connection PROCESS is."
+  (let ((connection (cl-find process (agent-q-image-connections)
+                             :key #'agent-q-image-connection-process)))
+    (and connection (agent-q-image-connection-client connection))))
 
 (defun agent-q-past--continuation (client process id)
   "Return the continuation that CLIENT has for ID on PROCESS."
@@ -466,6 +489,9 @@ The image keeps what its compiler said."
         (t (plist-get frame :text))))
 
 (add-hook 'agent-q-image-ended-functions #'agent-q-past-note-call)
+
+;; Errors of threads that our own calls began, also while nobody watches the user.
+(add-hook 'agent-q-image-debug-functions #'agent-q-past--see-debug)
 
 (provide 'agent-q-past)
 ;;; agent-q-past.el ends here

@@ -11,6 +11,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-tools)
+(require 'agent-q-record)
 
 (defun agent-q-history-test--input (client text)
   "Evaluate TEXT at the REPL of CLIENT, as its user does."
@@ -86,6 +87,28 @@
     (should (string-match-p "\\`Signalled for you, by eval_form" told))
     (should (string-match-p "SIMPLE-ERROR: no LUCK" told))
     (should (string-match-p "^Form: (error \"no ~a\" :luck)" told))))
+
+(agent-q-test-tools-on-each history-last-error-of-a-thread ()
+  "The error of a thread that a call started is the last one, and one answer tells of it."
+  (agent-q-past-forget)
+  ;; Nobody watches what the user does, as when a program calls the tools.
+  (agent-q-record-stop)
+  (unwind-protect
+      (let ((answers (list (agent-q-test-tools-ask "/eval_form (car 5)")
+                           (agent-q-test-tools-ask "/eval_form (progn (sb-thread:make-thread (lambda () (error \"newer in thread\")) :name \"aq-worker\") 1)"))))
+        (agent-q-test-until (agent-q-test-image-debuggers))
+        (let ((told (agent-q-test-tools-ask "/get_last_error")))
+          (should (string-match-p "\\`Signalled in the thread aq-worker, [0-9]+ s ago:\nSIMPLE-ERROR: newer in thread" told))
+          (should (string-match-p "debugger u[0-9]+" told)))
+        ;; The debugger may open before or after the answer to the call that began the thread.
+        (dotimes (_ 2) (push (agent-q-test-tools-ask "/eval_form (+ 1 2)") answers))
+        (should (equal '(1) (mapcar #'length
+                                    (list (seq-filter
+                                           (lambda (it)
+                                             (string-match-p "^(A debugger opened: u[0-9]+, SIMPLE-ERROR: newer in thread" it))
+                                           answers))))))
+    (agent-q-record-start)
+    (agent-q-test-tools-quit-debuggers client)))
 
 (agent-q-test-tools-on-each history-compilation-notes-of-the-user ()
   "What the compiler said to the user is told with its places."

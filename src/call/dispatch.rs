@@ -77,7 +77,7 @@ impl Executor {
         let text = self.request_asking(call, batch, body, deadline).await?;
         let mut answer = (tool.render)(&call.arguments, text.clone());
         tell_denials(&mut answer, |content| content, &text);
-        name_image(&mut answer, |content| content, &text);
+        tell_head(&mut answer, |content| content, &text);
         answer
     }
 
@@ -141,7 +141,7 @@ impl Executor {
             content.text.push_str(&note);
         }
         tell_denials(&mut content, |content| &mut content.text, &text);
-        name_image(&mut content, |content| &mut content.text, &text);
+        tell_head(&mut content, |content| &mut content.text, &text);
         content
     }
 }
@@ -198,12 +198,12 @@ fn tell_denials<T>(
     }
 }
 
-/// Puts the name of the image that sent REPLY, if the reply has it, at the end of an ANSWER.
-fn name_image<T>(
+/// Adds to an ANSWER what stands at the head of the image's REPLY.
+fn tell_head<T>(
     answer: &mut Result<T, ToolFailure>,
     text: impl FnOnce(&mut T) -> &mut String,
     reply: &str,
 ) {
     let told = told(answer, text);
-    *told = image::with_name(std::mem::take(told), reply);
+    *told = image::with_head(std::mem::take(told), reply);
 }

@@ -8,7 +8,7 @@ mod reply;
 
 pub use form::{joined_lists, print_arguments, property_list};
 pub use plist::Plist;
-pub use reply::{MalformedReply, denials, parse, parse_reply, quoted_files, with_name};
+pub use reply::{MalformedReply, denials, parse, parse_reply, quoted_files, with_head};
 
 /// What the Common Lisp half answered.
 #[derive(Debug, Clone, PartialEq)]

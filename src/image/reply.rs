@@ -73,14 +73,25 @@ pub fn quoted_files(reply: &ImageReply) -> Vec<PathBuf> {
         .collect()
 }
 
-/// CONTENT, made of the reply TEXT, with the image's name. Emacs puts that at the head of replies
-/// where there is more than one image.
+/// CONTENT, made of the reply TEXT, with what Emacs puts at the head of replies: the image's name, where there is
+/// more than one, and the debuggers that opened in it.
 #[must_use]
-pub fn with_name(content: String, text: &str) -> String {
-    match image_name(text) {
-        Some(name) => format!("{content}\n(In image {name}.)"),
-        None => content,
+pub fn with_head(content: String, text: &str) -> String {
+    if !text.starts_with("(:image ") && !text.starts_with("(:opened ") {
+        return content;
     }
+    let Ok(value) = parse(text) else {
+        return content;
+    };
+    let head = Plist::new(&value);
+    let mut lines = vec![content];
+    for debugger in head.texts("opened") {
+        lines.push(format!(
+            "(A debugger opened: {debugger}. get_last_error and debugger_frames show more.)"
+        ));
+    }
+    lines.extend(head.text("image").map(|name| format!("(In image {name}.)")));
+    lines.join("\n")
 }
 
 /// The effects that were not allowed to the code of the reply TEXT, in words, each once.
@@ -100,14 +111,6 @@ pub fn denials(text: &str) -> Vec<String> {
         }
     }
     denials
-}
-
-fn image_name(text: &str) -> Option<String> {
-    if !text.starts_with("(:image ") {
-        return None;
-    }
-    let value = parse(text).ok()?;
-    Plist::new(&value).text("image").map(str::to_owned)
 }
 
 fn data(plist: Plist<'_>) -> Value {

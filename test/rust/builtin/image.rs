@@ -6,7 +6,7 @@ use std::process::Command;
 
 use agent_q_core::image::{
     ConditionReport, Frame, ImageReply, Plist, parse_reply, print_arguments, property_list,
-    with_name,
+    with_head,
 };
 use lexpr::Value;
 use proptest::prelude::*;
@@ -119,7 +119,7 @@ fn a_returned_property_list_is_read_by_name() {
 fn a_reply_may_begin_with_the_name_of_its_image() {
     let text = "(:image \"sbcl \\\"2\\\"\" :outcome :missed :message \"No.\")";
     assert_eq!(
-        with_name("=> 3".to_owned(), text),
+        with_head("=> 3".to_owned(), text),
         "=> 3\n(In image sbcl \"2\".)"
     );
     assert_eq!(parse_reply(text), Ok(ImageReply::Missed("No.".to_owned())));
@@ -129,7 +129,7 @@ fn a_reply_may_begin_with_the_name_of_its_image() {
         "(:image \"x",
         "",
     ] {
-        assert_eq!(with_name("=> 3".to_owned(), text), "=> 3", "{text}");
+        assert_eq!(with_head("=> 3".to_owned(), text), "=> 3", "{text}");
     }
 }
 
