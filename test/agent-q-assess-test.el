@@ -44,6 +44,20 @@ Nor does what is looked at again in its turn."
     (ert-info ((format "%S" alarms))
       (should (<= (* 100 (length alarms)) (length forms))))))
 
+(agent-q-test-image-on-each reading-a-variable-runs-nothing ()
+  "A #. before the name of a variable gives its value, which is looked at like other code."
+  (agent-q-test-image-values
+   connection "(defparameter cl-user::*aq-settings* '(optimize (speed 1)))
+               (defparameter cl-user::*aq-harm* '(delete-file \"/nowhere\"))
+               (defparameter cl-user::*aq-object* (make-hash-table))")
+  (let ((form "(funcall (lambda (x) (declare #.cl-user::*aq-settings*) (list x '#.cl-user::*aq-settings*)) 1)"))
+    (should-not (agent-q-test-assess-hit-p connection form))
+    (should (equal '("(1 (OPTIMIZE (SPEED 1)))")
+                   (agent-q-test-image-values connection form :assessed 1))))
+  (dolist (form '("(list #.cl-user::*aq-harm*)" "(list #.cl-user::*aq-object*)"
+                  "(list #.cl-user::*aq-nothing*)" "(list #.(list 1) #.cl-user::*aq-settings*)"))
+    (should (agent-q-test-assess-hit-p connection form))))
+
 ;; To read "#xff" runs nothing; to read what has the program's own characters may.
 (agent-q-test-image-on-each reading-literal-text-asks-only-where-it-may-run ()
   "A number sign alone is no alarm."

@@ -589,6 +589,48 @@
                                              :file (expand-file-name "one.lisp" directory))))
         (should (= 1 (length (plist-get reply :denials))))))))
 
+(agent-q-test-image-on-each watch-lets-libraries-add-methods ()
+  "A library that is needed may add methods to the implementation's functions; the system itself asks."
+  (agent-q-test-watch-directly connection "(require :asdf)")
+  (let* ((directory (expand-file-name "aq-adding/" agent-q-test-directory))
+         (file (expand-file-name "aq-adding.asd" directory))
+         (library (expand-file-name "aq-added.asd" directory))
+         (systems (list :systems (list (list :name "aq-adding" :file file)
+                                       (list :name "aq-added" :file library)))))
+    (make-directory directory t)
+    (write-region "(defsystem \"aq-adding\" :depends-on (\"aq-added\") :components ((:file \"mine\")))"
+                  nil file nil 'silent)
+    (write-region "(defsystem \"aq-added\" :components ((:file \"its\")))" nil library nil 'silent)
+    (write-region "(defmethod print-object :around ((object readtable) stream) (call-next-method))"
+                  nil (expand-file-name "its.lisp" directory) nil 'silent)
+    (write-region "(defmethod print-object :around ((object restart) stream) (call-next-method))"
+                  nil (expand-file-name "mine.lisp" directory) nil 'silent)
+    (agent-q-test-watch-with connection "deny"
+      (apply #'agent-q-test-image-reply connection "load-system"
+             :system "aq-adding" :file file :watch '(:patience 30) systems)
+      (let ((words (agent-q-test-watch-words)))
+        (should (= 1 (length words)))
+        (should (string-match-p "\\`add the method PRINT-OBJECT :AROUND (RESTART T) of a function that is not the program's, by .*mine\\.fasl\\'"
+                                (car words)))))))
+
+(agent-q-test-image-on-each watch-names-the-file-of-a-definition ()
+  "Looking a system up asks where that loads its definition, which it names, and not otherwise."
+  (agent-q-test-watch-directly connection "(require :asdf)")
+  (let* ((directory (file-name-as-directory (expand-file-name "aq-defined" agent-q-test-directory)))
+         (file (expand-file-name "aq-defined.asd" directory))
+         (form (format "(let ((asdf:*central-registry* (list #p%S))) (asdf:system-source-file \"aq-defined\"))"
+                       directory)))
+    (make-directory directory t)
+    (write-region "(defsystem \"aq-defined\")" nil file nil 'silent)
+    (agent-q-test-watch-with connection "allow"
+      (dotimes (_ 2)
+        (should (eq :returned (plist-get (agent-q-test-image-reply
+                                          connection "eval-form" :form form
+                                          :watch '(:patience 30))
+                                         :outcome))))
+      (should (equal (list (format "load %s, which defines the system aq-defined" file))
+                     (agent-q-test-watch-words))))))
+
 (agent-q-test-image-on-each watch-asks-about-programs-of-builds ()
   "Consent to building a system covers none of the programs that it runs, but the granted one."
   (agent-q-test-watch-directly connection "(require :asdf)")

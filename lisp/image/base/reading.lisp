@@ -67,11 +67,43 @@
           (funcall assess text start count)
           (failed "NOT-RUN" "The image has lost the code that assesses calls. Send the call again.")))))
 
+(defun data-p (object)
+  "Whether OBJECT is made of lists, symbols, numbers and texts alone, and not large."
+  (let ((count 0))
+    (labels ((data-p (object)
+               (loop
+                 (when (> (incf count) 500) (return nil))
+                 (typecase object
+                   (cons (unless (data-p (car object)) (return nil))
+                    (setf object (cdr object)))
+                   (t (return (typep object '(or symbol number character string))))))))
+      (data-p object))))
+
+(defun read-value-of-variable (stream character number)
+  "Read what stands behind #. when that runs no code: the name of a variable whose value is data."
+  (declare (ignore character number))
+  (let ((form (read stream t nil t)))
+    (if (and (symbolp form) (boundp form) (data-p (symbol-value form)))
+        (symbol-value form)
+        (error "#. of ~S is not allowed here." form))))
+
+(defun call-reading-variables (text start function)
+  "Call FUNCTION, which reads TEXT from START on, so that #.*VARIABLE* can be read where #. can't."
+  (let ((*readtable* *readtable*))
+    (when (and (not *read-eval*) (read-evaluation-p text start)
+               (ignore-errors (get-dispatch-macro-character #\# #\.)))
+      (setf *readtable* (copy-readtable))
+      (set-dispatch-macro-character #\# #\. #'read-value-of-variable))
+    (funcall function)))
+
 (defun read-knowing-handles (text start)
   "The form in TEXT at START, and where it ends. $v7 in it is the object that was shown as v7."
   (let ((around (optional-function "AGENT-Q-IMAGE" "CALL-WITH-HANDLE-NAMES")))
     (flet ((read-it ()
-             (read-from-string text t nil :start start :preserve-whitespace t)))
+             (call-reading-variables
+              text start
+              (lambda ()
+                (read-from-string text t nil :start start :preserve-whitespace t)))))
       (if around (funcall around text start #'read-it) (read-it)))))
 
 (defun read-form (text start count)

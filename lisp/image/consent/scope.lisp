@@ -135,6 +135,8 @@ whether the call has made that file."
         ((equal (effect-kind effect) "take-over")
          (member (effect-target effect) '("*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*")
                  :test #'equal))
+        ((equal (effect-kind effect) "redefine")
+         (and (equal (effect-detail effect) "new method") (loading-other-p work)))
         ((not (file-kind-p effect)) nil)
         ((null (effect-files effect)) (equal (effect-kind effect) "load-file"))
         ((all-within-p effect (or (work-cache work) (setf (work-cache work) (cache-directory)))))
@@ -143,6 +145,14 @@ whether the call has made that file."
         ((equal (effect-kind effect) "load-file")
          (or (equal "asd" (pathname-type (first (effect-files effect))))
              (system-directory-p effect work (asdf-value "REGISTERED-SYSTEMS"))))))
+
+(defun loading-other-p (work)
+  "Whether ASDF is loading a file of a system that those of WORK need, which is not one of them."
+  (let ((component (and (boundp '*component*) (symbol-value '*component*))))
+    (and component
+         (let ((name (asdf-value "COMPONENT-NAME" (asdf-value "COMPONENT-SYSTEM" component))))
+           (and (member name (dependencies (work-names work)) :test #'equal)
+                (not (member name (work-names work) :test #'equal)))))))
 
 (defun library-of-system-p (effect)
   "Whether the library of EFFECT is one of the operating system's, not one that somebody left about."
@@ -153,13 +163,35 @@ whether the call has made that file."
                 thereis (within-p (first (effect-files effect)) directory)))))
 
 (defun effect-of-operate (arguments)
-  "Having ASDF build a system."
-  (let ((name (let ((component (second arguments)))
-                (if (or (stringp component) (symbolp component))
+  "Having ASDF build a system, or load its definition."
+  (destructuring-bind (operation component &rest rest) arguments
+    (declare (ignore rest))
+    (let ((name (if (or (stringp component) (symbolp component))
                     (string-downcase component)
-                    (or (asdf-value "COMPONENT-NAME" component) "a system")))))
-    (make-effect :kind "load-file" :target name :texts (list name)
-                 :words (format nil "build the system ~A" name))))
+                    (or (asdf-value "COMPONENT-NAME" component) "a system"))))
+      (if (string= "DEFINE-OP" (operation-name operation))
+          (effect-of-defining-system component name)
+          (make-effect :kind "load-file" :target name :texts (list name)
+                       :words (format nil "build the system ~A" name))))))
+
+(defun operation-name (operation)
+  (symbol-name (if (symbolp operation) operation (class-name (class-of operation)))))
+
+(defun effect-of-defining-system (component name)
+  "Having ASDF load the definition of the system NAME: that of one whose file is another was not loaded."
+  (let* ((file (asdf-value "SYSTEM-SOURCE-FILE" component))
+         (known (asdf-value "REGISTERED-SYSTEM" name))
+         (known-file (and known (not (eq known component))
+                          (asdf-value "SYSTEM-SOURCE-FILE" known))))
+    (unless (and file known-file (equal (native-text file) (native-text known-file)))
+      (let ((effect (if file
+                        (file-effect "load-file"
+                                     (format nil "load ~~A, which defines the system ~A" name) file)
+                        (make-effect :kind "load-file"
+                                     :words (format nil "load the definition of the system ~A" name)))))
+        (setf (effect-target effect) name
+              (effect-texts effect) (cons name (effect-texts effect)))
+        effect))))
 
 ;;; What is compiled for the call
 

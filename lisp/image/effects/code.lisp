@@ -144,7 +144,24 @@ may lock its package, but not against its own files."
                    (null (symbol-package named)) (foreign-package-p (symbol-package named))))))
       (when (and (foreign-symbol-p (if (consp name) (second name) name))
                  (every #'foreign-p (internal "SB-MOP" "METHOD-SPECIALIZERS" (second arguments))))
-        (redefining name)))))
+        (defining-method name (first arguments) (second arguments))))))
+
+(defun defining-method (name generic method)
+  "The effect of adding METHOD to GENERIC, called NAME, which is not the program's."
+  (let* ((effect (redefining name))
+         (qualifiers (method-qualifiers method))
+         (specializers (internal "SB-MOP" "METHOD-SPECIALIZERS" method))
+         (new (null (find-method generic qualifiers specializers nil)))
+         (file (or *load-truename* *compile-file-truename*)))
+    (setf (effect-words effect)
+          (format nil "~:[redefine~;add~] the method ~A~{ ~S~} (~{~A~^ ~}) of a function that is not the ~
+                       program's~@[, by ~A~]"
+                  new (printed name :limit 200) qualifiers
+                  (loop for it in specializers
+                        collect (printed (if (typep it 'class) (class-name it) it) :limit 100))
+                  (and file (native-text file)))
+          (effect-detail effect) (and new "new method"))
+    effect))
 
 ;;; What is nobody's but the implementation's, the client's or ours
 
