@@ -269,6 +269,25 @@ Return its directory."
                                 (agent-q-test-tools-ask (concat "/load_system " name)))))
       (should (equal '(":OURS") (agent-q-test-image-values connection "(aq-twin)"))))))
 
+(agent-q-test-tools-on-each load-state-is-told-with-messages ()
+  "A message's block names the project's systems, whether they are loaded, and what ASDF would take."
+  (let* ((known (agent-q-load-test--twin "aq-told" ":known"))
+         (ours (agent-q-load-test--twin "aq-told" ":ours")))
+    (agent-q-test-systems-register connection known)
+    (agent-q-test-with-model
+        (agent-q-json-encode '(:turns [(:steps [(:text "A.")]) (:steps [(:text "B.")])]))
+      (agent-q-test-systems-in-project ours connection
+        ;; So the Common Lisp half is there.
+        (agent-q-test-tools-ask "/system_info")
+        (agent-q-test-ask "one")
+        (agent-q-test-tools-ask "/load_system aq-told")
+        (agent-q-test-ask "two")
+        (with-temp-buffer
+          (insert-file-contents agent-q-test-requests)
+          (should (search-forward (format "\\nSystems: aq-told (not loaded; ASDF by itself would take %saq-told.asd), aq-told.test (not loaded; ASDF by itself would take %saq-told.test.asd)\\n"
+                                          known known)))
+          (should (search-forward "\\nSystems: aq-told (loaded), aq-told.test (not loaded")))))))
+
 (agent-q-test-tools-on-each load-refuses-a-second-copy ()
   "Where the image has loaded another copy, nothing is loaded over it unasked."
   (let* ((known (agent-q-load-test--twin "aq-double" ":known"))

@@ -21,6 +21,16 @@ const PLAN_OFF: &str = "(Plan mode is off: you may change things again. A plan t
 const BEGIN: &str = "<agent-q-context>\n";
 const END: &str = "</agent-q-context>";
 
+/// CONTEXT, a message's, whose block says of the project's SYSTEMS what they are.
+#[must_use]
+pub fn with_systems(context: &str, systems: &str) -> String {
+    let line = format!("Systems: {}\n{END}", one_line(systems, LONGEST_NAME * 2));
+    match context.starts_with(BEGIN) {
+        true => context.replacen(END, &line, 1),
+        false => context.to_owned(),
+    }
+}
+
 /// What a chat's model was told of its user's surroundings, so that a message says only what changed.
 #[derive(Debug, Clone, Default)]
 pub struct Told {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use serde_json::Value;
 
 use super::budget::Spent;
-use super::context::Told;
+use super::context::{Told, with_systems};
 use super::conversation::{Conversation, EntryContent, EntryId, Opening};
 use super::guidance;
 use super::guidance::Guide;
@@ -22,6 +22,7 @@ use super::turn::Turn;
 use super::window;
 use crate::builtin::files::undo;
 use crate::builtin::files::undo::Undone;
+use crate::builtin::image::systems::in_a_line;
 use crate::call::batch::BatchContext;
 use crate::protocol::{Event, QuestionId, RewindPart, Sending, TurnId, TurnOutcome, UserMessage};
 use crate::provider::shown::shown_request;
@@ -115,6 +116,10 @@ impl Means<'_> {
             }
             Work::ShowRequest(question, message) => {
                 let plan = self.settings.plan;
+                let message = match message {
+                    Some(message) => Some(self.with_systems(message).await),
+                    None => None,
+                };
                 let message =
                     message.map(|message| held(self.told).clone().take_planning(message, plan));
                 let now = self.instructions().await.0;
@@ -147,7 +152,7 @@ impl Means<'_> {
         if self.settings.provider.is_none() {
             return TurnOutcome::Failed(NO_MODEL.to_owned());
         }
-        self.begin_reading().await;
+        let (message, ()) = tokio::join!(self.with_systems(message), self.begin_reading());
         let Some(turn) = self.turn(None) else {
             return TurnOutcome::Failed(NO_MODEL.to_owned());
         };
@@ -162,6 +167,18 @@ impl Means<'_> {
             held(self.told).forget();
         }
         outcome
+    }
+
+    /// MESSAGE, whose block names the project's systems, if it has one.
+    async fn with_systems(&self, mut message: UserMessage) -> UserMessage {
+        if let Some(context) = &mut message.context {
+            let image = self.settings.connection.as_deref();
+            let work = self.shared.executor.context(self.batch);
+            if let Some(systems) = in_a_line(&work, image).await {
+                *context = with_systems(context, &systems);
+            }
+        }
+        message
     }
 
     fn ask(&self, message: UserMessage, history: &mut Conversation) -> EntryId {

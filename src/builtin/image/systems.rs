@@ -213,7 +213,7 @@ fn joined(systems: &[ProjectSystem], file: Option<&str>) -> Value {
     ])
 }
 
-pub(crate) fn entries(systems: &[ProjectSystem]) -> Value {
+fn entries(systems: &[ProjectSystem]) -> Value {
     let entries: Vec<Value> = systems
         .iter()
         .map(|system| {
@@ -375,6 +375,63 @@ pub(super) fn copy_loaded(data: Plist<'_>) -> Option<String> {
         [name, copy] => Some(format!(
             "(The rest of {name} is not the project's: the image has loaded it from {copy}.)"
         )),
+        _ => None,
+    }
+}
+
+/// How many systems a message's block names.
+const NAMED_SYSTEMS: usize = 8;
+/// How long a message waits for the image to say which of them are loaded.
+const LINE_DEADLINE: Duration = Duration::from_millis(800);
+
+/// The project's systems in a line, and, if there is an IMAGE, whether that has loaded them; none when there are
+/// no systems.
+pub async fn in_a_line(context: &WorkContext, image: Option<&str>) -> Option<String> {
+    let policy = context.policy().await.ok()?;
+    let mut systems = context
+        .on_a_thread(move |stop| project_systems(&policy, stop))
+        .await
+        .ok()?;
+    let more = systems.len().saturating_sub(NAMED_SYSTEMS);
+    systems.truncate(NAMED_SYSTEMS);
+    let states = match image {
+        Some(_) if !systems.is_empty() => states(context, &systems).await,
+        _ => None,
+    };
+    let mut line = String::new();
+    for (index, system) in systems.iter().enumerate() {
+        let state = |index: usize| states.as_ref().and_then(|it| it.get(index));
+        if index > 0 {
+            line.push_str(", ");
+        }
+        line.push_str(&system.name);
+        // What is so of several in a row is said behind the last.
+        if let Some(state) = state(index).filter(|_| state(index) != state(index + 1)) {
+            line.push_str(&format!(" ({state})"));
+        }
+    }
+    if more > 0 {
+        line.push_str(&format!(" and {more} more, which system_info lists"));
+    }
+    (!line.is_empty()).then_some(line)
+}
+
+/// What the image has of SYSTEMS, as far as it answers at once.
+async fn states(context: &WorkContext, systems: &[ProjectSystem]) -> Option<Vec<String>> {
+    let body = HostRequest::Image(ImageRequest {
+        operation: "system-info".to_owned(),
+        arguments: print_arguments(&property_list([("systems", entries(systems))])),
+        deadline: LINE_DEADLINE,
+    });
+    let request = context.host.request(context.session, body);
+    let reply = within(LINE_DEADLINE * 2, request).await.ok()?;
+    match parse_reply(&reply).ok()? {
+        ImageReply::Returned(data) => Some(
+            Plist::new(&data)
+                .plists("listed")
+                .map(|it| it.text("state").unwrap_or_default().to_owned())
+                .collect(),
+        ),
         _ => None,
     }
 }
