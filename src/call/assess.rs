@@ -2,6 +2,8 @@
 //! What a call would do, told before it runs: by its arguments alone, and for code by the image that
 //! knows its macros. No answer from the image counts as danger. A guard rail, not a sandbox.
 
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lexpr::Value;
@@ -16,10 +18,10 @@ use crate::effect::{EffectKind, Granted};
 use crate::image;
 use crate::image::{ImageReply, Plist, property_list};
 use crate::protocol::{HostError, HostReply, HostRequest, ImageRequest};
-use crate::rules::{Alarm, Alarms, OtherAlarms};
+use crate::rules::{Alarm, Alarms, EDITING, OtherAlarms};
 use crate::tool::code::Unit;
 use crate::tool::work::{answered, silent};
-use crate::tool::{Arguments, Assessment, Code, Tool, ToolFailure, Treatment};
+use crate::tool::{Arguments, Assessment, Code, Origin, Tool, ToolFailure, Treatment};
 use crate::trust::SafetyLevel;
 
 /// How long the image may look at code; what takes longer counts as a hit.
@@ -67,17 +69,26 @@ impl CallVerdict {
         (&self.assessment, &self.reached, &self.alarms)
     }
 
-    fn plain((assessment, reached): (Assessment, Reached)) -> Self {
-        let others = match assessment.level {
-            SafetyLevel::Dangerous => OtherAlarms::Some,
-            SafetyLevel::Safe | SafetyLevel::Cautious => OtherAlarms::None,
+    fn plain(
+        tool: &Tool,
+        (assessment, reached): (Assessment, Reached),
+        project: Option<&Path>,
+    ) -> Self {
+        let found = Vec::new();
+        let alarms = match assessment.level {
+            SafetyLevel::Dangerous if edits_project(tool, &reached, project) => Alarms::of_edit(),
+            SafetyLevel::Dangerous => Alarms {
+                found,
+                others: OtherAlarms::Some,
+            },
+            SafetyLevel::Safe | SafetyLevel::Cautious => Alarms {
+                found,
+                others: OtherAlarms::None,
+            },
         };
         Self {
             assessment,
-            alarms: Alarms {
-                found: Vec::new(),
-                others,
-            },
+            alarms,
             reached,
             notes: Vec::new(),
             settled: None,
@@ -118,7 +129,11 @@ impl Executor {
         batch: &BatchContext,
     ) -> Result<CallVerdict, ToolFailure> {
         let context = self.context(batch);
-        let mut verdict = CallVerdict::plain(reach::assess(tool, arguments, &context).await?);
+        let mut verdict = CallVerdict::plain(
+            tool,
+            reach::assess(tool, arguments, &context).await?,
+            batch.place.project.as_deref(),
+        );
         let Some(code) = tool.code else {
             return Ok(verdict);
         };
@@ -230,6 +245,20 @@ impl Executor {
         })
         .map_err(Blind::NoAnswer)
     }
+}
+
+/// Whether a call of TOOL edits ordinary files of the PROJECT alone: none that is private or hidden.
+fn edits_project(tool: &Tool, reached: &Reached, project: Option<&Path>) -> bool {
+    let is_ordinary = |file: &PathBuf| {
+        let inside = project.and_then(|root| file.strip_prefix(root).ok());
+        let is_hidden = |part: &OsStr| part.as_encoded_bytes().starts_with(b".");
+        inside.is_some_and(|path| !path.iter().any(is_hidden))
+    };
+    tool.origin == Origin::BuiltIn
+        && EDITING.contains(&tool.name.as_str())
+        && reached.concerns.is_empty()
+        && !reached.files.is_empty()
+        && reached.files.iter().all(is_ordinary)
 }
 
 /// The code among ARGUMENTS, or what they name, with the position of each among the parameters.

@@ -4,10 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Why an edit is asked about whose file is an ordinary one of the project's.
+pub const EDITS: &str = "changes a file of the project";
+
 /// The reasons that may be allowed at large: clear deeds, and none that takes the user's hold on the
 /// code, such as reaching into Emacs or making code at run time. In the words of the image
-/// (`lisp/image/assess-danger/danger.lisp`).
-const WIDE: [&str; 8] = [
+/// (`lisp/image/assess-danger/danger.lisp`), but for the first.
+const WIDE: [&str; 9] = [
+    EDITS,
     "runs programs",
     "deletes or writes files",
     "uses system calls",
@@ -61,6 +65,18 @@ impl Alarm {
 }
 
 impl Alarms {
+    /// Those of an edit of an ordinary file of the project.
+    #[must_use]
+    pub fn of_edit() -> Self {
+        Self {
+            found: vec![Alarm {
+                reason: EDITS.to_owned(),
+                operator: None,
+            }],
+            others: OtherAlarms::None,
+        }
+    }
+
     /// Whether all that the call is asked about is in RULED, the alarms of a rule that allows.
     pub(super) fn all_in(&self, ruled: &[Alarm]) -> bool {
         self.others == OtherAlarms::None

@@ -48,13 +48,13 @@ enum PathGlob {
 }
 
 impl Rule {
-    /// Whether the rule may let dangerous calls run: an exact tool, and a constraint on what the
+    /// Whether the rule may let dangerous calls run: exact tools, and a constraint on what the
     /// call is about that does not fit everything.
     #[must_use]
     pub fn waives_floor(&self) -> bool {
         self.effect == Effect::Allow
             && self.dangerous == Floor::Waived
-            && !is_glob(&self.tool)
+            && (!is_glob(&self.tool) || self.named_tools().is_some())
             && (self.path.as_deref().is_some_and(constrains_path)
                 || self.other_arguments == OtherArguments::None
                 || self.has_wide_alarms()

@@ -23,7 +23,7 @@ pub use rule::{
     ArgumentPattern, BadRule, Effect, Floor, OtherArguments, Rule, RuledCall, Scope, TextPattern,
 };
 pub use store::{Store, StoreError};
-pub use wider::Width;
+pub use wider::{EDITING, Width};
 
 use crate::effect::EffectKind;
 use crate::trust::SafetyLevel;
@@ -67,7 +67,7 @@ impl Rule {
         if let Some(kind) = EffectKind::of_tool(&self.tool) {
             return self.describe_of_effects(kind);
         }
-        let mut text = format!("{} {}", self.effect.verb(), self.tool);
+        let mut text = format!("{} {}", self.effect.verb(), self.tool_words());
         text.push_str(&self.describe_alarms());
         if let Some(path) = &self.path {
             text.push_str(&format!(" on files matching {path}"));
@@ -104,6 +104,17 @@ impl Rule {
         text
     }
 
+    fn tool_words(&self) -> String {
+        match self.named_tools() {
+            Some(names) => match names.split_last() {
+                Some((last, [])) => (*last).to_owned(),
+                Some((last, before)) => format!("{} and {last}", before.join(", ")),
+                None => String::new(),
+            },
+            None => self.tool.clone(),
+        }
+    }
+
     /// The rule as a sentence beside the call that it is offered for, which needs no repeating.
     #[must_use]
     pub fn describe_beside_its_call(&self) -> String {
@@ -114,11 +125,17 @@ impl Rule {
                 "Always run exactly this form".to_owned()
             }
             (None, true) if exact => "Always run exactly this call".to_owned(),
+            (None, false) if self.named_tools().is_some() => {
+                format!("Always run {} on files of this project", self.tool_words())
+            }
             (None, false) => format!(
                 "Always run {} if this is all that it asks about: {}",
                 self.tool,
                 alarms.join("; ")
             ),
+            (None, true) if self.named_tools().is_some() => {
+                format!("Always run {} of this project's systems", self.tool_words())
+            }
             _ => return self.describe(),
         };
         if let Some(connection) = &self.connection {
@@ -158,7 +175,7 @@ impl Rule {
         }
         if self.effect == Effect::Allow && self.dangerous == Floor::Waived && !self.waives_floor() {
             return Err(BadRule(
-                "to allow dangerous calls it must name exactly one tool, and the files, the argument or the reason it is for".into(),
+                "to allow dangerous calls it must name its tools exactly, and the files, the argument or the reason it is for".into(),
             ));
         }
         Ok(())

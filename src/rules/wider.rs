@@ -2,9 +2,13 @@
 //! Rules for whatever is asked about for the same: by the same operators, or for the same reasons. Such
 //! a rule is wide, so that it has to cover all that a call is asked about.
 
+use std::path::PathBuf;
+
 use globset::escape;
 
-use super::{Alarm, Effect, Floor, OtherAlarms, Rule, RuledCall, Scope};
+use super::matching::is_glob;
+use super::{Alarm, Alarms, Effect, Floor, OtherAlarms, Rule, RuledCall, Scope};
+use crate::files::systems::is_definition;
 use crate::trust::SafetyLevel;
 
 /// How much a rule that is offered covers.
@@ -14,7 +18,22 @@ pub enum Width {
     Operator,
     /// The same reasons.
     Reason,
+    /// Loading and testing systems of the project.
+    Systems,
+    /// Edits of files of the project.
+    Edits,
 }
+
+/// The tools that build systems.
+const BUILDING: [&str; 2] = ["load_system", "run_tests"];
+
+/// The tools that change parts of a file.
+pub const EDITING: [&str; 4] = [
+    "edit_file",
+    "edit_definition",
+    "insert_definition",
+    "insert_at_line",
+];
 
 impl Width {
     #[must_use]
@@ -22,6 +41,8 @@ impl Width {
         match self {
             Self::Operator => "operator",
             Self::Reason => "reason",
+            Self::Systems => "systems",
+            Self::Edits => "edits",
         }
     }
 }
@@ -31,6 +52,12 @@ impl Rule {
     /// something else is among that.
     #[must_use]
     pub fn wider(call: &RuledCall<'_>, scope: &Scope) -> Vec<(Width, Self)> {
+        if let Some(rule) = Self::for_systems(call, scope) {
+            return vec![(Width::Systems, rule)];
+        }
+        if let Some(rule) = Self::for_edits(call, scope) {
+            return vec![(Width::Edits, rule)];
+        }
         let alarms = call.alarms;
         if call.level != SafetyLevel::Dangerous
             || alarms.others == OtherAlarms::Some
@@ -59,6 +86,52 @@ impl Rule {
         });
         rules.push((Width::Reason, rule(reasons.collect())));
         rules
+    }
+
+    /// A rule for loading and testing the systems of the project whose system CALL builds.
+    fn for_systems(call: &RuledCall<'_>, scope: &Scope) -> Option<Self> {
+        let root = call.project?;
+        let is_own = |path: &PathBuf| is_definition(path) && path.starts_with(root);
+        if !BUILDING.contains(&call.tool) || call.paths.is_empty() || !call.paths.iter().all(is_own)
+        {
+            return None;
+        }
+        let mut rule = Self::for_tools(&BUILDING, call, scope);
+        rule.path = Some(format!("{}/**/*.asd", escape(&root.to_string_lossy())));
+        rule.connection = call.connection.map(escape);
+        Some(rule)
+    }
+
+    /// A rule for edits of the files of the project, if CALL is one, and asked about for that alone.
+    fn for_edits(call: &RuledCall<'_>, scope: &Scope) -> Option<Self> {
+        let is_edit = EDITING.contains(&call.tool) && *call.alarms == Alarms::of_edit();
+        if !is_edit || *scope == Scope::Always {
+            return None;
+        }
+        let mut rule = Self::for_tools(&EDITING, call, scope);
+        rule.alarms.clone_from(&call.alarms.found);
+        Some(rule)
+    }
+
+    fn for_tools(tools: &[&str], call: &RuledCall<'_>, scope: &Scope) -> Self {
+        let mut rule = Self::new(
+            Effect::Allow,
+            &format!("{{{}}}", tools.join(",")),
+            scope.clone(),
+        );
+        rule.dangerous = Floor::Waived;
+        rule.client = call.client.map(escape);
+        rule
+    }
+
+    /// The tools of a rule that names each of several.
+    pub(super) fn named_tools(&self) -> Option<Vec<&str>> {
+        let inner = self.tool.strip_prefix('{')?.strip_suffix('}')?;
+        let names: Vec<&str> = inner.split(',').collect();
+        names
+            .iter()
+            .all(|name| !name.is_empty() && !is_glob(name) && !name.contains('}'))
+            .then_some(names)
     }
 
     /// Whether the alarms leave anything out, and are such as may be allowed.

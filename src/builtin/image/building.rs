@@ -38,7 +38,11 @@ fn load_system() -> Tool {
         &["execution"],
         vec![
             Parameter::required("system", ParameterType::String, SYSTEM_SYNTAX),
-            Parameter::optional("force", ParameterType::Boolean, "Recompile all its files, over another copy of it, too"),
+            Parameter::optional(
+                "force",
+                ParameterType::Boolean,
+                "Recompile all its files; replaces another copy",
+            ),
             Parameter::optional(
                 "notes",
                 ParameterType::Boolean,

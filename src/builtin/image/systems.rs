@@ -11,9 +11,7 @@ use lexpr::Value;
 use crate::files::path::PathPolicy;
 use crate::files::systems::{ProjectSystem, is_definition, project_systems};
 use crate::files::{FileError, Trouble};
-use crate::image::{
-    ImageReply, Plist, joined_lists, parse_reply, print_arguments, property_list,
-};
+use crate::image::{ImageReply, Plist, joined_lists, parse_reply, print_arguments, property_list};
 use crate::protocol::{HostRequest, ImageRequest};
 use crate::tool::work::{FoundForCall, WorkContext, within};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
@@ -199,7 +197,10 @@ fn by_name(name: Option<&str>, systems: &[ProjectSystem]) -> FoundForCall {
     });
     FoundForCall {
         arguments: joined(systems, None),
-        files: Vec::new(),
+        files: entry
+            .map(|it| it.file.to_string_lossy().into_owned())
+            .into_iter()
+            .collect(),
         remark: entry.map_or(String::new(), |it| format!(": {}", it.file.display())),
     }
 }

@@ -169,3 +169,83 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_rule_for_the_projects_systems_loads_and_tests_those_alone() {
+    let dangerous = SafetyLevel::Dangerous;
+    let load = given(
+        "load_system",
+        dangerous,
+        json!({"system": "bank"}),
+        &["bank.asd"],
+    );
+    let offers = Rule::wider(&load.call(), &Scope::Chat(1));
+    let [(Width::Systems, rule)] = &offers[..] else {
+        panic!("{offers:?}")
+    };
+    assert_eq!(
+        rule.describe_beside_its_call(),
+        "Always run load_system and run_tests of this project's systems, in this chat."
+    );
+    assert_eq!(rule.check(), Ok(()));
+    let rules = std::slice::from_ref(rule);
+    for (tool, paths, outcome) in [
+        ("load_system", &["bank.asd"][..], Outcome::Run),
+        ("run_tests", &["lib/coins/coins.asd"], Outcome::Run),
+        ("run_tests", &["/usr/share/other/other.asd"], Outcome::Ask),
+        ("load_system", &[], Outcome::Ask),
+        ("eval_form", &["bank.asd"], Outcome::Ask),
+        ("write_file", &["bank.asd"], Outcome::Ask),
+    ] {
+        let call = given(
+            tool,
+            dangerous,
+            json!({"system": "x", "force": true}),
+            paths,
+        );
+        assert_eq!(call.by(rules), outcome, "{tool} {paths:?}");
+    }
+    // What is not the project's is offered no such rule.
+    let other = given(
+        "load_system",
+        dangerous,
+        json!({"system": "x"}),
+        &["/usr/x.asd"],
+    );
+    assert!(Rule::wider(&other.call(), &Scope::Chat(1)).is_empty());
+}
+
+#[test]
+fn a_rule_for_edits_wants_them_to_be_asked_about_for_nothing_else() {
+    let edit = |tool, alarms| Given {
+        alarms,
+        ..given(
+            tool,
+            SafetyLevel::Dangerous,
+            json!({"path": "a.lisp"}),
+            &["a.lisp"],
+        )
+    };
+    let other = Alarms {
+        found: Vec::new(),
+        others: OtherAlarms::Some,
+    };
+    let call = edit("edit_file", Alarms::of_edit());
+    let offers = Rule::wider(&call.call(), &Scope::Chat(1));
+    let [(Width::Edits, rule)] = &offers[..] else {
+        panic!("{offers:?}")
+    };
+    assert_eq!(rule.check(), Ok(()));
+    let rules = std::slice::from_ref(rule);
+    assert_eq!(
+        edit("edit_definition", Alarms::of_edit()).by(rules),
+        Outcome::Run
+    );
+    assert_eq!(edit("edit_file", other.clone()).by(rules), Outcome::Ask);
+    assert_eq!(
+        edit("write_file", Alarms::of_edit()).by(rules),
+        Outcome::Ask
+    );
+    assert!(Rule::wider(&edit("edit_file", other).call(), &Scope::Chat(1)).is_empty());
+    assert!(Rule::wider(&call.call(), &Scope::Always).is_empty());
+}
