@@ -238,7 +238,7 @@ Of the program's output, the end is there; the compiler's lines are not."
                               (agent-q-test-tools-ask "/load_system lib/aq-none.asd"))))))
 
 (defun agent-q-load-test--twin (name value)
-  "Make a system NAME whose code and tests, in another system, tell VALUE.
+  "Make a system NAME with code for VALUE, and one beside it that tests it.
 Return its directory."
   (let ((directory (agent-q-test-systems-system
                     name `(("twin" . ,(format "(defun cl-user::%s () %s)\n" name value))))))
@@ -311,7 +311,7 @@ Return its directory."
       (should (string-match-p "^OURS by OURS$" (agent-q-test-tools-ask "/run_tests system=aq-double.test"))))))
 
 (agent-q-test-tools-on-each load-looks-again-for-what-is-missing ()
-  "A library that was installed since ASDF read its registry is found; one that is missing is named."
+  "What was installed since ASDF read its registry is found; one that is missing is named."
   (let* ((tree (file-name-as-directory (make-temp-file (expand-file-name "tree" agent-q-test-directory) t)))
          (needing (agent-q-test-systems-system "aq-wanting" nil ":depends-on (\"aq-wanted\")")))
     (agent-q-test-systems-register connection needing)
