@@ -81,7 +81,7 @@ A row is a console line and a regexp for the whole of the answer."
       (agent-q-torture-test--rows
        connection
        (list "/eval_form timeout=0.2 (sb-sys:without-interrupts (loop until *aq-release*))"
-             "The Lisp image does not answer, even to a request to stop; the call may still be running"))
+             "The call doesn't react to a request to stop: it runs without interrupts or in foreign code\\. The image answers other calls\\."))
     (agent-q-test-image-values connection "(setf *aq-release* t)")
     (agent-q-test-until
      (equal '("1") (agent-q-test-image-values

@@ -503,6 +503,7 @@ pub fn reply(status: &str, payload: Option<Text>) -> HostReply {
         // The image's own report says what was printed and done until then.
         "timed-out" if !text.is_empty() => return HostReply::Done(text),
         "timed-out" => HostError::TimedOut,
+        "deaf" => HostError::Deaf,
         "unresponsive" => HostError::Unresponsive(text),
         "aborted" => HostError::Aborted(text),
         _ => HostError::Signalled(text),
