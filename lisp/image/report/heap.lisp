@@ -5,9 +5,9 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defvar *uncopied* nil
-  "A function that gives the size of what the collector never copies: big vectors, and what is of the
-core.")
+(defvar *room-reader* nil
+  "A function that gives how much room there is in the pages in use, and in those of them that the
+collector copies: big vectors and what is of the core stay where they are.")
 
 (defvar *looking-at-heap* (list nil)
   "Whether a look at the heap is under way, in any thread: it collects garbage, which is looked at.")
@@ -18,25 +18,30 @@ core.")
 (defun heap-usage ()
   (internal "SB-KERNEL" "DYNAMIC-USAGE"))
 
-(defun uncopied-reader ()
-  "A value of *UNCOPIED*. Where this SBCL keeps its pages otherwise, all counts as copied."
+(defun room-reader ()
+  "A value of *ROOM-READER*. Where this SBCL keeps its pages otherwise, all counts as copied."
   (or (ignore-errors
        (let* ((*package* (find-package "AGENT-Q-IMAGE"))
               (reader (handler-bind ((warning #'muffle-warning))
                         (compile nil (read-from-string
                                       "(lambda ()
-                                         (loop for index below (sb-alien:extern-alien
+                                         (loop with copied = 0
+                                               for index below (sb-alien:extern-alien
                                                                 \"next_free_page\" sb-alien:signed)
                                                for page = (sb-alien:deref sb-vm:page-table index)
-                                               count (or (logtest 16 (sb-alien:slot page 'sb-vm::flags))
-                                                         (>= (sb-alien:slot page 'sb-vm::gen)
-                                                             sb-vm:+pseudo-static-generation+))
-                                                 into pages
-                                               finally (return (* pages
-                                                                  sb-vm:gencgc-page-bytes))))")))))
+                                               for flags = (sb-alien:slot page 'sb-vm::flags)
+                                               unless (zerop flags)
+                                                 count t into used
+                                                 and do (unless (or (logtest 16 flags)
+                                                                    (>= (sb-alien:slot page 'sb-vm::gen)
+                                                                        sb-vm:+pseudo-static-generation+))
+                                                          (incf copied))
+                                               finally (return (values
+                                                                (* used sb-vm:gencgc-page-bytes)
+                                                                (* copied sb-vm:gencgc-page-bytes)))))")))))
          (funcall reader)
          reader))
-      (constantly 0)))
+      (lambda () (values (heap-usage) (heap-usage)))))
 
 (defun heap-begun ()
   "What is used of the heap now, and how much was allocated until now, in a list; the heap is watched
@@ -44,8 +49,8 @@ from now on. NIL where that can't be known."
   (when (implementation-p "SBCL")
     (ignore-errors
      (prepare-interrupts)
-     (unless *uncopied*
-       (setf *uncopied* (call-plainly #'uncopied-reader)))
+     (unless *room-reader*
+       (setf *room-reader* (call-plainly #'room-reader)))
      (let ((hooks (find-symbol "*AFTER-GC-HOOKS*" "SB-EXT")))
        (unless (member 'look-at-heap (symbol-value hooks))
          (push 'look-at-heap (symbol-value hooks))))
@@ -66,9 +71,10 @@ from now on. NIL where that can't be known."
 
 ;;; The look after each collection
 
-(defun heap-wanted (used)
-  "How much of the heap the next collection may want when USED of it are in use."
-  (+ used (max 0 (- used (funcall *uncopied*)))))
+(defun heap-wanted ()
+  "How much of the heap the next collection may want."
+  (multiple-value-bind (used copied) (funcall *room-reader*)
+    (+ used copied)))
 
 (defun call-to-blame (used)
   "The entry of the running call that has filled the heap, of which USED are in use; or NIL."
@@ -96,20 +102,20 @@ from now on. NIL where that can't be known."
 
 (defun look-for-room ()
   "Stop the call that has filled the heap, if there is hardly room for the next collection."
-  (let* ((size (heap-size)) (used (heap-usage)) (wanted (heap-wanted used)))
+  (let* ((size (heap-size)) (used (heap-usage)) (wanted (heap-wanted)))
     (when (and (> wanted (* 8/10 size)) (call-to-blame used))
       ;; What is in use may be garbage that has become old.
       (when (< wanted (* 95/100 size))
         (internal "SB-EXT" "GC" :full t)
         (setf used (heap-usage)
-              wanted (heap-wanted used)))
+              wanted (heap-wanted)))
       (when (> wanted (* 3/4 size))
         (let ((entry (call-to-blame used)))
           (when entry (stop-for-heap entry used)))))))
 
 (defun look-at-heap ()
   "Called after each collection, in any thread."
-  (when (and *running* *uncopied* (not (first *looking-at-heap*)))
+  (when (and *running* *room-reader* (not (first *looking-at-heap*)))
     (unwind-protect
          (progn (setf (first *looking-at-heap*) t)
                 (let ((*client* (third (first *running*))))
