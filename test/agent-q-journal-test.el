@@ -227,6 +227,39 @@ This goes over CONNECTION, and past the journal."
                                           :results))))
   (should (equal "(:USER 1)" (agent-q-journal-test--in connection "(f 1)"))))
 
+(defun agent-q-journal-test--watched (connection form chat)
+  "Start to evaluate FORM over CONNECTION for CHAT, as chats do."
+  (let ((ends (list nil)))
+    (agent-q-image-call connection (gensym "request") "eval-form"
+                        (prin1-to-string (list :form form :package "AQ-JOURNAL" :chat chat
+                                               :watch '(:patience 60)))
+                        60 (lambda (&rest end) (setcar ends end)))
+    ends))
+
+(agent-q-test-image-on-each what-others-define-meanwhile-is-theirs ()
+  "It is no change of a call that ran at that time, be it the user's or another call's."
+  (agent-q-journal-test--start connection)
+  (agent-q-journal-test--in connection "(defvar *go* nil)")
+  (let ((ends (agent-q-journal-test--watched
+               connection "(defun own () 1) (loop until *go* do (sleep 0.01))" "A"))
+        (running (lambda ()
+                   (agent-q-journal-test--in connection "(fboundp 'own)"))))
+    (agent-q-test-until (not (equal "NIL" (funcall running))))
+    (agent-q-journal-test--in
+     connection
+     "(progn (defun precious () :hours) (defparameter *v* :by-user) (defmethod g ((x list)) :by-user)
+             (defclass treasure () ()) (defmacro gem () 1) (define-f fine))")
+    (agent-q-journal-test--watched connection "(defun f (x) (list :other x))" "B")
+    (agent-q-test-until (equal "(:OTHER 1)" (agent-q-journal-test--in connection "(f 1)")))
+    (agent-q-journal-test--in connection "(setf *go* t)")
+    (agent-q-test-until (car ends)))
+  (should (equal '("AQ-JOURNAL::OWN function new" "AQ-JOURNAL::F function redefined")
+                 (remove "AQ-JOURNAL::*GO* variable redefined"
+                         (agent-q-journal-test--changes connection))))
+  (agent-q-test-image-value connection "journal-restore" :chat "A")
+  (should (equal "(:HOURS :BY-USER (:OTHER 1) :BY-USER)"
+                 (agent-q-journal-test--in connection "(list (precious) *v* (f 1) (g '(1)))"))))
+
 (agent-q-test-image-on-each what-looks-plain-and-defines-is-journaled ()
   "Only forms that certainly define nothing are spared the comparison."
   (dolist (form '("(+ 1 2) (setf (symbol-function 'f) (lambda (x) (list :new x)))"

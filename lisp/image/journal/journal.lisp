@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The journal of what the agent changed in the image, and its way back. Each call that can define
-;;; anything is compared with what was there before. What other threads do meanwhile can't be told from
-;;; it; what they do once the call is over is not seen.
+;;; anything is compared with what was there before. Where there is a watch, it tells who defined what, so
+;;; that what others do meanwhile is left out, but for variables that they set without defining them.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -34,6 +34,15 @@ as Emacs knows them. A call that was parked goes on for the one who invoked the 
 (defvar *settle* (constantly nil)
   "While a call is compared: a function that enters what has changed until now. With :FORGET, what
 has changed is left out: others did it.")
+
+(defvar *compared* '()
+  "The ids of the calls that are compared now, of which only those of the watch count.")
+
+(defvar *definers* '()
+  "While calls are compared: lists of a name that was given a meaning and the id of the call that did,
+NIL for others; latest first.")
+
+(lasts-for-the-process '*compared*)
 
 (defparameter *journal-limit* 1000)
 
@@ -141,6 +150,39 @@ has changed is left out: others did it.")
                        (noted-differences))
             found)))
 
+;;; Who defined what
+
+(defun note-definer (name id)
+  "Note that NAME was given a meaning by the call ID, or by others when that is NIL."
+  (when *compared*
+    (call-with-lock (lambda () (push (list name id) *definers*)))))
+
+(defun forget-definer (name)
+  "Forget who defined NAME last: it was undone."
+  (call-with-lock
+   (lambda ()
+     (setf *definers* (remove name *definers* :key #'first :test #'equal :count 1)))))
+
+(defun call-noting-definers (function)
+  "Call FUNCTION while it is noted who defines what."
+  (let ((id *call*))
+    (unwind-protect (progn (call-with-lock (lambda () (push id *compared*)))
+                           (funcall function))
+      (call-with-lock (lambda ()
+                        (setf *compared* (remove id *compared* :count 1))
+                        (unless *compared* (setf *definers* '())))))))
+
+(defun others-p (difference id)
+  "Whether it wasn't the call ID that DIFFERENCE is of, as far as that is known."
+  (let ((note (find (second difference) *definers* :key #'first :test #'equal)))
+    (and note (not (eql (second note) id)))))
+
+(defun watched-p (arguments)
+  "Whether a call with ARGUMENTS is under a watch, which knows its threads from others."
+  (let ((options (getf arguments :watch)))
+    (and options (not (getf options :off)) (not (getf options :look))
+         (optional-function "AGENT-Q-IMAGE" "CURRENT-WATCH-P"))))
+
 ;;; Writing the journal
 
 (defun mentions-name-p (word text start end)
@@ -246,8 +288,9 @@ has changed is left out: others did it.")
        ;; A restart may bring forms of its own.
        (null (getf arguments :restart))))
 
-(defun call-compared (function text)
-  "Call FUNCTION and enter what is defined otherwise afterwards, with TEXT as the reason."
+(defun call-compared (function text watched)
+  "Call FUNCTION and enter what it has defined otherwise, with TEXT as the reason. WATCHED is whether the
+watch knows what others define."
   (compile-now 'take-snapshot 'symbol-state 'call-with-own-symbols 'symbol-definition
                'symbol-macro 'expanders 'direct-superclasses 'variable-value 'setf-definition
                'snapshot-differences 'equalp-states 'same-definition-p 'generic-methods
@@ -255,10 +298,14 @@ has changed is left out: others did it.")
                'direct-default-initargs 'condition-report-function 'report-place
                'same-options-p 'changed-options)
   (let* ((before (take-snapshot))
+         (id *call*)
          (*settle* (lambda (&optional forget)
                      (let ((now (take-snapshot)))
                        (unless forget
-                         (enter-changes (all-differences before now) text))
+                         (enter-changes (remove-if (lambda (difference)
+                                                     (and watched (others-p difference id)))
+                                                   (all-differences before now))
+                                        text))
                        (setf before now)
                        (note-all-again)))))
     (unwind-protect (call-noting-settings function)
@@ -284,9 +331,12 @@ has changed is left out: others did it.")
      (lambda ()
        (if (defines-nothing-p arguments)
            (funcall function)
-           (call-compared function
-                          (or (getf arguments :form) (getf arguments :values)
-                              (call-text arguments))))))))
+           (call-noting-definers
+            (lambda ()
+              (call-compared function
+                             (or (getf arguments :form) (getf arguments :values)
+                                 (call-text arguments))
+                             (watched-p arguments)))))))))
 
 (defun call-text (arguments)
   "What stands for a call with ARGUMENTS that brings no code."

@@ -110,7 +110,9 @@
     (if (eq value *unbound*) (makunbound name) (setf (symbol-value name) value))))
 
 (defun undo-change (change)
-  (let ((name (change-name change)) (old (change-old change)))
+  (let ((name (change-name change)) (old (change-old change))
+        ;; It is nobody's definition.
+        (*compared* '()))
     (handler-bind ((warning #'muffle-warning))
       (ecase (change-kind change)
         (:function (put-function name old))
@@ -123,6 +125,7 @@
         (:place (put-place name old))
         (:symbol-macro (put-symbol-macro name old))
         (:symbol (import name old))))
+    (forget-definer name)
     (setf (change-restored change) t)))
 
 (defun in-chat-p (change chat)
