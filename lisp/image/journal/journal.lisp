@@ -29,7 +29,13 @@
 as Emacs knows them. A call that was parked goes on for the one who invoked the restart.")
 
 (defvar *loads* nil
-  "Whether the call that runs does no more than to load files.")
+  "Whether the call that runs does no more than to load files; :SYSTEM when they are a system's.")
+
+(defvar *loaded-files* (list 0)
+  "While a call runs: a list of one element, how many files of systems it has loaded.")
+
+(defun note-loaded-file ()
+  (incf (first *loaded-files*)))
 
 (defvar *settle* (constantly nil)
   "While a call is compared: a function that enters what has changed until now. With :FORGET, what
@@ -45,6 +51,9 @@ NIL for others; latest first.")
 (lasts-for-the-process '*compared*)
 
 (defparameter *journal-limit* 1000)
+
+(defvar *journal-cut* nil
+  "Whether the journal once had more than it keeps.")
 
 (defparameter *values-limit* 8
   "How many earlier values of a variable are kept, so that the journal does not fill the memory.")
@@ -226,19 +235,37 @@ NIL for others; latest first.")
   (and (eq kind :function) (consp name) (null (symbol-package (second name)))))
 
 (defun enter-change (difference text)
+  "Enter DIFFERENCE, with TEXT as the reason; or return it when it is only a part of a load."
   (destructuring-bind (kind name old new) difference
     (unless (generated-p kind name difference)
       (multiple-value-bind (form named) (defining-text name text)
-        (push (make-change :id (incf *last-change*) :kind kind :name name :old old :new new
-                           :text form :time (get-universal-time)
-                           :chat (first *author*) :turn (second *author*)
-                           :loaded (or *loads*
-                                       (and (not named)
-                                            (or (loading-text-p text)
-                                                ;; ECL dies of a look at some values.
-                                                (and (not (eq kind :variable))
-                                                     (in-file-p new))))))
-              *journal*)))))
+        (let ((loaded (or *loads*
+                          (and (not named)
+                               (or (loading-text-p text)
+                                   ;; ECL dies of a look at some values.
+                                   (and (not (eq kind :variable)) (in-file-p new)))))))
+          (if (and loaded (or (eq *loads* :system) (new-p kind old)))
+              difference
+              (add-change kind name old new form loaded)))))))
+
+(defun new-p (kind old)
+  (if (eq kind :variable) (eq old *unbound*) (null old)))
+
+(defun add-change (kind name old new text loaded)
+  (push (make-change :id (incf *last-change*) :kind kind :name name :old old :new new
+                     :text text :time (get-universal-time)
+                     :chat (first *author*) :turn (second *author*) :loaded loaded)
+        *journal*)
+  nil)
+
+(defun enter-load (differences text)
+  "Enter DIFFERENCES as what a load has brought, by TEXT: one change with the names, and how many files
+there were. They are not undone: the files have them, and ASDF, or whoever loaded them, relies on it."
+  (when differences
+    (add-change :load (shortened (trimmed text) 4000) (mapcar #'second differences)
+                (list :files (shiftf (first *loaded-files*) 0)
+                      :new (count-if (lambda (it) (new-p (first it) (third it))) differences))
+                (shortened (trimmed text) 4000) t)))
 
 (defun in-file-p (definition)
   "Whether DEFINITION, a function, a macro or a class, was read from a file."
@@ -270,13 +297,25 @@ NIL for others; latest first.")
   (call-with-lock
    (lambda ()
      ;; A class after its functions: the list is read latest first.
-     (dolist (difference (sort (copy-list differences) #'string<
-                               :key (lambda (it) (format nil "~A~A" (second it) (first it)))))
-       (enter-change difference text)
-       (when (eq (first difference) :variable)
-         (join-old-values (second difference))))
-     (when (> (length *journal*) *journal-limit*)
-       (setf *journal* (subseq *journal* 0 *journal-limit*))))))
+     (let ((parts '()))
+       (dolist (difference (sort (copy-list differences) #'string<
+                                 :key (lambda (it) (format nil "~A~A" (second it) (first it)))))
+         (when (enter-change difference text)
+           (push difference parts))
+         (when (eq (first difference) :variable)
+           (join-old-values (second difference))))
+       (enter-load parts text))
+     (cut-journal))))
+
+(defun cut-journal ()
+  "Keep the journal within its limit. What forms redefined is kept longest."
+  (let ((excess (- (length *journal*) *journal-limit*)))
+    (when (plusp excess)
+      (let ((gone (flet ((latest (list) (subseq list 0 (min excess (length list)))))
+                    (latest (append (reverse (remove-if-not #'change-loaded *journal*))
+                                    (reverse (remove-if #'change-loaded *journal*)))))))
+        (setf *journal-cut* t
+              *journal* (remove-if (lambda (change) (member change gone :test #'eq)) *journal*))))))
 
 (defun defines-nothing-p (arguments)
   "Note what a call with ARGUMENTS may set. Whether it certainly defines nothing."
@@ -324,8 +363,11 @@ watch knows what others define."
   (take-over arguments)
   (let ((*noted* (list '()))
         (*author* (list (getf arguments :chat) (getf arguments :turn)))
-        (*loads* (not (or (getf arguments :form) (getf arguments :restart)
-                         (getf arguments :frame)))))
+        (*loaded-files* (list 0))
+        (*loads* (cond ((or (getf arguments :form) (getf arguments :restart) (getf arguments :frame))
+                        nil)
+                       ((getf arguments :system) :system)
+                       (t t))))
     (call-as-assessed
      (getf arguments :form) (getf arguments :package)
      (lambda ()

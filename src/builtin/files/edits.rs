@@ -530,7 +530,13 @@ async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<
     let (target, current) = existing(arguments, context).await?;
     let ends = LineEnds::of(current.text.as_bytes());
     let source = unfenced(arguments.required_text("source"));
-    let placed = placed((&target, &current), arguments.text("after"), source, context).await?;
+    let placed = placed(
+        (&target, &current),
+        arguments.text("after"),
+        source,
+        context,
+    )
+    .await?;
     let source = format!("{source}\n");
     let text = &current.text;
     let after = match placed.range(text) {

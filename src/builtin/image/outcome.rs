@@ -69,7 +69,10 @@ pub fn recoveries(data: Plist<'_>) -> Option<String> {
 }
 
 fn stopped(report: &Stopped) -> String {
-    let because = report.because.as_deref().unwrap_or("timed out or cancelled");
+    let because = report
+        .because
+        .as_deref()
+        .unwrap_or("timed out or cancelled");
     let allocated = match &report.allocated {
         Some(size) => format!(" (it allocated {size} meanwhile)"),
         None => String::new(),
