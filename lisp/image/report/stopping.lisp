@@ -66,7 +66,7 @@
 (defun park-for-time (entry name seconds)
   "Park the call of ENTRY, which runs in this thread, under NAME: its SECONDS are over."
   (let ((park (optional-function "AGENT-Q-IMAGE" "PARK"))
-        (text (format nil "It ran for ~A s~@[; ~A were allocated meanwhile~]. Going on is possible by CONTINUE"
+        (text (format nil "It ran for ~A s~@[; ~A were allocated meanwhile~]. CONTINUE lets it go on"
                       seconds (and (eighth entry) (allocated-since (eighth entry))))))
     (with-simple-restart (continue "Go on where it was.")
       (call-interruptibly
