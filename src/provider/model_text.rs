@@ -201,10 +201,7 @@ impl ModelText {
             if readable.is_empty() || self.held.is_some() {
                 continue;
             }
-            let line = self.line_before(&text[..place]);
-            if is_quoted(&line)
-                || !rest.starts_with('<') && needs_line(rest) && !line.trim().is_empty()
-            {
+            if !rest.starts_with('<') && needs_line(rest) && !self.ends_line(&text[..place]) {
                 continue;
             }
             match readable.start(rest) {
@@ -216,7 +213,7 @@ impl ModelText {
                 CallStart::Yes => {
                     self.add(&text[taken..place], show);
                     taken = place;
-                    if !self.in_fence() {
+                    if !is_quoted(self.line()) && !self.in_fence() {
                         self.held = Some(self.answer.len());
                     }
                 }
@@ -226,21 +223,27 @@ impl ModelText {
         String::new()
     }
 
-    /// What stands in the line at whose end the answer and MORE end.
-    fn line_before(&self, more: &str) -> String {
-        match more.rsplit_once('\n') {
-            Some((_, line)) => line.to_owned(),
-            None => {
-                let begun = self.answer.rsplit('\n').next().unwrap_or_default();
-                format!("{begun}{more}")
+    /// Whether the answer and MORE end with the end of a line, but for blanks.
+    fn ends_line(&self, more: &str) -> bool {
+        let blank = |it: char| matches!(it, ' ' | '\t' | '\r');
+        match more.trim_end_matches(blank) {
+            "" => {
+                let before = self.answer.trim_end_matches(blank);
+                before.is_empty() || before.ends_with('\n')
             }
+            more => more.ends_with('\n'),
         }
+    }
+
+    /// What stands in the line at whose end the answer ends.
+    fn line(&self) -> &str {
+        self.answer.rsplit('\n').next().unwrap_or_default()
     }
 
     /// Whether an end of thinking without a beginning, behind the answer and before AFTER, is one, and not only
     /// spoken of.
     fn ends_thinking(&mut self, after: &str) -> bool {
-        let line = self.line_before("");
+        let line = self.line();
         let spoken_of = line.matches('`').count() % 2 == 1
             || line.ends_with(['"', '\'', '(', '*', '/'])
             || after.starts_with(['"', '\'', '`', ')', '*', '/'])
