@@ -56,6 +56,8 @@ pub fn small_stream(dialect: Dialect) -> String {
 fn a_stream_cut_at_any_byte_is_whole_or_runs_nothing() {
     for dialect in crate::matrix::DIALECTS {
         let body = small_stream(dialect);
+        let text = body.find("look.").expect("its text");
+        let said = text + body[text..].find('\n').expect("the end of its line");
         let mut wholes = 0;
         for end in 0..=body.len() {
             let mut reader = ReplyReader::new(dialect);
@@ -74,6 +76,14 @@ fn a_stream_cut_at_any_byte_is_whole_or_runs_nothing() {
                 }
                 Err(error) => {
                     let partial = error.partial.as_deref();
+                    if end >= said {
+                        let kept = partial.map(ModelReply::text);
+                        assert_eq!(
+                            kept.as_deref(),
+                            Some("Let me look."),
+                            "{dialect:?} at {end}"
+                        );
+                    }
                     let calls = partial.map(ModelReply::calls).unwrap_or_default();
                     let truncated = |call: &&ToolCall| call.arguments == CallArguments::Truncated;
                     assert!(calls.iter().all(truncated), "{dialect:?} at {end}");

@@ -144,6 +144,8 @@ proptest! {
             Just(": OPENROUTER PROCESSING".to_owned()), Just("ping".to_owned()), Just("null".to_owned()),
             Just("\"\"".to_owned()), Just("[]".to_owned()), Just("{\"type\":".to_owned()), Just("3".to_owned()),
             Just("{\"type\":\"keepalive\"}".to_owned()), Just("<html>".to_owned()), "[a-zé ]{1,20}",
+            // Of other dialects.
+            Just("{\"choices\":[],\"cost\":NaN}".to_owned()), Just("{\"candidates\":[]}".to_owned()),
         ],
         place in any::<prop::sample::Index>(),
     ) {
