@@ -43,7 +43,8 @@
     (point)))
 
 (defun agent-q-compile--read (forms)
-  "Return those of FORMS that the image reads, with those in `eval-when' and `progn' in its place."
+  "Return those of FORMS that the image's reader takes.
+Those in `eval-when' and `progn' are in the place of these."
   (seq-mapcat
    (pcase-lambda (`(,start ,end))
      (let* ((text (agent-q-definitions-text (list start end)))

@@ -280,7 +280,7 @@ FILE is the name of the file that TEXT is of."
 ;;;; New ones
 
 (defun agent-q-definitions--stray-bracket ()
-  "Return the place of a bracket that closes nothing, where it would be part of a symbol."
+  "Return the place of a bracket that closes nothing, so that it is in a symbol."
   (goto-char (point-min))
   (let ((open nil)
         (found nil))
@@ -298,7 +298,7 @@ FILE is the name of the file that TEXT is of."
     found))
 
 (defun agent-q-definitions--new ()
-  "Return the definitions in the current buffer, the text that is to be put into a file.
+  "Return the definitions in the current buffer, a text to put into a file.
 Signal an error where it isn't made of forms.  Where it isn't balanced,
 return t: that is told of the whole file."
   (if (agent-q-source-problem-here)
@@ -324,7 +324,7 @@ return t: that is told of the whole file."
   (car (last (nth 2 definition))))
 
 (defun agent-q-definitions--remark (new old others)
-  "Return what there is to say of NEW definitions that replace OLD, if any, or :null.
+  "Return what to say of NEW definitions that replace OLD, if any, or :null.
 OTHERS are those of the file, in the current buffer, that stay."
   (let* ((names (and (consp new) (mapcar #'agent-q-definitions--fullest new)))
          (bare (mapcar #'agent-q-definitions-bare names))
@@ -342,7 +342,7 @@ OTHERS are those of the file, in the current buffer, that stay."
         :null)))
 
 (agent-q-operations-define "place-definition" (call text name file source)
-  "Return where in TEXT, of FILE, the form that defines NAME is, if a name is given.
+  "Return where in TEXT, of FILE, the form that defines NAME, if any, is.
 SOURCE is to take its place, or to be inserted; the answer says whether
 it ends in a comment, and what there is to say of either."
   (agent-q-source-with-text text file

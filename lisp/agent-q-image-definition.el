@@ -109,7 +109,7 @@ What is written as a constant or made by the reader can't be compared."
            (string-match-p "\\`([^ ]*eql [^'\":#0-9]" written))))
 
 (defun agent-q-image-definition--same-method-p (full wanted)
-  "Whether FULL, the name of a method in a source, may be WANTED, one of the image's."
+  "Whether FULL, a method's name in a source, may be WANTED, one of the image's."
   (let ((written (agent-q-image-definition--parts full))
         (known (agent-q-image-definition--parts wanted)))
     (and (= (length written) (length known))
@@ -161,7 +161,7 @@ What is written as a constant or made by the reader can't be compared."
    location))
 
 (defun agent-q-image-definition--generic-rank (start location)
-  "Return 2 when a `:method' of the generic function at START is LOCATION's, or nil."
+  "Return 2 when the generic function at START has LOCATION's method, or nil."
   (seq-some
    (lambda (option)
      (let ((forms (apply #'agent-q-definitions-subforms option)))
@@ -308,15 +308,15 @@ known of the text."
           (if inside position start)))))
 
 (defun agent-q-image-definition--around (position)
-  "Return the starts of the lists around POSITION, the innermost first.
-If a list starts there, its start is the first."
+  "Return the places of the lists around POSITION, the innermost first.
+That is a list which begins there, if one does."
   (let* ((top (agent-q-image-definition--top position))
          (position (max top position)))
     (append (and (eq (char-after position) ?\() (list position))
             (reverse (nth 9 (save-excursion (parse-partial-sexp top position)))))))
 
 (defun agent-q-image-definition--at (location position)
-  "Return where the form around POSITION defines what LOCATION names, or nil."
+  "Return the form around POSITION that is the definition of LOCATION, or nil."
   (let ((regexp (agent-q-image-definition--regexp (plist-get location :name)))
         (around (agent-q-image-definition--around position)))
     (or (seq-find (lambda (start)
@@ -352,7 +352,7 @@ If a list starts there, its start is the first."
       (cadr place))))
 
 (defun agent-q-image-definition--other-p (start location)
-  "Whether the form at START is a standard definition of something else than LOCATION's.
+  "Whether the form at START is a standard definition, but not LOCATION's.
 It is none where its name is made by the reader or a macro."
   (save-excursion
     (goto-char start)
@@ -368,8 +368,8 @@ It is none where its name is made by the reader or a macro."
                                    (plist-get location :name))))))))))
 
 (defun agent-q-image-definition--made-p (location trust position)
-  "Whether a macro or a structure around POSITION may have made what LOCATION names.
-The text need not have the name.  If TRUST isn't `full', it has a part of it."
+  "Whether a macro or structure around POSITION may have made LOCATION's name.
+The text need not have it, but a part of it, unless TRUST is `full'."
   (let* ((around (agent-q-image-definition--around position))
          (top (car (last around))))
     (and top

@@ -23,7 +23,7 @@ It is nil when they aren't known.")
   (replace-regexp-in-string "\\`.*:" "" (symbol-name symbol)))
 
 (defun agent-q-image-feature--holds-p (expression)
-  "Whether EXPRESSION, a feature expression, holds in the image."
+  "Whether EXPRESSION, a feature expression, is true in the image."
   (if (nlistp (or expression 'nil))
       (member (agent-q-image-feature--name expression) agent-q-image-feature-list)
     (pcase (and expression (agent-q-image-feature--name (car expression)))
@@ -34,7 +34,7 @@ It is nil when they aren't known.")
       (_ (throw 'agent-q-image-feature 'unknown)))))
 
 (defun agent-q-image-feature--off-p (sign text)
-  "Whether the reader passes over what follows SIGN, ?+ or ?-, and the expression TEXT."
+  "Whether SIGN, ?+ or ?-, and the expression TEXT hide what follows."
   (let ((holds (catch 'agent-q-image-feature
                  (condition-case nil
                      (and (agent-q-image-feature--holds-p (car (read-from-string (downcase text))))

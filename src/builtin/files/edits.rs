@@ -3,7 +3,6 @@
 //! change before anyone is asked and again when it runs; `change` makes it.
 
 use futures_util::future::BoxFuture;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::balance::Extent;
@@ -15,12 +14,12 @@ use crate::files::missing::missing;
 use crate::files::path::{PathKind, Resolved};
 use crate::files::verified::Parents;
 use crate::tool::preview::{Preview, Reviewed};
-use crate::tool::work::{Precheck, Task, WorkContext, parse_answer, to_the_end};
+use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
 use crate::tool::{Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
-type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
-type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
+pub(super) type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
+pub(super) type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -30,14 +29,14 @@ pub fn tools() -> Vec<Tool> {
         write_file(),
         create_file(),
         propose_file_edit(),
-        edit_definition(),
-        insert_definition(),
+        super::definitions::edit_definition(),
+        super::definitions::insert_definition(),
         super::parens::check_parens(),
     ]
 }
 
 /// A tool that changes the file of its parameter `path`.
-fn tool(
+pub(super) fn tool(
     name: &str,
     description: &str,
     parameters: Vec<Parameter>,
@@ -101,15 +100,16 @@ macro_rules! by_plan {
         )
     };
 }
+pub(super) use by_plan;
 
 /// What is said of a new file.
 const CREATED: &str = "Created file";
 
 /// What is said of a change that the user has reviewed on a text which the model does not know.
-const UNSEEN: &str = "\nThe file had changed since you last saw it, and the user applied your change to the new version. Read it again before you change more of it.";
+pub(super) const UNSEEN: &str = "\nThe file had changed since you last saw it, and the user applied your change to the new version. Read it again before you change more of it.";
 
 /// What the user made of the change in a review, which was of the whole file.
-async fn plan_reviewed(
+pub(super) async fn plan_reviewed(
     arguments: &Arguments,
     reviewed: &Reviewed,
     context: &WorkContext,
@@ -128,7 +128,7 @@ async fn plan_reviewed(
 }
 
 /// What is told of the change PLAN, which was MADE. Of a new file the model knows the text.
-fn report(verb: &str, plan: &Plan, made: &Made) -> String {
+pub(super) fn report(verb: &str, plan: &Plan, made: &Made) -> String {
     let verb = match plan.target.kind {
         PathKind::File if verb == CREATED => "Replaced file",
         _ => verb,
@@ -142,7 +142,7 @@ fn report(verb: &str, plan: &Plan, made: &Made) -> String {
     format!("{verb} {shown}{note}.\n\n{}", plan.diff(made))
 }
 
-fn text(name: &str, description: &str) -> Parameter {
+pub(super) fn text(name: &str, description: &str) -> Parameter {
     Parameter::required(name, ParameterType::String, description)
 }
 
@@ -191,7 +191,7 @@ async fn target(
 }
 
 /// The same for a file that has to exist.
-async fn existing(
+pub(super) async fn existing(
     arguments: &Arguments,
     context: &WorkContext,
 ) -> Result<(Resolved, Current), ToolFailure> {
@@ -218,7 +218,7 @@ fn not_deleted(target: &Resolved, current: &Current) -> Result<(), ToolFailure> 
 }
 
 /// GIVEN, which the model wrote, with the line ends that a text in CURRENT's place has.
-fn adapted(given: &str, current: &Current) -> String {
+pub(super) fn adapted(given: &str, current: &Current) -> String {
     match LineEnds::of(current.text.as_bytes()) {
         LineEnds::CrLf => LineEnds::CrLf.adapt(given).into_owned(),
         _ if matches!(current.home, Home::Buffer(_)) => given.replace("\r\n", "\n"),
@@ -391,206 +391,4 @@ async fn plan_proposal(arguments: &Arguments, context: &WorkContext) -> Result<P
         extent,
         ..Plan::new(target, current, after)
     })
-}
-
-fn edit_definition() -> Tool {
-    let (task, precheck) = by_plan!(plan_definition, "Definition replaced in");
-    tool(
-        "edit_definition",
-        "Replace one definition (defun, defmethod, defclass, test...) in a Lisp file by name, without quoting its old text. Refuses unbalanced code.",
-        vec![
-            path_parameter(""),
-            text(
-                "name",
-                "E.g. \"parse-line\", \"defun parse-line\", \"(setf name)\", \"area :around (square)\" for a method",
-            ),
-            text("new_source", ""),
-        ],
-        task,
-        precheck,
-    )
-}
-
-/// Where a definition is, in characters from the start, and what Emacs says of the new text.
-#[derive(Deserialize)]
-struct Placed {
-    start: Option<usize>,
-    end: Option<usize>,
-    /// Whether the new text ends in a comment.
-    comment: bool,
-    /// Whether the new text has no definition in it.
-    nothing: bool,
-    /// What there is to say when it takes the place of the definition.
-    replacing: Option<String>,
-    /// The same when it is inserted.
-    inserting: Option<String>,
-}
-
-impl Placed {
-    /// The bytes of TEXT where the definition is, if one was asked for.
-    fn range(&self, text: &str) -> Option<std::ops::Range<usize>> {
-        let place = |characters: usize| {
-            let mut places = text.char_indices().map(|(place, _)| place);
-            places.nth(characters).unwrap_or(text.len())
-        };
-        Some(place(self.start?)..place(self.end?))
-    }
-}
-
-/// What becomes of SOURCE at the definition NAME of TARGET.
-async fn placed(
-    (target, current): (&Resolved, &Current),
-    name: Option<&str>,
-    source: &str,
-    context: &WorkContext,
-) -> Result<Placed, ToolFailure> {
-    let arguments = json!({
-        "text": current.text, "name": name, "file": target.shown(), "source": source,
-    });
-    let reply = context.ask_emacs("place-definition", arguments).await?;
-    parse_answer(&reply)
-}
-
-/// SOURCE without the one pair of Markdown fences around it, if it has one.
-fn unfenced(source: &str) -> &str {
-    let source = source.trim();
-    let inner = source
-        .strip_prefix("```")
-        .and_then(|rest| rest.strip_suffix("```"))
-        .and_then(|rest| rest.split_once('\n'));
-    match inner {
-        Some((language, inner))
-            if !language.contains(['(', '`', ';']) && !inner.contains("\n```") =>
-        {
-            inner.trim()
-        }
-        _ => source,
-    }
-}
-
-/// What has to stand between a text that ends in a comment and REST, which would become part of it:
-/// a line break, with the blanks of BEFORE's last line. Gives REST without its own blanks, too.
-fn below_comment<'t>(before: &str, rest: &'t str) -> (String, &'t str) {
-    let kept = rest.trim_start_matches([' ', '\t']);
-    if kept.is_empty() || kept.starts_with(['\n', '\r']) {
-        return (String::new(), rest);
-    }
-    let line = before.rsplit('\n').next().unwrap_or_default();
-    (format!("\n{}", " ".repeat(line.chars().count())), kept)
-}
-
-async fn plan_definition(
-    arguments: &Arguments,
-    context: &WorkContext,
-) -> Result<Plan, ToolFailure> {
-    let (target, current) = existing(arguments, context).await?;
-    let source = unfenced(arguments.required_text("new_source"));
-    let name = arguments.required_text("name");
-    let placed = placed((&target, &current), Some(name), source, context).await?;
-    if placed.nothing {
-        return Err(ToolFailure::new(format!(
-            "The new text has no definition in it, so it can't take the place of {name}; nothing was changed. For other forms use edit_file."
-        )));
-    }
-    let text = &current.text;
-    let form = placed.range(text).unwrap_or_default();
-    let (before, rest) = (&text[..form.start], &text[form.end..]);
-    let (gap, rest) = match placed.comment {
-        true => below_comment(before, rest),
-        false => (String::new(), rest),
-    };
-    let source = adapted(&format!("{source}{gap}"), &current);
-    let after = [before, &source, rest].concat();
-    Ok(Plan {
-        remark: placed.replacing,
-        ..Plan::new(target, current, after)
-    })
-}
-
-fn insert_definition() -> Tool {
-    let (task, precheck) = by_plan!(plan_insertion, "Definition inserted into");
-    tool(
-        "insert_definition",
-        "Insert a new definition into a Lisp file, after a named one or at the end. Refuses unbalanced code. To replace one use edit_definition.",
-        vec![
-            path_parameter(""),
-            text("source", ""),
-            Parameter::optional(
-                "after",
-                ParameterType::String,
-                "Name as in edit_definition; default: end of file",
-            ),
-        ],
-        task,
-        precheck,
-    )
-}
-
-async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
-    let (target, current) = existing(arguments, context).await?;
-    let ends = LineEnds::of(current.text.as_bytes());
-    let source = unfenced(arguments.required_text("source"));
-    let placed = placed(
-        (&target, &current),
-        arguments.text("after"),
-        source,
-        context,
-    )
-    .await?;
-    let source = format!("{source}\n");
-    let text = &current.text;
-    let after = match placed.range(text) {
-        Some(form) => {
-            let rest = &text[form.end..];
-            // A comment behind the form stays with it; what else follows on the line is not its own.
-            let line_end = match rest.trim_start_matches([' ', '\t', '\r']) {
-                own if own.is_empty() || own.starts_with(['\n', ';']) => {
-                    rest.find('\n').map_or(rest.len(), |end| end + 1)
-                }
-                _ => 0,
-            };
-            let (tail, rest) = rest.split_at(line_end);
-            let gap = if tail.ends_with('\n') { "\n" } else { "\n\n" };
-            let inserted = ends.adapt(&format!("{gap}{source}")).into_owned();
-            [&text[..form.end], tail, &inserted, rest].concat()
-        }
-        None => {
-            let kept = text.trim_end_matches(['\n', '\r', ' ', '\t']);
-            let gap = if kept.is_empty() { "" } else { "\n\n" };
-            format!("{kept}{}", ends.adapt(&format!("{gap}{source}")))
-        }
-    };
-    Ok(Plan {
-        remark: placed.inserting,
-        ..Plan::new(target, current, after)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_pair_of_fences_is_no_part_of_a_definition() {
-        let form = "(defun a ()\n  1)";
-        for fenced in [
-            "```lisp\n(defun a ()\n  1)\n```",
-            "\n```\n(defun a ()\n  1)```\n",
-            form,
-        ] {
-            assert_eq!(unfenced(fenced), form);
-        }
-        let two = "```lisp\n(a)\n```\n```lisp\n(b)\n```";
-        assert_eq!(unfenced(two), two);
-    }
-
-    #[test]
-    fn what_stands_behind_a_comment_goes_below_it() {
-        assert_eq!(
-            below_comment("x\n (progn ", " (defun b ())"),
-            ("\n        ".to_owned(), "(defun b ())")
-        );
-        assert_eq!(below_comment("", "\n(b)"), (String::new(), "\n(b)"));
-        assert_eq!(below_comment("", ")"), ("\n".to_owned(), ")"));
-    }
 }
