@@ -134,7 +134,7 @@ FUNCTION gets its value, in this buffer."
             (message "%s" (string-trim-left agent-q-image-changes--shown "[, ]+")))))))
 
 (defun agent-q-image-changes--loads-last (changes)
-  "Return CHANGES with loads behind definitions, which are what can be undone."
+  "Sort the list CHANGES: definitions, which can be undone, then loads."
   (append (seq-remove (lambda (change) (plist-get change :load)) changes)
           (seq-filter (lambda (change) (plist-get change :load)) changes)))
 

@@ -66,6 +66,7 @@ impl ReadableCalls {
 
     /// Those of tools called NAMES, without parameters.
     #[cfg(test)]
+    #[must_use]
     pub fn of_names(names: &[&str]) -> Self {
         let tool = |name: &&str| readable(&serde_json::json!({"name": name}));
         Self(names.iter().filter_map(tool).collect())

@@ -44,7 +44,7 @@ pub struct OllamaDecoder;
 impl OllamaDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) -> FormReading {
         take_object(data, |line: ReplyLine<'_>| {
-            take_line(&line, name, data, draft)
+            take_line(&line, name, data, draft);
         })
     }
 
