@@ -36,7 +36,7 @@ A row is a console line and a regexp for the whole of the answer."
 (defun agent-q-torture-test--stopped (form &optional output)
   "Return the row of FORM, which has to be stopped, and of its OUTPUT."
   (list (concat "/eval_form timeout=0.3 " form)
-        (concat "Stopped before finishing: timed out after 0.3 s\\."
+        (concat "Stopped before finishing: timed out after 0.3 s\\(?: (it allocated .*)\\)?\\."
                 (and output (concat agent-q-torture-test--any "Output:\n" output "\\'")))))
 
 ;;;; What does not end
