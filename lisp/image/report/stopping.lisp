@@ -39,7 +39,10 @@
   (and (implementation-p "SBCL")
        (guarded
         (lambda ()
-          (let ((found '()))
+          ;; Printers of the program's may print, or hang as they did before.
+          (let* ((found '())
+                 (nowhere (make-broadcast-stream))
+                 (*standard-output* nowhere) (*error-output* nowhere) (*trace-output* nowhere))
             (backend "CALL-WITH-DEBUGGING-ENVIRONMENT"
                      (lambda ()
                        (let ((frames (backend "COMPUTE-BACKTRACE" 0 200)))
