@@ -332,7 +332,10 @@ A clean-up form that hangs takes a second request to stop."
      (agent-q-image-silence (agent-q-image-call-connection call))))
    (t
     (cl-decf (agent-q-image-call-patience call))
-    (agent-q-image-calls-start-timer call (/ agent-q-image--grace 3)
+    ;; The first one also finds out where it was.
+    (agent-q-image-calls-start-timer call (if (= 2 (agent-q-image-call-patience call))
+                                              agent-q-image--grace
+                                            (/ agent-q-image--grace 3))
                                      #'agent-q-image--ask-to-stop)
     (agent-q-image--guard call
       (cond ((agent-q-image-threads-p call)

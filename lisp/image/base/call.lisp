@@ -213,16 +213,25 @@ REPORT the reply says where it was."
   (let* ((entry (find id *running* :key #'first))
          (*client* (third entry))
          (report (and report (optional-function "AGENT-Q-IMAGE" "STOPPED-REPORT")))
-         (heard nil))
+         (tries 3) (heard nil))
     (flet ((interrupt ()
              (interrupt-call entry
                              (lambda ()
                                (unless heard
-                                 (setf heard t)
-                                 (throw 'stopped (and report (funcall report entry))))))))
+                                 (let ((reply (and report (funcall report entry))))
+                                   ;; Where it allocates, the stack may not be readable.
+                                   (when (or (null report) (getf reply :frames)
+                                             (minusp (decf tries)))
+                                     (setf heard t)
+                                     (throw 'stopped reply))))))))
       (cond (entry
              (setf (sixth entry) t)
              (interrupt)
+             (when report
+               (loop repeat 4
+                     do (sleep 0.05)
+                     until (or heard (not (find id *running* :key #'first)))
+                     do (interrupt)))
              ;; On ABCL any other thread may take the interrupt away.
              (when (implementation-p "ABCL")
                (loop repeat 20
