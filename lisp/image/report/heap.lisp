@@ -53,8 +53,13 @@ from now on. NIL where that can't be known."
        (setf *room-reader* (call-plainly #'room-reader)))
      (let ((hooks (find-symbol "*AFTER-GC-HOOKS*" "SB-EXT")))
        (unless (member 'look-at-heap (symbol-value hooks))
-         (push 'look-at-heap (symbol-value hooks))))
+         ;; One of the same name is left of an earlier text of ours.
+         (setf (symbol-value hooks)
+               (cons 'look-at-heap (remove-if #'look-at-heap-p (symbol-value hooks))))))
      (list (heap-usage) (internal "SB-EXT" "GET-BYTES-CONSED")))))
+
+(defun look-at-heap-p (hook)
+  (and (symbolp hook) (string= "LOOK-AT-HEAP" hook)))
 
 (defun size-text (bytes)
   "BYTES as people write it."
