@@ -251,7 +251,7 @@ Nor does what is looked at again in its turn."
                    agent-q-test-patience))
          (contents (mapcar #'agent-q-tool-result-content results)))
     (should (string-match-p "3" (nth 1 contents)))
-    (should (string-match-p "SEVEN" (nth 2 contents)))
+    (should (string-match-p "Compiled and loaded" (nth 2 contents)))
     (should (string-match-p "7" (nth 3 contents)))
     (should (string-match-p "Package AQ-NEVER not found" (nth 4 contents)))))
 

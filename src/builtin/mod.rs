@@ -28,6 +28,7 @@ pub fn register(registry: &Registry) {
         files::buffer::tools(),
         files::reading::tools(),
         files::edits::tools(),
+        files::definitions::tools(),
         files::moves::tools(),
         more::tools(),
         past::tools(),

@@ -358,13 +358,13 @@ const CODE_INDENT: usize = 4;
 #[derive(Debug, Default)]
 struct Fences {
     looked_at: usize,
-    with_deep: Option<Fence>,
-    without_deep: Option<Fence>,
+    with_deep: Option<OpenFence>,
+    without_deep: Option<OpenFence>,
 }
 
 /// What opens a fence, or closes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Fence {
+struct OpenFence {
     sign: char,
     length: usize,
     indent: usize,
@@ -376,7 +376,7 @@ impl Fences {
         while let Some(length) = text[self.looked_at..].find('\n') {
             let line = &text[self.looked_at..][..length];
             self.looked_at += length + 1;
-            if let Some((fence, info)) = Fence::of(line) {
+            if let Some((fence, info)) = OpenFence::of(line) {
                 fence.meets(&mut self.with_deep, info);
                 if fence.indent < CODE_INDENT {
                     fence.meets(&mut self.without_deep, info);
@@ -387,7 +387,7 @@ impl Fences {
     }
 }
 
-impl Fence {
+impl OpenFence {
     /// The fence that LINE is, in a list or a quotation, too, and what is behind its signs.
     fn of(line: &str) -> Option<(Self, &str)> {
         let mut rest = line.trim_start();

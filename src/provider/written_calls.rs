@@ -444,7 +444,7 @@ const NAMED: [(&str, &str); 10] = [
 ];
 
 /// An element that is a call.
-struct Element {
+struct CallElement {
     open: &'static str,
     /// What is behind the name.
     named: &'static str,
@@ -453,26 +453,26 @@ struct Element {
     parameter: &'static str,
 }
 
-const ELEMENTS: [Element; 4] = [
-    Element {
+const ELEMENTS: [CallElement; 4] = [
+    CallElement {
         open: "<function=",
         named: ">",
         close: "</function>",
         parameter: "<parameter=",
     },
-    Element {
+    CallElement {
         open: "<function(",
         named: ")>",
         close: "</function>",
         parameter: "<parameter=",
     },
-    Element {
+    CallElement {
         open: "<invoke name=\"",
         named: "\">",
         close: "</invoke>",
         parameter: "<parameter name=\"",
     },
-    Element {
+    CallElement {
         open: "<xai:function_call name=\"",
         named: "\">",
         close: "</xai:function_call>",

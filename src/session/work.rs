@@ -171,6 +171,9 @@ impl Means<'_> {
 
     /// MESSAGE, whose block names the project's systems, if it has one.
     async fn with_systems(&self, mut message: UserMessage) -> UserMessage {
+        if self.settings.ground.root.is_none() {
+            return message;
+        }
         if let Some(context) = &mut message.context {
             let image = self.settings.connection.as_deref();
             let work = self.shared.executor.context(self.batch);

@@ -44,7 +44,7 @@ has changed is left out: others did it.")
 (defvar *compared* '()
   "The ids of the calls that are compared now, of which only those of the watch count.")
 
-(defvar *definers* '()
+(defvar *definition-notes* '()
   "While calls are compared: lists of a name that was given a meaning and the id of the call that did,
 NIL for others; latest first.")
 
@@ -164,13 +164,13 @@ NIL for others; latest first.")
 (defun note-definer (name id)
   "Note that NAME was given a meaning by the call ID, or by others when that is NIL."
   (when *compared*
-    (call-with-lock (lambda () (push (list name id) *definers*)))))
+    (call-with-lock (lambda () (push (list name id) *definition-notes*)))))
 
 (defun forget-definer (name)
   "Forget who defined NAME last: it was undone."
   (call-with-lock
    (lambda ()
-     (setf *definers* (remove name *definers* :key #'first :test #'equal :count 1)))))
+     (setf *definition-notes* (remove name *definition-notes* :key #'first :test #'equal :count 1)))))
 
 (defun call-noting-definers (function)
   "Call FUNCTION while it is noted who defines what."
@@ -179,11 +179,11 @@ NIL for others; latest first.")
                            (funcall function))
       (call-with-lock (lambda ()
                         (setf *compared* (remove id *compared* :count 1))
-                        (unless *compared* (setf *definers* '())))))))
+                        (unless *compared* (setf *definition-notes* '())))))))
 
 (defun others-p (difference id)
   "Whether it wasn't the call ID that DIFFERENCE is of, as far as that is known."
-  (let ((note (find (second difference) *definers* :key #'first :test #'equal)))
+  (let ((note (find (second difference) *definition-notes* :key #'first :test #'equal)))
     (and note (not (eql (second note) id)))))
 
 (defun watched-p (arguments)

@@ -18,7 +18,7 @@ const LISP_FILES: [&str; 9] = [
 
 /// How much of a text a change gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum Rewritten {
     Part,
     /// All of it is new, so that it has to be right by itself.
     Whole,
@@ -56,7 +56,7 @@ pub fn is_lisp(target: &Resolved) -> bool {
 /// Where AFTER can't be read because of the change.
 pub async fn check_change(
     context: &WorkContext,
-    extent: Extent,
+    extent: Rewritten,
     before: Option<&str>,
     after: &str,
     shown: &str,
@@ -77,7 +77,7 @@ pub async fn check_change(
             None => Ok(None),
         };
     };
-    if let (Extent::Whole, Some(found)) = (extent, &whole)
+    if let (Rewritten::Whole, Some(found)) = (extent, &whole)
         && !found.is_as(&was)
     {
         return Err(refused(shown, found));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::balance::{Extent, check_change, is_lisp};
+use super::balance::{Rewritten, check_change, is_lisp};
 pub use super::made::{Made, Save};
 use crate::diff::middle::difference;
 use crate::diff::{CONTEXT, Diff, label};
@@ -192,7 +192,7 @@ pub struct Plan {
     pub current: Current,
     pub after: String,
     pub parents: Parents,
-    pub extent: Extent,
+    pub extent: Rewritten,
     /// What the model should know of the change, once it is made.
     pub remark: Option<String>,
 }
@@ -206,7 +206,7 @@ impl Plan {
             current,
             after,
             parents: Parents::Make,
-            extent: Extent::Part,
+            extent: Rewritten::Part,
             remark: None,
         }
     }

@@ -14,7 +14,12 @@ use crate::files::path::Resolved;
 use crate::tool::work::{Precheck, Task, WorkContext, parse_answer, to_the_end};
 use crate::tool::{Arguments, Parameter, ParameterType, Tool, ToolFailure};
 
-pub(super) fn edit_definition() -> Tool {
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    vec![edit_definition(), insert_definition()]
+}
+
+fn edit_definition() -> Tool {
     let (task, precheck) = by_plan!(plan_definition, "Definition replaced in");
     tool(
         "edit_definition",
@@ -128,7 +133,7 @@ async fn plan_definition(
     })
 }
 
-pub(super) fn insert_definition() -> Tool {
+fn insert_definition() -> Tool {
     let (task, precheck) = by_plan!(plan_insertion, "Definition inserted into");
     tool(
         "insert_definition",

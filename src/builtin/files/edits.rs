@@ -5,7 +5,7 @@
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
-use super::balance::Extent;
+use super::balance::Rewritten;
 use super::change::{Current, Home, Made, Plan, load};
 use super::reading::path_parameter;
 use crate::diff::{insert_at_line, replace_unique};
@@ -29,8 +29,6 @@ pub fn tools() -> Vec<Tool> {
         write_file(),
         create_file(),
         propose_file_edit(),
-        super::definitions::edit_definition(),
-        super::definitions::insert_definition(),
         super::parens::check_parens(),
     ]
 }
@@ -311,7 +309,7 @@ async fn plan_write(arguments: &Arguments, context: &WorkContext) -> Result<Plan
     let (target, current) = target(arguments, context).await?;
     let after = adapted(arguments.required_text("content"), &current);
     Ok(Plan {
-        extent: Extent::Whole,
+        extent: Rewritten::Whole,
         ..Plan::new(target, current, after)
     })
 }
@@ -349,7 +347,7 @@ async fn plan_create(arguments: &Arguments, context: &WorkContext) -> Result<Pla
     let after = adapted(arguments.required_text("content"), &current);
     Ok(Plan {
         parents: parents(arguments),
-        extent: Extent::Whole,
+        extent: Rewritten::Whole,
         ..Plan::new(target, current, after)
     })
 }
@@ -377,8 +375,8 @@ async fn plan_proposal(arguments: &Arguments, context: &WorkContext) -> Result<P
     let original = adapted(arguments.required_text("original"), &current);
     let modified = adapted(arguments.required_text("modified"), &current);
     let extent = match original == current.text {
-        true => Extent::Whole,
-        false => Extent::Part,
+        true => Rewritten::Whole,
+        false => Rewritten::Part,
     };
     let after = if original == current.text {
         modified

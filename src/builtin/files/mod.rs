@@ -4,7 +4,7 @@
 mod balance;
 pub mod buffer;
 pub mod change;
-mod definitions;
+pub mod definitions;
 pub mod edits;
 mod made;
 pub mod moves;

@@ -61,11 +61,11 @@ fn compile_file() -> Tool {
         SafetyLevel::Cautious,
         &["execution"],
         vec![
-            path_parameter("The Lisp file, relative to the project's root or absolute"),
+            path_parameter(""),
             Parameter::optional(
                 "name",
                 ParameterType::String,
-                "The definition to compile, as in edit_definition: parse-line, \"area (square)\"; default: the whole file",
+                "As in edit_definition; default: the whole file",
             ),
             timeout_parameter(),
         ],
