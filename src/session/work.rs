@@ -314,20 +314,14 @@ impl Means<'_> {
 
     async fn undo(&self) {
         let context = self.shared.executor.context(self.batch);
-        let Undone {
-            text,
-            turn,
-            definitions,
-            systems,
-        } = undo::undo_turn(&context).await;
+        let Undone { text, image } = undo::undo_turn(&context).await;
         let session = self.batch.session;
         self.emit(Event::Notice { session, text });
-        if let Some(turn) = turn {
+        if let Some(image) = image {
             self.emit(Event::ImageChanged {
                 session,
-                turn: TurnId(turn),
-                definitions,
-                systems,
+                turn: TurnId(image.turn),
+                definitions: image.definitions,
             });
         }
     }

@@ -102,8 +102,7 @@ make something else of the second, which is looked at in its turn when nobody wa
          (*on-condition* (lambda (condition)
                            (when restart
                              (recover condition restart))
-                           ;; A stack that is kept would keep the heap full.
-                           (when (and (equal on-error "park") (not (heap-exhausted-p condition)))
+                           (when (equal on-error "park")
                              (park condition debugger)))))
     (when (null (skip-to-form form 0))
       (missed "The text contains no form."))
