@@ -97,7 +97,7 @@
 ;;;; The way to the chosen host
 
 (defun agent-q-doctor--provider ()
-  "Return the provider that new chats have, or nil; nobody is asked for its key."
+  "Return the provider that new chats have, or nil, without asking for its key."
   (let* ((chosen (cond ((memq agent-q-provider '(none local)) nil)
                        ((consp agent-q-provider)
                         (cons (agent-q-provider-name agent-q-provider) agent-q-provider))

@@ -49,7 +49,7 @@ Text of another chat is read-only.  For `after-change-functions'."
 
 (defun agent-q-prompt--fill (justify)
   "Fill the paragraph at point, where JUSTIFY is as in `fill-paragraph'.
-The prompt's sign before it is no part of it."
+The prompt's sign before it isn't part of it."
   (save-restriction
     (when (agent-q-prompt-p)
       (narrow-to-region agent-q-prompt-start (point-max)))

@@ -89,7 +89,7 @@ What is not a string is returned as it is."
 (defun agent-q-provider-key-of-environment (properties)
   "Return the key in the environment for the host of PROPERTIES, or nil."
   (let ((variable (plist-get properties :environment)))
-    ;; What is no string is said where the provider is used, and hides no other host.
+    ;; A value that isn't a string is reported where the provider is used, and hides no other host.
     (and (stringp variable)
          (agent-q-provider-key--clean (getenv variable)))))
 
