@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo-model test test-quick seen build package bench compare implementations generate facts lint clean
+.PHONY: help chat demo-model test test-quick seen build package bench compare trial implementations generate facts lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -61,6 +61,11 @@ compare: ## Measure the same stream through gptel, if your Emacs has it
 	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
 	@ONLY=compare sh scripts/bench.sh
+
+trial: ## Have your model solve small tasks, and say how it did; PROVIDER, MODEL and TASKS choose
+	@sh scripts/setup.sh build chat
+	@sh scripts/build.sh
+	@sh scripts/trial.sh
 
 implementations: ## Try every tool on the Lisps that are installed; write the table in IMPLEMENTATIONS.md
 	@sh scripts/setup.sh build chat test

@@ -1,0 +1,12 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+(trial:load-project "pipes")
+(defun piped (text) (trial:evaluate text :pipes))
+(trial:check (eql 3 (piped "(pipe 5 (- 2))")))
+(trial:check (eql -3 (piped "(pipe 5 (- 2 <>))")))
+(trial:check (equal '(1 1) (piped "(let ((x 0)) (pipe (incf x) (list <> <>)))")))
+(trial:check (equal '(3 3 1) (piped "(let ((x 0)) (pipe (incf x) (+ 2) (list <> <> 1)))")))
+(trial:check (eql 4 (piped "(pipe 2 1+ (+ 1))")))
+(trial:check (eql 7 (piped "(pipe 7)")))
+(trial:check (eql 50 (piped "(growth 100 150)")))
+(trial:check (equal "growth 50 %, margin 33 %" (piped "(summary 100 150 100)")))
+(trial:check (trial:tests-pass-p "pipes"))

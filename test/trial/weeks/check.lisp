@@ -1,0 +1,20 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+(trial:load-project "weeks")
+(defun week (year month day)
+  (multiple-value-list (uiop:symbol-call :weeks :week-of year month day)))
+(defun weekday (year month day) (uiop:symbol-call :weeks :day-of-week year month day))
+(defun right-weekday-p (year month day)
+  (= (weekday year month day)
+     (1+ (nth-value 6 (decode-universal-time (encode-universal-time 0 0 12 day month year 0) 0)))))
+(trial:check (equal '(53 2020) (week 2021 1 1)))
+(trial:check (equal '(1 2019) (week 2018 12 31)))
+(trial:check (equal '(1 2020) (week 2019 12 30)))
+(trial:check (equal '(53 2015) (week 2016 1 3)))
+(trial:check (equal '(52 2023) (week 2023 12 31)))
+(trial:check (equal '(1 2024) (week 2024 1 1)))
+(trial:check (equal '(9 2024) (week 2024 2 29)))
+(trial:check (equal '(48 2026) (week 2026 11 27)))
+(trial:check (loop for year from 1901 to 2060
+                   always (loop for month from 1 to 12
+                                always (right-weekday-p year month 28))))
+(trial:check (trial:tests-pass-p "weeks"))
