@@ -59,7 +59,7 @@ Where it is empty, the core says what there is to undo in the image."
                           (string-join (agent-q-changes-files diff) ", ")
                           (if (null definitions) ""
                             (format ", and in the image %s"
-                                    (string-join definitions ", "))))))))
+                                    (agent-q-changes-named definitions))))))))
 
 (defvar-local agent-q-changes--agreed nil
   "The turn whose changes in the image may be undone along with its files.")
@@ -177,6 +177,7 @@ TURN is its name in journals."
               (mapcar #'agent-q-changes--definition
                       (seq-filter (lambda (change)
                                     (and (equal turn (plist-get change :turn))
+                                         (not (plist-get change :load))
                                          (not (plist-get change :restored))))
                                   (plist-get value :changes)))))))
 
@@ -202,38 +203,73 @@ TURN is its name in journals."
       nil)))
 
 (defun agent-q-changes--latest (prefix entries)
-  "Return as JSON what the latest turn with PREFIX among ENTRIES changed."
+  "Return as JSON what the latest turn with PREFIX among ENTRIES changed.
+With it are the systems that turns with PREFIX have loaded."
   (let* ((own (seq-filter (lambda (change)
                             (and (not (plist-get change :restored))
                                  (string-prefix-p prefix (or (plist-get change :turn) ""))))
                           entries))
+         (loads (seq-filter (lambda (change) (plist-get change :load)) own))
+         (definitions (seq-difference own loads #'eq))
          ;; The latest change comes first.
-         (turn (plist-get (car own) :turn)))
-    (if (null turn) "null"
+         (turn (plist-get (car definitions) :turn)))
+    (cl-flet ((number (change)
+                (string-to-number (substring (plist-get change :turn) (length prefix)))))
       (agent-q-json-serialize
-       `((turn . ,(string-to-number (substring turn (length prefix))))
+       `((turn . ,(if turn (number (car definitions)) :null))
          (definitions
           . ,(vconcat
               (mapcar #'agent-q-changes--definition
                       (seq-filter (lambda (change) (equal turn (plist-get change :turn)))
-                                  own)))))))))
+                                  definitions))))
+         (loads . ,(vconcat (mapcar (lambda (change)
+                                      `((turn . ,(number change))
+                                        (system . ,(agent-q-changes--system change))))
+                                    (seq-filter #'agent-q-changes--system loads)))))))))
 
-(defun agent-q-changes-offer (number definitions)
+(defun agent-q-changes--system (change)
+  "Return the system that CHANGE, a load, has loaded; nil when it was none."
+  (let ((words (split-string (plist-get change :name))))
+    (and (member (car words) '("load_system" "run_tests"))
+         (agent-q-text-clean (or (cadr words) "")))))
+
+(defun agent-q-changes-named (definitions)
+  "Return DEFINITIONS, texts, as one text; of many only some are named."
+  (let ((more (- (length definitions) 10)))
+    (concat (string-join (seq-take definitions 10) ", ")
+            (if (> more 0) (format " and %d more" more) ""))))
+
+(defun agent-q-changes-offer (number definitions systems)
   "Offer to undo the DEFINITIONS that the turn NUMBER changed in the image.
-Undo them at once if the user has agreed to that."
+Undo them at once if the user has agreed to that.  SYSTEMS were loaded
+from files that are restored now: offer to load them."
   (let ((turn (agent-q-changes-turn number))
         (agreed agent-q-changes--agreed))
     (setq agent-q-changes--agreed nil)
-    (if (equal turn agreed)
-        (agent-q-changes--take-back turn agent-q-session-connection)
-      (agent-q-render-notice
-       (format "Changed in the image: %s." (string-join definitions ", ")))
-      (agent-q-render-button "[Undo]"
-                             (lambda () (agent-q-changes-undo-image turn definitions))))))
+    (cond ((null definitions))
+          ((equal turn agreed)
+           (agent-q-changes--take-back turn agent-q-session-connection))
+          (t
+           (agent-q-render-notice
+            (format "Changed in the image: %s." (agent-q-changes-named definitions)))
+           (agent-q-render-button "[Undo]"
+                                  (lambda () (agent-q-changes-undo-image turn definitions)))))
+    (agent-q-changes-offer-load systems)))
+
+(defun agent-q-changes-offer-load (systems)
+  "Offer to load the first of SYSTEMS, whose files were restored, if there is one."
+  (when systems
+    (agent-q-render-button
+     "[Load the restored files]"
+     (lambda ()
+       (when (agent-q-header-busy-p)
+         (user-error "A turn is running; load them after it"))
+       (agent-q-core-console agent-q-session-number
+                             (format "/load_system %s" (car systems)))))))
 
 (defun agent-q-changes-undo-image (turn definitions)
   "Undo DEFINITIONS, made by TURN in this chat's image, if the user agrees."
-  (when (y-or-n-p (format "Undo in the image: %s? " (string-join definitions ", ")))
+  (when (y-or-n-p (format "Undo in the image: %s? " (agent-q-changes-named definitions)))
     (agent-q-changes--take-back turn agent-q-session-connection)))
 
 (defun agent-q-changes--take-back (turn connection)

@@ -23,10 +23,11 @@ OWNER is whom an error that is parked belongs to.  STARTED is when the
 image was asked.  QUESTIONS are those of the image's watch that wait for an
 answer, LEFT the seconds that the call has when they are answered, and
 ASKER is the core's request that it is made for, unless REQUEST is.
-DEADLINE is a function that is called with the call when its time is over."
+DEADLINE is a function that is called with the call when its time is over.
+HEARD is non-nil once the image has answered a request to stop the call."
   request connection operation arguments seconds callback started
   id continuation timer stopping (patience 3) condition again
-  (thread t) owner questions left asker deadline)
+  (thread t) owner questions left asker deadline heard)
 
 (defvar agent-q-image-calls-pending (make-hash-table :test #'equal)
   "The calls that have not ended, by request.")

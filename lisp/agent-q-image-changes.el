@@ -15,6 +15,7 @@
 (require 'agent-q-image-query)
 (require 'agent-q-list)
 (require 'agent-q-session)
+(require 'seq)
 (require 'tabulated-list)
 
 (defvar-local agent-q-image-changes--connection nil
@@ -28,6 +29,9 @@
 
 (defvar-local agent-q-image-changes--entries nil
   "The changes as the image reported them, property lists.")
+
+(defvar-local agent-q-image-changes--shown ""
+  "How many of the changes are listed, unless all are.")
 
 (defvar agent-q-image-changes-mode-map
   (let ((map (make-sparse-keymap)))
@@ -49,8 +53,10 @@ before, \\[agent-q-image-changes-restore-all] does that for all that is listed, 
 
 \\{agent-q-image-changes-mode-map}"
   (setq mode-line-process '(:eval (if (agent-q-image-changes--one-chat-p)
-                                      '(" of this chat" agent-q-list-hint)
-                                    '(" of all chats" agent-q-list-hint)))
+                                      '(" of this chat" agent-q-image-changes--shown
+                                        agent-q-list-hint)
+                                    '(" of all chats" agent-q-image-changes--shown
+                                      agent-q-list-hint)))
         revert-buffer-function #'agent-q-image-changes--refresh))
 
 ;;;###autoload
@@ -114,15 +120,30 @@ FUNCTION gets its value, in this buffer."
   (agent-q-image-changes--call
    "journal-list" (agent-q-image-changes--of-chat)
    (lambda (value)
-     (setq agent-q-image-changes--entries (plist-get value :changes))
+     (setq agent-q-image-changes--entries
+           (agent-q-image-changes--loads-last (plist-get value :changes))
+           agent-q-image-changes--shown (agent-q-image-changes--shown value))
      (agent-q-list-setup
       (agent-q-image-changes--columns)
       (lambda () (mapcar #'agent-q-image-changes--row agent-q-image-changes--entries)))
      (tabulated-list-print t)
      (force-mode-line-update)
-     (when (null agent-q-image-changes--entries)
-       (message "%s"
-                (agent-q-image-changes--nothing (plist-get value :total)))))))
+     (cond ((null agent-q-image-changes--entries)
+            (message "%s" (agent-q-image-changes--nothing (plist-get value :total))))
+           ((not (string-empty-p agent-q-image-changes--shown))
+            (message "%s" (string-trim-left agent-q-image-changes--shown "[, ]+")))))))
+
+(defun agent-q-image-changes--loads-last (changes)
+  "Sort the list CHANGES: definitions, which can be undone, then loads."
+  (append (seq-remove (lambda (change) (plist-get change :load)) changes)
+          (seq-filter (lambda (change) (plist-get change :load)) changes)))
+
+(defun agent-q-image-changes--shown (value)
+  "Say how much of the journal is in VALUE, its list; nothing if that is all."
+  (let ((shown (length (plist-get value :changes)))
+        (listed (or (plist-get value :listed) 0)))
+    (concat (if (< shown listed) (format ", %d of %d shown" shown listed) "")
+            (if (plist-get value :cut) ", earlier ones aren't kept" ""))))
 
 (defun agent-q-image-changes--nothing (total)
   "Say that nothing is listed, of TOTAL entries in the image."
@@ -160,6 +181,7 @@ FUNCTION gets its value, in this buffer."
                (plist-get change :what)
                (format-seconds "%dd %hh %mm%z%ss" (plist-get change :seconds-ago))
                (cond ((plist-get change :restored) "undone")
+                     ((plist-get change :load) "loaded")
                      ((plist-get change :irreversible) "can't be undone")
                      (t "")))
          (unless (agent-q-image-changes--one-chat-p)

@@ -269,6 +269,7 @@ CALLBACK gets the value.  The value here is a function that stops it."
     ("timed-out" (format "it was stopped after %s s, the time of `agent-q-eval-timeout'."
                          agent-q-eval-timeout))
     ("disconnected" "the connection to the Lisp image was lost during the call.")
+    ("deaf" "it doesn't react to a request to stop, and may still be running.")
     ("unresponsive" "the Lisp image does not answer; the call may still be running in it.")
     ("aborted" "the Lisp side aborted the call.")
     ("done" "it was cancelled.")

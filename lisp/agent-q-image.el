@@ -48,6 +48,7 @@ status and a payload:
 
 \"done\"           the reply of the Common Lisp half
 \"timed-out\"      the same, when it stopped as asked; nil otherwise
+\"deaf\"           nil; it did not stop, but the image answers other calls
 \"unresponsive\"   the tail of the Lisp's own output; it did not stop
 \"aborted\"        why the client gave the call up
 \"disconnected\"   the tail of the Lisp's own output, or nil
@@ -220,13 +221,10 @@ Objects other than strings, integers, keywords and lists are errors."
     (`(:ok ,(and reply (pred stringp)))
      (if (string-prefix-p "(:outcome :cancelled" reply)
          (agent-q-image-calls-finish call (or (agent-q-image-call-stopping call) "done")
-                                     (agent-q-image-end-stopped-reply call reply))
+                                     (agent-q-image-end-stopped-reply
+                                      call (agent-q-image--resolved call reply)))
        (agent-q-image-calls-finish call "done"
-                                   (if (agent-q-image-calls-pending-p call)
-                                       (agent-q-image-source-resolve
-                                        (agent-q-image-call-connection call) reply
-                                        (agent-q-image-call-owner call))
-                                     reply))))
+                                   (agent-q-image--resolved call reply))))
     (`(:ok ,other)
      (agent-q-image-calls-finish call "signalled" (format "The image answered %S." other)))
     ((and `(:abort . ,_) (guard (agent-q-image-call-stopping call)))
@@ -238,11 +236,41 @@ Objects other than strings, integers, keywords and lists are errors."
                                  (or (agent-q-image-call-condition call)
                                      (agent-q-image-end-abort-reason (car rest)))))))
 
+(defun agent-q-image--resolved (call reply)
+  "Return REPLY to CALL with places as Emacs knows them, unless CALL is over."
+  (if (agent-q-image-calls-pending-p call)
+      (agent-q-image-source-resolve (agent-q-image-call-connection call) reply
+                                    (agent-q-image-call-owner call))
+    reply))
+
 ;;;; Deadlines and cancelling
 
 (defun agent-q-image--deadline (call)
+  "Stop CALL, which has used up its time, or park it where it is."
+  (if (and (agent-q-image-park-asked-p call)
+           (agent-q-image-threads-p call)
+           (agent-q-image-calls-pending-p call)
+           (null (agent-q-image-call-stopping call)))
+      (agent-q-image--park-running call)
+    (agent-q-image--out-of-time call)))
+
+(defun agent-q-image--out-of-time (call)
   "Stop CALL, which has used up its time."
   (agent-q-image--stop call "timed-out"))
+
+(defun agent-q-image--park-running (call)
+  "Ask the image to park CALL where it is; if it doesn't, CALL is stopped."
+  (agent-q-image-calls-start-timer call agent-q-image--grace #'agent-q-image--out-of-time)
+  (agent-q-image--guard call
+    (agent-q-image-ask
+     (agent-q-image-call-connection call) :rex
+     `(cl:if (cl:find-package "AGENT-Q-IMAGE")
+             (cl:funcall (cl:find-symbol "PARK-RUNNING" "AGENT-Q-IMAGE")
+                         ,(agent-q-image-client (agent-q-image-call-connection call) :wire)
+                         ,(agent-q-image-call-id call)
+                         ,(plist-get (agent-q-image-call-arguments call) :debugger)
+                         ,(format "%g" (agent-q-image-call-seconds call))))
+     t #'ignore)))
 
 (defun agent-q-image-cancel (request)
   "Stop the call REQUEST.  It still ends as others do."
@@ -262,6 +290,7 @@ It has SECONDS."
         (agent-q-image-call-callback call) callback
         (agent-q-image-call-stopping call) nil
         (agent-q-image-call-condition call) nil
+        (agent-q-image-call-heard call) nil
         (agent-q-image-call-patience call) 3)
   (agent-q-image-calls-begin call)
   (agent-q-image-calls-start-timer call seconds))
@@ -295,13 +324,18 @@ A clean-up form that hangs takes a second request to stop."
   (cond
    ((not (agent-q-image-live-p (agent-q-image-call-connection call)))
     (agent-q-image-calls-finish call "disconnected" nil))
+   ((and (zerop (agent-q-image-call-patience call)) (agent-q-image-call-heard call))
+    (agent-q-image-calls-finish call "deaf" nil))
    ((zerop (agent-q-image-call-patience call))
     (agent-q-image-calls-finish
      call "unresponsive"
      (agent-q-image-silence (agent-q-image-call-connection call))))
    (t
     (cl-decf (agent-q-image-call-patience call))
-    (agent-q-image-calls-start-timer call (/ agent-q-image--grace 3)
+    ;; The first one also finds out where it was.
+    (agent-q-image-calls-start-timer call (if (= 2 (agent-q-image-call-patience call))
+                                              agent-q-image--grace
+                                            (/ agent-q-image--grace 3))
                                      #'agent-q-image--ask-to-stop)
     (agent-q-image--guard call
       (cond ((agent-q-image-threads-p call)
@@ -309,8 +343,12 @@ A clean-up form that hangs takes a second request to stop."
               (agent-q-image-call-connection call) :rex
               `(cl:if (cl:find-package "AGENT-Q-IMAGE")
                       (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
-                                  ,(agent-q-image-call-id call)))
-              t #'ignore))
+                                  ,(agent-q-image-call-id call)
+                                  ;; Should that hang, the next request does without.
+                                  ,@(and (equal "timed-out" (agent-q-image-call-stopping call))
+                                         (= 2 (agent-q-image-call-patience call))
+                                         '(t))))
+              t (lambda (_) (setf (agent-q-image-call-heard call) t))))
             ;; It hears nothing before the call is over, but for a signal.  One more must not
             ;; come while it answers the first.
             ((and (agent-q-image-threads-runs-p call)

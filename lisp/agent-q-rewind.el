@@ -15,6 +15,7 @@
 (require 'agent-q-chats-store)
 (require 'agent-q-context-items)
 (require 'agent-q-header)
+(require 'agent-q-changes)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-query)
 (require 'agent-q-json)
@@ -329,6 +330,11 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
     (agent-q-context-forget-sent)
     (dolist (line (append (alist-get 'left answer) results))
       (agent-q-render-notice (concat "  " line)))
+    (when-let ((systems (append (alist-get 'systems answer) nil)))
+      (agent-q-render-notice
+       (format "  The image still has what was loaded from the files; load_system %s loads the \
+restored ones." (car systems)))
+      (agent-q-changes-offer-load systems))
     (when results
       (agent-q-core-image-undone agent-q-session-number (string-join results "\n")))
     (setq agent-q-rewind--latest

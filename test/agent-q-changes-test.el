@@ -143,6 +143,37 @@ The line asks the image, and comes after what is undone at once."
     (should (string-match-p "left alone: it was changed again" (agent-q-changes-test--press)))
     (should (equal '("2") (agent-q-test-image-values connection "(cl-user::aq-undone)")))))
 
+(agent-q-test-image-on-each undoing-files-says-that-the-image-has-them-loaded ()
+  "User and model are told, and a button loads the restored files."
+  (agent-q-changes-test--with-chat
+      (list (agent-q-changes-test--calls
+             '("edit_file" :path "aq-sys.lisp" :old_str ":old" :new_str ":new")
+             '("load_system" :system "aq-sys"))
+            agent-q-changes-test--said agent-q-changes-test--said)
+    (write-region "(asdf:defsystem \"aq-sys\" :components ((:file \"aq-sys\")))\n" nil
+                  (expand-file-name "aq-sys.asd" directory) nil 'silent)
+    (write-region "(in-package :cl-user)\n(defun aq-sys () :old)\n" nil
+                  (expand-file-name "aq-sys.lisp" directory) nil 'silent)
+    (agent-q-test-image-directly
+     connection (format "(progn (require :asdf) (asdf:clear-system \"aq-sys\") (asdf:load-asd %S) t)"
+                        (expand-file-name "aq-sys.asd" directory)))
+    (cl-flet ((value () (agent-q-test-image-directly connection "(funcall 'cl-user::aq-sys)")))
+      (agent-q-changes-test--changing-turn "mend it")
+      (should (equal ":NEW" (value)))
+      (let ((words "The image still has what was loaded from them; load_system aq-sys loads the restored files\\."))
+        (should (string-match-p (concat "Undone:\n- aq-sys\\.lisp.*\n" words)
+                                (agent-q-changes-test--undo "\\[Load the restored files\\]")))
+        (should (equal ":NEW" (value)))
+        (agent-q-changes-test--turn "go on")
+        (should (string-match-p words (agent-q-changes-test--last-message))))
+      (agent-q-test-find "[Load the restored files]")
+      (push-button)
+      (agent-q-test-until (agent-q-test-shows "/load_system aq-sys"))
+      (while (progn (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
+                    (agent-q-call-waiting))
+        (agent-q-test-answer "y"))
+      (should (equal ":OLD" (value))))))
+
 ;;;; The line under a turn
 
 (ert-deftest agent-q-changes-lead-to-their-files-from-a-chat-of-another-folder ()

@@ -148,12 +148,13 @@
   (should (equal '(":SECOND") (agent-q-test-image-values connection "*aq-done*"))))
 
 (agent-q-test-tools-on-each debugger-stopped-after-a-restart ()
-  "What runs for too long after a restart is stopped as any form is."
+  "What runs for too long after a restart is parked as any form is."
   (let ((name (agent-q-debugger-test--park
                connection "(progn (with-simple-restart (on \"On.\") (error \"stop\")) (loop))"))
         (agent-q-eval-timeout 1))
-    (should (string-match-p "Stopped before finishing"
-                            (agent-q-test-tools-ask (format "/invoke_restart debugger=%s on" name))))
+    (let ((told (agent-q-test-tools-ask (format "/invoke_restart debugger=%s on" name))))
+      (should (string-match "TOOK-TOO-LONG: It ran for 1 s\\(?:.\\|\n\\)*debugger \\(d[0-9]+\\)" told))
+      (agent-q-test-tools-ask (format "/invoke_restart debugger=%s abort" (match-string 1 told))))
     (agent-q-debugger-test--unparked)))
 
 (agent-q-test-tools-on-each debugger-hand-over ()

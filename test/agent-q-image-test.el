@@ -227,7 +227,7 @@
   "No module is too long to be sent at once, and no operation is in two."
   (let ((operations nil))
     (dolist (module (agent-q-image--modules))
-      (should (< (string-bytes (agent-q-image--module-source module)) 40000))
+      (should (< (string-bytes (agent-q-image--module-source module)) 42000))
       (setq operations (append (agent-q-image--module-operations module) operations)))
     (should (member "describe-symbol" operations))
     (should (equal operations (delete-dups (copy-sequence operations))))))

@@ -227,6 +227,39 @@ This goes over CONNECTION, and past the journal."
                                           :results))))
   (should (equal "(:USER 1)" (agent-q-journal-test--in connection "(f 1)"))))
 
+(defun agent-q-journal-test--watched (connection form chat)
+  "Start to evaluate FORM over CONNECTION for CHAT, as chats do."
+  (let ((ends (list nil)))
+    (agent-q-image-call connection (gensym "request") "eval-form"
+                        (prin1-to-string (list :form form :package "AQ-JOURNAL" :chat chat
+                                               :watch '(:patience 60)))
+                        60 (lambda (&rest end) (setcar ends end)))
+    ends))
+
+(agent-q-test-image-on-each what-others-define-meanwhile-is-theirs ()
+  "It is no change of a call that ran at that time, be it the user's or another call's."
+  (agent-q-journal-test--start connection)
+  (agent-q-journal-test--in connection "(defvar *go* nil)")
+  (let ((ends (agent-q-journal-test--watched
+               connection "(defun own () 1) (loop until *go* do (sleep 0.01))" "A"))
+        (running (lambda ()
+                   (agent-q-journal-test--in connection "(fboundp 'own)"))))
+    (agent-q-test-until (not (equal "NIL" (funcall running))))
+    (agent-q-journal-test--in
+     connection
+     "(progn (defun precious () :hours) (defparameter *v* :by-user) (defmethod g ((x list)) :by-user)
+             (defclass treasure () ()) (defmacro gem () 1) (define-f fine))")
+    (agent-q-journal-test--watched connection "(defun f (x) (list :other x))" "B")
+    (agent-q-test-until (equal "(:OTHER 1)" (agent-q-journal-test--in connection "(f 1)")))
+    (agent-q-journal-test--in connection "(setf *go* t)")
+    (agent-q-test-until (car ends)))
+  (should (equal '("AQ-JOURNAL::OWN function new" "AQ-JOURNAL::F function redefined")
+                 (remove "AQ-JOURNAL::*GO* variable redefined"
+                         (agent-q-journal-test--changes connection))))
+  (agent-q-test-image-value connection "journal-restore" :chat "A")
+  (should (equal "(:HOURS :BY-USER (:OTHER 1) :BY-USER)"
+                 (agent-q-journal-test--in connection "(list (precious) *v* (f 1) (g '(1)))"))))
+
 (agent-q-test-image-on-each what-looks-plain-and-defines-is-journaled ()
   "Only forms that certainly define nothing are spared the comparison."
   (dolist (form '("(+ 1 2) (setf (symbol-function 'f) (lambda (x) (list :new x)))"
@@ -359,6 +392,65 @@ This goes over CONNECTION, and past the journal."
       ;; The user may have all of it undone.
       (agent-q-test-image-value connection "journal-restore")
       (should (equal ":BEFORE" (value))))))
+
+(defun agent-q-journal-test--system (connection)
+  "Make a system of 3 files with 1204 definitions known behind CONNECTION."
+  (let ((folder (file-name-as-directory (make-temp-file (expand-file-name "big" agent-q-test-directory) t))))
+    (with-temp-file (expand-file-name "aq-big.asd" folder)
+      (insert "(asdf:defsystem \"aq-big\" :serial t :components ((:file \"a\") (:file \"b\") (:file \"c\")))"))
+    (dolist (file '("a" "b" "c"))
+      (with-temp-file (expand-file-name (concat file ".lisp") folder)
+        (insert "(in-package :aq-journal)\n(defun f (x) (list :big x))\n")
+        (dotimes (i 400) (insert (format "(defun big-%s-%d () %d)\n" file i i)))))
+    (agent-q-test-image-directly
+     connection (format "(progn (require :asdf) (asdf:load-asd %S) t)"
+                        (expand-file-name "aq-big.asd" folder)))
+    folder))
+
+(agent-q-test-tools-on-each journal-has-a-load-as-one-change ()
+  "It pushes nothing out, is not undone, and what a form changed is listed before it."
+  (agent-q-journal-test--start connection)
+  (agent-q-journal-test--system connection)
+  (agent-q-test-tools-ask "/compile_form package=aq-journal (defun m2 (x) (list :new x))")
+  (agent-q-test-tools-ask "/eval_form package=aq-journal (defparameter *v* :agent)")
+  (should (string-match-p "Loaded aq-big" (agent-q-test-tools-ask "/load_system aq-big")))
+  (let ((changes (agent-q-journal-test--changes connection)))
+    (should (equal changes '("load_system aq-big load 3 files, 1201 definitions, 1 redefined"
+                             "AQ-JOURNAL::*V* variable redefined" "AQ-JOURNAL::M2 function new"))))
+  (should (string-match-p "AQ-JOURNAL::F was not undone: it came from a file, by load_system aq-big\\."
+                          (agent-q-test-tools-ask "/undo_definition aq-journal::f")))
+  (agent-q-test-tools-ask "/undo_definition aq-journal::*v*")
+  (should (equal "(:OLD (:BIG 1) T)"
+                 (agent-q-journal-test--in connection "(list *v* (f 1) (and (fboundp 'big-c-399) t))")))
+  (agent-q-test-image-value connection "journal-restore")
+  (should (equal "(NIL T)" (agent-q-journal-test--in
+                            connection "(list (fboundp 'm2) (and (fboundp 'big-c-399) t))")))
+  (save-window-excursion
+    (agent-q-image-changes)
+    (agent-q-test-until (agent-q-test-shows "load_system aq-big"))
+    (should (string-match-p "\\*V\\*\\(?:.\\|\n\\)*load_system aq-big .*3 files" (buffer-string)))
+    (kill-buffer)))
+
+(agent-q-test-image-on-each the-journal-keeps-what-forms-changed-longest ()
+  "And the list says what it leaves out."
+  (agent-q-journal-test--start connection)
+  (agent-q-test-image-values connection "(defun f (x) (list :agent x))" :package "AQ-JOURNAL")
+  (agent-q-test-image-values
+   connection
+   "(agent-q-image::call-with-lock
+      (lambda ()
+        (dotimes (i 1100)
+          (agent-q-image::add-change :function (intern (format nil \"AQ-X~D\" i)) #'car #'cdr \"(load 1)\" t))
+        (agent-q-image::cut-journal)))"
+   :package "AQ-JOURNAL")
+  (let ((value (agent-q-test-image-value connection "journal-list")))
+    (should (equal 1000 (plist-get value :total)))
+    (should (plist-get value :cut))
+    (should (equal ", 200 of 1000 shown, earlier ones aren't kept" (agent-q-image-changes--shown value))))
+  (should (string-match-p "restored the previous"
+                          (car (plist-get (agent-q-test-image-value connection "journal-undo"
+                                                                    :name "f" :package "aq-journal")
+                                          :results)))))
 
 (agent-q-test-image-on-each the-list-shows-and-restores ()
   "The command lists the changes with their source; a key restores one."

@@ -116,15 +116,11 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             session,
             turn,
             definitions,
-        } => {
-            let definitions: Vec<Value<'e>> = definitions
-                .iter()
-                .map(|it| it.as_str().into_lisp(env))
-                .collect::<Result<_>>()?;
-            of("image-changed", session)?
-                .number("turn", turn.0)?
-                .put("definitions", env.list(&definitions)?)
-        }
+            systems,
+        } => of("image-changed", session)?
+            .number("turn", turn.0)?
+            .put("definitions", strings(env, definitions)?)?
+            .put("systems", strings(env, systems)?),
         Event::Text { session, text } => of("text", session)?.text(text),
         Event::Reasoning { session, text } => of("reasoning", session)?.text(text),
         Event::CallDrafted {
@@ -503,6 +499,7 @@ pub fn reply(status: &str, payload: Option<Text>) -> HostReply {
         // The image's own report says what was printed and done until then.
         "timed-out" if !text.is_empty() => return HostReply::Done(text),
         "timed-out" => HostError::TimedOut,
+        "deaf" => HostError::Deaf,
         "unresponsive" => HostError::Unresponsive(text),
         "aborted" => HostError::Aborted(text),
         _ => HostError::Signalled(text),

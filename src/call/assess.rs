@@ -304,7 +304,7 @@ fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) ->
         ImageReply::Error(report) => {
             return verdict.dangerous(&format!("not checked: {}", report.message));
         }
-        ImageReply::Cancelled { .. } => {
+        ImageReply::Cancelled(_) => {
             return verdict.dangerous("not checked: the image took too long");
         }
     };

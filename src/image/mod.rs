@@ -19,13 +19,23 @@ pub enum ImageReply {
     Missed(String),
     /// A condition that nobody handled.
     Error(ConditionReport),
-    /// The call was stopped; why and after how long, as Emacs says, and what it had printed and done
-    /// until then.
-    Cancelled {
-        because: Option<String>,
-        output: String,
-        value: lexpr::Value,
-    },
+    /// The call was stopped.
+    Cancelled(Stopped),
+}
+
+/// A call that was stopped.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stopped {
+    /// Why and after how long, as Emacs or the image says.
+    pub because: Option<String>,
+    /// How much was allocated while it ran, such as `650 MB`.
+    pub allocated: Option<String>,
+    /// Where it was, innermost frame first.
+    pub frames: Vec<Frame>,
+    /// What it had printed.
+    pub output: String,
+    /// What it had done.
+    pub value: lexpr::Value,
 }
 
 /// A frame of a stack.

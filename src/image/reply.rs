@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use lexpr::Value;
 use lexpr::parse::{KeywordSyntax, NilSymbol, Options, StringSyntax, TSymbol};
 
-use super::{ConditionReport, Frame, ImageReply, Plist};
+use super::{ConditionReport, Frame, ImageReply, Plist, Stopped};
 
 /// How deep lists in a reply may be. Those that we send are less than ten deep.
 const DEPTH_LIMIT: usize = 64;
@@ -49,11 +49,13 @@ pub fn parse_reply(text: &str) -> Result<ImageReply, MalformedReply> {
             .map(|message| ImageReply::Missed(message.to_owned()))
             .ok_or_else(|| MalformedReply::new("it has no message")),
         "error" => Ok(ImageReply::Error(error_report(plist))),
-        "cancelled" => Ok(ImageReply::Cancelled {
+        "cancelled" => Ok(ImageReply::Cancelled(Stopped {
             because: plist.text("because").map(str::to_owned),
+            allocated: plist.text("allocated").map(str::to_owned),
+            frames: plist.list("frames").filter_map(Frame::of).collect(),
             output: owned(plist, "output"),
             value: data(plist),
-        }),
+        })),
         other => Err(MalformedReply::new(format!("unknown outcome {other}"))),
     }
 }

@@ -82,6 +82,10 @@ pub enum HostError {
         after(.0)
     )]
     Unresponsive(String),
+    #[error(
+        "The call doesn't react to a request to stop: it runs without interrupts or in foreign code. The image answers other calls."
+    )]
+    Deaf,
     #[error("The Lisp side aborted the call: {0}")]
     Aborted(String),
     #[error("The call was cancelled.")]

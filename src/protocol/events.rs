@@ -221,10 +221,12 @@ pub enum Event {
     /// Something the user should read; the turn goes on.
     Notice { session: SessionId, text: String },
     /// A turn that was undone has changed definitions in the image, too; the user is asked about them.
+    /// The systems are those that were loaded before files were restored.
     ImageChanged {
         session: SessionId,
         turn: TurnId,
         definitions: Vec<String>,
+        systems: Vec<String>,
     },
     /// The conversation went back to before a turn; what is shown from there on doesn't count.
     Rewound {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::conversation::{Conversation, EntryContent, EntryId};
 use super::work::Means;
 use crate::builtin::files::rewind::{self, FilesPutBack};
+use crate::builtin::files::undo;
 use crate::protocol::{Event, QuestionId, RewindPart, TurnId};
 use crate::provider::ChatMessage;
 
@@ -56,9 +57,13 @@ impl Means<'_> {
         };
         let number = TurnId::next();
         let mut files = FilesPutBack::default();
+        let mut systems = Vec::new();
         if parts.contains(&RewindPart::Files) {
             let context = self.shared.executor.context(self.batch);
             files = rewind::rewind(&context, turn, number.0).await;
+            if !files.done.is_empty() {
+                systems = undo::image_changes(&context).await.systems_since(turn);
+            }
         }
         if parts.contains(&RewindPart::Conversation) {
             if from < history.next_id() {
@@ -69,11 +74,18 @@ impl Means<'_> {
                 turn: TurnId(turn),
                 rewind: number,
             });
+            if !systems.is_empty() {
+                self.batch.workspace.tell_later(format!(
+                    "Some files are as they were before later work on them.{}",
+                    undo::still_loaded(&systems)
+                ));
+            }
         } else {
-            self.tell_model(&files);
+            self.tell_model(&files, &systems);
         }
         let mut answer = put_back_json(&files);
         answer["rewind"] = json!(number.0);
+        answer["systems"] = json!(systems);
         self.emit(Event::ChatsAnswered {
             question,
             answer: Ok(answer),
@@ -109,7 +121,7 @@ impl Means<'_> {
             let id = entry.id;
             history.append(EntryContent::Undone(id));
         } else {
-            self.tell_model(&files);
+            self.tell_model(&files, &[]);
         }
         self.emit(Event::Unwound {
             session: self.batch.session,
@@ -119,11 +131,12 @@ impl Means<'_> {
     }
 
     /// Has the model told what became of FILES, as it remembers what they were before.
-    fn tell_model(&self, files: &FilesPutBack) {
+    fn tell_model(&self, files: &FilesPutBack, systems: &[String]) {
         if !files.done.is_empty() {
             self.batch.workspace.tell_later(format!(
-                "The user put back some files as they were:\n- {}\nRead these files again before you go on.",
-                files.done.join("\n- ")
+                "The user put back some files as they were:\n- {}\nRead these files again before you go on.{}",
+                files.done.join("\n- "),
+                undo::still_loaded(systems)
             ));
         }
     }

@@ -314,14 +314,20 @@ impl Means<'_> {
 
     async fn undo(&self) {
         let context = self.shared.executor.context(self.batch);
-        let Undone { text, image } = undo::undo_turn(&context).await;
+        let Undone {
+            text,
+            turn,
+            definitions,
+            systems,
+        } = undo::undo_turn(&context).await;
         let session = self.batch.session;
         self.emit(Event::Notice { session, text });
-        if let Some(image) = image {
+        if let Some(turn) = turn {
             self.emit(Event::ImageChanged {
                 session,
-                turn: TurnId(image.turn),
-                definitions: image.definitions,
+                turn: TurnId(turn),
+                definitions,
+                systems,
             });
         }
     }

@@ -55,6 +55,7 @@ impl From<HostError> for ToolFailure {
                 Self::new(message)
             }
             HostError::Disconnected(_)
+            | HostError::Deaf
             | HostError::Unresponsive(_)
             | HostError::Aborted(_)
             | HostError::Signalled(_) => Self::quoting(message),

@@ -6,7 +6,7 @@
 
 (defvar *running* '()
   "The calls that run now: lists of the call's id, its thread, its client, its operation, when it
-began, whether it is to be stopped, and its output.")
+began, whether it is to be stopped, its output, and the heap as it began.")
 
 (defvar *lock* (let ((*client* (if (backend-package :slynk) :slynk :swank)))
                  (backend "MAKE-LOCK" :name "agent-q calls")))
@@ -56,7 +56,9 @@ that does not matter.")
   (let ((entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time)
                      ;; Whether it is to be stopped.
                      nil
-                     *captured*)))
+                     *captured*
+                     (let ((begun (optional-function "AGENT-Q-IMAGE" "HEAP-BEGUN")))
+                       (and begun (funcall begun))))))
     (call-guarding-stack
      (lambda ()
        (unwind-protect
@@ -112,7 +114,7 @@ report is made is told as well: the call would never end."
                              :value (call-around operation function arguments))))))))))
 
 (defun perform-stoppable (id operation arguments &optional (around #'funcall))
-  ;; *CALL* is bound inside the CATCH: who sees it bound can throw. That throws NIL. The reply is not
+  ;; *CALL* is bound inside the CATCH: who sees it bound can throw, NIL or a reply. The reply is not
   ;; SETF from within: SBCL's interpreter, which runs this at first, loses what it sets a variable to
   ;; when an unbound variable was left on the way.
   (or (catch 'stopped
@@ -161,46 +163,75 @@ Emacs calls in a package without symbols."
     (progv (and variable (list variable)) (list (find-package "COMMON-LISP-USER"))
       (funcall function))))
 
+(defun call-for-text (id operation arguments)
+  "The text of the reply of OPERATION, and whether the heap was full."
+  (call-with-captured-output
+   (lambda ()
+     (let ((reply (call-with-registration
+                   id operation
+                   (lambda ()
+                     (call-showing-names-plainly
+                      (lambda () (perform-tidily id operation arguments)))))))
+       (values
+        (reply-text (if (member (getf reply :outcome) '(:error :cancelled))
+                        (let ((progress (guarded *progress* (constantly '()))))
+                          (append reply
+                                  (list :output (getf progress :output (captured-text))
+                                        :value progress)))
+                        reply))
+        (getf reply :heap))))))
+
 (defun call (client id operation arguments)
   "Run OPERATION with the property list ARGUMENTS for CLIENT; the answer is the reply's text.
 CANCEL with the same ID stops it."
-  (let ((*client* client)
-        (*package* (find-package "COMMON-LISP-USER"))
-        (*readtable* *readtable*)
-        ;; What the code sets these to would change what every later call and the user's REPL read.
-        (*read-base* *read-base*) (*read-suppress* nil)
-        (*progress* (constantly nil))
-        (*on-condition* (constantly nil))
-        (*outer-restarts* (compute-restarts)))
-    (ensure-undelayed)
-    (call-with-captured-output
-     (lambda ()
-       (let ((reply (call-with-registration
-                     id operation
-                     (lambda ()
-                       (call-showing-names-plainly
-                        (lambda () (perform-tidily id operation arguments)))))))
-         (reply-text (if (member (getf reply :outcome) '(:error :cancelled))
-                         (let ((progress (guarded *progress* (constantly '()))))
-                           (append reply
-                                   (list :output (getf progress :output (captured-text))
-                                         :value progress)))
-                         reply)))))))
+  (multiple-value-bind (text full)
+      (let ((*client* client)
+            (*package* (find-package "COMMON-LISP-USER"))
+            (*readtable* *readtable*)
+            ;; What the code sets these to would change what every later call and the user's REPL read.
+            (*read-base* *read-base*) (*read-suppress* nil)
+            (*progress* (constantly nil))
+            (*on-condition* (constantly nil))
+            (*outer-restarts* (compute-restarts)))
+        (ensure-undelayed)
+        (call-for-text id operation arguments))
+    ;; Nothing of the call's is held here any more.
+    (when full
+      (funcall (optional-function "AGENT-Q-IMAGE" "FREE-HEAP")))
+    text))
 
-(defun cancel (id)
-  "Stop the call ID. It is a throw: no handler of the program's can keep it, clean-up forms run."
+(defun interrupt-call (entry function)
+  "Call FUNCTION in the thread of the call of ENTRY, if it still runs there and can be stopped."
+  (let ((id (first entry)))
+    (backend "INTERRUPT-THREAD" (second entry)
+             (lambda ()
+               (when (eql *call* id) (funcall function))))))
+
+(defun cancel (id &optional report)
+  "Stop the call ID. It is a throw: no handler of the program's can keep it, clean-up forms run. With
+REPORT the reply says where it was."
   (let* ((entry (find id *running* :key #'first))
          (*client* (third entry))
-         (heard nil))
+         (report (and report (optional-function "AGENT-Q-IMAGE" "STOPPED-REPORT")))
+         (tries 3) (heard nil))
     (flet ((interrupt ()
-             (backend "INTERRUPT-THREAD" (second entry)
-                      (lambda ()
-                        (when (and (not heard) (eql *call* id))
-                          (setf heard t)
-                          (throw 'stopped nil))))))
+             (interrupt-call entry
+                             (lambda ()
+                               (unless heard
+                                 (let ((reply (and report (funcall report entry))))
+                                   ;; Where it allocates, the stack may not be readable.
+                                   (when (or (null report) (getf reply :frames)
+                                             (minusp (decf tries)))
+                                     (setf heard t)
+                                     (throw 'stopped reply))))))))
       (cond (entry
              (setf (sixth entry) t)
              (interrupt)
+             (when report
+               (loop repeat 4
+                     do (sleep 0.05)
+                     until (or heard (not (find id *running* :key #'first)))
+                     do (interrupt)))
              ;; On ABCL any other thread may take the interrupt away.
              (when (implementation-p "ABCL")
                (loop repeat 20

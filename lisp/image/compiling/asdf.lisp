@@ -234,7 +234,8 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
       (let ((*component* component))
         (multiple-value-prog1 (call-counting-failure component function)
           (setf *failed-files* (remove (source-name component) *failed-files* :test #'equal))
-          (incf (build-loaded *build*))))
+          (incf (build-loaded *build*))
+          (note-loaded-file)))
       (funcall function)))
 
 (defun operation-objects (name)

@@ -102,7 +102,8 @@ make something else of the second, which is looked at in its turn when nobody wa
          (*on-condition* (lambda (condition)
                            (when restart
                              (recover condition restart))
-                           (when (equal on-error "park")
+                           ;; A stack that is kept would keep the heap full.
+                           (when (and (equal on-error "park") (not (heap-exhausted-p condition)))
                              (park condition debugger)))))
     (when (null (skip-to-form form 0))
       (missed "The text contains no form."))

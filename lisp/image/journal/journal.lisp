@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The journal of what the agent changed in the image, and its way back. Each call that can define
-;;; anything is compared with what was there before. What other threads do meanwhile can't be told from
-;;; it; what they do once the call is over is not seen.
+;;; anything is compared with what was there before. Where there is a watch, it tells who defined what, so
+;;; that what others do meanwhile is left out, but for variables that they set without defining them.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -29,13 +29,31 @@
 as Emacs knows them. A call that was parked goes on for the one who invoked the restart.")
 
 (defvar *loads* nil
-  "Whether the call that runs does no more than to load files.")
+  "Whether the call that runs does no more than to load files; :SYSTEM when they are a system's.")
+
+(defvar *loaded-files* (list 0)
+  "While a call runs: a list of one element, how many files of systems it has loaded.")
+
+(defun note-loaded-file ()
+  (incf (first *loaded-files*)))
 
 (defvar *settle* (constantly nil)
   "While a call is compared: a function that enters what has changed until now. With :FORGET, what
 has changed is left out: others did it.")
 
+(defvar *compared* '()
+  "The ids of the calls that are compared now, of which only those of the watch count.")
+
+(defvar *definition-notes* '()
+  "While calls are compared: lists of a name that was given a meaning and the id of the call that did,
+NIL for others; latest first.")
+
+(lasts-for-the-process '*compared*)
+
 (defparameter *journal-limit* 1000)
+
+(defvar *journal-cut* nil
+  "Whether the journal once had more than it keeps.")
 
 (defparameter *values-limit* 8
   "How many earlier values of a variable are kept, so that the journal does not fill the memory.")
@@ -141,6 +159,39 @@ has changed is left out: others did it.")
                        (noted-differences))
             found)))
 
+;;; Who defined what
+
+(defun note-definer (name id)
+  "Note that NAME was given a meaning by the call ID, or by others when that is NIL."
+  (when *compared*
+    (call-with-lock (lambda () (push (list name id) *definition-notes*)))))
+
+(defun forget-definer (name)
+  "Forget who defined NAME last: it was undone."
+  (call-with-lock
+   (lambda ()
+     (setf *definition-notes* (remove name *definition-notes* :key #'first :test #'equal :count 1)))))
+
+(defun call-noting-definers (function)
+  "Call FUNCTION while it is noted who defines what."
+  (let ((id *call*))
+    (unwind-protect (progn (call-with-lock (lambda () (push id *compared*)))
+                           (funcall function))
+      (call-with-lock (lambda ()
+                        (setf *compared* (remove id *compared* :count 1))
+                        (unless *compared* (setf *definition-notes* '())))))))
+
+(defun others-p (difference id)
+  "Whether it wasn't the call ID that DIFFERENCE is of, as far as that is known."
+  (let ((note (find (second difference) *definition-notes* :key #'first :test #'equal)))
+    (and note (not (eql (second note) id)))))
+
+(defun watched-p (arguments)
+  "Whether a call with ARGUMENTS is under a watch, which knows its threads from others."
+  (let ((options (getf arguments :watch)))
+    (and options (not (getf options :off)) (not (getf options :look))
+         (optional-function "AGENT-Q-IMAGE" "CURRENT-WATCH-P"))))
+
 ;;; Writing the journal
 
 (defun mentions-name-p (word text start end)
@@ -184,19 +235,37 @@ has changed is left out: others did it.")
   (and (eq kind :function) (consp name) (null (symbol-package (second name)))))
 
 (defun enter-change (difference text)
+  "Enter DIFFERENCE, with TEXT as the reason; or return it when it is only a part of a load."
   (destructuring-bind (kind name old new) difference
     (unless (generated-p kind name difference)
       (multiple-value-bind (form named) (defining-text name text)
-        (push (make-change :id (incf *last-change*) :kind kind :name name :old old :new new
-                           :text form :time (get-universal-time)
-                           :chat (first *author*) :turn (second *author*)
-                           :loaded (or *loads*
-                                       (and (not named)
-                                            (or (loading-text-p text)
-                                                ;; ECL dies of a look at some values.
-                                                (and (not (eq kind :variable))
-                                                     (in-file-p new))))))
-              *journal*)))))
+        (let ((loaded (or *loads*
+                          (and (not named)
+                               (or (loading-text-p text)
+                                   ;; ECL dies of a look at some values.
+                                   (and (not (eq kind :variable)) (in-file-p new)))))))
+          (if (and loaded (or (eq *loads* :system) (new-p kind old)))
+              difference
+              (add-change kind name old new form loaded)))))))
+
+(defun new-p (kind old)
+  (if (eq kind :variable) (eq old *unbound*) (null old)))
+
+(defun add-change (kind name old new text loaded)
+  (push (make-change :id (incf *last-change*) :kind kind :name name :old old :new new
+                     :text text :time (get-universal-time)
+                     :chat (first *author*) :turn (second *author*) :loaded loaded)
+        *journal*)
+  nil)
+
+(defun enter-load (differences text)
+  "Enter DIFFERENCES as what a load has brought, by TEXT: one change with the names, and how many files
+there were. They are not undone: the files have them, and ASDF, or whoever loaded them, relies on it."
+  (when differences
+    (add-change :load (shortened (trimmed text) 4000) (mapcar #'second differences)
+                (list :files (shiftf (first *loaded-files*) 0)
+                      :new (count-if (lambda (it) (new-p (first it) (third it))) differences))
+                (shortened (trimmed text) 4000) t)))
 
 (defun in-file-p (definition)
   "Whether DEFINITION, a function, a macro or a class, was read from a file."
@@ -228,13 +297,25 @@ has changed is left out: others did it.")
   (call-with-lock
    (lambda ()
      ;; A class after its functions: the list is read latest first.
-     (dolist (difference (sort (copy-list differences) #'string<
-                               :key (lambda (it) (format nil "~A~A" (second it) (first it)))))
-       (enter-change difference text)
-       (when (eq (first difference) :variable)
-         (join-old-values (second difference))))
-     (when (> (length *journal*) *journal-limit*)
-       (setf *journal* (subseq *journal* 0 *journal-limit*))))))
+     (let ((parts '()))
+       (dolist (difference (sort (copy-list differences) #'string<
+                                 :key (lambda (it) (format nil "~A~A" (second it) (first it)))))
+         (when (enter-change difference text)
+           (push difference parts))
+         (when (eq (first difference) :variable)
+           (join-old-values (second difference))))
+       (enter-load parts text))
+     (cut-journal))))
+
+(defun cut-journal ()
+  "Keep the journal within its limit. What forms redefined is kept longest."
+  (let ((excess (- (length *journal*) *journal-limit*)))
+    (when (plusp excess)
+      (let ((gone (flet ((latest (list) (subseq list 0 (min excess (length list)))))
+                    (latest (append (reverse (remove-if-not #'change-loaded *journal*))
+                                    (reverse (remove-if #'change-loaded *journal*)))))))
+        (setf *journal-cut* t
+              *journal* (remove-if (lambda (change) (member change gone :test #'eq)) *journal*))))))
 
 (defun defines-nothing-p (arguments)
   "Note what a call with ARGUMENTS may set. Whether it certainly defines nothing."
@@ -246,8 +327,9 @@ has changed is left out: others did it.")
        ;; A restart may bring forms of its own.
        (null (getf arguments :restart))))
 
-(defun call-compared (function text)
-  "Call FUNCTION and enter what is defined otherwise afterwards, with TEXT as the reason."
+(defun call-compared (function text watched)
+  "Call FUNCTION and enter what it has defined otherwise, with TEXT as the reason. WATCHED is whether the
+watch knows what others define."
   (compile-now 'take-snapshot 'symbol-state 'call-with-own-symbols 'symbol-definition
                'symbol-macro 'expanders 'direct-superclasses 'variable-value 'setf-definition
                'snapshot-differences 'equalp-states 'same-definition-p 'generic-methods
@@ -255,10 +337,14 @@ has changed is left out: others did it.")
                'direct-default-initargs 'condition-report-function 'report-place
                'same-options-p 'changed-options)
   (let* ((before (take-snapshot))
+         (id *call*)
          (*settle* (lambda (&optional forget)
                      (let ((now (take-snapshot)))
                        (unless forget
-                         (enter-changes (all-differences before now) text))
+                         (enter-changes (remove-if (lambda (difference)
+                                                     (and watched (others-p difference id)))
+                                                   (all-differences before now))
+                                        text))
                        (setf before now)
                        (note-all-again)))))
     (unwind-protect (call-noting-settings function)
@@ -277,16 +363,22 @@ has changed is left out: others did it.")
   (take-over arguments)
   (let ((*noted* (list '()))
         (*author* (list (getf arguments :chat) (getf arguments :turn)))
-        (*loads* (not (or (getf arguments :form) (getf arguments :restart)
-                         (getf arguments :frame)))))
+        (*loaded-files* (list 0))
+        (*loads* (cond ((or (getf arguments :form) (getf arguments :restart) (getf arguments :frame))
+                        nil)
+                       ((getf arguments :system) :system)
+                       (t t))))
     (call-as-assessed
      (getf arguments :form) (getf arguments :package)
      (lambda ()
        (if (defines-nothing-p arguments)
            (funcall function)
-           (call-compared function
-                          (or (getf arguments :form) (getf arguments :values)
-                              (call-text arguments))))))))
+           (call-noting-definers
+            (lambda ()
+              (call-compared function
+                             (or (getf arguments :form) (getf arguments :values)
+                                 (call-text arguments))
+                             (watched-p arguments)))))))))
 
 (defun call-text (arguments)
   "What stands for a call with ARGUMENTS that brings no code."

@@ -6,9 +6,9 @@
 
 (defun change-name-text (change)
   (let ((name (change-name change)))
-    (if (consp name)
-        (format nil "(SETF ~A)" (symbol-text (second name)))
-        (symbol-text name))))
+    (cond ((stringp name) (first-line name 80))
+          ((consp name) (format nil "(SETF ~A)" (symbol-text (second name))))
+          (t (symbol-text name)))))
 
 (defun kind-text (change)
   (let ((thing (or (change-new change) (change-old change))))
@@ -17,6 +17,7 @@
                        ((typep thing 'generic-function) "generic function")
                        (t "function")))
       (:methods "method")
+      (:load "load")
       (:compiler-macro "compiler macro")
       (:class "class")
       (:class-options (options-text (change-old change) (change-new change)))
@@ -32,7 +33,8 @@
       (null definition)))
 
 (defun what-text (change)
-  (cond ((eq (change-kind change) :methods)
+  (cond ((eq (change-kind change) :load) (load-text change))
+        ((eq (change-kind change) :methods)
          (cond ((null (change-old change)) "added")
                ((null (change-new change)) "removed")
                (t "redefined")))
@@ -40,10 +42,19 @@
         ((no-definition-p change (change-new change)) "removed")
         (t "redefined")))
 
+(defun load-text (change)
+  "How much the load CHANGE has brought."
+  (destructuring-bind (&key files new) (change-new change)
+    (let* ((all (length (change-old change))) (redefined (- all new)))
+      (format nil "~@[~D file~:P, ~]~D definition~:P~[~:;, ~:*~D redefined~]"
+              (and (plusp files) files) all redefined))))
+
 (defun irreversible-p (change)
   "Why CHANGE can't be undone, or NIL."
   (let ((kind (change-kind change)) (new-p (no-definition-p change (change-old change))))
-    (cond ((and (eq kind :class) (not new-p))
+    (cond ((eq kind :load)
+           "A load can't be undone; restore the files and load them again.")
+          ((and (eq kind :class) (not new-p))
            "The slots and superclasses of a class can't be restored; define the class again.")
           ((eq kind :class-options)
            (irreversible-options-p (change-name change) (change-old change) (change-new change)))
@@ -110,7 +121,9 @@
     (if (eq value *unbound*) (makunbound name) (setf (symbol-value name) value))))
 
 (defun undo-change (change)
-  (let ((name (change-name change)) (old (change-old change)))
+  (let ((name (change-name change)) (old (change-old change))
+        ;; It is nobody's definition.
+        (*compared* '()))
     (handler-bind ((warning #'muffle-warning))
       (ecase (change-kind change)
         (:function (put-function name old))
@@ -123,6 +136,7 @@
         (:place (put-place name old))
         (:symbol-macro (put-symbol-macro name old))
         (:symbol (import name old))))
+    (forget-definer name)
     (setf (change-restored change) t)))
 
 (defun in-chat-p (change chat)
@@ -182,6 +196,7 @@ whether it is undone."
         :chat (change-chat change)
         :seconds-ago (- (get-universal-time) (change-time change))
         :restored (change-restored change)
+        :load (eq (change-kind change) :load)
         :turn (change-turn change)
         :irreversible (irreversible-p change)
         :was (and (member (change-kind change) '(:variable))
@@ -192,6 +207,8 @@ whether it is undone."
   ;; What the agent changed in this image, or on behalf of CHAT, latest first.
   (let ((changes (remove-if-not (lambda (change) (in-chat-p change chat)) *journal*)))
     (list :total (length *journal*)
+          :listed (length changes)
+          :cut *journal-cut*
           :changes (loop for change in changes repeat (or limit 200)
                          collect (change-entry change)))))
 
@@ -209,6 +226,7 @@ whether it is undone."
                      (remove-if-not (lambda (change)
                                       (and (in-chat-p change chat)
                                            (or (null turn) (equal turn (change-turn change)))
+                                           (not (eq (change-kind change) :load))
                                            (not (change-restored change))))
                                     *journal*))))
     (list :results (loop for change in changes
@@ -225,6 +243,10 @@ whether it is undone."
   (loop with symbol = (name-symbol name)
         for change in *journal*
         for changed = (change-name change)
+        when (and (eq (change-kind change) :load) (eq (name-kind name) :any)
+                  (member symbol (change-old change)
+                          :key (lambda (it) (if (consp it) (second it) it))))
+          collect change
         when (and (not (change-restored change))
                   (eq symbol (if (consp changed) (second changed) changed))
                   (or (not (eq (name-kind name) :setf)) (consp changed))
@@ -254,5 +276,6 @@ whether it is undone."
           (last (undo-last changes chat))
           (all (missed "You have not changed ~A in this chat; another chat has. The user can ~
                         restore it with M-x agent-q-image-changes." (name-text found)))
-          (t (missed "The agent has not changed ~A in this image, or it was already restored."
-                     (name-text found))))))
+          (t (missed "The agent has not changed ~A in this image, or it was already restored~@[~A~]."
+                     (name-text found)
+                     (and *journal-cut* ", or that was so many changes ago that it isn't kept"))))))

@@ -9,7 +9,7 @@
 
 (defun condition-type-name (condition)
   "The type of CONDITION; of CLISP's own SYSTEM::SIMPLE-TYPE-ERROR and the like the standard one."
-  (let* ((text (type-name condition))
+  (let* ((text (if (typep condition 'took-too-long) "TOOK-TOO-LONG" (type-name condition)))
          (name (and (prefixed-p "SYSTEM::SIMPLE-" text) (subseq text 15)))
          (standard (and name (find-symbol name "COMMON-LISP"))))
     (if (and standard (find-class standard nil) (typep condition standard)) name text)))
@@ -54,6 +54,7 @@
   "Whether OPERATOR only serves to signal, to debug or to evaluate, or is unknown."
   (or (own-frame-p operator)
       (search "(\"foreign" operator)
+      (search "(\"bogus" operator)
       (eql 0 (search "(#<" operator))
       ;; What SBCL makes of a form to evaluate it in a frame.
       (and (eql 0 (search "((LAMBDA (#:" operator)) (not (search ":IN" operator)))
@@ -93,10 +94,10 @@
         (append (subseq list 0 2) (nthcdr (+ 2 excess) list))
         list)))
 
-(defun shown-frames (frames end &optional limit)
-  "Of FRAMES, innermost first, down to the first for whose operator END is true, those to show: as
-lists of their number, text and operator, the last of the program's only, of which there are LIMIT at
-most. What the implementation does for the program is left out, but for what it did last: its
+(defun shown-frames (frames end &optional limit (from 0))
+  "Of FRAMES, innermost first, from number FROM down to the first for whose operator END is true, those
+to show: as lists of their number, text and operator, the last of the program's only, of which there
+are LIMIT at most. What the implementation does for the program is left out, but for what it did last: its
 arguments are the reason."
   (let ((leading '()) (shown '()))
     (loop for frame in frames
@@ -105,7 +106,7 @@ arguments are the reason."
           for operator = (and text (frame-operator text))
           until (or (and limit (= (length shown) limit))
                     (and operator (funcall end operator (or shown leading))))
-          do (cond ((or (null text) (machinery-frame-p operator)))
+          do (cond ((or (< number from) (null text) (machinery-frame-p operator)))
                    ((and (null shown) (library-frame-p operator))
                     (push (list number text nil) leading))
                    ((not (internal-frame-p operator))
@@ -155,4 +156,5 @@ arguments are the reason."
            :type (condition-type-name condition)
            :message (condition-message condition)
            :restarts (guarded (lambda () (restart-list condition)) (constantly '()))
-           :frames (condition-frames)))))
+           :frames (condition-frames)
+           :heap (and (heap-exhausted-p condition) t)))))

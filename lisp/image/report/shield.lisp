@@ -52,18 +52,19 @@ what ends our own call."
            (progn
              (setf (second end)
                    (catch 'missed
-                     (catch 'stopped
-                       (setf (second end) (multiple-value-list (call-reporting function))
-                             (first end) :returned)
-                       (return-from staying))
-                     (setf (first end) :stopped)
+                     (setf (second end)
+                           (catch 'stopped
+                             (setf (second end) (multiple-value-list (call-reporting function))
+                                   (first end) :returned)
+                             (return-from staying))
+                           (first end) :stopped)
                      (return-from staying)))
              (setf (first end) :missed))
         (when (eq (first end) :left)
           (return-from staying))))
     (ecase (first end)
       (:returned (values-list (second end)))
-      (:stopped (throw 'stopped nil))
+      (:stopped (throw 'stopped (second end)))
       (:missed (throw 'missed (second end)))
       (:left (left-outwards)))))
 

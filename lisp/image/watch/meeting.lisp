@@ -305,8 +305,25 @@ a call has changed do, where nobody is asked: it may be the thread that brings a
            (funcall (watch-call-in watch) (remove :reading hold) work))
           (t (funcall work)))))
 
+(defun defined-name (arguments)
+  "The name that a defining function gives a meaning to, by its ARGUMENTS: it stands first, or behind
+the new meaning; or what is first is a generic function, or describes a structure."
+  (flet ((name-p (it)
+           (or (and it (symbolp it))
+               (and (consp it) (eq (first it) 'setf) (symbolp (car (last it)))))))
+    (let ((first (first arguments)) (second (second arguments)))
+      (cond ((typep first 'generic-function)
+             (internal "SB-MOP" "GENERIC-FUNCTION-NAME" first))
+            ((name-p first) first)
+            ((name-p second) second)
+            (t (ignore-errors (internal "SB-KERNEL" "DD-NAME" first)))))))
+
 (defun call-defining (watch hold function arguments)
-  "Define something, upon which SBCL calls hooks. Threads that are of no call get those of before."
+  "Define something, upon which SBCL calls hooks. Threads that are of no call get those of before. The
+journal is told for whom it was."
+  (let ((note (optional-function "AGENT-Q-IMAGE" "NOTE-DEFINER")))
+    (when note
+      (funcall note (defined-name arguments) (if hold (consent-id (first hold)) *call*))))
   (unless hold
     (dolist (consent (first (watch-consents watch)))
       (withdraw-hooks consent)))

@@ -19,50 +19,105 @@ use crate::trust::{Provenance, Source};
 use crate::workspace::Workspace;
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
 
-/// The latest turn of the chat whose changes in the image hold, as Emacs tells it.
-#[derive(Debug, Clone, Deserialize)]
-pub struct ImageTurn {
-    pub turn: u64,
+/// What the chat did to the image, as Emacs tells it.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct ImageChanges {
+    /// The latest turn whose changes hold.
+    pub turn: Option<u64>,
     /// What it changed, such as "SHOP::TAX (function, redefined)".
     pub definitions: Vec<String>,
+    /// The systems that it has loaded, latest first.
+    pub loads: Vec<Load>,
+}
+
+/// A system that a turn has loaded.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Load {
+    pub turn: u64,
+    pub system: String,
+}
+
+impl ImageChanges {
+    /// The systems that were loaded in TURN or later, latest first.
+    #[must_use]
+    pub fn systems_since(&self, turn: u64) -> Vec<String> {
+        let mut systems: Vec<String> = Vec::new();
+        for load in self.loads.iter().filter(|load| load.turn >= turn) {
+            if !systems.contains(&load.system) {
+                systems.push(load.system.clone());
+            }
+        }
+        systems
+    }
 }
 
 /// What came of undoing a turn.
 #[derive(Debug)]
 pub struct Undone {
     pub text: String,
+    /// The turn, when there is more to do in the image.
+    pub turn: Option<u64>,
     /// What the turn changed in the image, which only the user takes back.
-    pub image: Option<ImageTurn>,
+    pub definitions: Vec<String>,
+    /// The systems whose restored files the image doesn't have yet.
+    pub systems: Vec<String>,
 }
 
 /// Undoes the latest turn that changed anything, in files and buffers. The model is told with the
 /// user's next message.
 pub async fn undo_turn(context: &WorkContext) -> Undone {
-    let image = image_turn(context).await;
+    let image = image_changes(context).await;
     let files = context.workspace.journal.last_number();
-    let of_image = image.as_ref().map(|image| image.turn);
-    if files.is_none() && image.is_none() {
-        let text = "Nothing to undo.".to_owned();
-        return Undone { text, image };
-    }
-    if files < of_image {
-        let text = "No files were changed.".to_owned();
-        return Undone { text, image };
-    }
+    let (text, systems) = match files {
+        None if image.turn.is_none() => ("Nothing to undo.".to_owned(), Vec::new()),
+        Some(turn) if files >= image.turn => {
+            let systems = image.systems_since(turn);
+            match undo_files(context, &systems).await {
+                (text, true) => (text, systems),
+                (text, false) => (text, Vec::new()),
+            }
+        }
+        _ => ("No files were changed.".to_owned(), Vec::new()),
+    };
+    let definitions = match files > image.turn {
+        true => Vec::new(),
+        false => image.definitions,
+    };
+    let more = !(definitions.is_empty() && systems.is_empty());
     Undone {
-        text: undo_files(context).await,
-        image: image.filter(|_| files == of_image),
+        text,
+        turn: files.max(image.turn).filter(|_| more),
+        definitions,
+        systems,
     }
 }
 
 /// What the chat's turns changed in the image; nothing when that can't be known.
-async fn image_turn(context: &WorkContext) -> Option<ImageTurn> {
-    let reply = context.ask_emacs("image-turn", json!({})).await.ok()?;
-    parse_answer::<Option<ImageTurn>>(&reply).ok()?
+pub async fn image_changes(context: &WorkContext) -> ImageChanges {
+    let Ok(reply) = context.ask_emacs("image-turn", json!({})).await else {
+        return ImageChanges::default();
+    };
+    parse_answer::<Option<ImageChanges>>(&reply)
+        .ok()
+        .flatten()
+        .unwrap_or_default()
 }
 
-/// Puts back what the latest turn changed, the last change first, and reports the outcome.
-async fn undo_files(context: &WorkContext) -> String {
+/// What the image has other than files that were restored, of SYSTEMS that it has loaded; empty
+/// when it has loaded none.
+#[must_use]
+pub fn still_loaded(systems: &[String]) -> String {
+    match systems.first() {
+        Some(system) => format!(
+            "\nThe image still has what was loaded from them; load_system {system} loads the restored files."
+        ),
+        None => String::new(),
+    }
+}
+
+/// Puts back what the latest turn changed, the last change first, and reports the outcome, and
+/// whether anything was put back.
+async fn undo_files(context: &WorkContext, systems: &[String]) -> (String, bool) {
     let turn = context.workspace.journal.last().unwrap_or_default();
     let (mut done, mut left, mut lines) = (0, Vec::new(), Vec::new());
     for entry in turn.into_iter().rev() {
@@ -83,13 +138,17 @@ async fn undo_files(context: &WorkContext) -> String {
         (_, 0) => "Undone:".to_owned(),
         _ => format!("Undone, {done} of {} changes:", done + kept),
     };
-    let text = format!("{summary}\n{}", lines.join("\n"));
+    let loaded = match done {
+        0 => String::new(),
+        _ => still_loaded(systems),
+    };
+    let text = format!("{summary}\n{}{loaded}", lines.join("\n"));
     if done > 0 {
         context.workspace.tell_later(format!(
             "The user undid some of your changes. {text}\nRead these files again before you go on."
         ));
     }
-    text
+    (text, done > 0)
 }
 
 /// Has the model told that the user took back what a turn changed in the image; RESULTS is the

@@ -5,7 +5,7 @@
 use lexpr::Value;
 
 use super::compiler_output::said_once;
-use crate::image::{ConditionReport, Frame, ImageReply, Plist};
+use crate::image::{ConditionReport, Frame, ImageReply, Plist, Stopped};
 use crate::tool::ToolFailure;
 
 /// The data that the operation returned.
@@ -18,15 +18,7 @@ pub fn returned(reply: &ImageReply) -> Result<Plist<'_>, ToolFailure> {
         ImageReply::Returned(value) => Ok(Plist::new(value)),
         ImageReply::Missed(message) => Err(ToolFailure::quoting(message)),
         ImageReply::Error(report) => Err(ToolFailure::quoting(error(report))),
-        ImageReply::Cancelled {
-            because,
-            output,
-            value,
-        } => Err(ToolFailure::quoting(stopped(
-            because.as_deref(),
-            output,
-            value,
-        ))),
+        ImageReply::Cancelled(report) => Err(ToolFailure::quoting(stopped(report))),
     }
 }
 
@@ -76,11 +68,22 @@ pub fn recoveries(data: Plist<'_>) -> Option<String> {
     (!lines.is_empty()).then(|| format!("Restarts invoked:\n{}", lines.join("\n")))
 }
 
-fn stopped(because: Option<&str>, output: &str, value: &Value) -> String {
-    let because = because.unwrap_or("timed out or cancelled");
-    let mut lines = vec![format!("Stopped before finishing: {because}.")];
-    lines.extend(progress(value));
-    lines.extend(printed(output));
+fn stopped(report: &Stopped) -> String {
+    let because = report
+        .because
+        .as_deref()
+        .unwrap_or("timed out or cancelled");
+    let allocated = match &report.allocated {
+        Some(size) => format!(" (it allocated {size} meanwhile)"),
+        None => String::new(),
+    };
+    let mut lines = vec![format!("Stopped before finishing: {because}{allocated}.")];
+    lines.extend(progress(&report.value));
+    if !report.frames.is_empty() {
+        lines.push("It was in, innermost first:".to_owned());
+        lines.extend(folded(&report.frames));
+    }
+    lines.extend(printed(&report.output));
     lines.join("\n")
 }
 

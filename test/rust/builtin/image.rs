@@ -5,8 +5,8 @@
 use std::process::Command;
 
 use agent_q_core::image::{
-    ConditionReport, Frame, ImageReply, Plist, parse_reply, print_arguments, property_list,
-    with_head,
+    ConditionReport, Frame, ImageReply, Plist, Stopped, parse_reply, print_arguments,
+    property_list, with_head,
 };
 use lexpr::Value;
 use proptest::prelude::*;
@@ -141,13 +141,19 @@ fn every_outcome_is_known() {
     );
     assert_eq!(
         parse_reply(
-            "(:outcome :cancelled :because \"timed out after 3 s\" :output \"o\" :value nil)"
+            "(:outcome :cancelled :because \"timed out after 3 s\" :allocated \"5 MB\" \
+              :frames (\"(F 1)\") :output \"o\" :value nil)"
         ),
-        Ok(ImageReply::Cancelled {
+        Ok(ImageReply::Cancelled(Stopped {
             because: Some("timed out after 3 s".to_owned()),
+            allocated: Some("5 MB".to_owned()),
+            frames: vec![Frame {
+                text: "(F 1)".to_owned(),
+                place: None
+            }],
             output: "o".to_owned(),
             value: Value::Null
-        })
+        }))
     );
     let error = parse_reply(
         "(:outcome :error :type \"SIMPLE-ERROR\" :message \"boom\" \

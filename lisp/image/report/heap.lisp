@@ -1,0 +1,142 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; The heap while a call runs, on SBCL. Its collector copies what is alive, but for big vectors, and when
+;;; there is no room for the copy, the image is lost. So a call that fills the heap is stopped while
+;;; there is still room.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defvar *room-reader* nil
+  "A function that gives how much room there is in the pages in use, and in those of them that the
+collector copies: big vectors and what is of the core stay where they are.")
+
+(defvar *looking-at-heap* (list nil)
+  "Whether a look at the heap is under way, in any thread: it collects garbage, which is looked at.")
+
+(defun heap-size ()
+  (internal "SB-EXT" "DYNAMIC-SPACE-SIZE"))
+
+(defun heap-usage ()
+  (internal "SB-KERNEL" "DYNAMIC-USAGE"))
+
+(defun room-reader ()
+  "A value of *ROOM-READER*. Where this SBCL keeps its pages otherwise, all counts as copied."
+  (or (ignore-errors
+       (let* ((*package* (find-package "AGENT-Q-IMAGE"))
+              (reader (handler-bind ((warning #'muffle-warning))
+                        (compile nil (read-from-string
+                                      "(lambda ()
+                                         (loop with copied = 0
+                                               for index below (sb-alien:extern-alien
+                                                                \"next_free_page\" sb-alien:signed)
+                                               for page = (sb-alien:deref sb-vm:page-table index)
+                                               for flags = (sb-alien:slot page 'sb-vm::flags)
+                                               unless (zerop flags)
+                                                 count t into used
+                                                 and do (unless (or (logtest 16 flags)
+                                                                    (>= (sb-alien:slot page 'sb-vm::gen)
+                                                                        sb-vm:+pseudo-static-generation+))
+                                                          (incf copied))
+                                               finally (return (values
+                                                                (* used sb-vm:gencgc-page-bytes)
+                                                                (* copied sb-vm:gencgc-page-bytes)))))")))))
+         (funcall reader)
+         reader))
+      (lambda () (values (heap-usage) (heap-usage)))))
+
+(defun heap-begun ()
+  "What is used of the heap now, and how much was allocated until now, in a list; the heap is watched
+from now on. NIL where that can't be known."
+  (when (implementation-p "SBCL")
+    (ignore-errors
+     (prepare-interrupts)
+     (unless *room-reader*
+       (setf *room-reader* (call-plainly #'room-reader)))
+     (let ((hooks (find-symbol "*AFTER-GC-HOOKS*" "SB-EXT")))
+       (unless (member 'look-at-heap (symbol-value hooks))
+         ;; One of the same name is left of an earlier text of ours.
+         (setf (symbol-value hooks)
+               (cons 'look-at-heap (remove-if #'look-at-heap-p (symbol-value hooks))))))
+     (list (heap-usage) (internal "SB-EXT" "GET-BYTES-CONSED")))))
+
+(defun look-at-heap-p (hook)
+  (and (symbolp hook) (string= "LOOK-AT-HEAP" hook)))
+
+(defun size-text (bytes)
+  "BYTES as people write it."
+  (let ((megabytes (round bytes (* 1024 1024))))
+    (if (< megabytes 1000)
+        (format nil "~D MB" megabytes)
+        (let ((tenths (round megabytes 102.4)))
+          (format nil "~D~[~:;.~:*~D~] GB" (floor tenths 10) (mod tenths 10))))))
+
+(defun allocated-since (begun)
+  "What was allocated since BEGUN, of HEAP-BEGUN, as text, when it is worth a word."
+  (let ((bytes (and begun (- (internal "SB-EXT" "GET-BYTES-CONSED") (second begun)))))
+    (and bytes (>= bytes (* 1024 1024)) (size-text bytes))))
+
+;;; The look after each collection
+
+(defun heap-wanted ()
+  "How much of the heap the next collection may want."
+  (multiple-value-bind (used copied) (funcall *room-reader*)
+    (+ used copied)))
+
+(defun call-to-blame (used)
+  "The entry of the running call that has filled the heap, of which USED are in use; or NIL."
+  (flet ((grown-p (entry share)
+           (and (eighth entry) (not (sixth entry))
+                (> (- used (first (eighth entry))) share))))
+    (let ((own (find (backend "CURRENT-THREAD") *running* :key #'second)))
+      (if (and own (grown-p own (/ (heap-size) 16)))
+          own
+          ;; Others allocate, too.
+          (find-if (lambda (entry) (grown-p entry (/ used 2))) *running*)))))
+
+(defun stop-for-heap (entry used)
+  "Stop the call of ENTRY, which has filled the heap."
+  (let ((*client* (third entry))
+        (text (format nil "it used ~A of a heap of ~A~:[~;, and to collect garbage takes room for a copy~]; ~
+                           going on would have killed the image"
+                      (size-text (- used (first (eighth entry)))) (size-text (heap-size))
+                      (< used (* 7/10 (heap-size))))))
+    (interrupt-call entry (lambda ()
+                            (setf (sixth entry) t)
+                            (throw 'stopped
+                              (list :outcome :cancelled :because text :heap t
+                                    :frames (call-interruptibly #'interrupted-frames)))))))
+
+(defun look-for-room ()
+  "Stop the call that has filled the heap, if there is hardly room for the next collection."
+  (let* ((size (heap-size)) (used (heap-usage)) (wanted (heap-wanted)))
+    (when (and (> wanted (* 8/10 size)) (call-to-blame used))
+      ;; What is in use may be garbage that has become old.
+      (when (< wanted (* 95/100 size))
+        (internal "SB-EXT" "GC" :full t)
+        (setf used (heap-usage)
+              wanted (heap-wanted)))
+      (when (> wanted (* 3/4 size))
+        (let ((entry (call-to-blame used)))
+          (when entry (stop-for-heap entry used)))))))
+
+(defun look-at-heap ()
+  "Called after each collection, in any thread."
+  (when (and *running* *room-reader* (not (first *looking-at-heap*)))
+    (unwind-protect
+         (progn (setf (first *looking-at-heap*) t)
+                (let ((*client* (third (first *running*))))
+                  (ignore-errors (look-for-room))))
+      (setf (first *looking-at-heap*) nil))))
+
+;;; Afterwards
+
+(defun heap-exhausted-p (condition)
+  (and (implementation-p "SBCL")
+       (typep condition (find-symbol "HEAP-EXHAUSTED-ERROR" "SB-KERNEL"))))
+
+(defun free-heap ()
+  "Drop what we keep of the program's objects, and collect garbage: the heap was full."
+  (dolist (name '("*HANDLES*" "*LAST-EVALUATIONS*"))
+    (let ((variable (find-symbol name "AGENT-Q-IMAGE")))
+      (when (and variable (boundp variable))
+        (set variable '()))))
+  (ignore-errors (internal "SB-EXT" "GC" :full t)))

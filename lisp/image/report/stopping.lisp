@@ -1,0 +1,83 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; A call that is stopped from outside: where it was, and how it waits there.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defparameter *stopped-frame-limit* 8
+  "How many frames of the program are shown of a call that was stopped.")
+
+(defun interrupted-number (frames)
+  "The number of the first of FRAMES that was there before this thread was interrupted."
+  (let ((last (position-if (lambda (frame)
+                             (let ((text (frame-text frame)))
+                               (and text (search "(\"foreign function" text))))
+                           (subseq frames 0 (min 40 (length frames)))
+                           :from-end t)))
+    (if last (1+ last) 0)))
+
+(defvar *with-interrupts* nil
+  "A function that calls another one where interrupts are heard, compiled before it is needed in one.")
+
+(defun prepare-interrupts ()
+  (unless *with-interrupts*
+    (setf *with-interrupts*
+          (call-plainly (lambda ()
+                          (compile nil `(lambda (function)
+                                          (,(find-symbol "WITH-INTERRUPTS" "SB-SYS")
+                                           (funcall function)))))))))
+
+(defun call-interruptibly (function)
+  "Call FUNCTION, in an interrupt, where the next one is heard: it may hang, or wait in the debugger."
+  (funcall (or *with-interrupts* #'funcall) function))
+
+(defun own-work-p (frame)
+  "Whether FRAME, of SHOWN-FRAMES, does something for us, before the program runs."
+  (search "AGENT-Q-IMAGE:" (second frame)))
+
+(defun interrupted-frames ()
+  "Where this thread was interrupted, as CONDITION-FRAMES has it; nothing where that isn't known."
+  (and (implementation-p "SBCL")
+       (guarded
+        (lambda ()
+          ;; Printers of the program's may print, or hang as they did before.
+          (let* ((found '())
+                 (nowhere (make-broadcast-stream))
+                 (*standard-output* nowhere) (*error-output* nowhere) (*trace-output* nowhere))
+            (backend "CALL-WITH-DEBUGGING-ENVIRONMENT"
+                     (lambda ()
+                       (let ((frames (backend "COMPUTE-BACKTRACE" 0 200)))
+                         (setf found
+                               (frame-plists
+                                (remove-if #'own-work-p
+                                           (shown-frames frames (report-end) *stopped-frame-limit*
+                                                         (interrupted-number frames))))))))
+            found))
+        (constantly '()))))
+
+(defun stopped-report (entry)
+  "What is told of the call of ENTRY, which runs in this thread and is to be stopped."
+  (list :outcome :cancelled
+        :frames (call-interruptibly #'interrupted-frames)
+        :allocated (and (eighth entry) (allocated-since (eighth entry)))))
+
+;;; Parking what takes too long
+
+(define-condition took-too-long (serious-condition)
+  ((text :initarg :text :reader took-too-long-text))
+  (:report (lambda (condition stream) (write-string (took-too-long-text condition) stream))))
+
+(defun park-for-time (entry name seconds)
+  "Park the call of ENTRY, which runs in this thread, under NAME: its SECONDS are over."
+  (let ((park (optional-function "AGENT-Q-IMAGE" "PARK"))
+        (text (format nil "It ran for ~A s~@[; ~A were allocated meanwhile~]. CONTINUE lets it go on"
+                      seconds (and (eighth entry) (allocated-since (eighth entry))))))
+    (with-simple-restart (continue "Go on where it was.")
+      (call-interruptibly
+       (lambda () (funcall park (make-condition 'took-too-long :text text) name))))))
+
+(defun park-running (client id name seconds)
+  "Stop the call ID where it is and park it under NAME, as its SECONDS are over."
+  (let* ((*client* client) (entry (find id *running* :key #'first)))
+    (when entry
+      (interrupt-call entry (lambda () (park-for-time entry name seconds))))
+    nil))
