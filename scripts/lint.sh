@@ -93,6 +93,13 @@ versions() {
   [ -z "$bad" ] || { echo "$bad"; return 1; }
 }
 
+# All of the Common Lisp half is one package, so a name that is defined twice means the latter, everywhere.
+defined_once() {
+  bad=$(find lisp/image -name '*.lisp' -exec grep -hoE '^\(def(un|macro|var|parameter|generic|struct) [^ ()]+' {} + |
+    awk '{ print $2 }' | sort | uniq -d)
+  [ -z "$bad" ] || { echo "lisp/image: defined twice: $bad"; return 1; }
+}
+
 # The stated Rust has to build what Cargo.lock names, for the tests as well.
 rust_version() {
   metadata=$(mktemp "${TMPDIR:-/tmp}/agent-q-lint.XXXXXX") || return 1
@@ -113,6 +120,7 @@ check 'generated Emacs Lisp' "$EMACS" -Q --batch -l scripts/generate.el --check
 check 'what ARCHITECTURE.md names' "$EMACS" -Q --batch -l scripts/architecture.el
 check 'versions' versions
 check 'test files' listed
+check 'names of the Common Lisp' defined_once
 check 'SPDX lines' licensed
 check 'file sizes' short
 [ "$findings" -eq 0 ]

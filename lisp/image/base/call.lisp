@@ -6,7 +6,8 @@
 
 (defvar *running* '()
   "The calls that run now: lists of the call's id, its thread, its client, its operation, when it
-began, whether it is to be stopped, its output, and the heap as it began.")
+began, whether it is to be stopped, its output, the heap as it began, and in a list whether an
+interrupt is on its way to it.")
 
 (defvar *lock* (let ((*client* (if (backend-package :slynk) :slynk :swank)))
                  (backend "MAKE-LOCK" :name "agent-q calls")))
@@ -58,7 +59,8 @@ that does not matter.")
                      nil
                      *captured*
                      (let ((begun (optional-function "AGENT-Q-IMAGE" "HEAP-BEGUN")))
-                       (and begun (funcall begun))))))
+                       (and begun (funcall begun)))
+                     (list nil))))
     (call-guarding-stack
      (lambda ()
        (unwind-protect
@@ -200,43 +202,43 @@ CANCEL with the same ID stops it."
       (funcall (optional-function "AGENT-Q-IMAGE" "FREE-HEAP")))
     text))
 
+(defun running-p (entry)
+  (member entry *running*))
+
 (defun interrupt-call (entry function)
   "Call FUNCTION in the thread of the call of ENTRY, if it still runs there and can be stopped."
-  (let ((id (first entry)))
-    (backend "INTERRUPT-THREAD" (second entry)
-             (lambda ()
-               (when (eql *call* id) (funcall function))))))
+  ;; SBCL has a thread that was interrupted twice send itself a signal in between, and the watch would
+  ;; ask about that: so a second interrupt waits until the first is heard.
+  (let ((id (first entry)) (on-its-way (ninth entry)))
+    (unless (and (first on-its-way) (implementation-p "SBCL"))
+      (setf (first on-its-way) t)
+      (backend "INTERRUPT-THREAD" (second entry)
+               (lambda ()
+                 (setf (first on-its-way) nil)
+                 (when (eql *call* id) (funcall function)))))))
+
+(defun stop-running (entry)
+  "Stop the call of ENTRY. It is a throw: no handler of the program's can keep it, clean-up forms run."
+  (let ((heard nil))
+    (flet ((interrupt ()
+             (interrupt-call entry (lambda ()
+                                     (unless heard
+                                       (setf heard t)
+                                       (throw 'stopped nil))))))
+      (interrupt)
+      ;; On ABCL any other thread may take the interrupt away.
+      (when (implementation-p "ABCL")
+        (loop repeat 20
+              do (sleep 0.02)
+              until (or heard (not (running-p entry)))
+              do (interrupt))))))
 
 (defun cancel (id &optional report)
-  "Stop the call ID. It is a throw: no handler of the program's can keep it, clean-up forms run. With
-REPORT the reply says where it was."
-  (let* ((entry (find id *running* :key #'first))
-         (*client* (third entry))
-         (report (and report (optional-function "AGENT-Q-IMAGE" "STOPPED-REPORT")))
-         (tries 3) (heard nil))
-    (flet ((interrupt ()
-             (interrupt-call entry
-                             (lambda ()
-                               (unless heard
-                                 (let ((reply (and report (funcall report entry))))
-                                   ;; Where it allocates, the stack may not be readable.
-                                   (when (or (null report) (getf reply :frames)
-                                             (minusp (decf tries)))
-                                     (setf heard t)
-                                     (throw 'stopped reply))))))))
-      (cond (entry
-             (setf (sixth entry) t)
-             (interrupt)
-             (when report
-               (loop repeat 4
-                     do (sleep 0.05)
-                     until (or heard (not (find id *running* :key #'first)))
-                     do (interrupt)))
-             ;; On ABCL any other thread may take the interrupt away.
-             (when (implementation-p "ABCL")
-               (loop repeat 20
-                     do (sleep 0.02)
-                     until (or heard (not (find id *running* :key #'first)))
-                     do (interrupt)))
-             "stopping")
-            (t "not running")))))
+  "Stop the call ID. With REPORT the reply says where it was."
+  (let* ((entry (find id *running* :key #'first)) (*client* (third entry)))
+    (cond (entry
+           (setf (sixth entry) t)
+           (funcall (or (and report (optional-function "AGENT-Q-IMAGE" "STOP-REPORTING")) #'stop-running)
+                    entry)
+           "stopping")
+          (t "not running"))))

@@ -60,6 +60,24 @@
         :frames (call-interruptibly #'interrupted-frames)
         :allocated (and (eighth entry) (allocated-since (eighth entry)))))
 
+(defun stop-reporting (entry)
+  "Stop the call of ENTRY, as STOP-RUNNING does; the reply says where it was."
+  (let ((tries 4) (reading nil))
+    (flet ((look ()
+             (unless reading
+               (setf reading t)
+               (let ((report (stopped-report entry)))
+                 ;; Where it allocates, the stack may not be readable at once.
+                 (when (or (getf report :frames) (zerop (decf tries)))
+                   (throw 'stopped report)))
+               (setf reading nil))))
+      ;; Should a printer hang, or nothing be heard, Emacs asks again, for a stop without a report.
+      (loop repeat 10
+            while (running-p entry)
+            do (unless reading
+                 (interrupt-call entry #'look))
+               (sleep 0.05)))))
+
 ;;; Parking what takes too long
 
 (define-condition took-too-long (serious-condition)
