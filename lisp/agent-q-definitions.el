@@ -343,13 +343,13 @@ OTHERS are those of the file, in the current buffer, that stay."
 
 (agent-q-operations-define "place-definition" (call text name file source)
   "Return where in TEXT, of FILE, the form that defines NAME, if any, is.
-SOURCE is to take its place, or to be inserted; the answer says whether
-it ends in a comment, and what there is to say of either."
+SOURCE, if any, is to take its place, or to be inserted; the answer says
+whether it ends in a comment, and what there is to say of either."
   (agent-q-source-with-text text file
     (let* ((all (agent-q-definitions--all (agent-q-definitions-top-forms)))
            (found (and name (agent-q-definitions--one name all)))
            (comment nil)
-           (new (agent-q-source-with-text source file
+           (new (agent-q-source-with-text (or source "()") file
                   (setq comment (eq t (nth 4 (parse-partial-sexp (point-min) (point-max)))))
                   (agent-q-definitions--new))))
       (agent-q-json-serialize
@@ -359,6 +359,21 @@ it ends in a comment, and what there is to say of either."
          (nothing . ,(if new :false t))
          (replacing . ,(agent-q-definitions--remark new found (remq found all)))
          (inserting . ,(agent-q-definitions--remark new nil all)))))))
+
+(agent-q-operations-define "changed-definitions" (call before after file)
+  "Return the labels of the definitions in AFTER, of FILE, that BEFORE has not.
+Those in one top-level form are compiled together, so one stands for all."
+  (let ((old (make-hash-table :test #'equal))
+        (changed nil))
+    (agent-q-source-with-text before file
+      (dolist (form (agent-q-definitions-top-forms))
+        (puthash (apply #'buffer-substring-no-properties form) t old)))
+    (agent-q-source-with-text after file
+      (pcase-dolist (`(,top ,top-end) (agent-q-definitions-top-forms))
+        (unless (gethash (buffer-substring-no-properties top top-end) old)
+          (when-let ((definition (car (agent-q-definitions--all `((,top ,top-end))))))
+            (push (agent-q-definitions--label definition) changed))))
+      (agent-q-json-serialize (vconcat (nreverse changed))))))
 
 (provide 'agent-q-definitions)
 ;;; agent-q-definitions.el ends here

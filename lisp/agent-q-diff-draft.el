@@ -164,8 +164,12 @@ PATH is the file that TEXT is of."
     (pcase (agent-q-diff-draft-tool draft)
       ((or "write_file" "create_file") (list 0 (length text)))
       ("edit_definition"
-       (when-let ((name (funcall whole "name")))
-         (ignore-errors (agent-q-definitions-find text name path))))
+       (when-let ((name (funcall whole "name"))
+                  (range (ignore-errors (agent-q-definitions-find text name path))))
+         (if-let ((old (funcall whole "old_text")))
+             (mapcar (lambda (place) (+ place (car range)))
+                     (agent-q-diff-draft--once (apply #'substring text range) old))
+           range)))
       ("edit_file"
        (when-let ((old (funcall whole "old_str")))
          (agent-q-diff-draft--once text old)))

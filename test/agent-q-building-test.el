@@ -179,10 +179,10 @@ is shown."
      ("eval_form" (package . "aq-bank")
       (form . "(withdraw (make-instance 'account :owner \"Ann\" :balance 1) 5)")))
     (("4 are missing")
-     ("edit_definition" (path . "src/account.lisp") (name . "withdraw (account t)")
+     ("edit_definition" (path . "src/account.lisp") (name . "withdraw (account t)") (compile . t)
       (new_source . ,agent-q-building-test-withdraw)))
-    (("Definition replaced in src/account.lisp")
-     ("load_system" (system . "aq-bank"))
+    (("Definition replaced in src/account.lisp"
+      "Compiled and loaded defmethod withdraw (account t) (line 35) of src/account.lisp.")
      ("find_definition" (symbol . "aq-bank:withdraw")))
     (("account.lisp:35")
      ("run_tests" (system . "aq-bank")))

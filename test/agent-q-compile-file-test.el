@@ -224,6 +224,46 @@ The image has loaded it if LOAD is non-nil."
     (should (string-match-p "has unsaved changes, but a whole file is compiled from disk"
                             (agent-q-test-tools-ask (format "/compile_file path=%s" file))))))
 
+(agent-q-test-tools-on-each compile-file-follows-an-edit ()
+  "What an edit changed is compiled with it, without a question that compiling has not."
+  (agent-q-compile-file-test--with-file t
+    (cl-flet ((edit (&rest arguments)
+                (agent-q-test-tools-ask (apply #'format (concat "/" (car arguments)) file
+                                               (cdr arguments)))))
+      (should (string-match-p
+               (format "\\`Compiled and loaded defun total (line 8) of %s\\.$" (regexp-quote file))
+               (edit "edit_definition path=%s name=total compile=true (defun total (items)\n  (list :all items))")))
+      (should (equal '("(:ALL 1)") (agent-q-test-image-values connection "(aq-shop::total 1)")))
+      ;; A part of one, whatever else of the file has that text.
+      (edit "edit_definition path=%s name=marked old_text=\"#?1\" compile=true #?2")
+      (should (equal '("(:READ 2)") (agent-q-test-image-values connection "(aq-shop::marked)")))
+      (should (string-search
+               "lines 6, 7"
+               (edit "edit_definition path=%s name=\"price (integer)\" old_text=\"it\" x")))
+      ;; Warnings have the lines of the file; a failure leaves the edit.
+      (should (string-match-p ":11:[0-9]+: undefined variable: .*AQ-NONE"
+                              (edit "insert_definition path=%s after=total compile=true (defun more () aq-none)")))
+      (should (string-match-p "\\`The compiler failed on "
+                              (edit "edit_file path=%s old_str=\"aq-none)\" compile=true (aq-no:f))")))
+      (with-temp-buffer
+        (insert-file-contents file)
+        (should (search-forward "(defun more () (aq-no:f))" nil t))))))
+
+(agent-q-test-tools-on-each compile-tells-of-code-with-the-old-macro ()
+  "Code has in it what macros and inline functions were; who compiles another is told which code."
+  (let ((one "/compile_form (defmacro aq-twice (x) `(* 2 ,x)) (declaim (inline aq-half)) (defun aq-half (x) (/ x 2)) (defun aq-user (x) (aq-twice (aq-half x)))"))
+    (should-not (string-search "still has" (agent-q-test-tools-ask one)))
+    ;; Nor is there anything to tell where it is the same.
+    (should-not (string-search "still has" (agent-q-test-tools-ask one))))
+  (should (string-search
+           "What was compiled before still has the old macro AQ-TWICE, such as AQ-USER. Compile the files that use it again"
+           (agent-q-test-tools-ask "/compile_form (defmacro aq-twice (x) `(* 3 ,x))")))
+  (should (string-search
+           "What was compiled before still has the old inline function AQ-HALF"
+           (agent-q-test-tools-ask "/compile_form (defun aq-half (x) (/ x 3))")))
+  (should-not (string-search "still has"
+                             (agent-q-test-tools-ask "/compile_form (defun aq-user (x) (list x))"))))
+
 (agent-q-test-tools-on-each compile-file-compiles-a-whole-file ()
   "A whole file asks first; its warnings come with lines, and nothing is left beside it."
   (agent-q-compile-file-test--with-file nil

@@ -34,6 +34,7 @@ impl Executor {
             Runner::Task(task) => {
                 let context = WorkContext {
                     reviewed: call.reviewed.clone(),
+                    next: call.next.clone(),
                     ..self.context(batch).judged(&call.verdict.reached.judged)
                 };
                 task(call.arguments.clone(), context).await

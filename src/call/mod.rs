@@ -11,6 +11,7 @@ mod effects;
 mod ending;
 pub mod executor;
 pub mod facts;
+mod following;
 pub mod format;
 pub mod metrics;
 mod pipeline;

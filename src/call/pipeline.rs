@@ -28,6 +28,7 @@ use crate::protocol::{
     SessionState, ToolCall,
 };
 use crate::runtime::panic_message;
+use crate::tool::work::NextCalls;
 use crate::tool::{Answers, Arguments, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 
@@ -79,7 +80,7 @@ impl Executor {
             }
             let running = group.filter_map(|index| {
                 let prepared = prepared[index].take()?;
-                Some(self.settle(&calls[index].id, keys[index], prepared, batch))
+                Some(self.settle_all(&calls[index].id, keys[index], prepared, batch))
             });
             results.extend(join_all(running).await);
         }
@@ -127,7 +128,12 @@ impl Executor {
         prepared
     }
 
-    async fn prepare(&self, call: &ToolCall, key: CallKey, batch: &BatchContext) -> Prepared {
+    pub(super) async fn prepare(
+        &self,
+        call: &ToolCall,
+        key: CallKey,
+        batch: &BatchContext,
+    ) -> Prepared {
         let (tool, arguments) = match validate(call, batch) {
             Ok(valid) => valid,
             Err(failure) => {
@@ -170,6 +176,7 @@ impl Executor {
             review: None,
             unfit: None,
             waited: Waited::default(),
+            next: NextCalls::default(),
         });
         match doubt {
             None => Prepared::Runnable(call),
@@ -178,7 +185,7 @@ impl Executor {
     }
 
     /// Takes one prepared call to its result.
-    async fn settle(
+    pub(super) async fn settle(
         &self,
         id: &str,
         key: CallKey,

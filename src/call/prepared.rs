@@ -16,6 +16,7 @@ use crate::protocol::{CallKey, Consent, Decider};
 use crate::rules::{Explanation, TurnPlace};
 use crate::runtime::held;
 use crate::tool::preview::{Preview, Reviewed};
+use crate::tool::work::NextCalls;
 use crate::tool::{Arguments, Tool};
 use crate::trust::{SafetyLevel, Source};
 
@@ -38,6 +39,14 @@ impl Prepared {
             }
             Self::Unassessed(_) => false,
             Self::Failed(_) | Self::Doubtful(..) => true,
+        }
+    }
+
+    /// The calls that it will want made after it.
+    pub(super) fn next(&self) -> NextCalls {
+        match self {
+            Self::Runnable(call) => call.next.clone(),
+            Self::Failed(_) | Self::Doubtful(..) | Self::Unassessed(_) => NextCalls::default(),
         }
     }
 
@@ -88,6 +97,8 @@ pub(super) struct PreparedCall {
     /// The arguments that were given instead of the model's, when they can't be used.
     pub(super) unfit: Option<serde_json::Value>,
     pub(super) waited: Waited,
+    /// The calls that it wants made after it.
+    pub(super) next: NextCalls,
 }
 
 /// For how long the user was asked while a call ran.

@@ -81,7 +81,7 @@ mod tests {
     /// The names of tools in TEXT.
     fn named(text: &str) -> Vec<&str> {
         text.split(|character: char| !character.is_ascii_lowercase() && character != '_')
-            .filter(|word| word.contains('_') && *word != "on_error")
+            .filter(|word| word.contains('_') && !["on_error", "old_text"].contains(word))
             .collect()
     }
 
@@ -98,7 +98,7 @@ mod tests {
     fn names_only_tools_that_are_offered() {
         let usual = offering(|name| USUAL.contains(&name));
         let prompt = base(&usual);
-        assert!(prompt.contains("\n5. Try it: eval_form, with edge cases. 6. Test it: run_tests, which loads changed files first.\nTo experiment"));
+        assert!(prompt.contains("\n4. Try it: eval_form, with edge cases. 5. Test it: run_tests, which loads changed files first.\nTo experiment"));
         assert!(named(&prompt).len() > 20);
         for left_out in USUAL {
             let tools = offering(|name| USUAL.contains(&name) && name != *left_out);

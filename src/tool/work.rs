@@ -3,7 +3,7 @@
 //! has cancelled. And what becomes of work that is done elsewhere, on a thread or in the image.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -22,6 +22,7 @@ use crate::files::{FileError, Stop, Trouble};
 use crate::host::Host;
 use crate::image::ImageReply;
 use crate::protocol::{HostReply, HostRequest, SessionId};
+use crate::runtime::held;
 use crate::workspace::{ProjectSettings, Workspace};
 
 /// Emacs answers within its own slice, unless it is busy for long.
@@ -65,6 +66,37 @@ impl Default for FoundForCall {
 pub type Instead =
     fn(&ImageReply, &WorkContext) -> Option<BoxFuture<'static, Result<Content, ToolFailure>>>;
 
+/// A call to make after another one.
+#[derive(Debug, Clone)]
+pub struct NextCall {
+    pub tool: &'static str,
+    pub arguments: serde_json::Map<String, Value>,
+}
+
+impl NextCall {
+    /// What it is about, for who reads that it was not made.
+    #[must_use]
+    pub fn about(&self) -> &str {
+        self.arguments["name"].as_str().unwrap_or(self.tool)
+    }
+}
+
+/// The calls that a call wants made once it has succeeded. Each is assessed and asked about by itself.
+#[derive(Debug, Clone, Default)]
+pub struct NextCalls(Arc<Mutex<Vec<NextCall>>>);
+
+impl NextCalls {
+    pub fn add(&self, call: NextCall) {
+        held(&self.0).push(call);
+    }
+
+    /// The calls, which are not made twice.
+    #[must_use]
+    pub fn take(&self) -> Vec<NextCall> {
+        std::mem::take(&mut held(&self.0))
+    }
+}
+
 /// The surroundings of a call.
 #[derive(Clone)]
 pub struct WorkContext {
@@ -76,6 +108,8 @@ pub struct WorkContext {
     pub judged: Arc<Judged>,
     /// What the user's review left of the change that the call planned.
     pub reviewed: Option<Arc<Reviewed>>,
+    /// The calls to make once this one has succeeded.
+    pub next: NextCalls,
     /// The tools that can be called in this turn.
     pub tools: Arc<Registry>,
     pub offer: Arc<Offer>,

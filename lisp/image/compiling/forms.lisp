@@ -132,6 +132,43 @@
              ;; A warning counts as a failure for compilers, but what it is about is there.
              (or succeeded (plusp warnings)))))))
 
+;;; What other code has in it
+
+(defparameter *copied-kinds*
+  '((defmacro "macro" "WHO-MACROEXPANDS") (define-compiler-macro "compiler macro" "WHO-CALLS")
+    (defun "inline function" "WHO-CALLS") (defconstant "constant" "WHO-REFERENCES")
+    (define-symbol-macro "symbol macro" nil) (defstruct "structure" nil) (deftype "type" nil)
+    (define-setf-expander "setf expander" nil))
+  "The definitions of which compiled code has what they were, in words, and what knows that code.")
+
+(defun inline-p (name)
+  "Whether calls of the function NAME are compiled as its body, as far as that is known."
+  (let ((info (optional-function "SB-INT" "INFO")))
+    (and info
+         (not (member (guarded (lambda () (funcall info :function :inlinep name)) (constantly nil))
+                      '(nil notinline :notinline))))))
+
+(defun stale-after (wanted earlier text)
+  "What is to be told of code that has what WANTED was before TEXT replaced it; NIL if none can have
+that. EARLIER is the definition of a file that there was, if any."
+  (let ((kind (assoc (first wanted) *copied-kinds*))
+        (known (gethash (compiled-key wanted) *compiled-texts*))
+        (name (second wanted)))
+    (when (and kind
+               (or earlier known)
+               (not (equal known (kept-text text)))
+               (or (not (eq 'defun (first kind))) (inline-p name)))
+      (let* ((sites (if (third kind) (recorded-sites (third kind) name) '()))
+             (users (remove-duplicates
+                     (loop for (what) in (if (listp sites) sites '())
+                           for user = (enclosing what)
+                           collect (if (symbolp user) (symbol-text user) (text-with-package user)))
+                     :test #'string= :from-end t)))
+        (list :kind (second kind)
+              :name (if (symbolp name) (symbol-text name) (text-with-package name))
+              :users (subseq users 0 (min 8 (length users)))
+              :more (max 0 (- (length users) 8)))))))
+
 ;;; Forms one after the other
 
 (defun origin-of (earlier buffer position)
@@ -142,9 +179,12 @@
               :position (getf place :position))
         (list :buffer (or buffer *by-compile-form*) :position position))))
 
+(defun kept-text (text)
+  (shortened text 6000))
+
 (defun keep-compiled-text (wanted text)
   (when (first wanted)
-    (setf (gethash (compiled-key wanted) *compiled-texts*) (shortened text 6000))))
+    (setf (gethash (compiled-key wanted) *compiled-texts*) (kept-text text))))
 
 (defun compile-forms (text origin progress)
   "Compile the forms of TEXT as long as it goes. ORIGIN gives a form's place by its start and what
@@ -157,6 +197,7 @@ it replaces; PROGRESS is called, with keywords, when a form begins and when it e
            (let* ((end (form-end text next count))
                   (wanted (defined-by (inert-form text next)))
                   (earlier (and wanted (earlier-definition wanted)))
+                  (stale (and wanted (stale-after wanted earlier (subseq text next end))))
                   (place (funcall origin next earlier))
                   (shown (form-text text next end)))
              (funcall progress :current shown)
@@ -164,7 +205,7 @@ it replaces; PROGRESS is called, with keywords, when a form begins and when it e
                (funcall progress :failed shown :rest (skip-to-form text end))
                (return))
              (keep-compiled-text wanted (subseq text next end))
-             (funcall progress :done (not (getf place :prelude))
+             (funcall progress :done (not (getf place :prelude)) :stale stale
                                :replaced (unless (getf place :line) earlier))
              (setf start end))))
 
@@ -181,22 +222,24 @@ it replaces; PROGRESS is called, with keywords, when a form begins and when it e
 (defun call-telling-progress (function notes)
   "Call FUNCTION with what notes the progress of a compilation; all that there is to say. NOTES gives
 what of it is of the compiler's notes."
-  (let ((current nil) (count 0) (failed nil) (more-forms nil) (replaced '()))
+  (let ((current nil) (count 0) (failed nil) (more-forms nil) (replaced '()) (stale '()))
     (flet ((tell ()
              (list* :compiled count :failed (and failed (list failed)) :rest (and more-forms t)
                     :current current
                     :replaced (loop for (what location) in (reverse replaced)
                                     collect (list :what (text-with-package what)
                                                   :location location))
+                    :stale (reverse stale)
                     :package (package-name *package*)
                     (funcall notes))))
       (setf *progress* #'tell)
       (funcall function
                (lambda (&key done ((:current form)) ((:failed bad)) ((:rest following))
-                          ((:replaced earlier)))
+                          ((:replaced earlier)) ((:stale old)))
                  (setf current form)
                  (when done (incf count))
                  (when bad (setf failed bad more-forms following))
+                 (when old (push old stale))
                  (when earlier (push earlier replaced))))
       (setf current nil)
       (append (tell) (list :output (without-compiler-output (captured-text)))))))

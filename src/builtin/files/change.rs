@@ -17,9 +17,10 @@ use crate::files::path::{PathKind, Resolved};
 use crate::files::read::{WholeText, fingerprint, read_text};
 use crate::files::verified::Parents;
 use crate::files::{encoding, verified};
+use crate::tool::Arguments;
 use crate::tool::ToolFailure;
 use crate::tool::preview::{Divisible, Preview};
-use crate::tool::work::{WorkContext, parse_answer};
+use crate::tool::work::{NextCall, WorkContext, parse_answer};
 use crate::workspace::Now;
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
 
@@ -59,6 +60,9 @@ pub enum Home {
     Disk(Fingerprint, Encoding),
     Buffer(LiveBuffer),
 }
+
+/// How many definitions are compiled one by one after a change.
+const MOST_COMPILED: usize = 10;
 
 /// A text that can be changed.
 #[derive(Debug, Clone)]
@@ -350,6 +354,43 @@ impl Plan {
                 Ok(Made::OnDisk)
             }
         }
+    }
+
+    /// Has the definitions compiled that the change, as it was MADE, touches. Says what it can't compile.
+    ///
+    /// # Errors
+    ///
+    /// Emacs does not answer.
+    pub async fn compile(
+        &self,
+        arguments: &Arguments,
+        made: &Made,
+        context: &WorkContext,
+    ) -> Result<String, ToolFailure> {
+        let question = json!({
+            "before": self.current.text,
+            "after": made.saved_as().unwrap_or(&self.after),
+            "file": self.target.shown(),
+        });
+        let reply = context.ask_emacs("changed-definitions", question).await?;
+        let names: Vec<String> = parse_answer(&reply)?;
+        Ok(match names.len() {
+            0 => "\nNothing was compiled: no definition was changed.".to_owned(),
+            1..=MOST_COMPILED => {
+                for name in names {
+                    let path = arguments.required_text("path");
+                    let arguments = json!({"path": path, "name": name});
+                    context.next.add(NextCall {
+                        tool: "compile_file",
+                        arguments: arguments.as_object().cloned().unwrap_or_default(),
+                    });
+                }
+                String::new()
+            }
+            count => format!(
+                "\nNothing was compiled: {count} definitions were changed. compile_file without a name compiles the file."
+            ),
+        })
     }
 
     /// The change for the user to review.

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools that change a file by its definitions. Emacs finds them, and judges the new text.
 
+use std::ops::Range;
+
 use serde::Deserialize;
 use serde_json::json;
 
 use super::change::{Current, Plan};
 use super::edits::{
-    Answer, Checked, UNSEEN, adapted, by_plan, existing, plan_reviewed, report, text, tool,
+    Answer, Checked, UNSEEN, adapted, by_plan, compile_parameter, existing, plan_reviewed, report,
+    text, tool,
 };
 use super::reading::path_parameter;
+use crate::diff::{EditError, replace_unique};
 use crate::files::encoding::LineEnds;
 use crate::files::path::Resolved;
 use crate::tool::work::{Precheck, Task, WorkContext, parse_answer, to_the_end};
@@ -23,14 +27,20 @@ fn edit_definition() -> Tool {
     let (task, precheck) = by_plan!(plan_definition, "Definition replaced in");
     tool(
         "edit_definition",
-        "Replace one definition (defun, defmethod, defclass, test...) in a Lisp file by name, without quoting its old text. Refuses unbalanced code.",
+        "Replace one definition (defun, defmethod, defclass, test...) of a Lisp file by name, or a part of it. Refuses unbalanced code.",
         vec![
             path_parameter(""),
             text(
                 "name",
                 "E.g. \"parse-line\", \"defun parse-line\", \"(setf name)\", \"area :around (square)\" for a method",
             ),
+            Parameter::optional(
+                "old_text",
+                ParameterType::String,
+                "Replace only this unique text of it",
+            ),
             text("new_source", ""),
+            compile_parameter(),
         ],
         task,
         precheck,
@@ -54,7 +64,7 @@ struct Placed {
 
 impl Placed {
     /// The bytes of TEXT where the definition is, if one was asked for.
-    fn range(&self, text: &str) -> Option<std::ops::Range<usize>> {
+    fn range(&self, text: &str) -> Option<Range<usize>> {
         let place = |characters: usize| {
             let mut places = text.char_indices().map(|(place, _)| place);
             places.nth(characters).unwrap_or(text.len())
@@ -67,7 +77,7 @@ impl Placed {
 async fn placed(
     (target, current): (&Resolved, &Current),
     name: Option<&str>,
-    source: &str,
+    source: Option<&str>,
     context: &WorkContext,
 ) -> Result<Placed, ToolFailure> {
     let arguments = json!({
@@ -75,6 +85,19 @@ async fn placed(
     });
     let reply = context.ask_emacs("place-definition", arguments).await?;
     parse_answer(&reply)
+}
+
+/// The FORM of TEXT with NEW in the place of OLD, which it has once.
+fn replaced_in(text: &str, form: Range<usize>, old: &str, new: &str) -> Result<String, EditError> {
+    // The lines before it count for who is told of a place.
+    let is_end = |character: &char| matches!(character, '\r' | '\n');
+    let lines: String = text[..form.start].chars().filter(is_end).collect();
+    let edited = replace_unique(&format!("{lines}{}", &text[form]), old, new)?;
+    Ok(edited
+        .text
+        .get(lines.len()..)
+        .unwrap_or_default()
+        .to_owned())
 }
 
 /// SOURCE without the one pair of Markdown fences around it, if it has one.
@@ -110,9 +133,20 @@ async fn plan_definition(
     context: &WorkContext,
 ) -> Result<Plan, ToolFailure> {
     let (target, current) = existing(arguments, context).await?;
-    let source = unfenced(arguments.required_text("new_source"));
     let name = arguments.required_text("name");
-    let placed = placed((&target, &current), Some(name), source, context).await?;
+    let new = arguments.required_text("new_source");
+    let patched;
+    let source = match arguments.text("old_text") {
+        None => unfenced(new),
+        Some(old) => {
+            let placed = placed((&target, &current), Some(name), None, context).await?;
+            let form = placed.range(&current.text).unwrap_or_default();
+            patched = replaced_in(&current.text, form, old, new)
+                .map_err(|error| ToolFailure::quoting(format!("{name}: {error}")))?;
+            &patched
+        }
+    };
+    let placed = placed((&target, &current), Some(name), Some(source), context).await?;
     if placed.nothing {
         return Err(ToolFailure::new(format!(
             "The new text has no definition in it, so it can't take the place of {name}; nothing was changed. For other forms use edit_file."
@@ -137,7 +171,7 @@ fn insert_definition() -> Tool {
     let (task, precheck) = by_plan!(plan_insertion, "Definition inserted into");
     tool(
         "insert_definition",
-        "Insert a new definition into a Lisp file, after a named one or at the end. Refuses unbalanced code. To replace one use edit_definition.",
+        "Insert a new definition into a Lisp file, after a named one or at the end. Refuses unbalanced code.",
         vec![
             path_parameter(""),
             text("source", ""),
@@ -146,6 +180,7 @@ fn insert_definition() -> Tool {
                 ParameterType::String,
                 "Name as in edit_definition; default: end of file",
             ),
+            compile_parameter(),
         ],
         task,
         precheck,
@@ -159,7 +194,7 @@ async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<
     let placed = placed(
         (&target, &current),
         arguments.text("after"),
-        source,
+        Some(source),
         context,
     )
     .await?;

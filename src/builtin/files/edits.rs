@@ -81,6 +81,9 @@ macro_rules! by_plan {
                     if unseen {
                         report.push_str(UNSEEN);
                     }
+                    if arguments.flag("compile") {
+                        report.push_str(&plan.compile(&arguments, &made, &context).await?);
+                    }
                     Ok(report)
                 }))
             }) as Task,
@@ -170,6 +173,14 @@ pub(super) fn parents(arguments: &Arguments) -> Parents {
     }
 }
 
+pub(super) fn compile_parameter() -> Parameter {
+    Parameter::optional(
+        "compile",
+        ParameterType::Boolean,
+        "Compile and load it, too",
+    )
+}
+
 pub(super) fn description_parameter() -> Parameter {
     Parameter::optional(
         "description",
@@ -228,12 +239,13 @@ fn edit_file() -> Tool {
     let (task, precheck) = by_plan!(plan_edit, "Edit applied to");
     tool(
         "edit_file",
-        "Replace one exact, unique piece of text in a file. Use it for some lines of a long definition; edit_definition replaces a whole one.",
+        "Replace one exact, unique piece of text in a file. In Lisp files prefer edit_definition.",
         vec![
             path_parameter(""),
             text("old_str", "Exactly as in the file; enough to be unique"),
             text("new_str", ""),
             description_parameter(),
+            compile_parameter(),
         ],
         task,
         precheck,

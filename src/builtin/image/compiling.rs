@@ -57,7 +57,7 @@ fn compile_form() -> Tool {
 fn compile_file() -> Tool {
     let mut tool = Tool::new(
         "compile_file",
-        "Compile and load one definition of a Lisp file, or without a name the whole file, and return errors and warnings. It reads the current text in the package and readtable of its place, and the image then knows its file and line. Use it after each edit of a definition; load_system loads a whole system.",
+        "Compile and load one definition of a Lisp file, or without a name the whole file, and return errors and warnings. It reads the current text in the package and readtable of its place. load_system loads a whole system.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![
@@ -200,6 +200,7 @@ fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<Strin
     }
     lines.extend(notes);
     lines.extend(data.plists("replaced").map(replaced));
+    lines.extend(data.plists("stale").map(stale));
     lines.extend(copy_loaded(data));
     lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
     let told = lines.join("\n");
@@ -240,6 +241,22 @@ fn failure(arguments: &Arguments, form: &str, count: i64, data: Plist<'_>) -> Ve
         lines.push("The forms after it were not compiled.".to_owned());
     }
     lines
+}
+
+/// Which code still has what a definition was before it was replaced.
+fn stale(definition: Plist<'_>) -> String {
+    let users = definition.texts("users");
+    let more = definition.integer("more").unwrap_or_default();
+    let known = match (users.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!(", such as {}", users.join(", ")),
+        (false, _) => format!(", such as {} and {more} more", users.join(", ")),
+    };
+    format!(
+        "What was compiled before still has the old {} {}{known}. Compile the files that use it again (grep_project finds all uses): compile_file, or load_system with force.",
+        definition.text("kind").unwrap_or("definition"),
+        definition.text("name").unwrap_or_default(),
+    )
 }
 
 /// What was replaced in the image only.
