@@ -121,7 +121,7 @@ is shown."
     (("(0 12)")
      ("edit_definition" (path . "src/cart.lisp") (name . "total")
       (new_source . ,agent-q-building-test-total)))
-    (("Definition replaced in src/cart.lisp") ("run_tests" (system . "aq-shop")))
+    (("Definition replaced in src/cart.lisp 10 (+1 -1).") ("run_tests" (system . "aq-shop")))
     (("PASSED: 2 of 2") "The shop is there, and its tests pass."))
   "An agent with the default offer makes a system, finds its own mistake by tests, mends it."
   (agent-q-building-test--ends-well "Make a small shop" "The shop is there, and its tests pass.")

@@ -302,6 +302,8 @@ ORIGINAL nil means that there is no file yet."
     (agent-q-test-press "C-c C-c")
     (let ((content (agent-q-call-content (agent-q-diff-test--end chat))))
       (should (string-prefix-p "Changes applied to a.txt" content))
+      ;; It isn't what the model has sent any more.
+      (should (string-search "\n@@ -1,5 +1,5 @@" (agent-q-test-last-message)))
       (should (string-match-p "review: applied 2 of 3 hunks; .*hunk 3 .* rejected: good\\.\\'" content)))
     (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines 2 20)))))
 

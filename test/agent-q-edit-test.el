@@ -22,7 +22,10 @@
     (agent-q-test-files-write "crlf.txt" "one\r\ntwo\r\nthree\r\nfour")
     (let ((coding-system-for-write 'latin-1))
       (write-region "aäb" nil (agent-q-test-files-path "latin.txt") nil 'silent))
-    (agent-q-test-files-succeeds "Edit applied to crlf.txt")
+    ;; The user sees the change; the model has just sent it.
+    (agent-q-test-files-succeeds "\\`Edit applied to crlf\\.txt 2-3 (\\+2 -2)\\.\n\n--- a/crlf")
+    (should (string-match-p "^Edit applied to crlf\\.txt 2-3 (\\+2 -2)\\.\n</data"
+                            (agent-q-test-last-message)))
     (should (string-match-p "changes 'crlf.txt'" (car agent-q-test-files-asked)))
     (should (equal (agent-q-test-files-bytes "crlf.txt")
                    "one\r\n2\r\n3\\n#\\newline\r\nfour"))

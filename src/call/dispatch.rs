@@ -35,6 +35,7 @@ impl Executor {
                 let context = WorkContext {
                     reviewed: call.reviewed.clone(),
                     next: call.next.clone(),
+                    echo: call.echo.clone(),
                     ..self.context(batch).judged(&call.verdict.reached.judged)
                 };
                 task(call.arguments.clone(), context).await

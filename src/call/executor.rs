@@ -11,7 +11,7 @@ use crate::audit::AuditLog;
 use crate::host::Host;
 use crate::protocol::Event;
 use crate::rules::RuleBook;
-use crate::tool::work::{NextCalls, WorkContext};
+use crate::tool::work::{Echo, NextCalls, WorkContext};
 
 /// What all calls share.
 #[derive(Clone)]
@@ -35,6 +35,7 @@ impl Executor {
             judged: Arc::default(),
             reviewed: None,
             next: NextCalls::default(),
+            echo: Echo::default(),
             tools: Arc::clone(&batch.tools),
             offer: Arc::clone(&batch.offer),
             past: Arc::clone(&batch.past),

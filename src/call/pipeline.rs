@@ -28,7 +28,7 @@ use crate::protocol::{
     SessionState, ToolCall,
 };
 use crate::runtime::panic_message;
-use crate::tool::work::NextCalls;
+use crate::tool::work::{Echo, NextCalls};
 use crate::tool::{Answers, Arguments, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 
@@ -177,6 +177,7 @@ impl Executor {
             unfit: None,
             waited: Waited::default(),
             next: NextCalls::default(),
+            echo: Echo::default(),
         });
         match doubt {
             None => Prepared::Runnable(call),
@@ -192,6 +193,7 @@ impl Executor {
         prepared: Prepared,
         batch: &BatchContext,
     ) -> CallResult {
+        let echo = prepared.echo();
         let mut result = match prepared {
             Prepared::Failed(ending)
             | Prepared::Doubtful(_, ending)
@@ -212,7 +214,11 @@ impl Executor {
                 result: result.clone(),
             },
         );
-        result.content = cap(&result.content, RESULT_LIMIT, "ask for less at a time");
+        result.content = cap(
+            &echo.removed_from(&result.content),
+            RESULT_LIMIT,
+            "ask for less at a time",
+        );
         let BatchContext { tools, offer, .. } = batch;
         if let Some(note) = offer.not_here(&result.content, tools) {
             result.add_remark(note);

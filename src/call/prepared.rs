@@ -16,7 +16,7 @@ use crate::protocol::{CallKey, Consent, Decider};
 use crate::rules::{Explanation, TurnPlace};
 use crate::runtime::held;
 use crate::tool::preview::{Preview, Reviewed};
-use crate::tool::work::NextCalls;
+use crate::tool::work::{Echo, NextCalls};
 use crate::tool::{Arguments, Tool};
 use crate::trust::{SafetyLevel, Source};
 
@@ -47,6 +47,14 @@ impl Prepared {
         match self {
             Self::Runnable(call) => call.next.clone(),
             Self::Failed(_) | Self::Doubtful(..) | Self::Unassessed(_) => NextCalls::default(),
+        }
+    }
+
+    /// What of its answer the model has sent itself.
+    pub(super) fn echo(&self) -> Echo {
+        match self {
+            Self::Runnable(call) => call.echo.clone(),
+            Self::Failed(_) | Self::Doubtful(..) | Self::Unassessed(_) => Echo::default(),
         }
     }
 
@@ -99,6 +107,7 @@ pub(super) struct PreparedCall {
     pub(super) waited: Waited,
     /// The calls that it wants made after it.
     pub(super) next: NextCalls,
+    pub(super) echo: Echo,
 }
 
 /// For how long the user was asked while a call ran.

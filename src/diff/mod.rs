@@ -94,6 +94,16 @@ impl Diff {
         Self { hunks }
     }
 
+    /// The first and last line of the modified text that differ, from 1; the line before, where lines
+    /// were only removed. It is for a diff without context.
+    #[must_use]
+    pub fn changed_lines(&self) -> Option<(usize, usize)> {
+        let (first, last) = (self.hunks.first()?, self.hunks.last()?);
+        let start = first.new_start + first.new_lines().count().min(1);
+        let end = last.new_start + last.new_lines().count();
+        Some((start.max(1), end.max(start).max(1)))
+    }
+
     #[must_use]
     pub fn size(&self) -> Size {
         let lines = self.hunks.iter().flat_map(|hunk| &hunk.lines);

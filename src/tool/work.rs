@@ -97,6 +97,25 @@ impl NextCalls {
     }
 }
 
+/// The part of a call's answer that repeats what the model has just sent. Only people are shown it.
+#[derive(Debug, Clone, Default)]
+pub struct Echo(Arc<Mutex<Option<String>>>);
+
+impl Echo {
+    pub fn set(&self, text: String) {
+        *held(&self.0) = Some(text);
+    }
+
+    /// ANSWER, which has it in it, without it.
+    #[must_use]
+    pub fn removed_from(&self, answer: &str) -> String {
+        match &*held(&self.0) {
+            Some(text) => answer.replacen(text, "", 1),
+            None => answer.to_owned(),
+        }
+    }
+}
+
 /// The surroundings of a call.
 #[derive(Clone)]
 pub struct WorkContext {
@@ -110,6 +129,7 @@ pub struct WorkContext {
     pub reviewed: Option<Arc<Reviewed>>,
     /// The calls to make once this one has succeeded.
     pub next: NextCalls,
+    pub echo: Echo,
     /// The tools that can be called in this turn.
     pub tools: Arc<Registry>,
     pub offer: Arc<Offer>,

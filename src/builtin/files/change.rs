@@ -411,9 +411,26 @@ impl Plan {
     #[must_use]
     pub fn diff(&self, made: &Made) -> String {
         let shown = self.target.shown();
-        let after = made.saved_as().unwrap_or(&self.after);
-        Diff::between(&self.current.text, after, CONTEXT)
+        self.difference(made, CONTEXT)
             .unified(&label("a", &shown), &label("b", &shown))
+    }
+
+    fn difference(&self, made: &Made, context: usize) -> Diff {
+        let after = made.saved_as().unwrap_or(&self.after);
+        Diff::between(&self.current.text, after, context)
+    }
+
+    /// Which lines the change as it was MADE has changed, and how many, such as " 9-15 (+6 -3)".
+    #[must_use]
+    pub fn extent_of(&self, made: &Made) -> String {
+        let diff = self.difference(made, 0);
+        let size = diff.size();
+        let lines = match diff.changed_lines() {
+            Some((start, end)) if start == end => format!(" {start}"),
+            Some((start, end)) => format!(" {start}-{end}"),
+            None => String::new(),
+        };
+        format!("{lines} (+{} -{})", size.added, size.removed)
     }
 }
 

@@ -73,7 +73,7 @@ macro_rules! by_plan {
                     context.go_on()?;
                     let unseen = plan.unseen(&context);
                     let made = plan.commit(&context).await?;
-                    let mut report = report($verb, &plan, &made);
+                    let mut report = report($verb, &plan, &made, &context);
                     for remark in plan.remark.iter().chain(&remark) {
                         report.push('\n');
                         report.push_str(remark);
@@ -128,8 +128,9 @@ pub(super) async fn plan_reviewed(
     })
 }
 
-/// What is told of the change PLAN, which was MADE. Of a new file the model knows the text.
-pub(super) fn report(verb: &str, plan: &Plan, made: &Made) -> String {
+/// What is told of the change PLAN, which was MADE. The model knows the text of a new file, and what it has
+/// changed, unless the user or their Emacs made something else of it.
+pub(super) fn report(verb: &str, plan: &Plan, made: &Made, context: &WorkContext) -> String {
     let verb = match plan.target.kind {
         PathKind::File if verb == CREATED => "Replaced file",
         _ => verb,
@@ -140,7 +141,11 @@ pub(super) fn report(verb: &str, plan: &Plan, made: &Made) -> String {
         let plural = if lines == 1 { "" } else { "s" };
         return format!("{verb} {shown}{note}: {lines} line{plural}.");
     }
-    format!("{verb} {shown}{note}.\n\n{}", plan.diff(made))
+    let diff = format!("\n\n{}", plan.diff(made));
+    if context.reviewed.is_none() && made.saved_as().is_none() {
+        context.echo.set(diff.clone());
+    }
+    format!("{verb} {shown}{}{note}.{diff}", plan.extent_of(made))
 }
 
 pub(super) fn text(name: &str, description: &str) -> Parameter {
