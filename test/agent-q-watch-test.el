@@ -49,6 +49,26 @@
         (should-not (plist-get reply :denials))
         (should-not (file-exists-p file))))))
 
+;; SBCL's thread sends itself a signal between the two.
+(agent-q-test-image-on-each watch-lets-two-interrupts-be ()
+  "What others send to the thread of a call is nothing to ask about in it."
+  (agent-q-test-image-directly
+   connection "(progn (defvar *aq-in* nil) (defvar *aq-go* nil) (setf *aq-in* nil *aq-go* nil)
+                 (sb-thread:make-thread
+                  (lambda ()
+                    (loop until *aq-in* do (sleep 0.01))
+                    (dotimes (i 2) (sb-thread:interrupt-thread *aq-in* #'list))
+                    (setf *aq-go* t)))
+                 t)")
+  (agent-q-test-watch-with connection "deny"
+    (let ((reply (agent-q-test-watch-eval
+                  connection "(progn (sb-sys:without-interrupts (setf *aq-in* sb-thread:*current-thread*)
+                                       (loop until *aq-go*))
+                                     5)")))
+      (should (equal '("5") (agent-q-test-watch-values reply)))
+      (should-not (plist-get reply :denials))
+      (should-not (agent-q-test-watch-words)))))
+
 ;; It measures itself by a function of its own, which it wraps for that.
 (agent-q-test-image-on-each watch-lets-the-profiler-be ()
   "Profiling a function of the program is nothing to ask about."
