@@ -15,10 +15,14 @@
   "Return REPLY to CALL, which was stopped, with why and after how long."
   (concat "(:outcome :cancelled"
           (pcase (agent-q-image-call-stopping call)
-            ("timed-out" (format " :because \"timed out after %g s\""
+            ("timed-out" (format " :because \"timed out after %g s"
                                  (agent-q-image-call-seconds call)))
-            ("done" (format " :because \"cancelled after %.1f s\""
+            ("done" (format " :because \"cancelled after %.1f s"
                             (- (float-time) (agent-q-image-call-started call)))))
+          (and (agent-q-image-call-stopping call)
+               (if (string-prefix-p "(:outcome :cancelled :unclean " reply)
+                   "; its cleanup didn't end and was left out\""
+                 "\""))
           (substring reply (length "(:outcome :cancelled"))))
 
 (defun agent-q-image-end-abort-reason (condition)

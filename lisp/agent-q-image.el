@@ -318,9 +318,19 @@ call ends once more, with its new result."
     (setf (agent-q-image-call-stopping call) status)
     (agent-q-image--ask-to-stop call)))
 
+(defun agent-q-image--way-to-stop (call)
+  "Return the function that the image is to stop CALL by, in a list.
+It is empty for a plain stop."
+  (pcase (agent-q-image-call-patience call)
+    ((and 2 (guard (equal "timed-out" (agent-q-image-call-stopping call))))
+     ;; Should that hang, the next request does without.
+     '("STOP-REPORTING"))
+    (0 '("STOP-WITHOUT-CLEAN-UP"))))
+
 (defun agent-q-image--ask-to-stop (call)
   "Send the request to stop CALL, a few times; then end it without the image.
-A clean-up form that hangs takes a second request to stop."
+A clean-up form that hangs takes a second request to stop, and the
+last one leaves clean-up forms out."
   (cond
    ((not (agent-q-image-live-p (agent-q-image-call-connection call)))
     (agent-q-image-calls-finish call "disconnected" nil))
@@ -344,10 +354,7 @@ A clean-up form that hangs takes a second request to stop."
               `(cl:if (cl:find-package "AGENT-Q-IMAGE")
                       (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
                                   ,(agent-q-image-call-id call)
-                                  ;; Should that hang, the next request does without.
-                                  ,@(and (equal "timed-out" (agent-q-image-call-stopping call))
-                                         (= 2 (agent-q-image-call-patience call))
-                                         '(t))))
+                                  ,@(agent-q-image--way-to-stop call)))
               t (lambda (_) (setf (agent-q-image-call-heard call) t))))
             ;; It hears nothing before the call is over, but for a signal.  One more must not
             ;; come while it answers the first.

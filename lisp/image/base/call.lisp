@@ -25,6 +25,9 @@ that does not matter.")
 (defvar *on-condition* (constantly nil)
   "Called with an unhandled condition before it is reported: it may leave by a restart.")
 
+(defvar *our-clean-up* nil
+  "While the program runs: what INNERMOST-CLEAN-UP gave before.")
+
 (defvar *outer-restarts* '()
   "The restarts that were there before the call: the client's own, nothing to do with the program.")
 
@@ -70,7 +73,10 @@ that does not matter.")
 
 (defun call-around (operation function arguments)
   "Call FUNCTION with ARGUMENTS, in the journal if OPERATION can redefine something."
-  (flet ((work () (apply function arguments)))
+  (flet ((work ()
+           (let* ((innermost (optional-function "AGENT-Q-IMAGE" "INNERMOST-CLEAN-UP"))
+                  (*our-clean-up* (and innermost (funcall innermost))))
+             (apply function arguments))))
     (let ((journal (optional-function "AGENT-Q-IMAGE" "CALL-IN-JOURNAL")))
       (if journal
           (funcall journal operation #'work arguments)
@@ -233,12 +239,11 @@ CANCEL with the same ID stops it."
               until (or heard (not (running-p entry)))
               do (interrupt))))))
 
-(defun cancel (id &optional report)
-  "Stop the call ID. With REPORT the reply says where it was."
+(defun cancel (id &optional (way "STOP-RUNNING"))
+  "Stop the call ID by the function called WAY, or by STOP-RUNNING where that isn't there."
   (let* ((entry (find id *running* :key #'first)) (*client* (third entry)))
     (cond (entry
            (setf (sixth entry) t)
-           (funcall (or (and report (optional-function "AGENT-Q-IMAGE" "STOP-REPORTING")) #'stop-running)
-                    entry)
+           (funcall (or (optional-function "AGENT-Q-IMAGE" way) #'stop-running) entry)
            "stopping")
           (t "not running"))))

@@ -54,7 +54,9 @@ what ends our own call."
                    (catch 'missed
                      (setf (second end)
                            (catch 'stopped
-                             (setf (second end) (multiple-value-list (call-reporting function))
+                             (setf (second end)
+                                   (let ((*our-clean-up* (innermost-clean-up)))
+                                     (multiple-value-list (call-reporting function)))
                                    (first end) :returned)
                              (return-from staying))
                            (first end) :stopped)

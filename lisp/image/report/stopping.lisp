@@ -62,21 +62,62 @@
 
 (defun stop-reporting (entry)
   "Stop the call of ENTRY, as STOP-RUNNING does; the reply says where it was."
-  (let ((tries 4) (reading nil))
+  (let ((reading nil) (last nil))
     (flet ((look ()
              (unless reading
                (setf reading t)
                (let ((report (stopped-report entry)))
                  ;; Where it allocates, the stack may not be readable at once.
-                 (when (or (getf report :frames) (zerop (decf tries)))
+                 (when (or (getf report :frames) last)
                    (throw 'stopped report)))
                (setf reading nil))))
       ;; Should a printer hang, or nothing be heard, Emacs asks again, for a stop without a report.
-      (loop repeat 10
+      (loop for tries downfrom 6 to 0
             while (running-p entry)
-            do (unless reading
+            do (when (zerop tries) (setf last t))
+               (unless reading
                  (interrupt-call entry #'look))
                (sleep 0.05)))))
+
+;;; Clean-up forms that don't end, or leave what they clean up after for a loop around it: a stop that is
+;;; asked for once more leaves them out. SBCL keeps them as a chain of blocks on the stack.
+
+(defun clean-up-variable ()
+  (and (implementation-p "SBCL")
+       (find-symbol "*CURRENT-UNWIND-PROTECT-BLOCK*" "SB-VM")))
+
+(defun innermost-clean-up ()
+  "The block of what runs first when this thread is unwound; NIL where that can't be known."
+  (let ((variable (clean-up-variable)))
+    (and variable (boundp variable) (symbol-value variable))))
+
+(defun clean-up-p (block)
+  "Whether BLOCK is among those that run when this thread is unwound."
+  (flet ((address (block)
+           (internal "SB-KERNEL" "GET-LISP-OBJ-ADDRESS" block)))
+    (loop with wanted = (address block)
+          for address = (address (innermost-clean-up))
+            then (internal "SB-SYS" "SAP-REF-WORD" (internal "SB-SYS" "INT-SAP" address) 0)
+          until (zerop address)
+            thereis (= address wanted))))
+
+(defun held-p (lock)
+  "Whether this thread has LOCK, which would stay locked."
+  (and lock (internal "SB-THREAD" "HOLDING-MUTEX-P" lock)))
+
+(defun stop-without-clean-up (entry)
+  "Stop the call of ENTRY without the clean-up forms of the program, where that can be."
+  (interrupt-call
+   entry
+   (lambda ()
+     (call-interruptibly
+      (lambda ()
+        (let ((compiler (find-symbol "**WORLD-LOCK**" "SB-C")))
+          (cond ((and *our-clean-up* (clean-up-p *our-clean-up*)
+                      (notany #'held-p (list *lock* (and compiler (symbol-value compiler)))))
+                 (set (clean-up-variable) *our-clean-up*)
+                 (throw 'stopped (list :outcome :cancelled :unclean t)))
+                (t (throw 'stopped nil)))))))))
 
 ;;; Parking what takes too long
 
