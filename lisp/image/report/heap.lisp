@@ -70,9 +70,9 @@ from now on. NIL where that can't be known."
           (format nil "~D~[~:;.~:*~D~] GB" (floor tenths 10) (mod tenths 10))))))
 
 (defun allocated-since (begun)
-  "What was allocated since BEGUN, of HEAP-BEGUN, as text, when it is worth a word."
+  "What the image allocated since BEGUN, of HEAP-BEGUN, as text, when it is worth a word."
   (let ((bytes (and begun (- (internal "SB-EXT" "GET-BYTES-CONSED") (second begun)))))
-    (and bytes (>= bytes (* 1024 1024)) (size-text bytes))))
+    (and bytes (>= bytes (* 32 1024 1024)) (size-text bytes))))
 
 ;;; The look after each collection
 
