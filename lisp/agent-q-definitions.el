@@ -319,6 +319,29 @@ return t: that is told of the whole file."
                     (char-after bracket) (agent-q-source-place bracket))))
       (agent-q-definitions--all forms))))
 
+(defun agent-q-definitions--shifted (column)
+  "Return the text of the current buffer as it stands at COLUMN, or nil.
+That is if its lines after the first are written for the first column."
+  (let ((lines nil)
+        (least most-positive-fixnum))
+    (goto-char (point-min))
+    (while (and (zerop (forward-line 1)) (not (eobp)))
+      (unless (or (looking-at "[ \t]*$")
+                  (nth 8 (save-excursion (syntax-ppss (point)))))
+        (setq least (min least (current-indentation)))
+        (push (point) lines)))
+    (when (and lines (< 0 column) (<= least column))
+      (dolist (line lines)
+        (goto-char line)
+        (insert (make-string column ?\s)))
+      (string-trim (buffer-string)))))
+
+(defun agent-q-definitions--column (definition)
+  "Return the column of DEFINITION, or zero without one."
+  (save-excursion
+    (goto-char (if definition (car definition) (point-min)))
+    (current-column)))
+
 (defun agent-q-definitions--fullest (definition)
   "Return the fullest name of DEFINITION."
   (car (last (nth 2 definition))))
@@ -348,13 +371,18 @@ whether it ends in a comment, and what there is to say of either."
   (agent-q-source-with-text text file
     (let* ((all (agent-q-definitions--all (agent-q-definitions-top-forms)))
            (found (and name (agent-q-definitions--one name all)))
+           (column (agent-q-definitions--column found))
            (comment nil)
+           (shifted nil)
            (new (agent-q-source-with-text (or source "()") file
                   (setq comment (eq t (nth 4 (parse-partial-sexp (point-min) (point-max)))))
-                  (agent-q-definitions--new))))
+                  (prog1 (agent-q-definitions--new)
+                    (setq shifted (agent-q-definitions--shifted column))))))
       (agent-q-json-serialize
        `((start . ,(if found (1- (car found)) :null))
          (end . ,(if found (1- (cadr found)) :null))
+         (column . ,column)
+         (source . ,(or shifted :null))
          (comment . ,(if comment t :false))
          (nothing . ,(if new :false t))
          (replacing . ,(agent-q-definitions--remark new found (remq found all)))

@@ -96,14 +96,29 @@ Emacs Lisp takes them without a backslash, too."
 (defun agent-q-source--open-problem (state)
   "Return what is left open at the end, of which STATE is the parse state."
   (cond ((nth 3 state)
-         (format "the string or |symbol| that starts at %s is not closed."
-                 (agent-q-source-place (nth 8 state))))
+         (format "the string or |symbol| that starts at %s is not closed%s."
+                 (agent-q-source-place (nth 8 state))
+                 (if-let ((early (agent-q-source--string-with-form)))
+                     (format "; the one that starts at %s (%s) has a line in it that looks like a new form, so perhaps its end is missing"
+                             (agent-q-source-place early) (agent-q-source-line early))
+                   "")))
         ((numberp (nth 4 state))
          (format "the comment that starts at %s (%s) is not closed."
                  (agent-q-source-place (nth 8 state))
                  (agent-q-source-line (nth 8 state))))
         ((nth 9 state)
          (agent-q-source--unclosed state))))
+
+(defun agent-q-source--string-with-form ()
+  "Return the start of the first string with `(def' at the margin in it, or nil."
+  (save-excursion
+    (goto-char (point-min))
+    (let ((found nil))
+      (while (and (not found) (re-search-forward "^(def" nil t))
+        (let ((state (save-excursion (syntax-ppss (match-beginning 0)))))
+          (when (nth 3 state)
+            (setq found (nth 8 state)))))
+      found)))
 
 (defun agent-q-source--unclosed (state)
   "Return a sentence about the parentheses that STATE has open."
@@ -148,7 +163,7 @@ It is a pair of its first character and that form, or nil."
           (when (and inner
                      (not (nth 8 state))
                      (< line end)
-                     (not (memq (char-after line) '(?\n ?\; ?\) nil)))
+                     (not (memq (char-after line) '(?\n ?\; ?# ?\) nil)))
                      (<= (agent-q-source--column line) (agent-q-source--column inner)))
             (setq found (cons line inner)))))
       found)))
@@ -247,6 +262,43 @@ It is an object, or null when nothing does."
             (agent-q-json-serialize `((problem . ,problem)
                                       (excess . ,(agent-q-source--excess))))
           "null")))))
+
+(defconst agent-q-source--wrapper
+  "(\\(?:[^ ()]*:\\)?\\(?:progn\\|eval-when\\|locally\\|let\\*?\\|flet\\|labels\\|\\(?:symbol-\\)?macrolet\\|with[^ ()]*\\)[ \t\n]"
+  "Regexp for forms that may be around definitions which stand at the margin.")
+
+(defun agent-q-source--doubt ()
+  "Return a pair of a line that stands left of the form it is in and that form, or nil.
+Data and what is wrapped around definitions may be written like that."
+  (goto-char (point-min))
+  (let ((found nil)
+        (end nil))
+    (while (and (not found)
+                (progn (forward-comment (point-max)) (not (eobp)))
+                (setq end (ignore-errors (scan-sexps (point) 1))))
+      (when (eq (char-after) ?\()
+        (let ((doubt (agent-q-source--too-far-left (point) end)))
+          (when (and doubt
+                     (eq (char-after (car doubt)) ?\()
+                     (save-excursion
+                       (goto-char (cdr doubt))
+                       (and (looking-at "(\\(?:\\sw\\|\\s_\\)")
+                            (not (looking-at agent-q-source--wrapper)))))
+            (setq found doubt))))
+      (goto-char end))
+    found))
+
+(agent-q-operations-define "doubt-source" (call text name line)
+  "Return what of TEXT, of the file NAME from LINE on, is balanced and yet odd.
+It is a sentence, or null."
+  (let ((agent-q-source--first-line (or line 1)))
+    (agent-q-source-with-text text name
+      (agent-q-json-serialize
+       (if-let ((doubt (agent-q-source--doubt)))
+           (format "It is balanced; but %s (%s) is inside the form at %s (%s) and does not stand like that.  Make sure that the parentheses are where you mean them."
+                   (agent-q-source-place (car doubt)) (agent-q-source-line (car doubt))
+                   (agent-q-source-place (cdr doubt)) (agent-q-source-line (cdr doubt)))
+         :null)))))
 
 (provide 'agent-q-source)
 ;;; agent-q-source.el ends here

@@ -71,6 +71,10 @@
          (told (agent-q-test-tools-ask (format "/debugger_frames locals=true %s" name))))
     (should (string-match-p "^  [0-9]+: (AQ-DEEPER 8).*\n       Z = 8$" told))
     (should (string-match-p "^  [0-9]+: (AQ-DEEP 4).*\n       X = 4$" told))
+    (should (string-match-p
+             "AQ-RATE has no global value and is not among this frame's variables: Z\\."
+             (agent-q-test-tools-ask
+              (format "/eval_in_frame debugger=%s frame=0 form=\"(list z aq-rate)\"" name))))
     (agent-q-test-tools-ask (format "/invoke_restart debugger=%s abort" name))))
 
 ;;;; Tracing
@@ -99,6 +103,11 @@
   (should (equal "Traced: AQ-THROWS" (agent-q-test-tools-ask "/untrace_function aq-fact")))
   (should (equal "Nothing is traced." (agent-q-test-tools-ask "/untrace_function")))
   (agent-q-test-tools-ask "/get_trace clear=true")
+  ;; One that is gone is not traced.
+  (agent-q-test-tools-ask "/trace_function aq-throws")
+  (agent-q-test-tools-ask "/eval_form (fmakunbound 'aq-throws)")
+  (should-not (string-search "AQ-THROWS" (agent-q-test-tools-ask "/get_trace")))
+  (should (equal "Nothing is traced." (agent-q-test-tools-ask "/untrace_function aq-throws")))
   (should (equal '("24") (agent-q-test-image-values connection "(aq-fact 4)")))
   (should (string-match-p "No calls recorded" (agent-q-test-tools-ask "/get_trace"))))
 

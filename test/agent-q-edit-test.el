@@ -388,6 +388,44 @@
     (should-not (string-match-p "already" (agent-q-test-files-succeeds)))
     (should (equal (agent-q-test-files-text "a.lisp") "(defun a () 1)\n\n(defun new ())\n"))))
 
+(ert-deftest agent-q-edit-what-is-inserted-stands-apart ()
+  "A comment below stays with what it is about, and what is in a form gets its indentation."
+  (agent-q-test-files-in-project
+      '(("insert_definition" (path . "a.lisp") (after . "a") (source . "(defun new ())"))
+        ("insert_definition" (path . "b.lisp") (after . "inner") (source . "(defun more ()\n  \"One\ntwo\"\n  2)"))
+        ("edit_definition" (path . "b.lisp") (name . "inner") (new_source . "(defun inner ()\n  (list x))"))
+        ("edit_definition" (path . "b.lisp") (name . "inner") (new_source . "(defun inner ()\n    (list x\n          x))")))
+    (agent-q-test-files-write "a.lisp" "(defun a () 1)\n;; About b\n(defun b () 2)\n")
+    (agent-q-test-files-write "b.lisp" "(let ((x 1))\n  (defun inner ()\n    x))\n")
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "a.lisp")
+                   "(defun a () 1)\n\n(defun new ())\n\n;; About b\n(defun b () 2)\n"))
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "b.lisp")
+                   "(let ((x 1))\n  (defun inner ()\n    x)\n\n  (defun more ()\n    \"One\ntwo\"\n    2))\n"))
+    (agent-q-test-files-succeeds)
+    (should (string-search "\n  (defun inner ()\n    (list x))\n" (agent-q-test-files-text "b.lisp")))
+    (agent-q-test-files-succeeds)
+    (should (string-search "\n  (defun inner ()\n    (list x\n          x))\n"
+                           (agent-q-test-files-text "b.lisp")))))
+
+(ert-deftest agent-q-edit-balanced-is-not-all ()
+  "What is balanced and stands outside of the form it is in gets a word, once."
+  (agent-q-test-files-in-project
+      '(("edit_definition" (path . "a.lisp") (name . "a")
+         (new_source . "(defun a (x)\n  (when x\n    (foo)\n  (bar)))"))
+        ("edit_file" (path . "a.lisp") (old_str . "foo") (new_str . "fuu"))
+        ("edit_definition" (path . "b.lisp") (name . "a")
+         (new_source . "(defun a (x)\n  x\n\n(defun second-one () 1)\n)"))
+        ("check_parens" (path . "c.lisp")))
+    (agent-q-test-files-write "a.lisp" "(defun a (x) x)\n")
+    (agent-q-test-files-write "b.lisp" "(defun a (x)\n  1)\n")
+    (agent-q-test-files-write "c.lisp" "(defun a ()\n  \"Doc\n  1)\n\n(defun b ()\n  \"Doc\"\n  1)\n")
+    (agent-q-test-files-succeeds "^It is balanced; but line 4, column 3 ((bar)))) is inside the form at line 2")
+    (should-not (string-match-p "balanced" (agent-q-test-files-succeeds)))
+    (agent-q-test-files-succeeds "line 4, column 1 ((defun second-one () 1)) is inside the form at line 1")
+    (agent-q-test-files-succeeds "the one that starts at line 2, column 3 (.*looks like a new form")))
+
 (ert-deftest agent-q-edit-a-comment-at-the-end-swallows-nothing ()
   (pcase-dolist (`(,text ,name ,source ,after)
                  '(("(defun a () 1) (defun b () 2)\n" "a" "(defun a () 11) ; note"

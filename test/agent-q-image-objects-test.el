@@ -225,6 +225,12 @@
     (should (equal '(("X" . "7") ("Y" . "2"))
                    (agent-q-objects-test--parts
                     (agent-q-test-image-value connection "inspect-value" :handle point))))
+    ;; One that was never initialized has nothing but slots.
+    (should (plist-get (agent-q-test-image-value
+                        connection "inspect-value"
+                        :handle (agent-q-objects-test--handle
+                                 connection "(allocate-instance (find-class 'standard-class))"))
+                       :parts))
     ;; Deeper at once, and the same object keeps its name.
     (let ((deep (agent-q-test-image-value connection "inspect-value" :handle handle :depth 2)))
       (should (equal handle (plist-get deep :handle)))

@@ -88,7 +88,33 @@ forms that the call evaluates."
                           (ignore-errors (let ((*read-eval* nil)) (read-from-string name))))
         collect (list :name (or symbol name) :value (getf local :value))))
 
+(defun in-form-p (symbol form)
+  "Whether SYMBOL is in FORM, which may be circular."
+  (let ((seen (make-hash-table :test 'eq)))
+    (labels ((walk (form)
+               (cond ((eq form symbol) t)
+                     ((or (atom form) (gethash form seen)) nil)
+                     (t (setf (gethash form seen) t)
+                        (or (walk (car form)) (walk (cdr form)))))))
+      (walk form))))
+
+(defun check-frame-variable (name form number)
+  "Leave with a sentence where NAME, of FORM, is not among the variables of frame NUMBER."
+  (let ((names (remove-duplicates (mapcar (lambda (variable) (princ-to-string (getf variable :name)))
+                                          (frame-variables number))
+                                  :test #'string= :from-end t)))
+    (when (and (in-form-p name form)
+               (not (member (symbol-name name) names :test #'string=)))
+      (missed "~A has no global value and is not among this frame's variables~@[: ~{~A~^, ~}~]. The compiler may have removed it; (declare (optimize (debug 3))) in the function keeps it."
+              (symbol-text name) names))))
+
 (defun evaluate-in-frame (form number)
+  (handler-bind ((unbound-variable
+                   (lambda (condition)
+                     (check-frame-variable (cell-error-name condition) form number))))
+    (evaluate-with-variables form number)))
+
+(defun evaluate-with-variables (form number)
   (if (implementation-p "ECL")
       ;; Its own way mixes variables up. So they can be read, but not set.
       (let ((variables (remove-duplicates

@@ -165,6 +165,15 @@
    :total 0 :parts '()))
 
 (defun object-view (object offset limit)
+  (guarded (lambda () (view-by-type object offset limit))
+           ;; One that was allocated and never initialized may have nothing but slots.
+           (lambda (condition)
+             (declare (ignore condition))
+             (if (mop "CLASS-SLOTS" (class-of object))
+                 (instance-view object offset limit)
+                 (described-view object)))))
+
+(defun view-by-type (object offset limit)
   (typecase object
     (null (described-view object))
     (cons (list-view object offset limit))

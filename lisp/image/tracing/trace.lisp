@@ -112,9 +112,10 @@
 
 (defun traced-names ()
   (loop for (function) in (reverse *traced*)
-        collect (if (consp function)
-                    (format nil "(SETF ~A)" (symbol-text (second function)))
-                    (symbol-text function))))
+        when (fboundp function)
+          collect (if (consp function)
+                      (format nil "(SETF ~A)" (symbol-text (second function)))
+                      (symbol-text function))))
 
 (defun clear-trace ()
   "Forget all entries; how many there were."
@@ -151,9 +152,10 @@
 (define-operation "untrace-function" (function package)
   ;; Stop to write down calls of a function, or of all.
   (let ((entries (if function
-                     (let ((name (traceable-name function package)))
-                       (list (or (assoc name *traced* :test #'equal)
-                                 (missed "~A is not traced." function))))
+                     (list (or (assoc (function-name-of (name-of-text function package)) *traced*
+                                      :test #'equal)
+                               (progn (traceable-name function package)
+                                      (missed "~A is not traced." function))))
                      *traced*)))
     (dolist (entry entries)
       (remove-trace (first entry) (second entry))

@@ -189,19 +189,24 @@ is what the user of this calls it."
                                      ((string= kind "macroexpands") "what expands a macro")
                                      (t "what calls a function")))
                        :target (name-text name)
-                       :search (unless (string= kind "callees") (source-text name))))))
+                       :search (unless (string= kind "callees") (use-text name))))))
 
 (defun unused-search (name sites)
   "What sources can be searched for when a program's NAME has no SITES: at top level and in the
 templates of macros, uses are not recorded."
   (list :search (unless (or sites *search-cut*
                             (implementation-package-p (symbol-package (name-symbol name))))
-                  (source-text name))))
+                  (use-text name))))
 
 (defun source-text (name)
   "How sources write NAME, but for its package and case."
   (let ((text (string-downcase (symbol-name (name-symbol name)))))
     (if (eq (name-kind name) :setf) (format nil "(setf ~A)" text) text)))
+
+(defun use-text (name)
+  "How a use of NAME begins in sources."
+  (let ((text (source-text name)))
+    (if (eq (name-kind name) :setf) (format nil "(setf (~A" (subseq text 6 (1- (length text)))) text)))
 
 (defun with-way (way sites)
   (if (listp sites)

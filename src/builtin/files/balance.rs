@@ -65,7 +65,11 @@ pub async fn check_change(
     let around = around(before.unwrap_or_default(), after);
     let part = imbalance(context, around.after, shown, around.line).await?;
     if whole.is_none() && part.is_none() {
-        return Ok(None);
+        let had = doubt(context, around.before, shown, around.line).await?;
+        return match had {
+            Some(_) => Ok(None),
+            None => doubt(context, around.after, shown, around.line).await,
+        };
     }
     let was = match before {
         Some(before) => imbalance(context, before, shown, 1).await?,
@@ -115,6 +119,22 @@ pub async fn imbalance(
 ) -> Result<Option<Imbalance>, ToolFailure> {
     let arguments = json!({"text": text, "name": shown, "line": line});
     let reply = context.ask_emacs("check-source", arguments).await?;
+    parse_answer(&reply)
+}
+
+/// What of TEXT, which starts at LINE of the file SHOWN and is balanced, hardly is as it was meant.
+///
+/// # Errors
+///
+/// Emacs does not answer.
+pub async fn doubt(
+    context: &WorkContext,
+    text: &str,
+    shown: &str,
+    line: usize,
+) -> Result<Option<String>, ToolFailure> {
+    let arguments = json!({"text": text, "name": shown, "line": line});
+    let reply = context.ask_emacs("doubt-source", arguments).await?;
     parse_answer(&reply)
 }
 

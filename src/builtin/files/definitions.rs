@@ -52,6 +52,10 @@ fn edit_definition() -> Tool {
 struct Placed {
     start: Option<usize>,
     end: Option<usize>,
+    /// The column of the definition.
+    column: usize,
+    /// The new text as it stands at that column, where it was written for the first one.
+    source: Option<String>,
     /// Whether the new text ends in a comment.
     comment: bool,
     /// Whether the new text has no definition in it.
@@ -159,6 +163,7 @@ async fn plan_definition(
         true => below_comment(before, rest),
         false => (String::new(), rest),
     };
+    let source = placed.source.as_deref().unwrap_or(source);
     let source = adapted(&format!("{source}{gap}"), &current);
     let after = [before, &source, rest].concat();
     Ok(Plan {
@@ -198,7 +203,7 @@ async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<
         context,
     )
     .await?;
-    let source = format!("{source}\n");
+    let source = format!("{}\n", placed.source.as_deref().unwrap_or(source));
     let text = &current.text;
     let after = match placed.range(text) {
         Some(form) => {
@@ -212,7 +217,19 @@ async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<
             };
             let (tail, rest) = rest.split_at(line_end);
             let gap = if tail.ends_with('\n') { "\n" } else { "\n\n" };
-            let inserted = ends.adapt(&format!("{gap}{source}")).into_owned();
+            // A comment below is about what comes next, and stands apart like that.
+            let next = rest.trim_start_matches([' ', '\t']);
+            let source = match next.starts_with(')') && !placed.comment {
+                true => source.trim_end(),
+                false => &source,
+            };
+            let below = match next.starts_with(['\n', '\r', ')']) || next.is_empty() {
+                true => "",
+                false => "\n",
+            };
+            let indent = " ".repeat(placed.column);
+            let inserted = format!("{gap}{indent}{source}{below}");
+            let inserted = ends.adapt(&inserted);
             [&text[..form.end], tail, &inserted, rest].concat()
         }
         None => {

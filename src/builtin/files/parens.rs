@@ -3,7 +3,7 @@
 
 use futures_util::future::BoxFuture;
 
-use super::balance::{imbalance, is_lisp};
+use super::balance::{doubt, imbalance, is_lisp};
 use super::change::{Home, look};
 use super::reading::path_parameter;
 use crate::files::missing::missing;
@@ -27,7 +27,10 @@ pub(super) fn check_parens() -> Tool {
             }
             Ok(match imbalance(&context, &current.text, &shown, 1).await? {
                 Some(found) => format!("'{shown}' is unbalanced: {}", found.problem),
-                None => format!("'{shown}' is balanced."),
+                None => match doubt(&context, &current.text, &shown, 1).await? {
+                    Some(doubt) => doubt,
+                    None => format!("'{shown}' is balanced."),
+                },
             })
         })
     };
