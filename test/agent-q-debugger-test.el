@@ -97,6 +97,8 @@
     ;; One more evaluation says how to get out.
     (should (string-match-p (format "=> 2\n(Still parked: %s, SIMPLE-ERROR: no good: 8. invoke_restart continues it" name)
                             (agent-q-test-tools-ask "/eval_form (1+ 1)")))
+    ;; Once is enough.
+    (should (equal "=> 3" (agent-q-test-tools-ask "/eval_form (1+ 2)")))
     (should (string-match-p "No restart NOPE. Available: CONTINUE, USE-VALUE"
                             (agent-q-test-tools-ask
                              (format "/invoke_restart debugger=%s NOPE" name))))

@@ -107,6 +107,38 @@ Of the program's output, the end is there; the compiler's lines are not."
     (should (string-match-p "^style-warning at .*needed.lisp:2: "
                             (agent-q-test-tools-ask "/get_compilation_notes")))))
 
+(agent-q-test-tools-on-each load-counts-what-it-redefines ()
+  "Definitions of another place's files that a load replaces are counted; others aren't mentioned."
+  (let* ((code (lambda (value)
+                 `(("code" . ,(format "(in-package :cl-user)\n(defun aq-twice () %d)\n" value)))))
+         (one (agent-q-test-systems-system "aq-twice-one" (funcall code 1)))
+         (two (agent-q-test-systems-system "aq-twice-two" (funcall code 2))))
+    (mapc (apply-partially #'agent-q-test-systems-register connection) (list one two))
+    (should-not (string-match-p "redefin" (agent-q-test-tools-ask "/load_system aq-twice-one")))
+    (let ((told (agent-q-test-tools-ask "/load_system aq-twice-two")))
+      (should (string-match-p (format "^(1 definition was redefined that came from %s\\.)$"
+                                      (regexp-quote one))
+                              told))
+      (should-not (string-match-p "WARNING" told)))
+    (should-not (string-match-p "redefin"
+                                (agent-q-test-tools-ask "/load_system system=aq-twice-two force=true")))
+    (should-not (string-match-p "redefin"
+                                (agent-q-test-tools-ask "/compile_form (defun cl-user::aq-twice () 3)")))
+    (should-not (string-match-p "redefin"
+                                (agent-q-test-tools-ask "/eval_form (defun cl-user::aq-twice () 4)")))))
+
+(agent-q-test-tools-on-each load-shows-no-frames-of-asdf ()
+  "Neither a circle of systems nor an error in a file comes with the frames that loaded it."
+  (let ((circle (agent-q-test-systems-system "aq-circle" '(("a" . "")) ":depends-on (\"aq-circle\")"))
+        (fails (agent-q-test-systems-system
+                "aq-fails" '(("code" . "(error \"No ~a today.\" 'load)\n")))))
+    (mapc (apply-partially #'agent-q-test-systems-register connection) (list circle fails))
+    (dolist (case '(("aq-circle" "Circular dependency") ("aq-fails" "No LOAD today")))
+      (pcase-let* ((`(,system ,reason) case)
+                   (told (agent-q-test-tools-ask (concat "/load_system " system))))
+        (should (string-match-p reason told))
+        (should-not (string-match-p "(ASDF/\\|(UIOP/\\|(SB-" told))))))
+
 (defun agent-q-load-test--same-second (connection source)
   "Give SOURCE the date that its compiled file behind CONNECTION has."
   (let ((seconds (car (agent-q-test-image-values

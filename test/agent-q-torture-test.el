@@ -132,6 +132,7 @@ A row is a console line and a regexp for the whole of the answer."
   (agent-q-torture-test--rows
    connection
    '("/eval_form (values)" "=> no values\\'")
+   '("/eval_form (let ((it (vector))) (list 3 it it))" "=> (3 #() #())")
    '("/eval_form (let ((it (list 1))) (setf (cdr it) it))" "=> #1=(1 \\. #1#)")
    '("/eval_form (let ((it (list '||))) (setf (cdr it) it))" "=> #1=(|| \\. #1#)")
    '("/eval_form (let ((it (list 1))) (setf (car it) it))" "=> #1=(#1#)")

@@ -82,6 +82,50 @@ that does not matter.")
           (funcall journal operation #'work arguments)
           (work)))))
 
+;;; Redefinitions, which are what an agent does on purpose
+
+(defvar *redefined* (list '())
+  "A list of one element: lists of a directory and of how many definitions from files in it were
+redefined in this call from other files.")
+
+(defun file-of-function (function)
+  (let ((find (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCE"))
+        (pathname (optional-function "SB-INTROSPECT" "DEFINITION-SOURCE-PATHNAME")))
+    (and find pathname
+         (guarded (lambda () (namestring (truename (funcall pathname (funcall find function)))))
+                  (constantly nil)))))
+
+(defun note-redefinition (condition)
+  "Note where the definition is from that is replaced, as CONDITION says, if by one of another file."
+  (guarded
+   (lambda ()
+     (let* ((function (fdefinition (internal "SB-KERNEL" "REDEFINITION-WARNING-NAME" condition)))
+            (old (file-of-function function))
+            (new (or *compile-file-truename* *load-truename*)))
+       (when (and old new
+                  ;; A compiled file is somewhere else than its source, and called the same.
+                  (not (string= old (or (file-of-function
+                                         (internal "SB-KERNEL" "FUNCTION-REDEFINITION-WARNING-NEW-FUNCTION"
+                                                   condition))
+                                        old))))
+         (let* ((directory (subseq old 0 (1+ (position #\/ old :from-end t))))
+                (entry (assoc directory (first *redefined*) :test #'string=)))
+           (if entry
+               (incf (second entry))
+               (push (list directory 1) (first *redefined*)))))))
+   (constantly nil)))
+
+(defun call-redefining (function)
+  "Call FUNCTION without a word of SBCL's on each definition that replaces another."
+  (let ((type (guarded (lambda () (find-class (find-symbol "REDEFINITION-WARNING" "SB-KERNEL")))
+                       (constantly nil)))
+        (*redefined* (list '())))
+    (handler-bind ((warning (lambda (condition)
+                              (when (and type (typep condition type))
+                                (note-redefinition condition)
+                                (muffle-warning condition)))))
+      (funcall function))))
+
 (defun with-hint (condition report)
   "REPORT, with where the name that CONDITION misses is defined, if anything knows that."
   (let* ((hint (optional-function "AGENT-Q-IMAGE" "ELSEWHERE-HINT"))
@@ -119,7 +163,8 @@ report is made is told as well: the call would never end."
                    (let ((*assessed* (getf arguments :assessed)))
                      (return
                        (list :outcome :returned
-                             :value (call-around operation function arguments))))))))))
+                             :value (call-redefining
+                                     (lambda () (call-around operation function arguments))))))))))))
 
 (defun perform-stoppable (id operation arguments &optional (around #'funcall))
   ;; *CALL* is bound inside the CATCH: who sees it bound can throw, NIL or a reply. The reply is not

@@ -57,7 +57,8 @@ WRITER is left as soon as it has written more: a printer need not end by itself.
 and at most LEVEL deep. With labels, SBCL first prints to nowhere, where no limit holds."
   (let ((seen (make-hash-table :test 'eq)))
     (labels ((see (it level)
-               (unless (typep it '(or number symbol character string))
+               ;; What is empty reads the same, shared or not.
+               (unless (typep it '(or number symbol character string (simple-vector 0)))
                  (when (or (gethash it seen) (typep it 'structure-object))
                    (return-from shared-p t))
                  (setf (gethash it seen) t)

@@ -116,9 +116,6 @@ how many are left out."
       (values (append problems (subseq rest 0 count))
               (- (length rest) count)))))
 
-(defun limited-notes (notes)
-  (foremost-notes (noted notes) *note-limit*))
-
 ;;; Output
 
 (defun without-compiler-output (text)

@@ -244,6 +244,16 @@ what of it is of the compiler's notes."
       (setf current nil)
       (append (tell) (list :output (without-compiler-output (captured-text)))))))
 
+(defun form-notes (notes shown)
+  "What is shown of NOTES, of forms that SHOWN names. Optimization notes are only counted."
+  (let* ((all (noted notes))
+         (minor (count 2 all :key #'severity-rank)))
+    (setf *last-notes* all)
+    (multiple-value-bind (told more)
+        (foremost-notes (remove 2 all :key #'severity-rank) *note-limit*)
+      (list :notes told :more more
+            :counts (and (plusp minor) (list (list shown minor)))))))
+
 (define-operation "compile-form" (form package buffer position file line start shown systems)
   ;; Compile and load forms one after the other; what the compiler said. BUFFER shows them from
   ;; POSITION on. With a FILE the form at START is there instead, at LINE, and the forms before it only say
@@ -262,9 +272,8 @@ what of it is of the compiler's notes."
                                     (+ (if file 1 (or position 1)) index))))))
       (call-telling-progress (lambda (progress) (compile-forms form #'origin progress))
                              (lambda ()
-                               (multiple-value-bind (told more) (limited-notes notes)
-                                 (list :notes told :more more
-                                       :copy (copy-for-file file systems))))))))
+                               (list* :copy (copy-for-file file systems)
+                                      (form-notes notes (or shown "the form"))))))))
 
 ;;; A whole file
 

@@ -62,7 +62,9 @@
 
 (defun shown-note (note)
   (list :severity (getf note :severity) :message (getf note :message)
-        :location (getf note :location)))
+        :location (getf note :location)
+        ;; Of a form.
+        :where (getf note :where) :line (getf note :line) :column (getf note :column)))
 
 (defun counted-by-file (notes)
   "How many of NOTES there are in which file: lists of its name and a number."
@@ -78,14 +80,18 @@
   "What is shown of this call's notes: errors and warnings of all files, style-warnings of our own.
 Optimization notes are only counted, unless ALL is true."
   (let ((notes (noted *notes*)))
-    (flet ((among (predicate) (remove-if-not predicate notes)))
+    (flet ((among (predicate) (remove-if-not predicate notes))
+           (minor-p (note)
+             (or (plusp (severity-rank note))
+                 (search "deprecated" (getf note :message)))))
       (let ((problems (among (lambda (it)
-                               (and (zerop (severity-rank it)) (not (asdf-warning-p it))))))
+                               (and (zerop (severity-rank it)) (not (asdf-warning-p it))
+                                    (or (getf it :own) (not (minor-p it)))))))
             (complaints (among #'asdf-warning-p))
             (others (among (lambda (it)
                              (and (getf it :own) (<= 1 (severity-rank it) (if all 2 1))))))
             (minor (among (lambda (it) (and (getf it :own) (= 2 (severity-rank it))))))
-            (elsewhere (among (lambda (it) (and (not (getf it :own)) (plusp (severity-rank it)))))))
+            (elsewhere (among (lambda (it) (and (not (getf it :own)) (minor-p it))))))
         (multiple-value-bind (told more) (foremost-notes (append problems others) *note-limit*)
           (list :notes (append (mapcar #'shown-note told)
                                (loop for note in complaints
@@ -122,6 +128,7 @@ Optimization notes are only counted, unless ALL is true."
       (list :compiled (subseq own 0 (min *file-limit* (length own)))
             :compiled-count (length own)
             :compiled-elsewhere (length (names nil))
+            :redefined (sort (copy-list (first *redefined*)) #'> :key #'second)
             :loaded (build-loaded *build*)))))
 
 (defun call-building (name function)

@@ -69,6 +69,15 @@
                                                  (getf reply :message))
                                          120))))
 
+(defvar *parked-told* '()
+  "What PARKED-NAMES gave when the caller was last told.")
+
+(defun parked-news ()
+  "What is parked, if that is something else than when the caller was last told."
+  (let ((names (parked-names)))
+    (unless (equal names (shiftf *parked-told* names))
+      names)))
+
 (defun client-debugger ()
   (if (eq *client* :slynk)
       (optional-function "SLYNK" "SLYNK-DEBUGGER-HOOK")

@@ -109,4 +109,4 @@ make something else of the second, which is looked at in its turn when nobody wa
       (missed "The text contains no form."))
     (append (evaluate-text form)
             (list :output (captured-text)
-                  :parked (parked-names)))))
+                  :parked (parked-news)))))

@@ -94,12 +94,17 @@
         (append (subseq list 0 2) (nthcdr (+ 2 excess) list))
         list)))
 
+(defun loading-frame-p (operator)
+  "Whether OPERATOR only brings code into the image."
+  (loop for prefix in '("ASDF/" "UIOP/" "SB-FASL" "SB-C:" "SB-INT:LOAD-AS")
+          thereis (mentions-package-p prefix operator)))
+
 (defun shown-frames (frames end &optional limit (from 0))
   "Of FRAMES, innermost first, from number FROM down to the first for whose operator END is true, those
 to show: as lists of their number, text and operator, the last of the program's only, of which there
 are LIMIT at most. What the implementation does for the program is left out, but for what it did last: its
 arguments are the reason."
-  (let ((leading '()) (shown '()))
+  (let ((leading '()) (shown '()) (loading nil))
     (loop for frame in frames
           for number from 0
           for text = (frame-text frame)
@@ -108,7 +113,10 @@ arguments are the reason."
                     (and operator (funcall end operator (or shown leading))))
           do (cond ((or (< number from) (null text) (machinery-frame-p operator)))
                    ((and (null shown) (library-frame-p operator))
-                    (push (list number text nil) leading))
+                    ;; What ASDF does below an error of its own, or of a form in a file, explains nothing.
+                    (setf loading (or loading (loading-frame-p operator)))
+                    (unless loading
+                      (push (list number text nil) leading)))
                    ((not (internal-frame-p operator))
                     (push (list number text operator) shown))))
     (append (without-middle (nreverse leading) *leading-frames*)

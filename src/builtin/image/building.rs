@@ -97,6 +97,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
     let mut lines = vec![head];
     lines.extend(other_file(data));
     lines.extend(built(data));
+    lines.extend(redefined(data));
     lines.extend(outcome::notes(data));
     lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
     Ok(lines.join("\n"))
@@ -146,7 +147,7 @@ fn run_tests() -> Tool {
     tool
 }
 
-fn render_tests(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let number = |name: &str| data.integer(name).unwrap_or_default();
     let (total, failed, skipped) = (number("total"), number("failed"), number("skipped"));
@@ -208,13 +209,69 @@ fn render_tests(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure
         lines.extend(built(data));
         lines.extend(outcome::notes(data));
     }
-    lines.extend(printed);
+    lines.extend(redefined(data));
+    let target = arguments.text("suite").or(arguments.text("test"));
+    let passed = total > 0 && failed == 0 && number("passed") > 0 && !data.flag("problem");
+    lines.extend(match (passed, target) {
+        (true, None) => printed.map(briefly),
+        // The results can't be counted, so the lines may be all that tells of them.
+        _ if total == 0 => printed,
+        _ => printed
+            .and_then(|it| outcome::printed(&without_passed(it.trim_start_matches("Output:\n")))),
+    });
     let text = lines.join("\n");
     if empty {
         Err(ToolFailure::quoting(text))
     } else {
         Ok(text)
     }
+}
+
+/// How many lines of output are shown of tests that passed.
+const LINES_OF_PASSED: usize = 10;
+
+/// What tests PRINTED of which nothing failed.
+fn briefly(printed: String) -> String {
+    match printed.lines().count() - 1 {
+        0..=LINES_OF_PASSED => printed,
+        count => format!(
+            "(Output: {count} lines, not shown as all tests passed; run one suite or test to see its output.)"
+        ),
+    }
+}
+
+/// OUTPUT without the lines on tests that passed.
+fn without_passed(output: &str) -> String {
+    let kept: Vec<&str> = output
+        .lines()
+        .filter(|line| !line.contains("[ OK ]") && !line.trim_start().starts_with('✓'))
+        .collect();
+    kept.join("\n")
+}
+
+/// How many definitions came from files other than those they were loaded from now: the sign of a
+/// second copy of a system.
+fn redefined(data: Plist<'_>) -> Option<String> {
+    let places: Vec<(&str, i64)> = data
+        .list("redefined")
+        .filter_map(|entry| {
+            let entry = entry.to_ref_vec()?;
+            Some((entry.first()?.as_str()?, entry.get(1)?.as_i64()?))
+        })
+        .collect();
+    let (most, _) = places.first()?;
+    let count: i64 = places.iter().map(|(_, count)| count).sum();
+    let elsewhere = match places.len() {
+        1 => String::new(),
+        more => format!(" and {}", counted(more as i64 - 1, "other folder")),
+    };
+    let (were, subject) = match count {
+        1 => ("was", "definition"),
+        _ => ("were", "definitions"),
+    };
+    Some(format!(
+        "({count} {subject} {were} redefined that came from {most}{elsewhere}.)"
+    ))
 }
 
 /// Whose tests ran, where a system was named.
