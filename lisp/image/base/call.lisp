@@ -95,19 +95,27 @@ redefined in this call from other files.")
          (guarded (lambda () (namestring (truename (funcall pathname (funcall find function)))))
                   (constantly nil)))))
 
+(defun file-of-redefinition (condition)
+  "The name of the file that has the new definition of CONDITION: nothing else knows it so early."
+  (guarded (lambda ()
+             (let ((function (internal "SB-KERNEL" "FUNCTION-REDEFINITION-WARNING-NEW-FUNCTION"
+                                       condition)))
+               (namestring
+                (truename
+                 (reduce (lambda (value reader) (internal (first reader) (second reader) value))
+                         '(("SB-KERNEL" "FUN-CODE-HEADER") ("SB-KERNEL" "%CODE-DEBUG-INFO")
+                           ("SB-C" "DEBUG-INFO-SOURCE") ("SB-C" "DEBUG-SOURCE-NAMESTRING"))
+                         :initial-value function)))))
+           (constantly nil)))
+
 (defun note-redefinition (condition)
-  "Note where the definition is from that is replaced, as CONDITION says, if by one of another file."
+  "Note where the function is from that is redefined, as CONDITION says, if by one of another file."
   (guarded
    (lambda ()
-     (let* ((function (fdefinition (internal "SB-KERNEL" "REDEFINITION-WARNING-NAME" condition)))
-            (old (file-of-function function))
-            (new (or *compile-file-truename* *load-truename*)))
-       (when (and old new
-                  ;; A compiled file is somewhere else than its source, and called the same.
-                  (not (string= old (or (file-of-function
-                                         (internal "SB-KERNEL" "FUNCTION-REDEFINITION-WARNING-NEW-FUNCTION"
-                                                   condition))
-                                        old))))
+     (let ((old (file-of-function
+                 (fdefinition (internal "SB-KERNEL" "REDEFINITION-WARNING-NAME" condition))))
+           (new (file-of-redefinition condition)))
+       (when (and old new (string/= old new))
          (let* ((directory (subseq old 0 (1+ (position #\/ old :from-end t))))
                 (entry (assoc directory (first *redefined*) :test #'string=)))
            (if entry
