@@ -94,7 +94,7 @@ The line asks the image, and comes after what is undone at once."
     (agent-q-changes-test--changing-turn "do it")
     (should (file-exists-p (expand-file-name "new.txt" directory)))
     (let ((shown (agent-q-changes-test--undo "AQ-UNDONE.*\n?.*\\[Undo\\]")))
-      (should (string-match-p "Undone:\n- .*" shown))
+      (should (string-match-p "Undone:\n- new\\.txt.*\nThe image still has the definitions that the turn changed\\." shown))
       (should (string-match-p "AQ-UNDONE (function, new)" shown)))
     (should-not (file-exists-p (expand-file-name "new.txt" directory)))
     ;; Nothing in the image changes unasked.
@@ -105,7 +105,7 @@ The line asks the image, and comes after what is undone at once."
     (agent-q-changes-test--turn "go on")
     (let ((told (agent-q-changes-test--last-message)))
       (should (string-match-p "\\`go on\n\n\\[agent-q: The user undid some of your changes" told))
-      (should (string-match-p "- new\\.txt" told))
+      (should (string-match-p "- new\\.txt.*\nThe image still has the definitions that the turn changed\\." told))
       (should (string-match-p "undid definitions.*:\n<data-[^>]*>\n.*AQ-UNDONE: removed .*\\.\n</data-"
                               told)))
     (should-not (agent-q-test-shows "agent-q: The user undid"))

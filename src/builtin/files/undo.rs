@@ -72,7 +72,12 @@ pub async fn undo_turn(context: &WorkContext) -> Undone {
         None if image.turn.is_none() => ("Nothing to undo.".to_owned(), Vec::new()),
         Some(turn) if files >= image.turn => {
             let systems = image.systems_since(turn);
-            match undo_files(context, &systems).await {
+            let changed = files == image.turn && !image.definitions.is_empty();
+            let still = match systems.is_empty() && changed {
+                true => "\nThe image still has the definitions that the turn changed.".to_owned(),
+                false => still_loaded(&systems),
+            };
+            match undo_files(context, &still).await {
                 (text, true) => (text, systems),
                 (text, false) => (text, Vec::new()),
             }
@@ -115,9 +120,9 @@ pub fn still_loaded(systems: &[String]) -> String {
     }
 }
 
-/// Puts back what the latest turn changed, the last change first, and reports the outcome, and
-/// whether anything was put back.
-async fn undo_files(context: &WorkContext, systems: &[String]) -> (String, bool) {
+/// Puts back what the latest turn changed, the last change first, and reports the outcome, with
+/// what the image STILL has, and whether anything was put back.
+async fn undo_files(context: &WorkContext, still: &str) -> (String, bool) {
     let turn = context.workspace.journal.last().unwrap_or_default();
     let (mut done, mut left, mut lines) = (0, Vec::new(), Vec::new());
     for entry in turn.into_iter().rev() {
@@ -138,11 +143,11 @@ async fn undo_files(context: &WorkContext, systems: &[String]) -> (String, bool)
         (_, 0) => "Undone:".to_owned(),
         _ => format!("Undone, {done} of {} changes:", done + kept),
     };
-    let loaded = match done {
-        0 => String::new(),
-        _ => still_loaded(systems),
+    let still = match done {
+        0 => "",
+        _ => still,
     };
-    let text = format!("{summary}\n{}{loaded}", lines.join("\n"));
+    let text = format!("{summary}\n{}{still}", lines.join("\n"));
     if done > 0 {
         context.workspace.tell_later(format!(
             "The user undid some of your changes. {text}\nRead these files again before you go on."
