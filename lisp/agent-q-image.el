@@ -260,7 +260,8 @@ Objects other than strings, integers, keywords and lists are errors."
 
 (defun agent-q-image--park-running (call)
   "Ask the image to park CALL where it is; if it doesn't, CALL is stopped."
-  (agent-q-image-calls-start-timer call agent-q-image--grace #'agent-q-image--out-of-time)
+  ;; Its frames are read first.
+  (agent-q-image-calls-start-timer call (* 2 agent-q-image--grace) #'agent-q-image--out-of-time)
   (agent-q-image--guard call
     (agent-q-image-ask
      (agent-q-image-call-connection call) :rex

@@ -103,7 +103,7 @@
 
 (defun held-p (lock)
   "Whether this thread has LOCK, which would stay locked."
-  (and lock (internal "SB-THREAD" "HOLDING-MUTEX-P" lock)))
+  (and lock (implementation-p "SBCL") (internal "SB-THREAD" "HOLDING-MUTEX-P" lock)))
 
 (defun stop-without-clean-up (entry)
   "Stop the call of ENTRY without the clean-up forms of the program, where that can be."
@@ -138,5 +138,9 @@
   "Stop the call ID where it is and park it under NAME, as its SECONDS are over."
   (let* ((*client* client) (entry (find id *running* :key #'first)))
     (when entry
-      (interrupt-call entry (lambda () (park-for-time entry name seconds))))
+      (interrupt-call entry (lambda ()
+                              ;; Emacs may have asked for a stop before this is heard. With our lock no
+                              ;; other call could begin; Emacs then asks for a stop.
+                              (cond ((sixth entry) (throw 'stopped nil))
+                                    ((not (held-p *lock*)) (park-for-time entry name seconds))))))
     nil))
