@@ -133,10 +133,10 @@ FUNCTION gets its value, in this buffer."
            ((not (string-empty-p agent-q-image-changes--shown))
             (message "%s" (string-trim-left agent-q-image-changes--shown "[, ]+")))))))
 
-(defun agent-q-image-changes--loads-last (changes)
-  "Sort the list CHANGES: definitions, which can be undone, then loads."
-  (append (seq-remove (lambda (change) (plist-get change :load)) changes)
-          (seq-filter (lambda (change) (plist-get change :load)) changes)))
+(defun agent-q-image-changes--loads-last (rows)
+  "Sort ROWS: what can be undone comes first, whole files last."
+  (append (seq-remove (lambda (change) (plist-get change :load)) rows)
+          (seq-filter (lambda (change) (plist-get change :load)) rows)))
 
 (defun agent-q-image-changes--shown (value)
   "Say how much of the journal is in VALUE, its list; nothing if that is all."
