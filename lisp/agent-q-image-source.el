@@ -30,8 +30,15 @@
 (defconst agent-q-image-source--longest-class 1000
   "Most characters of a class that are quoted for one of its accessors.")
 
-(defconst agent-q-image-source--longest-text 6000
-  "Most characters of one definition that are quoted.")
+(defconst agent-q-image-source--longest-alone 15000
+  "Most characters of a definition that is the only one quoted.
+That is nearly all that a model is sent of a result.")
+
+(defconst agent-q-image-source--longest-of-several 6000
+  "Most characters of each definition that is quoted, where there are several.")
+
+(defvar agent-q-image-source--longest-text agent-q-image-source--longest-alone
+  "Most characters of a definition in the reply that is resolved.")
 
 (defconst agent-q-image-source--none (list "agent-q" agent-q-image-compiled-name)
   "What images know as the buffers of definitions that compile_form compiled.
@@ -53,6 +60,10 @@ that can't be understood, are returned as they are."
       reply
     (let ((agent-q-image-source--buffers nil)
           (agent-q-image-feature-list (agent-q-image-features connection))
+          (agent-q-image-source--longest-text
+           (if (string-match-p ":wanted t\\_>[^z-a]*:wanted t\\_>" reply)
+               agent-q-image-source--longest-of-several
+             agent-q-image-source--longest-alone))
           (agent-q-image-source--end (+ (float-time) agent-q-image-source--seconds)))
       (unwind-protect
           (condition-case err
@@ -352,10 +363,10 @@ An accessor is defined there, and the other slots say nothing of it."
       (buffer-substring-no-properties start end)
     (goto-char (+ start agent-q-image-source--longest-text))
     (beginning-of-line)
-    (format "%s[%d more lines, from line %d on]"
-            (buffer-substring-no-properties start (point))
-            (count-lines (point) end)
-            (line-number-at-pos))))
+    (let ((lines (count-lines (point) end))
+          (line (line-number-at-pos)))
+      (format "%s[%d more lines; read_file with offset %d, limit %d shows them]"
+              (buffer-substring-no-properties start (point)) lines line lines))))
 
 (provide 'agent-q-image-source)
 ;;; agent-q-image-source.el ends here

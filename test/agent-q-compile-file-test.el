@@ -262,7 +262,11 @@ The image has loaded it if LOAD is non-nil."
            "What was compiled before still has the old inline function AQ-HALF"
            (agent-q-test-tools-ask "/compile_form (defun aq-half (x) (/ x 3))")))
   (should-not (string-search "still has"
-                             (agent-q-test-tools-ask "/compile_form (defun aq-user (x) (list x))"))))
+                             (agent-q-test-tools-ask "/compile_form (defun aq-user (x) (list x))")))
+  ;; What a macro calls is in its expansions, too.
+  (agent-q-test-tools-ask "/compile_form (defun aq-way (x) (list '1+ x)) (defmacro aq-by (x) (aq-way x)) (defun aq-goer (x) (aq-by x))")
+  (should (string-search "still has the old function that macros call AQ-WAY, such as AQ-GOER."
+                         (agent-q-test-tools-ask "/compile_form (defun aq-way (x) (list '1- x))"))))
 
 (agent-q-test-tools-on-each compile-file-compiles-a-whole-file ()
   "A whole file asks first; its warnings come with lines, and nothing is left beside it."

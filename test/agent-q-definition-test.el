@@ -395,5 +395,29 @@ Return the file."
                    (agent-q-test-tools-ask "/find_definition aq-nowhere"))))
       (delete-file file))))
 
+(defun agent-q-definition-test--long (lines)
+  "Return the text of a function with so many LINES of 30 characters in it."
+  (concat "(defun aq-long ()\n  (list\n"
+          (mapconcat (lambda (line) (format "   :a-line-of-the-list %08d" line))
+                     (number-sequence 1 lines) "\n")
+          "))\n"))
+
+(agent-q-test-tools-on-each definition-of-many-lines-is-quoted-whole ()
+  "One definition is shown as far as a result goes, with how to see the rest."
+  (let* ((file (agent-q-definition-test--load
+                connection (concat "(in-package :cl-user)\n" (agent-q-definition-test--long 400))))
+         (whole (agent-q-test-tools-ask "/find_definition aq-long")))
+    (should (string-suffix-p "00000400))" whole))
+    (delete-file file)
+    (setq file (agent-q-definition-test--load
+                connection (concat "(in-package :cl-user)\n" (agent-q-definition-test--long 600))))
+    (let ((told (agent-q-test-tools-ask "/find_definition aq-long")))
+      (should (string-match "\\[\\([0-9]+\\) more lines; read_file with offset \\([0-9]+\\), limit \\([0-9]+\\) shows them\\]\\'" told))
+      (should (equal (match-string 1 told) (match-string 3 told)))
+      ;; Head, list, 600 lines, behind the one of the package.
+      (should (= 604 (+ (string-to-number (match-string 1 told))
+                        (string-to-number (match-string 2 told))))))
+    (delete-file file)))
+
 (provide 'agent-q-definition-test)
 ;;; agent-q-definition-test.el ends here

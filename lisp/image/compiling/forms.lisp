@@ -148,26 +148,49 @@
          (not (member (guarded (lambda () (funcall info :function :inlinep name)) (constantly nil))
                       '(nil notinline :notinline))))))
 
+(defun users-of (recorder name)
+  "The definitions that were compiled with NAME, as RECORDER, a function of the backend's, knows them."
+  (let ((sites (if recorder (recorded-sites recorder name) '())))
+    (remove-duplicates (loop for (what) in (if (listp sites) sites '())
+                             collect (enclosing what))
+                       :test #'equal :from-end t)))
+
+(defun macros-calling (name)
+  "The macros that call the function NAME when they expand."
+  (loop for user in (users-of "WHO-CALLS" name)
+        ;; SBCL's expanders are known by the macro's name, others' as (DEFMACRO name).
+        for macro = (if (consp user) (second user) user)
+        when (and macro (symbolp macro) (macro-function macro))
+          collect macro))
+
+(defun stale-users (wanted)
+  "In words what may be in compiled code of what WANTED is now, and the definitions that have it; NIL if
+no code can have that."
+  (let ((kind (assoc (first wanted) *copied-kinds*)) (name (second wanted)))
+    (cond ((null kind) nil)
+          ((or (not (eq 'defun (first kind))) (inline-p name))
+           (list (second kind) (users-of (third kind) name)))
+          (t (let ((macros (macros-calling name)))
+               (and macros
+                    (list "function that macros call"
+                          (loop for macro in macros
+                                append (users-of "WHO-MACROEXPANDS" macro)))))))))
+
 (defun stale-after (wanted earlier text)
   "What is to be told of code that has what WANTED was before TEXT replaced it; NIL if none can have
 that. EARLIER is the definition of a file that there was, if any."
-  (let ((kind (assoc (first wanted) *copied-kinds*))
-        (known (gethash (compiled-key wanted) *compiled-texts*))
+  (let ((known (gethash (compiled-key wanted) *compiled-texts*))
         (name (second wanted)))
-    (when (and kind
-               (or earlier known)
-               (not (equal known (kept-text text)))
-               (or (not (eq 'defun (first kind))) (inline-p name)))
-      (let* ((sites (if (third kind) (recorded-sites (third kind) name) '()))
-             (users (remove-duplicates
-                     (loop for (what) in (if (listp sites) sites '())
-                           for user = (enclosing what)
-                           collect (if (symbolp user) (symbol-text user) (text-with-package user)))
-                     :test #'string= :from-end t)))
-        (list :kind (second kind)
-              :name (if (symbolp name) (symbol-text name) (text-with-package name))
-              :users (subseq users 0 (min 8 (length users)))
-              :more (max 0 (- (length users) 8)))))))
+    (when (and (or earlier known) (not (equal known (kept-text text))))
+      (destructuring-bind (&optional kind users) (stale-users wanted)
+        (when kind
+          (let ((users (mapcar (lambda (user)
+                                 (if (symbolp user) (symbol-text user) (text-with-package user)))
+                               users)))
+            (list :kind kind
+                  :name (if (symbolp name) (symbol-text name) (text-with-package name))
+                  :users (subseq users 0 (min 8 (length users)))
+                  :more (max 0 (- (length users) 8)))))))))
 
 ;;; Forms one after the other
 
