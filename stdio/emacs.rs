@@ -20,8 +20,11 @@ use crate::line::{Read, line_of, read};
 /// As `BRIDGE_INTERFACE` of the server.
 const INTERFACE: u64 = 1;
 
-/// How long one of several Emacsen may think about whether it is meant.
+/// How long an Emacs may think about whether it is meant.
 const ASKING_TIME: Duration = Duration::from_secs(1);
+
+/// How long it may take to say that it is there, which comes from a thread that is never busy for long.
+const PING_TIME: Duration = Duration::from_secs(10);
 
 const NOT_RUNNING: &str = "Emacs is not running, or agent-q-mcp-mode is not on in it. Start Emacs, turn it on with M-x agent-q-mcp-mode, and try again.";
 
@@ -35,6 +38,11 @@ pub struct Search {
 /// An Emacs that answers.
 pub struct Found {
     pub stream: UnixStream,
+    pub socket: PathBuf,
+    /// Its process, unless the socket was named.
+    pub pid: Option<u64>,
+    /// How much it has to do with our directory; 0 is nothing, or that it is not known.
+    pub affinity: i64,
     /// Which one it is, for people.
     pub name: String,
 }
@@ -48,6 +56,7 @@ struct Description {
 
 struct Candidate {
     stream: UnixStream,
+    socket: PathBuf,
     pid: u64,
     since: SystemTime,
 }
@@ -91,8 +100,13 @@ impl Search {
         if let Some(socket) = &self.socket {
             let stream = UnixStream::connect(socket)
                 .map_err(|error| format!("{NOT_RUNNING} ({}: {error})", socket.display()))?;
-            let name = socket.display().to_string();
-            return Ok(Found { stream, name });
+            return Ok(Found {
+                stream,
+                socket: socket.clone(),
+                pid: None,
+                affinity: 1,
+                name: socket.display().to_string(),
+            });
         }
         let mut candidates = Vec::new();
         let mut other_version = None;
@@ -111,6 +125,7 @@ impl Search {
             if description.bridge == INTERFACE {
                 candidates.push(Candidate {
                     stream,
+                    socket: file.with_extension("sock"),
                     pid: description.pid,
                     since,
                 });
@@ -132,8 +147,17 @@ impl Search {
                 other.pid,
                 other.version
             )),
-            _ => Ok(choose(candidates)),
+            _ => choose(candidates),
         }
+    }
+
+    /// Whether an Emacs seems to serve besides the one of the process PID.
+    pub fn is_there_another(&self, pid: u64) -> bool {
+        let own = format!("emacs-{pid}.json");
+        let folders = self.folders.iter().filter(|_| self.socket.is_none());
+        folders
+            .flat_map(|folder| descriptions(folder))
+            .any(|file| file.file_name().is_none_or(|name| name != own.as_str()))
     }
 }
 
@@ -160,46 +184,65 @@ fn open(file: &Path) -> Option<(Description, UnixStream, SystemTime)> {
     Some((description, stream, since))
 }
 
-/// The one of CANDIDATES that has most to do with this directory, or came last.
-fn choose(mut candidates: Vec<Candidate>) -> Found {
+/// The one of CANDIDATES that has most to do with this directory, or is the only one.
+fn choose(candidates: Vec<Candidate>) -> Result<Found, String> {
     let several = candidates.len() > 1;
-    let chosen = candidates
-        .iter()
-        .enumerate()
-        .max_by_key(|(_, it)| (if several { affinity(&it.stream) } else { 0 }, it.since))
-        .map_or(0, |(index, _)| index);
-    let chosen = candidates.swap_remove(chosen);
-    Found {
+    let others: Vec<String> = candidates.iter().map(|it| it.pid.to_string()).collect();
+    let asked = candidates
+        .into_iter()
+        .map(|it| (asked(&it.stream).unwrap_or(0), it));
+    let (affinity, chosen) = asked
+        .max_by_key(|(affinity, it)| (*affinity, it.since))
+        .ok_or(NOT_RUNNING)?;
+    if several && affinity == 0 {
+        return Err(format!(
+            "Several Emacsen serve agent-q (process ids {}), and none of them has an image or a file of {} open, so it is not known which one is meant. Ask the user to open a file of this directory in that one, or to turn M-x agent-q-mcp-mode off in the others.",
+            others.join(", "),
+            here().unwrap_or_else(|| "this directory, which is gone,".to_owned())
+        ));
+    }
+    Ok(Found {
         name: format!(
             "the Emacs with process id {}{}",
             chosen.pid,
             if several { ", one of several" } else { "" }
         ),
         stream: chosen.stream,
-    }
+        socket: chosen.socket,
+        pid: Some(chosen.pid),
+        affinity,
+    })
 }
 
-fn affinity(stream: &UnixStream) -> i64 {
-    asked(stream).unwrap_or(0)
+/// Whether somebody answers at SOCKET.
+pub fn is_there(socket: &Path) -> bool {
+    let question = json!({"jsonrpc": "2.0", "id": "agent-q", "method": "ping"});
+    let answered = UnixStream::connect(socket)
+        .ok()
+        .and_then(|stream| said(&stream, &question, PING_TIME));
+    answered.is_some()
 }
 
-fn asked(mut stream: &UnixStream) -> Option<i64> {
+fn asked(stream: &UnixStream) -> Option<i64> {
     let question = json!({
         "jsonrpc": "2.0",
         "id": "agent-q",
         "method": "agent-q/affinity",
-        "params": {"directory": directory()},
+        "params": {"directory": here()},
     });
-    stream.set_read_timeout(Some(ASKING_TIME)).ok()?;
-    stream.write_all(&line_of(&question)).ok()?;
+    let answer = said(stream, &question, ASKING_TIME)?;
+    answer["result"]["affinity"].as_i64()
+}
+
+/// What Emacs says through STREAM to QUESTION within TIME.
+fn said(mut stream: &UnixStream, question: &Value, time: Duration) -> Option<Value> {
+    stream.set_read_timeout(Some(time)).ok()?;
+    stream.write_all(&line_of(question)).ok()?;
     // Nothing else is said before the first request.
     let answer = read(&mut BufReader::new(stream));
     stream.set_read_timeout(None).ok()?;
     match answer {
-        Ok(Read::Line(line)) => {
-            let answer: Value = serde_json::from_slice(&line).ok()?;
-            answer["result"]["affinity"].as_i64()
-        }
+        Ok(Read::Line(line)) => serde_json::from_slice(&line).ok(),
         _ => None,
     }
 }
@@ -209,10 +252,11 @@ pub fn hello() -> Vec<u8> {
     line_of(&json!({
         "jsonrpc": "2.0",
         "method": "agent-q/hello",
-        "params": {"directory": directory(), "bridge": INTERFACE},
+        "params": {"directory": here(), "bridge": INTERFACE},
     }))
 }
 
-fn directory() -> Option<String> {
+/// The directory that we work in, unless it is gone.
+pub fn here() -> Option<String> {
     Some(env::current_dir().ok()?.to_string_lossy().into_owned())
 }

@@ -6,6 +6,8 @@ use std::io::{self, BufRead};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::readable::IdFinder;
+
 /// The longest message that is passed on. The server takes no longer ones either.
 const LONGEST: usize = 8 * 1024 * 1024;
 
@@ -19,9 +21,13 @@ pub struct Head {
 }
 
 impl Head {
-    /// That of LINE; of what is no message, an empty one.
+    /// That of LINE; of what is no message, one with its id at most.
     pub fn of(line: &[u8]) -> Self {
-        serde_json::from_slice(line).unwrap_or_default()
+        serde_json::from_slice(line).unwrap_or_else(|_| Self {
+            id: IdFinder::find(line),
+            // Somebody waits for an answer to it.
+            method: Some(String::new()),
+        })
     }
 
     /// The id, if this is a request, which wants an answer.
@@ -40,13 +46,15 @@ impl Head {
 pub enum Read {
     /// A line with its end.
     Line(Vec<u8>),
-    TooLong,
+    /// One that was left out, with its id.
+    TooLong(Option<Value>),
     End,
 }
 
+/// The next line of STREAM. The last one may lack its end.
 pub fn read(stream: &mut impl BufRead) -> io::Result<Read> {
     let mut line = Vec::new();
-    let mut too_long = false;
+    let mut too_long: Option<IdFinder> = None;
     loop {
         let available = match stream.fill_buf() {
             Ok(available) => available,
@@ -54,21 +62,32 @@ pub fn read(stream: &mut impl BufRead) -> io::Result<Read> {
             Err(error) => return Err(error),
         };
         if available.is_empty() {
-            return Ok(Read::End);
+            if line.is_empty() {
+                return Ok(Read::End);
+            }
+            line.push(b'\n');
+            return Ok(Read::Line(line));
         }
         let end = available.iter().position(|byte| *byte == b'\n');
         let taken = end.map_or(available.len(), |end| end + 1);
-        too_long |= line.len() + taken > LONGEST;
-        if too_long {
+        let piece = &available[..taken];
+        if let Some(finder) = &mut too_long {
+            finder.feed(piece);
+        } else if line.len() + taken > LONGEST {
+            let mut finder = IdFinder::default();
+            finder.feed(&line);
+            finder.feed(piece);
+            too_long = Some(finder);
             line = Vec::new();
         } else {
-            line.extend_from_slice(&available[..taken]);
+            line.extend_from_slice(piece);
         }
         stream.consume(taken);
-        match (end, too_long) {
-            (None, _) => {}
-            (Some(_), true) => return Ok(Read::TooLong),
-            (Some(_), false) => return Ok(Read::Line(line)),
+        if end.is_some() {
+            return Ok(match too_long {
+                Some(finder) => Read::TooLong(finder.id()),
+                None => Read::Line(line),
+            });
         }
     }
 }
@@ -79,10 +98,10 @@ pub fn refusal(id: &Value, code: i64, message: &str) -> Vec<u8> {
     line_of(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
 }
 
-/// The refusal of what can't be passed on.
-pub fn too_long() -> Vec<u8> {
-    let message = format!("The message is longer than {} MB.", LONGEST >> 20);
-    refusal(&Value::Null, -32600, &message)
+/// The refusal of WHAT, which is too long to be passed on, to the request ID.
+pub fn too_long(id: Option<Value>, what: &str) -> Vec<u8> {
+    let message = format!("The {what} is longer than {} MB.", LONGEST >> 20);
+    refusal(&id.unwrap_or_default(), -32600, &message)
 }
 
 pub fn line_of(message: &Value) -> Vec<u8> {

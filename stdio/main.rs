@@ -5,6 +5,9 @@
 
 mod emacs;
 mod line;
+mod offer;
+#[path = "../src/mcp/readable.rs"]
+mod readable;
 mod relay;
 
 use std::env;

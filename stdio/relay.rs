@@ -1,60 +1,94 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Passing messages on. A request that Emacs can't take gets an answer at once, and those that it was
-//! working on when it went away do, too; the next request looks for it again.
+//! working on when it went away, or was stopped, do, too; the next request looks for it again.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, Write};
+use std::mem;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::emacs::{Found, Search, hello};
+use crate::emacs::{Found, Search, hello, here, is_there};
 use crate::line::{Head, Read, line_of, read, refusal, too_long};
+use crate::offer;
 
 /// How long answers are waited for when the host has closed our input.
 const PARTING_TIME: Duration = Duration::from_secs(1);
+
+/// How long Emacs may say nothing while it works on a request until it is asked whether it is there.
+const QUIET_TIME: Duration = Duration::from_secs(4);
+const TICK: Duration = Duration::from_millis(100);
 
 /// The code of errors that are about the way to Emacs.
 const UNREACHABLE: i64 = -32000;
 
 const WENT_AWAY: &str = "Emacs went away, or agent-q-mcp-mode was turned off, while this ran; whether it was done is not known. The next call looks for Emacs again.";
 
+const STOPPED: &str = "Emacs does not respond: it may have been stopped (C-z in a terminal; fg continues it). Whether this was done is not known. The next call looks for Emacs again.";
+
 #[derive(Default)]
 struct State {
-    /// The way to Emacs, while there is one.
-    emacs: Option<UnixStream>,
+    /// The Emacs in use, while there is one.
+    emacs: Option<Way>,
+    /// The process that the last call went to, or that was named to the model instead.
+    used: Option<u64>,
     /// Counts connections, so that the end of an old one doesn't count for a new one.
     connection: u64,
     /// The requests that Emacs has not answered, by their ids as text.
     open: HashMap<String, Value>,
+    /// When Emacs was last seen to be there.
+    heard: Option<Instant>,
     /// How the host introduced itself.
     initialize: Option<Vec<u8>>,
     /// The id of an introduction that was repeated: the host has its answer.
     repeated: Option<Value>,
 }
 
+/// The way to an Emacs.
+struct Way {
+    stream: UnixStream,
+    socket: PathBuf,
+    pid: Option<u64>,
+    /// How much it has to do with our directory.
+    affinity: i64,
+}
+
 #[derive(Default)]
 struct Relay {
     state: Mutex<State>,
-    answered: Condvar,
+    /// Told when `open` changes.
+    changed: Condvar,
 }
 
 /// Passes messages on until the host closes our input.
 pub fn run(search: Search) {
     let relay = Arc::new(Relay::default());
+    let clock = Arc::clone(&relay);
+    thread::spawn(move || clock.watch());
     let mut input = BufReader::new(io::stdin().lock());
     loop {
         match read(&mut input) {
-            Ok(Read::Line(line)) => relay.pass(&search, line),
-            Ok(Read::TooLong) => to_host(&too_long()),
+            Ok(Read::Line(line)) => relay.pass(&search, without_mark(line)),
+            Ok(Read::TooLong(id)) => to_host(&too_long(id, "message")),
             Ok(Read::End) | Err(_) => break,
         }
     }
     relay.part();
+}
+
+/// LINE without the mark of its encoding that some hosts begin with.
+fn without_mark(mut line: Vec<u8>) -> Vec<u8> {
+    const MARK: &[u8] = b"\xef\xbb\xbf";
+    if line.starts_with(MARK) {
+        line.drain(..MARK.len());
+    }
+    line
 }
 
 impl Relay {
@@ -62,48 +96,149 @@ impl Relay {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes LINE of the host's to Emacs.
+    /// Passes LINE of the host's to Emacs, or answers it here.
     fn pass(self: &Arc<Self>, search: &Search, line: Vec<u8>) {
         let head = Head::of(&line);
         let method = head.method.as_deref().unwrap_or_default();
-        if method == "initialize" {
-            self.state().initialize = None;
-        }
-        if let Some(id) = head.request() {
-            self.state().open.insert(id.to_string(), id.clone());
-        } else if self.state().emacs.is_none() {
-            // What wants no answer is nothing to look for Emacs for.
+        let id = head.request();
+        let pointless = {
+            let mut state = self.state();
+            if method == "initialize" {
+                state.initialize = None;
+            }
+            match id {
+                // Some hosts send again what was not answered soon.
+                Some(id) => state.open.contains_key(&id.to_string()),
+                // What wants no answer is nothing to look for Emacs for.
+                None => state.emacs.is_none(),
+            }
+        };
+        if pointless {
             return;
         }
-        let sent = match self.send(&line) {
-            Ok(()) => Ok(()),
-            Err(_) => self.connect(search).and_then(|()| {
-                self.send(&line)
-                    .map_err(|error| format!("Emacs can't be reached: {error}."))
-            }),
-        };
-        match (sent, head.request()) {
-            (Ok(()), _) if method == "initialize" => self.state().initialize = Some(line),
-            (Err(problem), Some(id)) if self.state().open.remove(&id.to_string()).is_some() => {
-                to_host(&refusal(id, UNREACHABLE, &problem));
-            }
-            _ => {}
+        let delivered = self.deliver(search, method, id, &line);
+        let own = delivered.as_ref().err();
+        let own = own.and_then(|_| offer::answer(method, id?, &line));
+        if let (Err(problem), Some(id)) = (&delivered, id) {
+            to_host(own.as_deref().unwrap_or(&refusal(id, UNREACHABLE, problem)));
+        }
+        if method == "initialize" && (delivered.is_ok() || own.is_some()) {
+            self.state().initialize = Some(line);
         }
     }
 
-    /// Sends LINE to Emacs, if there is a way to it.
+    /// Sends LINE, the request ID of METHOD or a message without an id, to Emacs, which is looked for again
+    /// if it is gone.
+    fn deliver(
+        self: &Arc<Self>,
+        search: &Search,
+        method: &str,
+        id: Option<&Value>,
+        line: &[u8],
+    ) -> Result<(), String> {
+        let mut attempts = 0;
+        loop {
+            let connection = self.reach(search, method)?;
+            if let Some(id) = id {
+                self.open(id);
+            }
+            let Err(error) = self.send(line) else {
+                return Ok(());
+            };
+            // Emacs may have been stopped, and this answered meanwhile.
+            if id.is_some_and(|id| !self.close(id)) {
+                return Ok(());
+            }
+            self.lose(connection, WENT_AWAY);
+            attempts += 1;
+            if attempts == 2 {
+                return Err(format!("Emacs can't be reached: {error}."));
+            }
+        }
+    }
+
+    fn open(&self, id: &Value) {
+        let mut state = self.state();
+        if state.open.is_empty() {
+            state.heard = Some(Instant::now());
+        }
+        state.open.insert(id.to_string(), id.clone());
+        self.changed.notify_all();
+    }
+
+    /// Notes that the request ID has its answer; false if it had one.
+    fn close(&self, id: &Value) -> bool {
+        let was_open = self.state().open.remove(&id.to_string()).is_some();
+        self.changed.notify_all();
+        was_open
+    }
+
+    /// Sends LINE to Emacs.
     fn send(&self, line: &[u8]) -> io::Result<()> {
         // Not under the lock: Emacs may be slow to read, and its answers come meanwhile.
-        let emacs = self.state().emacs.as_ref().map(UnixStream::try_clone);
-        match emacs {
-            Some(emacs) => emacs?.write_all(line),
+        let stream = self.state().emacs.as_ref().map(|it| it.stream.try_clone());
+        match stream {
+            Some(stream) => stream?.write_all(line),
             None => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
+    /// Finds Emacs for a request of METHOD, unless it is in use already, and gives the connection's number.
+    fn reach(self: &Arc<Self>, search: &Search, method: &str) -> Result<u64, String> {
+        if method == "tools/call" {
+            self.leave_for_a_better_one(search);
+        }
+        if self.state().emacs.is_none() {
+            self.connect(search)?;
+        }
+        if method == "tools/call" {
+            self.check()?;
+        }
+        Ok(self.state().connection)
+    }
+
+    /// Hangs up when the Emacs in use has nothing to do with our directory, and another one has.
+    fn leave_for_a_better_one(&self, search: &Search) {
+        let foreign = {
+            let state = self.state();
+            let emacs = state.emacs.as_ref().filter(|_| state.open.is_empty());
+            emacs.filter(|it| it.affinity == 0).and_then(|it| it.pid)
+        };
+        if foreign.is_some_and(|pid| search.is_there_another(pid))
+            && search.connect().is_ok_and(|found| found.affinity > 0)
+        {
+            let connection = self.state().connection;
+            self.lose(connection, WENT_AWAY);
+        }
+    }
+
+    /// Refuses a call once that would go on in an Emacs that has nothing to do with our directory, after
+    /// others went to another one: its image may be another program's, and nothing else would say so.
+    fn check(&self) -> Result<(), String> {
+        let mut state = self.state();
+        let Some((pid, affinity)) = state.emacs.as_ref().map(|it| (it.pid, it.affinity)) else {
+            return Ok(());
+        };
+        let before = mem::replace(&mut state.used, pid);
+        if before.is_none() || before == pid || affinity > 0 {
+            return Ok(());
+        }
+        Err(format!(
+            "Nothing was done: the Emacs that your calls went to is gone, or serves nobody any more. The one that serves now, with process id {}, has neither an image nor a file of {} open, so it may be about another program. Ask the user whether it is meant. If it is, make the call again; as soon as an Emacs with this directory is there, that one is used.",
+            pid.unwrap_or_default(),
+            here().unwrap_or_else(|| "this directory".to_owned())
+        ))
+    }
+
     /// Connects to Emacs, and introduces the host to it if that was done before.
     fn connect(self: &Arc<Self>, search: &Search) -> Result<(), String> {
-        let Found { mut stream, name } = search.connect()?;
+        let Found {
+            mut stream,
+            socket,
+            pid,
+            affinity,
+            name,
+        } = search.connect()?;
         let reader = stream.try_clone().map_err(|error| error.to_string())?;
         let initialize = self.state().initialize.clone();
         let mut first = hello();
@@ -117,7 +252,13 @@ impl Relay {
         let connection = {
             let mut state = self.state();
             state.connection += 1;
-            state.emacs = Some(stream);
+            state.emacs = Some(Way {
+                stream,
+                socket,
+                pid,
+                affinity,
+            });
+            state.heard = Some(Instant::now());
             state.repeated = initialize.as_ref().and_then(|line| Head::of(line).id);
             state.connection
         };
@@ -125,7 +266,7 @@ impl Relay {
         thread::spawn(move || relay.answer(reader, connection));
         say(&format!("using {name}"));
         if initialize.is_some() {
-            // The tools may be others in an Emacs that was started anew.
+            // The tools may be others than those that the host was told of.
             to_host(&notification("notifications/tools/list_changed"));
         }
         Ok(())
@@ -137,21 +278,33 @@ impl Relay {
         while let Ok(read) = read(&mut stream) {
             match read {
                 Read::Line(line) => self.pass_back(&line),
-                Read::TooLong => {}
+                Read::TooLong(id) => {
+                    if let Some(id) = id
+                        && self.close(&id)
+                    {
+                        to_host(&too_long(Some(id), "answer"));
+                    }
+                }
                 Read::End => break,
             }
+            self.state().heard = Some(Instant::now());
         }
+        self.lose(connection, WENT_AWAY);
+    }
+
+    /// Ends CONNECTION, unless another one has taken its place; what is open is answered with WHY.
+    fn lose(&self, connection: u64, why: &str) {
         let mut state = self.state();
         if state.connection != connection {
             return;
         }
         if let Some(emacs) = state.emacs.take() {
-            let _ = emacs.shutdown(Shutdown::Both);
+            let _ = emacs.stream.shutdown(Shutdown::Both);
         }
         for (_, id) in state.open.drain() {
-            to_host(&refusal(&id, UNREACHABLE, WENT_AWAY));
+            to_host(&refusal(&id, UNREACHABLE, why));
         }
-        self.answered.notify_all();
+        self.changed.notify_all();
     }
 
     fn pass_back(&self, line: &[u8]) {
@@ -162,17 +315,48 @@ impl Relay {
                 state.repeated = None;
                 return;
             }
-            state.open.remove(&id.to_string());
-            self.answered.notify_all();
+            // The host has an answer already, which said that there would be none.
+            if state.open.remove(&id.to_string()).is_none() {
+                return;
+            }
+            self.changed.notify_all();
         }
         to_host(line);
+    }
+
+    /// Notices an Emacs that was stopped: its socket takes what it is sent, and nobody reads that.
+    fn watch(&self) {
+        loop {
+            let idle = |state: &mut State| state.open.is_empty() || state.emacs.is_none();
+            let state = self.changed.wait_while(self.state(), idle);
+            let state = state.unwrap_or_else(PoisonError::into_inner);
+            let quiet = state.heard.map_or(Duration::ZERO, |it| it.elapsed());
+            if let Some(rest) = QUIET_TIME.checked_sub(quiet) {
+                // Until then, or until there is something new.
+                drop(self.changed.wait_timeout(state, rest + TICK));
+                continue;
+            }
+            let connection = state.connection;
+            let socket = state.emacs.as_ref().map(|it| it.socket.clone());
+            let before = state.heard;
+            drop(state);
+            let there = socket.is_some_and(|socket| is_there(&socket));
+            let mut state = self.state();
+            let silent = state.heard == before;
+            if there {
+                state.heard = Some(Instant::now());
+            } else if silent {
+                drop(state);
+                self.lose(connection, STOPPED);
+            }
+        }
     }
 
     /// Waits a little for answers, as the host has said its last word.
     fn part(&self) {
         let waiting = |state: &mut State| !state.open.is_empty();
         let _ = self
-            .answered
+            .changed
             .wait_timeout_while(self.state(), PARTING_TIME, waiting);
     }
 }

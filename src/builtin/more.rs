@@ -16,6 +16,9 @@ pub const NAME: &str = "more_tools";
 /// The tool through which those are called.
 pub const CALL: &str = "call_tool";
 
+const HOSTS_PREFIXES: &[&str] = &["mcp__agent-q__", "agent-q_"];
+const OUTER: &[&str] = &["name", "arguments"];
+
 const HOW_TO_CALL: &str = "Give the name of a tool that more_tools described, and its arguments: {\"name\": \"disassemble_symbol\", \"arguments\": {\"symbol\": \"mapcar\"}}.";
 
 #[must_use]
@@ -77,6 +80,11 @@ fn inner_call(call: &ToolCall) -> Option<ToolCall> {
         return None;
     };
     let name = outer.get("name")?.as_str()?.trim();
+    // As hosts name the tools of a server called agent-q.
+    let name = HOSTS_PREFIXES
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix))
+        .unwrap_or(name);
     if call.name != CALL || name == CALL {
         return None;
     }
@@ -84,7 +92,15 @@ fn inner_call(call: &ToolCall) -> Option<ToolCall> {
         Some(Value::Object(arguments)) => arguments.clone(),
         // Some models write the object as text.
         Some(Value::String(text)) => serde_json::from_str(text).ok()?,
-        None | Some(Value::Null) => Map::new(),
+        // Some write them beside the name.
+        None | Some(Value::Null) => {
+            let beside = outer
+                .iter()
+                .filter(|(key, _)| !OUTER.contains(&key.as_str()));
+            beside
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect()
+        }
         Some(_) => return None,
     };
     Some(ToolCall {
@@ -161,6 +177,11 @@ mod tests {
                 json!({"a": 1}),
             ),
             (json!({"name": "xref"}), json!({})),
+            (json!({"name": "xref", "a": 1}), json!({"a": 1})),
+            (
+                json!({"name": "mcp__agent-q__xref", "arguments": {"a": 1}}),
+                json!({"a": 1}),
+            ),
         ] {
             let through = called_through(&call(arguments));
             assert_eq!((through.id.as_str(), through.name.as_str()), ("c1", "xref"));

@@ -2,8 +2,9 @@
 //! One call of a client's while it goes its way, which may take longer than a host waits: what it waits
 //! for now, and its outcome once there is one.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use once_cell::sync::OnceCell;
 use serde_json::{Value, json};
@@ -12,6 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::protocol::Event;
 use crate::runtime::held;
+
+/// The beginning of 2026, in seconds since that of 1970. It keeps numbers short, as models repeat them.
+const YEAR_2026: u64 = 1_767_225_600;
 
 /// A call that was taken in.
 #[derive(Debug)]
@@ -28,6 +32,35 @@ pub struct ClientCall {
     pub cancel: CancellationToken,
     pub why: Arc<OnceCell<String>>,
     outcome: watch::Sender<Option<CallText>>,
+}
+
+/// The first number of this Emacs; the first one of another is higher, unless more than 100 calls a second
+/// were made all the time.
+fn first_id() -> u64 {
+    static FIRST: OnceCell<u64> = OnceCell::new();
+    *FIRST.get_or_init(|| {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let seconds = since.map_or(0, |since| since.as_secs());
+        seconds.saturating_sub(YEAR_2026) * 100
+    })
+}
+
+fn next_id() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    first_id() + COUNT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Why there is no call ID.
+#[must_use]
+pub fn missing(id: u64) -> String {
+    match id <= first_id() {
+        true => format!(
+            "Error: There is no call {id}: Emacs was started again since. That call is lost, and whether it was done is not known."
+        ),
+        false => format!(
+            "Error: There is no call {id}: its result was given already, or the connection to Emacs was lost since, which stops calls."
+        ),
+    }
 }
 
 /// What a call waits for.
@@ -82,10 +115,11 @@ impl CallText {
 }
 
 impl ClientCall {
+    /// A call of TOOL with a number that no other one has or had, not even in an Emacs that ran before.
     #[must_use]
-    pub fn new(id: u64, tool: &str, mark: Option<String>, length: usize) -> Self {
+    pub fn new(tool: &str, mark: Option<String>, length: usize) -> Self {
         Self {
-            id,
+            id: next_id(),
             tool: tool.to_owned(),
             mark,
             length,

@@ -15,7 +15,7 @@ use super::call::{CallText, ClientCall};
 use super::emacs::{ask_emacs, ask_session};
 use super::open_turn::OpenTurn;
 use super::options::ClientOptions;
-use super::profile::{WHICH_IMAGE, takes_image};
+use super::profile::{WHICH_IMAGE, looks_into_image, takes_image};
 use super::share::SHARE;
 use crate::builtin::more::called_through;
 use crate::engine::Engine;
@@ -23,7 +23,6 @@ use crate::engine::client::ClientTurn;
 use crate::host::{Host, WatchedHost};
 use crate::protocol::{CallArguments, CallOutcome, Event, SessionId, ToolCall};
 use crate::runtime::{held, on_emacs};
-use crate::tool::Runner;
 use crate::trust::SafetyLevel;
 use crate::trust::fence::{draw, fence};
 use crate::trust::{Provenance, Source};
@@ -46,9 +45,10 @@ pub struct McpClient {
     session: Mutex<Option<SessionId>>,
     /// Told when nothing of the turn runs any more.
     resting: Notify,
-    /// Held by a call that changes something: those are made one at a time and in order.
-    serial: tokio::sync::Mutex<()>,
-    /// The image that was named last. Calls hold it, so that none is changed under them.
+    /// Held by a call that changes something: those are made one at a time and in order. One that waits for
+    /// the user lets others go first.
+    serial: Arc<tokio::sync::Mutex<()>>,
+    /// The image that was named for the calls that run. They hold it, so that none is changed under them.
     image: Arc<RwLock<Option<String>>>,
     calls: Mutex<BTreeMap<u64, Arc<ClientCall>>>,
     paused: AtomicBool,
@@ -111,7 +111,7 @@ impl McpClient {
             open: Mutex::default(),
             session: Mutex::default(),
             resting: Notify::new(),
-            serial: tokio::sync::Mutex::default(),
+            serial: Arc::default(),
             image: Arc::default(),
             calls: Mutex::default(),
             paused: AtomicBool::new(false),
@@ -204,7 +204,6 @@ impl McpClient {
         arguments: CallArguments,
         mark: Option<String>,
     ) -> Result<Arc<ClientCall>, CallText> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         if self.is_paused() {
             return Err(CallText::problem(
                 "Error: The user paused this client in Emacs, so nothing is run. Ask the user to resume it before you call again.",
@@ -214,8 +213,7 @@ impl McpClient {
             CallArguments::Object(object) => json!(object).to_string(),
             _ => "{}".to_owned(),
         };
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let call = Arc::new(ClientCall::new(id, name, mark, raw_arguments.len()));
+        let call = Arc::new(ClientCall::new(name, mark, raw_arguments.len()));
         {
             let mut calls = held(&self.calls);
             if calls.len() >= MOST_CALLS {
@@ -275,31 +273,36 @@ impl McpClient {
             },
         };
         let tool = entered.turn.resolve(&asked.name).ok();
-        let in_image = tool
-            .as_ref()
-            .is_some_and(|tool| matches!(tool.runner, Runner::Image(_)));
+        let in_image = tool.as_ref().is_some_and(|tool| looks_into_image(tool));
         if let Some(problem) = entered.no_image.as_ref().filter(|_| in_image) {
             return CallText::problem(format!("Error: {problem}"));
         }
         // A tool that only reads may do so beside others.
-        let _order = match tool.is_some_and(|tool| tool.level > SafetyLevel::Safe) {
+        let order = match tool.is_some_and(|tool| tool.level > SafetyLevel::Safe) {
             false => None,
             true => tokio::select! {
                 biased;
                 () = call.cancel.cancelled() => return call.stopped(),
-                order = self.serial.lock() => Some(order),
+                order = Arc::clone(&self.serial).lock_owned() => Some(order),
             },
         };
-        let seeing = Arc::clone(call);
+        let order = Arc::new(Mutex::new(order));
+        let (seeing, giving_way) = (Arc::clone(call), Arc::clone(&order));
         let host: Arc<dyn Host> = Arc::new(WatchedHost {
             behind: Arc::clone(self.engine.host()),
-            see: move |event: &Event| seeing.see(event),
+            see: move |event: &Event| {
+                seeing.see(event);
+                if matches!(event, Event::ApprovalRequested { .. }) {
+                    drop(held(&giving_way).take());
+                }
+            },
         });
         let cancel = call.cancel.clone();
         let result = entered
             .turn
             .run(&asked, host, cancel, Arc::clone(&call.why))
             .await;
+        drop(held(&order).take());
         match result {
             Some(result) if result.outcome == CallOutcome::Succeeded => {
                 CallText::result(result.for_model(draw()))
@@ -320,13 +323,15 @@ impl McpClient {
         }
         let image = arguments.shift_remove(WHICH_IMAGE)?;
         asked.raw_arguments = json!(arguments).to_string();
-        image.as_str().map(str::to_owned)
+        // Some models fill in every parameter.
+        let image = image.as_str().map(str::trim).filter(|it| !it.is_empty());
+        image.map(str::to_owned)
     }
 
-    /// Holds the image in use, which is the one NAMED from now on, if one is.
+    /// Holds the image in use for a call, which is the one NAMED, or the client's own.
     async fn hold_image(&self, named: Option<&str>) -> OwnedRwLockReadGuard<Option<String>> {
         let current = Arc::clone(&self.image).read_owned().await;
-        if named.is_none() || named == current.as_deref() {
+        if named == current.as_deref() {
             return current;
         }
         drop(current);

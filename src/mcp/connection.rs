@@ -10,12 +10,12 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::call::{CallText, ClientCall};
+use super::call::{CallText, ClientCall, missing};
 use super::client::McpClient;
 use super::emacs::ask_emacs;
 use super::lines::Outgoing;
+use super::offer;
 use super::own_tools::{self, AWAIT_CALL, CANCEL_CALL, LIST_IMAGES, STOPPING_TIME};
-use super::profile::listed;
 use super::progress::tell_progress;
 use super::rpc::{Incoming, Request, RpcError, notification, parse, reply};
 use super::share::Share;
@@ -24,11 +24,9 @@ use super::version::{
     turn_mark,
 };
 use super::words;
-use crate::builtin::more;
 use crate::engine::Engine;
 use crate::protocol::CallArguments;
 use crate::runtime::held;
-use crate::tool::registry::Registry;
 use crate::visible::spelled;
 
 /// The longest name of a directory that a client works in.
@@ -231,14 +229,17 @@ impl ClientConnection {
         }
         let (result, cached) = match request.method.as_str() {
             "server/discover" => (
-                discovered(&capabilities(), words::INSTRUCTIONS),
+                discovered(&offer::capabilities(), words::INSTRUCTIONS),
                 Cached::Maybe,
             ),
-            "tools/list" => (json!({"tools": self.tools()}), Cached::Maybe),
+            "tools/list" => (
+                offer::tools(&self.client.options().profile, self.engine.registry()),
+                Cached::Maybe,
+            ),
             "tools/call" => (self.call(request, cancel, out).await?, Cached::Never),
-            "prompts/list" => (json!({"prompts": words::prompts()}), Cached::Maybe),
+            "prompts/list" => (words::prompts(), Cached::Maybe),
             "prompts/get" => (words::prompt(params)?, Cached::Never),
-            "resources/list" => (json!({"resources": words::resources()}), Cached::Maybe),
+            "resources/list" => (words::resources(), Cached::Maybe),
             "resources/templates/list" => (json!({"resourceTemplates": []}), Cached::Maybe),
             "resources/read" => (
                 self.read_resource(params, style, cancel).await?,
@@ -249,7 +250,7 @@ impl ClientConnection {
             }
             other => return Err(RpcError::method_not_found(other)),
         };
-        Ok(dressed(result, style, cached, server()))
+        Ok(dressed(result, style, cached, offer::server()))
     }
 
     fn initialize(&self, params: &Map<String, Value>) -> Value {
@@ -263,12 +264,7 @@ impl ClientConnection {
         let mut peer = held(&self.peer);
         peer.introduced = true;
         peer.has_roots = roots;
-        json!({
-            "protocolVersion": negotiated(requested.unwrap_or_default()),
-            "capabilities": capabilities(),
-            "serverInfo": server(),
-            "instructions": words::INSTRUCTIONS,
-        })
+        offer::introduction(negotiated(requested.unwrap_or_default()))
     }
 
     /// How much this Emacs has to do with the directory in PARAMS, for the bridge, which has to choose
@@ -278,33 +274,6 @@ impl ClientConnection {
         let answer = ask_emacs(host, "client-affinity", Value::Object(params.clone())).await;
         let affinity = answer.ok().and_then(|text| text.parse::<i64>().ok());
         Ok(json!({"affinity": affinity.unwrap_or(0)}))
-    }
-
-    /// The tools that the client is told of.
-    fn tools(&self) -> Vec<Value> {
-        let registry = self.engine.registry();
-        let offered = Registry::of(self.client.options().profile.tools(registry));
-        let groups: Vec<String> = {
-            let mut groups: Vec<String> = registry
-                .all()
-                .iter()
-                .filter(|tool| offered.get(&tool.name).is_none())
-                .flat_map(|tool| tool.categories.clone())
-                .collect();
-            groups.sort();
-            groups.dedup();
-            groups
-        };
-        if groups.is_empty() {
-            offered.unregister(more::NAME);
-            offered.unregister(more::CALL);
-        } else if let Some(tool) = offered.get(more::NAME) {
-            let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-            offered.add(Arc::new(more::choosing(&tool, &groups)));
-        }
-        let mut tools: Vec<Value> = offered.all().iter().map(|tool| listed(tool)).collect();
-        tools.extend(own_tools::listed());
-        tools
     }
 
     async fn call(
@@ -328,11 +297,8 @@ impl ClientConnection {
         let began = match name {
             LIST_IMAGES => return Ok(self.images().await.to_json()),
             AWAIT_CALL | CANCEL_CALL => {
-                let found = own_tools::call_id(&arguments).and_then(|id| {
-                    self.client.call(id).ok_or_else(|| {
-                        format!("Error: There is no call {id}; its result was given already.")
-                    })
-                });
+                let found = own_tools::call_id(&arguments)
+                    .and_then(|id| self.client.call(id).ok_or_else(|| missing(id)));
                 match found {
                     Ok(call) if name == CANCEL_CALL => return Ok(self.stop(&call).await),
                     Ok(call) => call,
@@ -480,12 +446,4 @@ fn shown_name(name: &str) -> String {
         true => "client".to_owned(),
         false => name,
     }
-}
-
-fn server() -> Value {
-    json!({"name": "agent-q", "title": "agent-q", "version": env!("CARGO_PKG_VERSION")})
-}
-
-fn capabilities() -> Value {
-    json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {}})
 }

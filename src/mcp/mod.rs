@@ -10,11 +10,13 @@ pub mod folder;
 mod headers;
 mod http;
 pub mod lines;
+mod offer;
 mod open_turn;
 pub mod options;
 mod own_tools;
 pub mod profile;
 mod progress;
+mod readable;
 pub mod rpc;
 mod seats;
 mod share;
@@ -327,15 +329,21 @@ impl McpServer {
         client.is_some()
     }
 
-    /// Refuses the calls of SESSION's client from now on, or takes them again; false when it is not
+    /// Refuses the calls of SESSION's client from now on, and of others of its name, or takes them again; false when it is not
     /// connected.
     #[must_use]
     pub fn pause_client(&self, session: SessionId, pausing: Pausing) -> bool {
-        let client = self.client_of(session);
-        if let Some(client) = &client {
-            client.pause(pausing);
+        let Some(client) = self.client_of(session) else {
+            return false;
+        };
+        // A program that is started twice is still the same one.
+        let name = client.who().name;
+        for connection in held(&self.connections).values() {
+            if connection.client.who().name == name {
+                connection.client.pause(pausing);
+            }
         }
-        client.is_some()
+        true
     }
 
     /// What the server does, as JSON.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::builtin::more;
 use crate::tool::offer::Unoffered;
 use crate::tool::registry::Registry;
 use crate::tool::{Origin, Runner, Tool};
@@ -82,16 +83,32 @@ pub fn listed(tool: &Tool) -> Value {
     {
         properties.insert(
             WHICH_IMAGE.to_owned(),
-            json!({"type": "string", "description": "Which image, of list_images; only where several are connected"}),
+            json!({"type": "string", "description": "Where several are connected: a name of list_images"}),
         );
     }
-    described(&tool.name, &tool.description, &schema, tool.level)
+    let level = match tool.name.as_str() {
+        // What it calls is asked about, but hosts must not take it for harmless.
+        more::CALL => SafetyLevel::Dangerous,
+        _ => tool.level,
+    };
+    described(&tool.name, &tool.description, &schema, level)
+}
+
+/// Whether TOOL can't do anything without an image.
+#[must_use]
+pub fn looks_into_image(tool: &Tool) -> bool {
+    let of_image = |name: &String| ["debugger", "history"].contains(&name.as_str());
+    match tool.runner {
+        Runner::Image(_) => true,
+        Runner::Operation(_) => tool.categories.iter().any(of_image),
+        _ => false,
+    }
 }
 
 /// Whether TOOL takes a parameter that says which image is meant.
 #[must_use]
 pub fn takes_image(tool: &Tool) -> bool {
-    matches!(tool.runner, Runner::Image(_))
+    looks_into_image(tool)
         && tool.argument_schema()["properties"]
             .get(WHICH_IMAGE)
             .is_none()
@@ -152,6 +169,8 @@ mod tests {
         let hints = |name: &str| listed(&registry.get(name).unwrap())["annotations"].clone();
         assert_eq!(hints("describe_symbol")["readOnlyHint"], json!(true));
         assert_eq!(hints("eval_form")["destructiveHint"], json!(false));
+        assert_eq!(hints("call_tool")["readOnlyHint"], json!(false));
+        assert_eq!(hints("call_tool")["destructiveHint"], json!(true));
         assert_eq!(hints("load_system")["destructiveHint"], json!(true));
         let schema = &listed(&registry.get("eval_form").unwrap())["inputSchema"];
         assert_eq!(schema["type"], "object");

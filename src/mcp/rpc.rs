@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! JSON-RPC 2.0, as far as MCP needs it: what a message is, and what is answered. Pure.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
+use super::readable::IdFinder;
 use crate::exact;
 
 /// A message of a client's.
@@ -135,17 +138,21 @@ pub fn notification(method: &str, params: Value) -> Value {
 /// What is answered to a line that is no message.
 pub fn parse(line: &[u8]) -> Result<Incoming, Value> {
     let refused = |id: &Value, error: RpcError| reply(id, Err(error));
-    let text = std::str::from_utf8(line).map_err(|_| {
-        let error = RpcError::parse("The message is not UTF-8.");
-        refused(&Value::Null, error)
-    })?;
+    // What can't be read may have an id all the same, under which its sender waits for an answer.
+    let unreadable = |error: RpcError| {
+        let id = IdFinder::find(line).filter(is_repeatable);
+        reply(&id.unwrap_or_default(), Err(error))
+    };
+    let text = std::str::from_utf8(line)
+        .map_err(|_| unreadable(RpcError::parse("The message is not UTF-8.")))?;
+    let text = with_whole_characters(text.trim_start_matches('\u{feff}'));
     if has_more_values(line, MOST_VALUES) {
         let error = format!("The message has more than {MOST_VALUES} values, and was left out.");
-        return Err(refused(&Value::Null, RpcError::invalid_request(error)));
+        return Err(unreadable(RpcError::invalid_request(error)));
     }
-    let message: Value = serde_json::from_str(text).map_err(|error| {
+    let message: Value = serde_json::from_str(&text).map_err(|error| {
         let error = RpcError::parse(format!("The message is not JSON: {error}"));
-        refused(&Value::Null, error)
+        unreadable(error)
     })?;
     let Value::Object(mut message) = message else {
         let error = RpcError::invalid_request(
@@ -185,13 +192,40 @@ pub fn parse(line: &[u8]) -> Result<Incoming, Value> {
             id,
             method,
             params,
-            inexact: exact::problems(text).map(|it| it.to_string()),
+            inexact: exact::problems(&text).map(|it| it.to_string()),
             length: line.len(),
         })),
         Some(_) => Err(invalid(
             "The id is neither a short string nor a number that can be repeated exactly.",
         )),
     }
+}
+
+/// The JSON text TEXT with a mark in place of each half of a character, as JavaScript writes one that was
+/// cut in two.
+fn with_whole_characters(text: &str) -> Cow<'_, str> {
+    const HALF: &str = "\\ufffd";
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let mut whole = Cow::Borrowed(text);
+    let mut at = 0;
+    while let Some(next) = memchr::memchr(b'\\', &text.as_bytes()[at..]) {
+        at += next;
+        at += match unit(at) {
+            Some(0xd800..0xdc00) if matches!(unit(at + 6), Some(0xdc00..0xe000)) => 12,
+            Some(0xd800..0xe000) => {
+                whole.to_mut().replace_range(at..at + 6, HALF);
+                6
+            }
+            _ => 2,
+        };
+        if at >= text.len() {
+            break;
+        }
+    }
+    whole
 }
 
 /// Whether the JSON text TEXT has more than MOST values.
@@ -244,7 +278,8 @@ mod tests {
     #[test]
     fn what_is_no_message_is_refused_with_its_id_where_it_has_one() {
         assert_eq!(code("{"), (Value::Null, -32700));
-        assert_eq!(code("\u{feff}{}"), (Value::Null, -32700));
+        assert_eq!(code(r#"{"params":[1,],"id":"late"}"#), (json!("late"), -32700));
+        assert!(parse("\u{feff}{\"jsonrpc\":\"2.0\",\"method\":\"m\"}".as_bytes()).is_ok());
         assert_eq!(code("[]"), (Value::Null, -32600));
         assert_eq!(code(r#"{"jsonrpc":"1.0","id":7}"#), (json!(7), -32600));
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":"a"}"#), (json!("a"), -32600));
@@ -274,11 +309,33 @@ mod tests {
             |list: &str| format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{"x":{list}}}}}"#);
         let crowd = with(&format!("[{}0]", "0,".repeat(MOST_VALUES)));
         assert_eq!(code(&crowd), (Value::Null, -32600));
+        let call = crowd
+            .replace('{', "{\"id\":7,")
+            .replacen("{\"id\":7,\"x", "{\"x", 1);
+        assert_eq!(code(&call), (json!(7), -32600));
         let nested = with(&format!("[{}[]]", "[],".repeat(MOST_VALUES)));
         assert_eq!(code(&nested), (Value::Null, -32600));
         // Text may be as long as it likes.
         let text = with(&format!(r#""\"{}\\""#, ",[{".repeat(MOST_VALUES)));
         assert!(parse(text.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn half_a_character_is_marked() {
+        for (written, read) in [
+            (r"a\ud83db", "a\u{fffd}b"),
+            (r"\ude00\ud83d", "\u{fffd}\u{fffd}"),
+            (r"\ud83d\ude00\ud83d\n", "\u{1f600}\u{fffd}\n"),
+            (r"\\ud83d", r"\ud83d"),
+            (r"\\\ud83d", "\\\u{fffd}"),
+            ("\u{e9}\\ud83d\u{e9}", "\u{e9}\u{fffd}\u{e9}"),
+        ] {
+            let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{written}"}}"#);
+            let Ok(Incoming::Request(request)) = parse(call.as_bytes()) else {
+                panic!("{written}")
+            };
+            assert_eq!(request.method, read);
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ const ARGUMENT: &str = "task";
 /// The prompts as `prompts/list` has them.
 #[must_use]
 pub fn prompts() -> Value {
-    PROMPTS
+    let prompts: Value = PROMPTS
         .iter()
         .map(|(name, description, _, about)| {
             json!({
@@ -44,7 +44,8 @@ pub fn prompts() -> Value {
                 "arguments": [{"name": ARGUMENT, "description": about, "required": false}],
             })
         })
-        .collect()
+        .collect();
+    json!({"prompts": prompts})
 }
 
 /// The prompt that PARAMS name.
@@ -84,11 +85,12 @@ pub fn resources() -> Value {
             "mimeType": "text/plain",
         })
     };
-    json!([
+    let resources = json!([
         resource("image", "The Lisp image: implementation, packages, systems"),
         resource("repl", "What the user evaluated lately, with results"),
         resource("error", "The latest error, with its backtrace"),
-    ])
+    ]);
+    json!({"resources": resources})
 }
 
 const SCHEME: &str = "agent-q://";

@@ -59,6 +59,12 @@ pub enum InvalidTool {
         "Providers do not accept the tool name '{0}': use only the letters a to z and A to Z, digits, underscores and hyphens, at most 64 of them."
     )]
     Unsendable(String),
+    #[error("The tool name {0} is taken by one that other agents have besides the user's.")]
+    Reserved(String),
+    #[error(
+        "Providers do not accept the parameter name '{0}': use only letters, digits, underscores, dots and hyphens, at most 64 of them."
+    )]
+    UnsendableParameter(String),
     #[error("The tool {0} has no description; models choose tools by their descriptions.")]
     NoDescription(String),
     #[error("Unknown safety level {0}: expected safe, cautious or dangerous.")]
@@ -80,6 +86,9 @@ pub enum InvalidTool {
     #[error("Cannot parse the definition: {0}")]
     Shape(String),
 }
+
+/// The tools that only other agents have; two of one name would be one too many for their hosts.
+pub const RESERVED: &[&str] = &["await_call", "cancel_call", "list_images"];
 
 impl SafetyLevel {
     /// The level of that name; `moderate` is an old word for `cautious`.
@@ -118,6 +127,9 @@ impl ToolDefinition {
         }
         if !sendable::is_name(&self.name) {
             return Err(InvalidTool::Unsendable(self.name));
+        }
+        if RESERVED.contains(&self.name.as_str()) {
+            return Err(InvalidTool::Reserved(self.name));
         }
         if self.description.trim().is_empty() {
             return Err(InvalidTool::NoDescription(self.name));
@@ -209,6 +221,9 @@ fn parse_parameter(
     let (name, kind, description) = (text("name"), text("type"), text("description"));
     if name.is_empty() {
         return Err(InvalidTool::NoParameterName);
+    }
+    if !sendable::is_parameter_name(&name) {
+        return Err(InvalidTool::UnsendableParameter(name));
     }
     let presence = if required.contains(&name) {
         Presence::Required

@@ -17,6 +17,16 @@ pub fn is_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
+/// Whether all providers take NAME as that of a parameter.
+#[must_use]
+pub fn is_parameter_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+}
+
 /// Whether SCHEMA, as far as it says, is one of objects, which arguments are.
 #[must_use]
 pub fn is_of_objects(schema: &Value) -> bool {

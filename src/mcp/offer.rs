@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a client is told of at its start. The bridge has what is the same for everybody in a file, for
+//! hosts that start before Emacs.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::own_tools;
+use super::profile::{Profile, listed};
+use super::words;
+use crate::builtin::more;
+use crate::tool::registry::Registry;
+
+#[must_use]
+pub fn server() -> Value {
+    json!({"name": "agent-q", "title": "agent-q", "version": env!("CARGO_PKG_VERSION")})
+}
+
+#[must_use]
+pub fn capabilities() -> Value {
+    json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {}})
+}
+
+/// The result of an `initialize` that is answered in VERSION.
+#[must_use]
+pub fn introduction(version: &str) -> Value {
+    json!({
+        "protocolVersion": version,
+        "capabilities": capabilities(),
+        "serverInfo": server(),
+        "instructions": words::INSTRUCTIONS,
+    })
+}
+
+/// The result of `tools/list`: the tools of REGISTRY that PROFILE has, and those that only clients have.
+#[must_use]
+pub fn tools(profile: &Profile, registry: &Registry) -> Value {
+    let offered = Registry::of(profile.tools(registry));
+    let groups = further_groups(&offered, registry);
+    if groups.is_empty() {
+        offered.unregister(more::NAME);
+        offered.unregister(more::CALL);
+    } else if let Some(tool) = offered.get(more::NAME) {
+        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+        offered.add(Arc::new(more::choosing(&tool, &groups)));
+    }
+    let mut tools: Vec<Value> = offered.all().iter().map(|tool| listed(tool)).collect();
+    tools.extend(own_tools::listed());
+    json!({"tools": tools})
+}
+
+/// The groups of the tools of REGISTRY that are not OFFERED.
+fn further_groups(offered: &Registry, registry: &Registry) -> Vec<String> {
+    let mut groups: Vec<String> = registry
+        .all()
+        .iter()
+        .filter(|tool| offered.get(&tool.name).is_none())
+        .flat_map(|tool| tool.categories.clone())
+        .collect();
+    groups.sort();
+    groups.dedup();
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::mcp::version::{AnswerStyle, Cached, discovered, dressed};
+
+    fn registry() -> Registry {
+        let registry = Registry::default();
+        crate::builtin::register(&registry);
+        registry
+    }
+
+    /// `AGENT_Q_WRITE_OFFER=1` writes the file again.
+    #[test]
+    fn the_bridge_says_the_same_without_emacs() {
+        let results = [
+            (
+                "server/discover",
+                discovered(&capabilities(), words::INSTRUCTIONS),
+            ),
+            ("tools/list", tools(&Profile::Image, &registry())),
+            ("prompts/list", words::prompts()),
+            ("resources/list", words::resources()),
+            ("resources/templates/list", json!({"resourceTemplates": []})),
+            ("ping", json!({})),
+        ];
+        let mut offer = json!({"initialize": introduction("")});
+        for (method, result) in results {
+            offer[method] = dressed(result, AnswerStyle::Stateless, Cached::Maybe, server());
+        }
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("stdio/offer.json");
+        let text = serde_json::to_string_pretty(&offer).unwrap() + "\n";
+        if std::env::var_os("AGENT_Q_WRITE_OFFER").is_some() {
+            fs::write(&file, &text).unwrap();
+        }
+        assert!(
+            fs::read_to_string(&file).unwrap() == text,
+            "stdio/offer.json is out of date: AGENT_Q_WRITE_OFFER=1 cargo test --lib offer"
+        );
+    }
+
+    #[test]
+    fn what_a_client_is_told_takes_few_tokens() {
+        let tools = tools(&Profile::Image, &registry());
+        let length = tools["tools"].to_string().len() + words::INSTRUCTIONS.len();
+        assert!(length <= 14_900, "{length} characters");
+    }
+
+    #[test]
+    fn the_groups_that_the_instructions_name_can_be_chosen() {
+        let tools = tools(&Profile::Image, &registry());
+        let tools = tools["tools"].as_array().unwrap();
+        let more = tools.iter().find(|tool| tool["name"] == more::NAME);
+        let known = &more.unwrap()["inputSchema"]["properties"]["group"]["enum"];
+        let named = words::INSTRUCTIONS.split("further groups (").nth(1);
+        let named = named.unwrap().split(')').next().unwrap();
+        for group in named.split(", ") {
+            assert!(
+                known.as_array().unwrap().contains(&json!(group)),
+                "{group} of {known}"
+            );
+        }
+    }
+}
