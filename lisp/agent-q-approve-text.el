@@ -216,14 +216,14 @@ BODY is what it shows of the arguments."
   (let* ((change (agent-q-call-change call))
          (description (cdr (assq 'description (agent-q-call-parsed-arguments call)))))
     (if change
-        (concat "? Apply " (agent-q-call-change-name change) ": "
+        (concat "Apply " (agent-q-call-change-name change) ": "
                 (agent-q-call-change-counts change)
                 (if (and (stringp description) (not (string-blank-p description)))
                     (concat " " (agent-q-call-text-sign 'dash) " "
                             (agent-q-visible-line description))
                   "")
                 "?")
-      (format "? Run %s?" (agent-q-call-tool call)))))
+      (format "Run %s?" (agent-q-call-tool call)))))
 
 (defun agent-q-approve-text--body (call)
   "Return what CALL of a tool would do as a part of its request.
@@ -260,8 +260,11 @@ A change that is reviewed beside it is not shown here, too."
   (let* ((effect (agent-q-call-effect-p call))
          (body (if effect (agent-q-effect-body call) (agent-q-approve-text--body call))))
     (concat
-     (propertize (if effect (concat "? " (agent-q-effect-head call))
-                   (agent-q-approve-text--head call))
+     (propertize (concat "? "
+                         (if agent-q-session-client
+                             (concat (agent-q-visible-line agent-q-session-client 40) ": ")
+                           "")
+                         (if effect (agent-q-effect-head call) (agent-q-approve-text--head call)))
                  'face 'agent-q-attention 'wrap-prefix agent-q-call-value-prefix)
      (agent-q-approve-text--notes call body)
      (if (or effect (agent-q-approve-text--mere-edit-p call)) ""

@@ -18,6 +18,7 @@
 (require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-session)
+(require 'agent-q-visible)
 (require 'seq)
 
 (declare-function notifications-notify "notifications" (&rest params))
@@ -141,7 +142,10 @@ Each of them may change that, and to look through all chats takes a while."
                          ((agent-q-call-change call)
                           (format "Apply %s?" (agent-q-call-change-summary
                                                (agent-q-call-change call))))
-                         (t (format "Run %s?" (agent-q-call-name call))))))
+                         (t (format "Run %s?" (agent-q-call-name call)))))
+         (question (if agent-q-session-client
+                       (format "%s asks: %s" (agent-q-visible-line agent-q-session-client 40) question)
+                     question)))
     (message "agent-q: %s (%s)" question (agent-q-attention--how))
     (agent-q-attention--notify question)))
 

@@ -39,6 +39,10 @@
 (defvar-local agent-q-client--directory nil
   "Where the client of this buffer works, as it said, or nil.")
 
+(defvar-local agent-q-client--named nil
+  "The connection that the latest call named, or nil.
+It counts for that call alone.")
+
 (defvar-local agent-q-client--there nil
   "Whether the client of this buffer is connected; it may be paused as well.")
 
@@ -106,16 +110,18 @@ refuses all calls until you press it again.
                  (t "Nothing is running"))))
 
 (defun agent-q-client-pause ()
-  "Refuse this client until you use the command again."
+  "Refuse this client, and others of its name, until you use the command again."
   (interactive nil agent-q-client-mode)
   (let ((pause (not (eq agent-q-session-client-state 'paused))))
-    ;; One that is not connected finds it paused when it comes back.
-    (agent-q-core-mcp-pause-client agent-q-session-number pause)
-    (setq agent-q-session-client-state
-          (cond (pause 'paused)
-                (agent-q-client--there 'connected)
-                (t 'gone)))
-    (agent-q-header-update)
+    (dolist (buffer (agent-q-client--of-name agent-q-session-client))
+      (with-current-buffer buffer
+        ;; One that is not connected finds it paused when it comes back.
+        (agent-q-core-mcp-pause-client agent-q-session-number pause)
+        (setq agent-q-session-client-state
+              (cond (pause 'paused)
+                    (agent-q-client--there 'connected)
+                    (t 'gone)))
+        (agent-q-header-update)))
     (message (pcase agent-q-session-client-state
                ('paused "Calls of this client are refused until you resume it")
                ('connected "Calls of this client are taken again")
@@ -162,6 +168,18 @@ refuses all calls until you press it again.
   (seq-filter (lambda (buffer) (buffer-local-value 'agent-q-session-client buffer))
               (agent-q-session-buffers)))
 
+(defun agent-q-client--of-name (name)
+  "Return the buffers of clients called NAME."
+  (seq-filter (lambda (buffer)
+                (equal name (buffer-local-value 'agent-q-session-client buffer)))
+              (agent-q-client-buffers)))
+
+(defun agent-q-client--paused-p (name)
+  "Whether the user paused a client called NAME."
+  (seq-some (lambda (buffer)
+              (eq 'paused (buffer-local-value 'agent-q-session-client-state buffer)))
+            (agent-q-client--of-name name)))
+
 (defun agent-q-client--buffer (name directory session)
   "Return the buffer of the client called NAME that works in DIRECTORY.
 That is the one of SESSION, the one that it had when it was connected last,
@@ -179,24 +197,44 @@ or a new one."
                   buffers)
         (agent-q-client--make name directory))))
 
+(defvar agent-q-client--empty nil
+  "An empty directory of this Emacs, or nil while none was needed.")
+
+(defun agent-q-client--stand-in ()
+  "Return an empty directory to stand for a project that is not known."
+  (unless (and agent-q-client--empty (file-directory-p agent-q-client--empty))
+    (setq agent-q-client--empty (make-temp-file "agent-q-nowhere" t))
+    (add-hook 'kill-emacs-hook #'agent-q-client--remove-stand-in))
+  agent-q-client--empty)
+
+(defun agent-q-client--remove-stand-in ()
+  "Remove the directory that stands for projects that are not known."
+  (ignore-errors (delete-directory agent-q-client--empty)))
+
 (defun agent-q-client--make (name directory)
   "Make a buffer for the client called NAME that works in DIRECTORY."
   (agent-q-chat-watch)
   (let ((buffer (agent-q-client--new-buffer name))
+        (known (and directory (file-directory-p directory)))
         (made nil))
     (unwind-protect
         (with-current-buffer buffer
-          (setq default-directory (if (and directory (file-directory-p directory))
-                                      (file-name-as-directory directory)
+          (setq default-directory (if known (file-name-as-directory directory)
                                     (expand-file-name "~/")))
           (agent-q-client-mode)
+          (when (agent-q-client--paused-p name)
+            (setq agent-q-session-client-state 'paused))
           (setq agent-q-session-client name
-                agent-q-client--directory directory)
+                agent-q-client--directory directory
+                agent-q-project-stand-in (and (not known) (agent-q-client--stand-in)))
           (let ((root (agent-q-project-directory)))
-            (agent-q-chat-begin nil root (agent-q-project-name root) #'agent-q-client--below))
+            (agent-q-chat-begin nil root (if known (agent-q-project-name root) "directory unknown")
+                                #'agent-q-client--below))
           (agent-q-render-notice
            (format "%s calls from %s.  It is asked about here whatever its own program says."
-                   (agent-q-visible-line name) (abbreviate-file-name default-directory)))
+                   (agent-q-visible-line name)
+                   (if known (abbreviate-file-name default-directory)
+                     "a directory that Emacs doesn't know, so each file is asked about")))
           (setq made t))
       (unless made
         (kill-buffer buffer)))
@@ -237,6 +275,15 @@ or a new one."
                        (or (agent-q-client--image-directory connection) "an unknown directory")))
              connections "\n"))
 
+(defun agent-q-client--of-label (label connections)
+  "Return the one of CONNECTIONS that is called LABEL, or nil.
+Case counts only where two names differ in nothing else."
+  (let ((alike (seq-filter (lambda (it) (string-equal (downcase label)
+                                                      (downcase (agent-q-image-label it))))
+                           connections)))
+    (or (seq-find (lambda (it) (equal label (agent-q-image-label it))) alike)
+        (and (null (cdr alike)) (car alike)))))
+
 (defun agent-q-client--choose-image (named directory)
   "Return (CONNECTION . PROBLEM) for a client that works in DIRECTORY.
 NAMED is the name of an image, or nil.  One of both is nil; both are when
@@ -245,8 +292,7 @@ no image is connected."
          (near (seq-filter (lambda (connection) (agent-q-client--near-p connection directory))
                            connections)))
     (cond (named
-           (let ((connection (seq-find (lambda (it) (equal named (agent-q-image-label it)))
-                                       connections)))
+           (let ((connection (agent-q-client--of-label named connections)))
              (cons connection
                    (unless connection
                      (format "No image is called %s. %s" named
@@ -268,9 +314,13 @@ parameter \"image\":\n" (agent-q-client--list connections)))))))
     (unless (eq agent-q-session-client-state 'paused)
       (setq agent-q-session-client-state 'connected))
     (let ((problem nil))
-      (when (or image (not (agent-q-chat-connected-p)))
+      ;; One that the user chose here, or that was the only one, goes on being meant.
+      (when (or image
+                (not (agent-q-chat-connected-p))
+                (eq agent-q-client--named agent-q-session-connection))
         (pcase-let ((`(,connection . ,why) (agent-q-client--choose-image image directory)))
-          (setq problem why)
+          (setq problem why
+                agent-q-client--named (and image connection))
           (when connection
             (setq agent-q-session-connection connection
                   agent-q-chat-images (agent-q-image-connections)))))

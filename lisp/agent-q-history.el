@@ -37,13 +37,15 @@
           ((< seconds 3600) (format "%d min ago" (/ seconds 60)))
           (t (format "%d h ago" (/ seconds 3600))))))
 
-(defun agent-q-history--where (by how)
-  "Return in words who evaluated something, BY, and HOW."
+(defun agent-q-history--where (by how owner reader)
+  "Return in words who evaluated something, BY, and HOW.
+OWNER and READER are as in `agent-q-past-owner-name'."
   (pcase (cons by how)
     ('(user . repl) "the user, at the REPL")
     ('(user . command) "the user, by a command")
     (`(agent . ,operation)
-     (format "you, by %s" (subst-char-in-string ?- ?_ operation)))))
+     (format "%s, by %s" (agent-q-past-owner-name owner reader)
+             (subst-char-in-string ?- ?_ operation)))))
 
 ;;;; The last error
 
@@ -55,7 +57,8 @@
             call "No error in this image since agent-q started watching."))
           ((agent-q-history--debugger error)
            (agent-q-history--tell-open call error))
-          (t (agent-q-operations-of-image call (agent-q-history--error error))))))
+          (t (agent-q-operations-of-image
+              call (agent-q-history--error error (agent-q-operations-call-owner call)))))))
 
 (defun agent-q-history--tell-open (call error)
   "Answer CALL with ERROR, whose stack is alive.
@@ -68,12 +71,13 @@ The image knows more of its frames than the client has shown."
          (setf (agent-q-past-error-frames error) (mapcar #'agent-q-past-frame frames)))
        (agent-q-operations-answer
         call "done"
-        (agent-q-operations-of-image call (agent-q-history--error error)))))
+        (agent-q-operations-of-image
+         call (agent-q-history--error error (agent-q-operations-call-owner call))))))
    5 (agent-q-past-error-thread error))
   nil)
 
-(defun agent-q-history--error (error)
-  "Return ERROR as text."
+(defun agent-q-history--error (error reader)
+  "Return ERROR as text for the chat READER."
   (string-join
    (delq nil
          (list
@@ -85,7 +89,9 @@ The image knows more of its frames than the client has shown."
                                 "a thread of the program's own"))
                     (concat "for "
                             (agent-q-history--where (agent-q-past-error-by error)
-                                                    (agent-q-past-error-how error))))
+                                                    (agent-q-past-error-how error)
+                                                    (agent-q-past-error-owner error)
+                                                    reader)))
                   (agent-q-history--ago (agent-q-past-error-time error)))
           (format "%s: %s" (agent-q-past-error-type error)
                   (string-trim (agent-q-past-error-message error)))
@@ -121,19 +127,23 @@ The image knows more of its frames than the client has shown."
      (if (not told)
          "No REPL history available: nothing was evaluated since agent-q started watching."
        (concat
-        (mapconcat #'agent-q-history--evaluation told "\n")
+        (mapconcat (lambda (it)
+                     (agent-q-history--evaluation it (agent-q-operations-call-owner call)))
+                   told "\n")
         (and (> (length all) (length told))
              (format "\n(%d earlier ones; call again with a larger limit.)"
                      (- (length all) (length told)))))))))
 
-(defun agent-q-history--evaluation (evaluation)
-  "Return EVALUATION as text."
+(defun agent-q-history--evaluation (evaluation reader)
+  "Return EVALUATION as text for the chat READER."
   (let ((output (agent-q-past-evaluation-output evaluation)))
     (string-join
      (append
       (list (format "[%s%s] %s"
                     (agent-q-history--where (agent-q-past-evaluation-by evaluation)
-                                            (agent-q-past-evaluation-how evaluation))
+                                            (agent-q-past-evaluation-how evaluation)
+                                            (agent-q-past-evaluation-owner evaluation)
+                                            reader)
                     (if (agent-q-past-evaluation-package evaluation)
                         (concat ", in " (agent-q-past-evaluation-package evaluation))
                       "")

@@ -10,6 +10,7 @@
 
 ;;; Code:
 
+(require 'agent-q)
 (require 'agent-q-json)
 (require 'agent-q-mcp)
 (require 'agent-q-mcp-json)
@@ -56,6 +57,54 @@
     (unless (or (bobp) (bolp)) (insert "\n"))
     (unless (bobp) (insert "\n"))
     (insert first "\n" text "\n" last "\n")))
+
+;;;; Tables of TOML
+
+(defconst agent-q-mcp-install--set-aside "# agent-q replaced: "
+  "What begins the lines of a table that was there before ours.")
+
+(defconst agent-q-mcp-install--table
+  "^[ \t]*\\[[ \t]*mcp_servers[ \t]*\\.[ \t]*[\"']?agent-q[\"']?[ \t]*\\(?:\\..*\\)?\\]"
+  "What begins a table of Codex's about us, or one inside of it.")
+
+(defun agent-q-mcp-install--set-tables-aside ()
+  "Make comments of the tables about us that the user wrote.
+Two of one name are an error, and Codex would not start."
+  (goto-char (point-min))
+  (while (re-search-forward agent-q-mcp-install--table nil t)
+    (forward-line 0)
+    (let ((end (save-excursion
+                 (forward-line)
+                 (if (re-search-forward "^[ \t]*\\[" nil t) (line-beginning-position) (point-max)))))
+      (setq end (copy-marker end))
+      (while (< (point) end)
+        (insert agent-q-mcp-install--set-aside)
+        (forward-line)
+        (when (eobp) (set-marker end (point))))
+      (set-marker end nil)))
+  (goto-char (point-min))
+  (let ((case-fold-search nil))
+    (when (or (re-search-forward "^[ \t]*mcp_servers[ \t]*\\(=\\|\\.[ \t]*[\"']?agent-q\\)" nil t)
+              (and (re-search-forward "^[ \t]*\\[[ \t]*mcp_servers[ \t]*\\]" nil t)
+                   (re-search-forward "^[ \t]*[\"']?agent-q[\"']?[ \t]*[.=]"
+                                      (save-excursion
+                                        (if (re-search-forward "^[ \t]*\\[" nil t) (point) (point-max)))
+                                      t)))
+      (error "Line %d sets mcp_servers in a way that can't be added to; remove what it says of agent-q, or write it as [mcp_servers.agent-q]"
+             (line-number-at-pos)))))
+
+(defun agent-q-mcp-install--put-codex ()
+  "Put our table at the end of the buffer, in place of one that is there."
+  (agent-q-mcp-install--remove-block "#")
+  (agent-q-mcp-install--set-tables-aside)
+  (agent-q-mcp-install--put-block "#" (agent-q-mcp-install--codex)))
+
+(defun agent-q-mcp-install--remove-codex ()
+  "Remove our table, and bring back the one that it replaced."
+  (agent-q-mcp-install--remove-block "#")
+  (goto-char (point-min))
+  (while (re-search-forward (concat "^" (regexp-quote agent-q-mcp-install--set-aside)) nil t)
+    (replace-match "")))
 
 ;;;; The agents
 
@@ -105,29 +154,37 @@ Each of FILES is (FILE PUT REMOVE): functions that change the text of the
 current buffer, which is that of FILE."
   (let ((name agent-q-mcp-install--name))
     `(("Claude Code"
-       (,(expand-file-name "~/.claude.json")
+       (,(expand-file-name ".claude.json" (agent-q-mcp-install--place "CLAUDE_CONFIG_DIR" "~"))
         ,(lambda () (agent-q-mcp-json-put (list "mcpServers" name)
                                           `(:type "stdio" ,@(agent-q-mcp-install--stdio))))
-        ,(lambda () (agent-q-mcp-json-remove (list "mcpServers" name))))
-       (,(expand-file-name "~/.claude/settings.json")
+        ,(lambda ()
+           (agent-q-mcp-json-remove (list "mcpServers" name))
+           (agent-q-mcp-install--restore)))
+       (,(expand-file-name "settings.json" (agent-q-mcp-install--place "CLAUDE_CONFIG_DIR" "~/.claude"))
         ,(lambda () (agent-q-mcp-json-add-to-list '("permissions" "allow")
                                                   (concat "mcp__" name)))
-        ,(lambda () (agent-q-mcp-json-remove-from-list '("permissions" "allow")
-                                                       (concat "mcp__" name)))))
+        ,(lambda ()
+           (agent-q-mcp-json-remove-from-list '("permissions" "allow") (concat "mcp__" name))
+           (agent-q-mcp-install--restore))))
       ("Codex"
        (,(expand-file-name "config.toml" (agent-q-mcp-install--place "CODEX_HOME" "~/.codex"))
-        ,(lambda () (agent-q-mcp-install--put-block "#" (agent-q-mcp-install--codex)))
-        ,(lambda () (agent-q-mcp-install--remove-block "#"))))
+        ,#'agent-q-mcp-install--put-codex
+        ,#'agent-q-mcp-install--remove-codex))
       ("opencode"
        (,(agent-q-mcp-install--opencode-file)
         ,(lambda ()
            (agent-q-mcp-json-put (list "mcp" name)
                                  `(:type "local" :command [,(agent-q-mcp-install-program)]
                                    :enabled t))
+           (let ((all (agent-q-mcp-json-get '("permission"))))
+             ;; One word is short for that of all tools.
+             (when (and all (string-prefix-p "\"" all))
+               (agent-q-mcp-json-put '("permission") `(:* ,(agent-q-json-parse all)))))
            (agent-q-mcp-json-put (list "permission" (concat name "_*")) "allow"))
         ,(lambda ()
            (agent-q-mcp-json-remove (list "mcp" name))
-           (agent-q-mcp-json-remove (list "permission" (concat name "_*"))))))
+           (agent-q-mcp-json-remove (list "permission" (concat name "_*")))
+           (agent-q-mcp-install--restore))))
       ("ECA"
        (,(expand-file-name "eca/config.json" (agent-q-mcp-install--place "XDG_CONFIG_HOME" "~/.config"))
         ,(lambda ()
@@ -135,11 +192,52 @@ current buffer, which is that of FILE."
            (agent-q-mcp-json-put (list "toolCall" "approval" "allow" name) (make-hash-table)))
         ,(lambda ()
            (agent-q-mcp-json-remove (list "mcpServers" name))
-           (agent-q-mcp-json-remove (list "toolCall" "approval" "allow" name)))))
+           (agent-q-mcp-json-remove (list "toolCall" "approval" "allow" name))
+           (agent-q-mcp-install--restore))))
       ("agent-shell"
        (,(or user-init-file (expand-file-name "init.el" user-emacs-directory))
         ,(lambda () (agent-q-mcp-install--put-block ";;" (agent-q-mcp-install--agent-shell)))
         ,(lambda () (agent-q-mcp-install--remove-block ";;")))))))
+
+;;;; What was there before
+
+(defvar agent-q-mcp-install--before nil
+  "What our entries replaced in the file at hand, as `agent-q-mcp-json-replaced'.")
+
+(defun agent-q-mcp-install--memory ()
+  "Return the name of the file that says what our entries replaced."
+  (expand-file-name "mcp-replaced.eld" (file-name-directory (expand-file-name agent-q-log-file))))
+
+(defun agent-q-mcp-install--remembered ()
+  "Return what our entries replaced: ((FILE (PATH . TEXT) ...) ...)."
+  (ignore-errors
+    (with-temp-buffer
+      (insert-file-contents (agent-q-mcp-install--memory))
+      (read (current-buffer)))))
+
+(defun agent-q-mcp-install--remember (file replaced)
+  "Remember that our entries REPLACED something in FILE, for undoing that.
+An older entry of ours is nothing to go back to."
+  (let* ((all (agent-q-mcp-install--remembered))
+         (known (cdr (assoc file all)))
+         (new (seq-remove (pcase-lambda (`(,path . ,text))
+                            (or (assoc path known) (string-search "agent-q-mcp\"" text)))
+                          replaced)))
+    (when new
+      (let ((memory (agent-q-mcp-install--memory)))
+        (make-directory (file-name-directory memory) t)
+        (with-file-modes #o600
+          (with-temp-file memory
+            (prin1 (cons (cons file (append new known)) (assoc-delete-all file all))
+                   (current-buffer))))))))
+
+(defun agent-q-mcp-install--restore ()
+  "Put back what our entries replaced in the current buffer."
+  (pcase-dolist (`(,path . ,text) agent-q-mcp-install--before)
+    ;; Where one word was, there may be an object now that only repeats it.
+    (when (equal (agent-q-mcp-json-get path) (format "{\n    \"*\": %s\n  }" text))
+      (agent-q-mcp-json-remove path))
+    (agent-q-mcp-json-restore path text)))
 
 ;;;; The project
 
@@ -212,7 +310,8 @@ with edit_definition and compile them with compile_form, test with run_tests."
   (let ((text (agent-q-mcp-install--text file)))
     (with-temp-buffer
       (insert text)
-      (funcall function)
+      (let ((agent-q-mcp-install--before (cdr (assoc file (agent-q-mcp-install--remembered)))))
+        (funcall function))
       (buffer-string))))
 
 (defun agent-q-mcp-install--agreed-p (file old new)
@@ -258,7 +357,8 @@ What the file may be read by stays as it is."
 (defun agent-q-mcp-install--change (file function)
   "Change FILE by FUNCTION if the user agrees.
 Return `same', `changed' or `refused'."
-  (let* ((old (agent-q-mcp-install--text file))
+  (let* ((agent-q-mcp-json-replaced nil)
+         (old (agent-q-mcp-install--text file))
          (new (condition-case failure
                   (agent-q-mcp-install--changed file function)
                 (error (user-error "%s is left as it is: %s" (abbreviate-file-name file)
@@ -268,7 +368,8 @@ Return `same', `changed' or `refused'."
           ;; Its program may have written it meanwhile.
           ((not (equal old (agent-q-mcp-install--text file)))
            (user-error "%s changed meanwhile; try again" (abbreviate-file-name file)))
-          (t (agent-q-mcp-install--write file new)
+          (t (agent-q-mcp-install--remember file agent-q-mcp-json-replaced)
+             (agent-q-mcp-install--write file new)
              'changed))))
 
 (defun agent-q-mcp-install--read (prompt)
@@ -328,8 +429,13 @@ Each change is shown as a diff first."
                    (append (apply #'append (mapcar #'cdr (agent-q-mcp-install--agents)))
                            (and root (agent-q-mcp-install--project-files root))))
       (when (file-exists-p file)
-        (push (agent-q-mcp-install--change file remove) results)))
-    (message "%s" (cond ((memq 'refused results) "Not all was taken back")
+        ;; One that can't be changed is no reason to leave the others.
+        (push (condition-case failure
+                  (agent-q-mcp-install--change file remove)
+                (user-error (error-message-string failure)))
+              results)))
+    (message "%s" (cond ((seq-find #'stringp results))
+                        ((memq 'refused results) "Not all was taken back")
                         ((memq 'changed results) "No other agent starts agent-q any more")
                         (t "No other agent was registered")))))
 

@@ -89,7 +89,8 @@ value does, and END where that ends.  KEY is nil in an array."
   (agent-q-mcp-json--root)
   (let ((found t))
     (while (and found path)
-      (let ((member (assoc (pop path) (agent-q-mcp-json--members))))
+      (let ((member (and (eq (char-after) ?{)
+                         (assoc (pop path) (agent-q-mcp-json--members)))))
         (if member (goto-char (nth 2 member)) (setq found nil))))
     found))
 
@@ -113,27 +114,63 @@ value does, and END where that ends.  KEY is nil in an array."
       (insert "\n" (make-string (* 2 depth) ?\s)))
     (set-marker end nil)))
 
+(defvar agent-q-mcp-json-replaced nil
+  "What was replaced: ((PATH . TEXT) ...), with TEXT as it was in the file.")
+
+(defun agent-q-mcp-json--text ()
+  "Return the text of the value at point."
+  (buffer-substring-no-properties (point) (save-excursion (forward-sexp) (point))))
+
+(defun agent-q-mcp-json--replace (path text depth)
+  "Put TEXT in place of the value at point, which is at PATH and DEPTH."
+  (let ((old (agent-q-mcp-json--text))
+        (new (agent-q-mcp-json--indented text depth)))
+    (unless (equal old new)
+      (push (cons path old) agent-q-mcp-json-replaced)
+      (delete-region (point) (+ (point) (length old)))
+      (save-excursion (insert new)))))
+
+(defun agent-q-mcp-json--need (bracket path depth)
+  "See to it that the value at point begins with BRACKET; it is at PATH and DEPTH.
+Null and an empty list stand for nothing and are replaced."
+  (unless (eq (char-after) (aref bracket 0))
+    (if (string-match-p "\\`\\(?:null\\|\\[[ \t\r\n]*\\]\\)\\'" (agent-q-mcp-json--text))
+        (agent-q-mcp-json--replace path bracket depth)
+      (error "%s is no %s there" (string-join path ".") (if (equal bracket "{\n}") "object" "list")))))
+
+(defun agent-q-mcp-json--put-text (path text)
+  "Make TEXT the value at PATH.
+Objects on the way are made where there are none."
+  (let ((way nil) (depth 0))
+    (agent-q-mcp-json--root)
+    (while (cdr path)
+      (let ((member (assoc (car path) (agent-q-mcp-json--members))))
+        (unless member
+          (save-excursion
+            (agent-q-mcp-json--add (concat (agent-q-json-string (car path)) ": {\n}") depth))
+          (setq member (assoc (car path) (agent-q-mcp-json--members))))
+        (goto-char (nth 2 member))
+        (setq way (append way (list (car path)))
+              path (cdr path)
+              depth (1+ depth))
+        (agent-q-mcp-json--need "{\n}" way depth)))
+    (let ((member (assoc (car path) (agent-q-mcp-json--members))))
+      (if (not member)
+          (agent-q-mcp-json--add (concat (agent-q-json-string (car path)) ": " text) depth)
+        (goto-char (nth 2 member))
+        (agent-q-mcp-json--replace (append way path) text (1+ depth))))))
+
 (defun agent-q-mcp-json-put (path value)
   "Make VALUE, as in `agent-q-json-encode', the one at PATH.
 Objects on the way are made where there are none."
   (agent-q-mcp-json--in
-    (let ((text (agent-q-json-pretty value)) (depth 0))
-      (agent-q-mcp-json--root)
-      (while (cdr path)
-        (let ((member (assoc (car path) (agent-q-mcp-json--members))))
-          (unless member
-            (save-excursion
-              (agent-q-mcp-json--add (concat (agent-q-json-string (car path)) ": {\n}") depth))
-            (setq member (assoc (car path) (agent-q-mcp-json--members))))
-          (goto-char (nth 2 member))
-          (setq path (cdr path)
-                depth (1+ depth))))
-      (let ((member (assoc (car path) (agent-q-mcp-json--members))))
-        (if (not member)
-            (agent-q-mcp-json--add (concat (agent-q-json-string (car path)) ": " text) depth)
-          (goto-char (nth 2 member))
-          (delete-region (point) (nth 3 member))
-          (insert (agent-q-mcp-json--indented text (1+ depth))))))))
+    (agent-q-mcp-json--put-text path (agent-q-json-pretty value))))
+
+(defun agent-q-mcp-json-restore (path text)
+  "Put back TEXT, which was the value at PATH, unless there is another one now."
+  (agent-q-mcp-json--in
+    (unless (agent-q-mcp-json--find path)
+      (agent-q-mcp-json--put-text path text))))
 
 (defun agent-q-mcp-json--remove (members member)
   "Remove MEMBER, one of MEMBERS, with what parts it from the others."
@@ -152,7 +189,7 @@ Objects on the way are made where there are none."
   "Remove what is at PATH, and the objects on the way that are empty then."
   (agent-q-mcp-json--in
     (let ((above (butlast path)))
-      (when (agent-q-mcp-json--find above)
+      (when (and (agent-q-mcp-json--find above) (eq (char-after) ?{))
         (let* ((members (agent-q-mcp-json--members))
                (member (assoc (car (last path)) members)))
           (when member
@@ -167,6 +204,7 @@ Objects on the way are made where there are none."
     (unless (agent-q-mcp-json--find path)
       (agent-q-mcp-json-put path []))
     (agent-q-mcp-json--find path)
+    (agent-q-mcp-json--need "[]" path (length path))
     (unless (agent-q-mcp-json--element text)
       (agent-q-mcp-json--add (agent-q-json-string text) (length path)))))
 
@@ -180,7 +218,7 @@ Objects on the way are made where there are none."
 (defun agent-q-mcp-json-remove-from-list (path text)
   "Remove the string TEXT from the array at PATH, and an array that is empty then."
   (agent-q-mcp-json--in
-    (when (agent-q-mcp-json--find path)
+    (when (and (agent-q-mcp-json--find path) (eq (char-after) ?\[))
       (let ((member (agent-q-mcp-json--element text)))
         (when member
           (agent-q-mcp-json--remove (agent-q-mcp-json--members) member)

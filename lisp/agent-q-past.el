@@ -30,8 +30,9 @@
   "A form that was evaluated.
 BY is `user' or `agent'; HOW is `repl', `command' or an operation.
 VALUES are texts; STATE is `running', `returned' or `aborted', and in
-this case CONDITION may say why.  KEY is what its end is known by."
-  process by how package form values output state condition key)
+this case CONDITION may say why.  KEY is what its end is known by.
+OWNER is as in `agent-q-past-owner-name'."
+  process by how package form values output state condition key owner)
 
 (cl-defstruct (agent-q-past-error (:copier nil))
   "An error that nobody handled.
@@ -39,8 +40,8 @@ BY and HOW are as of an evaluation; HOW is `thread' when a thread of the
 program's own met it.  FORM is what was evaluated, RESTARTS are pairs of
 name and description, FRAMES texts.  THREAD is the one that the user
 debugs, THREAD-NAME its name, once it is known.  TOLD has the owners of
-the calls whose answers told of it."
-  process by how thread thread-name message type form restarts frames time told)
+the calls whose answers told of it.  OWNER is as of an evaluation."
+  process by how thread thread-name message type form restarts frames time told owner)
 
 (cl-defstruct (agent-q-past-compilation (:copier nil))
   "Something that was compiled: WHAT, a form's text or a file's name.
@@ -386,6 +387,20 @@ errors from those that happen elsewhere meanwhile."
 
 ;;;; What the agent does
 
+(defun agent-q-past--owner ()
+  "Return whose call has just ended: (BUFFER . NAME), or nil.
+The buffer may be killed later."
+  (let ((owner agent-q-image-calls-ended-owner))
+    (and (buffer-live-p owner) (cons owner (buffer-name owner)))))
+
+(defun agent-q-past-owner-name (owner reader)
+  "Return how READER, the buffer of a chat or nil, is told of OWNER.
+That is (BUFFER . NAME) of the chat or the other agent that did something,
+or nil where that is not known."
+  (if (and owner reader (not (eq reader (car owner))))
+      (concat "another agent, in " (cdr owner))
+    "you"))
+
 (defun agent-q-past-note-call (process operation arguments status payload)
   "Note the end of a call of OPERATION with ARGUMENTS over PROCESS.
 STATUS and PAYLOAD are how it ended."
@@ -453,6 +468,7 @@ The image keeps what its compiler said."
                 (agent-q-past--add
                  (make-agent-q-past-evaluation
                   :process process :by 'agent :how operation
+                  :owner (agent-q-past--owner)
                   :package (plist-get arguments :package)
                   :form (string-trim (agent-q-past--text form))
                   :values (mapcar #'agent-q-past--text values)
@@ -470,6 +486,7 @@ The image keeps what its compiler said."
   (agent-q-past--add
    (make-agent-q-past-error
     :process process :by 'agent :how operation :time (current-time)
+    :owner (agent-q-past--owner)
     :message (agent-q-past--text (plist-get reply :message))
     :type (plist-get reply :type)
     :form (agent-q-past--text

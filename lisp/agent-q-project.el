@@ -58,13 +58,18 @@ and files of other users are left out."
 (defvar agent-q-project--last nil
   "Cache for the root found last: a list (DIRECTORY TIME ROOT).")
 
+(defvar-local agent-q-project-stand-in nil
+  "An empty directory that is the root where nobody knows the project, or nil.
+The user is asked about every file then, as each is outside of it.")
+
 (defun agent-q-project-directory ()
   "Return the root of the project that the current buffer belongs to, or nil.
 There is none on another machine."
   (let ((directory (or (default-value 'agent-q-project-root) default-directory)))
     (unless (or (null directory) (file-remote-p directory))
-      (let ((root (if (default-value 'agent-q-project-root) directory
-                    (agent-q-project--around directory))))
+      (let ((root (cond ((default-value 'agent-q-project-root) directory)
+                        (agent-q-project-stand-in)
+                        (t (agent-q-project--around directory)))))
         (and (file-directory-p root)
              (expand-file-name root))))))
 

@@ -10,6 +10,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-mcp-install)
+(require 'cl-lib)
 (require 'seq)
 
 (defvar agent-q-mcp-install-test--asked nil "The questions that were asked, latest first.")
@@ -18,10 +19,12 @@
   "Run BODY in a home of its own, where each question is answered by ANSWER."
   (declare (indent 1) (debug t))
   `(let* ((home (file-name-as-directory (make-temp-file "aq-home" t)))
-          (process-environment (append (list (concat "HOME=" home) "XDG_CONFIG_HOME" "CODEX_HOME")
+          (process-environment (append (list (concat "HOME=" home) "XDG_CONFIG_HOME" "CODEX_HOME"
+                                             "CLAUDE_CONFIG_DIR")
                                        process-environment))
           (user-init-file (expand-file-name "init.el" home))
           (default-directory home)
+          (agent-q-log-file (expand-file-name "log" home))
           (inhibit-message t)
           (agent-q-mcp-install-test--asked nil))
      (unwind-protect
@@ -117,6 +120,66 @@
     (should-not (agent-q-mcp-install-finding))
     (agent-q-mcp-install "Codex")
     (should (equal (nth 2 (agent-q-mcp-install-finding)) "registered with Codex, but not served"))))
+
+;; A key that is there already, of another type or with another value, and how it is then.
+(ert-deftest agent-q-mcp-install-respects-what-is-there ()
+  (pcase-dolist
+      (`(,agent ,file ,before ,during)
+       '(("Claude Code" ".claude.json" "{\"mcpServers\": [], \"n\": 1}"
+          "{\"mcpServers\": {\n[^}]*\"agent-q\": {[^}]*}\n  }, \"n\": 1}")
+         ("Claude Code" ".claude.json" "{\"mcpServers\": {\"agent-q\": {\"command\": \"mine\", \"env\": {\"A\": \"b\"}}}}"
+          "{\"mcpServers\": {\"agent-q\": {[^}]*/agent-q-mcp\"[^}]*}}}")
+         ("Claude Code" ".claude/settings.json" "{\"permissions\": {\"allow\": null}}"
+          "{\"permissions\": {\"allow\": \\[\n[^]]*\"mcp__agent-q\"[^]]*\\]}}")
+         ("opencode" ".config/opencode/opencode.json" "{\"permission\": \"allow\"}"
+          "\"permission\": {\n    \"\\*\": \"allow\",\n    \"agent-q_\\*\": \"allow\"\n  }")
+         ("Codex" ".codex/config.toml"
+          "[mcp_servers.agent-q]\ncommand = \"/old\"\n[mcp_servers.agent-q.env]\nA = \"b\"\n\n[other]\nx = 1\n"
+          "\\`# agent-q replaced: \\[mcp_servers.agent-q\\]\n#.*\n#.*\n#.*\n#.*\n\\[other\\]")
+         ("Codex" ".codex/config.toml" "[mcp_servers.\"agent-q\"]\ncommand = \"/old\""
+          "\\`# agent-q replaced: \\[mcp")))
+    (agent-q-mcp-install-test--at-home t
+      (agent-q-mcp-install-test--write file before)
+      (agent-q-mcp-install agent)
+      (let ((text (agent-q-mcp-install-test--read file)))
+        (should (string-match-p during text))
+        (unless (string-suffix-p ".toml" file)
+          (should (json-parse-string text))))
+      (should (equal (agent-q-mcp-install-registered) (list agent)))
+      ;; Once more changes nothing, and what was there is not forgotten.
+      (setq agent-q-mcp-install-test--asked nil)
+      (agent-q-mcp-install agent)
+      (agent-q-mcp-uninstall)
+      (cl-flet ((meaning (text)
+                  (if (string-suffix-p ".toml" file) (string-trim-right text)
+                    ;; What is put back comes last.
+                    (sort (json-parse-string text :object-type 'alist)
+                          (lambda (one other) (string< (car one) (car other)))))))
+        (should (equal (meaning before) (meaning (agent-q-mcp-install-test--read file))))))))
+
+(ert-deftest agent-q-mcp-install-refuses-what-it-can-not-add-to ()
+  (pcase-dolist (`(,agent ,file ,text)
+                 '(("Claude Code" ".claude.json" "{\"mcpServers\": [1]}")
+                   ("Codex" ".codex/config.toml" "[mcp_servers]\nagent-q = { command = \"/old\" }\n")
+                   ("Codex" ".codex/config.toml" "mcp_servers.agent-q.command = \"/old\"\n")))
+    (agent-q-mcp-install-test--at-home t
+      (agent-q-mcp-install-test--write file text)
+      (agent-q-mcp-install-test--write ".config/eca/config.json" "{\"a\": 1}")
+      (agent-q-mcp-install "ECA")
+      (should-error (agent-q-mcp-install agent) :type 'user-error)
+      (should (equal text (agent-q-mcp-install-test--read file)))
+      ;; The others are taken back all the same.
+      (agent-q-mcp-uninstall)
+      (should (equal "{\"a\": 1}" (string-trim (agent-q-mcp-install-test--read ".config/eca/config.json")))))))
+
+(ert-deftest agent-q-mcp-install-goes-where-claude-code-looks ()
+  (agent-q-mcp-install-test--at-home t
+    (let ((process-environment (cons (concat "CLAUDE_CONFIG_DIR=" home "elsewhere") process-environment)))
+      (agent-q-mcp-install "Claude Code")
+      (should (file-exists-p "elsewhere/.claude.json"))
+      (should (file-exists-p "elsewhere/settings.json"))
+      (should-not (file-exists-p ".claude.json"))
+      (should (equal (agent-q-mcp-install-registered) '("Claude Code"))))))
 
 (provide 'agent-q-mcp-install-test)
 ;;; agent-q-mcp-install-test.el ends here

@@ -4,7 +4,7 @@
 //! the provider's cache of the whole conversation. So further ones are described in an answer, and
 //! called through one that is always there.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::protocol::{CallArguments, ToolCall};
 use crate::tool::work::WorkContext;

@@ -83,7 +83,7 @@ pub fn listed(tool: &Tool) -> Value {
     {
         properties.insert(
             WHICH_IMAGE.to_owned(),
-            json!({"type": "string", "description": "Where several are connected: a name of list_images"}),
+            json!({"type": "string", "description": "As in list_images"}),
         );
     }
     let level = match tool.name.as_str() {

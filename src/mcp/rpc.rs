@@ -278,7 +278,10 @@ mod tests {
     #[test]
     fn what_is_no_message_is_refused_with_its_id_where_it_has_one() {
         assert_eq!(code("{"), (Value::Null, -32700));
-        assert_eq!(code(r#"{"params":[1,],"id":"late"}"#), (json!("late"), -32700));
+        assert_eq!(
+            code(r#"{"params":[1,],"id":"late"}"#),
+            (json!("late"), -32700)
+        );
         assert!(parse("\u{feff}{\"jsonrpc\":\"2.0\",\"method\":\"m\"}".as_bytes()).is_ok());
         assert_eq!(code("[]"), (Value::Null, -32600));
         assert_eq!(code(r#"{"jsonrpc":"1.0","id":7}"#), (json!(7), -32600));
