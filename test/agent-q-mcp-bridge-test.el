@@ -48,17 +48,17 @@
     (let ((bridge (agent-q-test-mcp-bridge)))
       (agent-q-test-mcp-tell bridge '(:jsonrpc "2.0" :method "notifications/initialized"))
       (should (string-match-p "M-x agent-q-mcp-mode"
-                              (format "%S" (agent-q-test-mcp-ask bridge "initialize"))))
+                              (format "%S" (agent-q-test-mcp-ask bridge "resources/read"))))
       ;; What a dead Emacs left is no Emacs, and one with another bridge is said to be one.
       (let ((socket (expand-file-name "emacs-1.sock" agent-q-mcp-directory))
             (file (expand-file-name "emacs-1.json" agent-q-mcp-directory)))
         (with-temp-file file (insert "{\"pid\":1,\"bridge\":99,\"version\":\"9.9\"}"))
-        (should (string-match-p "not running" (format "%S" (agent-q-test-mcp-ask bridge "ping"))))
+        (should (string-match-p "not running" (format "%S" (agent-q-test-mcp-ask bridge "tools/call"))))
         (let ((other (make-network-process :name "aq-other" :server t :family 'local :noquery t
                                            :service socket)))
           (unwind-protect
               (should (string-match-p "doesn't fit.*version 9.9"
-                                      (format "%S" (agent-q-test-mcp-ask bridge "ping"))))
+                                      (format "%S" (agent-q-test-mcp-ask bridge "tools/call"))))
             (delete-process other)))))))
 
 (ert-deftest agent-q-mcp-bridge-refuses-a-line-of-100-megabytes ()
@@ -82,31 +82,165 @@
             (should (re-search-forward "^VmHWM:\\s-+\\([0-9]+\\) kB" nil t))
             (should (< (string-to-number (match-string 1)) 30000))))))))
 
-(defun agent-q-mcp-bridge-test--other-emacs (affinity)
-  "Return a server beside ours that has AFFINITY to every directory and answers \"other\"."
+(defun agent-q-mcp-bridge-test--other-emacs (answer)
+  "Return a server beside ours, as another Emacs.
+ANSWER gets the method of each request and returns its result as JSON text,
+or nil for none."
   (let ((socket (expand-file-name "emacs-1.sock" agent-q-mcp-directory)))
     (with-temp-file (expand-file-name "emacs-1.json" agent-q-mcp-directory)
       (insert "{\"pid\":1,\"bridge\":1,\"version\":\"0\"}"))
     (make-network-process
      :name "aq-other" :server t :family 'local :noquery t :service socket :coding 'utf-8-unix
      :filter (lambda (process text)
-               (cond ((string-search "agent-q/affinity" text)
-                      (process-send-string
-                       process (format "{\"jsonrpc\":\"2.0\",\"id\":\"agent-q\",\"result\":{\"affinity\":%d}}\n"
-                                       affinity)))
-                     ((string-search "\"ping\"" text)
-                      (process-send-string
-                       process "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"who\":\"other\"}}\n")))))))
+               (dolist (line (split-string text "\n" t))
+                 (let* ((message (json-parse-string line :object-type 'plist))
+                        (id (plist-get message :id))
+                        (result (and id (funcall answer (plist-get message :method)))))
+                   (when result
+                     (process-send-string
+                      process (format "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n"
+                                      (json-serialize id) result)))))))))
+
+(defun agent-q-mcp-bridge-test--end-other (other)
+  "End OTHER, as an Emacs that ends removes its files."
+  (delete-process other)
+  (dolist (connection (process-list))
+    (when (string-prefix-p "aq-other" (process-name connection))
+      (delete-process connection)))
+  (dolist (file '("emacs-1.sock" "emacs-1.json"))
+    (ignore-errors (delete-file (expand-file-name file agent-q-mcp-directory)))))
+
+(defmacro agent-q-mcp-bridge-test--beside (answer &rest body)
+  "Run BODY while another Emacs serves whose results ANSWER returns."
+  (declare (indent 1) (debug t))
+  `(let ((other (agent-q-mcp-bridge-test--other-emacs ,answer)))
+     (unwind-protect (progn ,@body)
+       (agent-q-mcp-bridge-test--end-other other))))
+
+(defun agent-q-mcp-bridge-test--others (affinity)
+  "Return a function that answers as an Emacs with AFFINITY to every directory."
+  (lambda (method)
+    (pcase method
+      ("agent-q/affinity" (format "{\"affinity\":%d}" affinity))
+      (_ "{\"who\":\"other\",\"content\":[{\"type\":\"text\",\"text\":\"of the other\"}]}"))))
+
+(defun agent-q-mcp-bridge-test--said (bridge tool text)
+  "Return as text what a call of TOOL with TEXT through BRIDGE is answered."
+  (format "%S" (agent-q-test-mcp-answer bridge (agent-q-test-mcp-begin bridge tool `(:text ,text)))))
 
 (ert-deftest agent-q-mcp-bridge-takes-the-emacs-of-its-directory ()
-  (pcase-dolist (`(,affinity . ,who) '((2 . "other") (-1 . nil)))
-    (agent-q-test-mcp-serving
-      (let ((other (agent-q-mcp-bridge-test--other-emacs affinity)))
-        (unwind-protect
-            (should (equal who (plist-get (plist-get (agent-q-test-mcp-ask (agent-q-test-mcp-bridge) "ping")
-                                                     :result)
-                                          :who)))
-          (delete-process other))))))
+  (agent-q-test-mcp-serving
+    (agent-q-mcp-bridge-test--beside (agent-q-mcp-bridge-test--others 4)
+      (should (equal "other" (plist-get (plist-get (agent-q-test-mcp-ask (agent-q-test-mcp-bridge) "ping")
+                                                   :result)
+                                        :who)))))
+  ;; Where nobody can tell which is meant, none is.
+  (agent-q-test-mcp-with-tools
+    (agent-q-mcp-bridge-test--beside (agent-q-mcp-bridge-test--others 0)
+      (let ((bridge (agent-q-test-mcp-bridge "/")))
+        (agent-q-test-mcp-introduce bridge)
+        (should (string-match-p "Several Emacsen serve agent-q.*none of them has an image or a file of / open"
+                                (agent-q-mcp-bridge-test--said bridge "t_look" "a")))))))
+
+(ert-deftest agent-q-mcp-bridge-says-when-it-would-go-on-elsewhere ()
+  "It does not go on in an Emacs of another project unasked, and comes back."
+  (agent-q-test-mcp-with-tools
+    (let ((bridge (agent-q-test-mcp-bridge)))
+      (agent-q-test-mcp-introduce bridge "host")
+      (should (string-match-p "ONE" (agent-q-mcp-bridge-test--said bridge "t_look" "one")))
+      (agent-q-mcp-bridge-test--beside (agent-q-mcp-bridge-test--others 0)
+        (agent-q-mcp-mode -1)
+        (agent-q-test-until (string-match-p "other" (format "%S" (agent-q-test-mcp-ask bridge "ping"))))
+        (should (string-match-p "Nothing was done: the Emacs that your calls went to is gone.*process id 1"
+                                (agent-q-mcp-bridge-test--said bridge "t_look" "two")))
+        (should (string-match-p "of the other" (agent-q-mcp-bridge-test--said bridge "t_look" "two")))
+        (agent-q-mcp-mode 1)
+        (should (string-match-p "THREE" (agent-q-mcp-bridge-test--said bridge "t_look" "three")))))))
+
+(ert-deftest agent-q-mcp-bridge-tells-its-host-of-tools-before-emacs-is-there ()
+  (agent-q-test-mcp-with-tools
+    (agent-q-mcp-mode -1)
+    (let ((bridge (agent-q-test-mcp-bridge)))
+      (cl-flet ((listed () (mapcar (lambda (it) (plist-get it :name))
+                                   (plist-get (plist-get (agent-q-test-mcp-ask bridge "tools/list") :result)
+                                              :tools))))
+        (let ((introduction (agent-q-test-mcp-introduce bridge "early" "2025-03-26")))
+          (should (equal "2025-03-26" (plist-get introduction :protocolVersion)))
+          (should (string-match-p "eval_form" (plist-get introduction :instructions))))
+        (should (member "eval_form" (listed)))
+        (dolist (method '("prompts/list" "resources/list" "ping"))
+          (should (plist-member (agent-q-test-mcp-ask bridge method) :result)))
+        (should (string-match-p "Emacs is not running" (agent-q-mcp-bridge-test--said bridge "t_look" "a")))
+        (agent-q-mcp-mode 1)
+        (should (string-match-p "^A$" (car (agent-q-test-mcp-call bridge "t_look" '(:text "a")))))
+        (should (agent-q-test-mcp-find bridge (lambda (it) (equal "notifications/tools/list_changed"
+                                                                  (plist-get it :method)))))
+        (should (member "t_look" (listed)))
+        (should (equal (buffer-name (agent-q-test-mcp-buffer)) "*agent-q: early 1*"))))))
+
+(ert-deftest agent-q-mcp-bridge-answers-for-an-emacs-that-was-stopped ()
+  "It takes what it is sent and says nothing."
+  (agent-q-test-mcp-serving
+    (agent-q-mcp-mode -1)
+    (agent-q-mcp-bridge-test--beside #'ignore
+      (let* ((bridge (agent-q-test-mcp-bridge))
+             (id (agent-q-test-mcp-begin bridge "eval_form" '(:form "1")))
+             (end (+ (float-time) 25)))
+        (while (and (< (float-time) end)
+                    (not (agent-q-test-mcp-find bridge (lambda (it) (eql id (plist-get it :id))))))
+          (accept-process-output nil 0.1))
+        (should (string-match-p "Emacs does not respond"
+                                (format "%S" (agent-q-test-mcp-answer bridge id))))))))
+
+(ert-deftest agent-q-mcp-bridge-answers-each-request-once-under-its-id ()
+  (agent-q-test-mcp-with-tools
+    (let ((bridge (agent-q-test-mcp-bridge)))
+      (agent-q-test-mcp-introduce bridge)
+      ;; Half of a character, as JavaScript cuts them.
+      (agent-q-test-mcp-tell bridge "{\"jsonrpc\":\"2.0\",\"id\":\"sur\",\"method\":\"tools/call\",\"params\":{\"name\":\"t_look\",\"arguments\":{\"text\":\"a\\ud83db\"}}}")
+      (should (string-match-p "A\ufffdB" (agent-q-test-mcp-text (agent-q-test-mcp-answer bridge "sur"))))
+      ;; What is no JSON, and what is too long: the SDKs write ids last.
+      (agent-q-test-mcp-tell bridge "{\"method\":\"ping\",\"params\":{\"x\":[1,]},\"jsonrpc\":\"2.0\",\"id\":\"bad\"}")
+      (should (eql -32700 (agent-q-test-mcp-code (agent-q-test-mcp-answer bridge "bad"))))
+      (agent-q-test-mcp-tell bridge (concat "{\"method\":\"ping\",\"params\":{\"x\":\"" (make-string 8400000 ?x)
+                                            "\"},\"jsonrpc\":\"2.0\",\"id\":\"long\"}"))
+      (should (string-match-p "longer than 8 MB"
+                              (format "%S" (agent-q-test-mcp-answer bridge "long"))))
+      (agent-q-test-mcp-tell bridge (concat "\ufeff{\"jsonrpc\":\"2.0\",\"id\":\"bom\",\"method\":\"ping\"}"))
+      (should (agent-q-test-mcp-answer bridge "bom"))
+      ;; One that is sent twice runs once.
+      (let ((twice "{\"jsonrpc\":\"2.0\",\"id\":\"twice\",\"method\":\"tools/call\",\"params\":{\"name\":\"t_erase\",\"arguments\":{\"text\":\"t\"}}}"))
+        (agent-q-test-mcp-tell bridge (concat twice "\n" twice))
+        (with-current-buffer (agent-q-test-mcp-buffer)
+          (agent-q-test-until (agent-q-call-waiting))
+          (agent-q-test-answer "y"))
+        (should (string-match-p "^T$" (agent-q-test-mcp-text (agent-q-test-mcp-answer bridge "twice"))))
+        (should (agent-q-test-mcp-ask bridge "ping"))
+        (should (eql 1 (seq-count (lambda (it) (equal "twice" (plist-get it :id)))
+                                  (process-get bridge 'messages))))))))
+
+(ert-deftest agent-q-mcp-bridge-says-that-an-answer-is-too-long ()
+  (agent-q-test-mcp-serving
+    (agent-q-mcp-mode -1)
+    (agent-q-mcp-bridge-test--beside
+        (lambda (method)
+          (if (equal method "agent-q/affinity") "{}" (concat "\"" (make-string 8400000 ?x) "\"")))
+      (should (string-match-p "The answer is longer than 8 MB"
+                              (format "%S" (agent-q-test-mcp-ask (agent-q-test-mcp-bridge) "ping")))))))
+
+(ert-deftest agent-q-mcp-bridge-works-where-its-directory-is-gone ()
+  "Who calls from nowhere has no project, and is asked about every file."
+  (agent-q-test-mcp-with-tools
+    (let* ((folder (make-temp-file "aq-gone" t))
+           (bridge (agent-q-test-mcp-bridge folder "sh" "-c" "rmdir \"$PWD\"; exec \"$0\"")))
+      (agent-q-test-mcp-introduce bridge)
+      (should (string-match-p "^A$" (car (agent-q-test-mcp-call bridge "t_look" '(:text "a")))))
+      (let ((id (agent-q-test-mcp-begin bridge "read_file" `(:path ,(expand-file-name "Cargo.toml")))))
+        (with-current-buffer (agent-q-test-mcp-buffer)
+          (should-not (equal agent-q-session-root (expand-file-name "~/")))
+          (agent-q-test-until (agent-q-call-waiting))
+          (agent-q-test-answer "n"))
+        (should (string-match-p "denied" (agent-q-test-mcp-text (agent-q-test-mcp-answer bridge id))))))))
 
 ;;;; HTTP
 

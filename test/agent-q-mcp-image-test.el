@@ -97,7 +97,7 @@ That of another test may be connected, too."
                                                                      "eval_form" :form "(+ 1 2)")))))))
 
 (agent-q-test-image-on-each "mcp-says-which-of-several-is-meant" ()
-  "Where several images are connected, a client is asked to name one, which goes on being meant."
+  "Where several images are connected, a client has to name one, which counts for that call."
   (let ((other nil))
     (unwind-protect
         (agent-q-test-mcp-serving
@@ -121,9 +121,14 @@ That of another test may be connected, too."
               (should (string-match-p (concat "=> " value)
                                       (agent-q-mcp-image-test--text
                                        client "eval_form" :form "cl-user::*aq-which*" :image name))))
-            ;; The one that was named goes on being meant.
-            (should (string-match-p "=> :FIRST" (agent-q-mcp-image-test--text
-                                                 client "eval_form" :form "cl-user::*aq-which*")))
+            ;; The one that was named was so for that call, also for tools that ask Emacs of the image.
+            (dolist (call '(("eval_form" :form "cl-user::*aq-which*") ("get_last_error") ("debugger_frames")
+                            ("eval_form" :form "1" :image "")))
+              (should (string-match-p "Several images are connected"
+                                      (apply #'agent-q-mcp-image-test--text client call))))
+            (should-not (string-match-p "Several images"
+                                        (agent-q-mcp-image-test--text client "get_last_error"
+                                                                      :image (upcase (car names)))))
             (should (string-match-p "No image is called nope"
                                     (agent-q-mcp-image-test--text
                                      client "eval_form" :form "1" :image "nope")))))

@@ -68,6 +68,9 @@
         (should (plist-get (plist-get (named "t_erase" tools) :annotations) :destructiveHint))
         (should-not (plist-get (plist-get (named "eval_form" tools) :annotations) :destructiveHint))
         (should (named "await_call" tools))
+        ;; What calls any tool is not harmless, whatever it calls.
+        (should (plist-get (plist-get (named "call_tool" tools) :annotations) :destructiveHint))
+        (should-not (plist-get (plist-get (named "call_tool" tools) :annotations) :readOnlyHint))
         ;; Another profile, and a tool that comes, are told of without a restart.
         (customize-set-variable 'agent-q-mcp-profile '("t_look"))
         (unwind-protect
@@ -258,6 +261,42 @@
           (agent-q-client-pause))
         (should (string-match-p "^B$" (car (agent-q-test-mcp-call again "t_look" '(:text "b")))))))))
 
+(ert-deftest agent-q-mcp-a-pause-holds-for-the-name ()
+  (agent-q-test-mcp-with-tools
+    (let ((clients (list (agent-q-test-mcp-client "twin") (agent-q-test-mcp-client "twin")))
+          (other (agent-q-test-mcp-client "other")))
+      (agent-q-test-mcp-call (car clients) "t_look" '(:text "a"))
+      (with-current-buffer (agent-q-test-mcp-buffer)
+        (agent-q-client-pause))
+      (dolist (client (cons (agent-q-test-mcp-client "twin") clients))
+        (should (string-match-p "paused" (car (agent-q-test-mcp-call client "t_look" '(:text "a"))))))
+      (should-not (cdr (agent-q-test-mcp-call other "t_look" '(:text "a"))))
+      (with-current-buffer "*agent-q: twin 1*"
+        (agent-q-client-pause))
+      (dolist (client clients)
+        (should-not (cdr (agent-q-test-mcp-call client "t_look" '(:text "a"))))))))
+
+(ert-deftest agent-q-mcp-a-question-does-not-hold-up-other-calls ()
+  (agent-q-test-with-tools ((agent-q-test-mcp-tool "t_change" :cautious))
+    (agent-q-test-mcp-with-tools
+      (let* ((client (agent-q-test-mcp-client))
+             (asking (agent-q-test-mcp-begin client "t_erase" '(:text "one"))))
+        (with-current-buffer (agent-q-test-mcp-buffer)
+          (agent-q-test-until (agent-q-call-waiting)))
+        (should (string-match-p "^TWO$" (car (agent-q-test-mcp-call client "t_change" '(:text "two")))))
+        (with-current-buffer (agent-q-test-mcp-buffer)
+          ;; It says who asks.
+          (should (string-match-p "^\\? tester: Run t_erase\\?" (agent-q-test-log)))
+          (agent-q-test-answer "y"))
+        (should (string-match-p "^ONE$" (agent-q-test-mcp-text (agent-q-test-mcp-answer client asking))))))))
+
+(ert-deftest agent-q-mcp-understands-calls-as-models-write-them ()
+  (agent-q-test-mcp-with-tools
+    (let ((client (agent-q-test-mcp-client)))
+      (dolist (arguments '((:name "mcp__agent-q__t_look" :arguments (:text "a"))
+                           (:name "t_look" :text "a")))
+        (should (string-match-p "^A$" (car (agent-q-test-mcp-call client "call_tool" arguments))))))))
+
 ;;;; Time
 
 (ert-deftest agent-q-mcp-a-call-that-takes-longer-is-pending-and-can-be-awaited ()
@@ -277,6 +316,10 @@
           (should (string-match-p "^LATE$" (car (agent-q-test-mcp-call client "await_call"
                                                                        `(:call_id ,id)))))
           (should (cdr (agent-q-test-mcp-call client "await_call" `(:call_id ,id))))
+          ;; A number of an Emacs that ran before is no other call's.
+          (should (> id 1000000))
+          (should (string-match-p "Emacs was started again since"
+                                  (car (agent-q-test-mcp-call client "await_call" '(:call_id 1)))))
           ;; And another one is stopped.
           (setq answer (agent-q-test-mcp-answer
                         client (agent-q-test-mcp-begin client "t_erase" '(:text "never")))
