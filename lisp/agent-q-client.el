@@ -319,10 +319,10 @@ parameter \"image\":\n" (agent-q-client--list connections)))))))
                 (not (agent-q-chat-connected-p))
                 (eq agent-q-client--named agent-q-session-connection))
         (pcase-let ((`(,connection . ,why) (agent-q-client--choose-image image directory)))
-          (setq problem why
-                agent-q-client--named (and image connection))
+          (setq problem why)
           (when connection
             (setq agent-q-session-connection connection
+                  agent-q-client--named (and image connection)
                   agent-q-chat-images (agent-q-image-connections)))))
       (unless problem
         (agent-q-chat-configure))

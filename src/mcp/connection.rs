@@ -221,7 +221,10 @@ impl ClientConnection {
         if let Some(name) = client_name(params) {
             self.client.introduce(|who| who.name = shown_name(name));
         }
-        if request.method.ends_with("/list") && params.get("cursor").is_some_and(|it| !it.is_null())
+        if request.method.ends_with("/list")
+            && params
+                .get("cursor")
+                .is_some_and(|it| !it.is_null() && it != "")
         {
             return Err(RpcError::invalid_params(
                 "Unknown cursor: every list is given whole.",
@@ -229,11 +232,18 @@ impl ClientConnection {
         }
         let (result, cached) = match request.method.as_str() {
             "server/discover" => (
-                discovered(&offer::capabilities(), words::INSTRUCTIONS),
+                discovered(
+                    &offer::capabilities(),
+                    &offer::instructions(&self.client.who().name),
+                ),
                 Cached::Maybe,
             ),
             "tools/list" => (
-                offer::tools(&self.client.options().profile, self.engine.registry()),
+                offer::tools(
+                    &self.client.options().profile,
+                    self.engine.registry(),
+                    &self.client.who().name,
+                ),
                 Cached::Maybe,
             ),
             "tools/call" => (self.call(request, cancel, out).await?, Cached::Never),
@@ -264,7 +274,8 @@ impl ClientConnection {
         let mut peer = held(&self.peer);
         peer.introduced = true;
         peer.has_roots = roots;
-        offer::introduction(negotiated(requested.unwrap_or_default()))
+        let version = negotiated(requested.unwrap_or_default());
+        offer::introduction(version, &self.client.who().name)
     }
 
     /// How much this Emacs has to do with the directory in PARAMS, for the bridge, which has to choose

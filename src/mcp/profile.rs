@@ -36,6 +36,10 @@ pub const IMAGE: &[&str] = &[
     "call_tool",
 ];
 
+/// The tools that Claude Code is to load at once: those that most tasks begin with, and the one that results
+/// tell of. The others cost it a search each.
+const ALWAYS: &[&str] = &["eval_form", "describe_symbol", "await_call"];
+
 /// The parameter of image tools that says which image is meant.
 pub const WHICH_IMAGE: &str = "image";
 
@@ -122,12 +126,16 @@ pub fn described(name: &str, description: &str, schema: &Value, level: SafetyLev
         SafetyLevel::Cautious => json!({"readOnlyHint": false, "destructiveHint": false}),
         SafetyLevel::Dangerous => json!({"readOnlyHint": false, "destructiveHint": true}),
     };
-    json!({
+    let mut tool = json!({
         "name": name,
         "description": description,
         "inputSchema": schema,
         "annotations": annotations,
-    })
+    });
+    if ALWAYS.contains(&name) {
+        tool["_meta"] = json!({"anthropic/alwaysLoad": true});
+    }
+    tool
 }
 
 #[cfg(test)]

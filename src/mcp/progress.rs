@@ -12,7 +12,7 @@ use super::rpc::{is_repeatable, notification};
 
 /// When a client that wants to know first hears how a call goes, and how often then.
 const FIRST_NOTE: Duration = Duration::from_secs(1);
-const PACE: Duration = Duration::from_secs(5);
+const PACE: Duration = Duration::from_secs(2);
 
 /// Says to OUT from time to time how CALL goes, to a client that gave TOKEN for that. Never ends.
 pub async fn tell_progress(call: &ClientCall, token: Option<&Value>, out: &mpsc::Sender<Outgoing>) {

@@ -297,6 +297,17 @@ mod tests {
     fn every_invariant_is_checked() {
         let broken = |changes| defined(changes).unwrap_err();
         assert_eq!(broken(json!({"name": ""})), InvalidTool::NoName);
+        for name in RESERVED {
+            let taken = InvalidTool::Reserved((*name).to_owned());
+            assert_eq!(broken(json!({"name": name})), taken);
+        }
+        for name in ["bad name?", "delete?", "*x*"] {
+            let parameters = json!([{"name": name, "type": "string", "description": ""}]);
+            assert_eq!(
+                broken(json!({"parameters": parameters, "required": []})),
+                InvalidTool::UnsendableParameter(name.to_owned())
+            );
+        }
         for name in ["sp ace", "a.b", "é", &"x".repeat(65)] {
             assert_eq!(
                 broken(json!({"name": name})),
