@@ -42,6 +42,7 @@ seen: ## Write the golden files of what the model sees (test/fixtures/seen): sch
 	@sh scripts/setup.sh build chat
 	@sh scripts/build.sh
 	@AGENT_Q_WRITE_SEEN=1 T=agent-q-seen-is sh scripts/test.sh
+	@AGENT_Q_WRITE_OFFER=1 cargo test --quiet --lib mcp::offer
 
 build: ## Build the core and put it into lisp/
 	@sh scripts/setup.sh build

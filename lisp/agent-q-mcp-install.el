@@ -205,7 +205,7 @@ current buffer, which is that of FILE."
   "What our entries replaced in the file at hand, as `agent-q-mcp-json-replaced'.")
 
 (defun agent-q-mcp-install--memory ()
-  "Return the name of the file that says what our entries replaced."
+  "Return the name of the file about what our entries replaced."
   (expand-file-name "mcp-replaced.eld" (file-name-directory (expand-file-name agent-q-log-file))))
 
 (defun agent-q-mcp-install--remembered ()
