@@ -71,9 +71,6 @@ Of the program's output, the end is there; the compiler's lines are not."
       (should (string-match-p "^note at .*fast.lisp:[0-9]+: " told))
       (should (string-match-p "^Offset past the end: only [0-9]+ results\\.\\'"
                               (agent-q-test-tools-ask "/get_compilation_notes offset=4000"))))
-    ;; It can be asked for them at once.
-    (should (string-match-p "^note at .*fast.lisp:3: \\(.*\n\\)*([0-9]+ more notes)$"
-                            (agent-q-test-tools-ask "/load_system system=aq-noisy notes=true force=true")))
     ;; Tests of a system that can't be compiled fail for the same reasons.
     (should (string-match-p "^warning at .*app.lisp:4: Constant 1 conflicts"
                             (agent-q-test-tools-ask "/run_tests system=aq-noisy")))))
@@ -369,6 +366,73 @@ Return its directory."
       (agent-q-test-systems-in-project here connection
         (should (string-match-p (concat "\\`Loaded aq-far 1.2 from " (regexp-quote there))
                                 (agent-q-test-tools-ask "/load_system aq-far")))))))
+
+;;;; Restarts
+
+(agent-q-test-tools-on-each load-goes-on-by-a-restart ()
+  "A constant list, a changed structure and a package at variance load by the restart continue."
+  (let ((system (lambda (name code)
+                  (agent-q-test-systems-register
+                   connection (agent-q-test-systems-system name `(("code" . ,code)))))))
+    (funcall system "aq-const" "(defconstant cl-user::+aq-const+ '(1 2))\n(defvar cl-user::*aq-after* 7)\n")
+    (funcall system "aq-struct" "(defstruct cl-user::aq-struct a b c)\n(defvar cl-user::*aq-after-struct* 8)\n")
+    (funcall system "aq-variance" "(defpackage :aq-variance (:use :cl) (:export #:a))\n(defvar cl-user::*aq-after-variance* 9)\n")
+    (agent-q-test-image-values
+     connection "(progn (eval '(defstruct cl-user::aq-struct a b))
+                        (eval '(defpackage :aq-variance (:use :cl) (:export #:a)))
+                        (export (intern \"B\" :aq-variance) :aq-variance))")
+    (let ((told (agent-q-test-tools-ask "/load_system aq-const")))
+      (should (string-match-p "\\`Error .*DEFCONSTANT-UNEQL" told))
+      (should (string-match-p "^Restarts: CONTINUE (Go ahead and change the value\\.)" told)))
+    (should (string-match-p "^Restarts: .*ACCEPT" (agent-q-test-tools-ask "/load_system aq-variance")))
+    (let ((told (agent-q-test-tools-ask "/load_system system=aq-const restart=continue")))
+      (should (string-match-p "\\`Loaded aq-const 1.2 from " told))
+      (should (string-match-p "^Restarts invoked:\n  .*DEFCONSTANT-UNEQL: .* -> CONTINUE$" told)))
+    (let ((told (agent-q-test-tools-ask "/load_system system=aq-struct restart=continue")))
+      (should (string-match-p "\\`Loaded aq-struct 1.2 from " told))
+      (should (string-match-p "^Restarts invoked:\n  .*redefine.* -> CONTINUE$" told)))
+    (should (string-match-p "\\`Loaded aq-variance 1.2 from \\(?:.*\n\\)*warning at .*also exports"
+                            (agent-q-test-tools-ask "/load_system system=aq-variance restart=accept")))
+    (should (equal '("(7 8 9)")
+                   (agent-q-test-image-values
+                    connection "(list cl-user::*aq-after* cl-user::*aq-after-struct* cl-user::*aq-after-variance*)")))
+    (should (equal '("T") (agent-q-test-image-values
+                           connection "(and (search \":C 3\" (prin1-to-string (cl-user::make-aq-struct :c 3))) t)")))
+    ;; What is loaded stays so.
+    (should (string-match-p "^Nothing has changed since it was last loaded"
+                            (agent-q-test-tools-ask "/load_system aq-struct")))
+    ;; A name that no restart has is told, beside those that there are.
+    (should (string-match-p "-> none is called nonesuch\n\\(?:.*\n\\)*Restarts: CONTINUE"
+                            (agent-q-test-tools-ask
+                             "/load_system system=aq-const force=true restart=nonesuch")))))
+
+(agent-q-test-tools-on-each load-restarts-of-what-else-compiles ()
+  "Compiling a form or a file and running tests take a restart; tools without one name none."
+  (let* ((directory (agent-q-test-systems-system
+                     "aq-again" '(("code" . "(defconstant cl-user::+aq-again+ '(1 2))\n(defun cl-user::aq-again () 5)\n"))))
+         (file (expand-file-name "code.lisp" directory)))
+    (agent-q-test-systems-register connection directory)
+    (agent-q-test-image-values connection "(progn (eval '(defconstant cl-user::+aq-again+ (list 1 2))) 1)")
+    (dolist (line (list "/compile_form %s (defconstant cl-user::+aq-again+ '(3))"
+                        (concat "/compile_file " "%s path=" file)
+                        (concat "/compile_file %s name=cl-user::+aq-again+ path=" file)
+                        "/run_tests %s system=aq-again"))
+      (ert-info (line)
+        (should (string-match-p "^Restarts: CONTINUE" (agent-q-test-tools-ask (format line ""))))
+        (should (string-match-p "^Restarts invoked:\n  .*DEFCONSTANT-UNEQL: .* -> CONTINUE"
+                                (agent-q-test-tools-ask (format line "restart=continue"))))))
+    (should (equal '("5") (agent-q-test-image-values connection "(cl-user::aq-again)")))
+    ;; Values are code that the user is asked about.
+    (agent-q-test-send "/compile_form restart=\"use-value (aq-any)\" (defvar cl-user::*aq-any* 1)")
+    (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
+    (should (string-match-p "evaluates values for a restart"
+                            (agent-q-call-reason (agent-q-call-waiting))))
+    (agent-q-test-answer "n")
+    (agent-q-test-until (agent-q-test-idle-p))
+    (let ((told (agent-q-test-tools-ask
+                 "/eval_in_package package=cl-user (restart-case (error \"No.\") (use-value (x) x))")))
+      (should (string-match-p "\\`Error SIMPLE-ERROR: No\\." told))
+      (should-not (string-match-p "Restarts" told)))))
 
 (provide 'agent-q-load-test)
 ;;; agent-q-load-test.el ends here

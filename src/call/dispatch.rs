@@ -12,7 +12,7 @@ use super::prepared::PreparedCall;
 use crate::image;
 use crate::protocol::{HandlerId, HostRequest, ImageRequest};
 use crate::tool::work::{EMACS_DEADLINE, WorkContext, image_answer, joined, within};
-use crate::tool::{Content, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
+use crate::tool::{Content, HostTool, ImageTool, OperationTool, Parameter, Runner, ToolFailure};
 use crate::trust::Provenance;
 
 /// Emacs watches over a call in the image; this is for an Emacs that forgot it.
@@ -127,8 +127,12 @@ impl Executor {
         let text = self
             .request_asking(call, batch, body, deadline + IMAGE_GRACE)
             .await?;
-        let reply =
+        let mut reply =
             image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))?;
+        let chooses = |it: &Parameter| it.name == "restart";
+        if !call.tool.parameters.iter().any(chooses) {
+            reply = reply.without_restarts();
+        }
         let context = self.context(batch);
         let mut content = image_answer((&call.tool, tool), &call.arguments, &reply, &context).await;
         if let Ok(content) = &mut content {

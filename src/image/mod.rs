@@ -23,6 +23,17 @@ pub enum ImageReply {
     Cancelled(Stopped),
 }
 
+impl ImageReply {
+    /// The same for a tool that can choose no restart: they would only be tried in vain.
+    #[must_use]
+    pub fn without_restarts(mut self) -> Self {
+        if let Self::Error(report) = &mut self {
+            report.restarts.clear();
+        }
+        self
+    }
+}
+
 /// A call that was stopped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stopped {

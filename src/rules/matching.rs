@@ -155,6 +155,12 @@ impl Compiled {
         if self.other_arguments == OtherArguments::None && !call.arguments.keys().all(named) {
             return false;
         }
+        if self.effect == Effect::Allow
+            && Rule::builds_with_code(call)
+            && !self.arguments.iter().any(|(it, _)| it == "restart")
+        {
+            return false;
+        }
         self.arguments.iter().all(|(name, matcher)| {
             let value = call.arguments.get(name).filter(|value| !value.is_null());
             value.is_some_and(|value| matcher.matches(&argument_text(value)))

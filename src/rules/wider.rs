@@ -106,6 +106,14 @@ impl Rule {
         Some(rule)
     }
 
+    /// Whether CALL builds a system and has values for a restart, which are code: that is more than a
+    /// rule about systems means.
+    pub(super) fn builds_with_code(call: &RuledCall<'_>) -> bool {
+        let restart = call.arguments.get("restart").and_then(|it| it.as_str());
+        BUILDING.contains(&call.tool)
+            && restart.is_some_and(|it| it.trim().contains(char::is_whitespace))
+    }
+
     /// A rule for edits of the files of the project, if CALL is one, and asked about for that alone.
     fn for_edits(call: &RuledCall<'_>, scope: &Scope) -> Option<Self> {
         let is_edit = EDITING.contains(&call.tool) && *call.alarms == Alarms::of_edit();

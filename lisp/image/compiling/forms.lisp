@@ -245,7 +245,8 @@ it replaces; PROGRESS is called, with keywords, when a form begins and when it e
 (defun call-telling-progress (function notes)
   "Call FUNCTION with what notes the progress of a compilation; all that there is to say. NOTES gives
 what of it is of the compiler's notes."
-  (let ((current nil) (count 0) (failed nil) (more-forms nil) (replaced '()) (stale '()))
+  (let ((current nil) (count 0) (failed nil) (more-forms nil) (replaced '()) (stale '())
+        (recoveries *recoveries*))
     (flet ((tell ()
              (list* :compiled count :failed (and failed (list failed)) :rest (and more-forms t)
                     :current current
@@ -254,7 +255,7 @@ what of it is of the compiler's notes."
                                                   :location location))
                     :stale (reverse stale)
                     :package (package-name *package*)
-                    (funcall notes))))
+                    (append (recoveries-of recoveries) (funcall notes)))))
       (setf *progress* #'tell)
       (funcall function
                (lambda (&key done ((:current form)) ((:failed bad)) ((:rest following))
@@ -277,9 +278,9 @@ what of it is of the compiler's notes."
       (list :notes told :more more
             :counts (and (plusp minor) (list (list shown minor)))))))
 
-(define-operation "compile-form" (form package buffer position file line start shown systems)
-  ;; Compile and load forms one after the other; what the compiler said. BUFFER shows them from
-  ;; POSITION on. With a FILE the form at START is there instead, at LINE, and the forms before it only say
+(define-operation "compile-form" (form package restart buffer position file line start shown systems)
+  ;; Compile and load forms one after the other; what the compiler said. An error is left by RESTART.
+  ;; BUFFER shows them from POSITION on. With a FILE the form at START is there instead, at LINE, and the forms before it only say
   ;; how to read it; SHOWN is how to write the file. SYSTEMS are the project's.
   (let* ((*package* (package-of-text package))
          (notes (list '()))
@@ -293,10 +294,13 @@ what of it is of the compiler's notes."
                  (append (and file (list :prelude t))
                          (origin-of earlier (and (null file) buffer)
                                     (+ (if file 1 (or position 1)) index))))))
-      (call-telling-progress (lambda (progress) (compile-forms form #'origin progress))
-                             (lambda ()
-                               (list* :copy (copy-for-file file systems)
-                                      (form-notes notes (or shown "the form"))))))))
+      (call-recovering
+       restart
+       (lambda ()
+         (call-telling-progress (lambda (progress) (compile-forms form #'origin progress))
+                                (lambda ()
+                                  (list* :copy (copy-for-file file systems)
+                                         (form-notes notes (or shown "the form"))))))))))
 
 ;;; A whole file
 
@@ -340,8 +344,9 @@ what of it is of the compiler's notes."
       (guarded (lambda () (when (probe-file fasl) (delete-file fasl)))
                (constantly nil)))))
 
-(define-operation "compile-file" (file systems)
-  ;; Compile and load the file FILE; what the compiler said. SYSTEMS are the project's.
+(define-operation "compile-file" (file restart systems)
+  ;; Compile and load the file FILE; what the compiler said. An error is left by RESTART. SYSTEMS are
+  ;; the project's.
   (let* ((notes (list '()))
          (build (make-build))
          (*notes* notes)
@@ -360,7 +365,8 @@ what of it is of the compiler's notes."
                                     (lambda ()
                                       (let ((*notes* notes) (*build* build))
                                         (list* :copy (copy-for-file file systems)
-                                               (told-notes nil)))))))
-      (if systems
-          (call-with-project systems #'work)
-          (work)))))
+                                               (told-notes)))))))
+      (call-recovering restart
+                       (if systems
+                           (lambda () (call-with-project systems #'work))
+                           #'work)))))

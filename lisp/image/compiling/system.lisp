@@ -76,9 +76,9 @@
             (incf (second count))
             (push (list name 1) counts))))))
 
-(defun told-notes (all)
+(defun told-notes ()
   "What is shown of this call's notes: errors and warnings of all files, style-warnings of our own.
-Optimization notes are only counted, unless ALL is true."
+Optimization notes are only counted."
   (let ((notes (noted *notes*)))
     (flet ((among (predicate) (remove-if-not predicate notes))
            (minor-p (note)
@@ -89,7 +89,7 @@ Optimization notes are only counted, unless ALL is true."
                                     (or (getf it :own) (not (minor-p it)))))))
             (complaints (among #'asdf-warning-p))
             (others (among (lambda (it)
-                             (and (getf it :own) (<= 1 (severity-rank it) (if all 2 1))))))
+                             (and (getf it :own) (= 1 (severity-rank it))))))
             (minor (among (lambda (it) (and (getf it :own) (= 2 (severity-rank it))))))
             (elsewhere (among (lambda (it) (and (not (getf it :own)) (minor-p it))))))
         (multiple-value-bind (told more) (foremost-notes (append problems others) *note-limit*)
@@ -97,7 +97,7 @@ Optimization notes are only counted, unless ALL is true."
                                (loop for note in complaints
                                      repeat *asdf-warning-limit* collect (shown-note note)))
                 :more (+ more (max 0 (- (length complaints) *asdf-warning-limit*)))
-                :counts (and (not all) (counted-by-file minor))
+                :counts (counted-by-file minor)
                 :elsewhere (length elsewhere)))))))
 
 (defun keep-notes ()
@@ -143,16 +143,26 @@ Optimization notes are only counted, unless ALL is true."
     (keep-notes)
     (omit-compiler-lines nil)))
 
+(defun call-accepting (function)
+  "Call FUNCTION, in which ASDF loads what compiled with warnings if the caller's restart is to go on.
+When it says that there were any it has deleted what was compiled, and no restart brings that back."
+  (let ((behaviour (and *restart*
+                        (member (trimmed *restart*) '("continue" "accept") :test #'string-equal)
+                        (find-package "UIOP")
+                        (find-symbol "*COMPILE-FILE-FAILURE-BEHAVIOUR*" "UIOP"))))
+    (progv (and behaviour (list behaviour)) '(:ignore)
+      (funcall function))))
+
 (defun load-system-named (name force)
   "Load the system NAME, noting what the compiler says; the system."
   (let ((load (asdf-function "LOAD-SYSTEM")) (system nil))
-    (call-building name (lambda ()
-                          (call-looking-again
-                           (lambda ()
-                             (setf system (find-system-named name))
-                             (if force
-                                 (funcall load name :force t)
-                                 (funcall load name))))))
+    (flet ((work ()
+             (setf system (find-system-named name))
+             (if force
+                 (funcall load name :force t)
+                 (funcall load name))))
+      (call-building name (lambda ()
+                            (call-looking-again (lambda () (call-accepting #'work))))))
     system))
 
 (defun system-file (system)
@@ -183,25 +193,25 @@ while it has what they were compiled to."
                                               loaded from it before."
                                          (native-name pathname))))))))
 
-(defun loading-progress (name all)
+(defun loading-progress (name)
   "A function that says how far the load of the system NAME has come, for *PROGRESS*."
-  (let ((notes *notes*) (build *build*) (systems *project-systems*))
+  (let ((notes *notes*) (build *build*) (systems *project-systems*) (recoveries *recoveries*))
     (lambda ()
       (let ((*notes* notes) (*build* build) (*project-systems* systems))
         (append (list :current (format nil "loading ~A" name) :output (captured-text))
-                (told-notes all))))))
+                (recoveries-of recoveries)
+                (told-notes))))))
 
-(define-operation "load-system" (system force notes systems file)
-  ;; Load a system; what the compiler said about its files.
+(define-operation "load-system" (system force restart systems file)
+  ;; Load a system; what the compiler said about its files. An error is left by RESTART.
   (let ((*notes* (list '()))
         (*build* (make-build))
         (*replacing* force)
         (name (if file (name-of-file file system systems) (system-name-of-text system))))
-    (call-with-project
-     systems
-     (lambda ()
-       (setf *progress* (loading-progress name notes))
-       (let ((loaded (load-system-named name force)))
-         (note-missing-files loaded)
-         (append (system-facts loaded) (told-notes notes) (build-facts)
-                 (list :output (captured-text))))))))
+    (flet ((work ()
+             (setf *progress* (loading-progress name))
+             (let ((loaded (load-system-named name force)))
+               (note-missing-files loaded)
+               (append (system-facts loaded) (told-notes) (build-facts) (recoveries-of *recoveries*)
+                       (list :output (captured-text))))))
+      (call-recovering restart (lambda () (call-with-project systems #'work))))))

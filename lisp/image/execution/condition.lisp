@@ -54,6 +54,26 @@
                       (guarded (lambda () (apply #'invoke-restart restart values))
                                (constantly nil)))))))))
 
+;;; Restarts of a call
+
+(defvar *restart* nil
+  "The name of the restart by which the caller leaves errors, and perhaps forms, or NIL.")
+
+(defun call-recovering (restart function &optional (otherwise (constantly nil)))
+  "Call FUNCTION; what nobody handles in it is left by RESTART, if that says one. What is not left so
+is given to OTHERWISE."
+  (let ((*restart* restart)
+        (*recoveries* (list '()))
+        (*on-condition* (lambda (condition)
+                          (when restart
+                            (recover condition restart))
+                          (funcall otherwise condition))))
+    (funcall function)))
+
+(defun recoveries-of (recoveries)
+  "RECOVERIES, a value of *RECOVERIES*, for the wire."
+  (list :recoveries (reverse (first recoveries))))
+
 ;;; Parking
 
 (defvar *parked* '()

@@ -70,10 +70,10 @@ make something else of the second, which is looked at in its turn when nobody wa
   (let ((done '()) (current nil) (unprinted '()) (budget 12000) (start 0)
         (recoveries *recoveries*))
     (flet ((progress ()
-             (list :forms (reverse done) :current current :package (package-name *package*)
-                   :unprinted (loop for value in unprinted repeat 5
-                                    collect (list (type-name value) (handle-of value)))
-                   :recoveries (reverse (first recoveries)))))
+             (list* :forms (reverse done) :current current :package (package-name *package*)
+                    :unprinted (loop for value in unprinted repeat 5
+                                     collect (list (type-name value) (handle-of value)))
+                    (recoveries-of recoveries))))
       (setf *progress* #'progress)
       (loop for count from 1
             for next = (skip-to-form text start)
@@ -97,16 +97,15 @@ make something else of the second, which is looked at in its turn when nobody wa
 (define-operation "eval-form" (form package restart on-error debugger)
   ;; Evaluate forms; their values, and what they printed. When an error happens, leave it by RESTART,
   ;; or, when ON-ERROR is "park", keep its stack alive under the name DEBUGGER.
-  (let* ((*package* (package-of-text package))
-         (*recoveries* (list '()))
-         (*on-condition* (lambda (condition)
-                           (when restart
-                             (recover condition restart))
-                           ;; A stack that is kept would keep the heap full.
-                           (when (and (equal on-error "park") (not (heap-exhausted-p condition)))
-                             (park condition debugger)))))
+  (let ((*package* (package-of-text package)))
     (when (null (skip-to-form form 0))
       (missed "The text contains no form."))
-    (append (evaluate-text form)
+    (append (call-recovering restart
+                             (lambda () (evaluate-text form))
+                             (lambda (condition)
+                               ;; A stack that is kept would keep the heap full.
+                               (when (and (equal on-error "park")
+                                          (not (heap-exhausted-p condition)))
+                                 (park condition debugger))))
             (list :output (captured-text)
                   :parked (parked-news)))))

@@ -81,7 +81,10 @@ unless it is there before."
 (defun run-to-end (function)
   "Call FUNCTION; the report of the condition that ended it, if one did."
   (block nil
-    (let ((*on-condition* (lambda (condition) (return (condition-report condition)))))
+    (let* ((recovering *on-condition*)
+           (*on-condition* (lambda (condition)
+                             (funcall recovering condition)
+                             (return (condition-report condition)))))
       (funcall function))
     nil))
 
@@ -122,8 +125,8 @@ unless it is there before."
           (setf results (run)))
         (values results problem)))))
 
-(define-operation "run-tests" (system suite test package systems file)
-  ;; Run a test, a suite, or all tests of a system, and report the outcome.
+(define-operation "run-tests" (system suite test package restart systems file)
+  ;; Run a test, a suite, or all tests of a system, and report the outcome. An error is left by RESTART.
   (let* ((*notes* (list '()))
          (*build* (make-build))
          (*package* (package-of-text package))
@@ -134,18 +137,20 @@ unless it is there before."
     (unless (or system target)
       (missed "Give a system, a suite or a test to run."))
     (setf *results* '())
-    (call-with-project
-     systems
-     (lambda ()
-       (when system
-         (setf *progress* (loading-progress system nil))
-         (load-system-named system nil))
-       (let ((tested (and system (not target) (tested-systems system))))
-         (load-tests-of tested)
-         (let ((runner (if target (test-runner target *package*) (system-runner system))))
-           (setf *progress* (lambda () (summary *results* nil)))
-           (multiple-value-bind (results problem) (run-watched runner)
-             (append (and system (tested-facts system tested))
-                     (summary results problem)
-                     (list :failed-files (mapcar #'file-namestring *failed-files*))
-                     (and system (append (told-notes nil) (build-facts)))))))))))
+    (flet ((work ()
+             (when system
+               (setf *progress* (loading-progress system))
+               (load-system-named system nil))
+             (let ((tested (and system (not target) (tested-systems system)))
+                   (recoveries *recoveries*))
+               (load-tests-of tested)
+               (let ((runner (if target (test-runner target *package*) (system-runner system))))
+                 (setf *progress* (lambda ()
+                                    (append (summary *results* nil) (recoveries-of recoveries))))
+                 (multiple-value-bind (results problem) (run-watched runner)
+                   (append (and system (tested-facts system tested))
+                           (summary results problem)
+                           (recoveries-of recoveries)
+                           (list :failed-files (mapcar #'file-namestring *failed-files*))
+                           (and system (append (told-notes) (build-facts)))))))))
+      (call-recovering restart (lambda () (call-with-project systems #'work))))))

@@ -12,7 +12,7 @@ use crate::tool::{
 use crate::trust::SafetyLevel;
 
 use super::common::{counted, flag, package_parameter, text};
-use super::execution::{NAMED, timeout};
+use super::execution::{NAMED, restart_parameter, timeout};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
 
@@ -43,11 +43,7 @@ fn load_system() -> Tool {
                 ParameterType::Boolean,
                 "Recompile all its files; replaces another copy",
             ),
-            Parameter::optional(
-                "notes",
-                ParameterType::Boolean,
-                "List the compiler's optimization notes instead of only counting them",
-            ),
+            restart_parameter(),
             long_timeout_parameter(),
         ],
         Runner::Image(ImageTool {
@@ -56,7 +52,7 @@ fn load_system() -> Tool {
                 property_list([
                     ("system", text(arguments, "system")),
                     ("force", flag(arguments, "force")),
-                    ("notes", flag(arguments, "notes")),
+                    ("restart", text(arguments, "restart")),
                 ])
             },
             render: render_loading,
@@ -99,6 +95,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
     lines.extend(built(data));
     lines.extend(redefined(data));
     lines.extend(outcome::notes(data));
+    lines.extend(outcome::recoveries(data));
     lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
     Ok(lines.join("\n"))
 }
@@ -122,6 +119,7 @@ fn run_tests() -> Tool {
             ),
             Parameter::optional("test", ParameterType::String, ""),
             package_parameter(),
+            restart_parameter(),
             long_timeout_parameter(),
         ],
         Runner::Image(ImageTool {
@@ -132,6 +130,7 @@ fn run_tests() -> Tool {
                     ("suite", text(arguments, "suite")),
                     ("test", text(arguments, "test")),
                     ("package", text(arguments, "package")),
+                    ("restart", text(arguments, "restart")),
                 ])
             },
             render: render_tests,
@@ -210,6 +209,7 @@ fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, Too
         lines.extend(outcome::notes(data));
     }
     lines.extend(redefined(data));
+    lines.extend(outcome::recoveries(data));
     let target = arguments.text("suite").or(arguments.text("test"));
     let passed = total > 0 && failed == 0 && number("passed") > 0 && !data.flag("problem");
     lines.extend(match (passed, target) {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::files::missing::missing;
 use crate::files::path::Resolved;
-use crate::image::{ImageReply, Plist, property_list};
+use crate::image::{ImageReply, Plist, joined_lists, property_list};
 use crate::tool::code::Unit;
 use crate::tool::work::WorkContext;
 use crate::tool::{
@@ -19,7 +19,9 @@ use crate::trust::SafetyLevel;
 
 use super::building::long;
 use super::common::{package_parameter, text};
-use super::execution::{FORMS, form_parameter, timeout, timeout_parameter};
+use super::execution::{
+    EVALUATED, assess_restart_values, form_parameter, restart_parameter, timeout, timeout_parameter,
+};
 use super::outcome;
 use super::systems::{copy_loaded, finding_all};
 use crate::builtin::files::change::{Home, load};
@@ -37,20 +39,27 @@ fn compile_form() -> Tool {
         "Compile and load definitions into the image (not into a file) and return compiler warnings with line numbers. Use it to experiment; compile_file compiles what stands in a file.",
         SafetyLevel::Cautious,
         &["execution"],
-        vec![form_parameter(), package_parameter(), timeout_parameter()],
+        vec![
+            form_parameter(),
+            package_parameter(),
+            restart_parameter(),
+            timeout_parameter(),
+        ],
         Runner::Image(ImageTool {
             operation: "compile-form",
             arguments: |arguments| {
                 property_list([
                     ("form", text(arguments, "form")),
                     ("package", text(arguments, "package")),
+                    ("restart", text(arguments, "restart")),
                 ])
             },
             render: render_compilation,
             deadline: timeout,
         }),
     );
-    tool.code = Some(FORMS);
+    tool.code = Some(EVALUATED);
+    tool.assess = assess_restart_values;
     tool
 }
 
@@ -67,6 +76,7 @@ fn compile_file() -> Tool {
                 ParameterType::String,
                 "As in edit_definition; default: the whole file",
             ),
+            restart_parameter(),
             timeout_parameter(),
         ],
         Runner::Image(ImageTool {
@@ -90,10 +100,7 @@ fn compile_file() -> Tool {
 /// A whole file is read by the image itself, so that nobody can look at the text before it runs.
 fn assess_file(level: SafetyLevel, arguments: &Arguments) -> Assessment {
     match arguments.text("name") {
-        Some(_) => Assessment {
-            level,
-            reason: String::new(),
-        },
+        Some(_) => assess_restart_values(level, arguments),
         None => Assessment {
             level: level.max(SafetyLevel::Dangerous),
             reason: "compiles and loads a whole file into your image".to_owned(),
@@ -124,7 +131,7 @@ async fn find_unit(arguments: Arguments, context: WorkContext) -> Result<Unit, T
         Home::Buffer(live) if live.modified => Some(live.buffer.as_str()),
         Home::Disk(..) | Home::Buffer(_) => None,
     };
-    match (arguments.text("name"), unsaved) {
+    let mut unit = match (arguments.text("name"), unsaved) {
         (Some(name), unsaved) => {
             let note = unsaved.map(|buffer| {
                 format!("(Compiled from the user's buffer {buffer}, which has unsaved changes.)")
@@ -144,7 +151,10 @@ async fn find_unit(arguments: Arguments, context: WorkContext) -> Result<Unit, T
                 note: None,
             })
         }
-    }
+    }?;
+    let restart = property_list([("restart", text(&arguments, "restart"))]);
+    unit.arguments = joined_lists(unit.arguments, &restart);
+    Ok(unit)
 }
 
 async fn definition(
@@ -199,6 +209,7 @@ fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<Strin
         lines.push("No warnings or notes.".to_owned());
     }
     lines.extend(notes);
+    lines.extend(outcome::recoveries(data));
     lines.extend(data.plists("replaced").map(replaced));
     lines.extend(data.plists("stale").map(stale));
     lines.extend(copy_loaded(data));

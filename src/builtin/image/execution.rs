@@ -24,7 +24,7 @@ pub(super) const FORMS: Code = Code {
 };
 
 /// The same, and forms for the values of a restart.
-const EVALUATED: Code = Code {
+pub(super) const EVALUATED: Code = Code {
     parameters: &["form", "restart"],
     treatment: Treatment::RunInSteps,
 };
@@ -134,9 +134,14 @@ pub(super) fn timeout_parameter() -> Parameter {
     Parameter::optional("timeout", ParameterType::Number, "Seconds, default 30")
 }
 
+/// The restart to choose, where `eval_form` has said how to write it.
+pub(super) fn restart_parameter() -> Parameter {
+    Parameter::optional("restart", ParameterType::String, "")
+}
+
 /// Values for a restart run only if an error happens, behind forms that may not be readable yet;
 /// so the user is asked about them, whatever the image says.
-fn assess_restart_values(level: SafetyLevel, arguments: &Arguments) -> Assessment {
+pub(super) fn assess_restart_values(level: SafetyLevel, arguments: &Arguments) -> Assessment {
     let restart = arguments.text("restart").unwrap_or_default();
     if restart.trim().contains(char::is_whitespace) {
         return Assessment {

@@ -206,6 +206,12 @@ fn a_rule_for_the_projects_systems_loads_and_tests_those_alone() {
         );
         assert_eq!(call.by(rules), outcome, "{tool} {paths:?}");
     }
+    // Values for a restart are code, and names of restarts none.
+    for (restart, outcome) in [("continue", Outcome::Run), ("use-value (f)", Outcome::Ask)] {
+        let arguments = json!({"system": "x", "restart": restart});
+        let call = given("load_system", dangerous, arguments, &["bank.asd"]);
+        assert_eq!(call.by(rules), outcome, "{restart}");
+    }
     // What is not the project's is offered no such rule.
     let other = given(
         "load_system",
