@@ -297,7 +297,7 @@ category that no registered tool has is an `agent-q-error'."
     "effect/save_image" "effect/stop_thread" "effect/foreign_code"
     "effect/redefine" "effect/set_environment" "effect/take_over"
     "effect/read_private" "effect/read_secret" "effect/write_to_client"
-    "effect/outlive")
+    "effect/outlive" "effect/run_form")
   "What rules and approval handlers call the effects that code is asked about.")
 
 (defun agent-q-registry-effect-p (name)

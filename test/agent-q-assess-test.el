@@ -185,8 +185,8 @@ Nor does what is looked at again in its turn."
     (should-not (string-match-p "waits" (agent-q-assess-test--ask
                                          connection "/macroexpand_form (when 1 2)")))))
 
-(agent-q-test-image-on-each what-becomes-dangerous-stops-in-the-chat ()
-  "No tool that runs forms runs one that only the form above it made dangerous."
+(agent-q-test-image-on-each what-becomes-dangerous-is-asked-about-in-the-chat ()
+  "No tool that runs forms runs one unasked that only the form above it made dangerous."
   (agent-q-test-assess-prepare connection)
   (let ((form (format "(push :aq-late *features*) #+aq-late (delete-file %S) 1"
                       (agent-q-test-assess-harm))))
@@ -198,12 +198,34 @@ Nor does what is looked at again in its turn."
                               (concat "/compile_form " form)))
             (ert-info (line)
               (agent-q-assess-test--ask connection line)
-              (should-not (agent-q-call-waiting))
-              (should (string-match-p "Form 2 was not run, because it deletes or writes files"
+              (should (agent-q-test-shows "A running call wants to run form 2, which deletes or writes files"))
+              (should (agent-q-test-shows "in (DELETE-FILE "))
+              (agent-q-test-answer "n")
+              (agent-q-test-until (agent-q-test-idle-p))
+              (should (string-match-p "Form 2 was not run, because it deletes or writes files.*\\. The user denied it\\."
                                       (agent-q-test-tools-answer)))
               (agent-q-test-image-values connection "(shop::unlearn)"))))
       (should (file-exists-p (agent-q-test-assess-harm)))
       (delete-file (agent-q-test-assess-harm)))))
+
+(agent-q-test-image-on-each what-is-allowed-later-goes-on ()
+  "One yes to a later form is for all of it; the forms after it run, and are looked at in their turn."
+  (agent-q-test-assess-prepare connection)
+  (agent-q-test-with-chat
+    (let ((questions 0))
+      (agent-q-assess-test--ask
+       connection
+       (concat "/eval_form (first (push :aq-late *features*)) #+aq-late (progn (print 1) (eval (list (print '+) 1 2))) "
+               "(* 6 7) #+aq-late (macrolet ((m () `(eval (list (print '+) 1 3)))) (m))"))
+      (while (agent-q-call-waiting)
+        (cl-incf questions)
+        (should (string-match-p (format "A running call wants to run form %d, which evaluates" (* 2 questions))
+                                (agent-q-test-log)))
+        (agent-q-test-answer "y")
+        (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p))))
+      (should (= 2 questions))
+      (should (string-match-p "=> 3\n.*\n=> 42\n.*\n=> 4$" (agent-q-test-tools-answer)))
+      (agent-q-test-image-values connection "(shop::unlearn)"))))
 
 (agent-q-test-image-on-each names-that-a-package-borrowed-are-not-the-programs ()
   "A package with imports of agent-q's or the client's is no place to look up names made of text."

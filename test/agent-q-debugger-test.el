@@ -65,7 +65,9 @@
      (format "/invoke_restart debugger=%s restart=use-value values=%S" name
              (format "(first (push :aq-late *features*)) #+aq-late (delete-file %S) 1" harm)))
     (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
-    (should-not (agent-q-call-waiting))
+    (should (agent-q-test-shows "A running call wants to run form 2, which deletes"))
+    (agent-q-test-answer "n")
+    (agent-q-test-until (agent-q-test-idle-p))
     (should (string-match-p "Form 2 was not run, because it deletes" (agent-q-test-tools-answer)))
     (should (file-exists-p harm))
     (should (equal '("NIL") (agent-q-test-image-values

@@ -24,10 +24,11 @@ pub enum EffectKind {
     ReadSecret,
     WriteToClient,
     Outlive,
+    RunForm,
 }
 
 /// Each kind with its name, and with what somebody may do who may cause such effects.
-const KINDS: [(EffectKind, &str, &str); 20] = [
+const KINDS: [(EffectKind, &str, &str); 21] = [
     (EffectKind::WriteFile, "write-file", "write files"),
     (EffectKind::DeleteFile, "delete-file", "delete files"),
     (EffectKind::RenameFile, "rename-file", "rename files"),
@@ -80,6 +81,7 @@ const KINDS: [(EffectKind, &str, &str); 20] = [
         "write to the editor's connection",
     ),
     (EffectKind::Outlive, "outlive", "leave threads running"),
+    (EffectKind::RunForm, "run-form", "run a form that"),
 ];
 
 /// What the names begin with that rules know effects by, as they know tools.

@@ -15,7 +15,9 @@
   ;; From each operator of the forms to the macro function that it had, :LATER when that was not known.
   operators
   ;; The names of the forms' local functions.
-  locals)
+  locals
+  ;; Whether the user was asked about the form that runs, and allowed it.
+  allowed)
 
 (defvar *looks* '()
   "What was assessed and not run yet, latest first. Once anything runs it is of no use.")

@@ -332,18 +332,22 @@ characters, and printing its printers. What these try is a hit."
    (lambda ()
      (remember-symbols *package* text)
      (restore-symbols text start)
-     (assess-forms (subseq text start (nth-value 1 (read-inert text start))) start))))
+     (multiple-value-bind (form end) (read-inert text start)
+       (assess-forms (subseq text start end) start)
+       form))))
 
 (defun assess-part (form count)
   "As ASSESS-BEFORE-RUNNING for FORM, a part of the form that is the one number COUNT."
-  (call-checking-form
-   (format nil "A part of form ~D" count)
-   "What stands above it has run, and only then could this part be assessed."
-   (lambda ()
-     (let ((expansions (call-keeping-expansions (lambda () (assess-one form)))))
-       (setf *look* (make-look :expansions expansions
-                               :operators (findings-operators *findings*)
-                               :locals (findings-locals *findings*)))))))
+  (unless (and *look* (look-allowed *look*))
+    (call-checking-form
+     (format nil "A part of form ~D" count)
+     "What stands above it has run, and only then could this part be assessed."
+     (lambda ()
+       (let ((expansions (call-keeping-expansions (lambda () (assess-one form)))))
+         (setf *look* (make-look :expansions expansions
+                                 :operators (findings-operators *findings*)
+                                 :locals (findings-locals *findings*))))
+       form))))
 
 ;;; While a form is expanded
 
@@ -364,7 +368,8 @@ without asking anybody."
                       (setf (gethash operator operators) macro)))
                   (look-operators earlier))
          (setf *look* (make-look :expansions expansions :operators operators
-                                 :locals (findings-locals *findings*))))))))
+                                 :locals (findings-locals *findings*))))
+       expansion))))
 
 (defun assess-expanded (expansion locals)
   "Look at EXPANSION, in which functions called LOCALS may be those of the text."
@@ -379,20 +384,40 @@ without asking anybody."
                                                  (and reason (not soft))))
                                              locals))))))
 
+(defun ask-to-run (what why hits form)
+  "Leave the operation unless the user can be asked about WHAT, which has HITS, and allows it."
+  (let ((ask (optional-function "AGENT-Q-IMAGE" "ASK-ABOUT-FORM")))
+    (multiple-value-bind (decision reason)
+        (and ask (funcall ask
+                          (format nil "run ~A~A, which" (char-downcase (char what 0)) (subseq what 1))
+                          (format nil "~{~A~^; ~}" hits)
+                          form))
+      (unless (equal decision "allow")
+        (failed "NOT-RUN"
+                (format nil "~A was not run, because it ~{~A~^; it ~}. ~A"
+                        what hits
+                        (if decision
+                            (or reason "The user has not allowed it.")
+                            (format nil "~A Send it in a call of its own that names its package, so ~
+                                         that the user can be asked."
+                                    why))))))))
+
 (defun call-checking-form (what why assess)
-  "Leave the operation when ASSESS, which looks at WHAT is about to be run, finds a hit. WHY says why
-nobody was asked."
-  (let ((earlier *look*))
+  "When ASSESS, which looks at WHAT is about to be run and gives the form, finds a hit, leave the
+operation unless the user allows that. WHY says why nobody was asked before."
+  (let ((earlier *look*) (allowed nil))
     (call-with-assessment
      (lambda ()
-       (funcall assess)
-       (judge-combinations)
-       (let ((hits (hit-texts nil)))
-         (when hits
-           (failed "NOT-RUN"
-                   (format nil "~A was not run, because it ~{~A~^; it ~}. ~A Send it in a call of its ~
-                                own that names its package, so that the user can be asked."
-                           what hits why))))))
+       (let ((form (funcall assess)))
+         (judge-combinations)
+         (let ((hits (hit-texts nil)))
+           (when hits
+             (ask-to-run what why hits form)
+             (setf allowed t))))))
     (setf *look* (joined-look *look* earlier))
+    (when allowed
+      ;; Nor is there a question about what the form makes of itself.
+      (setf (look-allowed *look*) t
+            (look-operators *look*) nil))
     (when *known*
       (setf (first *known*) (append (look-expansions *look*) (first *known*))))))

@@ -150,6 +150,24 @@
              (internal "SB-THREAD" "SIGNAL-SEMAPHORE" (question-signal question))
              "answered"))))
 
+;;; A form of the call's
+
+(defun put-form-question (watch start reasons form)
+  "Ask whether FORM, of the call of this thread, may run for which there are REASONS; START says what
+it is. \"allow\", \"deny\" and the user's reason, or NIL when nobody can be asked."
+  (let* ((consent (first (funcall (watch-state watch)))) (*client* (and consent (consent-client consent)))
+         (effect (make-effect :kind "run-form" :words (format nil "~A ~A" start reasons)
+                              :target reasons)))
+    (when (and consent (not (consent-mode consent)) (somebody-there-p consent))
+      (multiple-value-bind (decision reason)
+          ;; What the question shows as the form that runs.
+          (progv '(-) (list form) (ask watch consent effect))
+        (unless (equal decision "allow")
+          (note-denial consent effect))
+        (when (equal decision "stop")
+          (stop-call consent effect))
+        (values decision reason)))))
+
 ;;; The outcome
 
 (defun note-denial (consent effect)

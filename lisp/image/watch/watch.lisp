@@ -83,6 +83,8 @@ symbol that code can't come by."
                     'compile-apart (lambda (names) (call-apart watch names))
                     'answer (lambda (id number decision &optional reason)
                               (take-answer watch id number decision reason))
+                    'ask-about-form (lambda (start reasons form)
+                                      (put-form-question watch start reasons form))
                     'denials-of (lambda (id) (denials-of-call watch id))
                     'unwatch (lambda (&optional at-once) (remove-watch watch at-once))
                     'leave-watch (lambda () (leave-watch-if-alone watch))
