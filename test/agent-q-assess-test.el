@@ -58,6 +58,38 @@ Nor does what is looked at again in its turn."
                   "(list #.cl-user::*aq-nothing*)" "(list #.(list 1) #.cl-user::*aq-settings*)"))
     (should (agent-q-test-assess-hit-p connection form))))
 
+(agent-q-test-image-on-each a-chats-own-package-may-go ()
+  "Deleting a package asks but for one that this chat made and that no other package uses."
+  (agent-q-test-image-values connection "(defpackage :aq-own (:use))" :chat "one")
+  (agent-q-test-image-values connection "(defpackage :aq-theirs (:use))")
+  (cl-flet ((hit-p (form chat)
+              (not (null (plist-get (agent-q-test-assess-form connection form :chat chat) :hits)))))
+    (should-not (hit-p "(delete-package :aq-own)" "one"))
+    (should-not (hit-p "(when (find-package '#:aq-own) (delete-package \"AQ-OWN\"))" "one"))
+    (should (hit-p "(delete-package :aq-own)" "two"))
+    (should (hit-p "(delete-package :aq-own)" nil))
+    (should (hit-p "(delete-package :aq-theirs)" "one"))
+    (should (hit-p "(delete-package (find-package :aq-own))" "one"))
+    (agent-q-test-image-values connection "(defpackage :aq-user (:use :aq-own))")
+    (should (hit-p "(delete-package :aq-own)" "one"))
+    (agent-q-test-image-values connection "(delete-package :aq-user)")
+    (agent-q-test-image-values connection "(delete-package :aq-own)" :chat "one")
+    ;; One of the same name that others make is theirs.
+    (agent-q-test-image-values connection "(defpackage :aq-own (:use))")
+    (should (hit-p "(delete-package :aq-own)" "one"))
+    (agent-q-test-image-values connection "(delete-package :aq-own) (delete-package :aq-theirs)")))
+
+(agent-q-test-image-on-each reading-which-systems-there-are-loads-nothing ()
+  "Having ASDF look for systems again asks only where a function says which."
+  (agent-q-test-image-values connection "(require :asdf)")
+  (dolist (form '("(asdf:initialize-source-registry)" "(asdf:clear-source-registry)"
+                  "(asdf:initialize-source-registry '(:source-registry (:tree \"/nowhere/\") :inherit-configuration))"))
+    (should-not (agent-q-test-assess-hit-p connection form)))
+  (dolist (form '("(asdf:initialize-source-registry 'cl-user::aq-made)"
+                  "(asdf:initialize-source-registry (list :source-registry))"
+                  "(mapc #'asdf:initialize-source-registry '(cl-user::aq-made))"))
+    (should (agent-q-test-assess-hit-p connection form))))
+
 ;; To read "#xff" runs nothing; to read what has the program's own characters may.
 (agent-q-test-image-on-each reading-literal-text-asks-only-where-it-may-run ()
   "A number sign alone is no alarm."

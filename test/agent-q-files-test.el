@@ -11,6 +11,8 @@
 (require 'agent-q-buffers)
 (require 'agent-q-changes)
 (require 'agent-q-test-files)
+(require 'agent-q-test-image)
+(require 'agent-q-test-systems)
 
 (ert-deftest agent-q-files-reads-pages-and-lists ()
   (agent-q-test-files-in-project
@@ -57,6 +59,51 @@
       (dolist (reason '("outside the project" "may hold secrets" "outside the project"))
         (should (eq (car (agent-q-test-files-next)) :denied))
         (should (string-match-p reason (car agent-q-test-files-asked)))))))
+
+(agent-q-test-image-on-each files-of-known-systems-are-read-unasked ()
+  "Reading where a system is that ASDF knows asks only about private files; changing it asks."
+  (let* ((directory (file-truename
+                     (agent-q-test-systems-system "aq-known" '(("aq" . "(defun aq-known-one () 1)\n")))))
+         (other (file-name-as-directory
+                 (file-truename (make-temp-file (expand-file-name "other" agent-q-test-directory) t))))
+         (file (concat directory "aq.lisp"))
+         (system (concat directory "aq-known.asd")))
+    (write-region "KEY=aq-secret\n" nil (concat directory ".env") nil 'silent)
+    (make-symbolic-link (concat directory ".env") (concat directory "plain.lisp"))
+    (write-region "(defun aq-other ())\n" nil (concat other "b.lisp") nil 'silent)
+    (agent-q-test-image-values connection "(require :asdf)")
+    (agent-q-test-files-in-project
+        `(("read_file" (path . ,file))
+          ("read_file" (path . ,file))
+          ("list_directory" (path . ,directory))
+          ("search_files" (pattern . "*.lisp") (path . ,directory))
+          ("grep_project" (pattern . "aq-") (path . ,directory) (show_hidden . t))
+          ("check_parens" (path . ,file))
+          ("read_file" (path . ,(concat directory ".env")))
+          ("read_file" (path . ,(concat directory "plain.lisp")))
+          ("edit_file" (path . ,file) (edits . [((oldText . "1") (newText . "2"))]))
+          ("list_directory" (path . ,(concat directory "..")))
+          ("read_file" (path . ,(concat other "b.lisp"))))
+      (agent-q-chat-set-connection connection)
+      (let ((agent-q-test-files-answer "denied"))
+        (agent-q-test-files-next)
+        (should (string-match-p "outside the project" (car agent-q-test-files-asked)))
+        (agent-q-test-image-values connection (format "(asdf:load-asd %S)" system))
+        ;; What the image says without a definition there counts for nothing.
+        (agent-q-test-image-values
+         connection
+         (format "(progn (eval '(asdf:defsystem \"aq-made-up\"))
+                         (setf (slot-value (asdf:find-system \"aq-made-up\") 'asdf::source-file)
+                               #p\"%saq-made-up.asd\"))"
+                 other))
+        (dolist (text '("aq-known-one" "aq-known.asd" "aq.lisp" "aq-known-one" ""))
+          (let ((told (agent-q-test-files-succeeds text)))
+            (should-not agent-q-test-files-asked)
+            (should-not (string-search "aq-secret" told))))
+        (dolist (reason '("may hold secrets" "may hold secrets" "outside the project"
+                          "outside the project" "outside the project"))
+          (should (eq (car (agent-q-test-files-next)) :denied))
+          (should (string-match-p reason (car agent-q-test-files-asked))))))))
 
 (ert-deftest agent-q-files-a-secret-is-not-told-by-a-failing-edit ()
   (agent-q-test-files-in-project

@@ -13,6 +13,7 @@ pub mod executor;
 pub mod facts;
 mod following;
 pub mod format;
+mod libraries;
 pub mod metrics;
 mod pipeline;
 pub mod policy;

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::libraries;
 use crate::files::FileError;
-use crate::files::path::{PathVerdict, Resolved};
+use crate::files::path::{PathPolicy, PathVerdict, Resolved};
 use crate::protocol::HostRequest;
 use crate::tool::preview::Preview;
 use crate::tool::work::{EMACS_DEADLINE, FoundForCall, Judged, WorkContext, off_emacs, within};
-use crate::tool::{Arguments, Assessment, Tool, ToolFailure};
+use crate::tool::{Arguments, Assessment, Origin, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 
 /// The files that a call is about, found by following its paths and its buffer to them.
@@ -142,34 +143,73 @@ async fn reach(
         Err(_) if given.is_empty() => None,
         Err(failure) => return Err(failure),
     };
-    context
-        .on_a_thread(move |_| {
-            let (mut reached, mut judged) = (Reached::default(), Judged::default());
-            for path in &given {
-                if let Some(policy) = &policy {
-                    let resolved = reached.take(policy.judge(path))?;
-                    judged.insert(path.clone(), resolved);
-                }
-            }
-            if let Some(Visited { file, remote }) = visited {
-                let here = policy.filter(|_| !remote);
-                let taken = here.map(|policy| reached.take(policy.judge(&file)));
-                if !matches!(taken, Some(Ok(_))) {
-                    reached.provenance = Provenance::Foreign;
-                    let concern = format!("Its file '{file}' is outside the project.");
-                    reached.concerns.push(concern);
-                }
-            }
-            reached.judged = Arc::new(judged);
-            Ok(reached)
-        })
-        .await
+    let judging = policy.clone();
+    let (given, visited) = context
+        .on_a_thread(move |_| Ok(judge(given, visited, judging.as_deref())))
+        .await?;
+    let outside = given
+        .iter()
+        .map(|(_, verdict)| verdict)
+        .chain(visited.iter().filter_map(|(_, verdict)| verdict.as_ref()))
+        .any(|verdict| matches!(verdict, PathVerdict::Outside(_)));
+    let libraries = match &policy {
+        Some(policy) if outside && only_reads(tool) => libraries::folders(policy, context).await,
+        _ => Vec::new(),
+    };
+    let (mut reached, mut judged) = (Reached::default(), Judged::default());
+    for (path, verdict) in given {
+        judged.insert(path, reached.take(verdict, &libraries)?);
+    }
+    if let Some((file, verdict)) = visited {
+        let taken = verdict.map(|verdict| reached.take(verdict, &libraries));
+        if !matches!(taken, Some(Ok(_))) {
+            reached.provenance = Provenance::Foreign;
+            let concern = format!("Its file '{file}' is outside the project.");
+            reached.concerns.push(concern);
+        }
+    }
+    reached.judged = Arc::new(judged);
+    Ok(reached)
+}
+
+/// A path as it was given, and what was decided about it.
+type JudgedPath = (String, PathVerdict);
+/// The same of the file that a buffer visits, unless nothing can be said.
+type JudgedVisit = (String, Option<PathVerdict>);
+
+/// The paths GIVEN, and the file VISITED, with what POLICY says of them; of a file on another machine
+/// nothing can be said.
+fn judge(
+    given: Vec<String>,
+    visited: Option<Visited>,
+    policy: Option<&PathPolicy>,
+) -> (Vec<JudgedPath>, Option<JudgedVisit>) {
+    let given = given
+        .into_iter()
+        .filter_map(|path| policy.map(|policy| (policy.judge(&path), path)))
+        .map(|(verdict, path)| (path, verdict))
+        .collect();
+    let visited = visited.map(|Visited { file, remote }| {
+        let here = policy.filter(|_| !remote);
+        let verdict = here.map(|policy| policy.judge(&file));
+        (file, verdict)
+    });
+    (given, visited)
+}
+
+/// Whether TOOL, one of agent-q's own, changes nothing whatever its arguments are.
+fn only_reads(tool: &Tool) -> bool {
+    tool.origin == Origin::BuiltIn && tool.level == SafetyLevel::Safe
 }
 
 impl Reached {
-    /// Adds what VERDICT found, and gives the place.
-    fn take(&mut self, verdict: PathVerdict) -> Result<Resolved, FileError> {
-        self.concerns.extend(verdict.concern());
+    /// Adds what VERDICT found, and gives the place. Nobody has to be asked about one in LIBRARIES,
+    /// which is still outside the project.
+    fn take(&mut self, verdict: PathVerdict, libraries: &[PathBuf]) -> Result<Resolved, FileError> {
+        let known = |file: &Resolved| libraries.iter().any(|it| file.path.starts_with(it));
+        if !matches!(&verdict, PathVerdict::Outside(file) if known(file)) {
+            self.concerns.extend(verdict.concern());
+        }
         let resolved = verdict.resolved()?;
         if resolved.relative.is_none() {
             self.provenance = Provenance::Foreign;

@@ -16,6 +16,7 @@ pub mod path;
 pub mod private;
 pub mod read;
 pub mod search;
+pub mod sources;
 pub mod systems;
 pub mod tree;
 pub mod verified;

@@ -182,6 +182,12 @@ impl PathPolicy {
         &self.root
     }
 
+    /// The user's home directory, without symbolic links.
+    #[must_use]
+    pub fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
     #[must_use]
     pub fn private_files(&self) -> &PrivateFiles {
         &self.private

@@ -253,6 +253,22 @@ whether all of its operators are in the text."
     (unless (every #'known-system-p systems)
       (hit :reaches "loads or compiles files" (first form) form))))
 
+(defun registry-call-p (form)
+  "Whether FORM only has ASDF read which systems there are, by the user's settings or a list in the text."
+  (let ((operator (first form)) (settings (second form)))
+    (and (string= (symbol-name operator) "INITIALIZE-SOURCE-REGISTRY")
+         (symbol-package operator)
+         (prefixed-p "ASDF" (package-name (symbol-package operator)))
+         (null (cddr form))
+         (or (null settings)
+             (and (quoted-p settings) (settings-p (second settings)))))))
+
+(defun settings-p (tree)
+  "Whether TREE is a list in which nothing names a function."
+  (and (proper-list-p tree)
+       (every (lambda (it) (or (typep it '(or string pathname keyword boolean)) (and (consp it) (settings-p it))))
+              tree)))
+
 (defun builds-list-p (form)
   (and (consp form)
        (or (quasiquote-p form) (member (first form) '(list list* cons append)))))
@@ -284,3 +300,38 @@ whether all of its operators are in the text."
     (form arguments)
   (note-operator (first form))
   (check-package (second arguments) form))
+
+;;; Packages that the chat made, which it may delete again
+
+(defvar *made-packages* '()
+  "Packages that forms of chats have made, each with the chat as Emacs names it.")
+
+(lasts-for-the-process '*made-packages*)
+
+(defvar *assessed-for* nil
+  "While code is assessed or run: the chat that it is of, as Emacs names it, or NIL.")
+
+(defun call-noting-packages (function text chat)
+  "Call FUNCTION, which evaluates TEXT for CHAT. New packages that TEXT names are CHAT's: others may
+make some meanwhile."
+  (let ((before (list-all-packages)))
+    (unwind-protect (funcall function)
+      (setf *made-packages*
+            (append (loop for package in (set-difference (list-all-packages) before)
+                          when (search (package-name package) text :test #'char-equal)
+                            collect (cons package chat))
+                    (remove nil *made-packages* :key (lambda (it) (package-name (first it)))))))))
+
+(defun own-package-p (argument)
+  "Whether ARGUMENT in the text is the name of a package that this chat made and no other uses."
+  (let* ((name (if (quoted-p argument) (second argument) argument))
+         (package (and (or (stringp name) (keywordp name) (and (quoted-p argument) (symbolp name)))
+                       (find-package name)))
+         (made (and package (assoc package *made-packages*))))
+    (and made *assessed-for*
+         (equal (rest made) *assessed-for*)
+         (null (package-used-by-list package)))))
+
+(define-call-check (delete-package) (form arguments)
+  (unless (own-package-p (first arguments))
+    (hit :reaches (danger 'delete-package) 'delete-package form)))

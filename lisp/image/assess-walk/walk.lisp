@@ -303,6 +303,7 @@ told too. All of it is looked at as if it were code, once."
     (note-operator operator form scope)
     (let ((*scope* scope))
       (cond (check (funcall check form arguments))
+            ((registry-call-p form))
             ((danger operator) (hit :reaches (danger operator) operator form))
             (t (check-named-call form))))
     (if (and position (nthcdr position arguments))

@@ -363,6 +363,7 @@ watch knows what others define."
   (take-over arguments)
   (let ((*noted* (list '()))
         (*author* (list (getf arguments :chat) (getf arguments :turn)))
+        (*assessed-for* (getf arguments :chat))
         (*loaded-files* (list 0))
         (*loads* (cond ((or (getf arguments :form) (getf arguments :restart) (getf arguments :frame))
                         nil)
@@ -372,13 +373,20 @@ watch knows what others define."
      (getf arguments :form) (getf arguments :package)
      (lambda ()
        (if (defines-nothing-p arguments)
-           (funcall function)
+           (call-making-packages function arguments)
            (call-noting-definers
             (lambda ()
-              (call-compared function
+              (call-compared (lambda () (call-making-packages function arguments))
                              (or (getf arguments :form) (getf arguments :values)
                                  (call-text arguments))
                              (watched-p arguments)))))))))
+
+(defun call-making-packages (function arguments)
+  "Call FUNCTION, the work of a call with ARGUMENTS; packages that its form makes are its chat's."
+  (let ((form (getf arguments :form)) (chat (getf arguments :chat)))
+    (if (and form chat)
+        (call-noting-packages function form chat)
+        (funcall function))))
 
 (defun call-text (arguments)
   "What stands for a call with ARGUMENTS that brings no code."

@@ -11,6 +11,7 @@ mod race;
 mod read;
 mod replace;
 mod search;
+mod sources;
 mod systems;
 mod verified;
 mod walk;

@@ -1,0 +1,47 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Where the sources of libraries and of the implementation are. Operation: source-places.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun asdf-says (name &rest arguments)
+  "What ASDF's function NAME says, or NIL, also where there is no ASDF."
+  (let ((function (optional-function "ASDF" name)))
+    (and function
+         (guarded (lambda () (apply function arguments)) (constantly nil)))))
+
+(defun file-name-text (pathname)
+  "The name of PATHNAME as the system takes it, or NIL."
+  (and pathname
+       (guarded (lambda ()
+                  (funcall (or (optional-function "UIOP" "NATIVE-NAMESTRING") #'namestring)
+                           (translate-logical-pathname pathname)))
+                (constantly nil))))
+
+(defun definitions-of-systems ()
+  "The names of the files that define the systems which ASDF knows."
+  (remove-duplicates
+   (loop for name in (asdf-says "REGISTERED-SYSTEMS")
+         for system = (asdf-says "REGISTERED-SYSTEM" name)
+         for file = (and system (file-name-text (asdf-says "SYSTEM-SOURCE-FILE" system)))
+         when file collect file)
+   :test #'string=))
+
+(defun implementation-source ()
+  "A list of the name of one file in the sources of the implementation, if these are here."
+  (loop for name in '("SYS:SRC;CODE;COLD-INIT.LISP" "CCL:LEVEL-1;L1-INIT.LISP")
+        for file = (guarded (lambda () (probe-file name)) (constantly nil))
+        when file return (list (file-name-text file))))
+
+(defun source-trees ()
+  "The names of the directories in which ASDF looks for systems by the user's own settings, not by what
+a program told it."
+  (let ((flatten (optional-function "ASDF/SOURCE-REGISTRY" "FLATTEN-SOURCE-REGISTRY")))
+    (and flatten
+         (loop for (directory) in (guarded (lambda () (funcall flatten nil)) (constantly '()))
+               for name = (file-name-text directory)
+               when name collect name))))
+
+(define-operation "source-places" ()
+  ;; Files that show where sources are, and directories that have more of them.
+  (list :files (append (definitions-of-systems) (implementation-source))
+        :trees (source-trees)))
