@@ -634,6 +634,18 @@
         (should (string-match-p "\\`add the method PRINT-OBJECT :AROUND (RESTART T) of a function that is not the program's, by .*mine\\.fasl\\'"
                                 (car words)))))))
 
+(agent-q-test-image-on-each watch-lets-new-packages-define-their-own ()
+  "What comes with SBCL brings packages with names like SBCL's; those of packages there before ask."
+  (agent-q-test-watch-directly connection "(require :asdf)")
+  (agent-q-test-watch-with connection
+      (lambda (question)
+        (if (string-prefix-p "build" (plist-get question :words)) "allow" "deny"))
+    (should (eq :returned (plist-get (agent-q-test-watch-eval connection "(require :sb-cover)")
+                                     :outcome)))
+    (should (equal '("build the system sb-cover") (agent-q-test-watch-words)))
+    (agent-q-test-watch-eval connection "(defun sb-cover:report (x) x)")
+    (should (= 2 (length (agent-q-test-watch-words))))))
+
 (agent-q-test-image-on-each watch-names-the-file-of-a-definition ()
   "Looking a system up asks where that loads its definition, which it names, and not otherwise."
   (agent-q-test-watch-directly connection "(require :asdf)")

@@ -13,6 +13,8 @@
   granted private (patience 600)
   ;; What the operation stands for by itself, of SCOPE-OF.
   scope
+  ;; The packages that were there when it began: what comes with the implementation brings its own.
+  (packages (list-all-packages))
   ;; What to do instead of asking: NIL, :DENY, or :ENDED once the call is over.
   mode
   ;; Lists of one element: what was denied, latest first, and the threads that it made. Then the
@@ -56,6 +58,9 @@
                            (or (null text) (covers-p text more effect))))
       (and (equal (effect-kind effect) "connect")
            (gethash (effect-detail effect) (consent-hosts consent)))
+      (and (equal (effect-kind effect) "redefine")
+           (packagep (effect-detail effect))
+           (not (member (effect-detail effect) (consent-packages consent) :test #'eq)))
       (in-scope-p (consent-scope consent) effect
                   (lambda (name) (gethash name (consent-written consent))))))
 

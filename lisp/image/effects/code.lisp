@@ -53,6 +53,11 @@ SBCL is nobody's: tests define things in it, and run_tests looks on."
   (let ((locked (optional-function "SB-EXT" "PACKAGE-LOCKED-P")))
     (and locked (funcall locked package))))
 
+(defun home-package (name)
+  "The package of NAME, a symbol or such as (setf symbol)."
+  (let ((symbol (if (consp name) (second name) name)))
+    (and (symbolp symbol) (symbol-package symbol))))
+
 (defun foreign-name-p (name)
   "Whether the definition of NAME, a symbol or (setf symbol), is not the program's to change. A library
 may lock its package, but not against its own files."
@@ -71,7 +76,7 @@ may lock its package, but not against its own files."
   "Giving another meaning to the function name that is the first of ARGUMENTS."
   (let ((name (first arguments)))
     (when (foreign-name-p name)
-      (make-effect :kind "redefine" :target (printed name :limit 200)
+      (make-effect :kind "redefine" :target (printed name :limit 200) :detail (home-package name)
                    :texts (list (if (symbolp name) (symbol-text name) (printed name)))
                    :words (format nil "redefine ~A, which is not the program's"
                                   (printed name :limit 200))))))
@@ -111,7 +116,7 @@ may lock its package, but not against its own files."
 
 (defun redefining (name)
   (let ((text (if (symbolp name) (symbol-text name) (printed name :limit 200))))
-    (make-effect :kind "redefine" :target text :texts (list text)
+    (make-effect :kind "redefine" :target text :texts (list text) :detail (home-package name)
                  :words (format nil "redefine ~A, which is not the program's" text))))
 
 (defun foreign-symbol-p (symbol)
