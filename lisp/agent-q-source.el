@@ -268,7 +268,7 @@ It is an object, or null when nothing does."
   "Regexp for forms that may be around definitions which stand at the margin.")
 
 (defun agent-q-source--doubt ()
-  "Return a pair of a line that stands left of the form it is in and that form, or nil.
+  "Return a line that stands left of the form it is in, and that form, or nil.
 Data and what is wrapped around definitions may be written like that."
   (goto-char (point-min))
   (let ((found nil)

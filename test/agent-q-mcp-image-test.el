@@ -32,7 +32,7 @@ That of another test may be connected, too."
   (agent-q-mcp-image-test--serving connection
     (let ((client (agent-q-test-mcp-client "claude-code")))
       (agent-q-test-image-directly connection "(defun aq-mcp () 1)")
-      (should (string-match-p "AQ-MCP" (agent-q-mcp-image-test--text
+      (should (string-match-p "^Compiled and loaded" (agent-q-mcp-image-test--text
                                         client "compile_form" :form "(defun aq-mcp () 2)")))
       (let ((agent-q-echo-evaluations t))
         (should (string-match-p "=> 2" (agent-q-mcp-image-test--text

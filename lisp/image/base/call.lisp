@@ -82,58 +82,6 @@ that does not matter.")
           (funcall journal operation #'work arguments)
           (work)))))
 
-;;; Redefinitions, which are what an agent does on purpose
-
-(defvar *redefined* (list '())
-  "A list of one element: lists of a directory and of how many definitions from files in it were
-redefined in this call from other files.")
-
-(defun file-of-function (function)
-  (let ((find (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCE"))
-        (pathname (optional-function "SB-INTROSPECT" "DEFINITION-SOURCE-PATHNAME")))
-    (and find pathname
-         (guarded (lambda () (namestring (truename (funcall pathname (funcall find function)))))
-                  (constantly nil)))))
-
-(defun file-of-redefinition (condition)
-  "The name of the file that has the new definition of CONDITION: nothing else knows it so early."
-  (guarded (lambda ()
-             (let ((function (internal "SB-KERNEL" "FUNCTION-REDEFINITION-WARNING-NEW-FUNCTION"
-                                       condition)))
-               (namestring
-                (truename
-                 (reduce (lambda (value reader) (internal (first reader) (second reader) value))
-                         '(("SB-KERNEL" "FUN-CODE-HEADER") ("SB-KERNEL" "%CODE-DEBUG-INFO")
-                           ("SB-C" "DEBUG-INFO-SOURCE") ("SB-C" "DEBUG-SOURCE-NAMESTRING"))
-                         :initial-value function)))))
-           (constantly nil)))
-
-(defun note-redefinition (condition)
-  "Note where the function is from that is redefined, as CONDITION says, if by one of another file."
-  (guarded
-   (lambda ()
-     (let ((old (file-of-function
-                 (fdefinition (internal "SB-KERNEL" "REDEFINITION-WARNING-NAME" condition))))
-           (new (file-of-redefinition condition)))
-       (when (and old new (string/= old new))
-         (let* ((directory (subseq old 0 (1+ (position #\/ old :from-end t))))
-                (entry (assoc directory (first *redefined*) :test #'string=)))
-           (if entry
-               (incf (second entry))
-               (push (list directory 1) (first *redefined*)))))))
-   (constantly nil)))
-
-(defun call-redefining (function)
-  "Call FUNCTION without a word of SBCL's on each definition that replaces another."
-  (let ((type (guarded (lambda () (find-class (find-symbol "REDEFINITION-WARNING" "SB-KERNEL")))
-                       (constantly nil)))
-        (*redefined* (list '())))
-    (handler-bind ((warning (lambda (condition)
-                              (when (and type (typep condition type))
-                                (note-redefinition condition)
-                                (muffle-warning condition)))))
-      (funcall function))))
-
 (defun with-hint (condition report)
   "REPORT, with where the name that CONDITION misses is defined, if anything knows that."
   (let* ((hint (optional-function "AGENT-Q-IMAGE" "ELSEWHERE-HINT"))
@@ -153,6 +101,10 @@ report is made is told as well: the call would never end."
                                     (type-name problem)
                                     (or (ignore-errors (princ-to-string problem)) "not printable"))))))
 
+(defun call-without-redefinitions (function)
+  "Call FUNCTION; what it redefines is noted, once there is what can do that."
+  (funcall (or (optional-function "AGENT-Q-IMAGE" "CALL-REDEFINING") #'funcall) function))
+
 (defun perform (operation arguments)
   "The reply of OPERATION. A condition that gets as far as the debugger is reported, not debugged."
   (let ((function (optional-function "AGENT-Q-IMAGE" (operation-function-name operation))))
@@ -171,8 +123,9 @@ report is made is told as well: the call would never end."
                    (let ((*assessed* (getf arguments :assessed)))
                      (return
                        (list :outcome :returned
-                             :value (call-redefining
-                                     (lambda () (call-around operation function arguments))))))))))))
+                             :value (call-without-redefinitions
+                                     (lambda ()
+                                       (call-around operation function arguments))))))))))))
 
 (defun perform-stoppable (id operation arguments &optional (around #'funcall))
   ;; *CALL* is bound inside the CATCH: who sees it bound can throw, NIL or a reply. The reply is not
