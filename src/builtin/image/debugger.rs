@@ -103,7 +103,7 @@ fn eval_in_frame() -> Tool {
         OperationTool {
             operation: "eval-in-frame",
             // Without a word on packages: the next call reads in its frame's again.
-            render: |_, text| Ok(evaluation(&reply(&text)?)?.join("\n")),
+            render: |_, text| Ok(evaluation(&reply(&text)?.without_restarts())?.join("\n")),
         },
     );
     tool.code = Some(FORMS);
