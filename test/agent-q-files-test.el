@@ -81,7 +81,7 @@
           ("check_parens" (path . ,file))
           ("read_file" (path . ,(concat directory ".env")))
           ("read_file" (path . ,(concat directory "plain.lisp")))
-          ("edit_file" (path . ,file) (edits . [((oldText . "1") (newText . "2"))]))
+          ("edit_file" (path . ,file) (old_str . "1") (new_str . "2"))
           ("list_directory" (path . ,(concat directory "..")))
           ("read_file" (path . ,(concat other "b.lisp"))))
       (agent-q-chat-set-connection connection)

@@ -639,12 +639,12 @@
   (agent-q-test-watch-directly connection "(require :asdf)")
   (agent-q-test-watch-with connection
       (lambda (question)
-        (if (string-prefix-p "build" (plist-get question :words)) "allow" "deny"))
-    (should (eq :returned (plist-get (agent-q-test-watch-eval connection "(require :sb-cover)")
+        (if (string-match-p "\\`\\(build\\|use\\)" (plist-get question :words)) "allow" "deny"))
+    (should (eq :returned (plist-get (agent-q-test-watch-eval connection "(require :sb-sprof)")
                                      :outcome)))
-    (should (equal '("build the system sb-cover") (agent-q-test-watch-words)))
-    (agent-q-test-watch-eval connection "(defun sb-cover:report (x) x)")
-    (should (= 2 (length (agent-q-test-watch-words))))))
+    (should (equal '("build the system sb-sprof" "use the C function pthread_kill") (agent-q-test-watch-words)))
+    (agent-q-test-watch-eval connection "(defun sb-sprof:report (&rest x) x)")
+    (should (= 3 (length (agent-q-test-watch-words))))))
 
 (agent-q-test-image-on-each watch-names-the-file-of-a-definition ()
   "Looking a system up asks where that loads its definition, which it names, and not otherwise."

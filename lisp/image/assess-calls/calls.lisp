@@ -254,20 +254,12 @@ whether all of its operators are in the text."
       (hit :reaches "loads or compiles files" (first form) form))))
 
 (defun registry-call-p (form)
-  "Whether FORM only has ASDF read which systems there are, by the user's settings or a list in the text."
-  (let ((operator (first form)) (settings (second form)))
-    (and (string= (symbol-name operator) "INITIALIZE-SOURCE-REGISTRY")
+  "Whether FORM only has ASDF read which systems there are, by the settings that it has."
+  (let ((operator (first form)))
+    (and (null (rest form))
+         (string= (symbol-name operator) "INITIALIZE-SOURCE-REGISTRY")
          (symbol-package operator)
-         (prefixed-p "ASDF" (package-name (symbol-package operator)))
-         (null (cddr form))
-         (or (null settings)
-             (and (quoted-p settings) (settings-p (second settings)))))))
-
-(defun settings-p (tree)
-  "Whether TREE is a list in which nothing names a function."
-  (and (proper-list-p tree)
-       (every (lambda (it) (or (typep it '(or string pathname keyword boolean)) (and (consp it) (settings-p it))))
-              tree)))
+         (prefixed-p "ASDF" (package-name (symbol-package operator))))))
 
 (defun builds-list-p (form)
   (and (consp form)

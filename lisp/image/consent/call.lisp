@@ -59,8 +59,9 @@
       (and (equal (effect-kind effect) "connect")
            (gethash (effect-detail effect) (consent-hosts consent)))
       (and (equal (effect-kind effect) "redefine")
-           (packagep (effect-detail effect))
-           (not (member (effect-detail effect) (consent-packages consent) :test #'eq)))
+           (some (lambda (it)
+                   (and (packagep it) (not (member it (consent-packages consent) :test #'eq))))
+                 (effect-detail effect)))
       (in-scope-p (consent-scope consent) effect
                   (lambda (name) (gethash name (consent-written consent))))))
 

@@ -136,7 +136,7 @@ whether the call has made that file."
          (member (effect-target effect) '("*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*")
                  :test #'equal))
         ((equal (effect-kind effect) "redefine")
-         (and (equal (effect-detail effect) "new method") (loading-other-p work)))
+         (and (equal (first (effect-detail effect)) "new method") (loading-other-p work)))
         ((not (file-kind-p effect)) nil)
         ((null (effect-files effect)) (equal (effect-kind effect) "load-file"))
         ((all-within-p effect (or (work-cache work) (setf (work-cache work) (cache-directory)))))

@@ -76,7 +76,8 @@ may lock its package, but not against its own files."
   "Giving another meaning to the function name that is the first of ARGUMENTS."
   (let ((name (first arguments)))
     (when (foreign-name-p name)
-      (make-effect :kind "redefine" :target (printed name :limit 200) :detail (home-package name)
+      (make-effect :kind "redefine" :target (printed name :limit 200)
+                   :detail (list (home-package name))
                    :texts (list (if (symbolp name) (symbol-text name) (printed name)))
                    :words (format nil "redefine ~A, which is not the program's"
                                   (printed name :limit 200))))))
@@ -116,7 +117,8 @@ may lock its package, but not against its own files."
 
 (defun redefining (name)
   (let ((text (if (symbolp name) (symbol-text name) (printed name :limit 200))))
-    (make-effect :kind "redefine" :target text :texts (list text) :detail (home-package name)
+    (make-effect :kind "redefine" :target text :texts (list text)
+                 :detail (list (home-package name))
                  :words (format nil "redefine ~A, which is not the program's" text))))
 
 (defun foreign-symbol-p (symbol)
@@ -138,13 +140,17 @@ may lock its package, but not against its own files."
 (defun effect-of-defining-structure (arguments)
   (effect-of-defining-type (list (internal "SB-KERNEL" "DD-NAME" (first arguments)))))
 
+(defun specializer-name (specializer)
+  "The name of the class SPECIALIZER, or the object that it is about."
+  (if (typep specializer 'class)
+      (class-name specializer)
+      (ignore-errors (internal "SB-MOP" "EQL-SPECIALIZER-OBJECT" specializer))))
+
 (defun effect-of-adding-method (arguments)
   "A method of a function that is not the program's, for objects that aren't either."
   (let ((name (internal "SB-MOP" "GENERIC-FUNCTION-NAME" (first arguments))))
     (flet ((foreign-p (specializer)
-             (let ((named (if (typep specializer 'class)
-                              (class-name specializer)
-                              (ignore-errors (internal "SB-MOP" "EQL-SPECIALIZER-OBJECT" specializer)))))
+             (let ((named (specializer-name specializer)))
                (or (not (symbolp named)) (null named)
                    (null (symbol-package named)) (foreign-package-p (symbol-package named))))))
       (when (and (foreign-symbol-p (if (consp name) (second name) name))
@@ -165,7 +171,9 @@ may lock its package, but not against its own files."
                   (loop for it in specializers
                         collect (printed (if (typep it 'class) (class-name it) it) :limit 100))
                   (and file (native-text file)))
-          (effect-detail effect) (and new "new method"))
+          (effect-detail effect) (append (and new '("new method"))
+                                         (mapcar #'home-package
+                                                 (cons name (mapcar #'specializer-name specializers)))))
     effect))
 
 ;;; What is nobody's but the implementation's, the client's or ours

@@ -8,7 +8,8 @@
   kind words
   ;; Names of files; what a rule compares else; and what the text of a consent may call it.
   (files '()) target (texts '())
-  ;; What the condition of a denial has as its pathname; and what more there is to it than that file.
+  ;; What the condition of a denial has as its pathname; and what more there is to it than that file: of
+  ;; definitions a list of the packages of what they name.
   pathname detail)
 
 (defun file-effect (kind words designator &key link more)
