@@ -314,7 +314,7 @@ make some meanwhile."
                             collect (cons package chat))
                     (remove nil *made-packages* :key (lambda (it) (package-name (first it)))))))))
 
-(defun own-package-p (argument)
+(defun package-of-chat-p (argument)
   "Whether ARGUMENT in the text is the name of a package that this chat made and no other uses."
   (let* ((name (if (quoted-p argument) (second argument) argument))
          (package (and (or (stringp name) (keywordp name) (and (quoted-p argument) (symbolp name)))
@@ -325,5 +325,5 @@ make some meanwhile."
          (null (package-used-by-list package)))))
 
 (define-call-check (delete-package) (form arguments)
-  (unless (own-package-p (first arguments))
+  (unless (package-of-chat-p (first arguments))
     (hit :reaches (danger 'delete-package) 'delete-package form)))

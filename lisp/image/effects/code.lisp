@@ -140,7 +140,7 @@ may lock its package, but not against its own files."
 (defun effect-of-defining-structure (arguments)
   (effect-of-defining-type (list (internal "SB-KERNEL" "DD-NAME" (first arguments)))))
 
-(defun specializer-name (specializer)
+(defun specializer-object (specializer)
   "The name of the class SPECIALIZER, or the object that it is about."
   (if (typep specializer 'class)
       (class-name specializer)
@@ -150,7 +150,7 @@ may lock its package, but not against its own files."
   "A method of a function that is not the program's, for objects that aren't either."
   (let ((name (internal "SB-MOP" "GENERIC-FUNCTION-NAME" (first arguments))))
     (flet ((foreign-p (specializer)
-             (let ((named (specializer-name specializer)))
+             (let ((named (specializer-object specializer)))
                (or (not (symbolp named)) (null named)
                    (null (symbol-package named)) (foreign-package-p (symbol-package named))))))
       (when (and (foreign-symbol-p (if (consp name) (second name) name))
@@ -173,7 +173,7 @@ may lock its package, but not against its own files."
                   (and file (native-text file)))
           (effect-detail effect) (append (and new '("new method"))
                                          (mapcar #'home-package
-                                                 (cons name (mapcar #'specializer-name specializers)))))
+                                                 (cons name (mapcar #'specializer-object specializers)))))
     effect))
 
 ;;; What is nobody's but the implementation's, the client's or ours
