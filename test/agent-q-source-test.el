@@ -151,11 +151,11 @@
     (agent-q-test-files-write "a.lisp" "(defun a ()) (defun b ()\n  2)\n(progn\n  (defun d ()))\n")
     (agent-q-test-files-succeeds)
     (should (equal (agent-q-test-files-text "a.lisp")
-                   "(defun a ())\n\n(new)\n (defun b ()\n  2)\n(progn\n  (defun d ()))\n"))
+                   "(defun a ())\n\n(new)\n\n (defun b ()\n  2)\n(progn\n  (defun d ()))\n"))
     (agent-q-test-files-succeeds)
     (agent-q-test-files-succeeds)
     (should (equal (agent-q-test-files-text "a.lisp")
-                   "(defun a ())\n\n(new)\n (defun b ()\n  2)\n\n(new)\n(progn\n  (defun d ())\n\n(new)\n)\n"))))
+                   "(defun a ())\n\n(new)\n\n (defun b ()\n  2)\n\n (new)\n\n(progn\n  (defun d ())\n\n  (new))\n"))))
 
 (provide 'agent-q-source-test)
 ;;; agent-q-source-test.el ends here

@@ -132,66 +132,6 @@
              ;; A warning counts as a failure for compilers, but what it is about is there.
              (or succeeded (plusp warnings)))))))
 
-;;; What other code has in it
-
-(defparameter *copied-kinds*
-  '((defmacro "macro" "WHO-MACROEXPANDS") (define-compiler-macro "compiler macro" "WHO-CALLS")
-    (defun "inline function" "WHO-CALLS") (defconstant "constant" "WHO-REFERENCES")
-    (define-symbol-macro "symbol macro" nil) (defstruct "structure" nil) (deftype "type" nil)
-    (define-setf-expander "setf expander" nil))
-  "The definitions of which compiled code has what they were, in words, and what knows that code.")
-
-(defun inline-p (name)
-  "Whether calls of the function NAME are compiled as its body, as far as that is known."
-  (let ((info (optional-function "SB-INT" "INFO")))
-    (and info
-         (not (member (guarded (lambda () (funcall info :function :inlinep name)) (constantly nil))
-                      '(nil notinline :notinline))))))
-
-(defun users-of (recorder name)
-  "The definitions that were compiled with NAME, as RECORDER, a function of the backend's, knows them."
-  (let ((sites (if recorder (recorded-sites recorder name) '())))
-    (remove-duplicates (loop for (what) in (if (listp sites) sites '())
-                             collect (enclosing what))
-                       :test #'equal :from-end t)))
-
-(defun macros-calling (name)
-  "The macros that call the function NAME when they expand."
-  (loop for user in (users-of "WHO-CALLS" name)
-        ;; SBCL's expanders are known by the macro's name, others' as (DEFMACRO name).
-        for macro = (if (consp user) (second user) user)
-        when (and macro (symbolp macro) (macro-function macro))
-          collect macro))
-
-(defun stale-users (wanted)
-  "In words what may be in compiled code of what WANTED is now, and the definitions that have it; NIL if
-no code can have that."
-  (let ((kind (assoc (first wanted) *copied-kinds*)) (name (second wanted)))
-    (cond ((null kind) nil)
-          ((or (not (eq 'defun (first kind))) (inline-p name))
-           (list (second kind) (users-of (third kind) name)))
-          (t (let ((macros (macros-calling name)))
-               (and macros
-                    (list "function that macros call"
-                          (loop for macro in macros
-                                append (users-of "WHO-MACROEXPANDS" macro)))))))))
-
-(defun stale-after (wanted earlier text)
-  "What is to be told of code that has what WANTED was before TEXT replaced it; NIL if none can have
-that. EARLIER is the definition of a file that there was, if any."
-  (let ((known (gethash (compiled-key wanted) *compiled-texts*))
-        (name (second wanted)))
-    (when (and (or earlier known) (not (equal known (kept-text text))))
-      (destructuring-bind (&optional kind users) (stale-users wanted)
-        (when kind
-          (let ((users (mapcar (lambda (user)
-                                 (if (symbolp user) (symbol-text user) (text-with-package user)))
-                               users)))
-            (list :kind kind
-                  :name (if (symbolp name) (symbol-text name) (text-with-package name))
-                  :users (subseq users 0 (min 8 (length users)))
-                  :more (max 0 (- (length users) 8)))))))))
-
 ;;; Forms one after the other
 
 (defun origin-of (earlier buffer position)
@@ -201,9 +141,6 @@ that. EARLIER is the definition of a file that there was, if any."
         (list :buffer *by-compile-form* :file (getf place :file)
               :position (getf place :position))
         (list :buffer (or buffer *by-compile-form*) :position position))))
-
-(defun kept-text (text)
-  (shortened text 6000))
 
 (defun keep-compiled-text (wanted text)
   (when (first wanted)

@@ -12,6 +12,9 @@
 (defvar *compiled-texts* (make-hash-table :test 'equal)
   "From definitions to the texts that they were compiled from last.")
 
+(defun kept-text (text)
+  (shortened text 6000))
+
 (defun compiled-key (what)
   (let ((*package* (find-package "KEYWORD")) (*print-pretty* nil))
     (prin1-to-string what)))

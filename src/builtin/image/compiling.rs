@@ -66,7 +66,7 @@ fn compile_form() -> Tool {
 fn compile_file() -> Tool {
     let mut tool = Tool::new(
         "compile_file",
-        "Compile and load one definition of a Lisp file, or without a name the whole file, and return errors and warnings. It reads the current text in the package and readtable of its place. load_system loads a whole system.",
+        "Compile and load one definition of a Lisp file, or without a name the whole file, and return errors and warnings. It reads the current text in the package and readtable of its place.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![
