@@ -172,9 +172,6 @@ fn unprinted(plist: Plist<'_>) -> Option<String> {
     })
 }
 
-/// How many files with notes that are not listed are named.
-const FILES_COUNTED: usize = 10;
-
 /// What the compiler said, a line each, and how much of it is left out.
 pub fn notes(data: Plist<'_>) -> Vec<String> {
     let mut lines = times(data.plists("notes").map(note));
@@ -239,41 +236,25 @@ fn times(lines: impl Iterator<Item = String>) -> Vec<String> {
         .collect()
 }
 
-/// How many notes there are that a load does not list, and where.
+/// How many notes there are that are not listed.
 fn uncounted(data: Plist<'_>) -> Option<String> {
-    let by_file: Vec<String> = data
+    let notes: i64 = data
         .list("counts")
-        .filter_map(|entry| {
-            let entry = entry.to_ref_vec()?;
-            Some(format!(
-                "{} in {}",
-                entry.get(1)?.as_i64()?,
-                entry.first()?.as_str()?
-            ))
-        })
-        .collect();
+        .filter_map(|entry| entry.to_ref_vec()?.get(1)?.as_i64())
+        .sum();
     let elsewhere = data.integer("elsewhere").unwrap_or_default();
-    let mut parts = Vec::new();
-    if !by_file.is_empty() {
-        let more = by_file.len().saturating_sub(FILES_COUNTED);
-        let mut text = format!(
-            "optimization notes: {}",
-            by_file[..by_file.len() - more].join(", ")
-        );
-        if more > 0 {
-            text.push_str(&format!(", and {more} more files"));
-        }
-        parts.push(text);
-    }
-    if elsewhere > 0 {
-        parts.push(format!(
-            "{elsewhere} notes and style-warnings of other systems"
-        ));
-    }
+    let parts: Vec<String> = [
+        (notes, "optimization notes"),
+        (elsewhere, "notes and style-warnings of other systems"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}"))
+    .collect();
     (!parts.is_empty()).then(|| {
         format!(
             "(Not listed: {}; get_compilation_notes lists all.)",
-            parts.join("; ")
+            parts.join(", ")
         )
     })
 }
