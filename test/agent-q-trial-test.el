@@ -38,8 +38,9 @@
 (defun agent-q-trial-test--said (process)
   "Wait for PROCESS to end, and return what it has printed."
   (let ((agent-q-test-patience 300))
-    (agent-q-test-until (not (process-live-p process)))
     (with-current-buffer (process-buffer process)
+      ;; That comes behind all of its output.
+      (agent-q-test-until (string-match-p "^Process trial.*\n\\'" (buffer-string)))
       (prog1 (buffer-string)
         (kill-buffer)))))
 
