@@ -395,6 +395,19 @@ Return the file."
                    (agent-q-test-tools-ask "/find_definition aq-nowhere"))))
       (delete-file file))))
 
+(agent-q-test-tools-on-each definition-of-a-function-is-not-that-of-a-package ()
+  "A library often has a function of the name of its package."
+  (let ((file (agent-q-definition-test--load
+               connection "(defpackage :aq-parse (:use :cl) (:export #:aq-parse))
+(in-package :aq-parse)
+(defun aq-parse () 1)
+")))
+    (should (string-suffix-p (format "%s:3\n(defun aq-parse () 1)" file)
+                             (agent-q-test-tools-ask "/find_definition aq-parse:aq-parse")))
+    (should-not (string-search "DEFPACKAGE"
+                               (agent-q-test-tools-ask "/find_definition aq-parse:aq-parse")))
+    (delete-file file)))
+
 (defun agent-q-definition-test--long (lines)
   "Return the text of a function with so many LINES of 30 characters in it."
   (concat "(defun aq-long ()\n  (list\n"

@@ -210,10 +210,14 @@ WHAT is defined there, and USES the name that it is about, which is used there."
       ""))
 
 (defun real-definitions (definitions)
-  "DEFINITIONS without notes that only serve the compiler, unless there is nothing else."
-  (or (remove-if-not (lambda (definition) (prefixed-p "DEF" (definer (first definition))))
-                     definitions)
-      definitions))
+  "DEFINITIONS without notes that only serve the compiler, and without a package that only has the same
+name, unless there is nothing else."
+  (flet ((without (unwanted definitions)
+           (or (remove-if (lambda (definition) (funcall unwanted (definer (first definition))))
+                          definitions)
+               definitions)))
+    (without (lambda (definer) (string= "DEFPACKAGE" definer))
+             (without (lambda (definer) (not (prefixed-p "DEF" definer))) definitions))))
 
 (defun definition-list (name &key (limit 8))
   "The definitions of NAME whose places are known, at most LIMIT."
