@@ -17,12 +17,12 @@ pub struct IdFinder {
     at_key: bool,
     /// The text of the string or value that is being read, where it may matter.
     text: Vec<u8>,
-    reading: Reading,
+    reading: Member,
     id: Option<Value>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum Member {
     #[default]
     Nothing,
     Key,
@@ -62,7 +62,7 @@ impl IdFinder {
             b'"' => {
                 self.in_string = true;
                 if self.depth == 1 && self.at_key {
-                    self.reading = Reading::Key;
+                    self.reading = Member::Key;
                     self.text.clear();
                 }
                 self.keep(byte);
@@ -70,7 +70,7 @@ impl IdFinder {
             b'{' | b'[' => {
                 self.depth += 1;
                 self.at_key = self.depth == 1 && byte == b'{';
-                self.reading = Reading::Nothing;
+                self.reading = Member::Nothing;
             }
             b'}' | b']' => {
                 self.end_value();
@@ -80,9 +80,9 @@ impl IdFinder {
                 self.end_value();
                 self.at_key = true;
             }
-            b':' if self.depth == 1 && self.reading == Reading::Key => {
+            b':' if self.depth == 1 && self.reading == Member::Key => {
                 let is_id = self.text == b"\"id\"";
-                self.reading = if is_id { Reading::Id } else { Reading::Nothing };
+                self.reading = if is_id { Member::Id } else { Member::Nothing };
                 self.at_key = false;
                 self.text.clear();
             }
@@ -102,11 +102,11 @@ impl IdFinder {
     }
 
     fn keep(&mut self, byte: u8) {
-        if self.reading == Reading::Nothing {
+        if self.reading == Member::Nothing {
             return;
         }
         if self.text.len() > LONGEST_ID {
-            self.reading = Reading::Nothing;
+            self.reading = Member::Nothing;
             self.text.clear();
             return;
         }
@@ -114,12 +114,12 @@ impl IdFinder {
     }
 
     fn end_value(&mut self) {
-        if self.depth == 1 && self.reading == Reading::Id {
+        if self.depth == 1 && self.reading == Member::Id {
             let id = serde_json::from_slice(&self.text).ok();
             self.id = id.filter(|id: &Value| id.is_string() || id.is_number());
         }
         if self.depth == 1 {
-            self.reading = Reading::Nothing;
+            self.reading = Member::Nothing;
         }
     }
 }

@@ -64,7 +64,7 @@ LISP
   press Enter
   await '^AQ-RATE' 'the user has defined a function'
   form '(aq-rate)' '=> 1'
-  ask tools/call '{"name":"compile_form","arguments":{"form":"(defun aq-rate () 2)"}}' AQ-RATE
+  ask tools/call '{"name":"compile_form","arguments":{"form":"(defun aq-rate () 2)"}}' 'Compiled and loaded'
   form '(aq-rate)' '=> 2'
   echo 'agents: the agent redefined it'
 
