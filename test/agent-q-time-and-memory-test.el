@@ -15,7 +15,7 @@
 (agent-q-test-tools-on-each time-and-memory-a-time-out-says-where-it-was ()
   "With the frames of the program, a place where one is known, and what was allocated."
   (let ((file (make-temp-file (expand-file-name "slow" agent-q-test-directory) nil ".lisp"
-                              "(in-package :cl-user)\n\n(defun aq-spin (n)\n  (loop (setf n (list n n)) (when (null n) (return))))\n\n(defun aq-slow () (1+ (aq-spin 1)))\n")))
+                              "(in-package :cl-user)\n\n(defun aq-spin (n)\n  (loop (setf n (list (first n) n)) (setf n (list (first n))) (when (null n) (return))))\n\n(defun aq-slow () (1+ (aq-spin (list 1))))\n")))
     (agent-q-test-image-directly connection (format "(load (compile-file %S))" file))
     (let ((answer (agent-q-test-tools-ask "/eval_form timeout=0.5 (aq-slow)")))
       (should (string-match-p "\\`Stopped before finishing: timed out after 0.5 s (the image allocated [0-9.]+ [MG]B meanwhile)\\.\nin (aq-slow)\nIt was in, innermost first:\n"

@@ -637,6 +637,8 @@
 (agent-q-test-image-on-each watch-lets-new-packages-define-their-own ()
   "What comes with SBCL brings packages with names like SBCL's; those of packages there before ask."
   (agent-q-test-watch-directly connection "(require :asdf)")
+  ;; Newer SBCLs have this one from the beginning.
+  (skip-unless (equal '("NIL") (agent-q-test-image-values connection "(find-package :sb-sprof)")))
   (agent-q-test-watch-with connection
       (lambda (question)
         (if (string-match-p "\\`\\(build\\|use\\)" (plist-get question :words)) "allow" "deny"))

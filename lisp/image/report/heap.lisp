@@ -74,6 +74,11 @@ from now on. NIL where that can't be known."
   (let ((bytes (and begun (- (internal "SB-EXT" "GET-BYTES-CONSED") (second begun)))))
     (and bytes (>= bytes (* 32 1024 1024)) (size-text bytes))))
 
+(defun heap-filling-p (entry)
+  "Whether the call of ENTRY may fill the heap in the next moments."
+  (and (eighth entry)
+       (> (- (heap-usage) (first (eighth entry))) (/ (heap-size) 5))))
+
 ;;; The look after each collection
 
 (defun heap-wanted ()
@@ -109,13 +114,11 @@ from now on. NIL where that can't be known."
   "Stop the call that has filled the heap, if there is hardly room for the next collection."
   (let* ((size (heap-size)) (used (heap-usage)) (wanted (heap-wanted)))
     (when (and (> wanted (* 8/10 size)) (call-to-blame used))
-      ;; What is in use may be garbage that has become old; and on a busy machine others have allocated
-      ;; more by the time that this thread goes on.
-      (loop repeat 3
-            while (< (* 3/4 size) wanted (* 95/100 size))
-            do (internal "SB-EXT" "GC" :full t)
-               (setf used (heap-usage)
-                     wanted (heap-wanted)))
+      ;; What is in use may be garbage that has become old.
+      (when (< wanted (* 95/100 size))
+        (internal "SB-EXT" "GC" :full t)
+        (setf used (heap-usage)
+              wanted (heap-wanted)))
       (when (> wanted (* 3/4 size))
         (let ((entry (call-to-blame used)))
           (when entry (stop-for-heap entry used)))))))

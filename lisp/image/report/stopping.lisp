@@ -67,8 +67,9 @@
              (unless reading
                (setf reading t)
                (let ((report (stopped-report entry)))
-                 ;; Where it allocates, the stack may not be readable at once.
-                 (when (or (getf report :frames) last)
+                 ;; Where it allocates, the stack may not be readable at once; but it must not fill the
+                 ;; heap until then, as it isn't stopped for that any more.
+                 (when (or (getf report :frames) last (heap-filling-p entry))
                    (throw 'stopped report)))
                (setf reading nil))))
       ;; Should a printer hang, or nothing be heard, Emacs asks again, for a stop without a report.
