@@ -5,9 +5,9 @@
 use super::batch::BatchContext;
 use super::executor::Executor;
 use super::prepared::Prepared;
-use crate::protocol::{CallArguments, CallKey, CallOutcome, CallResult, Event, ToolCall};
+use crate::protocol::{CallArguments, CallKey, CallOutcome, CallResult, ToolCall};
 use crate::tool::work::NextCall;
-use crate::trust::Provenance;
+use crate::trust::{Provenance, Source};
 
 impl Executor {
     /// Takes a PREPARED call to its result, and those that follow it.
@@ -25,7 +25,7 @@ impl Executor {
             let followed = self.follow(id, call, batch).await;
             let told = followed.content.trim_end();
             result.content = format!("{}\n\n{told}", result.content.trim_end());
-            let is_foreign = |it: &&crate::trust::Source| it.provenance == Provenance::Foreign;
+            let is_foreign = |it: &&Source| it.provenance == Provenance::Foreign;
             if followed.source.as_ref().filter(is_foreign).is_some() || result.source.is_none() {
                 result.source = followed.source;
             }
@@ -54,15 +54,7 @@ impl Executor {
             raw_arguments: serde_json::Value::Object(call.arguments.clone()).to_string(),
             arguments: CallArguments::Object(call.arguments),
         };
-        self.tell(
-            batch,
-            Event::CallProposed {
-                session: batch.session,
-                call: key,
-                tool: call.name.clone(),
-                arguments: call.raw_arguments.clone(),
-            },
-        );
+        self.tell_proposed(&call, key, batch);
         let mut prepared = self.prepare(&call, key, batch).await;
         if let Prepared::Runnable(call) = &mut prepared {
             self.ask_if_needed(call, batch);

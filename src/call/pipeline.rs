@@ -37,15 +37,7 @@ impl Executor {
     pub async fn run(&self, calls: &[ToolCall], batch: &BatchContext) -> Vec<CallResult> {
         let keys: Vec<CallKey> = calls.iter().map(|_| CallKey::next()).collect();
         for (call, &key) in calls.iter().zip(&keys) {
-            self.tell(
-                batch,
-                Event::CallProposed {
-                    session: batch.session,
-                    call: key,
-                    tool: call.name.clone(),
-                    arguments: call.raw_arguments.clone(),
-                },
-            );
+            self.tell_proposed(call, key, batch);
         }
         let most = batch.watcher.most_calls().min(calls.len());
         let (wanted, beyond) = calls.split_at(most);
@@ -85,6 +77,19 @@ impl Executor {
             results.extend(join_all(running).await);
         }
         results
+    }
+
+    /// Tells Emacs that CALL is asked for.
+    pub(super) fn tell_proposed(&self, call: &ToolCall, key: CallKey, batch: &BatchContext) {
+        self.tell(
+            batch,
+            Event::CallProposed {
+                session: batch.session,
+                call: key,
+                tool: call.name.clone(),
+                arguments: call.raw_arguments.clone(),
+            },
+        );
     }
 
     /// Validates and assesses CALLS, which have the first of KEYS, side by side, then asks about those that need it, in order.

@@ -4,6 +4,7 @@
 //! the change alone are judged, and the change may not make them worse.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::diff::middle::difference;
@@ -117,9 +118,7 @@ pub async fn imbalance(
     shown: &str,
     line: usize,
 ) -> Result<Option<Imbalance>, ToolFailure> {
-    let arguments = json!({"text": text, "name": shown, "line": line});
-    let reply = context.ask_emacs("check-source", arguments).await?;
-    parse_answer(&reply)
+    ask_of_source(context, "check-source", text, shown, line).await
 }
 
 /// What of TEXT, which starts at LINE of the file SHOWN and is balanced, hardly is as it was meant.
@@ -133,9 +132,19 @@ pub async fn doubt(
     shown: &str,
     line: usize,
 ) -> Result<Option<String>, ToolFailure> {
+    ask_of_source(context, "doubt-source", text, shown, line).await
+}
+
+/// What Emacs answers to OPERATION about TEXT, which starts at LINE of the file SHOWN.
+async fn ask_of_source<T: DeserializeOwned>(
+    context: &WorkContext,
+    operation: &'static str,
+    text: &str,
+    shown: &str,
+    line: usize,
+) -> Result<T, ToolFailure> {
     let arguments = json!({"text": text, "name": shown, "line": line});
-    let reply = context.ask_emacs("doubt-source", arguments).await?;
-    parse_answer(&reply)
+    parse_answer(&context.ask_emacs(operation, arguments).await?)
 }
 
 /// The top-level forms around a change.
