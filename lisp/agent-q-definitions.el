@@ -254,6 +254,27 @@ That is the head of a definition."
                          definitions)))
       definitions))
 
+(defun agent-q-definitions--inner-methods (definition)
+  "Return the names of the methods that are written inside DEFINITION.
+They are (:method ...) in a form that makes a generic function."
+  (pcase-let ((`(,start ,end ,names) definition))
+    (when (string-prefix-p "defgeneric " (or (cadr names) ""))
+      (delq nil
+            (mapcar (lambda (subform)
+                      (let ((parts (apply #'agent-q-definitions-subforms subform)))
+                        (and parts
+                             (equal (agent-q-definitions-text (car parts)) ":method")
+                             (agent-q-definitions-method (car names) (cdr parts)))))
+                    (agent-q-definitions-subforms start end))))))
+
+(defun agent-q-definitions--with-method (wanted all)
+  "Return the one of ALL inside which the method WANTED is written, or nil."
+  (let ((bare (agent-q-definitions-bare (string-remove-prefix "defmethod " wanted))))
+    (seq-find (lambda (definition)
+                (member bare (mapcar #'agent-q-definitions-bare
+                                     (agent-q-definitions--inner-methods definition))))
+              all)))
+
 (defun agent-q-definitions--one (name all)
   "Return the one of ALL, the definitions of the current buffer, that NAME names."
   (let* ((wanted (agent-q-definitions--normal name))
@@ -261,8 +282,11 @@ That is the head of a definition."
          (found (if (cdr found) (agent-q-definitions--read found) found))
          (found (if (cdr found) (agent-q-definitions--in-package wanted found) found)))
     (cond ((null found)
-           (error "Nothing in the file defines %s.  It defines: %s" name
-                  (agent-q-definitions--some all)))
+           (if-let* ((generic (agent-q-definitions--with-method wanted all)))
+               (error "%s is a method inside %s: edit that form" name
+                      (agent-q-definitions--label generic))
+             (error "Nothing in the file defines %s.  It defines: %s" name
+                    (agent-q-definitions--some all))))
           ((cdr found)
            (error "%d forms define %s: %s.  Name the one you mean like that"
                   (length found) name (agent-q-definitions--some found)))

@@ -130,7 +130,10 @@ shown unasked have a :withheld."
       (list :where place :withheld (and (plist-get location :wanted) objection)))
      ((null buffer)
       (list :where place
-            :missing (and (plist-get location :file) (plist-get location :wanted)
+            :missing (and (plist-get location :file)
+                          ;; Another machine is only asked for a text that is wanted.
+                          (or (plist-get location :wanted)
+                              (and file (not (file-remote-p file))))
                           (not (and file (agent-q-image-source--readable-p file))))
             :text (and (plist-get location :wanted)
                        (or (plist-get location :source)

@@ -395,6 +395,29 @@ Return the file."
                    (agent-q-test-tools-ask "/find_definition aq-nowhere"))))
       (delete-file file))))
 
+(agent-q-test-tools-on-each definition-says-what-is-known-of-odd-things ()
+  "Of method combinations, inline functions, and files that are not there."
+  (let ((gone (make-temp-file "aq-gone" nil ".lisp" "(cl:in-package :cl-user)
+(define-method-combination aq-joined :operator list)
+(declaim (inline aq-inlined))
+(defun aq-inlined (x) x)
+(defun aq-user (x) (car (aq-plain x)))
+(defun aq-plain (x) x)\n")))
+    (agent-q-test-image-load connection gone)
+    (delete-file gone)
+    (cl-flet ((told (call) (agent-q-test-tools-ask call)))
+      (let ((combination (told "/describe_symbol aq-joined")))
+        (should-not (string-search "only a symbol" combination))
+        (should (string-match-p "(DEFINE-METHOD-COMBINATION AQ-JOINED)" combination)))
+      (should (string-search "  also: declaimed inline\n" (told "/describe_symbol aq-inlined")))
+      (should-not (string-search "inline" (told "/describe_symbol aq-plain")))
+      (dolist (call '("/describe_symbol aq-plain" "/find_definition aq-plain" "/who_calls aq-plain"))
+        (ert-info (call)
+          (should (string-match-p (concat (regexp-quote gone) "\\(:[0-9]+\\)? (this file can't be read here)$")
+                                  (told call)))))
+      (should (string-match-p "use its handle, such as \\$v7"
+                              (told "/eval_form (length #<VECTOR 3>)"))))))
+
 (agent-q-test-tools-on-each definition-of-a-function-is-not-that-of-a-package ()
   "A library often has a function of the name of its package."
   (let ((file (agent-q-definition-test--load

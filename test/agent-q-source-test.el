@@ -129,7 +129,13 @@
     (let ((cases "(defun |Foo| () 1)\n(defun |foo| () 2)\n(defmethod f ((x (eql #\\a))) 1)\n(defmethod f ((x (eql #\\A))) 2)\n"))
       (should (equal "(defun |Foo| () 1)" (line cases "|Foo|")))
       (should (equal "(defun |foo| () 2)" (line cases "|foo|")))
-      (should (equal "(defmethod f ((x (eql #\\A))) 2)" (line cases "f ((eql #\\A))")))))
+      (should (equal "(defmethod f ((x (eql #\\A))) 2)" (line cases "f ((eql #\\A))"))))
+    (let ((inner "(defgeneric g (x)\n  (:method ((x string)) 1)\n  (:method :after ((x q:b)) 2))\n"))
+      (dolist (name '("g (string)" "defmethod g :after (b)"))
+        (should (equal (concat name " is a method inside defgeneric g (line 1): edit that form")
+                       (line inner name))))
+      (should (string-match-p "Nothing in the file defines g (integer)"
+                              (line inner "g (integer)")))))
   (should (string-match-p "5 forms define area: .*area ((eql #\\\\()) (line 18)"
                           (agent-q-source-test--line "area")))
   (should (string-match-p "Nothing in the file defines defthing"

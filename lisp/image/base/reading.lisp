@@ -34,6 +34,12 @@
       (setf text (subseq text 0 (search end text))))
     (getf (with-hint condition (list :message (trimmed text))) :message)))
 
+(defun unreadable-object-hint (text start)
+  "What to write in place of the printed object that TEXT may have after START."
+  (if (search "#<" text :start2 start)
+      " #<...> only shows an object: use its handle, such as $v7, or the form that returned it."
+      ""))
+
 (defun read-evaluation-p (text start)
   "Whether TEXT may have a #. after START."
   (loop for found = (position #\# text :start start)
@@ -53,7 +59,8 @@
                   (1+ (count #\Newline text :end start))
                   (if (typep condition 'end-of-file)
                       "the text ends inside it. A parenthesis, a string or a |symbol| is not closed."
-                      (reader-complaint condition))
+                      (concatenate 'string (reader-complaint condition)
+                                   (unreadable-object-hint text start)))
                   (first-line (subseq text start) 120))))
 
 (defvar *before-reading* (constantly nil)

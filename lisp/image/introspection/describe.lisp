@@ -73,6 +73,13 @@
                              300
                              1500)))))
 
+(defun inline-p (name)
+  "Whether calls of the function NAME are compiled as its body, as far as that is known."
+  (let ((info (optional-function "SB-INT" "INFO")))
+    (and info
+         (not (member (guarded (lambda () (funcall info :function :inlinep name)) (constantly nil))
+                      '(nil notinline :notinline))))))
+
 (defun function-facet (symbol)
   (let ((kind (function-kind symbol)))
     (when kind
@@ -81,6 +88,7 @@
             :type (and (string= kind "function") (function-type-text symbol))
             :methods (and (string= kind "generic function") 
                            (length (mop "GENERIC-FUNCTION-METHODS" (fdefinition symbol))))
+            :inline (and (string= kind "function") (inline-p symbol))
             :compiler-macro (and (compiler-macro-function symbol) t)
             :documentation (doc symbol 'function)))))
 

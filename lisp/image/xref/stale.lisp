@@ -11,13 +11,6 @@
     (define-setf-expander "setf expander" nil))
   "The definitions of which compiled code has what they were, in words, and what knows that code.")
 
-(defun inline-p (name)
-  "Whether calls of the function NAME are compiled as its body, as far as that is known."
-  (let ((info (optional-function "SB-INT" "INFO")))
-    (and info
-         (not (member (guarded (lambda () (funcall info :function :inlinep name)) (constantly nil))
-                      '(nil notinline :notinline))))))
-
 (defun users-of (recorder name)
   "The definitions that were compiled with NAME, as RECORDER, a function of the backend's, knows them."
   (let ((sites (if recorder (recorded-sites recorder name) '())))

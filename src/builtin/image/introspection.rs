@@ -55,7 +55,8 @@ fn render_description(_: &Arguments, reply: &ImageReply) -> Result<String, ToolF
         _ => format!("{name} (uninterned)"),
     }];
     let facets: Vec<Plist<'_>> = data.plists("facets").collect();
-    if facets.is_empty() {
+    let definitions: Vec<Plist<'_>> = data.plists("definitions").collect();
+    if facets.is_empty() && definitions.is_empty() {
         lines
             .push("It is only a symbol: it names no function, variable, class or type.".to_owned());
         let elsewhere = data.texts("elsewhere");
@@ -65,7 +66,6 @@ fn render_description(_: &Arguments, reply: &ImageReply) -> Result<String, ToolF
     }
     lines.extend(facets.into_iter().flat_map(facet));
     lines.extend(labelled("properties", &data.texts("properties")));
-    let definitions: Vec<Plist<'_>> = data.plists("definitions").collect();
     if !definitions.is_empty() {
         lines.push("Defined:".to_owned());
         lines.extend(definitions.into_iter().map(definition));
@@ -105,6 +105,9 @@ fn facet(facet: Plist<'_>) -> Vec<String> {
     detail("slots", joined("slots"));
     detail("uses", joined("uses"));
     detail("methods", facet.integer("methods").map(|it| it.to_string()));
+    if facet.flag("inline") {
+        detail("also", Some("declaimed inline".to_owned()));
+    }
     if facet.flag("compiler-macro") {
         detail("also", Some("a compiler macro".to_owned()));
     }
