@@ -297,6 +297,34 @@
                            (:name "t_look" :text "a")))
         (should (string-match-p "^A$" (car (agent-q-test-mcp-call client "call_tool" arguments))))))))
 
+(ert-deftest agent-q-mcp-an-agent-with-file-tools-of-its-own-edits-what-others-changed ()
+  "It is not told to read a file with a tool that it isn't offered."
+  (let* ((folder (file-name-as-directory (make-temp-file "aq-mcp" t)))
+         (file (expand-file-name "a.el" folder))
+         (agent-q-project-root folder))
+    (cl-flet ((text () (with-temp-buffer (insert-file-contents file) (buffer-string))))
+      (unwind-protect
+          (agent-q-test-mcp-serving
+            (with-temp-file file (insert "(defun one () 1)\n\n(defun two () 2)\n"))
+            (let ((client (agent-q-test-mcp-client "claude-code")))
+              (dolist (change '(("one" . "(defun one () 11)") ("two" . "(defun two () 22)")))
+                (let ((request (agent-q-test-mcp-begin
+                                client "edit_definition"
+                                (list :path file :name (car change) :new_source (cdr change)))))
+                  (with-current-buffer (agent-q-test-mcp-buffer)
+                    (agent-q-test-answer "y"))
+                  (should (string-match-p "Definition replaced"
+                                          (agent-q-test-mcp-text (agent-q-test-mcp-answer client request)))))
+                (let ((now (text)))
+                  (with-temp-file file (insert ";; The user's line.\n" now))))
+              (should (equal (concat ";; The user's line.\n;; The user's line.\n"
+                                     "(defun one () 11)\n\n(defun two () 22)\n")
+                             (text)))))
+        (when-let* ((buffer (find-buffer-visiting file)))
+          (with-current-buffer buffer (set-buffer-modified-p nil))
+          (kill-buffer buffer))
+        (delete-directory folder t)))))
+
 ;;;; Time
 
 (ert-deftest agent-q-mcp-a-call-that-takes-longer-is-pending-and-can-be-awaited ()

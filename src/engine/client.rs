@@ -96,6 +96,10 @@ impl ClientTurn {
         cancel: CancellationToken,
         why: Arc<OnceCell<String>>,
     ) -> Option<CallResult> {
+        // An agent that isn't offered read_file reads by a tool of its own, which nobody sees here.
+        if self.tools.get("read_file").is_none() {
+            self.handles.workspace.forget_what_was_seen();
+        }
         let settings = held(&self.handles.settings).clone();
         let batch = BatchContext {
             session: self.session,

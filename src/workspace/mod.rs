@@ -164,6 +164,12 @@ impl Workspace {
         held(&self.seen).remove(path);
     }
 
+    /// Leaves open what the model knows of each text: it may have read them by other means since. What
+    /// changes were proposed for stays.
+    pub fn forget_what_was_seen(&self) {
+        held(&self.seen).retain(|_, seen| seen.reason == Reason::Proposed);
+    }
+
     /// What was known of FROM is now known of TO, and nothing else.
     pub fn moved(&self, from: &Path, to: &Path) {
         let mut seen = held(&self.seen);
