@@ -89,6 +89,45 @@ The image has an older state of old.lisp, whose last load failed; load_system te
   (should (string-match-p "\\`PASSED: 1 of 1 checks passed, 0 failed (Rove)\\."
                           (agent-q-test-tools-ask "/run_tests test=aq-rove::fine"))))
 
+(agent-q-test-tools-on-each run-tests-never-tests-old-files ()
+  "Whatever is named, the project's changed files are loaded first, and what the compiler says is told.
+So are those that a test operation loads itself."
+  (agent-q-test-systems-need connection "fiveam")
+  (let ((file (expand-file-name "aq-fresh-tests.lisp" default-directory)))
+    (cl-flet ((write (expected &optional more)
+                (write-region (format "(defpackage :aq-fresh-tests (:use :cl)) (in-package :aq-fresh-tests)
+(fiveam:test sum (fiveam:is (= %s (cl-user::aq-fresh))))\n%s" expected (or more ""))
+                              nil file nil 'silent))
+              (told (call) (agent-q-test-tools-ask call)))
+      (unwind-protect
+          (progn
+            (write-region "(asdf:defsystem \"aq-fresh\" :components ((:file \"aq-fresh\"))
+  :perform (test-op (o c) (asdf:load-system \"aq-fresh-tests\")
+             (uiop:symbol-call :fiveam :run! (uiop:find-symbol* :sum :aq-fresh-tests))))\n"
+                          nil "aq-fresh.asd" nil 'silent)
+            (write-region "(asdf:defsystem \"aq-fresh-tests\" :depends-on (\"aq-fresh\" \"fiveam\")
+  :components ((:file \"aq-fresh-tests\")))\n" nil "aq-fresh-tests.asd" nil 'silent)
+            (write-region "(defun cl-user::aq-fresh () 4)\n" nil "aq-fresh.lisp" nil 'silent)
+            (write 4 "(defun careless (unused) 1)\n")
+            (let ((first (told "/run_tests system=aq-fresh")))
+              (should (string-match-p "PASSED: 1 of 1" first))
+              (should (string-match-p "UNUSED is defined but never used" first))
+              (should (string-match-p "^Compiled 2 files: aq-fresh.lisp, aq-fresh-tests.lisp" first)))
+            (dolist (call '("/run_tests system=aq-fresh test=aq-fresh-tests::sum"
+                            "/run_tests test=aq-fresh-tests::sum"
+                            "/run_tests system=aq-fresh"
+                            "/run_tests system=aq-fresh-tests"))
+              (ert-info (call)
+                (write 5)
+                (should (string-match-p "FAILED: 0 of 1" (told call)))
+                (write 4)
+                (should (string-match-p "PASSED: 1 of 1" (told call)))))
+            ;; What doesn't load is said, and the rest is tested.
+            (write-region "(defun cl-user::aq-fresh () (car 1 2))\n" nil "aq-fresh.lisp" nil 'silent)
+            (should (string-match-p "older state of aq-fresh.lisp, whose last load failed"
+                                    (told "/run_tests test=aq-fresh-tests::sum"))))
+        (mapc #'delete-file (directory-files default-directory t "\\`aq-fresh"))))))
+
 (agent-q-test-tools-on-each run-tests-of-a-system ()
   "What a system's test operation does is seen; nothing run is a failure."
   (let ((empty (agent-q-test-systems-system "aq-empty" '(("code" . "(defvar cl-user::*aq-empty* 1)")))))
@@ -97,6 +136,18 @@ The image has an older state of old.lisp, whose last load failed; load_system te
       (should (string-match-p "\\`Tests of aq-empty, .*aq-empty.asd: No test ran" told))
       (should (string-match-p "run_tests .*✗" (agent-q-test-log)))))
   (when (agent-q-test-systems-load-p connection "fiveam")
+    ;; One without a test operation has tests all the same, each of which runs once.
+    (let ((bare (agent-q-test-systems-system
+                 "aq-bare" `(("tests" . ,(string-replace "aq-checks" "aq-bare" agent-q-run-tests-test-suite))
+                             ("more" . "(in-package :aq-bare)
+(fiveam:test (alone :suite nil) (fiveam:is (= 1 1)))"))
+                 ":serial t :depends-on (\"fiveam\")")))
+      (agent-q-test-systems-register connection bare)
+      (let ((told (agent-q-test-tools-ask "/run_tests system=aq-bare")))
+        (should (string-match-p "\\`Tests of aq-bare, [^:]+: FAILED: 3 of 5 checks passed, 2 failed (FiveAM).\n(The system's test operation runs no test; these are the tests of its packages: [^)]+.)" told))
+        (should (string-search "AQ-BARE::NUMBERS" told))
+        (should (string-search "AQ-BARE::ALONE" told))
+        (should-not (string-search "AQ-BARE::FINE" told))))
     (let ((tested (agent-q-test-systems-system
                    "aq-tested" `(("tests" . ,agent-q-run-tests-test-suite))
                    ":depends-on (\"fiveam\")"

@@ -157,6 +157,9 @@ what there is instead."
 (defvar *build* nil
   "What ASDF does in the running call, a BUILD, or NIL.")
 
+(defvar *noting* nil
+  "Whether what the compiler says of files is noted.")
+
 (defvar *component* nil
   "The file that ASDF compiles or loads now, a component, or NIL.")
 
@@ -226,7 +229,8 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
         (push component (build-compiled *build*))
         (guarded (lambda () (remember-text (asdf-call "COMPONENT-PATHNAME" component)))
                  (constantly nil))
-        (call-counting-failure component function))
+        (call-counting-failure component
+                               (if *noting* function (lambda () (call-noting-files function)))))
       (funcall function)))
 
 (defun call-loading (component function)

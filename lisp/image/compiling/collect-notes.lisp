@@ -118,6 +118,12 @@ how many are left out."
 
 ;;; Output
 
+(defun call-omitting-compiler-lines (function)
+  "Call FUNCTION; the lines that the compiler prints meanwhile are not captured."
+  (omit-compiler-lines t)
+  (unwind-protect (funcall function)
+    (omit-compiler-lines nil)))
+
 (defun without-compiler-output (text)
   "TEXT without the lines that compilers write, which start with a semicolon."
   (with-output-to-string (stream)

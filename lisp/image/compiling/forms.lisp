@@ -194,16 +194,18 @@ what of it is of the compiler's notes."
                     :package (package-name *package*)
                     (append (recoveries-of recoveries) (funcall notes)))))
       (setf *progress* #'tell)
-      (funcall function
-               (lambda (&key done ((:current form)) ((:failed bad)) ((:rest following))
-                          ((:replaced earlier)) ((:stale old)))
-                 (setf current form)
-                 (when done (incf count))
-                 (when bad (setf failed bad more-forms following))
-                 (when old (push old stale))
-                 (when earlier (push earlier replaced))))
+      (call-omitting-compiler-lines
+       (lambda ()
+         (funcall function
+                  (lambda (&key done ((:current form)) ((:failed bad)) ((:rest following))
+                             ((:replaced earlier)) ((:stale old)))
+                    (setf current form)
+                    (when done (incf count))
+                    (when bad (setf failed bad more-forms following))
+                    (when old (push old stale))
+                    (when earlier (push earlier replaced))))))
       (setf current nil)
-      (append (tell) (list :output (without-compiler-output (captured-text)))))))
+      (append (tell) (list :output (captured-text))))))
 
 (defun form-notes (notes shown)
   "What is shown of NOTES, of forms that SHOWN names. Optimization notes are only counted."

@@ -40,6 +40,18 @@
               :key (lambda (it) (namestring (asdf-call "COMPONENT-PATHNAME" it)))
               :test #'equal))))
 
+(defvar *told-warnings* '()
+  "Warnings of ASDF's own that were shown: they come again with each load.")
+
+(defun new-complaints (notes)
+  "Those of NOTES, warnings of ASDF's own, that were not shown before, a few; they count as shown."
+  (let ((new (remove-if (lambda (note)
+                          (member (getf note :message) *told-warnings* :test #'equal))
+                        notes)))
+    (dolist (note new)
+      (push (getf note :message) *told-warnings*))
+    new))
+
 (defun note-about-file (condition text)
   (let* ((location (location-plist (backend "LOCATION" condition)))
          (component (component-at location)))
@@ -87,7 +99,7 @@ Optimization notes are only counted."
       (let ((problems (among (lambda (it)
                                (and (zerop (severity-rank it)) (not (asdf-warning-p it))
                                     (or (getf it :own) (not (minor-p it)))))))
-            (complaints (among #'asdf-warning-p))
+            (complaints (new-complaints (among #'asdf-warning-p)))
             (others (among (lambda (it)
                              (and (getf it :own) (= 1 (severity-rank it))))))
             (minor (among (lambda (it) (and (getf it :own) (= 2 (severity-rank it))))))
@@ -118,12 +130,24 @@ Optimization notes are only counted."
 (defparameter *file-limit* 12
   "How many of the files that were compiled are named.")
 
+(defun distinct-names (components)
+  "The names of the files of COMPONENTS, with their folders where two files have one name."
+  (let ((names (mapcar #'file-text components)))
+    (loop for component in components
+          for name in names
+          for directory = (last (pathname-directory (asdf-fact "COMPONENT-PATHNAME" component)))
+          collect (if (and directory (stringp (first directory))
+                           (> (count name names :test #'string=) 1))
+                      (format nil "~A/~A" (first directory) name)
+                      name))))
+
 (defun build-facts ()
   "What was compiled and loaded for the system that was asked for, and for others."
   (flet ((names (own)
-           (loop for component in (reverse (build-compiled *build*))
-                 when (eq own (and (own-component-p component) t))
-                   collect (file-text component))))
+           (distinct-names
+            (loop for component in (remove-duplicates (reverse (build-compiled *build*)))
+                  when (eq own (and (own-component-p component) t))
+                    collect component))))
     (let ((own (names t)))
       (list :compiled (subseq own 0 (min *file-limit* (length own)))
             :compiled-count (length own)
@@ -134,14 +158,16 @@ Optimization notes are only counted."
 (defun call-building (name function)
   "Call FUNCTION, which has ASDF build the system NAME; what the compiler says is noted."
   (pushnew name (build-systems *build*) :test #'string=)
-  (omit-compiler-lines t)
   (unwind-protect
-       (call-watching-asdf
+       (call-omitting-compiler-lines
         (lambda ()
-          (call-noting (lambda () (backend "CALL-WITH-COMPILATION-HOOKS" function))
-                       #'note-of-file)))
-    (keep-notes)
-    (omit-compiler-lines nil)))
+          (call-watching-asdf (lambda () (call-noting-files function)))))
+    (keep-notes)))
+
+(defun call-noting-files (function)
+  "Call FUNCTION, in which files are compiled; what the compiler says of them is noted."
+  (let ((*noting* t))
+    (call-noting (lambda () (backend "CALL-WITH-COMPILATION-HOOKS" function)) #'note-of-file)))
 
 (defun call-accepting (function)
   "Call FUNCTION, in which ASDF loads what compiled with warnings if the caller's restart is to go on.

@@ -95,6 +95,9 @@
   (loop for name being the hash-keys of (own-value package "*TESTS*")
         when (symbolp name) collect name))
 
+(defun fiasco-inner (suite package)
+  (table-keys (own-slot (gethash suite (own-value package "*TESTS*")) package "CHILDREN")))
+
 (defun fiasco-quiet (package)
   (own-bindings package
                 "*DEBUG-ON-UNEXPECTED-ERROR*" nil "*DEBUG-ON-ASSERTION-FAILURE*" nil

@@ -29,6 +29,12 @@
   ;; NIL is the suite of those that are in no other.
   (remove nil (own-call package "TEST-NAMES")))
 
+(defun table-keys (table)
+  (and (hash-table-p table) (loop for key being the hash-keys of table collect key)))
+
+(defun fiveam-inner (suite package)
+  (table-keys (own-slot (own-call package "GET-TEST" suite) package "TESTS")))
+
 (defun fiveam-quiet (package)
   (own-bindings package
                 "*TEST-DRIBBLE*" (make-broadcast-stream) "*ON-ERROR*" nil "*ON-FAILURE*" nil))

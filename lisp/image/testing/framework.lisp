@@ -18,8 +18,8 @@
   (surroundings (constantly nil))
   ;; A function that runs what a symbol or a package names, or NIL.
   runner
-  ;; What can be run: symbols and packages.
-  (names (constantly '()))
+  ;; What can be run: symbols and packages; and what is run along with a symbol, NIL when that isn't known.
+  (names (constantly '())) (inner nil)
   ;; What keeps it from printing what its results say, and from the debugger: variables and values.
   (quiet (constantly '())))
 
@@ -66,13 +66,14 @@
   (flet ((rt (package)
            (make-test-framework :title "RT" :package package
                            :calls '(("DO-ENTRY" rt-do-entry) ("DO-ENTRIES" rt-do-entries))
-                           :entries 'noted-entries :runner 'rt-runner :names 'rt-names))
+                           :entries 'noted-entries :runner 'rt-runner :names 'rt-names
+                           :inner (constantly '())))
          (clunit (package)
            (make-test-framework :title "CLUnit2" :package package :result-class "CLUNIT-TEST-REPORT"
                            :entries 'clunit-entries :runner 'clunit-runner :names 'clunit-names)))
     (list (make-test-framework :title "FiveAM" :package "IT.BESE.FIVEAM" :result-class "TEST-RESULT"
                           :entries 'fiveam-entries :runner 'fiveam-runner :names 'fiveam-names
-                          :quiet 'fiveam-quiet)
+                          :inner 'fiveam-inner :quiet 'fiveam-quiet)
           (make-test-framework :title "Parachute" :package "ORG.SHIRAKUMO.PARACHUTE"
                           :result-class "RESULT" :entries 'parachute-entries
                           :surroundings 'parachute-parent
@@ -94,10 +95,11 @@
                           :calls '(("REGISTER-ASSERTION-WAS-SUCCESSFUL" fiasco-passed)
                                    ("RECORD-FAILURE" fiasco-failed) ("SKIP" fiasco-skipped))
                           :entries 'noted-entries :runner 'fiasco-runner :names 'fiasco-names
-                          :quiet 'fiasco-quiet)
+                          :inner 'fiasco-inner :quiet 'fiasco-quiet)
           (make-test-framework :title "1AM" :package "1AM"
                           :calls '(("CALL-TEST" one-am-test) ("PASSED" one-am-passed))
-                          :entries 'noted-entries :runner 'one-am-runner :names 'one-am-names))))
+                          :entries 'noted-entries :runner 'one-am-runner :names 'one-am-names
+                          :inner (constantly '())))))
 
 (defun ask-framework (framework accessor &rest arguments)
   "Call the function of FRAMEWORK that ACCESSOR gives with ARGUMENTS and its package."

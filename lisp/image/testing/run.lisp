@@ -65,6 +65,66 @@ unless it is there before."
   (let ((test (asdf-function "TEST-SYSTEM")))
     (lambda () (funcall test name))))
 
+(defun changed-systems ()
+  "The names of the project's systems that are loaded, but not as their files are now."
+  (loop for entry in *project-systems*
+        for name = (getf entry :name)
+        for system = (and (find-package "ASDF") (registered-system name))
+        when (and system
+                  (null (second-copy (getf entry :file)))
+                  (loaded-system-p system)
+                  (some #'component-state (source-components system)))
+          collect name))
+
+(defun load-changed-systems (wanted)
+  "Load what has changed of the project's systems, but for WANTED, which is loaded anyway. An error in
+another one is no reason not to run tests: its files count as failed, which is told."
+  (dolist (name (changed-systems))
+    (unless (equal name wanted)
+      (catch 'missed
+        (guarded (lambda () (load-system-named name nil)) (constantly nil))))))
+
+(defun tests-in (packages framework)
+  "What FRAMEWORK can run that is of PACKAGES: packages, or their symbols that are run with no other."
+  (flet ((ask (accessor &rest arguments)
+           (guarded (lambda () (apply #'ask-framework framework accessor arguments))
+                    (constantly '()))))
+    (let ((names (remove-if-not (lambda (it)
+                                  (member (if (packagep it) it (symbol-package it)) packages))
+                                (ask #'test-framework-names))))
+      (cond ((every #'packagep names) names)
+            ((test-framework-inner framework)
+             (set-difference names (loop for name in names
+                                         append (ask #'test-framework-inner name))))))))
+
+(defun tests-of-system (name)
+  "What can be run of the packages that the files of the system NAME define: lists of a text and a
+function that runs it."
+  (let ((packages (loop for (nil text) in (defined-packages (source-components (find-system-named name)))
+                        collect (find-package text))))
+    (loop for framework in (loaded-frameworks)
+          append (loop for test in (reverse (tests-in packages framework))
+                       for runner = (guarded (lambda ()
+                                               (ask-framework framework #'test-framework-runner test))
+                                             (constantly nil))
+                       when runner
+                         collect (list (if (packagep test) (package-name test) (symbol-text test))
+                                       runner)))))
+
+(defun run-system-tests (system)
+  "The results of the tests of SYSTEM, what ended them if anything did, and the names of those that were
+run because its test operation runs none."
+  ;; Its test operation may load and compile more.
+  (multiple-value-bind (results problem)
+      (call-watching-asdf (lambda () (run-watched (system-runner system))))
+    (let ((tests (and (null results) (null problem) (string= "" (trimmed (captured-text)))
+                      (guarded (lambda () (tests-of-system system)) (constantly '())))))
+      (if tests
+          (multiple-value-bind (results problem)
+              (run-watched (lambda () (mapc #'funcall (mapcar #'second tests))))
+            (values results problem (mapcar #'first tests)))
+          (values results problem '())))))
+
 (defun tested-facts (name systems)
   "Whose tests those of the system NAME are that SYSTEMS have, for the wire."
   (let* ((others (remove name systems
@@ -138,19 +198,24 @@ unless it is there before."
       (missed "Give a system, a suite or a test to run."))
     (setf *results* '())
     (flet ((work ()
+             (load-changed-systems system)
              (when system
                (setf *progress* (loading-progress system))
                (load-system-named system nil))
              (let ((tested (and system (not target) (tested-systems system)))
                    (recoveries *recoveries*))
                (load-tests-of tested)
-               (let ((runner (if target (test-runner target *package*) (system-runner system))))
-                 (setf *progress* (lambda ()
-                                    (append (summary *results* nil) (recoveries-of recoveries))))
-                 (multiple-value-bind (results problem) (run-watched runner)
+               (setf *progress* (lambda ()
+                                  (append (summary *results* nil) (recoveries-of recoveries))))
+               (let ((runner (and target (test-runner target *package*))))
+                 (multiple-value-bind (results problem instead)
+                     (if runner (run-watched runner) (run-system-tests system))
                    (append (and system (tested-facts system tested))
                            (summary results problem)
+                           (list :instead instead)
                            (recoveries-of recoveries)
-                           (list :failed-files (mapcar #'file-namestring *failed-files*))
-                           (and system (append (told-notes) (build-facts)))))))))
+                           (list :failed-files (mapcar #'file-namestring
+                                                       (remove-if-not #'date-of *failed-files*)))
+                           (and (or system (build-compiled *build*))
+                                (append (told-notes) (build-facts)))))))))
       (call-recovering restart (lambda () (call-with-project systems #'work))))))

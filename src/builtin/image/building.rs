@@ -181,6 +181,13 @@ fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, Too
     if let Some(whose) = whose(data) {
         lines[0].insert_str(0, &whose);
     }
+    let instead = data.texts("instead");
+    if !instead.is_empty() {
+        lines.push(format!(
+            "(The system's test operation runs no test; these are the tests of its packages: {}.)",
+            instead.join(", ")
+        ));
+    }
     lines.extend(other_file(data));
     lines.extend(data.plists("results").flat_map(test_result));
     if number("more") > 0 {
@@ -240,13 +247,24 @@ fn briefly(printed: String) -> String {
     }
 }
 
-/// OUTPUT without the lines on tests that passed.
+/// How many lines of output are shown beside results that say what failed.
+const LINES_OF_FAILED: usize = 25;
+
+/// The end of OUTPUT without the lines on tests that passed.
 fn without_passed(output: &str) -> String {
-    let kept: Vec<&str> = output
-        .lines()
-        .filter(|line| !line.contains("[ OK ]") && !line.trim_start().starts_with('✓'))
-        .collect();
-    kept.join("\n")
+    let passed = |line: &str| {
+        let line = line.trim();
+        line.contains("[ OK ]") || line.starts_with('✓') || line.ends_with("PASSED")
+    };
+    let kept: Vec<&str> = output.lines().filter(|line| !passed(line)).collect();
+    match kept.len().saturating_sub(LINES_OF_FAILED) {
+        0 => kept.join("\n"),
+        left_out => format!(
+            "({} left out; run one test to see all of its output.)\n{}",
+            counted(left_out as i64, "line"),
+            kept[left_out..].join("\n")
+        ),
+    }
 }
 
 /// How many definitions came from files other than those they were loaded from now: the sign of a
