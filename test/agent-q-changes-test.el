@@ -94,7 +94,8 @@ The line asks the image, and comes after what is undone at once."
     (agent-q-changes-test--changing-turn "do it")
     (should (file-exists-p (expand-file-name "new.txt" directory)))
     (let ((shown (agent-q-changes-test--undo "AQ-UNDONE.*\n?.*\\[Undo\\]")))
-      (should (string-match-p "Undone:\n- new\\.txt.*\nThe image still has the definitions that the turn changed\\." shown))
+      (should (string-match-p "Undone:\n- new\\.txt.*\n" shown))
+      (should-not (string-search "still has" shown))
       (should (string-match-p "AQ-UNDONE (function, new)" shown)))
     (should-not (file-exists-p (expand-file-name "new.txt" directory)))
     ;; Nothing in the image changes unasked.
@@ -105,7 +106,7 @@ The line asks the image, and comes after what is undone at once."
     (agent-q-changes-test--turn "go on")
     (let ((told (agent-q-changes-test--last-message)))
       (should (string-match-p "\\`go on\n\n\\[agent-q: The user undid some of your changes" told))
-      (should (string-match-p "- new\\.txt.*\nThe image still has the definitions that the turn changed\\." told))
+      (should (string-match-p "- new\\.txt.*\nUnless you are told here that they were undone too, the image still has these: .*AQ-UNDONE (function, new)\\." told))
       (should (string-match-p "undid definitions.*:\n<data-[^>]*>\n.*AQ-UNDONE: removed .*\\.\n</data-"
                               told)))
     (should-not (agent-q-test-shows "agent-q: The user undid"))
@@ -173,6 +174,22 @@ The line asks the image, and comes after what is undone at once."
                     (agent-q-call-waiting))
         (agent-q-test-answer "y"))
       (should (equal ":OLD" (value))))))
+
+(agent-q-test-image-on-each undoing-a-system-offers-none-that-is-gone ()
+  "A system that the turn itself has made can't be loaded any more."
+  (agent-q-changes-test--with-chat
+      (list (agent-q-changes-test--calls
+             '("create_file" :path "aq-made.asd"
+               :content "(asdf:defsystem \"aq-made\" :components ((:file \"aq-made\")))\n")
+             '("create_file" :path "aq-made.lisp" :content "(in-package :cl-user)\n(defun aq-made () 1)\n")
+             '("load_system" :system "aq-made"))
+            agent-q-changes-test--said agent-q-changes-test--said)
+    (agent-q-test-image-directly connection "(progn (require :asdf) t)")
+    (agent-q-changes-test--changing-turn "make it")
+    (should (equal "1" (agent-q-test-image-directly connection "(funcall 'cl-user::aq-made)")))
+    (let ((shown (agent-q-changes-test--undo "\nWhat was loaded into the image stays there\\.")))
+      (should-not (string-search "load_system aq-made loads" shown))
+      (should-not (string-search "[Load the restored files]" shown)))))
 
 ;;;; The line under a turn
 

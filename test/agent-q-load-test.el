@@ -314,9 +314,9 @@ Return its directory."
         (agent-q-test-ask "two")
         (with-temp-buffer
           (insert-file-contents agent-q-test-requests)
-          (should (search-forward (format "\\nSystems: aq-told (not loaded; ASDF by itself would take %saq-told.asd), aq-told.test (not loaded; ASDF by itself would take %saq-told.test.asd)\\n"
+          (should (search-forward (format "\\nSystems: not loaded: aq-told (ASDF by itself would take %saq-told.asd), aq-told.test (ASDF by itself would take %saq-told.test.asd)\\n"
                                           known known)))
-          (should (search-forward "\\nSystems: aq-told (loaded), aq-told.test (not loaded")))))))
+          (should (search-forward "\\nSystems: loaded: aq-told; not loaded: aq-told.test")))))))
 
 (agent-q-test-tools-on-each load-refuses-a-second-copy ()
   "Where the image has loaded another copy, nothing is loaded over it unasked."

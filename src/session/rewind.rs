@@ -57,12 +57,13 @@ impl Means<'_> {
         };
         let number = TurnId::next();
         let mut files = FilesPutBack::default();
-        let mut systems = Vec::new();
+        let mut loaded = undo::Loaded::default();
         if parts.contains(&RewindPart::Files) {
             let context = self.shared.executor.context(self.batch);
             files = rewind::rewind(&context, turn, number.0).await;
             if !files.done.is_empty() {
-                systems = undo::image_changes(&context).await.systems_since(turn);
+                let systems = undo::image_changes(&context).await.systems_since(turn);
+                loaded = undo::still_loaded(&context, &systems).await;
             }
         }
         if parts.contains(&RewindPart::Conversation) {
@@ -74,18 +75,18 @@ impl Means<'_> {
                 turn: TurnId(turn),
                 rewind: number,
             });
-            if !systems.is_empty() {
+            if !loaded.words.is_empty() {
                 self.batch.workspace.tell_later(format!(
                     "Some files are as they were before later work on them.{}",
-                    undo::still_loaded(&systems)
+                    loaded.words
                 ));
             }
         } else {
-            self.tell_model(&files, &systems);
+            self.tell_model(&files, &loaded.words);
         }
         let mut answer = put_back_json(&files);
         answer["rewind"] = json!(number.0);
-        answer["systems"] = json!(systems);
+        answer["systems"] = json!(loaded.systems);
         self.emit(Event::ChatsAnswered {
             question,
             answer: Ok(answer),
@@ -121,7 +122,7 @@ impl Means<'_> {
             let id = entry.id;
             history.append(EntryContent::Undone(id));
         } else {
-            self.tell_model(&files, &[]);
+            self.tell_model(&files, "");
         }
         self.emit(Event::Unwound {
             session: self.batch.session,
@@ -130,13 +131,13 @@ impl Means<'_> {
         Ok(put_back_json(&files))
     }
 
-    /// Has the model told what became of FILES, as it remembers what they were before.
-    fn tell_model(&self, files: &FilesPutBack, systems: &[String]) {
+    /// Has the model told what became of FILES, as it remembers what they were before, and what the image
+    /// STILL has.
+    fn tell_model(&self, files: &FilesPutBack, still: &str) {
         if !files.done.is_empty() {
             self.batch.workspace.tell_later(format!(
-                "The user put back some files as they were:\n- {}\nRead these files again before you go on.{}",
-                files.done.join("\n- "),
-                undo::still_loaded(systems)
+                "The user put back some files as they were:\n- {}\nRead these files again before you go on.{still}",
+                files.done.join("\n- ")
             ));
         }
     }

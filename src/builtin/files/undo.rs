@@ -10,6 +10,7 @@ use super::change::{Current, Home, LiveBuffer, Made, Save, change_buffer, load};
 use super::moves::{on_disk, rename};
 use crate::files::encoding::{Encoding, LineEnds, Mark, encode};
 use crate::files::path::{PathKind, Resolved};
+use crate::files::systems::project_systems;
 use crate::files::verified;
 use crate::files::verified::Parents;
 use crate::tool::ToolFailure;
@@ -68,32 +69,27 @@ pub struct Undone {
 pub async fn undo_turn(context: &WorkContext) -> Undone {
     let image = image_changes(context).await;
     let files = context.workspace.journal.last_number();
-    let (text, systems) = match files {
-        None if image.turn.is_none() => ("Nothing to undo.".to_owned(), Vec::new()),
+    let (text, loaded) = match files {
+        None if image.turn.is_none() => ("Nothing to undo.".to_owned(), Loaded::default()),
         Some(turn) if files >= image.turn => {
-            let systems = image.systems_since(turn);
-            let changed = files == image.turn && !image.definitions.is_empty();
-            let still = match systems.is_empty() && changed {
-                true => "\nThe image still has the definitions that the turn changed.".to_owned(),
-                false => still_loaded(&systems),
+            let kept = match files == image.turn {
+                true => still_changed(&image.definitions),
+                false => String::new(),
             };
-            match undo_files(context, &still).await {
-                (text, true) => (text, systems),
-                (text, false) => (text, Vec::new()),
-            }
+            undo_files(context, &image.systems_since(turn), &kept).await
         }
-        _ => ("No files were changed.".to_owned(), Vec::new()),
+        _ => ("No files were changed.".to_owned(), Loaded::default()),
     };
     let definitions = match files > image.turn {
         true => Vec::new(),
         false => image.definitions,
     };
-    let more = !(definitions.is_empty() && systems.is_empty());
+    let more = !(definitions.is_empty() && loaded.systems.is_empty());
     Undone {
         text,
         turn: files.max(image.turn).filter(|_| more),
         definitions,
-        systems,
+        systems: loaded.systems,
     }
 }
 
@@ -108,21 +104,55 @@ pub async fn image_changes(context: &WorkContext) -> ImageChanges {
         .unwrap_or_default()
 }
 
-/// What the image has other than files that were restored, of SYSTEMS that it has loaded; empty
-/// when it has loaded none.
-#[must_use]
-pub fn still_loaded(systems: &[String]) -> String {
-    match systems.first() {
+/// What the image has other than files that were restored.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// The project's systems that can be loaded to have the files as they are now.
+    pub systems: Vec<String>,
+    /// What there is to say of that; empty when the image has loaded none of the files.
+    pub words: String,
+}
+
+/// What the image has of SYSTEMS, which it has loaded, after files of the project were put back. Not all need
+/// be defined any more, and those of libraries are as they were.
+pub async fn still_loaded(context: &WorkContext, systems: &[String]) -> Loaded {
+    let listed = match context.policy().await {
+        Ok(policy) if !systems.is_empty() => {
+            context
+                .on_a_thread(move |stop| project_systems(&policy, stop))
+                .await
+        }
+        _ => return Loaded::default(),
+    };
+    let named = |name: &&String| {
+        listed
+            .as_ref()
+            .is_ok_and(|all| all.iter().any(|it| it.name == **name))
+    };
+    let systems: Vec<String> = systems.iter().filter(named).cloned().collect();
+    let words = match systems.first() {
         Some(system) => format!(
             "\nThe image still has what was loaded from them; load_system {system} loads the restored files."
         ),
-        None => String::new(),
+        None => "\nWhat was loaded into the image stays there.".to_owned(),
+    };
+    Loaded { systems, words }
+}
+
+/// What the model is told of DEFINITIONS that a turn changed, which only the user undoes.
+fn still_changed(definitions: &[String]) -> String {
+    match definitions {
+        [] => String::new(),
+        _ => format!(
+            "\nUnless you are told here that they were undone too, the image still has these: {}.",
+            definitions.join(", ")
+        ),
     }
 }
 
-/// Puts back what the latest turn changed, the last change first, and reports the outcome, with
-/// what the image STILL has, and whether anything was put back.
-async fn undo_files(context: &WorkContext, still: &str) -> (String, bool) {
+/// Puts back what the latest turn changed, the last change first, and reports the outcome, with what the
+/// image still has of SYSTEMS, which it has loaded. The model is told what else it KEPT.
+async fn undo_files(context: &WorkContext, systems: &[String], kept: &str) -> (String, Loaded) {
     let turn = context.workspace.journal.last().unwrap_or_default();
     let (mut done, mut left, mut lines) = (0, Vec::new(), Vec::new());
     for entry in turn.into_iter().rev() {
@@ -137,23 +167,23 @@ async fn undo_files(context: &WorkContext, still: &str) -> (String, bool) {
             }
         }
     }
-    let kept = left.len();
+    let (count, remaining) = (lines.len(), left.len());
     context.workspace.journal.undone(left);
-    let summary = match (done, kept) {
-        (_, 0) => "Undone:".to_owned(),
-        _ => format!("Undone, {done} of {} changes:", done + kept),
+    let summary = match remaining {
+        0 => "Undone:".to_owned(),
+        _ => format!("Undone, {done} of {count} changes:"),
     };
-    let still = match done {
-        0 => "",
-        _ => still,
+    let loaded = match done {
+        0 => Loaded::default(),
+        _ => still_loaded(context, systems).await,
     };
-    let text = format!("{summary}\n{}{still}", lines.join("\n"));
+    let text = format!("{summary}\n{}{}", lines.join("\n"), loaded.words);
     if done > 0 {
         context.workspace.tell_later(format!(
-            "The user undid some of your changes. {text}\nRead these files again before you go on."
+            "The user undid some of your changes. {text}{kept}\nRead these files again before you go on."
         ));
     }
-    (text, done > 0)
+    (text, loaded)
 }
 
 /// Has the model told that the user took back what a turn changed in the image; RESULTS is the

@@ -57,7 +57,7 @@ pub(super) fn finding(
     })
 }
 
-/// The same for a call that loads the system, if it names one. What the image already has of another
+/// The same for a call that loads the system, if it names one, and systems that have changed. What the image already has of another
 /// copy of a system of the project's is told before anyone is asked.
 ///
 /// # Errors
@@ -69,7 +69,7 @@ pub(super) fn finding_to_load(
 ) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
     Box::pin(async move {
         let Some(system) = arguments.text("system").map(str::to_owned) else {
-            return Ok(FoundForCall::default());
+            return finding_all(arguments, context).await;
         };
         let mut found = finding(arguments.clone(), context.clone()).await?;
         let asked = property_list([("system", Value::string(system))]);
@@ -399,22 +399,34 @@ pub async fn in_a_line(context: &WorkContext, image: Option<&str>) -> Option<Str
         Some(_) if !systems.is_empty() => states(context, &systems).await,
         _ => None,
     };
-    let mut line = String::new();
-    for (index, system) in systems.iter().enumerate() {
-        let state = |index: usize| states.as_ref().and_then(|it| it.get(index));
-        if index > 0 {
-            line.push_str(", ");
-        }
-        line.push_str(&system.name);
-        // What is so of several in a row is said behind the last.
-        if let Some(state) = state(index).filter(|_| state(index) != state(index + 1)) {
-            line.push_str(&format!(" ({state})"));
-        }
-    }
+    let names: Vec<&str> = systems.iter().map(|it| it.name.as_str()).collect();
+    let mut line = match &states {
+        Some(states) => by_state(&names, states),
+        None => names.join(", "),
+    };
     if more > 0 {
         line.push_str(&format!(" and {more} more, which system_info lists"));
     }
     (!line.is_empty()).then_some(line)
+}
+
+/// NAMES under their STATES: "loaded: a, b; not loaded: c".
+fn by_state(names: &[&str], states: &[String]) -> String {
+    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+    for (name, state) in names.iter().zip(states) {
+        let (state, member) = match state.split_once("; ") {
+            Some((state, detail)) => (state, format!("{name} ({detail})")),
+            None => (state.as_str(), (*name).to_owned()),
+        };
+        match groups.iter_mut().find(|(known, _)| *known == state) {
+            Some((_, members)) => members.push(member),
+            None => groups.push((state, vec![member])),
+        }
+    }
+    let groups = groups
+        .into_iter()
+        .map(|(state, members)| format!("{state}: {}", members.join(", ")));
+    groups.collect::<Vec<_>>().join("; ")
 }
 
 /// What the image has of SYSTEMS, as far as it answers at once.
