@@ -15,6 +15,7 @@
 (require 'agent-q-image-query)
 (require 'agent-q-list)
 (require 'agent-q-session)
+(require 'agent-q-visible)
 (require 'seq)
 (require 'tabulated-list)
 
@@ -29,6 +30,9 @@
 
 (defvar-local agent-q-image-changes--entries nil
   "The changes as the image reported them, property lists.")
+
+(defvar-local agent-q-image-changes--whose "this chat"
+  "Whose changes the list shows when it is about one chat, in words.")
 
 (defvar-local agent-q-image-changes--shown ""
   "How many of the changes are listed, unless all are.")
@@ -53,7 +57,8 @@ before, \\[agent-q-image-changes-restore-all] does that for all that is listed, 
 
 \\{agent-q-image-changes-mode-map}"
   (setq mode-line-process '(:eval (if (agent-q-image-changes--one-chat-p)
-                                      '(" of this chat" agent-q-image-changes--shown
+                                      '(" of " agent-q-image-changes--whose
+                                        agent-q-image-changes--shown
                                         agent-q-list-hint)
                                     '(" of all chats" agent-q-image-changes--shown
                                       agent-q-list-hint)))
@@ -75,6 +80,9 @@ From a chat, list the changes of this chat in its image."
       (agent-q-image-changes-mode))
     (setq agent-q-image-changes--connection connection
           agent-q-image-changes--chat chat
+          agent-q-image-changes--whose
+          (let ((client (and chat (buffer-local-value 'agent-q-session-client chat))))
+            (if client (agent-q-visible-line client 40) "this chat"))
           agent-q-image-changes--all nil)
     (agent-q-image-changes--refresh)))
 

@@ -263,6 +263,9 @@ The image has loaded it if LOAD is non-nil."
            (agent-q-test-tools-ask "/compile_form (defun aq-half (x) (/ x 3))")))
   (should-not (string-search "still has"
                              (agent-q-test-tools-ask "/compile_form (defun aq-user (x) (list x))")))
+  (agent-q-test-tools-ask "/compile_form (defmacro aq-unused (x) x)")
+  (should (string-search "No function has the old macro AQ-UNUSED."
+                         (agent-q-test-tools-ask "/compile_form (defmacro aq-unused (x) (list 'list x))")))
   ;; What a macro calls is in its expansions, too.
   (agent-q-test-tools-ask "/compile_form (defun aq-way (x) (list '1+ x)) (defmacro aq-by (x) (aq-way x)) (defun aq-goer (x) (aq-by x))")
   (should (string-search "still has the old function that macros call AQ-WAY, such as AQ-GOER."

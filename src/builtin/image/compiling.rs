@@ -258,15 +258,21 @@ fn failure(arguments: &Arguments, form: &str, count: i64, data: Plist<'_>) -> Ve
 fn stale(definition: Plist<'_>) -> String {
     let users = definition.texts("users");
     let more = definition.integer("more").unwrap_or_default();
+    let kind = definition.text("kind").unwrap_or("definition");
+    let name = definition.text("name").unwrap_or_default();
     let known = match (users.is_empty(), more) {
+        // Only expansions in functions are known, but all of those are.
+        (true, _) if kind == "macro" => {
+            return format!(
+                "No function has the old macro {name}. Uses at top level (grep_project finds all) have it until their files are compiled again."
+            );
+        }
         (true, _) => String::new(),
         (false, 0) => format!(", such as {}", users.join(", ")),
         (false, _) => format!(", such as {} and {more} more", users.join(", ")),
     };
     format!(
-        "What was compiled before still has the old {} {}{known}. Compile the files that use it again (grep_project finds all uses): compile_file, or load_system with force.",
-        definition.text("kind").unwrap_or("definition"),
-        definition.text("name").unwrap_or_default(),
+        "What was compiled before still has the old {kind} {name}{known}. Compile the files that use it again (grep_project finds all uses): compile_file, or load_system with force."
     )
 }
 

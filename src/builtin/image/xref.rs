@@ -351,16 +351,20 @@ fn render_definitions(_: &Arguments, reply: &ImageReply) -> Result<String, ToolF
 struct QuotedForms<'a> {
     texts: Vec<&'a str>,
     size: usize,
+    /// What was said of a file, after its name: each is said once.
+    notes: Vec<(&'a str, String)>,
 }
 
 impl<'a> QuotedForms<'a> {
     fn lines(&mut self, definition: Plist<'a>) -> Vec<String> {
         let place = definition.text("where").unwrap_or("in an unknown place");
-        let mut head = format!(
-            "{} {place}{}",
-            definition.text("what").unwrap_or_default(),
-            place_note(definition)
-        );
+        let note = (split_place(place).0, place_note(definition));
+        let what = definition.text("what").unwrap_or_default();
+        let mut head = format!("{what} {place}");
+        if !self.notes.contains(&note) {
+            head.push_str(&note.1);
+            self.notes.push(note);
+        }
         let Some(source) = definition.text("text") else {
             return vec![head];
         };
