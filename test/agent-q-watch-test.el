@@ -872,5 +872,25 @@ It would come to a guard itself, which expands macros, and so on to the end of t
       (ignore-errors (delete-file done))
       (agent-q-test-image-kill other))))
 
+(agent-q-test-image-on-each watch-is-there-for-the-first-look ()
+  "A printer of the program's does nothing when the first call of an image only looks."
+  (let ((other (agent-q-test-image-another (agent-q-image-connection-client connection)))
+        (kept (make-temp-file "aq-kept")))
+    (unwind-protect
+        (progn
+          (agent-q-test-image-directly
+           other (format "(progn (defclass aq-odd () ())
+                                 (defmethod print-object ((it aq-odd) stream)
+                                   (delete-file %S) (princ :odd stream))
+                                 (defvar *aq-odd* (make-instance 'aq-odd)))"
+                         kept))
+          (let ((reply (agent-q-test-image-reply other "describe-symbol" :symbol "*aq-odd*"
+                                                 :watch '(:look t))))
+            (should (eq :returned (plist-get reply :outcome)))
+            (should (string-match-p (regexp-quote kept) (format "%S" (plist-get reply :denials)))))
+          (should (file-exists-p kept)))
+      (delete-file kept)
+      (agent-q-test-image-kill other))))
+
 (provide 'agent-q-watch-test)
 ;;; agent-q-watch-test.el ends here

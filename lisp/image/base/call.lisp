@@ -154,9 +154,10 @@ and Emacs wants it; the reply says what was denied."
     (if trying (funcall trying function note) (funcall function))))
 
 (defun perform-looking (id operation arguments)
-  "As PERFORM-STOPPABLE. Printers of the program's, which may be a call's, reach outside of it no more
-once there is a watch: nobody expects a look to do anything."
-  (let* ((denials '())
+  "As PERFORM-STOPPABLE. Printers of the program's, which may be a call's, don't reach outside of it:
+nobody expects a look to do anything."
+  (let* ((ensure (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH"))
+         (denials (progn (when ensure (funcall ensure)) '()))
          (reply (call-looking (lambda () (perform-stoppable id operation arguments))
                               (lambda (words) (push words denials)))))
     (append reply (and denials (list :denials (reverse denials))))))
