@@ -3,6 +3,7 @@
 //! a line keeps its end, whatever it is. Pure functions; nothing here knows of files or Emacs.
 
 mod apply;
+mod merge;
 pub mod middle;
 mod near;
 mod replace;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
 pub use apply::{Misplaced, Patched, apply, apply_onto};
+pub use merge::{Merged, merge};
 pub use near::{Near, near_matches};
 pub use replace::{EditError, Edited, insert_at_line, replace_unique};
 pub use rewriting::half_rewritten;
