@@ -2,13 +2,11 @@
 //! Putting files and buffers back as they were before a turn, and undoing that. What is put back is
 //! noted as a turn of the rewind's number, so that it can be undone as any turn can.
 
-use serde_json::json;
-
 use super::change::load;
 use super::moves::on_disk;
-use super::undo::put_back;
+use super::undo::{back, changed_since, live, put_back};
 use crate::tool::ToolFailure;
-use crate::tool::work::{WorkContext, parse_answer};
+use crate::tool::work::WorkContext;
 use crate::workspace::journal::{ChangedPlace, ContentState, JournalEntry, NumberedTurn};
 
 /// What going back would do to files and buffers.
@@ -50,6 +48,7 @@ pub async fn survey(context: &WorkContext, turn: u64) -> FilesSurvey {
             JournalEntry::Changed {
                 place,
                 shown,
+                before,
                 after,
                 ..
             } => {
@@ -57,12 +56,15 @@ pub async fn survey(context: &WorkContext, turn: u64) -> FilesSurvey {
                     continue;
                 }
                 known.push(place);
-                match is_still(context, place, after, &turns).await {
-                    Ok(true) => survey.places.push(shown.clone()),
-                    Ok(false) => survey.lost.push(format!(
-                        "'{shown}' was changed since; it would be left as it is."
-                    )),
-                    Err(failure) => survey.lost.push(format!("'{shown}': {failure}")),
+                match stays(context, (place, shown), (before, after), &turns).await {
+                    Ok(None) => survey.places.push(shown.clone()),
+                    Ok(Some(lines)) => {
+                        survey.places.push(shown.clone());
+                        survey.lost.push(format!(
+                            "'{shown}' was changed since, too: {lines} would stay."
+                        ));
+                    }
+                    Err(failure) => survey.lost.push(failure.to_string()),
                 }
             }
         }
@@ -70,35 +72,39 @@ pub async fn survey(context: &WorkContext, turn: u64) -> FilesSurvey {
     survey
 }
 
-/// Whether STATE is what is at PLACE. What was moved meanwhile is only looked at when it is its turn.
-async fn is_still(
+/// The lines of PLACE, called SHOWN, that would stay as they are when its change from BEFORE to AFTER is
+/// undone. What was moved meanwhile is only looked at when it is its turn.
+///
+/// # Errors
+///
+/// All of it would.
+async fn stays(
     context: &WorkContext,
-    place: &ChangedPlace,
-    state: &ContentState,
+    (place, shown): (&ChangedPlace, &str),
+    (before, after): (&ContentState, &ContentState),
     turns: &[NumberedTurn],
-) -> Result<bool, ToolFailure> {
-    match place {
-        ChangedPlace::Buffer(name) => {
-            let reply = context
-                .ask_emacs("buffer-state", json!({"buffer": name}))
-                .await?;
-            let live: super::change::LiveBuffer = parse_answer(&reply)?;
-            let text = live.text.as_deref().unwrap_or_default();
-            Ok(matches!(state, ContentState::Text { text: then, .. } if &**then == text))
-        }
+) -> Result<Option<String>, ToolFailure> {
+    let current = match place {
+        ChangedPlace::Buffer(name) => live(context, name).await?,
         ChangedPlace::File(path) => {
             let moved = |entry: &JournalEntry| matches!(entry, JournalEntry::Moved { from, to, .. } if from == path || to == path);
             if turns.iter().any(|(_, turn)| turn.iter().any(moved)) {
-                return Ok(true);
+                return Ok(None);
             }
             let target = context.follow(&path.to_string_lossy()).await?;
-            let now = match state {
-                ContentState::Text { .. } => load(context, &target).await?.state(),
-                ContentState::Absent | ContentState::Bytes(_) => on_disk(context, &target).await?.0,
-            };
-            Ok(now.same(state))
+            match after {
+                ContentState::Text { .. } => load(context, &target).await?,
+                ContentState::Absent | ContentState::Bytes(_) => {
+                    return match on_disk(context, &target).await?.0.same(after) {
+                        true => Ok(None),
+                        false => Err(changed_since(shown)),
+                    };
+                }
+            }
         }
-    }
+    };
+    let back = back(shown, before, after, &current)?;
+    Ok(back.left.map(|(_, lines)| lines))
 }
 
 /// Puts files and buffers back as they were before TURN; the rewind has the number REWIND.
@@ -151,7 +157,7 @@ async fn put_all_back(
             Inverse::Forgotten => None,
         };
         match put_back(context, &entry).await {
-            Ok(line) => result.done.push(line),
+            Ok(put) => result.done.push(put.line),
             Err(failure) => {
                 if let Some(was) = was {
                     journal.take_back(was);

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Putting back what a chat's latest turn changed, as far as nobody has changed it since.
+//! Putting back what a chat's latest turn changed, as far as nobody has changed it since: of a text those
+//! lines that are still as the turn left them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
 
+use super::balance::{Rewritten, check_change, is_lisp};
 use super::change::{Current, Home, LiveBuffer, Made, Save, change_buffer, load};
+use super::edits::adapted;
 use super::moves::{on_disk, rename};
+use crate::diff::{Merged, merge};
 use crate::files::encoding::{Encoding, LineEnds, Mark, encode};
 use crate::files::path::{PathKind, Resolved};
 use crate::files::systems::project_systems;
@@ -155,24 +160,27 @@ fn still_changed(definitions: &[String]) -> String {
 async fn undo_files(context: &WorkContext, systems: &[String], kept: &str) -> (String, Loaded) {
     let turn = context.workspace.journal.last().unwrap_or_default();
     let (mut done, mut left, mut lines) = (0, Vec::new(), Vec::new());
+    let all = turn.len();
     for entry in turn.into_iter().rev() {
         match put_back(context, &entry).await {
-            Ok(line) => {
+            Ok(put) => {
                 done += 1;
-                lines.push(format!("- {line}"));
+                lines.push(format!("- {}", put.line));
+                left.extend(put.left);
             }
             Err(failure) => {
                 lines.push(format!("- {failure}"));
-                left.insert(0, entry);
+                left.push(entry);
             }
         }
     }
-    let (count, remaining) = (lines.len(), left.len());
-    context.workspace.journal.undone(left);
-    let summary = match remaining {
-        0 => "Undone:".to_owned(),
-        _ => format!("Undone, {done} of {count} changes:"),
+    left.reverse();
+    let summary = match (left.len(), done) {
+        (0, _) => "Undone:".to_owned(),
+        _ if done == all => "Undone in part:".to_owned(),
+        _ => format!("Undone, {done} of {all} changes:"),
     };
+    context.workspace.journal.undone(left);
     let loaded = match done {
         0 => Loaded::default(),
         _ => still_loaded(context, systems).await,
@@ -199,10 +207,24 @@ pub fn image_undone(workspace: &Workspace, results: &str) {
     ));
 }
 
+/// What came of putting a change back.
+#[derive(Debug, Default)]
+pub(super) struct PutBack {
+    pub(super) line: String,
+    /// What of the change is there still, as others changed the same lines.
+    pub(super) left: Option<JournalEntry>,
+}
+
+impl PutBack {
+    fn whole(line: String) -> Self {
+        Self { line, left: None }
+    }
+}
+
 pub(super) async fn put_back(
     context: &WorkContext,
     entry: &JournalEntry,
-) -> Result<String, ToolFailure> {
+) -> Result<PutBack, ToolFailure> {
     match entry {
         JournalEntry::Moved { from, to, folders } => {
             let (now, then) = (at(context, to).await?, at(context, from).await?);
@@ -215,14 +237,17 @@ pub(super) async fn put_back(
             }
             rename(context, &now, (&then, None), Parents::Make).await?;
             remove_folders(to, *folders);
-            Ok(format!("moved back to {}", then.shown()))
+            Ok(PutBack::whole(format!("moved back to {}", then.shown())))
         }
         JournalEntry::Changed {
             place: ChangedPlace::Buffer(name),
             before,
             after,
             ..
-        } => buffer_back(context, name, before, after).await,
+        } => {
+            let back = buffer_back(context, name, before, after).await?;
+            Ok(back.put_back(entry, &format!("buffer {name}")))
+        }
         JournalEntry::Changed {
             place: ChangedPlace::File(path),
             before,
@@ -232,11 +257,11 @@ pub(super) async fn put_back(
             folders,
             ..
         } => {
-            let shown = file_back(context, path, (before, after), *mode, *disk).await?;
+            let (back, shown) = file_back(context, path, (before, after), *mode, *disk).await?;
             if *before == ContentState::Absent {
                 remove_folders(path, *folders);
             }
-            Ok(shown)
+            Ok(back.put_back(entry, &shown))
         }
     }
 }
@@ -254,10 +279,117 @@ async fn at(context: &WorkContext, path: &Path) -> Result<Resolved, ToolFailure>
     context.follow(&path.to_string_lossy()).await
 }
 
-fn changed_since(shown: &str) -> ToolFailure {
+pub(super) fn changed_since(shown: &str) -> ToolFailure {
     ToolFailure::new(format!(
         "'{shown}' was changed since the turn, so it was left as it is."
     ))
+}
+
+/// What a place becomes, and what of the change stays.
+pub(super) struct Back {
+    state: ContentState,
+    /// What the turn would have left if it had made only the changes that stay, and where those are.
+    pub(super) left: Option<(ContentState, String)>,
+}
+
+impl Back {
+    fn whole(state: &ContentState) -> Self {
+        Self {
+            state: state.clone(),
+            left: None,
+        }
+    }
+
+    /// What is told of the change ENTRY, of which so much was undone at a place called SHOWN.
+    fn put_back(self, entry: &JournalEntry, shown: &str) -> PutBack {
+        let Some((state, lines)) = self.left else {
+            return PutBack::whole(shown.to_owned());
+        };
+        let mut left = entry.clone();
+        if let JournalEntry::Changed { after, .. } = &mut left {
+            *after = state;
+        }
+        PutBack {
+            line: format!("{shown}, but for {lines}, changed since the turn"),
+            left: Some(left),
+        }
+    }
+}
+
+/// What undoes the change from BEFORE to AFTER at a place called SHOWN that has the text CURRENT: the
+/// state before, where nobody has changed the place since, else what was changed since with as much of it as
+/// stands elsewhere.
+///
+/// # Errors
+///
+/// Others changed all of it, or the same text can't be undone by lines.
+pub(super) fn back(
+    shown: &str,
+    before: &ContentState,
+    after: &ContentState,
+    current: &Current,
+) -> Result<Back, ToolFailure> {
+    let now = current.state();
+    if now.same(after) || now.same(before) {
+        return Ok(Back::whole(before));
+    }
+    let (
+        ContentState::Text { text: then, .. },
+        ContentState::Text {
+            text: made,
+            encoding,
+        },
+    ) = (before, after)
+    else {
+        return Err(changed_since(shown));
+    };
+    if matches!(current.home, Home::Nowhere) {
+        return Err(changed_since(shown));
+    }
+    let (then, made) = (adapted(then, current), adapted(made, current));
+    let merged = merge(&made, &then, &current.text);
+    let lines = lines_of(&merged);
+    if merged.added == 0 && !lines.is_empty() {
+        return Err(ToolFailure::new(format!(
+            "'{shown}' was changed since the turn where the turn changed it ({lines}), so it was left as it is."
+        )));
+    }
+    let text = |text: String, encoding| ContentState::Text {
+        text: Arc::from(text),
+        encoding,
+    };
+    let of_current = match now {
+        ContentState::Text { encoding, .. } => encoding,
+        ContentState::Absent | ContentState::Bytes(_) => None,
+    };
+    Ok(Back {
+        state: text(merged.text, of_current),
+        left: (!lines.is_empty()).then(|| (text(merged.ours, *encoding), lines)),
+    })
+}
+
+/// The lines of the text where changes stay, in words; empty without any.
+fn lines_of(merged: &Merged) -> String {
+    let words = merged
+        .clashes
+        .iter()
+        .map(|(start, end)| match start == end {
+            true => format!("line {start}"),
+            false => format!("lines {start}-{end}"),
+        });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// What the buffer NAME has now.
+pub(super) async fn live(context: &WorkContext, name: &str) -> Result<Current, ToolFailure> {
+    let reply = context
+        .ask_emacs("buffer-state", json!({"buffer": name}))
+        .await?;
+    let live: LiveBuffer = parse_answer(&reply)?;
+    Ok(Current {
+        text: live.text.clone().unwrap_or_default(),
+        home: Home::Buffer(live),
+    })
 }
 
 async fn buffer_back(
@@ -265,31 +397,25 @@ async fn buffer_back(
     name: &str,
     before: &ContentState,
     after: &ContentState,
-) -> Result<String, ToolFailure> {
-    let reply = context
-        .ask_emacs("buffer-state", json!({"buffer": name}))
-        .await?;
-    let live: LiveBuffer = parse_answer(&reply)?;
-    let current = Current {
-        text: live.text.clone().unwrap_or_default(),
-        home: Home::Buffer(live.clone()),
-    };
-    if !current.state().same(after) {
-        return Err(changed_since(name));
+) -> Result<Back, ToolFailure> {
+    let current = live(context, name).await?;
+    let back = back(name, before, after, &current)?;
+    if let (ContentState::Text { text, .. }, Home::Buffer(live)) = (&back.state, &current.home)
+        && **text != *current.text
+    {
+        change_buffer(context, live, &current.text, text, Save::No).await?;
     }
-    if let ContentState::Text { text, .. } = before {
-        change_buffer(context, &live, &current.text, text, Save::No).await?;
-    }
-    Ok(format!("buffer {name}"))
+    Ok(back)
 }
 
+/// Undoes the change of the file at PATH from BEFORE to AFTER; gives its name and a word on how, too.
 async fn file_back(
     context: &WorkContext,
     path: &Path,
     (before, after): (&ContentState, &ContentState),
     mode: Option<u32>,
     disk: Disk,
-) -> Result<String, ToolFailure> {
+) -> Result<(Back, String), ToolFailure> {
     let target = at(context, path).await?;
     let shown = target.shown();
     let binary = matches!(
@@ -305,12 +431,24 @@ async fn file_back(
         (current.state(), Some(current))
     };
     if now.same(before) {
-        return Ok(format!("{shown} (already as it was)"));
+        let told = format!("{shown} (already as it was)");
+        return Ok((Back::whole(before), told));
     }
-    if !now.same(after) {
-        return Err(changed_since(&shown));
+    let back = match &current {
+        Some(current) => back(&shown, before, after, current)?,
+        None if now.same(after) => Back::whole(before),
+        None => return Err(changed_since(&shown)),
+    };
+    if let (Some(current), ContentState::Text { text, .. }) = (&current, &back.state)
+        && !now.same(after)
+        && is_lisp(&target)
+    {
+        let text = text.replace("\r\n", "\n");
+        let is = Some(current.text.as_str());
+        let checked = check_change(context, Rewritten::Part, is, &text, &shown).await;
+        checked.map_err(|_| changed_since(&shown))?;
     }
-    let made = restore(context, &target, before, current.as_ref(), disk).await?;
+    let made = restore(context, &target, &back.state, current.as_ref(), disk).await?;
     if target.kind == PathKind::Missing
         && let Some(mode) = mode
     {
@@ -318,7 +456,7 @@ async fn file_back(
         let permissions = std::fs::Permissions::from_mode(mode);
         let _ = std::fs::set_permissions(&target.path, permissions);
     }
-    Ok(format!("{shown}{}", made.note()))
+    Ok((back, format!("{shown}{}", made.note())))
 }
 
 /// Makes BEFORE what is at TARGET, where CURRENT is now.
