@@ -311,8 +311,13 @@ impl Tool {
         self.compiled_schema()
             .map_err(|error| ToolFailure::new(format!("The tool {}: {error}", self.name)))?
             .check(given)
-            .map(Arguments::new)
             .map_err(|problems| ToolFailure::new(problems.to_string()))
+            .and_then(|mut given| {
+                if let Some(code) = self.code {
+                    code.unfence(&mut given)?;
+                }
+                Ok(Arguments::new(given))
+            })
     }
 
     /// The number of its function in Emacs Lisp, if that is what runs it.
