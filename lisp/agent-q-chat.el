@@ -336,6 +336,7 @@ core saves it, as JSON, or is nil."
     (:call-proposed (agent-q-diff-draft-stop)
                     (agent-q-call-proposed event))
     (:approval (agent-q-chat--approval event))
+    (:approval-changed (agent-q-chat--approval-changed event))
     (:approval-settled (agent-q-call-settled-elsewhere event))
     (:call-started (agent-q-call-started-event event))
     (:call-finished (agent-q-call-finished event))
@@ -388,6 +389,15 @@ core saves it, as JSON, or is nil."
     (unless (agent-q-registry-effect-p (plist-get event :tool))
       (agent-q-diff-review event))
     (agent-q-attention-asked (gethash (plist-get event :call) agent-q-call-table))))
+
+(defun agent-q-chat--approval-changed (event)
+  "Show what the request of EVENT is about now, as its file was changed."
+  (let ((call (gethash (plist-get event :call) agent-q-call-table)))
+    (when (agent-q-call-open-p call)
+      (agent-q-diff-review-again call)
+      (agent-q-sight-anew call)
+      (message "agent-q: The file of a request was changed; it shows the edit as it fits now (%s)"
+               (buffer-name)))))
 
 (defun agent-q-chat--note-turn (turn)
   "Note that the turn of the number TURN begins."

@@ -100,6 +100,15 @@ The current buffer is its chat.  Other edits can be reviewed by a key."
            (setf (agent-q-call-review call) 'possible)
            (agent-q-render-update-item call)))))
 
+(defun agent-q-diff-review-again (call)
+  "Show the present edit of CALL of the current chat.
+A review that is open keeps what was chosen there."
+  (setf (agent-q-call-change call)
+        (agent-q-call-change-of (agent-q-core-preview (agent-q-call-key call))))
+  (when (buffer-live-p (agent-q-call-review call))
+    (with-current-buffer (agent-q-call-review call)
+      (agent-q-diff-refresh))))
+
 (defun agent-q-diff-prepare (call &optional preview)
   "Make the buffer in which CALL of the current chat is reviewed; return it.
 PREVIEW is what the core says that it would make of a file.  Return nil

@@ -160,6 +160,9 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             .put("reason", reason)?
             .keyword("grounds", grounds.name())?
             .put("arguments", pretty(arguments)),
+        Event::ApprovalChanged { session, call } => {
+            of("approval-changed", session)?.number("call", call.0)
+        }
         Event::ApprovalSettled {
             session,
             call,

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::facts::Facts;
 use crate::protocol::{CallKey, Decider, Decision};
@@ -15,6 +15,8 @@ use crate::tool::preview::Preview;
 #[derive(Debug, Default)]
 pub struct Approvals {
     waiting: Mutex<HashMap<CallKey, Waiting>>,
+    /// Told when a call or the user may have changed files, which some requests are about.
+    files: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -22,6 +24,15 @@ struct Waiting {
     sender: oneshot::Sender<ApprovalAnswer>,
     facts: Facts,
     preview: Option<Preview>,
+    sight: Sight,
+}
+
+/// What of a request Emacs has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    Current,
+    /// What it was about before a file was changed.
+    Outdated,
 }
 
 /// An answer and who gave it.
@@ -29,6 +40,7 @@ struct Waiting {
 pub struct ApprovalAnswer {
     pub decision: Decision,
     pub decider: Decider,
+    pub sight: Sight,
 }
 
 impl Default for ApprovalAnswer {
@@ -39,6 +51,7 @@ impl Default for ApprovalAnswer {
                 "The request for approval was dropped, so the tool was not run.".to_owned(),
             ),
             decider: Decider::Nobody,
+            sight: Sight::Current,
         }
     }
 }
@@ -57,6 +70,7 @@ impl Approvals {
             sender,
             facts,
             preview,
+            sight: Sight::Current,
         };
         held(&self.waiting).insert(call, waiting);
         receiver
@@ -69,10 +83,14 @@ impl Approvals {
 
     /// The same for an answer that DECIDER gave.
     pub fn answer_by(&self, call: CallKey, decision: Decision, decider: Decider) -> bool {
-        let answer = ApprovalAnswer { decision, decider };
-        held(&self.waiting)
-            .remove(&call)
-            .is_some_and(|waiting| waiting.sender.send(answer).is_ok())
+        held(&self.waiting).remove(&call).is_some_and(|waiting| {
+            let answer = ApprovalAnswer {
+                decision,
+                decider,
+                sight: waiting.sight,
+            };
+            waiting.sender.send(answer).is_ok()
+        })
     }
 
     /// What is known of a call that waits.
@@ -92,12 +110,32 @@ impl Approvals {
             .collect()
     }
 
-    /// What a call that waits would make of a file.
+    /// What a call that waits would make of a file, for Emacs to show.
     #[must_use]
     pub fn preview(&self, call: CallKey) -> Option<Preview> {
-        held(&self.waiting)
-            .get(&call)
-            .and_then(|waiting| waiting.preview.clone())
+        held(&self.waiting).get_mut(&call).and_then(|waiting| {
+            waiting.sight = Sight::Current;
+            waiting.preview.clone()
+        })
+    }
+
+    /// Makes PREVIEW what the request about CALL is about. Do this before Emacs is told.
+    pub fn renew(&self, call: CallKey, preview: Preview) {
+        if let Some(waiting) = held(&self.waiting).get_mut(&call) {
+            waiting.preview = Some(preview);
+            waiting.sight = Sight::Outdated;
+        }
+    }
+
+    /// Has requests looked at again, as files may have been changed.
+    pub fn files_changed(&self) {
+        self.files.send_replace(());
+    }
+
+    /// Hears of that from now on.
+    #[must_use]
+    pub fn file_changes(&self) -> watch::Receiver<()> {
+        self.files.subscribe()
     }
 
     /// Forgets a request that nobody waits for any more.

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::approvals::Sight;
 use super::assess::Look;
 use super::batch::BatchContext;
 use super::ending::CallEnding;
 use super::executor::Executor;
 use super::facts::Facts;
 use super::policy::Approval;
-use super::prepared::{Freshness, PreparedCall};
+use super::prepared::{Freshness, Pending, PreparedCall};
 use super::reach::precheck;
+use super::renew::{Renewed, as_reviewed};
 use crate::protocol::{
     CallKey, CallOutcome, Consent, Decider, Decision, Event, Grounds, SessionId, SessionState,
 };
@@ -109,10 +111,11 @@ impl Executor {
         {
             return;
         }
+        let files = self.approvals.file_changes();
         let answer = self
             .approvals
             .open(call.key, call.facts.clone(), call.preview.clone());
-        call.answer = Some(answer);
+        call.answer = Some(Pending { answer, files });
         self.host.emit(Event::ApprovalRequested {
             session: batch.session,
             call: call.key,
@@ -190,7 +193,7 @@ impl Executor {
                 self.approvals.close(call.key);
                 return Err(cancelled(call, batch));
             }
-            let Some(answer) = call.answer.take() else {
+            let Some(mut pending) = call.answer.take() else {
                 // The rules, and what the turn has read, may be others than when it was prepared.
                 self.judge_if_changed(call, batch);
                 self.ask_if_needed(call, batch);
@@ -204,13 +207,31 @@ impl Executor {
                 state: SessionState::Approving,
             });
             let answer = tokio::select! {
+                biased;
                 () = batch.cancel.cancelled() => continue,
-                answer = answer => answer.unwrap_or_default(),
+                answer = &mut pending.answer => answer.unwrap_or_default(),
+                Ok(()) = pending.files.changed() => {
+                    self.renew(call, batch).await?;
+                    call.answer = Some(pending);
+                    continue;
+                }
             };
             call.freshness = Freshness::Stale;
             call.decider = answer.decider;
             match answer.decision {
+                // The key was meant for what the request showed before.
+                Decision::Approved
+                    if answer.decider == Decider::User && answer.sight == Sight::Outdated =>
+                {
+                    self.ask_if_needed(call, batch);
+                }
                 Decision::Approved => {
+                    if answer.decider == Decider::User
+                        && self.renew(call, batch).await? == Renewed::ForOthers
+                    {
+                        self.ask_if_needed(call, batch);
+                        continue;
+                    }
                     call.consent = match answer.decider {
                         Decider::Rule(_) => Consent::ByRule,
                         Decider::User | Decider::Handler | Decider::Level | Decider::Nobody => {
@@ -279,6 +300,14 @@ impl Executor {
         call.preview = precheck(&call.tool, &call.arguments, &call.verdict.reached, &context)
             .await
             .map_err(|failure| CallEnding::failed(failure, || call.source(&batch.place)))?;
+        if call.reviewed.is_some() {
+            let now = call.preview.as_ref().map(as_reviewed);
+            // The file was changed while the user reviewed, so they have not seen this.
+            if now.is_some() && now != call.reviewed {
+                call.reviewed = now;
+                self.ask_if_needed(call, batch);
+            }
+        }
         Ok(())
     }
 

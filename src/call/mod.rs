@@ -21,4 +21,5 @@ pub mod predict;
 mod prepared;
 mod private_reads;
 pub mod reach;
+mod renew;
 mod source;

@@ -251,6 +251,9 @@ impl Executor {
             }
             Err(ending) => (ending, None),
         };
+        if run.is_some() && call.verdict.assessment.level > SafetyLevel::Safe {
+            self.approvals.files_changed();
+        }
         let elapsed = run.unwrap_or_else(|| waiting.elapsed());
         let key = MetricsKey::of(&call.tool, call.facts.client());
         self.metrics

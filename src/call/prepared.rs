@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lexpr::Value;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::approvals::ApprovalAnswer;
 use super::assess::CallVerdict;
@@ -95,7 +95,7 @@ pub(super) struct PreparedCall {
     pub(super) consent: Consent,
     pub(super) decider: Decider,
     /// The user's answer, for calls that were asked about.
-    pub(super) answer: Option<oneshot::Receiver<ApprovalAnswer>>,
+    pub(super) answer: Option<Pending>,
     /// What it would make of a file, for the user to review.
     pub(super) preview: Option<Preview>,
     /// What the review left of that.
@@ -108,6 +108,13 @@ pub(super) struct PreparedCall {
     /// The calls that it wants made after it.
     pub(super) next: NextCalls,
     pub(super) echo: Echo,
+}
+
+/// What a call that waits for the user hears of.
+pub(super) struct Pending {
+    pub(super) answer: oneshot::Receiver<ApprovalAnswer>,
+    /// Files may have been changed since the request was made.
+    pub(super) files: watch::Receiver<()>,
 }
 
 /// For how long the user was asked while a call ran.

@@ -119,6 +119,8 @@ pub enum Event {
         grounds: Grounds,
         arguments: Value,
     },
+    /// The file was changed that a request is about, which shows something else now.
+    ApprovalChanged { session: SessionId, call: CallKey },
     /// A tool call that waited for the user was settled by a rule that came meanwhile.
     ApprovalSettled {
         session: SessionId,
@@ -296,6 +298,7 @@ impl Event {
             | Self::CallDrafted { session, .. }
             | Self::CallProposed { session, .. }
             | Self::ApprovalRequested { session, .. }
+            | Self::ApprovalChanged { session, .. }
             | Self::ApprovalSettled { session, .. }
             | Self::EffectDecided { session, .. }
             | Self::CallStarted { session, .. }

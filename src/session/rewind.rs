@@ -61,6 +61,7 @@ impl Means<'_> {
         if parts.contains(&RewindPart::Files) {
             let context = self.shared.executor.context(self.batch);
             files = rewind::rewind(&context, turn, number.0).await;
+            self.shared.executor.approvals.files_changed();
             if !files.done.is_empty() {
                 let systems = undo::image_changes(&context).await.systems_since(turn);
                 loaded = undo::still_loaded(&context, &systems).await;
@@ -116,6 +117,7 @@ impl Means<'_> {
         }
         let context = self.shared.executor.context(self.batch);
         let files = rewind::unwind(&context, rewind).await?;
+        self.shared.executor.approvals.files_changed();
         let last = history.entries().last();
         if let Some(entry) = last.filter(|entry| matches!(entry.what, EntryContent::Rewind { .. }))
         {

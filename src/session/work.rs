@@ -320,6 +320,7 @@ impl Means<'_> {
             definitions,
             systems,
         } = undo::undo_turn(&context).await;
+        self.shared.executor.approvals.files_changed();
         let session = self.batch.session;
         self.emit(Event::Notice { session, text });
         if let Some(turn) = turn {

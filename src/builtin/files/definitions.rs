@@ -8,13 +8,14 @@ use serde_json::json;
 
 use super::change::{Current, Plan};
 use super::edits::{
-    Answer, Checked, UNSEEN, adapted, by_plan, compile_parameter, existing, plan_reviewed, report,
-    text, tool,
+    Answer, Checked, UNSEEN, adapted, by_plan, compile_parameter, existing, plan_merged,
+    plan_reviewed, report, text, tool,
 };
 use super::reading::path_parameter;
 use crate::diff::{EditError, replace_unique};
 use crate::files::encoding::LineEnds;
 use crate::files::path::Resolved;
+use crate::tool::code::unfenced;
 use crate::tool::work::{Precheck, Task, WorkContext, parse_answer, to_the_end};
 use crate::tool::{Arguments, Parameter, ParameterType, Tool, ToolFailure};
 
@@ -104,23 +105,6 @@ fn replaced_in(text: &str, form: Range<usize>, old: &str, new: &str) -> Result<S
         .to_owned())
 }
 
-/// SOURCE without the one pair of Markdown fences around it, if it has one.
-fn unfenced(source: &str) -> &str {
-    let source = source.trim();
-    let inner = source
-        .strip_prefix("```")
-        .and_then(|rest| rest.strip_suffix("```"))
-        .and_then(|rest| rest.split_once('\n'));
-    match inner {
-        Some((language, inner))
-            if !language.contains(['(', '`', ';']) && !inner.contains("\n```") =>
-        {
-            inner.trim()
-        }
-        _ => source,
-    }
-}
-
 /// What has to stand between a text that ends in a comment and REST, which would become part of it:
 /// a line break, with the blanks of BEFORE's last line. Gives REST without its own blanks, too.
 fn below_comment<'t>(before: &str, rest: &'t str) -> (String, &'t str) {
@@ -141,7 +125,7 @@ async fn plan_definition(
     let new = arguments.required_text("new_source");
     let patched;
     let source = match arguments.text("old_text") {
-        None => unfenced(new),
+        None => unfenced(new).trim(),
         Some(old) => {
             let placed = placed((&target, &current), Some(name), None, context).await?;
             let form = placed.range(&current.text).unwrap_or_default();
@@ -195,7 +179,7 @@ fn insert_definition() -> Tool {
 async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
     let (target, current) = existing(arguments, context).await?;
     let ends = LineEnds::of(current.text.as_bytes());
-    let source = unfenced(arguments.required_text("source"));
+    let source = unfenced(arguments.required_text("source")).trim();
     let placed = placed(
         (&target, &current),
         arguments.text("after"),
@@ -247,20 +231,6 @@ async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_pair_of_fences_is_no_part_of_a_definition() {
-        let form = "(defun a ()\n  1)";
-        for fenced in [
-            "```lisp\n(defun a ()\n  1)\n```",
-            "\n```\n(defun a ()\n  1)```\n",
-            form,
-        ] {
-            assert_eq!(unfenced(fenced), form);
-        }
-        let two = "```lisp\n(a)\n```\n```lisp\n(b)\n```";
-        assert_eq!(unfenced(two), two);
-    }
 
     #[test]
     fn what_stands_behind_a_comment_goes_below_it() {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::balance::Rewritten;
 use super::change::{Current, Home, Made, Plan, load};
 use super::reading::path_parameter;
-use crate::diff::{insert_at_line, replace_unique};
+use crate::diff::{insert_at_line, merge, replace_unique};
 use crate::files::encoding::LineEnds;
 use crate::files::missing::missing;
 use crate::files::path::{PathKind, Resolved};
@@ -90,7 +90,7 @@ macro_rules! by_plan {
             (|arguments, context| -> Checked {
                 Box::pin(async move {
                     let plan = match &context.reviewed {
-                        Some(reviewed) => plan_reviewed(&arguments, reviewed, &context).await?,
+                        Some(reviewed) => plan_merged(&arguments, reviewed, &context).await?,
                         None => $plan(&arguments, &context).await?,
                     };
                     plan.check(&context).await?;
@@ -125,6 +125,29 @@ pub(super) async fn plan_reviewed(
     Ok(Plan {
         parents: parents(arguments),
         ..Plan::new(target, current, reviewed.modified.clone())
+    })
+}
+
+/// The same to show it to the user: where the file was changed meanwhile, what they reviewed goes into what
+/// it has become.
+pub(super) async fn plan_merged(
+    arguments: &Arguments,
+    reviewed: &Reviewed,
+    context: &WorkContext,
+) -> Result<Plan, ToolFailure> {
+    let (target, current) = target(arguments, context).await?;
+    not_deleted(&target, &current)?;
+    let gone = matches!(current.home, Home::Nowhere) && !reviewed.original.is_empty();
+    let merged = merge(&reviewed.original, &reviewed.modified, &current.text);
+    if gone || !merged.clashes.is_empty() {
+        return Err(ToolFailure::new(format!(
+            "'{}' was changed where the edit would change it; nothing was done. Read it again.",
+            target.shown()
+        )));
+    }
+    Ok(Plan {
+        parents: parents(arguments),
+        ..Plan::new(target, current, merged.text)
     })
 }
 

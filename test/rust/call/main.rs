@@ -10,6 +10,7 @@ mod code;
 mod effects;
 mod fence;
 mod pipeline;
+mod renew;
 mod rules;
 
 #[path = "../support/executor_bench.rs"]

@@ -1,0 +1,183 @@
+;;; agent-q-mcp-files-test.el --- Several agents in the same files  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Requests about a file that somebody else changes meanwhile, and taking back what one of several
+;; agents did to a file.
+
+;;; Code:
+
+(require 'agent-q-test-files)
+(require 'agent-q-test-mcp)
+(require 'seq)
+
+(defconst agent-q-mcp-files-test--bank
+  "(defun a () 1)\n\n(defun b () 1)\n\n(defun c () 1)\n\n(defun d () 1)\n\n(defun e () 1)\n\n(defun f () 1)\n"
+  "What the file of each test has at first.")
+
+(defmacro agent-q-mcp-files-test--with-agents (agents &rest body)
+  "Run BODY with each of AGENTS, symbols, bound to a client in a project with the file bank.lisp."
+  (declare (indent 1) (debug t))
+  `(let* ((agent-q-test-files-root
+           (file-name-as-directory
+            (file-truename (make-temp-file (expand-file-name "project" agent-q-test-directory) t)))))
+     (agent-q-test-files-write "bank.lisp" agent-q-mcp-files-test--bank)
+     (agent-q-test-mcp-serving
+       (let ,(mapcar (lambda (agent)
+                       `(,agent (agent-q-mcp-files-test--agent ,(symbol-name agent))))
+                     agents)
+         ,@body))))
+
+(defun agent-q-mcp-files-test--agent (name)
+  "Return a client called NAME that works in the project."
+  (let ((client (agent-q-test-mcp-connect)))
+    (agent-q-test-mcp-tell client `(:jsonrpc "2.0" :method "agent-q/hello"
+                                             :params (:directory ,agent-q-test-files-root)))
+    (agent-q-test-mcp-introduce client name)
+    client))
+
+(defun agent-q-mcp-files-test--buffer (name)
+  "Return the buffer of the client called NAME."
+  (seq-find (lambda (buffer) (equal name (buffer-local-value 'agent-q-session-client buffer)))
+            (agent-q-client-buffers)))
+
+(defun agent-q-mcp-files-test--asks (name client tool &rest arguments)
+  "Have CLIENT, called NAME, call TOOL with ARGUMENTS, and wait until it asks.
+Return the request's id."
+  (prog1 (agent-q-test-mcp-begin client tool arguments)
+    (agent-q-test-until (agent-q-mcp-files-test--buffer name))
+    (with-current-buffer (agent-q-mcp-files-test--buffer name)
+      (agent-q-test-until (agent-q-call-waiting) "a request"))))
+
+(defun agent-q-mcp-files-test--edit (name client function &optional value)
+  "Have CLIENT, called NAME, ask to let FUNCTION return VALUE, or its name; return the id."
+  (agent-q-mcp-files-test--asks
+   name client "edit_file" :path "bank.lisp" :old_str (format "(defun %s () 1)" function)
+   :new_str (format "(defun %s () %s)" function (or value name))))
+
+(defun agent-q-mcp-files-test--answered (name client id key)
+  "Answer the request of CLIENT, called NAME, by KEY; return what its call ID answers."
+  (with-current-buffer (agent-q-mcp-files-test--buffer name)
+    (agent-q-test-answer key))
+  (agent-q-test-mcp-text (agent-q-test-mcp-answer client id)))
+
+(defun agent-q-mcp-files-test--expected (&rest values)
+  "Return the text of the file once functions have VALUES, an alist of names."
+  (seq-reduce (lambda (text change)
+                (string-replace (format "(defun %s () 1)" (car change))
+                                (format "(defun %s () %s)" (car change) (cdr change)) text))
+              values agent-q-mcp-files-test--bank))
+
+(defun agent-q-mcp-files-test--hunks (name)
+  "Return the hunks that the request of the client called NAME shows, as one text."
+  (with-current-buffer (agent-q-mcp-files-test--buffer name)
+    (format "%S" (agent-q-change-hunks (agent-q-call-change (agent-q-call-waiting))))))
+
+;;;; Requests
+
+(ert-deftest agent-q-mcp-files-a-request-shows-the-edit-as-it-fits-now ()
+  (agent-q-mcp-files-test--with-agents (one two)
+    (should (agent-q-test-mcp-call two "read_file" '(:path "bank.lisp")))
+    (let ((first (agent-q-mcp-files-test--edit "one" one "a"))
+          (second (agent-q-mcp-files-test--edit "two" two "b")))
+      (should (string-match-p "Edit applied" (agent-q-mcp-files-test--answered "one" one first "y")))
+      ;; What the other one did is around it now.
+      (agent-q-test-until (string-match-p "(defun a () one)" (agent-q-mcp-files-test--hunks "two")))
+      (let ((answer (agent-q-mcp-files-test--answered "two" two second "y")))
+        (should (string-match-p "Edit applied" answer))
+        (should (string-match-p "The file had changed since you last saw it" answer)))
+      (should (equal (agent-q-test-files-text "bank.lisp")
+                     (agent-q-mcp-files-test--expected '(a . one) '(b . two)))))))
+
+(ert-deftest agent-q-mcp-files-an-open-review-keeps-what-was-chosen ()
+  (agent-q-mcp-files-test--with-agents (one two)
+    (let ((first (agent-q-mcp-files-test--edit "one" one "b"))
+          (second (agent-q-mcp-files-test--asks
+                   "two" two "write_file" :path "bank.lisp"
+                   :content (agent-q-mcp-files-test--expected '(a . two) '(f . two)))))
+      (save-window-excursion
+        (let ((review (with-current-buffer (agent-q-mcp-files-test--buffer "two")
+                        (agent-q-call-review (agent-q-test-answer "d")))))
+          (with-current-buffer review
+            ;; Not the first hunk.
+            (goto-char (agent-q-diff-hunk-start (aref agent-q-diff-hunks-all 0)))
+            (agent-q-diff-toggle))
+          (agent-q-mcp-files-test--answered "one" one first "y")
+          (agent-q-test-until (with-current-buffer review
+                                (string-match-p "defun b () one" (agent-q-diff-edit-base
+                                                                  agent-q-diff-hunks-edit))))
+          (with-current-buffer review (agent-q-diff-apply))))
+      (should (agent-q-test-mcp-answer two second))
+      (should (equal (agent-q-test-files-text "bank.lisp")
+                     (agent-q-mcp-files-test--expected '(b . one) '(f . two)))))))
+
+(ert-deftest agent-q-mcp-files-a-request-that-can-not-succeed-is-withdrawn ()
+  (agent-q-mcp-files-test--with-agents (one two)
+    (let ((first (agent-q-mcp-files-test--edit "one" one "a"))
+          (second (agent-q-mcp-files-test--edit "two" two "a")))
+      (agent-q-mcp-files-test--answered "one" one first "y")
+      (let ((answer (agent-q-test-mcp-answer two second)))
+        (should (string-match-p "the user is not asked about it.*bank\\.lisp"
+                                (agent-q-test-mcp-text answer)))
+        (should (plist-get (plist-get answer :result) :isError)))
+      (with-current-buffer (agent-q-mcp-files-test--buffer "two")
+        (agent-q-test-until (not (agent-q-call-waiting))))
+      (should (equal (agent-q-test-files-text "bank.lisp")
+                     (agent-q-mcp-files-test--expected '(a . one)))))))
+
+(ert-deftest agent-q-mcp-files-an-answer-is-for-what-was-shown ()
+  "After the user's own change, which nothing tells of, the request is shown again."
+  (agent-q-mcp-files-test--with-agents (one)
+    (let ((id (agent-q-mcp-files-test--edit "one" one "a"))
+          (text (agent-q-mcp-files-test--expected '(c . user))))
+      (agent-q-test-files-write "bank.lisp" text)
+      (with-current-buffer (agent-q-mcp-files-test--buffer "one")
+        (let ((call (agent-q-test-answer "y")))
+          (agent-q-test-until (agent-q-call-open-p call) "the request again")))
+      (should (equal text (agent-q-test-files-text "bank.lisp")))
+      (should (string-match-p "Edit applied" (agent-q-mcp-files-test--answered "one" one id "y")))
+      (should (equal (agent-q-test-files-text "bank.lisp")
+                     (agent-q-mcp-files-test--expected '(a . one) '(c . user)))))))
+
+(ert-deftest agent-q-mcp-files-two-agents-rename-one-file ()
+  (agent-q-mcp-files-test--with-agents (one two)
+    (let ((ids (mapcar (lambda (name)
+                         (agent-q-mcp-files-test--asks
+                          name (if (equal name "one") one two) "move_file" :source "bank.lisp"
+                          :destination (concat name ".lisp")))
+                       '("one" "two"))))
+      (agent-q-mcp-files-test--answered "one" one (car ids) "y")
+      (should (string-match-p "the user is not asked about it"
+                              (agent-q-test-mcp-text (agent-q-test-mcp-answer two (cadr ids)))))
+      (should (equal (agent-q-test-files-text "one.lisp") agent-q-mcp-files-test--bank))
+      (should-not (file-exists-p (agent-q-test-files-path "two.lisp"))))))
+
+;;;; Undoing
+
+(defun agent-q-mcp-files-test--undo (name)
+  "Undo the last turn of the client called NAME; return what its buffer says."
+  (with-current-buffer (agent-q-mcp-files-test--buffer name)
+    (agent-q-test-files-undo)))
+
+(ert-deftest agent-q-mcp-files-undoing-leaves-what-others-changed ()
+  (agent-q-mcp-files-test--with-agents (one two)
+    (agent-q-mcp-files-test--answered "one" one (agent-q-mcp-files-test--edit "one" one "a") "y")
+    (agent-q-mcp-files-test--answered "one" one (agent-q-mcp-files-test--edit "one" one "f") "y")
+    (agent-q-mcp-files-test--answered "two" two (agent-q-mcp-files-test--edit "two" two "b") "y")
+    (agent-q-test-files-write "bank.lisp" (string-replace "(defun f () one)" "(defun f () (list\n  user))"
+                                                          (agent-q-test-files-text "bank.lisp")))
+    (should (string-match-p "Undone in part:\n- bank\\.lisp, but for lines 11-12, changed since"
+                            (agent-q-mcp-files-test--undo "one")))
+    (should (equal (agent-q-test-files-text "bank.lisp")
+                   (agent-q-mcp-files-test--expected '(b . two) '(f . "(list\n  user)"))))
+    ;; Nothing else is left to undo.
+    (should (string-match-p "0 of 1.*\n.*where the turn changed it (lines 11-12)"
+                            (agent-q-mcp-files-test--undo "one")))
+    (should (string-match-p "Undone:\n- bank\\.lisp$" (agent-q-mcp-files-test--undo "two")))
+    (should (equal (agent-q-test-files-text "bank.lisp")
+                   (agent-q-mcp-files-test--expected '(f . "(list\n  user)"))))))
+
+(provide 'agent-q-mcp-files-test)
+;;; agent-q-mcp-files-test.el ends here
