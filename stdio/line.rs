@@ -30,6 +30,14 @@ impl Head {
         })
     }
 
+    /// Those of LINE, which may have several messages.
+    pub fn all(line: &[u8]) -> Vec<Self> {
+        match line.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            Some(b'[') => serde_json::from_slice(line).unwrap_or_else(|_| vec![Self::of(line)]),
+            _ => vec![Self::of(line)],
+        }
+    }
+
     /// The id, if this is a request, which wants an answer.
     pub fn request(&self) -> Option<&Value> {
         let id = self.id.as_ref().filter(|id| !id.is_null());

@@ -18,6 +18,8 @@ use crate::emacs::{Found, Search, hello, here, is_there};
 use crate::line::{Head, Read, line_of, read, refusal, too_long};
 use crate::offer;
 
+const CALL: &str = "tools/call";
+
 /// How long answers are waited for when the host has closed our input.
 const PARTING_TIME: Duration = Duration::from_secs(1);
 
@@ -98,55 +100,67 @@ impl Relay {
 
     /// Passes LINE of the host's to Emacs, or answers it here.
     fn pass(self: &Arc<Self>, search: &Search, line: Vec<u8>) {
-        let head = Head::of(&line);
-        let method = head.method.as_deref().unwrap_or_default();
-        let id = head.request();
+        let heads = Head::all(&line);
+        let methods: Vec<&str> = heads.iter().filter_map(|it| it.method.as_deref()).collect();
+        let method = match methods.as_slice() {
+            [method] => method,
+            methods if methods.contains(&CALL) => CALL,
+            _ => "",
+        };
+        let ids: Vec<&Value> = heads.iter().filter_map(Head::request).collect();
         let pointless = {
             let mut state = self.state();
             if method == "initialize" {
                 state.initialize = None;
             }
-            match id {
-                // Some hosts send again what was not answered soon.
-                Some(id) => state.open.contains_key(&id.to_string()),
+            match ids.is_empty() {
                 // What wants no answer is nothing to look for Emacs for.
-                None => state.emacs.is_none(),
+                true => state.emacs.is_none(),
+                // Some hosts send again what was not answered soon.
+                false => ids
+                    .iter()
+                    .all(|id| state.open.contains_key(&id.to_string())),
             }
         };
         if pointless {
             return;
         }
-        let delivered = self.deliver(search, method, id, &line);
-        let own = delivered.as_ref().err();
-        let own = own.and_then(|_| offer::answer(method, id?, &line));
-        if let (Err(problem), Some(id)) = (&delivered, id) {
-            to_host(own.as_deref().unwrap_or(&refusal(id, UNREACHABLE, problem)));
+        let delivered = self.deliver(search, method, &ids, &line);
+        let own = match (&delivered, ids.as_slice()) {
+            (Err(_), [id]) => offer::answer(method, id, &line),
+            _ => None,
+        };
+        if let Err(problem) = &delivered {
+            for id in &ids {
+                to_host(own.as_deref().unwrap_or(&refusal(id, UNREACHABLE, problem)));
+            }
         }
         if method == "initialize" && (delivered.is_ok() || own.is_some()) {
             self.state().initialize = Some(line);
         }
     }
 
-    /// Sends LINE, the request ID of METHOD or a message without an id, to Emacs, which is looked for again
+    /// Sends LINE, the requests IDS of METHOD or messages without an id, to Emacs, which is looked for again
     /// if it is gone.
     fn deliver(
         self: &Arc<Self>,
         search: &Search,
         method: &str,
-        id: Option<&Value>,
+        ids: &[&Value],
         line: &[u8],
     ) -> Result<(), String> {
         let mut attempts = 0;
         loop {
             let connection = self.reach(search, method)?;
-            if let Some(id) = id {
+            for id in ids {
                 self.open(id);
             }
             let Err(error) = self.send(line) else {
                 return Ok(());
             };
             // Emacs may have been stopped, and this answered meanwhile.
-            if id.is_some_and(|id| !self.close(id)) {
+            let open = ids.iter().filter(|id| self.close(id)).count();
+            if open < ids.len() {
                 return Ok(());
             }
             self.lose(connection, WENT_AWAY);
@@ -185,13 +199,13 @@ impl Relay {
 
     /// Finds Emacs for a request of METHOD, unless it is in use already, and gives the connection's number.
     fn reach(self: &Arc<Self>, search: &Search, method: &str) -> Result<u64, String> {
-        if method == "tools/call" {
+        if method == CALL {
             self.leave_for_a_better_one(search);
         }
         if self.state().emacs.is_none() {
             self.connect(search)?;
         }
-        if method == "tools/call" {
+        if method == CALL {
             self.check()?;
         }
         Ok(self.state().connection)
@@ -308,15 +322,19 @@ impl Relay {
     }
 
     fn pass_back(&self, line: &[u8]) {
-        let head = Head::of(line);
-        if let Some(id) = head.answer() {
+        let heads = Head::all(line);
+        let ids: Vec<&Value> = heads.iter().filter_map(Head::answer).collect();
+        if !ids.is_empty() {
             let mut state = self.state();
-            if state.repeated.as_ref() == Some(id) {
+            if state.repeated.as_ref() == Some(ids[0]) {
                 state.repeated = None;
                 return;
             }
+            let open = ids
+                .iter()
+                .filter(|id| state.open.remove(&id.to_string()).is_some());
             // The host has an answer already, which said that there would be none.
-            if state.open.remove(&id.to_string()).is_none() {
+            if open.count() == 0 {
                 return;
             }
             self.changed.notify_all();

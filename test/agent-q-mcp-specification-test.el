@@ -119,5 +119,48 @@
                            other (lambda (it) (equal (plist-get it :method) "roots/list"))))))
         (delete-directory folder t)))))
 
+(defun agent-q-mcp-specification-test--batch (client)
+  "Have CLIENT send three requests and a note as one message."
+  (process-put client 'messages nil)
+  (agent-q-test-mcp-tell
+   client (concat "[{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"},\
+{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"},\
+{\"jsonrpc\":\"2.0\",\"id\":\"t\",\"method\":\"tools/call\",\"params\":{\"name\":\"t_look\",\"arguments\":{\"text\":\"a\"}}},\
+{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"none\"}]")))
+
+(defun agent-q-mcp-specification-test--answers (client)
+  "Wait for a message to CLIENT that is a list of answers, and return it."
+  (agent-q-test-until (agent-q-test-mcp-find client (lambda (message) (consp (car message))))
+                      "a list of answers"))
+
+(ert-deftest agent-q-mcp-specification-of-batches ()
+  "In the one version that has them their answers come together, in others each is refused by its id."
+  (agent-q-test-mcp-with-tools
+    (dolist (client (list (agent-q-test-mcp-connect) (agent-q-test-mcp-bridge)))
+      (agent-q-test-mcp-introduce client "batcher" "2025-03-26")
+      (agent-q-mcp-specification-test--batch client)
+      ;; An array is a list of messages here.
+      (let ((answers (agent-q-mcp-specification-test--answers client)))
+        (should (equal '("p" "t" "x") (mapcar (lambda (it) (plist-get it :id)) answers)))
+        (should (plist-member (nth 0 answers) :result))
+        (should (string-match-p "^A$" (agent-q-test-mcp-text (nth 1 answers))))
+        (should (eql -32601 (agent-q-test-mcp-code (nth 2 answers)))))
+      ;; What nobody waits for gets no answer, and an introduction is not one of several.
+      (process-put client 'messages nil)
+      (agent-q-test-mcp-tell client "[{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}]")
+      (agent-q-test-mcp-tell client "[{\"jsonrpc\":\"2.0\",\"id\":\"i\",\"method\":\"initialize\"}]")
+      (should (equal "i" (plist-get (car (agent-q-mcp-specification-test--answers client)) :id)))
+      (agent-q-test-mcp-introduce client "batcher" "2025-06-18")
+      (agent-q-mcp-specification-test--batch client)
+      (dolist (id '("p" "t" "x"))
+        (should (eql -32600 (agent-q-test-mcp-code (agent-q-test-mcp-answer client id))))))
+    ;; Without Emacs each of them is refused, too.
+    (let ((bridge (agent-q-test-mcp-bridge)))
+      (agent-q-test-mcp-introduce bridge "batcher" "2025-03-26")
+      (agent-q-mcp-mode -1)
+      (agent-q-mcp-specification-test--batch bridge)
+      (dolist (id '("p" "t" "x"))
+        (should (agent-q-test-mcp-code (agent-q-test-mcp-answer bridge id)))))))
+
 (provide 'agent-q-mcp-specification-test)
 ;;; agent-q-mcp-specification-test.el ends here

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 
+use futures_util::FutureExt;
+use futures_util::future::{join_all, ready};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -17,11 +19,11 @@ use super::lines::Outgoing;
 use super::offer;
 use super::own_tools::{self, AWAIT_CALL, CANCEL_CALL, LIST_IMAGES, STOPPING_TIME};
 use super::progress::tell_progress;
-use super::rpc::{Incoming, Request, RpcError, notification, parse, reply};
+use super::rpc::{Incoming, Parsed, Request, RpcError, notification, parse, reply};
 use super::share::Share;
 use super::version::{
-    AnswerStyle, Cached, SUBSCRIPTION_KEY, client_name, discovered, dressed, negotiated, style,
-    turn_mark,
+    AnswerStyle, BATCHING, Cached, SUBSCRIPTION_KEY, client_name, discovered, dressed, negotiated,
+    style, turn_mark,
 };
 use super::words;
 use crate::engine::Engine;
@@ -34,6 +36,9 @@ const LONGEST_DIRECTORY: usize = 4096;
 
 /// The longest name of a client that is shown.
 const LONGEST_NAME: usize = 60;
+
+/// How many messages are taken at once.
+const MOST_AT_ONCE: usize = 100;
 
 /// The id of our question for the directories that a client works in.
 const ROOTS: &str = "agent-q-roots";
@@ -53,7 +58,8 @@ pub struct ClientConnection {
 
 #[derive(Debug, Default)]
 struct Peer {
-    introduced: bool,
+    /// The version that its `initialize` was answered with.
+    version: Option<&'static str>,
     has_roots: bool,
     /// The requests that subscribed to changes of the tools.
     subscriptions: Vec<Value>,
@@ -82,8 +88,68 @@ impl ClientConnection {
     pub async fn take(self: &Arc<Self>, line: &[u8]) {
         match parse(line) {
             Err(refusal) => self.send(refusal).await,
-            Ok(message) => self.take_incoming(message).await,
+            Ok(Parsed::One(message)) => self.take_incoming(message).await,
+            Ok(Parsed::Batch(messages)) => self.take_batch(messages).await,
         }
+    }
+
+    /// Takes in MESSAGES, which are answered together once all answers are there; where the version has no
+    /// such thing, each request is refused by its id.
+    async fn take_batch(self: &Arc<Self>, messages: Vec<Result<Incoming, Value>>) {
+        let problem = match held(&self.peer).version {
+            Some(BATCHING) if messages.len() <= MOST_AT_ONCE => None,
+            Some(BATCHING) => Some("Send at most 100 messages at once."),
+            _ => Some("This version has no batches. Send each message on a line of its own."),
+        };
+        let mut answers = Vec::new();
+        for message in messages {
+            let request = match message {
+                Ok(Incoming::Request(request)) => request,
+                Ok(other) if problem.is_none() => {
+                    self.take_incoming(other).await;
+                    continue;
+                }
+                Ok(_) => continue,
+                Err(refusal) => {
+                    answers.push(ready(Some(refusal)).boxed());
+                    continue;
+                }
+            };
+            let alone = "initialize is sent alone.";
+            let problem = problem.or((request.method == "initialize").then_some(alone));
+            answers.push(match problem {
+                Some(problem) => {
+                    let error = Err(RpcError::invalid_request(problem));
+                    ready(Some(reply(&request.id, error))).boxed()
+                }
+                None => Arc::clone(self).respond_unless_cancelled(request).boxed(),
+            });
+        }
+        if problem.is_some() {
+            let refusals: Vec<Value> = answers
+                .into_iter()
+                .filter_map(FutureExt::now_or_never)
+                .flatten()
+                .collect();
+            for refusal in refusals {
+                self.send(refusal).await;
+            }
+            return;
+        }
+        let connection = Arc::clone(self);
+        self.engine.spawn(async move {
+            let answers: Vec<Value> = join_all(answers).await.into_iter().flatten().collect();
+            if !answers.is_empty() {
+                connection.send(answers.into()).await;
+            }
+        });
+    }
+
+    /// The answer to REQUEST; none when that was cancelled.
+    async fn respond_unless_cancelled(self: Arc<Self>, request: Request) -> Option<Value> {
+        let cancel = self.gone.child_token();
+        let answer = self.respond(request, cancel.clone()).await;
+        (!cancel.is_cancelled()).then_some(answer)
     }
 
     /// Takes in MESSAGE; its answer comes in time.
@@ -108,8 +174,10 @@ impl ClientConnection {
         };
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let connection = Arc::clone(self);
-        let key = id.to_string();
-        held(&self.requests).insert(key.clone(), cancel.clone());
+        let key = match self.register(&id, &cancel) {
+            Ok(key) => key,
+            Err(error) => return reply(&id, Err(error)),
+        };
         self.engine.spawn(async move {
             let out = connection.out.clone();
             let answer = connection.answer(&request, &cancel, &out).await;
@@ -143,12 +211,10 @@ impl ClientConnection {
             return;
         };
         let cancel = self.gone.child_token();
-        let key = request.id.to_string();
-        if held(&self.requests).contains_key(&key) {
-            let error = RpcError::invalid_request("A request with this id is under way already.");
-            return self.send(reply(&request.id, Err(error))).await;
-        }
-        held(&self.requests).insert(key.clone(), cancel.clone());
+        let key = match self.register(&request.id, &cancel) {
+            Ok(key) => key,
+            Err(error) => return self.send(reply(&request.id, Err(error))).await,
+        };
         let (connection, out) = (Arc::downgrade(self), self.out.clone());
         self.engine.spawn(async move {
             let Some(connection) = Weak::upgrade(&connection) else {
@@ -162,6 +228,18 @@ impl ClientConnection {
                 connection.pass(answer).await;
             }
         });
+    }
+
+    /// Notes that the request ID is being answered until CANCEL, and gives its key.
+    fn register(&self, id: &Value, cancel: &CancellationToken) -> Result<String, RpcError> {
+        let key = id.to_string();
+        let mut requests = held(&self.requests);
+        if requests.contains_key(&key) {
+            let problem = "A request with this id is under way already.";
+            return Err(RpcError::invalid_request(problem));
+        }
+        requests.insert(key.clone(), cancel.clone());
+        Ok(key)
     }
 
     async fn noted(&self, method: &str, params: &Map<String, Value>) {
@@ -217,7 +295,7 @@ impl ClientConnection {
             "agent-q/affinity" => return self.affinity(params).await,
             _ => {}
         }
-        let style = style(params, held(&self.peer).introduced)?;
+        let style = style(params, held(&self.peer).version.is_some())?;
         if let Some(name) = client_name(params) {
             self.client.introduce(|who| who.name = shown_name(name));
         }
@@ -272,9 +350,9 @@ impl ClientConnection {
         self.client
             .introduce(|who| who.name = shown_name(name.unwrap_or_default()));
         let mut peer = held(&self.peer);
-        peer.introduced = true;
-        peer.has_roots = roots;
         let version = negotiated(requested.unwrap_or_default());
+        peer.version = Some(version);
+        peer.has_roots = roots;
         offer::introduction(version, &self.client.who().name)
     }
 
@@ -441,7 +519,7 @@ impl ClientConnection {
             .iter()
             .map(|id| notification(METHOD, json!({"_meta": {SUBSCRIPTION_KEY: id}})))
             .collect();
-        if peer.introduced {
+        if peer.version.is_some() {
             notes.push(notification(METHOD, json!({})));
         }
         for note in notes {

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::ClientConnection;
 use super::headers::{HttpStyle, http_style, status_of, text};
 use super::lines::{LONGEST, Outgoing, WAITING};
-use super::rpc::{Incoming, RpcError, parse, reply};
+use super::rpc::{Incoming, Parsed, RpcError, parse, reply};
 use super::seats::{Seat, Seats};
 use super::token::Token;
 use super::version::client_name;
@@ -165,7 +165,10 @@ impl HttpService {
             Err((status, why)) => return plain(status, why),
         };
         let message = match parse(&body) {
-            Ok(message) => message,
+            Ok(Parsed::One(message)) => message,
+            Ok(Parsed::Batch(_)) => {
+                return plain(StatusCode::BAD_REQUEST, "Send one message at a time.");
+            }
             Err(refusal) => return json_answer(StatusCode::BAD_REQUEST, &refusal),
         };
         let initialize =

@@ -131,13 +131,20 @@ pub fn notification(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }
 
+/// What a line of a client's has.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Parsed {
+    One(Incoming),
+    /// Messages, or what is answered to what is none, which are answered together.
+    Batch(Vec<Result<Incoming, Value>>),
+}
+
 /// What LINE says.
 ///
 /// # Errors
 ///
 /// What is answered to a line that is no message.
-pub fn parse(line: &[u8]) -> Result<Incoming, Value> {
-    let refused = |id: &Value, error: RpcError| reply(id, Err(error));
+pub fn parse(line: &[u8]) -> Result<Parsed, Value> {
     // What can't be read may have an id all the same, under which its sender waits for an answer.
     let unreadable = |error: RpcError| {
         let id = IdFinder::find(line).filter(is_repeatable);
@@ -154,10 +161,23 @@ pub fn parse(line: &[u8]) -> Result<Incoming, Value> {
         let error = RpcError::parse(format!("The message is not JSON: {error}"));
         unreadable(error)
     })?;
+    let inexact = exact::problems(&text).map(|it| it.to_string());
+    match message {
+        Value::Array(messages) if !messages.is_empty() => {
+            let length = line.len() / messages.len();
+            let each = messages.into_iter();
+            let each = each.map(|message| incoming(message, inexact.clone(), length));
+            Ok(Parsed::Batch(each.collect()))
+        }
+        message => incoming(message, inexact, line.len()).map(Parsed::One),
+    }
+}
+
+/// What MESSAGE says, whose text had LENGTH bytes and numbers that are INEXACT, in sentences.
+fn incoming(message: Value, inexact: Option<String>, length: usize) -> Result<Incoming, Value> {
+    let refused = |id: &Value, error: RpcError| reply(id, Err(error));
     let Value::Object(mut message) = message else {
-        let error = RpcError::invalid_request(
-            "A message is one JSON object on one line; batches are not supported.",
-        );
+        let error = RpcError::invalid_request("A message is one JSON object on one line.");
         return Err(refused(&Value::Null, error));
     };
     let id = message.remove("id");
@@ -192,8 +212,8 @@ pub fn parse(line: &[u8]) -> Result<Incoming, Value> {
             id,
             method,
             params,
-            inexact: exact::problems(&text).map(|it| it.to_string()),
-            length: line.len(),
+            inexact,
+            length,
         })),
         Some(_) => Err(invalid(
             "The id is neither a short string nor a number that can be repeated exactly.",
@@ -334,7 +354,7 @@ mod tests {
             ("\u{e9}\\ud83d\u{e9}", "\u{e9}\u{fffd}\u{e9}"),
         ] {
             let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{written}"}}"#);
-            let Ok(Incoming::Request(request)) = parse(call.as_bytes()) else {
+            let Ok(Parsed::One(Incoming::Request(request))) = parse(call.as_bytes()) else {
                 panic!("{written}")
             };
             assert_eq!(request.method, read);
@@ -344,7 +364,7 @@ mod tests {
     #[test]
     fn numbers_that_would_change_are_noted() {
         let call = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"n":123456789012345678901234567890}}"#;
-        let Ok(Incoming::Request(request)) = parse(call.as_bytes()) else {
+        let Ok(Parsed::One(Incoming::Request(request))) = parse(call.as_bytes()) else {
             panic!("a request")
         };
         assert!(request.inexact.is_some());

@@ -9,7 +9,7 @@ use super::rpc::RpcError;
 /// The versions that are spoken here, the oldest first.
 pub const VERSIONS: &[&str] = &[
     "2024-11-05",
-    "2025-03-26",
+    BATCHING,
     "2025-06-18",
     "2025-11-25",
     STATELESS,
@@ -17,6 +17,9 @@ pub const VERSIONS: &[&str] = &[
 
 /// The first version without `initialize`.
 pub const STATELESS: &str = "2026-07-28";
+
+/// The one version in which several messages can be sent, and are answered, as one.
+pub const BATCHING: &str = "2025-03-26";
 
 /// The newest version with `initialize`.
 const NEWEST_WITH_INITIALIZE: &str = "2025-11-25";
