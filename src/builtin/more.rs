@@ -4,9 +4,12 @@
 //! the provider's cache of the whole conversation. So further ones are described in an answer, and
 //! called through one that is always there.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::protocol::{CallArguments, ToolCall};
+use crate::tool::offer::Groups;
 use crate::tool::work::WorkContext;
 use crate::tool::{Answers, Arguments, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
@@ -21,28 +24,77 @@ const OUTER: &[&str] = &["name", "arguments"];
 
 const HOW_TO_CALL: &str = "Give the name of a tool that more_tools described, and its arguments: {\"name\": \"disassemble_symbol\", \"arguments\": {\"symbol\": \"mapcar\"}}.";
 
+/// What is in the groups of built-in tools; a tool that is named there is left out where it is not in the
+/// group. Others are explained by the names of their tools.
+const IN_WORDS: &[(&str, &str)] = &[
+    ("navigation", "directories, trees"),
+    ("editing", "insert lines; create, move, delete files"),
+    ("execution", "trace, undo_definition, REPL history"),
+    ("debugger", "frames, restarts"),
+    (
+        "introspection",
+        "classes, packages, disassembly, image state",
+    ),
+    ("history", "put a form at the REPL"),
+    ("buffer", "list, outline, search"),
+    ("diff", "propose a diff"),
+];
+
 #[must_use]
 pub fn tools() -> Vec<Tool> {
-    vec![more_tools(&[]), call_tool()]
+    vec![more_tools(&Groups::new()), call_tool()]
 }
 
 /// TOOL, which is `more_tools`, with GROUPS as the ones to choose from.
 #[must_use]
-pub fn choosing(tool: &Tool, groups: &[&str]) -> Tool {
+pub fn choosing(tool: &Tool, groups: &Groups) -> Tool {
     Tool {
         level: tool.level,
         ..more_tools(groups)
     }
 }
 
-fn more_tools(groups: &[&str]) -> Tool {
+/// Those of GROUPS that a model has to know, each with what is in it. One without words of its own is left
+/// out if others have all its tools.
+fn explained(groups: &Groups) -> Vec<(&str, String)> {
+    let words = |name: &str| IN_WORDS.iter().find(|(known, _)| *known == name);
+    let mut explained = Vec::new();
+    let mut told: BTreeSet<&str> = BTreeSet::new();
+    let names = || groups.keys().map(String::as_str);
+    for name in names() {
+        if let Some((_, words)) = words(name) {
+            let is_here = |word: &&str| !word.contains('_') || groups[name].contains(*word);
+            let words: Vec<&str> = words.split(", ").filter(is_here).collect();
+            explained.push((name, words.join(", ")));
+            told.extend(groups[name].iter().map(String::as_str));
+        }
+    }
+    for name in names().filter(|name| words(name).is_none()) {
+        let tools = groups[name].iter().map(String::as_str);
+        let tools: Vec<&str> = tools.filter(|tool| told.insert(tool)).collect();
+        if !tools.is_empty() {
+            explained.push((name, tools.join(", ")));
+        }
+    }
+    explained
+}
+
+fn more_tools(groups: &Groups) -> Tool {
     let mut group = Parameter::required("group", ParameterType::String, "");
+    let groups = explained(groups);
+    let mut description = "Describe a group of further tools, for call_tool.".to_owned();
     if !groups.is_empty() {
-        group = group.one_of(groups);
+        let names: Vec<&str> = groups.iter().map(|(name, _)| *name).collect();
+        group = group.one_of(&names);
+        let words = groups
+            .iter()
+            .map(|(name, words)| format!("{name} ({words})"));
+        let words: Vec<String> = words.collect();
+        description = format!("{description} Groups: {}.", words.join(", "));
     }
     let mut tool = Tool::new(
         NAME,
-        "Describe a group of further tools, for call_tool. Groups: navigation (directories, trees), editing (insert lines; create, move, delete files), execution (trace, undo_definition, REPL history), debugger (frames, restarts), introspection (classes, packages, disassembly, image state), history (put a form at the REPL), buffer (list, outline, search), diff (propose a diff).",
+        &description,
         SafetyLevel::Safe,
         &["tools"],
         vec![group],
@@ -127,7 +179,7 @@ fn describe(arguments: &Arguments, context: &WorkContext) -> Result<String, Tool
         .offer
         .unlisted_groups()
         .into_iter()
-        .map(|(name, count)| format!("{name} ({count})"))
+        .map(|(name, tools)| format!("{name} ({})", tools.len()))
         .collect();
     if others.is_empty() {
         return Ok("You have all tools already.".to_owned());
@@ -150,7 +202,8 @@ fn described(tool: &Tool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::registry::{Filter, Registry};
+    use crate::tool::offer::groups_beyond;
+    use crate::tool::registry::Registry;
     use serde_json::json;
 
     fn call(arguments: Value) -> ToolCall {
@@ -209,23 +262,37 @@ mod tests {
     }
 
     #[test]
-    fn the_groups_that_are_named_have_tools() {
+    fn each_group_that_can_be_chosen_is_explained() {
         let registry = Registry::default();
         crate::builtin::register(&registry);
-        let description = registry.get(NAME).unwrap().description.clone();
-        let list = description.split("Groups: ").nth(1).unwrap();
-        let list = list.trim_end_matches('.');
-        let groups: Vec<&str> = list
-            .split("), ")
-            .map(|group| group.split(' ').next().unwrap())
+        let mut own = Tool::clone(&registry.get("read_file").unwrap());
+        own.name = "brew".to_owned();
+        own.categories = vec!["tea".to_owned()];
+        registry.register(own);
+        let known =
+            ["undo_definition", "xref", "read_file"].map(|name| registry.get(name).unwrap());
+        let groups = groups_beyond(&registry, &Registry::of(known));
+        let tool = choosing(&registry.get(NAME).unwrap(), &groups);
+        let chosen = &tool.argument_schema()["properties"]["group"]["enum"];
+        let chosen: Vec<&str> = chosen
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it.as_str().unwrap())
             .collect();
-        assert!(groups.contains(&"diff") && groups.contains(&"navigation"));
-        for group in groups {
-            let filter = Filter {
-                max_level: None,
-                categories: vec![group.to_owned()],
-            };
-            assert!(!registry.filtered(&filter).is_empty(), "{group}");
+        for name in &chosen {
+            assert!(tool.description.contains(&format!("{name} (")), "{name}");
         }
+        assert!(tool.description.contains("tea (brew)"));
+        assert!(!tool.description.contains("undo_definition"));
+        // Each tool is in one of them.
+        for tool in groups.values().flatten() {
+            assert!(
+                chosen.iter().any(|name| groups[*name].contains(tool)),
+                "{tool}"
+            );
+        }
+        assert!(chosen.contains(&"diff") && chosen.contains(&"navigation"));
+        assert!(!chosen.contains(&"destructive"), "{chosen:?}");
     }
 }

@@ -11,6 +11,7 @@ use super::own_tools;
 use super::profile::{Profile, listed, looks_into_image};
 use super::words;
 use crate::builtin::more;
+use crate::tool::offer::groups_beyond;
 use crate::tool::registry::Registry;
 
 /// The programs whose models search among all tools themselves: what is not needed yet costs them no more
@@ -63,30 +64,16 @@ pub fn tools(profile: &Profile, registry: &Registry, host: &str) -> Value {
             offered.add(tool);
         }
     }
-    let groups = further_groups(&offered, registry);
+    let groups = groups_beyond(registry, &offered);
     if searches || groups.is_empty() {
         offered.unregister(more::NAME);
         offered.unregister(more::CALL);
     } else if let Some(tool) = offered.get(more::NAME) {
-        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
         offered.add(Arc::new(more::choosing(&tool, &groups)));
     }
     let mut tools: Vec<Value> = offered.all().iter().map(|tool| listed(tool)).collect();
     tools.extend(own_tools::listed());
     json!({"tools": tools})
-}
-
-/// The groups of the tools of REGISTRY that are not OFFERED.
-fn further_groups(offered: &Registry, registry: &Registry) -> Vec<String> {
-    let mut groups: Vec<String> = registry
-        .all()
-        .iter()
-        .filter(|tool| offered.get(&tool.name).is_none())
-        .flat_map(|tool| tool.categories.clone())
-        .collect();
-    groups.sort();
-    groups.dedup();
-    groups
 }
 
 #[cfg(test)]

@@ -369,7 +369,6 @@ impl Settings {
             listed.unregister(more::NAME);
             listed.unregister(more::CALL);
         } else if let Some(tool) = listed.get(more::NAME) {
-            let groups: Vec<&str> = groups.keys().map(String::as_str).collect();
             listed.add(Arc::new(more::choosing(&tool, &groups)));
         }
         listed

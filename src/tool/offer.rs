@@ -148,29 +148,39 @@ impl Offer {
         })
     }
 
-    /// The groups that have tools which requests don't list, with how many.
+    /// The groups that have tools which requests don't list.
     #[must_use]
-    pub fn unlisted_groups(&self) -> BTreeMap<String, usize> {
-        self.groups_without(&held(&self.listed))
+    pub fn unlisted_groups(&self) -> Groups {
+        groups_without(&self.all, &held(&self.listed))
     }
 
-    /// The groups that have tools besides those of OFFERED, with how many.
+    /// The groups that have tools besides those of OFFERED.
     #[must_use]
-    pub fn groups_beyond(&self, offered: &Registry) -> BTreeMap<String, usize> {
-        self.groups_without(&names(offered))
+    pub fn groups_beyond(&self, offered: &Registry) -> Groups {
+        groups_beyond(&self.all, offered)
     }
+}
 
-    fn groups_without(&self, known: &BTreeSet<String>) -> BTreeMap<String, usize> {
-        let mut groups = BTreeMap::new();
-        for tool in self.all.all() {
-            if !known.contains(&tool.name) {
-                for category in &tool.categories {
-                    *groups.entry(category.clone()).or_default() += 1;
-                }
+/// Groups with the names of their tools.
+pub type Groups = BTreeMap<String, BTreeSet<String>>;
+
+/// The groups of ALL with those of their tools that are not OFFERED.
+#[must_use]
+pub fn groups_beyond(all: &Registry, offered: &Registry) -> Groups {
+    groups_without(all, &names(offered))
+}
+
+fn groups_without(all: &Registry, known: &BTreeSet<String>) -> Groups {
+    let mut groups = Groups::new();
+    for tool in all.all() {
+        if !known.contains(&tool.name) {
+            for category in &tool.categories {
+                let group = groups.entry(category.clone()).or_default();
+                group.insert(tool.name.clone());
             }
         }
-        groups
     }
+    groups
 }
 
 fn names(registry: &Registry) -> BTreeSet<String> {
