@@ -152,6 +152,28 @@ These are those with a lower level in `agent-q-tool-levels'."
 
 ;;;; Registering
 
+(defconst agent-q-registry--longest-description 2048
+  "Most characters of a description that the hosts of other agents pass on.")
+
+(defconst agent-q-registry--hosts-name "mcp__agent-q__%s"
+  "How hosts of other agents call a tool; they take 64 characters.")
+
+(defun agent-q-registry--warn (tool)
+  "Warn of what hosts of other agents make of TOOL."
+  (let* ((name (agent-q-tool-name tool))
+         (hosts-name (format agent-q-registry--hosts-name name))
+         (length (length (agent-q-tool-description tool))))
+    (when (> (length hosts-name) 64)
+      (display-warning
+       'agent-q (format "Other agents may not be able to call the tool %s: their hosts call it %s, \
+and take no more than 64 characters.  Give it a name of at most %d"
+                        name hosts-name (- 64 (- (length hosts-name) (length name))))))
+    (when (> length agent-q-registry--longest-description)
+      (display-warning
+       'agent-q (format "The description of the tool %s has %d characters; the hosts of other agents \
+cut it off after %d.  Say first what it is for, and less in all"
+                        name length agent-q-registry--longest-description)))))
+
 ;;;###autoload
 (defun agent-q-register-tool (registry tool)
   "Put TOOL into REGISTRY, which is `agent-q-registry', and return TOOL.
@@ -169,6 +191,7 @@ is kept until it is."
       ;; The core looks closer at a schema, so it comes first.
       (when agent-q-registry--started
         (agent-q-registry--define tool))
+      (agent-q-registry--warn tool)
       (puthash name tool agent-q-registry--own))
     (setq agent-q-registry--removed (delete name agent-q-registry--removed)))
   tool)

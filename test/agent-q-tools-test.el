@@ -405,6 +405,22 @@
       (should-not (agent-q-get-tool "greet"))
       (should-not (member "greet" (agent-q-list-registered-tools))))))
 
+(ert-deftest agent-q-tools-warn-of-what-hosts-of-other-agents-do-not-take ()
+  (let ((warnings nil))
+    (cl-letf (((symbol-function 'display-warning)
+               (lambda (_type message &rest _) (push message warnings))))
+      (cl-flet ((register (name description)
+                  (setq warnings nil)
+                  (let ((tool (agent-q-define-tool name description nil :handler #'ignore)))
+                    (unwind-protect (agent-q-register-tool agent-q-registry tool)
+                      (agent-q-unregister-tool name)))
+                  warnings))
+        (should-not (register (make-string 50 ?a) (make-string 2048 ?d)))
+        (should (string-match-p "call it mcp__agent-q__a+,.*at most 50$"
+                                (car (register (make-string 51 ?a) "Do it."))))
+        (should (string-match-p "2049 characters.*after 2048"
+                                (car (register "aq_long" (make-string 2049 ?d)))))))))
+
 (ert-deftest agent-q-tools-only-tools-and-the-one-registry ()
   (should-error (agent-q-register-tool agent-q-registry "greet")
                 :type 'agent-q-invalid-tool)
