@@ -43,6 +43,9 @@
   "The connection that the latest call named, or nil.
 It counts for that call alone.")
 
+(defvar-local agent-q-client--left nil
+  "The time when the client of this buffer disconnected last, or nil.")
+
 (defvar-local agent-q-client--there nil
   "Whether the client of this buffer is connected; it may be paused as well.")
 
@@ -242,6 +245,27 @@ or a new one."
              (buffer-name buffer))
     buffer))
 
+(defconst agent-q-client--most-gone 5
+  "How many buffers of clients that have gone are kept.")
+
+(defun agent-q-client--gone-p (buffer)
+  "Whether the client of BUFFER has gone, and nobody needs the buffer.
+That of a paused one keeps the pause, and what the user looks at stays."
+  (with-current-buffer buffer
+    (and (eq agent-q-session-client-state 'gone)
+         (null (agent-q-call-all-waiting))
+         (not (agent-q-header-busy-p))
+         (not (get-buffer-window buffer t)))))
+
+(defun agent-q-client--sweep ()
+  "Kill the oldest buffers of clients that have gone, but for a few."
+  (mapc #'kill-buffer
+        (nthcdr agent-q-client--most-gone
+                (sort (seq-filter #'agent-q-client--gone-p (agent-q-client-buffers))
+                      (lambda (one other)
+                        (time-less-p (buffer-local-value 'agent-q-client--left other)
+                                     (buffer-local-value 'agent-q-client--left one)))))))
+
 (defun agent-q-client--new-buffer (name)
   "Return a new buffer for a client called NAME, with the least free number."
   (let ((number 1) (text nil))
@@ -335,12 +359,15 @@ parameter \"image\":\n" (agent-q-client--list connections)))))))
 (agent-q-operations-define "client-left" (call)
   "Note that the client of CALL's session is not connected any more."
   (with-current-buffer (agent-q-operations-call-owner call)
-    (setq agent-q-client--there nil)
+    (setq agent-q-client--there nil
+          agent-q-client--left (current-time))
     (unless (eq agent-q-session-client-state 'paused)
       (setq agent-q-session-client-state 'gone))
     (agent-q-render-finish)
     (agent-q-render-notice "The client disconnected.")
     (agent-q-header-update)
+    ;; Its last events may still come.
+    (run-at-time 0 nil #'agent-q-client--sweep)
     "t"))
 
 (agent-q-operations-define "client-images" (call directory)

@@ -378,6 +378,31 @@
         (kill-buffer (agent-q-test-mcp-buffer))))
     (should (zerop (plist-get (agent-q-core-status) :approvals)))))
 
+(ert-deftest agent-q-mcp-buffers-of-clients-that-have-gone-do-not-pile-up ()
+  (agent-q-test-mcp-with-tools
+    (let ((clients nil) (shown nil) (paused nil))
+      (cl-flet ((state (number) (buffer-local-value 'agent-q-session-client-state
+                                                    (get-buffer (format "*agent-q: c%d 1*" number)))))
+        (dotimes (number 9)
+          (push (agent-q-test-mcp-client (format "c%d" number)) clients)
+          (agent-q-test-mcp-call (car clients) "t_look" '(:text "a")))
+        (setq shown (get-buffer "*agent-q: c0 1*")
+              paused (get-buffer "*agent-q: c1 1*"))
+        (with-current-buffer paused (agent-q-client-pause))
+        (save-window-excursion
+          (set-window-buffer (selected-window) shown)
+          ;; The last one stays.
+          (dotimes (number 8)
+            (agent-q-test-mcp-close (nth (- 8 number) clients))
+            (unless (= number 1)
+              (agent-q-test-until (or (null (get-buffer (format "*agent-q: c%d 1*" number)))
+                                      (eq 'gone (state number))))))
+          (agent-q-test-until (= 8 (length (agent-q-client-buffers))))
+          (should-not (get-buffer "*agent-q: c2 1*"))
+          (should (buffer-live-p shown))
+          (should (buffer-live-p paused))
+          (should (eq 'connected (state 8))))))))
+
 (ert-deftest agent-q-mcp-turns-are-calls-with-little-time-between-them ()
   (agent-q-test-mcp-with-tools
     (let ((client (agent-q-test-mcp-client)) (turns nil))
