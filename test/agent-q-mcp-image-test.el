@@ -55,6 +55,24 @@ That of another test may be connected, too."
                                                         client "eval_form" :form "(aq-mcp)"))))
         (customize-set-variable 'agent-q-mcp-turn-pause 60)))))
 
+(agent-q-test-image-on-each "mcp-says-whose-definition-is-replaced" ()
+  "What replaces a definition of another client's names that, and what models put around code is left out."
+  (agent-q-mcp-image-test--serving connection
+    (let ((one (agent-q-test-mcp-client "one")) (two (agent-q-test-mcp-client "two")))
+      (agent-q-mcp-image-test--text one "compile_form" :form "(defun cl-user::aq-whose () 1)")
+      (should-not (string-search "It replaces" (agent-q-mcp-image-test--text
+                                                one "compile_form" :form "(defun cl-user::aq-whose () 2)")))
+      (should (string-match-p
+               "It replaces (DEFUN AQ-WHOSE) as \\*agent-q: one 1\\* had defined it [0-9]+ s ago\\.$"
+               (agent-q-mcp-image-test--text
+                two "compile_form" :form "```lisp\n(defun cl-user::aq-whose () 3)\n```")))
+      (should-not (string-search "It replaces" (agent-q-mcp-image-test--text
+                                                two "compile_form" :form "(defun cl-user::aq-whose () 4)")))
+      (should (string-match-p "=> 4" (agent-q-mcp-image-test--text
+                                      two "eval_form" :form "```\n(cl-user::aq-whose)\n```")))
+      (should (string-match-p "Leave out the Markdown fences"
+                              (agent-q-mcp-image-test--text two "eval_form" :form "```lisp\n(+ 1 2)"))))))
+
 (agent-q-test-image-on-each "mcp-errors-are-results" ()
   "An error of evaluated code is a result, and its output so far comes with a pending one."
   (agent-q-mcp-image-test--serving connection

@@ -61,6 +61,21 @@
                   (getf (second definition) :file)))
            (guarded (lambda () (found-definitions (second wanted))) (constantly '()))))
 
+(defun other-author (wanted)
+  "Which other chat gave WANTED its present definition, and how long ago, as a property list; NIL if none did."
+  (let ((change (find-if (lambda (change)
+                           (and (not (change-restored change))
+                                (equal (second wanted) (change-name change))
+                                (eq (eq :variable (change-kind change))
+                                    (and (member (first wanted) '(defvar defparameter defconstant))
+                                         t))))
+                         *journal*)))
+    (when (and change (change-chat change) (not (equal (change-chat change) (first *author*))))
+      (let ((chat (change-chat change)))
+        ;; Without what tells several Emacsen apart.
+        (list :by (subseq chat 0 (position #\Space chat :from-end t))
+              :seconds-ago (- (get-universal-time) (change-time change)))))))
+
 (defun inert-form (text start)
   "The form in TEXT at START, or NIL when it can't be read without running what it has to run."
   (values (guarded (lambda () (read-inert text start)) (constantly nil))))
@@ -158,7 +173,9 @@ it replaces; PROGRESS is called, with keywords, when a form begins and when it e
                   (wanted (defined-by (inert-form text next)))
                   (earlier (and wanted (earlier-definition wanted)))
                   (stale (and wanted (stale-after wanted earlier (subseq text next end))))
+                  (author (and wanted (other-author wanted)))
                   (place (funcall origin next earlier))
+                  (from-file (getf place :line))
                   (shown (form-text text next end)))
              (funcall progress :current shown)
              (unless (compile-one text next end place)
@@ -166,7 +183,10 @@ it replaces; PROGRESS is called, with keywords, when a form begins and when it e
                (return))
              (keep-compiled-text wanted (subseq text next end))
              (funcall progress :done (not (getf place :prelude)) :stale stale
-                               :replaced (unless (getf place :line) earlier))
+                               :replaced (when (or author (and earlier (not from-file)))
+                                           (list (or (first earlier) wanted)
+                                                 (unless from-file (second earlier))
+                                                 author)))
              (setf start end))))
 
 (defun form-end (text start count)
@@ -187,9 +207,10 @@ what of it is of the compiler's notes."
     (flet ((tell ()
              (list* :compiled count :failed (and failed (list failed)) :rest (and more-forms t)
                     :current current
-                    :replaced (loop for (what location) in (reverse replaced)
-                                    collect (list :what (text-with-package what)
-                                                  :location location))
+                    :replaced (loop for (what location author) in (reverse replaced)
+                                    collect (append (list :what (text-with-package what))
+                                                    (and location (list :location location))
+                                                    author))
                     :stale (reverse stale)
                     :package (package-name *package*)
                     (append (recoveries-of recoveries) (funcall notes)))))

@@ -276,14 +276,23 @@ fn stale(definition: Plist<'_>) -> String {
     )
 }
 
-/// What was replaced in the image only.
+/// What was replaced: the definition of a file, in the image only, or one that another chat had made.
 fn replaced(definition: Plist<'_>) -> String {
+    let what = definition.text("what").unwrap_or_default();
+    let file = definition.text("replaces");
+    let file = file.or_else(|| definition.text("where"));
+    let Some(author) = definition.text("by") else {
+        let file = file.unwrap_or("a file");
+        return format!("It replaces {what} of {file}; the file still has the old one.");
+    };
+    let seconds = definition.integer("seconds-ago").unwrap_or_default();
+    let ago = match seconds {
+        0..120 => format!("{seconds} s"),
+        _ => format!("{} min", seconds / 60),
+    };
+    let file = file.map(|file| format!(" The file, at {file}, has another one."));
     format!(
-        "It replaces {} of {}; the file still has the old one.",
-        definition.text("what").unwrap_or_default(),
-        definition
-            .text("replaces")
-            .or_else(|| definition.text("where"))
-            .unwrap_or("a file")
+        "It replaces {what} as {author} had defined it {ago} ago.{}",
+        file.unwrap_or_default()
     )
 }
