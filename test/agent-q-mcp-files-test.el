@@ -179,5 +179,29 @@ Return the request's id."
     (should (equal (agent-q-test-files-text "bank.lisp")
                    (agent-q-mcp-files-test--expected '(f . "(list\n  user)"))))))
 
+(ert-deftest agent-q-mcp-files-undoing-keeps-line-ends-and-what-is-not-saved ()
+  (agent-q-mcp-files-test--with-agents (one)
+    (cl-flet ((crlf (text) (string-replace "\n" "\r\n" text)))
+      (agent-q-test-files-write "bank.lisp" (crlf agent-q-mcp-files-test--bank))
+      (agent-q-mcp-files-test--answered "one" one (agent-q-mcp-files-test--edit "one" one "a") "y")
+      (agent-q-test-files-write "bank.lisp" (crlf (agent-q-mcp-files-test--expected
+                                                   '(a . one) '(f . user))))
+      (should (string-match-p "Undone:" (agent-q-mcp-files-test--undo "one")))
+      (should (equal (agent-q-test-files-text "bank.lisp")
+                     (crlf (agent-q-mcp-files-test--expected '(f . user)))))
+      ;; In a buffer, where Emacs hides them, with changes that the user has not saved.
+      (should (agent-q-test-mcp-call one "read_file" '(:path "bank.lisp")))
+      (agent-q-mcp-files-test--answered "one" one (agent-q-mcp-files-test--edit "one" one "b") "y")
+      (let ((buffer (find-file-noselect (agent-q-test-files-path "bank.lisp"))))
+        (unwind-protect
+            (with-current-buffer buffer
+              (goto-char (point-min))
+              (insert ";; mine\n")
+              (should (string-match-p "Undone:" (agent-q-mcp-files-test--undo "one")))
+              (should (equal (buffer-string)
+                             (concat ";; mine\n" (agent-q-mcp-files-test--expected '(f . user))))))
+          (with-current-buffer buffer (set-buffer-modified-p nil))
+          (kill-buffer buffer))))))
+
 (provide 'agent-q-mcp-files-test)
 ;;; agent-q-mcp-files-test.el ends here
