@@ -106,6 +106,13 @@ pub fn refusal(id: &Value, code: i64, message: &str) -> Vec<u8> {
     line_of(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
 }
 
+/// The line that answers the tool call ID with a failure, which hosts show to their models as it is.
+pub fn failed_call(id: &Value, message: &str) -> Vec<u8> {
+    let text = format!("Error: {message}");
+    let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
+    line_of(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
 /// The refusal of WHAT, which is too long to be passed on, to the request ID.
 pub fn too_long(id: Option<Value>, what: &str) -> Vec<u8> {
     let message = format!("The {what} is longer than {} MB.", LONGEST >> 20);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::emacs::{Found, Search, hello, here, is_there};
-use crate::line::{Head, Read, line_of, read, refusal, too_long};
+use crate::line::{Head, Read, failed_call, line_of, read, refusal, too_long};
 use crate::offer;
 
 const CALL: &str = "tools/call";
@@ -34,6 +34,18 @@ const WENT_AWAY: &str = "Emacs went away, or agent-q-mcp-mode was turned off, wh
 
 const STOPPED: &str = "Emacs does not respond: it may have been stopped (C-z in a terminal; fg continues it). Whether this was done is not known. The next call looks for Emacs again.";
 
+/// Makes the answer to a request that doesn't reach Emacs, of a sentence on why.
+type Unreached = Box<dyn Fn(&str) -> Vec<u8> + Send>;
+
+/// What answers REQUEST with ID when it doesn't reach Emacs.
+fn unreached(request: &Head, id: &Value) -> Unreached {
+    let id = id.clone();
+    match request.method.as_deref() {
+        Some(CALL) => Box::new(move |why| failed_call(&id, why)),
+        _ => Box::new(move |why| refusal(&id, UNREACHABLE, why)),
+    }
+}
+
 #[derive(Default)]
 struct State {
     /// The Emacs in use, while there is one.
@@ -42,8 +54,8 @@ struct State {
     used: Option<u64>,
     /// Counts connections, so that the end of an old one doesn't count for a new one.
     connection: u64,
-    /// The requests that Emacs has not answered, by their ids as text.
-    open: HashMap<String, Value>,
+    /// The requests that Emacs has not answered, by their ids as text: what answers each without it.
+    open: HashMap<String, Unreached>,
     /// When Emacs was last seen to be there.
     heard: Option<Instant>,
     /// How the host introduced itself.
@@ -107,32 +119,38 @@ impl Relay {
             methods if methods.contains(&CALL) => CALL,
             _ => "",
         };
-        let ids: Vec<&Value> = heads.iter().filter_map(Head::request).collect();
+        let requests: Vec<(&Head, &Value)> = heads
+            .iter()
+            .filter_map(|it| Some((it, it.request()?)))
+            .collect();
         let pointless = {
             let mut state = self.state();
             if method == "initialize" {
                 state.initialize = None;
             }
-            match ids.is_empty() {
+            match requests.is_empty() {
                 // What wants no answer is nothing to look for Emacs for.
                 true => state.emacs.is_none(),
                 // Some hosts send again what was not answered soon.
-                false => ids
+                false => requests
                     .iter()
-                    .all(|id| state.open.contains_key(&id.to_string())),
+                    .all(|(_, id)| state.open.contains_key(&id.to_string())),
             }
         };
         if pointless {
             return;
         }
-        let delivered = self.deliver(search, method, &ids, &line);
-        let own = match (&delivered, ids.as_slice()) {
-            (Err(_), [id]) => offer::answer(method, id, &line),
+        let delivered = self.deliver(search, method, &requests, &line);
+        let own = match (&delivered, requests.as_slice()) {
+            (Err(_), [(_, id)]) => offer::answer(method, id, &line),
             _ => None,
         };
         if let Err(problem) = &delivered {
-            for id in &ids {
-                to_host(own.as_deref().unwrap_or(&refusal(id, UNREACHABLE, problem)));
+            for (request, id) in &requests {
+                to_host(
+                    own.as_deref()
+                        .unwrap_or(&unreached(request, id)(problem)),
+                );
             }
         }
         if method == "initialize" && (delivered.is_ok() || own.is_some()) {
@@ -140,27 +158,27 @@ impl Relay {
         }
     }
 
-    /// Sends LINE, the requests IDS of METHOD or messages without an id, to Emacs, which is looked for again
+    /// Sends LINE, the REQUESTS of METHOD with their ids or messages without an id, to Emacs, which is looked for again
     /// if it is gone.
     fn deliver(
         self: &Arc<Self>,
         search: &Search,
         method: &str,
-        ids: &[&Value],
+        requests: &[(&Head, &Value)],
         line: &[u8],
     ) -> Result<(), String> {
         let mut attempts = 0;
         loop {
             let connection = self.reach(search, method)?;
-            for id in ids {
-                self.open(id);
+            for (request, id) in requests {
+                self.open(request, id);
             }
             let Err(error) = self.send(line) else {
                 return Ok(());
             };
             // Emacs may have been stopped, and this answered meanwhile.
-            let open = ids.iter().filter(|id| self.close(id)).count();
-            if open < ids.len() {
+            let open = requests.iter().filter(|(_, id)| self.close(id)).count();
+            if open < requests.len() {
                 return Ok(());
             }
             self.lose(connection, WENT_AWAY);
@@ -171,12 +189,12 @@ impl Relay {
         }
     }
 
-    fn open(&self, id: &Value) {
+    fn open(&self, request: &Head, id: &Value) {
         let mut state = self.state();
         if state.open.is_empty() {
             state.heard = Some(Instant::now());
         }
-        state.open.insert(id.to_string(), id.clone());
+        state.open.insert(id.to_string(), unreached(request, id));
         self.changed.notify_all();
     }
 
@@ -315,8 +333,8 @@ impl Relay {
         if let Some(emacs) = state.emacs.take() {
             let _ = emacs.stream.shutdown(Shutdown::Both);
         }
-        for (_, id) in state.open.drain() {
-            to_host(&refusal(&id, UNREACHABLE, why));
+        for (_, unreached) in state.open.drain() {
+            to_host(&unreached(why));
         }
         self.changed.notify_all();
     }

@@ -290,6 +290,26 @@
           (agent-q-test-answer "y"))
         (should (string-match-p "^ONE$" (agent-q-test-mcp-text (agent-q-test-mcp-answer client asking))))))))
 
+(ert-deftest agent-q-mcp-calls-that-come-at-once-are-made-in-their-order ()
+  (let* ((seen nil)
+         (tool (agent-q-test-tool "t_note" (lambda (arguments) (push (gethash "text" arguments) seen) "noted")
+                                  :safety-level :cautious :required '("text"))))
+    (agent-q-test-with-tools (tool)
+      (agent-q-test-mcp-serving
+        (let* ((client (agent-q-test-mcp-client))
+               (texts (mapcar #'number-to-string (number-sequence 1 20)))
+               (line (lambda (text)
+                       (json-serialize `(:jsonrpc "2.0" :id ,text :method "tools/call"
+                                                  :params (:name "t_note" :arguments (:text ,text)))))))
+          ;; The first ones meet a client without a session, the others one that has it.
+          (dotimes (_ 2)
+            (setq seen nil)
+            (agent-q-test-mcp-tell client (mapconcat line texts "\n"))
+            (dolist (text texts)
+              (agent-q-test-mcp-answer client text))
+            (process-put client 'messages nil)
+            (should (equal texts (reverse seen)))))))))
+
 (ert-deftest agent-q-mcp-understands-calls-as-models-write-them ()
   (agent-q-test-mcp-with-tools
     (let ((client (agent-q-test-mcp-client)))

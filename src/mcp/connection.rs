@@ -28,7 +28,7 @@ use super::version::{
 use super::words;
 use crate::engine::Engine;
 use crate::protocol::CallArguments;
-use crate::runtime::held;
+use crate::runtime::{self, held};
 use crate::visible::spelled;
 
 /// The longest name of a directory that a client works in.
@@ -216,7 +216,7 @@ impl ClientConnection {
             Err(error) => return self.send(reply(&request.id, Err(error))).await,
         };
         let (connection, out) = (Arc::downgrade(self), self.out.clone());
-        self.engine.spawn(async move {
+        let mut answering = Box::pin(self.engine.guarded(async move {
             let Some(connection) = Weak::upgrade(&connection) else {
                 return;
             };
@@ -227,7 +227,11 @@ impl ClientConnection {
                 let answer = Outgoing::keeping(room, &reply(&request.id, answer));
                 connection.pass(answer).await;
             }
-        });
+        }));
+        // It begins here: calls that come at once are to be made in the order in which they came.
+        if (&mut answering).now_or_never().is_none() {
+            runtime::spawn(answering);
+        }
     }
 
     /// Notes that the request ID is being answered until CANCEL, and gives its key.

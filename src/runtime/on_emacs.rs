@@ -8,11 +8,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Mutex;
 use std::task::Poll;
 
 use async_task::Runnable;
 
-use crate::runtime;
+use crate::runtime::{self, held};
+
+/// What the runtime is to run, in the order in which it was woken: the runtime itself begins with what came
+/// last.
+static WAITING: Mutex<VecDeque<Runnable>> = Mutex::new(VecDeque::new());
 
 thread_local! {
     /// Whether this thread is going to call [`run_ready`] soon.
@@ -70,9 +75,13 @@ pub async fn elsewhere<T>(future: impl Future<Output = T>) -> T {
 fn schedule(runnable: Runnable) {
     if ATTENDING.get() {
         READY.with_borrow_mut(|ready| ready.push_back(runnable));
-    } else {
-        runtime::spawn(async move {
-            runnable.run();
+    } else if runtime::handle().is_some() {
+        held(&WAITING).push_back(runnable);
+        runtime::spawn(async {
+            let next = held(&WAITING).pop_front();
+            if let Some(runnable) = next {
+                runnable.run();
+            }
         });
     }
 }
