@@ -151,17 +151,33 @@ FORMS are what follows its name: qualifiers, and the lambda list."
                            ,(apply #'agent-q-definitions--specializers (car forms)))
                    " "))))
 
+(defun agent-q-definitions--member (forms)
+  "Return the third of FORMS if it names a definition in a group, or nil.
+That is as in (deftest :group \"name\" ...)."
+  (let ((group (char-after (caadr forms)))
+        (text (and (cddr forms) (agent-q-definitions-text (nth 2 forms)))))
+    (and text
+         (or (memq group '(?: ?' ?\"))
+             (string-prefix-p "#:" (agent-q-definitions-text (cadr forms))))
+         (string-match-p "\\`\\(?:\"\\|[^][():#'`,?;0-9\\\\]\\)" text)
+         text)))
+
 (defun agent-q-definitions-names (forms)
   "Return what names the definition of which FORMS are the subforms, or nil.
 The last name is the fullest."
   (when (cdr forms)
     (let ((operator (agent-q-definitions-bare (agent-q-definitions-text (car forms)))))
       (when (string-match-p agent-q-definitions--operator operator)
-        (let* ((name (agent-q-definitions--name (agent-q-definitions-text (cadr forms))))
+        (let* ((text (agent-q-definitions-text (cadr forms)))
+               (name (agent-q-definitions--name text))
+               (member (agent-q-definitions--member forms))
                (method (and (string-suffix-p "method" operator)
                             (agent-q-definitions-method
                              name (seq-take (cddr forms) agent-q-definitions--most-words)))))
           (append (list name (concat operator " " name))
+                  (when member
+                    (list member (concat text " " member) (concat name " " member)
+                          (concat operator " " name " " member)))
                   (when method
                     (list method (concat operator " " method)))))))))
 
@@ -208,21 +224,49 @@ That is the head of a definition."
   "Return those of DEFINITIONS that WANTED names, as closely as it can be taken."
   (if (string-match "\\`\\(.*[^ ]\\) (line \\([0-9]+\\))\\'" wanted)
       (let ((name (match-string 1 wanted))
-            (line (string-to-number (match-string 2 wanted))))
-        (seq-filter (lambda (definition)
-                      (= line (line-number-at-pos (car definition))))
-                    (agent-q-definitions--matching name definitions)))
+            (line (string-to-number (match-string 2 wanted)))
+          (found nil))
+        (setq found (agent-q-definitions--matching name definitions))
+        ;; The line may be that of an earlier text.
+        (or (seq-filter (lambda (definition)
+                          (= line (line-number-at-pos (car definition))))
+                        found)
+            found))
     (let ((head (agent-q-definitions--head wanted)))
-      (seq-some
-       (lambda (try)
-         (pcase-let ((`(,name . ,change) try))
-           (and name
-                (seq-filter (lambda (definition)
-                              (member (funcall change name)
-                                      (mapcar change (nth 2 definition))))
-                            definitions))))
-       `((,wanted . identity) (,wanted . agent-q-definitions-bare)
-         (,head . identity) (,head . agent-q-definitions-bare))))))
+      (or (seq-some
+           (lambda (try)
+             (pcase-let ((`(,name . ,change) try))
+               (and name
+                    (seq-filter (lambda (definition)
+                                  (member (funcall change name)
+                                          (mapcar change (nth 2 definition))))
+                                definitions))))
+           `((,wanted . identity) (,wanted . agent-q-definitions-bare)
+             (,head . identity) (,head . agent-q-definitions-bare)))
+          (agent-q-definitions--described wanted definitions)))))
+
+(defun agent-q-definitions--described (wanted definitions)
+  "Return the tests among DEFINITIONS whose third part is WANTED, a string."
+  (seq-filter
+   (pcase-lambda (`(,start ,end (,_ ,full . ,_)))
+     (and (string-match-p "\\`[^ ]*test" full)
+          (let ((part (nth 2 (agent-q-definitions-subforms start end))))
+            (and part
+                 (eq ?\" (char-after (car part)))
+                 (equal (agent-q-definitions-bare (agent-q-definitions-text part))
+                        (agent-q-definitions-bare wanted))))))
+   definitions))
+
+(defun agent-q-definitions--starting (wanted definitions)
+  "Return those of DEFINITIONS whose text starts as WANTED does, or all."
+  (let ((start (concat (unless (string-prefix-p "(" wanted) "(") (string-remove-suffix ")" wanted))))
+    (or (seq-filter (lambda (definition)
+                      (let ((text (agent-q-definitions-text definition)))
+                        (and (string-prefix-p start text)
+                             (string-match-p "\\`\\(?:\\'\\|[] ()\"]\\)"
+                                             (substring text (length start))))))
+                    definitions)
+        definitions)))
 
 (defun agent-q-definitions--read (definitions)
   "Return those of DEFINITIONS that the image's reader doesn't pass over, or all."
@@ -280,7 +324,8 @@ They are (:method ...) in a form that makes a generic function."
   (let* ((wanted (agent-q-definitions--normal name))
          (found (agent-q-definitions--matching wanted all))
          (found (if (cdr found) (agent-q-definitions--read found) found))
-         (found (if (cdr found) (agent-q-definitions--in-package wanted found) found)))
+         (found (if (cdr found) (agent-q-definitions--in-package wanted found) found))
+         (found (if (cdr found) (agent-q-definitions--starting wanted found) found)))
     (cond ((null found)
            (if-let* ((generic (agent-q-definitions--with-method wanted all)))
                (error "%s is a method inside %s: edit that form" name

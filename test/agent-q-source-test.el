@@ -141,6 +141,49 @@
   (should (string-match-p "Nothing in the file defines defthing"
                           (agent-q-source-test--line "defthing"))))
 
+(ert-deftest agent-q-source-tests-of-a-group-are-found-by-their-own-names ()
+  "A string or symbol behind a group is what distinguishes the definitions in it."
+  (let ((agent-q-source-test--definitions "(deftest :yason \"encoder.basic-object\" (is 1))
+(deftest :yason \"Symbols as keys\"
+  (is 2))
+(deftest :yason parses (is 3))
+(deftest suite \"adds\" (is 4))
+(deftest suite \"subtracts\" (is 5))
+(deftest 'other \"adds up\" (is 6))
+(defvar *text* \"adds up\")
+(5am:test documented \"What it is for.\" (is 7))
+"))
+    (pcase-dolist
+        (`(,number . ,names)
+         '((1 "encoder.basic-object" "\"encoder.basic-object\"" "deftest yason \"encoder.basic-object\""
+              "deftest :yason \"encoder.basic-object\"" ":yason \"encoder.basic-object\""
+              "(deftest :yason \"encoder.basic-object\"" "deftest yason \"encoder.basic-object\" (line 1)"
+              "deftest yason \"encoder.basic-object\" (line 5)" "deftest yason (line 1)")
+           (2 "Symbols as keys" "symbols as keys" "deftest :yason \"Symbols as keys\"")
+           (4 "parses" "deftest :yason parses")
+           (5 "adds" "deftest suite \"adds\"" "(deftest suite \"adds\"")
+           (6 "deftest suite \"subtracts\" (is 5)")
+           (7 "adds up" "deftest other")
+           (8 "*text*")
+           (9 "documented" "test documented")))
+      (dolist (name names)
+        (should (equal (list name (nth (1- number) (split-string agent-q-source-test--definitions "\n")))
+                       (list name (agent-q-source-test--line name))))))
+    (should (equal "3 forms define deftest yason (line 92): deftest yason \"encoder.basic-object\" (line 1), deftest yason \"symbols as keys\" (line 2), deftest yason parses (line 4).  Name the one you mean like that"
+                   (agent-q-source-test--line "deftest yason (line 92)")))))
+
+(ert-deftest agent-q-source-tests-of-a-group-are-edited ()
+  (agent-q-test-files-in-project
+      '(("edit_definition" (path . "a.lisp") (name . "two") (new_source . "(deftest :unit \"two\" 22)"))
+        ("insert_definition" (path . "a.lisp") (after . "one") (source . "(deftest :unit \"three\" 3)"))
+        ("insert_definition" (path . "a.lisp") (source . "(deftest :unit \"one\" 1)")))
+    (agent-q-test-files-write "a.lisp" "(deftest :unit \"one\" 1)\n(deftest :unit \"two\" 2)\n")
+    (should-not (string-match-p "It was" (agent-q-test-files-succeeds)))
+    (should-not (string-match-p "already had" (agent-q-test-files-succeeds)))
+    (should (equal (agent-q-test-files-text "a.lisp")
+                   "(deftest :unit \"one\" 1)\n\n(deftest :unit \"three\" 3)\n\n(deftest :unit \"two\" 22)\n"))
+    (agent-q-test-files-succeeds "already had .*: deftest unit \"one\" (line 1)")))
+
 (ert-deftest agent-q-source-definitions-of-emacs-lisp-are-edited ()
   (agent-q-test-files-in-project
       '(("edit_definition" (path . "a.el") (name . "two") (new_source . "(defun two () ?\\()")))
