@@ -182,6 +182,9 @@ A row is a console line and a regexp for the whole of the answer."
      "Error SIMPLE-CONDITION: .*deep")
    '("/eval_form (list 1" "Error END-OF-FILE: .*line 1.*not closed")
    '("/eval_form 1\n2\n(list \"a)" "Error END-OF-FILE: Form 3, which starts at line 3")
+   '("/eval_form (list 1\n 2)\n(list\n 3\n (no-such-package:thing)\n 4)"
+     "Error .*: Form 2, which starts at line 3, can't be read at line 5: \\(.*\n\\)*(no-such-package:thing)")
+   '("/eval_form (no-such-package:thing)\n1" "Error .*: Form 1, which starts at line 1, can't be read: ")
    '("/eval_form (no-such-package:thing)" "Error .*PACKAGE.*NO-SUCH-PACKAGE")
    '("/eval_form )" "Error .*READER-ERROR.*parenthesis")
    '("/eval_form #<foo>" "Error .*READER-ERROR.*can't be read")))

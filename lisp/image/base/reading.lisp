@@ -48,20 +48,52 @@
           thereis (let ((next (position-if-not #'digit-char-p text :start (1+ found))))
                     (and next (char= (char text next) #\.)))))
 
+(defvar *reader-stop* nil
+  "Where in its text the reader was when it failed, if that is known.")
+
+(defun read-noting-stop (text start)
+  "The form in TEXT at START, and where it ends. Where it can't be read, *READER-STOP* is set."
+  (let ((end start))
+    (values (with-input-from-string (stream text :start start :index end)
+              (flet ((place () (guarded (lambda () (file-position stream)) (constantly nil))))
+                (let ((first (place)))
+                  (handler-bind ((error (lambda (condition)
+                                          (declare (ignore condition))
+                                          (let ((now (place)))
+                                            (setf *reader-stop*
+                                                  (and first now (+ start (- now first))))))))
+                    (read-preserving-whitespace stream)))))
+            end)))
+
 (defun unreadable (condition text start count)
   (when (and (not *read-eval*) (read-evaluation-p text start))
     (failed "READER-ERROR"
             (format nil "#. is not allowed here, because it runs code. Write the value itself, or a form for ~
                          it: ~A" (first-line (subseq text start) 120))))
-  (failed (if (typep condition 'end-of-file) "END-OF-FILE" (type-name condition))
-          (format nil "Form ~D, which starts at line ~D, can't be read: ~A~%~A"
-                  count
-                  (1+ (count #\Newline text :end start))
-                  (if (typep condition 'end-of-file)
-                      "the text ends inside it. A parenthesis, a string or a |symbol| is not closed."
-                      (concatenate 'string (reader-complaint condition)
-                                   (unreadable-object-hint text start)))
-                  (first-line (subseq text start) 120))))
+  (let* ((ended (typep condition 'end-of-file))
+         (place (if ended start (fault-place text start)))
+         (first (line-of text start))
+         (line (line-of text place)))
+    (failed (if ended "END-OF-FILE" (type-name condition))
+            (format nil "Form ~D, which starts at line ~D, can't be read~@[ at line ~D~]: ~A~%~A"
+                    count first (and (/= line first) line)
+                    (if ended
+                        "the text ends inside it. A parenthesis, a string or a |symbol| is not closed."
+                        (concatenate 'string (reader-complaint condition)
+                                     (unreadable-object-hint text start)))
+                    (first-line (trimmed (subseq text place)) 120)))))
+
+(defun line-of (text index)
+  "The line of TEXT, from 1, that INDEX is in."
+  (1+ (count #\Newline text :end index)))
+
+(defun fault-place (text start)
+  "Where in TEXT the line begins in which the form at START can't be read; START in its first line."
+  (let ((newline (and *reader-stop*
+                      (< start *reader-stop* (1+ (length text)))
+                      ;; The character at which the reader saw that a token ended is not a part of it.
+                      (position #\Newline text :start start :end (1- *reader-stop*) :from-end t))))
+    (if newline (1+ newline) start)))
 
 (defvar *before-reading* (constantly nil)
   "Called with a text and the start of the form in it that is about to be read.")
@@ -110,12 +142,13 @@
              (call-reading-variables
               text start
               (lambda ()
-                (read-from-string text t nil :start start :preserve-whitespace t)))))
+                (read-noting-stop text start)))))
       (if around (funcall around text start #'read-it) (read-it)))))
 
 (defun read-form (text start count)
   "The form in TEXT at START, and where it ends."
   (assess-if-new text start count)
   (funcall *before-reading* text start)
-  (handler-case (read-knowing-handles text start)
-    (error (condition) (unreadable condition text start count))))
+  (let ((*reader-stop* nil))
+    (handler-case (read-knowing-handles text start)
+      (error (condition) (unreadable condition text start count)))))
