@@ -74,6 +74,22 @@ Nor does what is looked at again in its turn."
     ;; They stay: the clients go through all packages once there is a new one.
     (should (hit-p "(delete-package :aq-own)" "one"))))
 
+(agent-q-test-image-on-each a-package-in-the-place-of-a-library-is-the-chats ()
+  "Defining what a library that reaches outside defines asks, unless the chat made its package."
+  (agent-q-test-image-values
+   connection "(defpackage :iolib.os (:use :cl)) (defun iolib.os::aq-old () 1)")
+  (agent-q-test-image-values connection "(defpackage :osicat (:use :cl))" :chat "one")
+  (agent-q-test-image-values connection "(defun osicat::aq-old () 1)" :chat "one")
+  (cl-flet ((hit-p (form chat)
+              (not (null (plist-get (agent-q-test-assess-form connection form :chat chat) :hits)))))
+    (should (hit-p "(defun iolib.os::aq-old () 2)" "one"))
+    (should-not (hit-p "(defun iolib.os::aq-new () 2)" "one"))
+    (should-not (hit-p "(defun osicat::aq-old () 2)" "one"))
+    (should-not (hit-p "(use-package :cl :osicat)" "one"))
+    (should (hit-p "(defun osicat::aq-old () 2)" "two"))
+    (should (hit-p "(use-package :cl :osicat)" "two"))
+    (should (hit-p "(defun car () 2)" "one"))))
+
 (agent-q-test-image-on-each reading-which-systems-there-are-loads-nothing ()
   "Having ASDF look for systems again asks only where it is told to look elsewhere."
   (agent-q-test-image-values connection "(require :asdf)")

@@ -285,7 +285,8 @@ whether all of its operators are in the text."
     (when (and (typep package '(and (or symbol string) (not null)))
                (find-package package)
                (or (locked-p (find-package package))
-                   (package-danger (find-package package))))
+                   (and (package-danger (find-package package))
+                        (not (made-for-chat-p (find-package package))))))
       (hit :redefines "changes a package that is not the program's" nil form))))
 
 (define-call-check (import shadowing-import shadow use-package unuse-package export unexport)
@@ -294,14 +295,6 @@ whether all of its operators are in the text."
   (check-package (second arguments) form))
 
 ;;; Packages that the chat made, which it may delete again
-
-(defvar *made-packages* '()
-  "Packages that forms of chats have made, each with the chat as Emacs names it.")
-
-(lasts-for-the-process '*made-packages*)
-
-(defvar *assessed-for* nil
-  "While code is assessed or run: the chat that it is of, as Emacs names it, or NIL.")
 
 (defun call-noting-packages (function text chat)
   "Call FUNCTION, which evaluates TEXT for CHAT. New packages that TEXT names are CHAT's: others may
@@ -318,10 +311,9 @@ make some meanwhile."
   "Whether ARGUMENT in the text is the name of a package that this chat made and no other uses."
   (let* ((name (if (quoted-p argument) (second argument) argument))
          (package (and (or (stringp name) (keywordp name) (and (quoted-p argument) (symbolp name)))
-                       (find-package name)))
-         (made (and package (assoc package *made-packages*))))
-    (and made *assessed-for*
-         (equal (rest made) *assessed-for*)
+                       (find-package name))))
+    (and package
+         (made-for-chat-p package)
          (null (package-used-by-list package)))))
 
 (define-call-check (delete-package) (form arguments)

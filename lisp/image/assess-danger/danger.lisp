@@ -208,12 +208,40 @@ until it is first asked for.")
                     (optional-function "EXT" "PACKAGE-LOCK"))))
     (and locked (ignore-errors (funcall locked package)))))
 
+(defvar *made-packages* '()
+  "Packages that forms of chats have made, each with the chat as Emacs names it.")
+
+(lasts-for-the-process '*made-packages*)
+
+(defvar *assessed-for* nil
+  "While code is assessed or run: the chat that it is of, as Emacs names it, or NIL.")
+
+(defun made-for-chat-p (package)
+  "Whether the chat whose code is looked at made PACKAGE, perhaps in the place of a library."
+  (let ((made (assoc package *made-packages*)))
+    (and made *assessed-for* (equal (rest made) *assessed-for*))))
+
+(defun defined-p (name)
+  "Whether NAME, a symbol or (setf symbol), has a meaning that a definition could replace."
+  (or (ignore-errors (fboundp name))
+      (and (symbolp name)
+           (or (boundp name) (find-class name nil)))))
+
+(defun others-definition-p (name package)
+  "Whether NAME in PACKAGE is the client's or ours, or defined by a library that reaches outside."
+  (let ((reason (first (package-danger package))))
+    (and reason
+         (or (member reason '("reaches into Emacs" "changes agent-q's own half in the image")
+                     :test #'string=)
+             (and (defined-p name)
+                  (not (made-for-chat-p package)))))))
+
 (defun protected-p (name)
   "Whether NAME, a symbol or (setf symbol), belongs to the implementation, the connection or us."
   (let* ((symbol (if (consp name) (second name) name))
          (package (and symbol (symbolp symbol) (symbol-package symbol))))
     (and package
          (or (eq package (find-package "COMMON-LISP"))
-             (package-danger package)
+             (others-definition-p name package)
              (member (package-name package) +internal-packages+ :test #'string=)
              (locked-p package)))))
