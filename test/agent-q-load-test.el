@@ -81,7 +81,7 @@ Of the program's output, the end is there; the compiler's lines are not."
                     "aq-undefined" '(("one" . "(defun cl-user::aq-one-u ()\n  (list aq-nowhere (aq-later-u) (aq-never-u)))\n")
                                      ("two" . "(defun cl-user::aq-later-u () 1)\n")))))
     (agent-q-test-systems-register connection directory)
-    (should (string-match-p "^Compiled 2 files: one.lisp, two.lisp\\.\nwarning at .*one.lisp:2: undefined variable: .*AQ-NOWHERE\nstyle-warning at .*one.lisp:2: undefined function: .*AQ-NEVER-U\\'"
+    (should (string-match-p "^Compiled 2 files: one.lisp, two.lisp\\.\nstyle-warning at .*one.lisp:2: undefined function: .*AQ-NEVER-U\nwarning at .*one.lisp:2: undefined variable: .*AQ-NOWHERE\\'"
                             (agent-q-test-tools-ask "/load_system aq-undefined")))))
 
 (agent-q-test-tools-on-each load-leaves-out-other-systems ()
@@ -354,6 +354,40 @@ Return its directory."
       (should-not (string-match-p "Backtrace" told)))
     (with-temp-file (expand-file-name "aq-wanted.asd" tree) (insert "(defsystem \"aq-wanted\")"))
     (should (string-match-p "\\`Loaded aq-wanting " (agent-q-test-tools-ask "/load_system aq-wanting")))))
+
+(agent-q-test-tools-on-each load-names-all-that-is-missing ()
+  "Every system that is missing is named at once, with what needs it."
+  (let ((top (agent-q-test-systems-system
+              "aq-top" nil ":depends-on (\"aq-mid\" (:version \"aq-gone-1\" \"2\") (:feature :aq-none \"aq-unneeded\"))"))
+        (mid (agent-q-test-systems-system "aq-mid" nil ":depends-on (\"aq-gone-2\" \"aq-gone-1\")")))
+    (agent-q-test-systems-register connection top)
+    (agent-q-test-systems-register connection mid)
+    (let ((told (agent-q-test-tools-ask "/load_system aq-top")))
+      (should (string-match-p "\\`ASDF cannot find the systems aq-gone-" told))
+      (should (string-match-p "aq-gone-2, which aq-mid needs[;.]" told))
+      (should (string-match-p "aq-gone-1, which aq-\\(?:mid\\|top\\) needs[;.]" told))
+      (should (string-match-p "\\. Their \\.asd files must be" told))
+      (should-not (string-match-p "unneeded" told)))))
+
+(agent-q-test-tools-on-each load-of-no-system-asks-nobody ()
+  "That there is no such system is told before the user is asked; what may be there is asked about."
+  (let ((directory (agent-q-test-systems-system "aq-there" nil)))
+    (agent-q-test-systems-register connection directory)
+    (dolist (line '("/load_system aq-nothing-such" "/run_tests system=aq-nothing-such"))
+      (should (string-match-p "\\`ASDF cannot find the system aq-nothing-such\\."
+                              (agent-q-test-tools-ask line)))
+      (should-not (agent-q-load-test--reason)))
+    (should (string-match-p "\\`Loaded aq-there " (agent-q-test-tools-ask "/load_system aq-there")))
+    (should (agent-q-load-test--reason))
+    ;; Somebody's own way to find systems may download them, and isn't asked beforehand.
+    (agent-q-test-image-values
+     connection "(progn (defvar cl-user::*aq-sought* nil) (defun cl-user::aq-seek (name) (push name cl-user::*aq-sought*) nil) (setf asdf:*system-definition-search-functions* (append asdf:*system-definition-search-functions* '(cl-user::aq-seek))))")
+    (unwind-protect
+        (progn
+          (should (string-match-p "\\`ASDF cannot find" (agent-q-test-tools-ask "/load_system aq-nothing-such")))
+          (should (agent-q-load-test--reason)))
+      (agent-q-test-image-values
+       connection "(setf asdf:*system-definition-search-functions* (remove 'cl-user::aq-seek asdf:*system-definition-search-functions*))"))))
 
 (agent-q-test-tools-on-each load-names-files-as-the-image-does ()
   "Files of the project are told by the names that they have where the image runs."

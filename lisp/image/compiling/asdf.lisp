@@ -86,6 +86,15 @@ their file's are looked for by BY-PRIMARY-NAME once it is known that none was in
         (append (list by-name) before (list by-primary-name) (rest inferred))
         (list* by-primary-name searches))))
 
+(defvar *build* nil
+  "What ASDF does in the running call, a BUILD, or NIL.")
+
+(defstruct build
+  ;; The names of the systems that were asked for.
+  (systems '())
+  ;; The components that were compiled, latest first, and how many were loaded.
+  (compiled '()) (loaded 0))
+
 ;;; Names
 
 (defun system-name-of-text (text)
@@ -104,21 +113,57 @@ their file's are looked for by BY-PRIMARY-NAME once it is known that none was in
                                (mapcar (lambda (it) (getf it :name)) *project-systems*)
                                :test #'string=))))
 
-(defun no-such-system (name &optional needed-by)
-  "Leave the operation: ASDF finds no system NAME, which the system NEEDED-BY needs. The answer says
-what there is instead."
-  (missed "ASDF cannot find the system ~A~@[, which ~A needs~].~@[ Near names: ~{~A~^, ~}.~]~@[ Systems of this project: ~{~A~^, ~}.~] ~
-           Its .asd file must be in the project or in ASDF's source registry, which was read again just ~
-           now~@[; ~A~]."
-          name needed-by (near-systems name)
-          (loop for it in *project-systems* repeat 20 collect (getf it :name))
-          (and (find-package "QL")
-               (format nil "Quicklisp is loaded and can fetch it: eval_form (ql:quickload ~S)" name))))
+(defun no-such-systems (missing)
+  "Leave the operation: ASDF doesn't find the systems MISSING, lists of a name and of the system that
+needs it, if one does. The answer says what there is instead."
+  (let* ((names (mapcar #'first missing)) (one (and (null (rest names)) (first names))))
+    (missed "ASDF cannot find the system~P ~:{~A~@[, which ~A needs~]~:^; ~}.~@[ Near names: ~{~A~^, ~}.~]~
+             ~@[ Systems of this project: ~{~A~^, ~}.~] ~:[Their .asd files~;Its .asd file~] must be in the ~
+             project or in ASDF's source registry, which was read again just now~@[; ~A~]."
+            (length names) missing (and one (near-systems one))
+            (loop for it in *project-systems* repeat 20 collect (getf it :name))
+            one
+            (and (find-package "QL")
+                 (format nil "Quicklisp is loaded and can fetch ~:[them~;it~]: eval_form (ql:quickload ~A)"
+                         one (if one (format nil "~S" one) (format nil "'~S" names)))))))
 
 (defun find-system-named (name)
   (or (asdf-call "FIND-SYSTEM" name nil)
       (and (look-again) (asdf-call "FIND-SYSTEM" name nil))
-      (no-such-system name)))
+      (no-such-systems (list (list name nil)))))
+
+(defun needed-name (dependency)
+  "The name of the system that DEPENDENCY, of a definition, needs in this image, or NIL."
+  (typecase dependency
+    (string dependency)
+    (symbol (string-downcase (symbol-name dependency)))
+    (cons (case (first dependency)
+            (:version (needed-name (second dependency)))
+            (:feature (and (guarded (lambda () (internal "UIOP" "FEATUREP" (second dependency)))
+                                    (constantly nil))
+                           (needed-name (third dependency))))))))
+
+(defun missing-systems (names)
+  "What ASDF doesn't find of what the systems NAMES need: lists of a name and of what needs it."
+  (let ((open (mapcar #'list names)) (seen '()) (missing '()))
+    (loop while open
+          do (destructuring-bind (name &optional by) (pop open)
+               (unless (member name seen :test #'equal)
+                 (push name seen)
+                 ;; A definition that fails is told when it is loaded.
+                 (let ((system (guarded (lambda () (asdf-call "FIND-SYSTEM" name nil))
+                                        (constantly t))))
+                   (cond ((null system) (push (list name by) missing))
+                         ((not (eq system t))
+                          (setf open (append open (needed-by system name)))))))))
+    (nreverse missing)))
+
+(defun needed-by (system name)
+  "What the definition of SYSTEM, called NAME, needs in this image: lists of a name and NAME."
+  (loop for dependency in (append (asdf-fact "SYSTEM-DEFSYSTEM-DEPENDS-ON" system)
+                                  (asdf-fact "SYSTEM-DEPENDS-ON" system))
+        for needed = (needed-name dependency)
+        when needed collect (list needed name)))
 
 (defun look-again ()
   "Have ASDF forget which systems it found in its source registry; whether it could."
@@ -142,7 +187,10 @@ what there is instead."
   (let ((requires (asdf-fact "MISSING-REQUIRES" condition))
         (by (asdf-fact "MISSING-REQUIRED-BY" condition)))
     (if (typep requires '(or string symbol))
-        (no-such-system (string-downcase requires) (and by (asdf-fact "COMPONENT-NAME" by)))
+        (let* ((first (list (string-downcase requires) (and by (asdf-fact "COMPONENT-NAME" by))))
+               (others (missing-systems (and *build* (build-systems *build*)))))
+          (no-such-systems (cons first (remove (first first) others
+                                               :key #'first :test #'equal))))
         (failed (condition-type-name condition) (condition-message condition)))))
 
 (defun source-components (component)
@@ -154,20 +202,11 @@ what there is instead."
 
 ;;; What ASDF does
 
-(defvar *build* nil
-  "What ASDF does in the running call, a BUILD, or NIL.")
-
 (defvar *noting* nil
   "Whether what the compiler says of files is noted.")
 
 (defvar *component* nil
   "The file that ASDF compiles or loads now, a component, or NIL.")
-
-(defstruct build
-  ;; The names of the systems that were asked for.
-  (systems '())
-  ;; The components that were compiled, latest first, and how many were loaded.
-  (compiled '()) (loaded 0))
 
 (defvar *compiled-digests* (make-hash-table :test 'equal)
   "From the name of a file to a digest of its text when it was compiled, for files that were changed

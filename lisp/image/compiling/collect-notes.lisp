@@ -105,16 +105,26 @@
           ((string= severity "style-warning") 1)
           (t 0))))
 
+(defun undefined-function-p (note)
+  (search "undefined function: " (getf note :message)))
+
 (defun foremost-notes (notes limit)
   "All errors and warnings among NOTES, and of the rest at most LIMIT, style-warnings first; then
-how many are left out."
+how many are left out. A macro that is missing is taken for a function, and makes undefined variables
+of names in its forms, so undefined functions come before these."
   (flet ((of-rank (rank)
            (remove rank notes :key #'severity-rank :test #'/=)))
     (let* ((problems (of-rank 0))
            (rest (append (of-rank 1) (of-rank 2)))
-           (count (min limit (length rest))))
-      (values (append problems (subseq rest 0 count))
-              (- (length rest) count)))))
+           (count (min limit (length rest)))
+           (told (subseq rest 0 count)))
+      (multiple-value-bind (first others)
+          (if (some (lambda (it) (search "undefined variable: " (getf it :message))) problems)
+              (values (remove-if-not #'undefined-function-p told)
+                      (remove-if #'undefined-function-p told))
+              (values '() told))
+        (values (append first problems others)
+                (- (length rest) count))))))
 
 ;;; Output
 

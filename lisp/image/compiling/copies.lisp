@@ -81,6 +81,25 @@ was loaded from, as a list; or NIL."
        (or (prefixed-p "ASDF" (package-name (symbol-package search)))
            (equal "QUICKLISP-CLIENT" (package-name (symbol-package search))))))
 
+(defun findable-p (name)
+  "Whether ASDF may find the system NAME, of no project, as far as can be told without downloading."
+  (let ((name (primary-name name)))
+    (flet ((found-p ()
+             (some (lambda (search)
+                     (or (not (or (looking-search-p search) (search-of-asdf-p search)))
+                         (guarded (lambda () (funcall search name)) (constantly t))))
+                   (guarded (lambda ()
+                              (symbol-value (find-symbol "*SYSTEM-DEFINITION-SEARCH-FUNCTIONS*"
+                                                         "ASDF")))
+                            (constantly '(unknown))))))
+      (or (found-p)
+          (and (look-again) (found-p))))))
+
+(defun search-of-asdf-p (search)
+  "Whether SEARCH, a function by which ASDF finds systems, is its own: they only look."
+  (and (symbolp search)
+       (prefixed-p "ASDF" (package-name (symbol-package search)))))
+
 (defun name-of-file (file text systems)
   "The name of the system that is meant by TEXT, which names the FILE that defines SYSTEMS."
   (let ((name (system-name-of-text text))
@@ -96,6 +115,8 @@ was loaded from, as a list; or NIL."
            (entry (project-entry name))
            (found (registered-system name)))
       (unless entry
+        (unless (or found (registered-system (primary-name name)) (findable-p name))
+          (no-such-systems (list (list name nil))))
         (unless (and found (loaded-system-p found))
           (setf found nil)))
       (list :copy (and entry (second-copy (getf entry :file)))

@@ -62,7 +62,8 @@ pub(super) fn finding(
 ///
 /// # Errors
 ///
-/// The image has loaded another copy, and the call doesn't say that it is to be replaced.
+/// There is no such system, or the image has loaded another copy, and the call doesn't say that it is to be
+/// replaced.
 pub(super) fn finding_to_load(
     arguments: Arguments,
     context: WorkContext,
@@ -81,7 +82,11 @@ pub(super) fn finding_to_load(
         let request = context.host.request(context.session, body);
         // An image that is busy or gone says so when the call runs.
         let reply = within(PLACE_DEADLINE * 2, request).await;
-        if let Some(ImageReply::Returned(data)) = reply.ok().and_then(|it| parse_reply(&it).ok()) {
+        let reply = reply.ok().and_then(|it| parse_reply(&it).ok());
+        if let Some(ImageReply::Missed(why)) = reply {
+            return Err(ToolFailure::quoting(why));
+        }
+        if let Some(ImageReply::Returned(data)) = reply {
             let data = Plist::new(&data);
             if let [name, copy] = data.texts("copy")[..]
                 && !arguments.flag("force")
