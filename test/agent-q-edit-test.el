@@ -59,10 +59,10 @@
 (ert-deftest agent-q-edit-a-file-that-changed-is-read-again-first ()
   (agent-q-test-files-in-project
       '(("read_file" (path . "a.txt"))
-        ("edit_file" (path . "a.txt") (old_str . "one") (new_str . "1"))
+        ("insert_at_line" (path . "a.txt") (content . "zero") (line . 0))
         ("read_file" (path . "a.txt"))
         ("edit_file" (path . "a.txt") (old_str . "one") (new_str . "1"))
-        ("edit_file" (path . "a.txt") (old_str . "1") (new_str . "2"))
+        ("insert_at_line" (path . "a.txt") (content . "2") (line . 1))
         ("write_file" (path . "b.txt") (content . "new")))
     (agent-q-test-files-write "a.txt" "one\n")
     (agent-q-test-files-write "b.txt" "old\n")
@@ -73,12 +73,50 @@
     (agent-q-test-files-succeeds)
     ;; What the model wrote itself it has seen.
     (agent-q-test-files-succeeds)
-    (should (equal (agent-q-test-files-text "a.txt") "2\nand more\n"))
+    (should (equal (agent-q-test-files-text "a.txt") "1\n2\nand more\n"))
     ;; Changed while the question was open.
     (let ((agent-q-test-files-before-answer
            (lambda () (agent-q-test-files-write "b.txt" "other\n"))))
       (agent-q-test-files-fails "changed since this change was proposed"))
     (should (equal (agent-q-test-files-text "b.txt") "other\n"))))
+
+(ert-deftest agent-q-edit-text-that-is-quoted-is-there ()
+  "An edit that quotes what it replaces needs no other check; the user sees what it is of."
+  (agent-q-test-files-in-project
+      '(("read_file" (path . "a.lisp"))
+        ("edit_file" (path . "a.lisp") (old_str . "1") (new_str . "11"))
+        ("edit_definition" (path . "a.lisp") (name . "b") (old_text . "2") (new_source . "22"))
+        ("propose_file_edit" (path . "a.lisp") (original . "22") (modified . "2") (description . "d"))
+        ("edit_definition" (path . "a.lisp") (name . "b") (new_source . "(defun b () 3)"))
+        ("edit_file" (path . "a.lisp") (old_str . "11") (new_str . "1")))
+    (agent-q-test-files-write "a.lisp" "(defun a () 1)\n(defun b () 2)\n")
+    (agent-q-test-files-succeeds)
+    (agent-q-test-files-write "a.lisp" ";; new\n(defun a () 1)\n(defun b () 2)\n")
+    (dotimes (_ 3)
+      (agent-q-test-files-succeeds
+       "^The file had changed since you last saw it\\. Read it again before you change more of it\\."))
+    (agent-q-test-files-fails "changed since you last saw it")
+    (let ((agent-q-test-files-before-answer
+           (lambda () (agent-q-test-files-write "a.lisp" "(defun a () 11)\n"))))
+      (agent-q-test-files-fails "changed since this change was proposed"))
+    (should (equal (agent-q-test-files-text "a.lisp") "(defun a () 11)\n"))))
+
+(ert-deftest agent-q-edit-what-is-read-in-the-same-message-is-known ()
+  (let ((edits '(("edit_definition" (path . "a.lisp") (name . "a") (new_source . "(defun a () 11)"))
+                 ("edit_definition" (path . "a.lisp") (name . "b") (new_source . "(defun b () 22)"))))
+        (text "(defun a () 1)\n(defun b () 2)\n"))
+    (agent-q-test-files-in-project
+        `(("read_file" (path . "a.lisp"))
+          (("grep_project" (path . "a.lisp") (pattern . "defun")) ,@edits)
+          (("read_file" (path . "a.lisp") (limit . 1)) ,@edits))
+      (agent-q-test-files-write "a.lisp" text)
+      (agent-q-test-files-succeeds)
+      (agent-q-test-files-write "a.lisp" (concat ";; new\n" text))
+      (agent-q-test-files-fails "changed since you last saw it")
+      (agent-q-test-files-succeeds)
+      (should (equal (length agent-q-test-files-asked) 2))
+      (should (equal (agent-q-test-files-text "a.lisp")
+                     ";; new\n(defun a () 11)\n(defun b () 22)\n")))))
 
 (ert-deftest agent-q-edit-making-moving-and-deleting-and-undoing-it ()
   (agent-q-test-files-in-project

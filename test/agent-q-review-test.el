@@ -24,7 +24,7 @@
       '(("read_file" (path . "a.txt"))
         ("edit_file" (path . "a.txt") (old_str . "one") (new_str . "1"))
         ("read_file" (path . "a.txt"))
-        ("edit_file" (path . "a.txt") (old_str . "1") (new_str . "2"))
+        ("insert_at_line" (path . "a.txt") (content . "0") (line . 0))
         ("read_file" (path . "latin.txt"))
         ("edit_file" (path . "latin.txt") (old_str . "caf") (new_str . "Caf")))
     (agent-q-test-files-write "a.txt" "one\n")

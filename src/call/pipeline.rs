@@ -107,10 +107,13 @@ impl Executor {
         for (index, mut call) in join_all(preparing).await.into_iter().enumerate() {
             call = match call {
                 Prepared::Doubtful(call, ending) => {
-                    let before = prepared.iter().flatten();
-                    match before.into_iter().any(|it| it.may_change_files_of(&call)) {
-                        true => Prepared::Runnable(call),
-                        false => Prepared::Failed(ending),
+                    let mut before = prepared.iter().flatten();
+                    if before.clone().any(|it| it.may_change_files_of(&call)) {
+                        Prepared::Runnable(call)
+                    } else if before.any(|it| it.may_show_files_of(&call)) {
+                        Prepared::Unassessed(ending)
+                    } else {
+                        Prepared::Failed(ending)
                     }
                 }
                 Prepared::Unassessed(ending) => {

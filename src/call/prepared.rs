@@ -25,7 +25,7 @@ pub(super) enum Prepared {
     Runnable(Box<PreparedCall>),
     /// As things stand it would fail; calls before it may change that.
     Doubtful(Box<PreparedCall>, CallEnding),
-    /// It can't be assessed as things stand, for which it would fail; calls before it may change that.
+    /// It is looked at when its turn comes. As things stand it would fail; calls before it may change that.
     Unassessed(CallEnding),
     Failed(CallEnding),
 }
@@ -71,13 +71,15 @@ impl Prepared {
     pub(super) fn may_change_files_of(&self, later: &PreparedCall) -> bool {
         match self {
             Self::Runnable(call) => {
-                let files = &call.verdict.reached.files;
-                let later = &later.verdict.reached.files;
-                call.verdict.assessment.level > SafetyLevel::Safe
-                    && files.iter().any(|file| later.contains(file))
+                call.verdict.assessment.level > SafetyLevel::Safe && call.shares_files(later)
             }
             Self::Failed(_) | Self::Doubtful(..) | Self::Unassessed(_) => false,
         }
+    }
+
+    /// Whether it may show the model a file that LATER is about.
+    pub(super) fn may_show_files_of(&self, later: &PreparedCall) -> bool {
+        matches!(self, Self::Runnable(call) if call.shares_files(later))
     }
 }
 
@@ -139,6 +141,15 @@ pub(super) enum Freshness {
 }
 
 impl PreparedCall {
+    fn shares_files(&self, other: &Self) -> bool {
+        let files = &other.verdict.reached.files;
+        self.verdict
+            .reached
+            .files
+            .iter()
+            .any(|it| files.contains(it))
+    }
+
     /// Where what the call returns comes from.
     pub(super) fn source(&self, place: &TurnPlace) -> Source {
         source::of_call(&self.tool, &self.arguments, place, self.facts.yields())

@@ -36,6 +36,9 @@ type Judged = Option<Result<Arc<PathPolicy>, FileError>>;
 pub struct Workspace {
     ground: Mutex<(ProjectSettings, Judged)>,
     seen: Mutex<HashMap<PathBuf, Seen>>,
+    /// Of the Lisp files that the model has changed, by their paths: what of their text the image was
+    /// given, in any order.
+    compiled: Mutex<HashMap<PathBuf, String>>,
     pub journal: Journal,
     /// What the model is told with the user's next message.
     news: Mutex<Vec<String>>,
@@ -44,21 +47,29 @@ pub struct Workspace {
 /// What is known to have stood at a path.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
+    /// What the model read or wrote last.
+    known: Option<Version>,
+    /// What a change was proposed for since; the user answers with that in mind.
+    proposed: Option<Version>,
+}
+
+/// A text that stood at a path.
+#[derive(Debug, Clone, Copy)]
+struct Version {
     /// Of the file's bytes.
     file: Option<Fingerprint>,
     /// Of the text, with plain line ends; see [`text_hash`].
     text: Option<u64>,
-    reason: Reason,
 }
 
-/// Why something counts as seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Reason {
-    /// The model read or wrote it.
-    #[default]
-    Known,
-    /// It is what a change was proposed for; the user answers with that in mind.
-    Proposed,
+impl Version {
+    fn is(&self, now: &Now) -> bool {
+        let same_file = match (self.file, now.file) {
+            (Some(then), Some(now)) => then.same_content(&now),
+            _ => false,
+        };
+        same_file || self.text == Some(now.text)
+    }
 }
 
 /// What stands at a path now.
@@ -143,20 +154,54 @@ impl Workspace {
 
     /// Notes that the model saw the file at PATH as it was then.
     pub fn saw_file(&self, path: &Path, file: Fingerprint) {
-        let seen = Seen {
-            file: Some(file),
-            ..Seen::default()
-        };
-        held(&self.seen).insert(path.to_owned(), seen);
+        let file = Some(file);
+        self.knows(path, Version { file, text: None });
     }
 
     /// Notes that the model knows that TEXT stands at PATH.
     pub fn saw_text(&self, path: &Path, text: &str) {
+        let text = Some(text_hash(text));
+        self.knows(path, Version { file: None, text });
+    }
+
+    fn knows(&self, path: &Path, version: Version) {
         let seen = Seen {
-            text: Some(text_hash(text)),
-            ..Seen::default()
+            known: Some(version),
+            proposed: None,
         };
         held(&self.seen).insert(path.to_owned(), seen);
+    }
+
+    /// Notes that the text at PATH, of a Lisp file, was changed from BEFORE.
+    pub fn changed_lisp(&self, path: &Path, before: &str) {
+        let mut compiled = held(&self.compiled);
+        let entry = compiled.entry(path.to_owned());
+        entry.or_insert_with(|| before.to_owned());
+    }
+
+    /// What of the text at PATH the image was given, if the model has changed that.
+    #[must_use]
+    pub fn compiled(&self, path: &Path) -> Option<String> {
+        held(&self.compiled).get(path).cloned()
+    }
+
+    /// Notes that the image was given FORM of the file at PATH; all of it without one.
+    pub fn was_compiled(&self, path: &Path, form: Option<&str>) {
+        let mut compiled = held(&self.compiled);
+        match (form, compiled.get_mut(path)) {
+            (Some(form), Some(known)) => {
+                known.push('\n');
+                known.push_str(form);
+            }
+            _ => {
+                compiled.remove(path);
+            }
+        }
+    }
+
+    /// Notes that systems were loaded, and so perhaps all of any file.
+    pub fn systems_were_loaded(&self) {
+        held(&self.compiled).clear();
     }
 
     /// Nothing is known of PATH any more.
@@ -167,7 +212,9 @@ impl Workspace {
     /// Leaves open what the model knows of each text: it may have read them by other means since. What
     /// changes were proposed for stays.
     pub fn forget_what_was_seen(&self) {
-        held(&self.seen).retain(|_, seen| seen.reason == Reason::Proposed);
+        for seen in held(&self.seen).values_mut() {
+            seen.known = None;
+        }
     }
 
     /// What was known of FROM is now known of TO, and nothing else.
@@ -179,15 +226,19 @@ impl Workspace {
         }
     }
 
-    /// Notes that a change was proposed to what is at PATH now, unless the model knows more.
+    /// Notes that a change was proposed to what is at PATH now.
     pub fn proposed(&self, path: &Path, now: Now) {
-        let mut seen = held(&self.seen);
-        let entry = seen.entry(path.to_owned()).or_insert(Seen {
-            reason: Reason::Proposed,
-            ..Seen::default()
-        });
-        if entry.reason == Reason::Proposed {
-            (entry.file, entry.text) = (now.file, Some(now.text));
+        let (file, text) = (now.file, Some(now.text));
+        held(&self.seen)
+            .entry(path.to_owned())
+            .or_default()
+            .proposed = Some(Version { file, text });
+    }
+
+    /// Notes that what was proposed to PATH has been done.
+    pub fn settled(&self, path: &Path) {
+        if let Some(seen) = held(&self.seen).get_mut(path) {
+            seen.proposed = None;
         }
     }
 
@@ -197,25 +248,34 @@ impl Workspace {
     ///
     /// It was changed since.
     pub fn check_seen(&self, path: &Path, shown: &str, now: Now) -> Result<(), FileError> {
-        let Some(seen) = held(&self.seen).get(path).copied() else {
-            return Ok(());
-        };
-        let same_file = match (seen.file, now.file) {
-            (Some(then), Some(now)) => then.same_content(&now),
-            _ => false,
-        };
-        if same_file || seen.text == Some(now.text) {
-            return Ok(());
+        let known = held(&self.seen).get(path).and_then(|seen| seen.known);
+        match known {
+            Some(version) if version.is(&now) => Ok(()),
+            Some(_) => Err(changed(shown, "you last saw it")),
+            None => self.check_proposed(path, shown, now),
         }
-        let since = match seen.reason {
-            Reason::Known => "you last saw it",
-            Reason::Proposed => "this change was proposed",
-        };
-        Err(FileError::new(
-            Trouble::Changed,
-            format!("'{shown}' was changed since {since}; nothing was done. Read it again first."),
-        ))
     }
+
+    /// Makes sure that what is at PATH, shown as SHOWN, is what a change was proposed for, if one was.
+    ///
+    /// # Errors
+    ///
+    /// It was changed since.
+    pub fn check_proposed(&self, path: &Path, shown: &str, now: Now) -> Result<(), FileError> {
+        let proposed = held(&self.seen).get(path).and_then(|seen| seen.proposed);
+        match proposed {
+            Some(version) if !version.is(&now) => Err(changed(shown, "this change was proposed")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why nothing is done with a file, shown as SHOWN, that was changed since SINCE.
+fn changed(shown: &str, since: &str) -> FileError {
+    FileError::new(
+        Trouble::Changed,
+        format!("'{shown}' was changed since {since}; nothing was done. Read it again first."),
+    )
 }
 
 fn make_policy(root: &str, private: Option<&[String]>) -> Result<Arc<PathPolicy>, FileError> {

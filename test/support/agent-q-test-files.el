@@ -57,7 +57,8 @@
 
 (defmacro agent-q-test-files-in-project (calls &rest body)
   "Run BODY in a new chat about a new project.
-CALLS are what the model calls, one each time it is asked."
+CALLS are what the model calls, one each time it is asked, or a list of
+some in one message."
   (declare (indent 1) (debug t))
   `(let* ((agent-q-test-files-root
            (file-name-as-directory
@@ -83,13 +84,16 @@ CALLS are what the model calls, one each time it is asked."
                (kill-buffer buffer))))))))
 
 (defun agent-q-test-files--script (calls)
-  "Return a script in which the model makes CALLS, one a turn."
+  "Return a script in which the model makes each of CALLS in a turn."
   (json-encode
    `((turns . ,(vconcat
                 (seq-mapcat (lambda (call)
                           `(((steps . [((tool_calls
-                                         . [((name . ,(car call))
-                                             (arguments . ,(cdr call)))])
+                                         . ,(vconcat
+                                             (mapcar (lambda (one)
+                                                       `((name . ,(car one))
+                                                         (arguments . ,(cdr one))))
+                                                     (if (stringp (car call)) (list call) call))))
                                         ,@(and agent-q-test-files-hold
                                                `((fragments . 20)
                                                  (hold . ,agent-q-test-files-hold))))]))

@@ -189,6 +189,15 @@ fn usable(live: &LiveBuffer, shown: &str) -> Result<(), ToolFailure> {
     Ok(())
 }
 
+/// By what a change is known to be of what the model means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// The text of the file, as the model saw it last.
+    File,
+    /// The text that is replaced, which the model has quoted and the file has once.
+    Quote,
+}
+
 /// A change that makes sense for what stands there now.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -197,6 +206,7 @@ pub struct Plan {
     pub after: String,
     pub parents: Parents,
     pub extent: Rewritten,
+    pub basis: Basis,
     /// What the model should know of the change, once it is made.
     pub remark: Option<String>,
 }
@@ -211,6 +221,7 @@ impl Plan {
             after,
             parents: Parents::Make,
             extent: Rewritten::Part,
+            basis: Basis::File,
             remark: None,
         }
     }
@@ -231,7 +242,10 @@ impl Plan {
         }
         // What the user has reviewed is what stands there now, whatever the model saw.
         if context.reviewed.is_none() {
-            self.check_seen(context)?;
+            match self.basis {
+                Basis::File => self.check_seen(context)?,
+                Basis::Quote => self.check_proposed(context)?,
+            }
         }
         if !exists {
             verified::can_create(&self.target, self.parents)?;
@@ -246,7 +260,7 @@ impl Plan {
         check_change(context, self.extent, before, &self.after, &shown).await
     }
 
-    /// Whether the change is of a text that the model does not know; the user has reviewed it then.
+    /// Whether the change is of a text that the model does not know as a whole.
     #[must_use]
     pub fn unseen(&self, context: &WorkContext) -> bool {
         self.check_seen(context).is_err()
@@ -261,6 +275,12 @@ impl Plan {
             .workspace
             .check_seen(path, &self.target.shown(), now);
         Ok(seen?)
+    }
+
+    fn check_proposed(&self, context: &WorkContext) -> Result<(), ToolFailure> {
+        let (path, now) = (&self.target.path, self.current.now());
+        let shown = self.target.shown();
+        Ok(context.workspace.check_proposed(path, &shown, now)?)
     }
 
     /// Notes what the change is of, for when the user has answered.
@@ -299,8 +319,13 @@ impl Plan {
                     journal.record(entry(text));
                 }
                 let text = made.saved_as().unwrap_or(&self.after);
-                if !unseen {
-                    context.workspace.saw_text(&self.target.path, text);
+                match unseen {
+                    true => context.workspace.settled(&self.target.path),
+                    false => context.workspace.saw_text(&self.target.path, text),
+                }
+                if is_lisp(&self.target) {
+                    let before = &self.current.text;
+                    context.workspace.changed_lisp(&self.target.path, before);
                 }
             }
             Err(_) => {

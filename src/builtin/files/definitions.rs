@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::change::{Current, Plan};
+use super::change::{Basis, Current, Plan};
 use super::edits::{
     Answer, Checked, UNSEEN, adapted, by_plan, compile_parameter, existing, plan_merged,
     plan_reviewed, report, text, tool,
@@ -78,6 +78,18 @@ impl Placed {
     }
 }
 
+/// The definition NAME of TARGET, if Emacs finds one.
+pub(crate) async fn definition(
+    target: &Resolved,
+    current: &Current,
+    name: &str,
+    context: &WorkContext,
+) -> Option<String> {
+    let placed = placed((target, current), Some(name), None, context).await;
+    let range = placed.ok()?.range(&current.text)?;
+    Some(current.text[range].to_owned())
+}
+
 /// What becomes of SOURCE at the definition NAME of TARGET.
 async fn placed(
     (target, current): (&Resolved, &Current),
@@ -124,7 +136,8 @@ async fn plan_definition(
     let name = arguments.required_text("name");
     let new = arguments.required_text("new_source");
     let patched;
-    let source = match arguments.text("old_text") {
+    let old = arguments.text("old_text");
+    let source = match old {
         None => unfenced(new).trim(),
         Some(old) => {
             let placed = placed((&target, &current), Some(name), None, context).await?;
@@ -152,6 +165,10 @@ async fn plan_definition(
     let after = [before, &source, rest].concat();
     Ok(Plan {
         remark: placed.replacing,
+        basis: match old {
+            Some(_) => Basis::Quote,
+            None => Basis::File,
+        },
         ..Plan::new(target, current, after)
     })
 }

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use super::balance::Rewritten;
-use super::change::{Current, Home, Made, Plan, load};
+use super::change::{Basis, Current, Home, Made, Plan, load};
 use super::reading::path_parameter;
 use crate::diff::{insert_at_line, merge, replace_unique};
 use crate::files::encoding::LineEnds;
@@ -93,8 +93,8 @@ macro_rules! by_plan {
                         Some(reviewed) => plan_merged(&arguments, reviewed, &context).await?,
                         None => $plan(&arguments, &context).await?,
                     };
-                    plan.check(&context).await?;
                     plan.propose(&context);
+                    plan.check(&context).await?;
                     Ok(plan.preview())
                 })
             }) as Precheck,
@@ -106,8 +106,9 @@ pub(super) use by_plan;
 /// What is said of a new file.
 const CREATED: &str = "Created file";
 
-/// What is said of a change that the user has reviewed on a text which the model does not know.
-pub(super) const UNSEEN: &str = "\nThe file had changed since you last saw it, and the user applied your change to the new version. Read it again before you change more of it.";
+/// What is said of a change of a text that the model does not know as a whole.
+pub(super) const UNSEEN: &str =
+    "\nThe file had changed since you last saw it. Read it again before you change more of it.";
 
 /// What the user made of the change in a review, which was of the whole file.
 pub(super) async fn plan_reviewed(
@@ -285,7 +286,10 @@ async fn plan_edit(arguments: &Arguments, context: &WorkContext) -> Result<Plan,
     let old = arguments.required_text("old_str");
     let new = arguments.required_text("new_str");
     let after = replaced(&current, &target, old, new)?;
-    Ok(Plan::new(target, current, after))
+    Ok(Plan {
+        basis: Basis::Quote,
+        ..Plan::new(target, current, after)
+    })
 }
 
 fn replaced(
@@ -427,6 +431,7 @@ async fn plan_proposal(arguments: &Arguments, context: &WorkContext) -> Result<P
     };
     Ok(Plan {
         extent,
+        basis: Basis::Quote,
         ..Plan::new(target, current, after)
     })
 }
