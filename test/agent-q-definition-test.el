@@ -385,14 +385,25 @@ Return the file."
           (agent-q-test-image-eval connection "'aq-only-tested")
           (with-temp-file file
             (insert "(in-package :cl-user)\n\n(fiveam:test (aq-only-tested :suite x)\n  1)\n"
-                    "(def-thing\n  aq-a 1)\n(defrule aq-not-loaded (and 1))\n"))
-          (should (string-match-p
-                   (concat "\\`AQ-ONLY-TESTED is only a symbol: the image has no definition of it\\."
-                           "\\(.*\n\\)+.*aq-tests\\.lisp\\(.*\n\\)*.*3.*(fiveam:test (aq-only-tested")
+                    "(def-thing\n  aq-a 1)\n(defrule aq-not-loaded (and 1))\n"
+                    "(defun (setf aq-placed) (new)\n  new)\n(deftest :unit \"aq-grouped\"\n  1)\n"
+                    "(defmethod aq-many ((x integer)))\n(defmethod aq-many ((x string)))\n"
+                    "(defmethod aq-many ((x cons)))\n(defmethod aq-many ((x symbol)))\n"))
+          (should (string-suffix-p
+                   "AQ-ONLY-TESTED is only a symbol: the image has no definition of it. From the project's files:
+aq-tests.lisp:3\n(fiveam:test (aq-only-tested :suite x)\n  1)"
                    (agent-q-test-tools-ask "/find_definition aq-only-tested")))
-          (should (string-match-p
-                   "\\`Symbol AQ-NOT-LOADED not found in package COMMON-LISP-USER\\(.*\n\\)+.*7.*(defrule aq-not-loaded"
-                   (agent-q-test-tools-ask "/find_definition aq-not-loaded")))
+          (let ((told (agent-q-test-tools-ask "/find_definition aq-not-loaded")))
+            (should (string-match-p "\\`Symbol AQ-NOT-LOADED not found in package COMMON-LISP-USER" told))
+            (should (string-suffix-p " From the project's files, not loaded:\naq-tests.lisp:7\n(defrule aq-not-loaded (and 1))"
+                                     told)))
+          (should (string-suffix-p "not loaded:\naq-tests.lisp:8\n(defun (setf aq-placed) (new)\n  new)"
+                                   (agent-q-test-tools-ask "/find_definition (setf aq-not-there::aq-placed)")))
+          (should (string-suffix-p "not loaded:\naq-tests.lisp:10\n(deftest :unit \"aq-grouped\"\n  1)"
+                                   (agent-q-test-tools-ask "/find_definition aq-grouped")))
+          ;; Of many only the lines are shown.
+          (should (string-search "This is a text search for definitions of aq-many in the"
+                                 (agent-q-test-tools-ask "/find_definition aq-many")))
           (should (string-match-p
                    "\\`Symbol AQ-NOWHERE not found in package COMMON-LISP-USER[^\n]*\\'"
                    (agent-q-test-tools-ask "/find_definition aq-nowhere"))))

@@ -4,7 +4,9 @@
 
 use futures_util::future::BoxFuture;
 
-use crate::files::grep::{Case, Grep, grep};
+use crate::builtin::files::change::look;
+use crate::builtin::files::definitions::definition;
+use crate::files::grep::{Case, FoundLines, Grep, grep};
 use crate::image::{ImageReply, Plist};
 use crate::tool::work::WorkContext;
 use crate::tool::{Content, ToolFailure};
@@ -12,6 +14,9 @@ use crate::tool::{Content, ToolFailure};
 const LISP_FILES: &str = "*.{lisp,lsp,cl,asd}";
 /// How many lines an answer shows.
 const LINES: usize = 60;
+
+/// How many definitions are shown whole.
+const MOST_FORMS: u64 = 3;
 
 /// An answer that is found by a search.
 pub type Answer = BoxFuture<'static, Result<Content, ToolFailure>>;
@@ -79,16 +84,26 @@ pub fn definitions(reply: &ImageReply, context: &WorkContext) -> Option<Answer> 
     let context = context.clone();
     Some(Box::pin(async move {
         let pattern = format!(
-            r#"^\s*\((?:[^\s():]+::?)?(?:def[^\s()]*|test)\s+\(?['"\#:]*(?:[^\s():]+::?)?{}(?:[\s()"]|$)"#,
+            r#"^\s*\((?:[^\s():]+::?)?(?:def[^\s()]*|test)\s+(?:['"\#:][^\s()]+\s+)?\(?['"\#:]*(?:[^\s():]+::?)?{}(?:[\s()"]|$)"#,
             words(&name)
         );
         let head = format!(
             "{known} This is a text search for definitions of {name} in the project's Lisp files."
         );
-        match found(pattern, &context).await {
-            Ok(None) if missing => Err(ToolFailure::quoting(known)),
-            result => told(&head, result),
+        let found = found(pattern, &context).await;
+        match &found {
+            Ok(None) if missing => return Err(ToolFailure::quoting(known)),
+            Ok(Some(lines)) if lines.matches <= MOST_FORMS => {
+                if let Some(forms) = forms(&name, lines, &context).await {
+                    let from = if missing { ", not loaded" } else { "" };
+                    return Ok(of_project(format!(
+                        "{known} From the project's files{from}:\n{forms}"
+                    )));
+                }
+            }
+            _ => {}
         }
+        told(&head, found)
     }))
 }
 
@@ -109,6 +124,25 @@ fn words(name: &str) -> String {
     words.join(r"\s+")
 }
 
+/// The whole definitions of NAME that FOUND has lines of, with their places; none where Emacs
+/// doesn't find them all.
+async fn forms(name: &str, found: &FoundLines, context: &WorkContext) -> Option<String> {
+    let mut forms = Vec::new();
+    for file in &found.files {
+        let path = file.path.to_string_lossy();
+        let target = context.resolve(&path).await.ok()?;
+        let current = look(context, &target).await.ok()?;
+        for line in &file.lines {
+            let number = line.number;
+            let named = format!("{name} (line {number})");
+            let form = definition(&target, &current, &named, context).await?;
+            forms.push(format!("{path}:{number}\n{form}"));
+        }
+    }
+    let size: usize = forms.iter().map(String::len).sum();
+    (size <= super::xref::QUOTED).then(|| forms.join("\n"))
+}
+
 async fn search(
     head: &str,
     pattern: String,
@@ -118,7 +152,7 @@ async fn search(
 }
 
 /// The lines of the project's Lisp files that have PATTERN in them, unless there are none.
-async fn found(pattern: String, context: &WorkContext) -> Result<Option<String>, ToolFailure> {
+async fn found(pattern: String, context: &WorkContext) -> Result<Option<FoundLines>, ToolFailure> {
     let (policy, root) = (context.policy().await?, context.resolve(".").await?);
     let what = Grep {
         glob: Some(LISP_FILES.to_owned()),
@@ -129,18 +163,25 @@ async fn found(pattern: String, context: &WorkContext) -> Result<Option<String>,
     let found = context
         .on_a_thread(move |stop| grep(&policy, &root, &what, stop))
         .await?;
-    Ok((found.matches > 0).then(|| found.lines().trim_end().to_owned()))
+    Ok((found.matches > 0).then_some(found))
 }
 
 /// HEAD with what was FOUND.
-fn told(head: &str, found: Result<Option<String>, ToolFailure>) -> Result<Content, ToolFailure> {
+fn told(
+    head: &str,
+    found: Result<Option<FoundLines>, ToolFailure>,
+) -> Result<Content, ToolFailure> {
     let text = match found {
         Ok(None) => format!("{head}\nIt found nothing."),
-        Ok(Some(lines)) => format!("{head}\n{lines}"),
+        Ok(Some(found)) => format!("{head}\n{}", found.lines().trim_end()),
         Err(failure) => return Err(ToolFailure::new(format!("{head} It failed: {failure}"))),
     };
-    Ok(Content {
+    Ok(of_project(text))
+}
+
+fn of_project(text: String) -> Content {
+    Content {
         from: Some("the project"),
         ..Content::from(text)
-    })
+    }
 }

@@ -22,7 +22,7 @@ const DEFINITION_SYNTAX: &str = "A name as in source: foo, pkg:foo, pkg::foo, |F
 const CUT: &str = "The search was stopped after 1 s, so there may be more.";
 
 /// How many characters of source text one answer quotes; definitions after that only have places.
-const QUOTED: usize = 9000;
+pub(super) const QUOTED: usize = 9000;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
