@@ -78,21 +78,35 @@ Those in `eval-when' and `progn' are in the place of these."
     (append (remq nil (nreverse others))
             (and package (list package)))))
 
+(defun agent-q-compile--called (from start end)
+  "Return what to call the form between START and END around FROM, or nil.
+That is if it is more than the definition at FROM."
+  (unless (= from start)
+    (let ((operator (car (agent-q-definitions-subforms start end)))
+          (first (line-number-at-pos start))
+          (last (line-number-at-pos end)))
+      (format "%s (%s: %s)" (agent-q-definitions-text operator)
+              (if (= first last) (format "line %d" first)
+                (format "lines %d-%d" first last))
+              (string-join (agent-q-definitions-in (list start end)) ", ")))))
+
 (defun agent-q-compile-unit (text name file)
   "Return what to compile for the definition of NAME in TEXT, of FILE.
-It is a list of the text, where the definition starts in it, and its
-line and position in TEXT."
+It is a list of the text, where the definition starts in it, its line
+and position in TEXT, and what to call it if NAME is only a part of it."
   (pcase-let ((`(,from ,_) (agent-q-definitions-find text name file)))
     (agent-q-source-with-text text file
       (pcase-let* ((forms (agent-q-definitions-top-forms))
                    (`(,start ,end) (agent-q-compile--top forms (1+ from)))
+                   (called (agent-q-compile--called (1+ from) start end))
                    (start (agent-q-compile--conditional start))
                    (prelude (mapconcat (lambda (text) (concat text "\n"))
                                        (agent-q-compile--prelude forms start) "")))
         (list (concat prelude (buffer-substring-no-properties start end))
               (length prelude)
               (line-number-at-pos start)
-              start)))))
+              start
+              called)))))
 
 (defun agent-q-compile--file-of-image (call path)
   "Return the name of the file PATH in the image of CALL."
@@ -101,15 +115,22 @@ line and position in TEXT."
         (agent-q-image-ask connection :to-lisp path)
       (error "No Lisp image is connected"))))
 
-(agent-q-operations-define "definition-to-compile" (call text name file path)
-  "Return what to compile for the definition of NAME in TEXT, of FILE at PATH."
-  (pcase-let ((`(,form ,start ,line ,position)
+(agent-q-operations-define "definition-to-compile" (call text name file path compiled)
+  "Return what to compile for the definition of NAME in TEXT, of FILE at PATH.
+COMPILED, if any, is what of TEXT the image has; the answer names what else
+it lacks."
+  (pcase-let ((`(,form ,start ,line ,position ,called)
                (let ((agent-q-image-feature-list
                       (agent-q-image-features (agent-q-operations-call-connection call))))
                  (agent-q-compile-unit text name file)))
               (buffer (find-buffer-visiting path)))
     (agent-q-json-serialize
      `((form . ,form) (start . ,start) (line . ,line) (position . ,position)
+       (called . ,(or called :null))
+       (others . ,(if compiled
+                      (agent-q-definitions-changed (concat compiled "\n" (substring form start))
+                                                   text file)
+                    []))
        (buffer . ,(if buffer (agent-q-text-clean (buffer-name buffer)) :null))
        (file . ,(agent-q-compile--file-of-image call path))))))
 

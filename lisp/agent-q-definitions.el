@@ -457,7 +457,12 @@ whether it ends in a comment, and what there is to say of either."
          (replacing . ,(agent-q-definitions--remark new found (remq found all)))
          (inserting . ,(agent-q-definitions--remark new nil all)))))))
 
-(agent-q-operations-define "changed-definitions" (call before after file)
+(defun agent-q-definitions-in (form)
+  "Return the short names of the definitions in FORM, a start and an end."
+  (mapcar (lambda (definition) (car (nth 2 definition)))
+          (agent-q-definitions--all (list form))))
+
+(defun agent-q-definitions-changed (before after file)
   "Return the labels of the definitions in AFTER, of FILE, that BEFORE has not.
 Those in one top-level form are compiled together, so one stands for all."
   (let ((old (make-hash-table :test #'equal))
@@ -470,7 +475,11 @@ Those in one top-level form are compiled together, so one stands for all."
         (unless (gethash (buffer-substring-no-properties top top-end) old)
           (when-let ((definition (car (agent-q-definitions--all `((,top ,top-end))))))
             (push (agent-q-definitions--label definition) changed))))
-      (agent-q-json-serialize (vconcat (nreverse changed))))))
+      (vconcat (nreverse changed)))))
+
+(agent-q-operations-define "changed-definitions" (call before after file)
+  "Return the labels of the definitions in AFTER, of FILE, that BEFORE has not."
+  (agent-q-json-serialize (agent-q-definitions-changed before after file)))
 
 (provide 'agent-q-definitions)
 ;;; agent-q-definitions.el ends here

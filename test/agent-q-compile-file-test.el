@@ -249,6 +249,39 @@ The image has loaded it if LOAD is non-nil."
         (insert-file-contents file)
         (should (search-forward "(defun more () (aq-no:f))" nil t))))))
 
+(agent-q-test-tools-on-each compile-file-tells-what-else-was-changed ()
+  "Definitions that were changed and not compiled are named when another one is."
+  (agent-q-compile-file-test--with-file t
+    (cl-flet ((ask (line) (agent-q-test-tools-ask (format line file)))
+              (others (told) (and (string-match "^(Changed .*: \\(.*\\)\\.)$" told)
+                                  (match-string 1 told))))
+      (ask "/edit_definition path=%s name=total (defun total (items) (list :new items))")
+      (ask "/edit_definition path=%s name=chosen (defun chosen () 2)")
+      (should (equal "defun total (line 8), defun chosen (line 19)"
+                     (others (ask "/edit_definition path=%s name=*tax* compile=true (defvar *tax* 4)"))))
+      (should (equal "defun total (line 8)" (others (ask "/compile_file path=%s name=chosen"))))
+      (should-not (others (ask "/compile_file path=%s name=total")))
+      ;; A failure leaves it as it was.
+      (ask "/edit_definition path=%s name=total (defun total (items) (aq-no:f))")
+      (should (string-prefix-p "The compiler failed" (ask "/compile_file path=%s name=total")))
+      (should (equal "defun total (line 8)" (others (ask "/compile_file path=%s name=chosen"))))
+      (ask "/edit_definition path=%s name=total (defun total (items) items)")
+      (ask "/compile_file path=%s")
+      (should-not (others (ask "/compile_file path=%s name=chosen"))))))
+
+(agent-q-test-tools-on-each compile-file-names-the-form-around ()
+  "What is compiled is the form on top level, and the answer says so."
+  (let ((agent-q-compile-file-test--source
+         "(cl:in-package :cl-user)\n(macrolet ((aq-def (name) `(defun ,name () 1)))\n  (defun aq-first () 1)\n  (aq-def aq-made)\n  (defun aq-second () 2))\n(progn (defun aq-third () 3))\n"))
+    (agent-q-compile-file-test--with-file nil
+      (should (string-prefix-p
+               (format "Compiled and loaded macrolet (lines 2-5: aq-first, aq-second) of %s." file)
+               (agent-q-test-tools-ask
+                (format "/edit_file path=%s old_str=\"() 2\" compile=true () 22" file))))
+      (should (string-prefix-p
+               (format "Compiled and loaded progn (line 6: aq-third) of %s." file)
+               (agent-q-test-tools-ask (format "/compile_file path=%s name=aq-third" file)))))))
+
 (agent-q-test-tools-on-each compile-tells-of-code-with-the-old-macro ()
   "Code has in it what macros and inline functions were; who compiles another is told which code."
   (let ((one "/compile_form (defmacro aq-twice (x) `(* 2 ,x)) (declaim (inline aq-half)) (defun aq-half (x) (/ x 2)) (defun aq-user (x) (aq-twice (aq-half x)))"))

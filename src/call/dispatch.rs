@@ -11,6 +11,7 @@ use super::executor::Executor;
 use super::prepared::PreparedCall;
 use crate::image;
 use crate::protocol::{HandlerId, HostRequest, ImageRequest};
+use crate::tool::code::Unit;
 use crate::tool::work::{EMACS_DEADLINE, WorkContext, image_answer, joined, within};
 use crate::tool::{Content, HostTool, ImageTool, OperationTool, Parameter, Runner, ToolFailure};
 use crate::trust::Provenance;
@@ -134,7 +135,15 @@ impl Executor {
             reply = reply.without_restarts();
         }
         let context = self.context(batch);
-        let mut content = image_answer((&call.tool, tool), &call.arguments, &reply, &context).await;
+        let called = unit.as_ref().and_then(|unit| unit.called.as_deref());
+        let arguments = match called {
+            Some(called) => &call.arguments.with_text("name", called),
+            None => &call.arguments,
+        };
+        let mut content = image_answer((&call.tool, tool), arguments, &reply, &context).await;
+        if content.is_ok() {
+            note_compiled(operation, unit.as_ref(), &context);
+        }
         if let Ok(content) = &mut content {
             let project = batch.place.project.clone();
             let quoted = provenance_of(image::quoted_files(&reply), project, &context).await?;
@@ -149,6 +158,18 @@ impl Executor {
         tell_denials(&mut content, |content| &mut content.text, &text);
         tell_head(&mut content, |content| &mut content.text, &text);
         content
+    }
+}
+
+/// Notes what of the user's files the image has now that OPERATION has run, perhaps for UNIT.
+fn note_compiled(operation: &str, unit: Option<&Unit>, context: &WorkContext) {
+    let workspace = &context.workspace;
+    match unit {
+        Some(unit) => workspace.was_compiled(&unit.file, unit.form.as_deref()),
+        None if ["load-system", "run-tests"].contains(&operation) => {
+            workspace.systems_were_loaded()
+        }
+        None => {}
     }
 }
 

@@ -49,6 +49,14 @@ impl Arguments {
         self.0.get(name).and_then(Value::as_f64)
     }
 
+    /// The same with TEXT for the parameter NAME.
+    #[must_use]
+    pub fn with_text(&self, name: &str, text: &str) -> Self {
+        let mut arguments = self.clone();
+        arguments.0.insert(name.to_owned(), text.into());
+        arguments
+    }
+
     /// The arguments as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {

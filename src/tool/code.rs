@@ -3,6 +3,8 @@
 //! That is found before it is assessed, and what was assessed is what runs, whatever becomes of the
 //! file meanwhile.
 
+use std::path::PathBuf;
+
 use futures_util::future::BoxFuture;
 use lexpr::Value;
 use serde_json::{Map, Value as Json};
@@ -35,8 +37,8 @@ pub enum Treatment {
     Expand,
 }
 
-/// What a call runs in the image in place of what its tool says.
-#[derive(Debug, Clone, PartialEq)]
+/// What a call runs in the image in place of what its tool says. Two that run the same are equal.
+#[derive(Debug, Clone)]
 pub struct Unit {
     pub operation: &'static str,
     /// The text that runs; none where the image finds it by itself.
@@ -45,6 +47,19 @@ pub struct Unit {
     pub arguments: Value,
     /// What the answer is to say of the code.
     pub note: Option<String>,
+    /// What the answer calls the code, if not by its `name` among the call's arguments.
+    pub called: Option<String>,
+    /// The file that it is from.
+    pub file: PathBuf,
+    /// The text from there that the image has once this has run; none for all of it.
+    pub form: Option<String>,
+}
+
+impl PartialEq for Unit {
+    fn eq(&self, other: &Self) -> bool {
+        let runs = |it: &Self| (it.operation, it.code.clone(), it.arguments.clone());
+        runs(self) == runs(other)
+    }
 }
 
 /// Finds the code that a call's arguments name. Runs none of it.

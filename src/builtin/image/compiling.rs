@@ -28,6 +28,9 @@ use crate::builtin::files::change::{Home, load};
 use crate::builtin::files::reading::path_parameter;
 use crate::tool::work::parse_answer;
 
+/// How many definitions that were changed and not compiled are named.
+const OTHERS: usize = 8;
+
 #[must_use]
 pub fn tools() -> Vec<Tool> {
     vec![compile_form(), compile_file()]
@@ -121,6 +124,10 @@ struct Definition {
     buffer: Option<String>,
     /// What the image calls the file.
     file: String,
+    /// The form around the definition that is compiled with it, if there is one.
+    called: Option<String>,
+    /// The definitions that were changed and are not in the image.
+    others: Vec<String>,
 }
 
 async fn find_unit(arguments: Arguments, context: WorkContext) -> Result<Unit, ToolFailure> {
@@ -149,6 +156,9 @@ async fn find_unit(arguments: Arguments, context: WorkContext) -> Result<Unit, T
                 code: None,
                 arguments: property_list([("file", Value::string(file))]),
                 note: None,
+                called: None,
+                file: target.path.clone(),
+                form: None,
             })
         }
     }?;
@@ -170,6 +180,7 @@ async fn definition(
         "name": name,
         "file": shown,
         "path": target.path.to_string_lossy(),
+        "compiled": context.workspace.compiled(&target.path),
     });
     let found: Definition = parse_answer(
         &context
@@ -187,8 +198,29 @@ async fn definition(
             ("line", Value::from(found.line)),
             ("shown", Value::string(shown)),
         ]),
+        form: usize::try_from(found.start)
+            .ok()
+            .map(|start| found.form.chars().skip(start).collect()),
         code: Some(found.form),
-        note,
+        note: match (note, not_loaded(&found.others)) {
+            (Some(note), Some(others)) => Some(format!("{note}\n{others}")),
+            (note, others) => note.or(others),
+        },
+        called: found.called,
+        file: target.path.clone(),
+    })
+}
+
+/// That the definitions OTHERS were changed, too, and that the image does not have them.
+fn not_loaded(others: &[String]) -> Option<String> {
+    let more = match others.len().saturating_sub(OTHERS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = others.iter().take(OTHERS).map(String::as_str);
+    let named = named.collect::<Vec<_>>().join(", ");
+    (!others.is_empty()).then(|| {
+        format!("(Changed in this file, too, and not compiled by a tool since: {named}{more}.)")
     })
 }
 
