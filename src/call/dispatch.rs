@@ -167,7 +167,7 @@ fn note_compiled(operation: &str, unit: Option<&Unit>, context: &WorkContext) {
     match unit {
         Some(unit) => workspace.was_compiled(&unit.file, unit.form.as_deref()),
         None if ["load-system", "run-tests"].contains(&operation) => {
-            workspace.systems_were_loaded()
+            workspace.systems_were_loaded();
         }
         None => {}
     }
