@@ -55,8 +55,22 @@ Nor does what is looked at again in its turn."
     (should (equal '("(1 (OPTIMIZE (SPEED 1)))")
                    (agent-q-test-image-values connection form :assessed 1))))
   (dolist (form '("(list #.cl-user::*aq-harm*)" "(list #.cl-user::*aq-object*)"
-                  "(list #.cl-user::*aq-nothing*)" "(list #.(list 1) #.cl-user::*aq-settings*)"))
+                  "(list #.cl-user::*aq-nothing*)" "(list #.(print 1) #.cl-user::*aq-settings*)"))
     (should (agent-q-test-assess-hit-p connection form))))
+
+(agent-q-test-image-on-each reading-what-literals-make-runs-nothing ()
+  "A #. before pure functions of constants gives their value; what looks at more, or has no end, asks."
+  (dolist (form '("(char= #.(char \"\\\"\" 0) #\\a)" "(list #.(code-char 13) #.array-dimension-limit)"
+                  "(min #.most-positive-fixnum #.(1- (expt 2 62)))"
+                  "(aref #.(coerce #(1 2 3) '(vector (unsigned-byte 8))) 0)"
+                  "(list '#.(list :a (if nil 1 'b)) #+#.(cl:if (cl:= 1 2) '(and) '(or)) 2)"))
+    (ert-info (form) (should-not (agent-q-test-assess-hit-p connection form))))
+  (dolist (form '("#.(list 'delete-file \"/nowhere\")" "(list #.(print 1))" "(list #.(cl-user::f 1))"
+                  "(list #.(expt 2 (expt 10 10)))" "(list #.(ash 1 99999))" "(list #.(find-package :cl))"
+                  "(list #.(if (fboundp 'cl-user::f) 1 2))" "(list #.(coerce '(lambda ()) 'function))"
+                  "(list #.(coerce '(1) 'cl-user::odd))" "(list #.(list '#.(print 1)))"
+                  "(list #.(mapcar 'print '(1)))" "(list #.(funcall 'print 1))"))
+    (ert-info (form) (should (agent-q-test-assess-hit-p connection form)))))
 
 (agent-q-test-image-on-each a-chats-own-package-may-go ()
   "Deleting a package asks but for one that this chat made and that no other package uses."

@@ -25,7 +25,13 @@
         (let ((question (car agent-q-test-watch-questions)))
           (should (equal "delete-file" (plist-get question :effect)))
           (should (equal (list file) (plist-get question :files)))
-          (should (string-match-p "DELETE-FILE" (plist-get question :form)))))
+          (should (equal (format "(list 1 (ignore-errors (delete-file %S)))"
+                                 (concat (file-name-as-directory agent-q-test-directory) "a.txt"))
+                         (plist-get question :form)))))
+      ;; As it was written, not as the reader has it.
+      (agent-q-test-watch-eval connection "1 (progn  (delete-file `,\"DIR/a.txt\")) 2")
+      (should (string-match-p "\\`(progn  (delete-file `,\".*a.txt\"))\\'"
+                              (plist-get (car agent-q-test-watch-questions) :form)))
       (let ((reply (agent-q-test-watch-eval connection "(delete-file \"DIR/a.txt\")")))
         (should (eq :error (plist-get reply :outcome)))
         (should (equal (format "Not allowed: delete %s. Not that one." file)

@@ -36,6 +36,7 @@ const NOBODY: &str = "No approval handler is configured to ask.";
 /// An effect's question on its way to an answer, with what is told of it.
 struct Asking<'a> {
     executor: &'a Executor,
+    call: &'a PreparedCall,
     batch: &'a BatchContext,
     question: Question,
     /// What is told of it: the name that rules know it by, and what the user is shown.
@@ -170,7 +171,7 @@ fn is_harmless(question: &Question, batch: &BatchContext) -> bool {
 impl<'a> Asking<'a> {
     fn new(
         executor: &'a Executor,
-        call: &PreparedCall,
+        call: &'a PreparedCall,
         batch: &'a BatchContext,
         question: Question,
     ) -> Self {
@@ -180,6 +181,7 @@ impl<'a> Asking<'a> {
             tool: question.kind.tool(),
             arguments: serde_json::Value::Object(question.arguments()),
             executor,
+            call,
             batch,
             question,
             key,
@@ -200,6 +202,9 @@ impl<'a> Asking<'a> {
             ),
             Outcome::Ask if self.batch.approval == Approval::None => {
                 Settled::denied(NOBODY.to_owned(), Consent::Unavailable, Decider::Nobody)
+            }
+            Outcome::Ask if self.call.allowed.covers(&self.question) => {
+                Settled::allowed(Consent::Approved, Decider::User)
             }
             Outcome::Ask => self.ask(&explanation).await,
         };
@@ -252,7 +257,10 @@ impl<'a> Asking<'a> {
         match answer.decision {
             Decision::Approved => match decider {
                 Decider::Rule(_) => Settled::allowed(Consent::ByRule, decider),
-                _ => Settled::allowed(Consent::Approved, decider),
+                _ => {
+                    self.call.allowed.add(&self.question);
+                    Settled::allowed(Consent::Approved, decider)
+                }
             },
             Decision::Denied(reason) => Settled::denied_for(reason, decider),
             Decision::Stopped => Settled::stopped(Consent::Denied, decider),

@@ -12,6 +12,7 @@ use super::assess::CallVerdict;
 use super::ending::CallEnding;
 use super::facts::Facts;
 use super::source;
+use crate::effect::Question;
 use crate::protocol::{CallKey, Consent, Decider};
 use crate::rules::{Explanation, TurnPlace};
 use crate::runtime::held;
@@ -107,6 +108,7 @@ pub(super) struct PreparedCall {
     /// The arguments that were given instead of the model's, when they can't be used.
     pub(super) unfit: Option<serde_json::Value>,
     pub(super) waited: Waited,
+    pub(super) allowed: Allowed,
     /// The calls that it wants made after it.
     pub(super) next: NextCalls,
     pub(super) echo: Echo,
@@ -130,6 +132,21 @@ impl Waited {
 
     pub(super) fn all(&self) -> Duration {
         *held(&self.0)
+    }
+}
+
+/// The effects to which the user has said yes while a call ran: until it ends that holds for more of
+/// the same kind on the same.
+#[derive(Debug, Default)]
+pub(super) struct Allowed(Mutex<Vec<Question>>);
+
+impl Allowed {
+    pub(super) fn add(&self, question: &Question) {
+        held(&self.0).push(question.clone());
+    }
+
+    pub(super) fn covers(&self, question: &Question) -> bool {
+        held(&self.0).iter().any(|it| it.is_like(question))
     }
 }
 

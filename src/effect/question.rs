@@ -38,6 +38,18 @@ pub struct Question {
 }
 
 impl Question {
+    /// Whether a yes to this is one to OTHER: the same is done to the same.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let same =
+            self.kind == other.kind && self.files == other.files && self.target == other.target;
+        match self.kind {
+            EffectKind::WriteFile | EffectKind::DeleteFile => same,
+            EffectKind::RunForm => same && self.words == other.words && self.form == other.form,
+            _ => same && self.words == other.words,
+        }
+    }
+
     /// What the user and approval handlers are shown, a JSON object; rules look at it, too.
     #[must_use]
     pub fn arguments(&self) -> Map<String, serde_json::Value> {

@@ -95,6 +95,9 @@
                       (position #\Newline text :start start :end (1- *reader-stop*) :from-end t))))
     (if newline (1+ newline) start)))
 
+(defvar *form-read* nil
+  "The form that was read last to be run, and its text.")
+
 (defvar *before-reading* (constantly nil)
   "Called with a text and the start of the form in it that is about to be read.")
 
@@ -118,28 +121,79 @@
                    (t (return (typep object '(or symbol number character string))))))))
       (data-p object))))
 
-(defun read-value-of-variable (stream character number)
-  "Read what stands behind #. when that runs no code: the name of a variable whose value is data."
-  (declare (ignore character number))
-  (let ((form (read stream t nil t)))
-    (if (and (symbolp form) (boundp form) (data-p (symbol-value form)))
-        (symbol-value form)
-        (error "#. of ~S is not allowed here." form))))
+(defparameter *pure-functions*
+  '(+ - * / 1+ 1- = /= < > <= >= max min abs mod rem floor ceiling round truncate gcd lcm signum
+    logand logior logxor lognot evenp oddp zerop plusp minusp eq eql equal not null
+    float rational numerator denominator sqrt exp log sin cos tan
+    cons list list* car cdr first second third fourth fifth rest last nth append reverse length elt
+    vector aref svref char schar string string-upcase string-downcase
+    char-code code-char char-upcase char-downcase digit-char name-char symbol-name)
+  "Functions that neither call what they are given nor do, or look at, anything else.")
 
-(defun call-reading-variables (text start function)
-  "Call FUNCTION, which reads TEXT from START on, so that #.*VARIABLE* can be read where #. can't."
+(defparameter *plain-types*
+  '(vector simple-vector array simple-array string simple-string base-string simple-base-string
+    list character unsigned-byte signed-byte integer fixnum bit float single-float double-float * t)
+  "What types are made of that are known without asking the program.")
+
+(defun refuse-reading (form)
+  (error "#. of ~S is not allowed here." form))
+
+(defun plain-type-p (type)
+  (if (consp type)
+      (and (ignore-errors (list-length type)) (every #'plain-type-p type))
+      (or (integerp type) (null type) (member type *plain-types*))))
+
+(defun pure-call (form arguments)
+  "The value of the call FORM with ARGUMENTS, if calling its function is harmless and ends soon."
+  (let ((function (first form)))
+    (cond ((member function *pure-functions*))
+          ((eq function 'coerce)
+           (unless (plain-type-p (second arguments)) (refuse-reading form)))
+          ((member function '(expt ash))
+           (unless (every (lambda (it) (and (realp it) (<= (abs it) 1000))) arguments)
+             (refuse-reading form)))
+          (t (refuse-reading form)))
+    (apply function arguments)))
+
+(defun pure-value (form)
+  "The value of FORM, which stands behind #., when getting it runs no code of the program's and it is
+the same whenever it is read: calls of pure functions on literals, constants and variables with data."
+  (cond ((symbolp form)
+         (if (and (boundp form) (data-p (symbol-value form)))
+             (symbol-value form)
+             (refuse-reading form)))
+        ((atom form) form)
+        ((not (ignore-errors (list-length form))) (refuse-reading form))
+        (t (case (first form)
+             (quote (second form))
+             (if (if (pure-value (second form)) (pure-value (third form)) (pure-value (fourth form))))
+             (and (loop with value = t
+                        for part in (rest form)
+                        always (setf value (pure-value part))
+                        finally (return value)))
+             (or (loop for part in (rest form) thereis (pure-value part)))
+             (t (pure-call form (mapcar #'pure-value (rest form))))))))
+
+(defun read-pure-value (stream character number)
+  "Read what stands behind #. when that runs no code of the program's."
+  (declare (ignore character number))
+  (pure-value (read stream t nil t)))
+
+(defun call-reading-values (text start function)
+  "Call FUNCTION, which reads TEXT from START on, so that #.*VARIABLE* and #.(code-char 13) can be read
+where #. can't."
   (let ((*readtable* *readtable*))
     (when (and (not *read-eval*) (read-evaluation-p text start)
                (ignore-errors (get-dispatch-macro-character #\# #\.)))
       (setf *readtable* (copy-readtable))
-      (set-dispatch-macro-character #\# #\. #'read-value-of-variable))
+      (set-dispatch-macro-character #\# #\. #'read-pure-value))
     (funcall function)))
 
 (defun read-knowing-handles (text start)
   "The form in TEXT at START, and where it ends. $v7 in it is the object that was shown as v7."
   (let ((around (optional-function "AGENT-Q-IMAGE" "CALL-WITH-HANDLE-NAMES")))
     (flet ((read-it ()
-             (call-reading-variables
+             (call-reading-values
               text start
               (lambda ()
                 (read-noting-stop text start)))))

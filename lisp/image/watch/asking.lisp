@@ -54,6 +54,12 @@
                             (operator-words operator))
         when word return word))
 
+(defun running-form-text ()
+  "The form that runs, as the call has it where its text is known."
+  (if (and *form-read* (eq - (first *form-read*)))
+      (shortened (second *form-read*) 1000)
+      (printed - :limit 1000)))
+
 (defun question-plist (watch consent effect number)
   "What Emacs is sent about EFFECT. Printing calls the program's printers, which may have no effects."
   (funcall (watch-call-in watch) (list (quiet consent))
@@ -64,7 +70,7 @@
                      :files (effect-files effect) :target (effect-target effect)
                      :function (function-of-frames frames)
                      :form (and (eq (backend "CURRENT-THREAD") (consent-thread consent))
-                                (printed - :limit 1000))
+                                (running-form-text))
                      :frames (mapcar #'first frames)
                      :thread (thread-text (backend "CURRENT-THREAD")))))))
 

@@ -123,6 +123,58 @@ async fn the_user_answers_and_the_call_goes_on() {
 }
 
 #[tokio::test]
+async fn a_yes_holds_for_the_same_until_the_call_ends() {
+    let bench = effects_bench(Approval::Ask, "", "");
+    let calls = eval();
+    let again = |question: &str| DELETION.replace(":question 5", &format!(":question {question}"));
+    let (_, answers) = tokio::join!(bench.run(&calls), async {
+        bench.host.say(DELETION).await;
+        let key = bench.asked().await;
+        bench.executor.approvals.answer(key, Decision::Approved);
+        let mut answers = vec![answered(&bench).await];
+        // The same file once more, by other code; then another kind, and another file.
+        for (text, decision) in [
+            (again("6").replace("CLEANUP", "TIDY"), None),
+            (
+                again("7").replace("delete-file", "write-file"),
+                Some(Decision::Denied(None)),
+            ),
+            (
+                again("8").replace("/tmp/shop/a", "/tmp/shop/b"),
+                Some(Decision::Denied(None)),
+            ),
+            // What was denied is asked about again.
+            (
+                again("9").replace("/tmp/shop/a", "/tmp/shop/b"),
+                Some(Decision::Approved),
+            ),
+        ] {
+            bench.host.events.lock().unwrap().clear();
+            bench.host.say(&text).await;
+            if let Some(decision) = decision {
+                let key = bench.asked().await;
+                bench.executor.approvals.answer(key, decision);
+            }
+            answers.push(answered(&bench).await);
+        }
+        bench.host.reply(evaluated(""));
+        answers
+    });
+    let denied = EffectAnswer::Deny(Some("The user denied it.".to_owned()));
+    let allowed = |question| (question, EffectAnswer::Allow);
+    assert_eq!(
+        answers,
+        [
+            allowed(5),
+            allowed(6),
+            (7, denied.clone()),
+            (8, denied),
+            allowed(9)
+        ]
+    );
+}
+
+#[tokio::test]
 async fn where_nobody_can_be_asked_it_is_denied() {
     let bench = effects_bench(Approval::None, "", "");
     let calls = eval();
