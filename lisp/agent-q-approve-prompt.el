@@ -10,6 +10,7 @@
 ;;
 ;; - the request is in the window and could be read for a moment (agent-q-sight.el), unless the
 ;;   key only shows more of it;
+;; - where it is higher than the window, a first key has gone to its beginning;
 ;; - nothing was typed in this chat just before;
 ;; - no other key follows at once.
 ;;
@@ -87,8 +88,10 @@ For as long, too, the key has to have been in force.")
                         (= agent-q-prompt-start (point-max))
                         (not buffer-read-only)
                         (agent-q-call-waiting))))
-    (and (seq-some (lambda (label) (equal key (substring label 1 2)))
-                   (agent-q-approve-text-labels call))
+    (and (or (seq-some (lambda (label) (equal key (substring label 1 2)))
+                       (agent-q-approve-text-labels call))
+             ;; Who sees one rule may ask for another one, also where there is none.
+             (and (equal key "w") (agent-q-call-offer call)))
          call)))
 
 (defun agent-q-approve-prompt--command (key)
@@ -148,8 +151,6 @@ For `input-method-activate-hook'."
   "Return why CALL can't be answered at the prompt now, or nil."
   (cond ((not (agent-q-sight-in-view-p call))
          "The request is out of sight: C-c C-a goes to it")
-        ((not (or (agent-q-sight-armed-p call) (agent-q-sight-whole-p call)))
-         "The request doesn't fit: C-c C-a goes to its beginning")
         ((or (< (agent-q-sight-armed-for call)
                 ;; Who has asked for a rule is answering, and types no message.
                 (if (agent-q-call-offer call) 0 agent-q-approve-prompt-pause))
@@ -214,8 +215,12 @@ read, answers nothing."
          (meant (agent-q-approve-prompt--meant typed))
          (key (and (null (cdr meant)) (car meant)))
          (call (and key (agent-q-approve-prompt--call (string key))))
-         (problem (and call
-                       (not (memq key agent-q-approve-prompt--showing))
+         (asks (and call (not (memq key agent-q-approve-prompt--showing))))
+         (high (and asks
+                    (agent-q-sight-too-high-p call)
+                    (> (agent-q-sight-end-shown-for call) agent-q-approve-prompt-pause)))
+         (problem (and asks
+                       (not high)
                        (agent-q-approve-prompt--problem call))))
     (cond ((or (not call) (agent-q-approve-prompt--typing-p typed))
            (agent-q-approve-prompt--insert))
@@ -225,7 +230,10 @@ read, answers nothing."
            (message "%s" problem))
           ((agent-q-approve-prompt--alone-p)
            (agent-q-approve-prompt--release)
-           (agent-q-approve-prompt--answer call key))
+           (if (and high (agent-q-call-open-p call))
+               (progn (agent-q-sight-begin call)
+                      (message "This is its beginning: read it, then press the key again"))
+             (agent-q-approve-prompt--answer call key)))
           (t
            ;; The rest comes as keys of its own: the same one again, or text.
            (agent-q-approve-prompt--hold typed)

@@ -244,7 +244,9 @@ A change that is reviewed beside it is not shown here, too."
           (list (concat "[y] " run)
                 "[n] deny"
                 (and (agent-q-call-review call) "[d] review the diff")
-                (if effect "[!] allow the like in this chat" "[!] always in this chat")
+                (format "[!] %s %s" (if effect "allow the like" "always")
+                        ;; What another agent has is no chat.
+                        (if agent-q-session-client "for this agent" "in this chat"))
                 (if effect "[P] in this project" "[P] always in this project")
                 "[r] deny with a reason"
                 (if effect "[s] stop the call" "[e] edit")

@@ -308,7 +308,7 @@ After the widest comes the narrowest, about exactly this call."
                     (user-error "First press ! or P, which offer a rule")))
          (count (length (agent-q-offer-widths offer))))
     (when (= count 1)
-      (user-error "No wider rule fits this call"))
+      (user-error "There is no other width"))
     (setf (agent-q-offer-index offer) (mod (1+ (agent-q-offer-index offer)) count))
     (agent-q-approve--show-offer call offer)))
 

@@ -23,8 +23,9 @@ KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 `cancelled'.  LEVEL and REASON say why it needs approval; GROUNDS is `:usual' where each
 call of its tool does, for that reason.  TARGET names the image it concerns.  ARMED is t while an answer counts, `seen' when it
 did before another call was answered; ENDED is t when its end was on the
-screen after that, SINCE says when it began to be armed, BELOW how many of
-its lines didn't fit; TIMER sees to that, and ANSWERED is the answer.
+screen after that, SINCE says when it began to be armed or to show its end, BELOW how many of
+its lines didn't fit, TAIL how many characters of its end were on the screen
+before its head; TIMER sees to that, and ANSWERED is the answer.
 DRAWN is `full' or `folded', as the request was drawn last.  OFFER holds the
 rules that were shown, an `agent-q-offer', and REVIEW the buffer of its
 diff review.  BESIDE says that this is shown instead of the change itself.
@@ -33,7 +34,7 @@ PARSED, SUMMARY and OUTCOME are what was made of ARGUMENTS or CONTENT last, a
 cons with them.  OUTPUT is what it has printed while it runs, a
 list of the end of that, the number of its characters, and when it came."
   key tool arguments state content milliseconds started
-  level reason grounds armed since ended below answered target timer drawn
+  level reason grounds armed since ended below tail answered target timer drawn
   offer review beside change parsed summary outcome output)
 
 (defvar-local agent-q-call-table nil
@@ -76,7 +77,14 @@ The core lets few of a message do so, however many it has.")
   (let ((line (string-trim (if (> (length text) 1000) (substring text 0 1000) text))))
     ;; Taking a text apart makes garbage, and most are one line already.
     (if (string-match-p "[\t\n]\\|  " line)
-        (replace-regexp-in-string "[ \t\n]+" " " line)
+        (replace-regexp-in-string
+         ;; The blanks within a string are what it is; a character may be written as a quote.
+         "#\\\\.\\|\"\\(?:[^\"\\]\\|\\\\.\\)*\"\\|[ \t\n]+"
+         (lambda (part)
+           (cond ((eq (aref part 0) ?#) part)
+                 ((eq (aref part 0) ?\") (replace-regexp-in-string "[ \t]*\n[ \t\n]*" " " part))
+                 (t " ")))
+         line t t)
       line)))
 
 (defun agent-q-call-cut (text width)

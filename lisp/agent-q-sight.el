@@ -11,7 +11,8 @@
 ;; one request.
 ;;
 ;; What lets a call run counts only after the end of what runs was on the
-;; screen, too, after its head.  A request that is too long for its window says
+;; screen, too, after its head, or before it where a key has then brought the rest there.
+;; A request that is too long for its window says
 ;; so under its first line, which is always in sight when a key begins to count.
 ;; Only a request that is shown in full can be seen; a folded one is a line.
 
@@ -54,16 +55,23 @@ Of a request that is folded nobody has seen more than a line."
        (pos-visible-in-window-p (agent-q-sight--end call))
        t))
 
-(defun agent-q-sight-whole-p (call)
-  "Whether CALL is in a window with as much of it as fits."
-  (and (agent-q-sight--window call) t))
+(defun agent-q-sight-too-high-p (call)
+  "Whether the end of CALL is in the selected window, and its head is above it."
+  (and (agent-q-sight-in-view-p call)
+       (not (agent-q-sight-armed-p call))
+       (not (agent-q-sight--window call))))
+
+(defun agent-q-sight-end-shown-for (call)
+  "Return for how many seconds the end of CALL has been shown; 0 if it wasn't yet."
+  (if (agent-q-call-since call) (float-time (time-since (agent-q-call-since call))) 0))
 
 (defun agent-q-sight-forget (call)
   "Require that CALL is seen again, since what it would do has changed."
   (setf (agent-q-call-armed call) nil
         (agent-q-call-since call) nil
         (agent-q-call-ended call) nil
-        (agent-q-call-below call) nil))
+        (agent-q-call-below call) nil
+        (agent-q-call-tail call) nil))
 
 (defun agent-q-sight-anew (call)
   "Draw the request for CALL again, which has to be read again then."
@@ -125,7 +133,12 @@ For `post-command-hook': the user may have come to it just now, or to its end."
     (unless (eq (agent-q-call-armed call) t)
       (setf (agent-q-call-armed call) t
             (agent-q-call-since call) (current-time)))
+    (when (agent-q-sight--joined-p call window)
+      (setf (agent-q-call-ended call) t))
     (agent-q-sight--tell call window))
+  ;; A chat that follows its output shows no more of a high request.
+  (unless (or (agent-q-call-since call) (not (agent-q-sight--end-visible-p call)))
+    (setf (agent-q-call-since call) (current-time)))
   ;; The end counts after the head: a chat that follows its output shows the
   ;; ends of requests by itself.
   (when (and (agent-q-call-armed call)
@@ -159,6 +172,21 @@ For `post-command-hook': the user may have come to it just now, or to its end."
   (let ((end (agent-q-sight--end call)))
     (seq-some (lambda (window) (pos-visible-in-window-p end window))
               (get-buffer-window-list nil nil 'visible))))
+
+(defun agent-q-sight--joined-p (call window)
+  "Whether WINDOW shows all of CALL but what of its end was on the screen before."
+  (when-let ((tail (agent-q-call-tail call)))
+    (<= (- (marker-position (agent-q-render-item-end call)) tail)
+        (window-end window t))))
+
+(defun agent-q-sight-begin (call)
+  "Go to the beginning of CALL, whose end is in the selected window."
+  (setf (agent-q-call-tail call)
+        (max (- (marker-position (agent-q-render-item-end call)) (window-start))
+             (or (agent-q-call-tail call) 0)))
+  (push-mark nil t)
+  (goto-char (agent-q-render-item-start call))
+  (agent-q-sight-reveal call))
 
 (defun agent-q-sight-reveal (call)
   "Scroll the selected window to where CALL can be read, and let it be answered.
@@ -199,7 +227,7 @@ That is only about what it would do."
 
 (defun agent-q-sight-note (call)
   "Return a line about the part of CALL that doesn't fit, or nil."
-  (when-let ((below (agent-q-call-below call)))
+  (when-let ((below (and (not (agent-q-call-ended call)) (agent-q-call-below call))))
     (format "%s below: SPC shows more; y counts once the end was shown"
             (cond ((= below 1) "1 more line")
                   ((< below agent-q-sight--most-lines) (format "%d more lines" below))

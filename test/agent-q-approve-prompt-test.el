@@ -243,6 +243,46 @@
                      '(("{\"n\":2}" 7) (7 "approved" nil))))
       (should (agent-q-test-shows "approved, with a rule")))))
 
+(ert-deftest agent-q-approve-prompt-w-is-no-text-beside-a-rule ()
+  "Where there is one width, the key that asks for another says so, and writes nothing."
+  (agent-q-approve-prompt-test--with-chat
+    (cl-letf (((symbol-function 'agent-q-core-offered-rule)
+               (lambda (&rest _) "{\"width\":\"call\",\"rule\":{},\"description\":\"This.\",\"wider\":[]}")))
+      (agent-q-approve-prompt-test--later)
+      (agent-q-test-arm)
+      (agent-q-approve-prompt-test--type "!")
+      (should (agent-q-test-shows "Press ! again to add this rule:\nThis."))
+      (agent-q-approve-prompt-test--later)
+      (agent-q-test-arm)
+      (should (equal "There is no other width"
+                     (cadr (should-error (agent-q-approve-prompt-test--type "w") :type 'user-error))))
+      (should (equal (agent-q-prompt-text) "")))))
+
+(ert-deftest agent-q-approve-prompt-a-key-goes-to-the-beginning-of-a-high-request ()
+  (agent-q-approve-prompt-test--with-chat
+    (let ((call (agent-q-call-waiting)))
+      (agent-q-approve-prompt-test--later)
+      (cl-letf (((symbol-function 'agent-q-sight--window) #'ignore))
+        (agent-q-approve-prompt-test--type "y")
+        ;; Its end has just come up.
+        (should (= (point) (point-max)))
+        (setf (agent-q-call-since call) (time-subtract nil 10))
+        (agent-q-approve-prompt-test--later)
+        ;; Letters of a message stay letters.
+        (setq agent-q-approve-prompt-test--follows t)
+        (agent-q-approve-prompt-test--type "yes")
+        (should (equal (agent-q-prompt-text) "yes"))
+        (agent-q-prompt-replace "")
+        (setq agent-q-approve-prompt-test--follows nil)
+        (agent-q-approve-prompt-test--later)
+        (agent-q-approve-prompt-test--type "y"))
+      (should (= (point) (agent-q-render-item-start call)))
+      (should (equal (agent-q-prompt-text) ""))
+      (should-not agent-q-approve-prompt-test--told)
+      (agent-q-test-see call)
+      (agent-q-test-press "y")
+      (should (equal agent-q-approve-prompt-test--told '((7 "approved" nil)))))))
+
 (ert-deftest agent-q-approve-prompt-letters-answer-as-the-keys-they-are-on ()
   (let ((default-input-method "russian-computer"))
     (agent-q-approve-prompt-test--with-chat

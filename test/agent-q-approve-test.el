@@ -425,6 +425,47 @@ MORE are properties of the event."
         (agent-q-sight--see call)
         (should (agent-q-sight-read-p call))))))
 
+(ert-deftest agent-q-approve-a-first-key-brings-the-rest-of-a-high-request ()
+  "What of its end was on the screen before its head counts, and what lies between does not."
+  (agent-q-test-with-chat
+    (let* ((call (agent-q-approve-test--ask 7))
+           (start (marker-position (agent-q-render-item-start call)))
+           (end (marker-position (agent-q-render-item-end call)))
+           (top start) (bottom end))
+      (cl-letf (((symbol-function 'window-start) (lambda (&rest _) top))
+                ((symbol-function 'window-end) (lambda (&rest _) bottom))
+                ((symbol-function 'agent-q-sight--window) (lambda (_call) (selected-window)))
+                ((symbol-function 'agent-q-sight--end-visible-p) #'ignore)
+                ((symbol-function 'agent-q-sight--below) #'ignore))
+        (dolist (case `((,(+ start 9) ,(+ start 8) nil) (,(+ start 9) ,(+ start 9) t)))
+          (agent-q-sight-forget call)
+          (setq top (nth 0 case))
+          (agent-q-sight-begin call)
+          (should (= (point) start))
+          (setq bottom (nth 1 case))
+          (agent-q-sight--see call)
+          (should (agent-q-sight-armed-p call))
+          (should (eq (nth 2 case) (agent-q-sight-read-p call))))
+        ;; What it shows anew has to be seen anew.
+        (agent-q-sight-forget call)
+        (agent-q-sight--see call)
+        (should-not (agent-q-sight-read-p call))))))
+
+(ert-deftest agent-q-approve-another-agent-has-no-chat ()
+  (agent-q-test-with-chat
+    (setq agent-q-session-client "claude-code")
+    (agent-q-approve-test--ask 7)
+    (should (agent-q-test-shows "[!] always for this agent"))
+    (should-not (agent-q-test-shows "in this chat"))))
+
+(ert-deftest agent-q-approve-one-line-keeps-the-blanks-of-strings ()
+  (pcase-dolist (`(,text ,line)
+                 '(("(md \"| a |  b |\")\n   (g  1)" "(md \"| a |  b |\") (g 1)")
+                   ("(list #\\\"  1  #\\\")" "(list #\\\" 1 #\\\")")
+                   ("(f \"one\n   two\" \"a\\\"  b\")" "(f \"one two\" \"a\\\"  b\")")
+                   ("a  \"b  c" "a \"b c")))
+    (should (equal line (agent-q-call-on-one-line text)))))
+
 (ert-deftest agent-q-approve-a-request-says-that-more-is-below ()
   (agent-q-test-with-chat
     (let ((call (agent-q-approve-test--ask 7)))

@@ -14,8 +14,8 @@ type_text 'Make a long file.'
 press Enter
 await '\[y\] apply' 'the chat follows, so that the end of the request is shown'
 sleep 1
-press C-c C-a
-await '? Apply long.txt (new)' 'C-c C-a goes to its head'
+press y
+await '? Apply long.txt (new)' 'y goes to its head'
 await '^ *[0-9][0-9] more lines below: SPC shows more; y counts once the end was shown' 'more is said to be below'
 await 'first line' 'the head is shown'
 
