@@ -2,12 +2,13 @@
 //! Where the work of a call is done: on a worker thread, by Emacs, or in the Lisp image. A step
 //! of `pipeline`.
 
-use std::path::{Component, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::batch::BatchContext;
 use super::executor::Executor;
+use super::libraries;
 use super::prepared::PreparedCall;
 use crate::image;
 use crate::protocol::{HandlerId, HostRequest, ImageRequest};
@@ -182,18 +183,37 @@ async fn provenance_of(
     if files.is_empty() {
         return Ok(Provenance::Own);
     }
-    context
+    let elsewhere = context
         .on_a_thread(move |_| {
             // One that is not there is taken by its name, unless that leads upwards.
             let follow = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
-            let files: Vec<PathBuf> = files.iter().map(follow).collect();
-            let upwards = |file: &PathBuf| file.components().any(|it| it == Component::ParentDir);
-            Ok(match files.iter().any(upwards) {
-                true => Provenance::Foreign,
-                false => Provenance::of_files(&files, project.as_deref()),
-            })
+            let mut files: Vec<PathBuf> = files.iter().map(follow).collect();
+            let inside = |file: &PathBuf| match &project {
+                Some(root) => file.starts_with(root) && !leads_upwards(file),
+                None => false,
+            };
+            files.retain(|file| !inside(file));
+            Ok(files)
         })
-        .await
+        .await?;
+    if elsewhere.is_empty() {
+        return Ok(Provenance::Own);
+    }
+    let libraries = match context.policy().await {
+        Ok(policy) if !elsewhere.iter().any(|it| leads_upwards(it)) => {
+            libraries::folders(&policy, context).await
+        }
+        _ => Vec::new(),
+    };
+    let known = |file: &PathBuf| libraries.iter().any(|it| file.starts_with(it));
+    Ok(match elsewhere.iter().all(known) {
+        true => Provenance::Own,
+        false => Provenance::Foreign,
+    })
+}
+
+fn leads_upwards(file: &Path) -> bool {
+    file.components().any(|it| it == Component::ParentDir)
 }
 
 /// What is told by ANSWER, whose content has TEXT.

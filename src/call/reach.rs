@@ -23,7 +23,7 @@ pub struct Reached {
     pub judged: Arc<Judged>,
     /// Why some of them have to be asked about.
     pub concerns: Vec<String>,
-    /// Foreign when any of them is outside the project.
+    /// Foreign when any of them is outside the project, and no source of a library.
     pub provenance: Provenance,
     /// What the image is told of them.
     pub arguments: lexpr::Value,
@@ -203,15 +203,16 @@ fn only_reads(tool: &Tool) -> bool {
 }
 
 impl Reached {
-    /// Adds what VERDICT found, and gives the place. Nobody has to be asked about one in LIBRARIES,
-    /// which is still outside the project.
+    /// Adds what VERDICT found, and gives the place. Nobody has to be asked about one in LIBRARIES, nor
+    /// does its text make what follows suspect: the user runs that code.
     fn take(&mut self, verdict: PathVerdict, libraries: &[PathBuf]) -> Result<Resolved, FileError> {
         let known = |file: &Resolved| libraries.iter().any(|it| file.path.starts_with(it));
-        if !matches!(&verdict, PathVerdict::Outside(file) if known(file)) {
+        let of_library = matches!(&verdict, PathVerdict::Outside(file) if known(file));
+        if !of_library {
             self.concerns.extend(verdict.concern());
         }
         let resolved = verdict.resolved()?;
-        if resolved.relative.is_none() {
+        if resolved.relative.is_none() && !of_library {
             self.provenance = Provenance::Foreign;
         }
         self.files.push(resolved.path.clone());

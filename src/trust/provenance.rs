@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Where the texts of a turn came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provenance {
-    /// The user, their project and their image.
+    /// The user, their project, their image and the libraries that it knows.
     Own,
     /// Some of it from elsewhere: a foreign server, a file outside the project, a web page.
     Foreign,
