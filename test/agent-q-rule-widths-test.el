@@ -116,8 +116,124 @@ Otherwise it has to succeed."
         (should (asks-p "/load_system aq-unruled"))
         (should (asks-p "/run_tests system=aq-unruled"))))))
 
+(agent-q-test-image-on-each a-rule-for-systems-is-for-tests-in-their-files ()
+  "A test, suite or package of the project's is tested under it; one of somebody else's asks."
+  (agent-q-test-systems-need connection "fiveam")
+  (cl-flet ((system (name)
+              (agent-q-test-systems-system
+               name `(("tests" . ,(format "(defpackage :%s (:use :cl)) (in-package :%s)
+(fiveam:def-suite all-of-%s) (fiveam:in-suite all-of-%s)
+(fiveam:test one-of-%s (fiveam:is (= 1 1)))\n" name name name name name)))
+               ":depends-on (\"fiveam\")")))
+    (let ((ours (system "aq-named")) (other (system "aq-unnamed")))
+      (dolist (it (list ours other))
+        (agent-q-test-systems-register connection it))
+      (agent-q-test-image-values connection "(progn (asdf:load-system \"aq-named\") (asdf:load-system \"aq-unnamed\") 1)")
+      (agent-q-test-systems-in-project ours connection
+        (cl-flet ((asks-p (line)
+                    (agent-q-test-send line)
+                    (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
+                    (when (agent-q-call-waiting)
+                      (agent-q-test-answer "n")
+                      (agent-q-test-until (agent-q-test-idle-p))
+                      t)))
+          (agent-q-test-send "/run_tests test=one-of-aq-named")
+          (agent-q-test-answer "!")
+          (should (string-search "aq-named" (agent-q-call-reason (agent-q-call-waiting))))
+          (agent-q-test-answer "w")
+          (agent-q-test-answer "!")
+          (agent-q-test-until (agent-q-test-idle-p))
+          (dolist (line '("/run_tests test=aq-named::one-of-aq-named" "/run_tests suite=all-of-aq-named"
+                          "/load_system aq-named"))
+            (ert-info (line) (should-not (asks-p line))))
+          (dolist (line '("/run_tests test=one-of-aq-unnamed" "/run_tests suite=all-of-aq-unnamed"))
+            (ert-info (line) (should (asks-p line)))))))))
+
+(agent-q-test-image-on-each a-request-that-waits-is-judged-again ()
+  "A call is asked about as what the calls before it in the message have made of it."
+  (let* ((agent-q-project-root (file-name-as-directory
+                                (file-truename (make-temp-file
+                                                (expand-file-name "project" agent-q-test-directory) t))))
+         (default-directory agent-q-project-root)
+         (agent-q-offered-tools 'all)
+         (file (lambda (name text) `("write_file" (path . ,name) (content . ,text))))
+         (tested "(defpackage :aq-later-tests (:use :cl)) (in-package :aq-later-tests) (print 1)\n"))
+    (agent-q-test-systems-register connection agent-q-project-root)
+    (agent-q-test-with-model
+        (agent-q-test-script
+         `((("go") ,(funcall file "aq-later.asd" "(defsystem \"aq-later\" :perform (test-op (o c) (print 2)))\n")
+            ("load_system" (system . "aq-later")))
+           (("Loaded") "One.")
+           (("on") ,(funcall file "aq-later-tests.asd"
+                             "(defsystem \"aq-later-tests\" :components ((:file \"later\")))\n")
+            ,(funcall file "later.lisp" tested)
+            ("run_tests" (system . "aq-later-tests")))
+           (("aq-later-tests.asd: ") "Two.")))
+      (agent-q-test-with-chat
+        (setq agent-q-session-connection connection)
+        (agent-q-test-send "go")
+        ;; Rules for all edits, and for the systems of a project that has none yet: the file comes first.
+        (dolist (edits '(t nil))
+          (agent-q-test-answer "!")
+          (should (agent-q-test-until (cdr (agent-q-offer-widths (agent-q-call-offer (agent-q-call-waiting))))))
+          (agent-q-test-answer "w")
+          (should (string-match-p (if edits "new files in it" "this project's systems")
+                                  (nth 2 (agent-q-offer-shown (agent-q-call-offer (agent-q-call-waiting))))))
+          (agent-q-test-answer "!")
+          (when edits
+            (agent-q-test-until (and (agent-q-call-waiting)
+                                     (string-search "aq-later.asd" (agent-q-call-reason (agent-q-call-waiting)))))))
+        (agent-q-test-until (agent-q-test-idle-p))
+        (should (agent-q-test-shows "One."))
+        (agent-q-test-send "on")
+        (agent-q-test-until (agent-q-test-idle-p))
+        (should (agent-q-test-shows "Two."))))))
+
+(agent-q-test-image-on-each sources-of-libraries-leave-rules-in-force ()
+  "What a turn has read of systems that ASDF knows stops no rule; any other file from outside does."
+  (let* ((known (file-truename (agent-q-test-systems-system
+                                "aq-read" '(("aq-read" . "(defun cl-user::aq-read-one () 1)\n")))))
+         (other (file-truename (make-temp-file (expand-file-name "other" agent-q-test-directory) nil ".lisp" "(f)")))
+         (agent-q-project-root (file-name-as-directory
+                                (file-truename (make-temp-file
+                                                (expand-file-name "project" agent-q-test-directory) t))))
+         (default-directory agent-q-project-root)
+         (agent-q-offered-tools 'all)
+         (edit (lambda (old new) `("edit_file" (path . "a.lisp") (old_str . ,old) (new_str . ,new)))))
+    (write-region "(list 1)\n" nil "a.lisp" nil 'silent)
+    (agent-q-test-systems-register connection known)
+    (agent-q-test-image-values connection "(asdf:load-system \"aq-read\")")
+    (agent-q-test-with-model
+        (agent-q-test-script
+         `((("rule") ("read_file" (path . "a.lisp")) ,(funcall edit "1" "2"))
+           (("replaced") "One.")
+           (("library") ("grep_project" (pattern . "aq-read") (path . ,known))
+            ("read_file" (path . ,(concat known "aq-read.lisp")))
+            ("find_definition" (symbol . "aq-read-one"))
+            ,(funcall edit "2" "3"))
+           (("AQ-READ-ONE") "Two.")
+           (("foreign") ("read_file" (path . ,other)) ,(funcall edit "3" "4"))
+           (("denied") "Three.")))
+      (agent-q-test-with-chat
+        (setq agent-q-session-connection connection)
+        (agent-q-test-send "rule")
+        (dolist (key '("!" "w" "!"))
+          (agent-q-test-answer key))
+        (agent-q-test-until (agent-q-test-idle-p))
+        (agent-q-test-send "library")
+        (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
+        (should (agent-q-test-shows "Two."))
+        (agent-q-test-send "foreign")
+        (agent-q-test-answer "y")
+        (agent-q-test-until (and (agent-q-call-waiting)
+                                 (string-search "text from outside the project"
+                                                (agent-q-call-reason (agent-q-call-waiting)))))
+        (agent-q-test-answer "n")
+        (agent-q-test-until (agent-q-test-idle-p))
+        (should (agent-q-test-shows "Three."))))))
+
 (ert-deftest agent-q-a-rule-for-edits-is-for-ordinary-files-of-the-project ()
-  "After it, edits of the project's files run; hidden and private ones, others and new ones ask."
+  "After it, edits of the project's files and new ones run; hidden and private ones and others ask."
   (let* ((agent-q-project-root (file-name-as-directory
                                 (file-truename (make-temp-file
                                                 (expand-file-name "project" agent-q-test-directory) t))))
@@ -139,7 +255,7 @@ Otherwise it has to succeed."
         (send "a.lisp")
         (agent-q-test-answer "!")
         (agent-q-test-answer "w")
-        (should (equal "Always run edit_file, edit_definition, insert_definition and insert_at_line on files of this project, in this chat."
+        (should (equal "Always allow edits of files of this project, and new files in it, in this chat."
                        (nth 2 (agent-q-offer-shown (agent-q-call-offer (agent-q-call-waiting))))))
         (agent-q-test-answer "!")
         (agent-q-test-until (agent-q-test-idle-p))
@@ -149,11 +265,18 @@ Otherwise it has to succeed."
         (should-not (agent-q-call-waiting))
         (dolist (file (list "src/.hidden/c.lisp" ".env" "secrets.pem" elsewhere))
           (ert-info (file) (should (asks-p file))))
-        (agent-q-test-send "/write_file path=a.lisp content=x")
-        (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
-        (should (agent-q-call-waiting))
-        (agent-q-test-answer "n")
-        (agent-q-test-until (agent-q-test-idle-p))))))
+        (cl-flet ((writing-asks-p (file content)
+                    (agent-q-test-send (format "/write_file path=%s content=%s" file content))
+                    (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
+                    (when (agent-q-call-waiting)
+                      (agent-q-test-answer "n")
+                      (agent-q-test-until (agent-q-test-idle-p))
+                      t)))
+          (should-not (writing-asks-p "src/new.lisp" "x"))
+          (should (file-exists-p "src/new.lisp"))
+          ;; What was there would be lost.
+          (dolist (file '("a.lisp" "src/new.lisp" "src/.hidden/new.lisp" "new.pem"))
+            (ert-info (file) (should (writing-asks-p file "y")))))))))
 
 (provide 'agent-q-rule-widths-test)
 ;;; agent-q-rule-widths-test.el ends here

@@ -204,6 +204,9 @@ enum Served {
 }
 
 fn serve(env: &Env, core: &Core, event: &Event) -> Served {
+    if let Event::ApprovalRequested { call, .. } | Event::ApprovalSettled { call, .. } = event {
+        core.engine.request_told(*call);
+    }
     let Event::HostRequested { request, body, .. } = event else {
         return Served::ByLisp;
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The approval requests that wait for the user's answer, each with what is known of its call.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
 use tokio::sync::{oneshot, watch};
@@ -17,6 +17,9 @@ pub struct Approvals {
     waiting: Mutex<HashMap<CallKey, Waiting>>,
     /// Told when a call or the user may have changed files, which some requests are about.
     files: watch::Sender<()>,
+    /// The calls whose request was withdrawn, of which Emacs has not heard yet: what is still on the
+    /// screen is not what an answer would be about.
+    changed: Mutex<HashSet<CallKey>>,
 }
 
 #[derive(Debug)]
@@ -141,6 +144,27 @@ impl Approvals {
     /// Forgets a request that nobody waits for any more.
     pub fn close(&self, call: CallKey) {
         held(&self.waiting).remove(&call);
+    }
+
+    /// Withdraws the request of a call that turned out to be about something else; false when it
+    /// was answered before.
+    pub(super) fn withdraw(&self, call: CallKey) -> bool {
+        let waited = held(&self.waiting).remove(&call).is_some();
+        if waited {
+            held(&self.changed).insert(call);
+        }
+        waited
+    }
+
+    /// Notes that Emacs has heard what became of the request of CALL.
+    pub fn told(&self, call: CallKey) {
+        held(&self.changed).remove(&call);
+    }
+
+    /// Whether the request of CALL is no longer what the user sees.
+    #[must_use]
+    pub fn has_changed(&self, call: CallKey) -> bool {
+        held(&self.changed).contains(&call)
     }
 
     /// How many requests wait.

@@ -18,7 +18,7 @@ use crate::effect::{EffectKind, Granted};
 use crate::image;
 use crate::image::{ImageReply, Plist, property_list};
 use crate::protocol::{HostError, HostReply, HostRequest, ImageRequest};
-use crate::rules::{Alarm, Alarms, EDITING, OtherAlarms};
+use crate::rules::{Alarm, Alarms, EDITING, OtherAlarms, WRITING};
 use crate::tool::code::Unit;
 use crate::tool::work::{answered, silent};
 use crate::tool::{Arguments, Assessment, Code, Origin, Tool, ToolFailure, Treatment};
@@ -95,6 +95,15 @@ impl CallVerdict {
             effects: Granted::default(),
             unit: None,
         }
+    }
+
+    /// Whether a yes to OTHER is one to this: nobody has agreed to other code than what the file had
+    /// when they were asked, nor to another file.
+    pub(super) fn asks_the_same_as(&self, other: &Self) -> bool {
+        self.assessment.reason == other.assessment.reason
+            && self.alarms == other.alarms
+            && self.unit == other.unit
+            && self.reached.files == other.reached.files
     }
 
     /// For REASON, which no rule about reasons knows.
@@ -247,18 +256,24 @@ impl Executor {
     }
 }
 
-/// Whether a call of TOOL edits ordinary files of the PROJECT alone: none that is private or hidden.
+/// Whether a call of TOOL edits ordinary files of the PROJECT alone, or adds one: none that is private
+/// or hidden.
 fn edits_project(tool: &Tool, reached: &Reached, project: Option<&Path>) -> bool {
     let is_ordinary = |file: &PathBuf| {
         let inside = project.and_then(|root| file.strip_prefix(root).ok());
         let is_hidden = |part: &OsStr| part.as_encoded_bytes().starts_with(b".");
         inside.is_some_and(|path| !path.iter().any(is_hidden))
     };
+    // What a file had before is lost when all of it is written.
+    let is_edit = |file: &PathBuf| tool.name != WRITING || file.symlink_metadata().is_err();
     tool.origin == Origin::BuiltIn
         && EDITING.contains(&tool.name.as_str())
         && reached.concerns.is_empty()
         && !reached.files.is_empty()
-        && reached.files.iter().all(is_ordinary)
+        && reached
+            .files
+            .iter()
+            .all(|it| is_ordinary(it) && is_edit(it))
 }
 
 /// The code among ARGUMENTS, or what they name, with the position of each among the parameters.

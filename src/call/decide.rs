@@ -13,7 +13,7 @@ use super::ending::CallEnding;
 use super::executor::Executor;
 use super::facts::Facts;
 use super::policy::Approval;
-use super::prepared::{Freshness, Pending, PreparedCall};
+use super::prepared::{Freshness, Pending, Prepared, PreparedCall};
 use super::reach::precheck;
 use super::renew::{Renewed, as_reviewed};
 use crate::protocol::{
@@ -150,6 +150,42 @@ impl Executor {
                 });
             }
         }
+    }
+
+    /// Looks once more at CALLS that wait for the user: the calls before them have changed what these
+    /// would do, what rules say of them, and which rules are offered.
+    pub(super) async fn judge_waiting(&self, calls: &mut [Option<Prepared>], batch: &BatchContext) {
+        for prepared in calls.iter_mut().flatten() {
+            if let Prepared::Runnable(call) = prepared
+                && call.answer.is_some()
+                && depends_on_others(call)
+            {
+                self.judge_while_waiting(call, batch).await;
+            }
+        }
+    }
+
+    /// Has CALL judged as it is now, and asks about that where it is something else.
+    async fn judge_while_waiting(&self, call: &mut PreparedCall, batch: &BatchContext) {
+        let found = self.assess(&call.tool, &call.arguments, Look::Again, batch);
+        // What can't be assessed any more says so in its turn.
+        let Ok(verdict) = found.await else { return };
+        if verdict.asks_the_same_as(&call.verdict) || !self.approvals.withdraw(call.key) {
+            return;
+        }
+        call.verdict = verdict;
+        self.judge(call, batch);
+        call.answer = None;
+        let outcome = match call.explanation.outcome {
+            Outcome::Run => "needs no answer any more",
+            Outcome::Deny => "denied by a rule",
+            Outcome::Ask => return self.ask_if_needed(call, batch),
+        };
+        self.host.emit(Event::ApprovalSettled {
+            session: batch.session,
+            call: call.key,
+            outcome,
+        });
     }
 
     /// Waits until CALL may run, perhaps with other arguments.
@@ -318,9 +354,7 @@ impl Executor {
         call: &mut PreparedCall,
         batch: &BatchContext,
     ) -> Result<Standing, CallEnding> {
-        let tool = &call.tool;
-        let depends = tool.code.is_some() || !tool.paths.is_empty() || tool.buffer.is_some();
-        if !depends || call.freshness == Freshness::Fresh {
+        if !depends_on_others(call) || call.freshness == Freshness::Fresh {
             return Ok(Standing::Holds);
         }
         self.assess_anew(call, batch).await
@@ -338,19 +372,19 @@ impl Executor {
         call.freshness = Freshness::Fresh;
         let old = std::mem::replace(&mut call.verdict, verdict);
         self.judge(call, batch);
-        let new = &call.verdict.assessment;
-        // Nobody has agreed to other code than what the file had when they were asked, nor to
-        // another file.
-        let same = new.reason == old.assessment.reason
-            && call.verdict.alarms == old.alarms
-            && call.verdict.unit == old.unit
-            && call.verdict.reached.files == old.reached.files;
-        if new.level < SafetyLevel::Dangerous || same {
+        let new = &call.verdict;
+        if new.assessment.level < SafetyLevel::Dangerous || new.asks_the_same_as(&old) {
             return Ok(Standing::Holds);
         }
         self.ask_if_needed(call, batch);
         Ok(Standing::AskedAgain)
     }
+}
+
+/// Whether what CALL does may have changed since it was assessed, by other calls or anybody else.
+fn depends_on_others(call: &PreparedCall) -> bool {
+    let tool = &call.tool;
+    tool.code.is_some() || !tool.paths.is_empty() || tool.buffer.is_some()
 }
 
 /// The note on a review that came with the arguments, unless TOOL takes it as its own.

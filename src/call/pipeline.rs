@@ -19,7 +19,7 @@ use super::executor::Executor;
 use super::facts::Facts;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::MetricsKey;
-use super::prepared::{Freshness, Prepared, PreparedCall, Waited};
+use super::prepared::{Allowed, Freshness, Prepared, PreparedCall, Waited};
 use super::reach::precheck;
 use super::source;
 use crate::audit::{AuditFailure, AuditRecord, AuditStep};
@@ -67,6 +67,7 @@ impl Executor {
                 .take_while(|it| it.as_ref().is_some_and(Prepared::runs_beside_others))
                 .count();
             let group = start..start + side_by_side.max(1);
+            let changes = side_by_side == 0;
             if let [Some(unassessed @ Prepared::Unassessed(_))] = &mut prepared[group.clone()] {
                 *unassessed = self.prepare(&calls[start], keys[start], batch).await;
             }
@@ -75,6 +76,10 @@ impl Executor {
                 Some(self.settle_all(&calls[index].id, keys[index], prepared, batch))
             });
             results.extend(join_all(running).await);
+            if changes {
+                self.judge_waiting(&mut prepared[results.len()..], batch)
+                    .await;
+            }
         }
         results
     }
@@ -184,6 +189,7 @@ impl Executor {
             review: None,
             unfit: None,
             waited: Waited::default(),
+            allowed: Allowed::default(),
             next: NextCalls::default(),
             echo: Echo::default(),
         });

@@ -41,7 +41,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// When no call waits, or the answer is none.
+    /// When no call waits, Emacs has yet to hear that its request is another one, or the answer is none.
     pub fn decide(
         &self,
         call: CallKey,
@@ -58,11 +58,19 @@ impl Engine {
             other => return Err(RequestError::Decision(other.to_owned())),
         };
         let approvals = &self.shared.executor.approvals;
+        if approvals.has_changed(call) {
+            return Err(RequestError::Changed);
+        }
         if approvals.answer_by(call, decision, decider) {
             Ok(())
         } else {
             Err(RequestError::NotWaiting)
         }
+    }
+
+    /// Notes that Emacs has heard what became of the request of CALL.
+    pub fn request_told(&self, call: CallKey) {
+        self.shared.executor.approvals.told(call);
     }
 
     /// All rules as a JSON object: the rules, each with its name and what it says, the file, and why

@@ -59,6 +59,8 @@ pub enum RequestError {
     Provider,
     #[error("This request was already answered.")]
     NotWaiting,
+    #[error("The request has changed: read it, then press the key again.")]
+    Changed,
     #[error("The arguments are not a JSON object: {0}")]
     Arguments(#[source] serde_json::Error),
     #[error("Unknown decision {0}: expected approved, denied, modified or stopped.")]

@@ -80,7 +80,7 @@ impl Rule {
             text.push_str(&format!(", on connection {connection}"));
         }
         text.push_str(&self.describe_client());
-        format!("{text}, {}.", self.scope.phrase())
+        format!("{text}, {}.", self.describe_scope())
     }
 }
 

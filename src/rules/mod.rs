@@ -23,7 +23,7 @@ pub use rule::{
     ArgumentPattern, BadRule, Effect, Floor, OtherArguments, Rule, RuledCall, Scope, TextPattern,
 };
 pub use store::{Store, StoreError};
-pub use wider::{EDITING, Width};
+pub use wider::{EDITING, WRITING, Width};
 
 use crate::effect::EffectKind;
 use crate::trust::SafetyLevel;
@@ -96,7 +96,7 @@ impl Rule {
             text.push_str(&format!(", on connection {connection}"));
         }
         text.push_str(&self.describe_client());
-        text.push_str(&format!(", {}", self.scope.phrase()));
+        text.push_str(&format!(", {}", self.describe_scope()));
         if self.waives_floor() {
             text.push_str(", even when dangerous");
         }
@@ -126,7 +126,7 @@ impl Rule {
             }
             (None, true) if exact => "Always run exactly this call".to_owned(),
             (None, false) if self.named_tools().is_some() => {
-                format!("Always run {} on files of this project", self.tool_words())
+                "Always allow edits of files of this project, and new files in it".to_owned()
             }
             (None, false) => format!(
                 "Always run {} if this is all that it asks about: {}",
@@ -142,12 +142,20 @@ impl Rule {
             text.push_str(&format!(", in {connection}"));
         }
         text.push_str(&self.describe_client());
-        let place = match &self.scope {
-            Scope::Chat(_) => "in this chat".to_owned(),
-            scope => scope.phrase(),
+        let place = match (&self.scope, &self.client) {
+            (Scope::Chat(_), None) => "in this chat".to_owned(),
+            _ => self.describe_scope(),
         };
         text.push_str(&format!(", {place}."));
         text
+    }
+
+    /// For how long the rule holds: what another agent has is no chat, but a connection.
+    fn describe_scope(&self) -> String {
+        match (&self.scope, &self.client) {
+            (Scope::Chat(_), Some(_)) => "until it disconnects".to_owned(),
+            (scope, _) => scope.phrase(),
+        }
     }
 
     fn describe_client(&self) -> String {

@@ -20,19 +20,23 @@ pub enum Width {
     Reason,
     /// Loading and testing systems of the project.
     Systems,
-    /// Edits of files of the project.
+    /// Edits of files of the project, and new files in it.
     Edits,
 }
 
 /// The tools that build systems.
 const BUILDING: [&str; 2] = ["load_system", "run_tests"];
 
-/// The tools that change parts of a file.
-pub const EDITING: [&str; 4] = [
+/// The tool that writes a whole file, which is an edit where there was none.
+pub const WRITING: &str = "write_file";
+
+/// The tools that change parts of a file, and the one that makes it.
+pub const EDITING: [&str; 5] = [
     "edit_file",
     "edit_definition",
     "insert_definition",
     "insert_at_line",
+    WRITING,
 ];
 
 impl Width {
@@ -114,7 +118,8 @@ impl Rule {
             && restart.is_some_and(|it| it.trim().contains(char::is_whitespace))
     }
 
-    /// A rule for edits of the files of the project, if CALL is one, and asked about for that alone.
+    /// A rule for edits of the files of the project and new ones, if CALL is one, and asked about for
+    /// that alone.
     fn for_edits(call: &RuledCall<'_>, scope: &Scope) -> Option<Self> {
         let is_edit = EDITING.contains(&call.tool) && *call.alarms == Alarms::of_edit();
         if !is_edit || *scope == Scope::Always {

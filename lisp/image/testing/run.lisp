@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Tests run, and told by what failed. Operation: run-tests.
+;;; Tests run, and told by what failed. Operations: run-tests, test-place.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -30,7 +30,7 @@
             (and (not near) all))))
 
 (defun test-runner (text package)
-  "The function that runs the test or suite TEXT."
+  "The function that runs the test or suite TEXT, and the symbol or package that this is."
   (dolist (candidate (test-candidates (string-left-trim "'" (trimmed text)) package)
                      (no-such-test text))
     (dolist (framework (loaded-frameworks))
@@ -38,7 +38,7 @@
                                (ask-framework framework #'test-framework-runner candidate))
                              (constantly nil))))
         (when runner
-          (return-from test-runner runner))))))
+          (return-from test-runner (values runner candidate)))))))
 
 (defun tested-systems (name)
   "The systems whose test operations the one of the system NAME performs, itself last."
@@ -184,6 +184,13 @@ run because its test operation runs none."
         (unless (or results (equal frameworks (loaded-frameworks)))
           (setf results (run)))
         (values results problem)))))
+
+(define-operation "test-place" (test suite package)
+  ;; The file that defines the package of a test or suite, which tells whose it is.
+  (let* ((*package* (package-of-text package))
+         (found (nth-value 1 (test-runner (or test suite (missed "No test is named.")) *package*)))
+         (home (if (symbolp found) (symbol-package found) found)))
+    (list :file (and (packagep home) (package-source home)))))
 
 (define-operation "run-tests" (system suite test package restart systems file)
   ;; Run a test, a suite, or all tests of a system, and report the outcome. An error is left by RESTART.

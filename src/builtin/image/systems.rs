@@ -70,7 +70,7 @@ pub(super) fn finding_to_load(
 ) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
     Box::pin(async move {
         let Some(system) = arguments.text("system").map(str::to_owned) else {
-            return finding_all(arguments, context).await;
+            return finding_of_tests(&arguments, &context).await;
         };
         let mut found = finding(arguments.clone(), context.clone()).await?;
         let asked = property_list([("system", Value::string(system))]);
@@ -98,6 +98,54 @@ pub(super) fn finding_to_load(
         }
         Ok(found)
     })
+}
+
+/// The project's systems, of which those that have changed are loaded first, and the one in whose folder the
+/// tests are that a call names without a system: it decides about them. None where they are not the project's.
+async fn finding_of_tests(
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<FoundForCall, ToolFailure> {
+    let Ok(policy) = context.policy().await else {
+        return Ok(FoundForCall::default());
+    };
+    let given = |name| text(arguments, name);
+    let asked = ["test", "suite", "package"].map(|name| (name, given(name)));
+    let body = HostRequest::Image(ImageRequest {
+        operation: "test-place".to_owned(),
+        arguments: print_arguments(&property_list(asked)),
+        deadline: PLACE_DEADLINE,
+    });
+    let request = context.host.request(context.session, body);
+    let reply = within(PLACE_DEADLINE * 2, request).await;
+    let file = match reply.ok().and_then(|it| parse_reply(&it).ok()) {
+        Some(ImageReply::Returned(data)) => Plist::new(&data).text("file").map(str::to_owned),
+        _ => None,
+    };
+    context
+        .on_a_thread(move |stop| {
+            let systems = project_systems(&policy, stop)?;
+            let mut found = FoundForCall {
+                arguments: property_list([("systems", entries(&systems))]),
+                ..FoundForCall::default()
+            };
+            let Some(file) = file else {
+                return Ok(found);
+            };
+            let source = policy.judge(&file).resolved()?;
+            let around = systems
+                .iter()
+                .filter(|_| source.relative.is_some())
+                .filter_map(|it| it.file.parent().map(|folder| (folder, &it.file)))
+                .filter(|(folder, _)| source.path.starts_with(folder))
+                .max_by_key(|(folder, _)| folder.components().count());
+            if let Some((_, system)) = around {
+                found.files = vec![system.to_string_lossy().into_owned()];
+                found.remark = format!(": {}", source.path.display());
+            }
+            Ok(found)
+        })
+        .await
 }
 
 /// Where the system comes from, for the user who is asked.
