@@ -55,4 +55,18 @@ until [ -e "$scratch/project/long.txt" ]; do
 done
 await 'It is there\.' 'the call ran once its end was shown'
 
+# Where no line is left out between the end, which the chat shows, and what y shows, a second y answers.
+press M-\>
+type_text 'Make a high file.'
+press Enter
+await '\[y\] apply' 'the chat follows to the end of a request that is a little too high'
+sleep 1.5
+press y
+await '? Apply high.txt (new)' 'y goes to its head'
+shows 'last line' && fail 'it was not too high'
+sleep 1
+[ ! -e "$scratch/project/high.txt" ] || fail 'the first y ran the call'
+press y
+await 'That is there, too\.' 'the second y runs it'
+
 press C-x C-c
