@@ -189,6 +189,39 @@ Otherwise it has to succeed."
         (agent-q-test-until (agent-q-test-idle-p))
         (should (agent-q-test-shows "Two."))))))
 
+(agent-q-test-image-on-each what-was-read-in-a-file-is-read-again-unasked ()
+  "A #. that ran when the file was loaded is no reason to ask before a definition is compiled."
+  (let ((directory (agent-q-test-systems-system
+                    "aq-reads" '(("one" . "(defun cl-user::aq-size () (list 3))\n")
+                                 ("two" . "(in-package :cl-user)\n(defun aq-two (x) (list x '#.(aq-size)))\n")))))
+    (agent-q-test-systems-register connection directory)
+    (agent-q-test-systems-in-project directory connection
+      (cl-flet ((asks-p (text)
+                  (when text
+                    (write-region (format "(in-package :cl-user)\n(defun aq-two (x) %s)\n" text)
+                                  nil "two.lisp" nil 'silent))
+                  (agent-q-test-send "/compile_file path=two.lisp name=aq-two")
+                  (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
+                  (when (agent-q-call-waiting)
+                    (should (string-match-p "has a #\\." (agent-q-call-reason (agent-q-call-waiting))))
+                    (agent-q-test-answer "n")
+                    (agent-q-test-until (agent-q-test-idle-p))
+                    t)))
+        (agent-q-test-image-values connection "(defun cl-user::aq-size () (list 3))")
+        (should (asks-p nil))
+        (agent-q-test-send "/load_system aq-reads")
+        (agent-q-test-answer "y")
+        (agent-q-test-until (agent-q-test-idle-p))
+        (should-not (asks-p nil))
+        (should-not (asks-p "(list '#.(aq-size) x x '#.(aq-size))"))
+        (should (equal '("T") (agent-q-test-image-values
+                               connection "(equal (cl-user::aq-two 1) '((3) 1 1 (3)))")))
+        (should (asks-p "(list '#.(aq-size) '#.(list (aq-size)))"))
+        ;; Of another file nothing is known, nor of code that is none's.
+        (agent-q-test-send "/eval_form (list '#.(aq-size))")
+        (agent-q-test-answer "n")
+        (agent-q-test-until (agent-q-test-idle-p))))))
+
 (agent-q-test-image-on-each sources-of-libraries-leave-rules-in-force ()
   "What a turn has read of systems that ASDF knows stops no rule; any other file from outside does."
   (let* ((known (file-truename (agent-q-test-systems-system

@@ -169,6 +169,10 @@ impl Executor {
         } else {
             verdict
         };
+        let file = match &verdict.unit {
+            Some(Ok(unit)) => Plist::new(&unit.arguments).text("file").map(str::to_owned),
+            _ => None,
+        };
         for (position, text) in texts {
             let treatment = match position {
                 0 => code.treatment,
@@ -176,7 +180,12 @@ impl Executor {
                 _ => Treatment::RunAtOnce,
             };
             let reply = match self
-                .look_at((treatment, look), &text, arguments, batch)
+                .look_at(
+                    (treatment, look),
+                    (&text, file.as_deref()),
+                    arguments,
+                    batch,
+                )
                 .await
             {
                 Ok(reply) => reply,
@@ -206,7 +215,7 @@ impl Executor {
     async fn look_at(
         &self,
         (treatment, look): (Treatment, Look),
-        text: &str,
+        (text, file): (&str, Option<&str>),
         arguments: &Arguments,
         batch: &BatchContext,
     ) -> Result<ImageReply, Blind> {
@@ -233,6 +242,7 @@ impl Executor {
                 ("purpose", purpose),
                 ("mode", mode),
                 ("again", again),
+                ("file", file.map_or(Value::Null, Value::string)),
             ])),
             deadline: DEADLINE,
         });

@@ -266,14 +266,15 @@ them, so that a rule about some can't let others pass."
            collect (list reason operator))
    :test #'equal :from-end t))
 
-(define-operation "assess-form" (form package purpose mode again chat)
-  ;; What evaluating the text FORM would do beyond the program, without doing any of it. With the
-  ;; PURPOSE "expand" only what expanding its macros would do, by MODE or all of them. AGAIN when the
-  ;; same call was assessed before.
+(define-operation "assess-form" (form package purpose mode again chat file)
+  ;; What evaluating the text FORM, of FILE if it is of one, would do beyond the program, without doing
+  ;; any of it. With the PURPOSE "expand" only what expanding its macros would do, by MODE or all of
+  ;; them. AGAIN when the same call was assessed before.
   (let ((found (catch 'missed (package-of-text package))))
     (if (packagep found)
         (let* ((*package* found)
                (*assessed-for* chat)
+               (*known-readings* (readings-of file))
                (*look* (take-look form package (not again)))
                (*known* (and *look* (list (look-expansions *look*))))
                (*expanding* (and (equal purpose "expand")

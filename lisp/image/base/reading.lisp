@@ -174,10 +174,46 @@ the same whenever it is read: calls of pure functions on literals, constants and
              (or (loop for part in (rest form) thereis (pure-value part)))
              (t (pure-call form (mapcar #'pure-value (rest form))))))))
 
-(defun read-pure-value (stream character number)
-  "Read what stands behind #. when that runs no code of the program's."
-  (declare (ignore character number))
-  (pure-value (read stream t nil t)))
+(defvar *run-readings* (make-hash-table :test 'equal)
+  "From files to what stands behind #. in them, as texts: it ran when they were loaded here.")
+
+(defvar *known-readings* '()
+  "Those of the file that is read.")
+
+(defun file-key (file)
+  (or (ignore-errors (namestring (truename file))) file))
+
+(defun readings-of (file)
+  (and file (gethash (file-key file) *run-readings*)))
+
+(defun readings-in (text)
+  "What stands behind each #. in TEXT, as texts. Nothing of it is interned or evaluated."
+  (let ((*readtable* (copy-readtable nil)) (*read-suppress* t) (*read-eval* nil))
+    (loop for start = 0 then (+ found 2)
+          for found = (search "#." text :start2 start)
+          while found
+          for end = (ignore-errors (nth-value 1 (read-from-string text nil nil :start (+ found 2)
+                                                                               :preserve-whitespace t)))
+          when end collect (subseq text (+ found 2) end))))
+
+(defun note-readings (file text)
+  "Note that TEXT of FILE was loaded."
+  (let ((readings (readings-in text)))
+    (when readings
+      (setf (gethash (file-key file) *run-readings*)
+            (union readings (readings-of file) :test #'string=)))))
+
+(defun read-harmlessly (stream text start)
+  "Read what stands behind #., here in TEXT, which is read from START on, when that runs no code of the
+program's. What has run already gives a constant that nobody knows."
+  (let* ((from (file-position stream))
+         (form (read stream t nil t))
+         (to (file-position stream)))
+    (if (and from to *known-readings*
+             (member (subseq text (+ start from) (min (length text) (+ start to))) *known-readings*
+                     :test #'string=))
+        (list 'quote (make-symbol "VALUE"))
+        (pure-value form))))
 
 (defun call-reading-values (text start function)
   "Call FUNCTION, which reads TEXT from START on, so that #.*VARIABLE* and #.(code-char 13) can be read
@@ -186,7 +222,10 @@ where #. can't."
     (when (and (not *read-eval*) (read-evaluation-p text start)
                (ignore-errors (get-dispatch-macro-character #\# #\.)))
       (setf *readtable* (copy-readtable))
-      (set-dispatch-macro-character #\# #\. #'read-pure-value))
+      (set-dispatch-macro-character #\# #\.
+                                    (lambda (stream character number)
+                                      (declare (ignore character number))
+                                      (read-harmlessly stream text start))))
     (funcall function)))
 
 (defun read-knowing-handles (text start)

@@ -226,6 +226,21 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
 (defun date-of (pathname)
   (guarded (lambda () (file-write-date pathname)) (constantly nil)))
 
+(defvar *read-dates* (make-hash-table :test 'equal)
+  "From files to their dates when what stands behind #. in them was noted.")
+
+(defun note-file-readings (file)
+  "Note what stands behind #. in FILE, which is loaded, unless that was done."
+  (let ((date (date-of file)) (key (file-key file)))
+    (unless (or (null date) (eql date (gethash key *read-dates*)))
+      (setf (gethash key *read-dates*) date)
+      (guarded (lambda ()
+                 (with-open-file (stream file)
+                   (let* ((text (make-string (file-length stream)))
+                          (end (read-sequence text stream)))
+                     (note-readings key (subseq text 0 end)))))
+               (constantly nil)))))
+
 (defun remember-text (pathname)
   "Remember what is in the file PATHNAME, which is about to be compiled, if its date won't show a change."
   (let ((date (date-of pathname)))

@@ -182,6 +182,7 @@ it replaces; PROGRESS is called, with keywords, when a form begins and when it e
                (funcall progress :failed shown :rest (skip-to-form text end))
                (return))
              (keep-compiled-text wanted (subseq text next end))
+             (when (getf place :line) (note-readings (getf place :file) (subseq text next end)))
              (funcall progress :done (not (getf place :prelude)) :stale stale
                                :replaced (when (or author (and earlier (not from-file)))
                                            (list (or (first earlier) wanted)
@@ -243,6 +244,7 @@ what of it is of the compiler's notes."
   ;; BUFFER shows them from POSITION on. With a FILE the form at START is there instead, at LINE, and the forms before it only say
   ;; how to read it; SHOWN is how to write the file. SYSTEMS are the project's.
   (let* ((*package* (package-of-text package))
+         (*known-readings* (readings-of file))
          (notes (list '()))
          (*notes* notes))
     (when (null (skip-to-form form 0))
@@ -299,6 +301,7 @@ what of it is of the compiler's notes."
            (cond ((and output (notany (lambda (note) (search "error" (getf note :severity)))
                                       (first *notes*)))
                   (load output)
+                  (note-file-readings file)
                   (funcall progress :done t))
                  (t (funcall progress :failed file))))
       (guarded (lambda () (when (probe-file fasl) (delete-file fasl)))

@@ -189,6 +189,9 @@ When it says that there were any it has deleted what was compiled, and no restar
                  (funcall load name))))
       (call-building name (lambda ()
                             (call-looking-again (lambda () (call-accepting #'work))))))
+    (dolist (component (source-components system))
+      (let ((pathname (asdf-fact "COMPONENT-PATHNAME" component)))
+        (when pathname (note-file-readings pathname))))
     system))
 
 (defun system-file (system)

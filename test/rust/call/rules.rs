@@ -170,6 +170,14 @@ async fn a_definition_from_outside_the_project_stops_rules_for_dangerous_calls()
         bench.host.replies.lock().unwrap().push_back(HostReply::Done(format!(
             "(:outcome :returned :value (:name \"X\" :definitions ((:what \"(DEFUN X)\" :where \"{file}:3\" :text \"(defun x ())\"))))"
         )));
+        // Emacs has no project, and the image no libraries.
+        let nothing = || HostReply::Done("null".to_owned());
+        bench
+            .host
+            .replies
+            .lock()
+            .unwrap()
+            .extend([nothing(), nothing()]);
         let results = bench
             .run(&[call("a", "find_definition", json!({"symbol": "x"}))])
             .await;
