@@ -72,6 +72,13 @@ Nor does what is looked at again in its turn."
                   "(list #.(mapcar 'print '(1)))" "(list #.(funcall 'print 1))"))
     (ert-info (form) (should (agent-q-test-assess-hit-p connection form)))))
 
+(agent-q-test-image-on-each a-hit-quotes-a-backquote-as-it-is-written ()
+  "A reason shows code that people can read."
+  (should (string-search "RUN-PROGRAM `(\"ls\" ,(FIRST X) ,@Y))"
+                         (car (plist-get (agent-q-test-assess-form
+                                          connection "(uiop:run-program `(\"ls\" ,(first x) ,@y))")
+                                         :hits)))))
+
 (agent-q-test-image-on-each a-chats-own-package-may-go ()
   "Deleting a package asks but for one that this chat made and that no other package uses."
   (agent-q-test-image-values connection "(defpackage :aq-own (:use))" :chat "one")

@@ -275,7 +275,8 @@ fn edits_project(tool: &Tool, reached: &Reached, project: Option<&Path>) -> bool
         inside.is_some_and(|path| !path.iter().any(is_hidden))
     };
     // What a file had before is lost when all of it is written.
-    let is_edit = |file: &PathBuf| tool.name != WRITING || file.symlink_metadata().is_err();
+    let writes = WRITING.contains(&tool.name.as_str());
+    let is_edit = |file: &PathBuf| !writes || file.symlink_metadata().is_err();
     tool.origin == Origin::BuiltIn
         && EDITING.contains(&tool.name.as_str())
         && reached.concerns.is_empty()

@@ -27,16 +27,17 @@ pub enum Width {
 /// The tools that build systems.
 const BUILDING: [&str; 2] = ["load_system", "run_tests"];
 
-/// The tool that writes a whole file, which is an edit where there was none.
-pub const WRITING: &str = "write_file";
+/// The tools that write a whole file, which is an edit where there was none.
+pub const WRITING: [&str; 2] = ["write_file", "create_file"];
 
-/// The tools that change parts of a file, and the one that makes it.
-pub const EDITING: [&str; 5] = [
+/// The tools that change parts of a file, and those that make it.
+pub const EDITING: [&str; 6] = [
     "edit_file",
     "edit_definition",
     "insert_definition",
     "insert_at_line",
-    WRITING,
+    WRITING[0],
+    WRITING[1],
 ];
 
 impl Width {

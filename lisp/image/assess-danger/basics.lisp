@@ -90,8 +90,26 @@ that is evaluated before can make another expansion of it.")
 
 ;;; Hits
 
+(defun comma-content (object)
+  "What is behind a comma that a backquote left as an object; NIL for anything else."
+  (let ((comma-p (optional-function "SB-INT" "COMMA-P")))
+    (and comma-p (funcall comma-p object)
+         (list (funcall (optional-function "SB-INT" "COMMA-EXPR") object)))))
+
+(defun backquoted-p (form)
+  "Whether a backquote is near the beginning of FORM, which only a pretty printer writes as one."
+  (let ((steps 200)
+        (quasiquote (and (find-package "SB-INT") (find-symbol "QUASIQUOTE" "SB-INT"))))
+    (labels ((look (tree)
+               (loop (cond ((or (minusp (decf steps)) (null tree)) (return nil))
+                           ((or (eq tree quasiquote) (comma-content tree)) (return t))
+                           ((atom tree) (return nil))
+                           ((look (car tree)) (return t))
+                           (t (setf tree (cdr tree)))))))
+      (look form))))
+
 (defun excerpt (form)
-  (printed form :limit 90 :length 6 :level 4 :circle t))
+  (printed form :limit 90 :length 6 :level 4 :circle t :pretty (backquoted-p form)))
 
 (defun known-name (symbol)
   "SYMBOL as people write it, not by the package that happens to be its home."

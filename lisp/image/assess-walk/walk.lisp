@@ -36,12 +36,6 @@
             ((or called (not soft)) (hit :reaches reason symbol))
             ((not (eq operator :unknown)) (push symbol (findings-soft *findings*)))))))
 
-(defun comma-content (object)
-  "What is behind a comma that a backquote left as an object; NIL for anything else."
-  (let ((comma-p (optional-function "SB-INT" "COMMA-P")))
-    (and comma-p (funcall comma-p object)
-         (list (funcall (optional-function "SB-INT" "COMMA-EXPR") object)))))
-
 (defun call-with-atoms (function tree &optional (seen (make-hash-table :test 'eq)))
   "Call FUNCTION with each atom in TREE, which may be circular, vectors and commas included."
   (loop

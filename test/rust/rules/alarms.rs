@@ -249,10 +249,15 @@ fn a_rule_for_edits_wants_them_to_be_asked_about_for_nothing_else() {
         Outcome::Run
     );
     assert_eq!(edit("edit_file", other.clone()).by(rules), Outcome::Ask);
-    assert_eq!(
-        edit("write_file", Alarms::of_edit()).by(rules),
-        Outcome::Ask
-    );
+    // Only a new file is an edit; what else a file had would be lost.
+    for (tool, alarms, outcome) in [
+        ("write_file", Alarms::of_edit(), Outcome::Run),
+        ("create_file", Alarms::of_edit(), Outcome::Run),
+        ("write_file", other.clone(), Outcome::Ask),
+        ("delete_file", Alarms::of_edit(), Outcome::Ask),
+    ] {
+        assert_eq!(edit(tool, alarms).by(rules), outcome, "{tool}");
+    }
     assert!(Rule::wider(&edit("edit_file", other).call(), &Scope::Chat(1)).is_empty());
     assert!(Rule::wider(&call.call(), &Scope::Always).is_empty());
 }
