@@ -20,6 +20,7 @@
 (require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-text)
+(require 'agent-q-visible)
 (require 'cl-lib)
 (require 'diff-mode)
 (require 'seq)
@@ -147,6 +148,16 @@ Where it is empty, the core says what there is to undo in the image."
       (set-buffer-modified-p nil)
       (goto-char (point-min)))
     (pop-to-buffer "*agent-q changes*")))
+
+(agent-q-operations-define "may-put-back" (call concerns)
+  "Return whether the user wants places of files written in spite of CONCERNS.
+These are sentences on what a call of a tool would ask about, too."
+  (agent-q-json-serialize
+   (if (yes-or-no-p
+        (concat (mapconcat (lambda (concern) (agent-q-visible-line concern 5000)) concerns "\n")
+                "\nPut back what the agent changed there? "))
+       t
+     :false)))
 
 ;;;; What a turn changed in the image
 

@@ -120,6 +120,7 @@ may not hold any more.  %s"
                                     (agent-q-image-label agent-q-session-connection) 60))
                          "No Lisp is connected.")))
           (alist-get 'remark about)
+          (alist-get 'foreign about)
           (alist-get 'busy about))))
 
 (defun agent-q-chats-past--same-image-p (label)

@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'agent-q)
 (require 'agent-q-changes)
 (require 'agent-q-events)
 (require 'agent-q-header)
@@ -34,7 +35,8 @@ it is opened."
 (defcustom agent-q-chats-directory (locate-user-emacs-file "agent-q-chats/")
   "The directory of the stored chats.
 It and the files in it are yours alone to read.  You may move, copy and delete
-the files at any time."
+the files at any time.  What a chat changed in files can be undone only in the
+Emacs directory in which it was made."
   :type 'directory
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
@@ -62,6 +64,9 @@ With ID, it is the place of that chat."
   (when (or id agent-q-save-chats)
     (agent-q-json-serialize
      `((directory . ,(agent-q-text-clean (agent-q-chats-store-directory)))
+       ;; The key is beside the log: chats are copied with their directory.
+       (state . ,(agent-q-text-clean
+                  (file-name-directory (expand-file-name agent-q-log-file))))
        (emacs . ,agent-q-changes-emacs)
        (id . ,(or id :null))
        (turns . ,agent-q-chats-turns)))))

@@ -8,8 +8,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
-use xxhash_rust::xxh3::xxh3_128;
 
 use super::record::Record;
 use super::recorder::Recorder;
@@ -55,7 +57,10 @@ impl JournalObserver for ChangesRecorder {
                 self.recorder.record(content);
             }
         }
-        self.recorder.record(Record::Journal { step });
+        self.recorder.record(Record::Journal {
+            step,
+            signature: None,
+        });
     }
 }
 
@@ -82,7 +87,6 @@ fn entry_json(entry: &JournalEntry, contents: &mut Vec<Record>) -> Value {
         }
         JournalEntry::Changed {
             place,
-            shown,
             before,
             after,
             mode,
@@ -95,7 +99,6 @@ fn entry_json(entry: &JournalEntry, contents: &mut Vec<Record>) -> Value {
             };
             json!({
                 key: place,
-                "shown": shown,
                 "before": state_json(before, contents),
                 "after": state_json(after, contents),
                 "mode": mode,
@@ -145,8 +148,9 @@ fn state_json(state: &ContentState, contents: &mut Vec<Record>) -> Value {
     }
 }
 
+/// What is signed names contents by this alone, so nobody must find another text that has it.
 fn hash_of(bytes: &[u8]) -> String {
-    format!("{:032x}", xxh3_128(bytes))
+    STANDARD_NO_PAD.encode(digest(&SHA256, bytes))
 }
 
 const ENCODINGS: [(&str, Encoding); 7] = [
@@ -184,7 +188,7 @@ pub fn steps(records: Vec<Record>) -> Vec<JournalStep> {
                 }
             }
             // A step that can't be read is one whose change can't be undone.
-            Record::Journal { step } => steps.extend(step_of(&step, &contents)),
+            Record::Journal { step, .. } => steps.extend(step_of(&step, &contents)),
             _ => {}
         }
     }
@@ -253,7 +257,6 @@ fn entry_of(value: &Value, contents: &StoredContents) -> Option<JournalEntry> {
     };
     Some(JournalEntry::Changed {
         place,
-        shown: entry.get("shown")?.as_str()?.to_owned(),
         before: state_of(entry, "before", contents)?,
         after: state_of(entry, "after", contents)?,
         mode: match entry.get("mode") {
@@ -321,7 +324,6 @@ mod tests {
     fn steps_come_back_as_they_were() {
         let changed = |place, before, after| JournalEntry::Changed {
             place,
-            shown: "a.lisp".to_owned(),
             before,
             after,
             mode: Some(0o644),
@@ -362,7 +364,10 @@ mod tests {
         let mut records = Vec::new();
         for step in &all {
             let step = step_json(step, &mut records);
-            records.push(Record::Journal { step });
+            records.push(Record::Journal {
+                step,
+                signature: None,
+            });
         }
         assert_eq!(steps(records), all);
     }
@@ -372,7 +377,6 @@ mod tests {
         let mut records = Vec::new();
         let entry = JournalEntry::Changed {
             place: ChangedPlace::File("/a".into()),
-            shown: "a".to_owned(),
             before: text("old", None),
             after: text("new", None),
             mode: None,
@@ -380,7 +384,10 @@ mod tests {
             folders: 0,
         };
         let step = step_json(&JournalStep::Recorded(entry), &mut records);
-        records.push(Record::Journal { step });
+        records.push(Record::Journal {
+            step,
+            signature: None,
+        });
         if let Record::Content { text, .. } = &mut records[0] {
             *text = Some("forged".to_owned());
         }

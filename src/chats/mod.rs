@@ -13,6 +13,7 @@ pub mod record;
 pub mod recorder;
 pub mod replay;
 pub mod search;
+pub mod signature;
 pub mod summary;
 pub mod writer;
 

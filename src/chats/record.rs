@@ -130,6 +130,9 @@ pub enum Record {
     /// A step in the journal of the chat's changes of files.
     Journal {
         step: Value,
+        /// By which the user's own Emacs knows it again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
     },
 }
 

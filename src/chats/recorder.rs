@@ -147,7 +147,7 @@ impl Recorder {
         if let Some(preamble) = &mut state.preamble {
             match record {
                 Record::Turn { .. } | Record::Entry { .. } | Record::Content { .. } => {}
-                Record::Journal { ref step } if step.get("turn").is_none() => {}
+                Record::Journal { ref step, .. } if step.get("turn").is_none() => {}
                 Record::Place(_)
                 | Record::Name { .. }
                 | Record::Kept { .. }

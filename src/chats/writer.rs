@@ -13,6 +13,7 @@ use super::ChatError;
 use super::folder::{ChatFolder, Hold};
 use super::id::ChatId;
 use super::record::{Record, Stamped, VERSION};
+use super::signature::Signer;
 use crate::runtime::{self, held};
 
 /// How long records wait for those that come right behind them, so that a call is not held up by
@@ -73,6 +74,10 @@ struct Backlog {
     /// What is in the file may not be on the disk.
     unsynced: bool,
     trouble: Option<String>,
+    /// None for a chat whose steps need no signature.
+    signer: Option<Signer>,
+    /// Whether the user knows that they have none.
+    unsigned_told: bool,
 }
 
 enum WriterFile {
@@ -93,6 +98,8 @@ impl ChatWriter {
             waiting: VecDeque::new(),
             unsynced: false,
             trouble: None,
+            signer: None,
+            unsigned_told: false,
         };
         Self::with(folder, id, tell, disk)
     }
@@ -114,6 +121,8 @@ impl ChatWriter {
             waiting: VecDeque::new(),
             unsynced: false,
             trouble: None,
+            signer: None,
+            unsigned_told: false,
         };
         Ok(Self::with(folder, id, tell, disk))
     }
@@ -129,6 +138,11 @@ impl ChatWriter {
         Self {
             shared: Arc::new(shared),
         }
+    }
+
+    /// Has SIGNER sign the steps of the journal that come.
+    pub fn sign_with(&self, signer: Signer) {
+        held(&self.shared.disk).signer = Some(signer);
     }
 
     #[must_use]
@@ -216,11 +230,12 @@ impl Inner {
             if matches!(disk.file, WriterFile::Left) {
                 return;
             }
-            let records = {
+            let mut records = {
                 let mut inbox = held(&self.inbox);
                 inbox.attended = false;
                 std::mem::take(&mut inbox.records)
             };
+            self.sign(&mut disk, &mut records);
             let turn_ended = records.iter().any(|stamped| {
                 matches!(
                     stamped.record,
@@ -242,6 +257,24 @@ impl Inner {
             }
             if nothing_new {
                 return;
+            }
+        }
+    }
+
+    /// Signs RECORDS in the order in which they will be in the file.
+    fn sign(&self, disk: &mut Backlog, records: &mut VecDeque<Stamped>) {
+        let Some(signer) = &mut disk.signer else {
+            return;
+        };
+        for stamped in records {
+            let signed = signer.sign(&self.id, &mut stamped.record);
+            if let Err(problem) = signed
+                && !std::mem::replace(&mut disk.unsigned_told, true)
+            {
+                tracing::warn!("a chat could not be signed: {problem}");
+                (self.tell)(format!(
+                    "What this chat changes in files can't be undone once Emacs was restarted: {problem}."
+                ));
             }
         }
     }

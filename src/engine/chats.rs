@@ -16,6 +16,7 @@ use crate::chats::folder::ChatFolder;
 use crate::chats::id::ChatId;
 use crate::chats::record::{ChatPlace, Record};
 use crate::chats::recorder::Recorder;
+use crate::chats::signature::{Chain, Signer};
 use crate::chats::writer::{ChatWriter, Tell};
 use crate::protocol::{Event, SessionId};
 use crate::runtime::{handle, held};
@@ -62,6 +63,7 @@ impl Engine {
         let folder = ChatFolder::new(&store.directory);
         let id = ChatId::new(SystemTime::now());
         let writer = ChatWriter::new(folder, id, self.listener(session));
+        writer.sign_with(Signer::new(store.state.clone(), Chain::default()));
         let recorder = recorder(writer, ChatPlace::default(), Vec::new(), store, session);
         let mut history = Conversation::default();
         history.observe(Box::new(EntryRecorder(Arc::clone(&recorder))));

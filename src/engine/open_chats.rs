@@ -20,6 +20,7 @@ use crate::chats::reader::{Outline, StoredTurn, outline, records};
 use crate::chats::record::{ChatPlace, Record};
 use crate::chats::recorder::{Recorder, Recorders};
 use crate::chats::replay::events;
+use crate::chats::signature::{KeyError, Signer, key_in, recognized};
 use crate::chats::writer::{ChatWriter, Tell};
 use crate::host::Host;
 use crate::protocol::{Event, PastPlace, SessionId, TurnId};
@@ -37,6 +38,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct StorePlace {
     /// The folder of the chats.
     pub directory: PathBuf,
+    /// The folder of agent-q's state, where the key of the chats is.
+    pub state: PathBuf,
     /// The name of this Emacs in the journals of images.
     pub emacs: String,
     /// The chat to go on with; a new one otherwise.
@@ -165,14 +168,22 @@ impl ChatReading {
             Ok(_) => None,
             Err(problem) => Some(problem.to_string()),
         };
-        let about = about(&self.id, &outline, busy);
+        let mut about = about(&self.id, &outline, busy);
         let journal = std::mem::take(&mut outline.journal);
+        let key = key_in(&self.store.state);
+        let recognized = recognized(journal, key.as_ref().ok().and_then(Option::as_ref), &self.id);
+        if let Some(turn) = recognized.foreign {
+            about["foreign"] = json!(foreign(key.err()));
+            self.workspace.journal.forget(turn);
+        }
+        let journal = recognized.journal;
         let entries = std::mem::take(&mut outline.entries);
         let mut beginning = beginning(&outline, entries);
         if let Some(last) = outline.turns.iter().map(|turn| turn.turn).max() {
             TurnId::pass(last);
         }
         let recorder = writer.ok().map(|writer| {
+            writer.sign_with(Signer::new(self.store.state.clone(), recognized.chain));
             let (place, kept) = (outline.place.clone(), outline.kept.clone());
             recorder(writer, place, kept, &self.store, self.session)
         });
@@ -225,6 +236,15 @@ fn held_writer(folder: &ChatFolder, id: &ChatId, tell: Tell) -> Result<ChatWrite
         }
     }
     ChatWriter::resume(folder.clone(), id.clone(), tell)
+}
+
+/// Why the changes of a chat can't be undone; PROBLEM is with the key.
+fn foreign(problem: Option<KeyError>) -> String {
+    let why = match problem {
+        Some(problem) => format!("{problem}."),
+        None => "they have no signature of this Emacs. The chat is from an older version of agent-q or from elsewhere, was edited, or the key is lost.".to_owned(),
+    };
+    format!("What was changed in files before can't be undone from this chat: {why}")
 }
 
 /// What Emacs has to know of chat ID; BUSY says why it can't be written, if it can't.

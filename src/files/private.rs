@@ -71,6 +71,10 @@ pub const DEFAULT_PATTERNS: &[&str] = &[
     "~/.sbcl_history",
 ];
 
+/// The name of the key by which agent-q knows its own chats again. It is private whatever the user's
+/// list says: who can read it can write a chat whose undoing writes any file.
+pub const CHATS_KEY: &str = "agent-q-chats.key";
+
 /// Names that match a pattern and are no secret.
 const HARMLESS: &[&str] = &[
     ".env.example",
@@ -109,7 +113,9 @@ impl PrivateFiles {
     /// A sentence naming the pattern that is no glob.
     pub fn new<S: AsRef<str>>(patterns: &[S], home: Option<&Path>) -> Result<Self, FileError> {
         static LAST: Mutex<Option<Compiled>> = Mutex::new(None);
-        let patterns: Vec<String> = patterns.iter().map(|it| it.as_ref().to_owned()).collect();
+        let given = patterns.iter().map(AsRef::as_ref);
+        let mut patterns: Vec<String> = given.map(str::to_owned).collect();
+        patterns.push(format!("{CHATS_KEY}*"));
         let home = home.map(Path::to_owned);
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((same, at, compiled)) = &*last

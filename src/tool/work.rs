@@ -257,17 +257,6 @@ impl WorkContext {
         .await
     }
 
-    /// Where PATH, which the user has agreed to before, leads now.
-    ///
-    /// # Errors
-    ///
-    /// Why it may not be used at all.
-    pub async fn follow(&self, path: &str) -> Result<Resolved, ToolFailure> {
-        let (policy, path) = (self.policy().await?, path.to_owned());
-        self.on_a_thread(move |_| policy.judge(&path).resolved())
-            .await
-    }
-
     /// What WORK makes on a thread that may block; it is told when the user cancels.
     ///
     /// # Errors

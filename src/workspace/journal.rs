@@ -2,6 +2,7 @@
 //! What the turns of a chat changed: for each place the state before the first change of the turn
 //! and after the last one, enough to put it back and to show it as one diff.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -70,8 +71,6 @@ pub enum Disk {
 pub enum JournalEntry {
     Changed {
         place: ChangedPlace,
-        /// The name that people know it by.
-        shown: String,
         before: ContentState,
         after: ContentState,
         /// The file's permissions before.
@@ -130,8 +129,10 @@ struct Inner {
     fresh: Grouping,
     /// What rewinds took out, by their numbers.
     rewound: Vec<(u64, Vec<NumberedTurn>)>,
-    /// The latest turn that is no longer here, as there were too many.
+    /// The latest turn that is not here: there were too many since, or nobody can tell who wrote of it.
     forgotten: Option<u64>,
+    /// The buffers that were changed in this Emacs.
+    buffers: HashSet<String>,
 }
 
 /// A turn with its number.
@@ -273,10 +274,33 @@ impl Journal {
         all.filter(|(number, _)| *number >= turn).collect()
     }
 
-    /// The latest turn whose changes are no longer known, as there were too many since.
+    /// The latest turn whose changes are not known.
     #[must_use]
     pub fn forgotten(&self) -> Option<u64> {
         held(&self.inner).forgotten
+    }
+
+    /// Notes that nothing is known of the turns up to NUMBER.
+    pub fn forget(&self, number: u64) {
+        held(&self.inner).forgotten = Some(number);
+    }
+
+    /// Notes that the chat changed the buffer NAME in this Emacs. After a restart another may have it.
+    pub fn changed_buffer(&self, name: &str) {
+        held(&self.inner).buffers.insert(name.to_owned());
+    }
+
+    /// Whether it did.
+    #[must_use]
+    pub fn has_changed_buffer(&self, name: &str) -> bool {
+        held(&self.inner).buffers.contains(name)
+    }
+
+    /// Whether REWIND took out turns that it can put back.
+    #[must_use]
+    pub fn has_rewound(&self, rewind: u64) -> bool {
+        let inner = held(&self.inner);
+        inner.rewound.iter().any(|(number, _)| *number == rewind)
     }
 
     /// Takes out the turns from TURN on, which the rewind of that number takes back, and gives them.
@@ -322,7 +346,7 @@ impl Journal {
     }
 }
 
-/// TURN as one diff; ROOT is what its paths are shown from.
+/// TURN as one diff; ROOT is what its paths are shown from. Each is the path that undoing writes to.
 #[must_use]
 pub fn as_diff(turn: &[JournalEntry], root: Option<&Path>) -> String {
     let name = |path: &Path| {
@@ -340,11 +364,17 @@ pub fn as_diff(turn: &[JournalEntry], root: Option<&Path>) -> String {
                 ));
             }
             JournalEntry::Changed {
-                shown,
+                place,
                 before,
                 after,
                 ..
-            } => text.push_str(&one_diff(shown, before, after)),
+            } => {
+                let shown = match place {
+                    ChangedPlace::File(path) => name(path),
+                    ChangedPlace::Buffer(buffer) => buffer.clone(),
+                };
+                text.push_str(&one_diff(&shown, before, after));
+            }
         }
     }
     text

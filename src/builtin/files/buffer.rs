@@ -199,12 +199,12 @@ async fn write(arguments: Arguments, context: WorkContext) -> Result<String, Too
         encoding: None,
     };
     context.go_on()?;
+    context.workspace.journal.changed_buffer(&live.buffer);
     let was = context.workspace.journal.record(JournalEntry::Changed {
         place: match &live.file {
             Some(file) => ChangedPlace::File(file.into()),
             None => ChangedPlace::Buffer(live.buffer.clone()),
         },
-        shown: live.buffer.clone(),
         before: state(&old),
         after: state(&new),
         mode: None,

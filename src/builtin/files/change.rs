@@ -300,7 +300,6 @@ impl Plan {
         let journal = &context.workspace.journal;
         let entry = |after: &str| JournalEntry::Changed {
             place: ChangedPlace::File(self.target.path.clone()),
-            shown: self.target.shown(),
             before: self.before_state(),
             after: self.after_state(after),
             mode: self.target.mode(),

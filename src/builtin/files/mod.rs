@@ -9,6 +9,7 @@ pub mod edits;
 mod made;
 pub mod moves;
 mod parens;
+mod places;
 pub mod reading;
 pub mod rewind;
 pub mod undo;

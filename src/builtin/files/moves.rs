@@ -164,7 +164,6 @@ fn not_a_link(target: &Resolved) -> Result<(), ToolFailure> {
 fn changes(target: &Resolved, before: ContentState, after: ContentState) -> JournalEntry {
     JournalEntry::Changed {
         place: ChangedPlace::File(target.path.clone()),
-        shown: target.shown(),
         before,
         after,
         mode: target.mode(),

@@ -4,6 +4,7 @@
 
 use super::change::load;
 use super::moves::on_disk;
+use super::places::{Agreed, at, same_buffer};
 use super::undo::{back, changed_since, live, put_back};
 use crate::tool::ToolFailure;
 use crate::tool::work::WorkContext;
@@ -41,13 +42,17 @@ pub async fn survey(context: &WorkContext, turn: u64) -> FilesSurvey {
     for entry in turns.iter().rev().flat_map(|(_, turn)| turn.iter().rev()) {
         match entry {
             JournalEntry::Moved { from, to, .. } => {
-                survey
-                    .places
-                    .push(format!("{} (moved to {})", from.display(), to.display()));
+                match (at(context, from).await, at(context, to).await) {
+                    (Ok(from), Ok(to)) => survey.places.push(format!(
+                        "{} (moved to {})",
+                        from.listed(),
+                        to.listed()
+                    )),
+                    (Err(failure), _) | (_, Err(failure)) => survey.lost.push(failure.to_string()),
+                }
             }
             JournalEntry::Changed {
                 place,
-                shown,
                 before,
                 after,
                 ..
@@ -56,13 +61,13 @@ pub async fn survey(context: &WorkContext, turn: u64) -> FilesSurvey {
                     continue;
                 }
                 known.push(place);
-                match stays(context, (place, shown), (before, after), &turns).await {
-                    Ok(None) => survey.places.push(shown.clone()),
-                    Ok(Some(lines)) => {
-                        survey.places.push(shown.clone());
+                match stays(context, place, (before, after), &turns).await {
+                    Ok((shown, None)) => survey.places.push(shown),
+                    Ok((shown, Some(lines))) => {
                         survey.lost.push(format!(
                             "'{shown}' was changed since, too: {lines} would stay."
                         ));
+                        survey.places.push(shown);
                     }
                     Err(failure) => survey.lost.push(failure.to_string()),
                 }
@@ -72,46 +77,53 @@ pub async fn survey(context: &WorkContext, turn: u64) -> FilesSurvey {
     survey
 }
 
-/// The lines of PLACE, called SHOWN, that would stay as they are when its change from BEFORE to AFTER is
-/// undone. What was moved meanwhile is only looked at when it is its turn.
+/// What PLACE is called, and the lines of it that would stay as they are when its change from BEFORE to
+/// AFTER is undone. What was moved meanwhile is only looked at when it is its turn.
 ///
 /// # Errors
 ///
 /// All of it would.
 async fn stays(
     context: &WorkContext,
-    (place, shown): (&ChangedPlace, &str),
+    place: &ChangedPlace,
     (before, after): (&ContentState, &ContentState),
     turns: &[NumberedTurn],
-) -> Result<Option<String>, ToolFailure> {
-    let current = match place {
-        ChangedPlace::Buffer(name) => live(context, name).await?,
+) -> Result<(String, Option<String>), ToolFailure> {
+    let (shown, current) = match place {
+        ChangedPlace::Buffer(name) => {
+            same_buffer(context, name)?;
+            (name.clone(), live(context, name).await?)
+        }
         ChangedPlace::File(path) => {
             let moved = |entry: &JournalEntry| matches!(entry, JournalEntry::Moved { from, to, .. } if from == path || to == path);
+            let here = at(context, path).await?;
+            let shown = here.listed();
             if turns.iter().any(|(_, turn)| turn.iter().any(moved)) {
-                return Ok(None);
+                return Ok((shown, None));
             }
-            let target = context.follow(&path.to_string_lossy()).await?;
             match after {
-                ContentState::Text { .. } => load(context, &target).await?,
+                ContentState::Text { .. } => (shown, load(context, &here.target).await?),
                 ContentState::Absent | ContentState::Bytes(_) => {
-                    return match on_disk(context, &target).await?.0.same(after) {
-                        true => Ok(None),
-                        false => Err(changed_since(shown)),
+                    return match on_disk(context, &here.target).await?.0.same(after) {
+                        true => Ok((shown, None)),
+                        false => Err(changed_since(&shown)),
                     };
                 }
             }
         }
     };
-    let back = back(shown, before, after, &current)?;
-    Ok(back.left.map(|(_, lines)| lines))
+    let back = back(&shown, before, after, &current)?;
+    Ok((shown, back.left.map(|(_, lines)| lines)))
 }
 
 /// Puts files and buffers back as they were before TURN; the rewind has the number REWIND.
 pub async fn rewind(context: &WorkContext, turn: u64, rewind: u64) -> FilesPutBack {
-    let turns = context.workspace.journal.rewind(turn, rewind);
-    let entries = turns.into_iter().flat_map(|(_, turn)| turn).collect();
-    put_all_back(context, entries, Inverse::Noted).await
+    let journal = &context.workspace.journal;
+    let turns = journal.since(turn).into_iter();
+    let entries: Vec<JournalEntry> = turns.flat_map(|(_, turn)| turn).collect();
+    let agreed = Agreed::of(context, &entries).await;
+    journal.rewind(turn, rewind);
+    put_all_back(context, entries, &agreed, Inverse::Noted).await
 }
 
 /// Undoes the rewind of the number REWIND, as far as nothing was changed since.
@@ -126,9 +138,10 @@ pub async fn unwind(context: &WorkContext, rewind: u64) -> Result<FilesPutBack, 
         return Err("Files were changed since, so the rewind can't be undone any more.".to_owned());
     }
     let mut put_back = FilesPutBack::default();
-    if latest == Some(rewind) {
+    if latest == Some(rewind) && journal.has_rewound(rewind) {
         let turn = journal.last().unwrap_or_default();
-        put_back = put_all_back(context, turn, Inverse::Forgotten).await;
+        let agreed = Agreed::of(context, &turn).await;
+        put_back = put_all_back(context, turn, &agreed, Inverse::Forgotten).await;
         journal.undone(Vec::new());
     }
     journal.unwind(rewind);
@@ -146,6 +159,7 @@ enum Inverse {
 async fn put_all_back(
     context: &WorkContext,
     entries: Vec<JournalEntry>,
+    agreed: &Agreed,
     inverse: Inverse,
 ) -> FilesPutBack {
     let journal = &context.workspace.journal;
@@ -156,7 +170,7 @@ async fn put_all_back(
             Inverse::Noted => Some(journal.record(inverted(&entry))),
             Inverse::Forgotten => None,
         };
-        match put_back(context, &entry).await {
+        match put_back(context, &entry, agreed).await {
             Ok(put) => result.done.push(put.line),
             Err(failure) => {
                 if let Some(was) = was {
@@ -179,7 +193,6 @@ fn inverted(entry: &JournalEntry) -> JournalEntry {
         },
         JournalEntry::Changed {
             place,
-            shown,
             before,
             after,
             mode,
@@ -187,7 +200,6 @@ fn inverted(entry: &JournalEntry) -> JournalEntry {
             folders,
         } => JournalEntry::Changed {
             place,
-            shown,
             before: after,
             after: before,
             mode,

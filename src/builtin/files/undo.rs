@@ -12,6 +12,7 @@ use super::balance::{Rewritten, check_change, is_lisp};
 use super::change::{Current, Home, LiveBuffer, Made, Save, change_buffer, load};
 use super::edits::adapted;
 use super::moves::{on_disk, rename};
+use super::places::{Agreed, same_buffer};
 use crate::diff::{Merged, merge};
 use crate::files::encoding::{Encoding, LineEnds, Mark, encode};
 use crate::files::path::{PathKind, Resolved};
@@ -159,10 +160,11 @@ fn still_changed(definitions: &[String]) -> String {
 /// image still has of SYSTEMS, which it has loaded. The model is told what else it KEPT.
 async fn undo_files(context: &WorkContext, systems: &[String], kept: &str) -> (String, Loaded) {
     let turn = context.workspace.journal.last().unwrap_or_default();
+    let agreed = Agreed::of(context, &turn).await;
     let (mut done, mut left, mut lines) = (0, Vec::new(), Vec::new());
     let all = turn.len();
     for entry in turn.into_iter().rev() {
-        match put_back(context, &entry).await {
+        match put_back(context, &entry, &agreed).await {
             Ok(put) => {
                 done += 1;
                 lines.push(format!("- {}", put.line));
@@ -224,10 +226,12 @@ impl PutBack {
 pub(super) async fn put_back(
     context: &WorkContext,
     entry: &JournalEntry,
+    agreed: &Agreed,
 ) -> Result<PutBack, ToolFailure> {
     match entry {
         JournalEntry::Moved { from, to, folders } => {
-            let (now, then) = (at(context, to).await?, at(context, from).await?);
+            let now = agreed.at(context, to).await?;
+            let then = agreed.at(context, from).await?;
             if now.kind != PathKind::File || then.kind != PathKind::Missing {
                 return Err(ToolFailure::new(format!(
                     "'{}' can't be moved back to '{}': one of them was changed since.",
@@ -257,7 +261,8 @@ pub(super) async fn put_back(
             folders,
             ..
         } => {
-            let (back, shown) = file_back(context, path, (before, after), *mode, *disk).await?;
+            let target = agreed.at(context, path).await?;
+            let (back, shown) = file_back(context, target, (before, after), *mode, *disk).await?;
             if *before == ContentState::Absent {
                 remove_folders(path, *folders);
             }
@@ -273,10 +278,6 @@ fn remove_folders(path: &Path, folders: usize) {
             return;
         }
     }
-}
-
-async fn at(context: &WorkContext, path: &Path) -> Result<Resolved, ToolFailure> {
-    context.follow(&path.to_string_lossy()).await
 }
 
 pub(super) fn changed_since(shown: &str) -> ToolFailure {
@@ -398,6 +399,7 @@ async fn buffer_back(
     before: &ContentState,
     after: &ContentState,
 ) -> Result<Back, ToolFailure> {
+    same_buffer(context, name)?;
     let current = live(context, name).await?;
     let back = back(name, before, after, &current)?;
     if let (ContentState::Text { text, .. }, Home::Buffer(live)) = (&back.state, &current.home)
@@ -411,12 +413,11 @@ async fn buffer_back(
 /// Undoes the change of the file at PATH from BEFORE to AFTER; gives its name and a word on how, too.
 async fn file_back(
     context: &WorkContext,
-    path: &Path,
+    target: Resolved,
     (before, after): (&ContentState, &ContentState),
     mode: Option<u32>,
     disk: Disk,
 ) -> Result<(Back, String), ToolFailure> {
-    let target = at(context, path).await?;
     let shown = target.shown();
     let binary = matches!(
         (before, after),

@@ -149,6 +149,7 @@ fn a_fork_has_the_turns_before_and_changes_of_files_stay_behind() {
     let (_home, folder) = three();
     let journal = Record::Journal {
         step: json!({"turn": 1}),
+        signature: None,
     };
     write(
         &folder,

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What tells the changes of files that this user's Emacs wrote into a chat from those that somebody
+//! else did: each step of the journal is signed, with the chat and all steps before it. The key is in
+//! a file of its own, so that a chat can be given away and its signatures can't be made elsewhere.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use ring::hmac::{self, HMAC_SHA256, Key};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use rustix::process::geteuid;
+use serde_json::Value;
+
+use super::id::ChatId;
+use super::record::Record;
+use crate::files::private::CHATS_KEY;
+
+const KEY_LENGTH: usize = 32;
+const TAG_LENGTH: usize = 32;
+
+/// Why nothing can be signed or recognized.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("{} can't be used: {source}", file.display())]
+    Io { file: PathBuf, source: io::Error },
+    #[error("{} is not a key that only you can read; remove it, and another is made", .0.display())]
+    Unfit(PathBuf),
+}
+
+/// The key in the folder STATE; none where there is no file of it.
+///
+/// # Errors
+///
+/// The file can't be read, others could read it, or it has something else in it.
+pub fn key_in(state: &Path) -> Result<Option<Key>, KeyError> {
+    let file = state.join(CHATS_KEY);
+    let trouble = |source| KeyError::Io {
+        file: file.clone(),
+        source,
+    };
+    let mut options = OpenOptions::new();
+    // A link or a pipe in its place is none of ours, and a pipe would make us wait.
+    options
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let opened = match options.open(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(trouble)?,
+    };
+    let found = opened.metadata().map_err(trouble)?;
+    let ours = found.is_file() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0;
+    let mut bytes = Vec::new();
+    if ours {
+        let mut start = opened.take(KEY_LENGTH as u64 + 1);
+        start.read_to_end(&mut bytes).map_err(trouble)?;
+    }
+    match bytes.len() {
+        KEY_LENGTH => Ok(Some(Key::new(HMAC_SHA256, &bytes))),
+        _ => Err(KeyError::Unfit(file)),
+    }
+}
+
+/// The same, but a key is made where there is none.
+fn key_made_in(state: &Path) -> Result<Key, KeyError> {
+    if let Some(key) = key_in(state)? {
+        return Ok(key);
+    }
+    let file = state.join(CHATS_KEY);
+    let made = make(state, &file);
+    made.map_err(|source| KeyError::Io {
+        file: file.clone(),
+        source,
+    })?;
+    key_in(state)?.ok_or(KeyError::Unfit(file))
+}
+
+/// Makes FILE in the folder STATE with a new key, whole or not at all. Of several Emacsen that do so
+/// one is the first, and its key counts for all.
+fn make(state: &Path, file: &Path) -> io::Result<()> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(state)?;
+    let mut bytes = [0; KEY_LENGTH];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| io::Error::other("the system gives no random bytes"))?;
+    let temporary = state.join(format!("{CHATS_KEY}.{}-{number}.tmp", std::process::id()));
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let written = options.open(&temporary).and_then(|mut new| {
+        new.write_all(&bytes)?;
+        new.sync_all()
+    });
+    let made = written.and_then(|()| match fs::hard_link(&temporary, file) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        // Some file systems have no second names.
+        Err(_) => fs::rename(&temporary, file),
+        Ok(()) => Ok(()),
+    });
+    let _ = fs::remove_file(&temporary);
+    made
+}
+
+/// How far the signed steps of a chat go. A step that is dropped, moved or put in breaks the chain;
+/// only its end can be cut off, as when Emacs is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Chain {
+    /// How many steps the file has, whoever wrote them.
+    steps: u64,
+    /// The signature of the last one; zeros where the chain begins.
+    last: [u8; TAG_LENGTH],
+}
+
+impl Chain {
+    fn signed(&self, id: &ChatId, step: &Value) -> Vec<u8> {
+        let mut text = b"agent-q journal 1\0".to_vec();
+        text.extend_from_slice(id.as_str().as_bytes());
+        text.push(0);
+        text.extend_from_slice(&self.steps.to_be_bytes());
+        text.extend_from_slice(&self.last);
+        text.extend_from_slice(step.to_string().as_bytes());
+        text
+    }
+
+    /// Whether TAG is the signature that STEP of chat ID has here.
+    fn fits(&self, key: &Key, id: &ChatId, step: &Value, tag: &[u8]) -> bool {
+        hmac::verify(key, &self.signed(id, step), tag).is_ok()
+    }
+
+    /// A chain that begins at this place of the file.
+    fn begun_here(self) -> Self {
+        Self {
+            last: [0; TAG_LENGTH],
+            ..self
+        }
+    }
+
+    fn pass(&mut self, tag: &[u8]) {
+        self.steps += 1;
+        self.last = tag.try_into().unwrap_or_default();
+    }
+}
+
+/// Signs the steps of a chat in the order of its file.
+#[derive(Debug)]
+pub struct Signer {
+    /// The folder of the key.
+    state: PathBuf,
+    key: Option<Key>,
+    chain: Chain,
+}
+
+impl Signer {
+    /// One that goes on behind CHAIN. The key is in the folder STATE, or is made when it is needed.
+    #[must_use]
+    pub fn new(state: PathBuf, chain: Chain) -> Self {
+        Self {
+            state,
+            key: None,
+            chain,
+        }
+    }
+
+    /// Signs RECORD of chat ID, if it is a step of the journal.
+    ///
+    /// # Errors
+    ///
+    /// There is no key that can be used. The record has no signature then.
+    pub fn sign(&mut self, id: &ChatId, record: &mut Record) -> Result<(), KeyError> {
+        let Record::Journal { step, signature } = record else {
+            return Ok(());
+        };
+        let key = match self.key.take() {
+            Some(key) => key,
+            None => key_made_in(&self.state).inspect_err(|_| {
+                // What comes behind it begins another chain.
+                self.chain.pass(&[]);
+            })?,
+        };
+        let tag = hmac::sign(&key, &self.chain.signed(id, step));
+        *signature = Some(STANDARD_NO_PAD.encode(tag));
+        self.chain.pass(tag.as_ref());
+        self.key = Some(key);
+        Ok(())
+    }
+}
+
+/// What of a chat's journal this user's Emacs wrote.
+#[derive(Debug, Default)]
+pub struct Recognized {
+    /// The contents, and the steps that count.
+    pub journal: Vec<Record>,
+    /// Where new steps go on.
+    pub chain: Chain,
+    /// The latest turn that has changes among the steps that don't count.
+    pub foreign: Option<u64>,
+}
+
+/// What of JOURNAL, the records of chat ID, was signed with KEY, without a gap up to its end.
+#[must_use]
+pub fn recognized(journal: Vec<Record>, key: Option<&Key>, id: &ChatId) -> Recognized {
+    let (mut contents, mut steps) = (Vec::new(), Vec::new());
+    let (mut chain, mut turn) = (Chain::default(), 0);
+    let (mut changed, mut foreign) = (None, None);
+    for record in journal {
+        let Record::Journal { step, signature } = &record else {
+            contents.push(record);
+            continue;
+        };
+        let tag = signature.as_ref().and_then(|it| STANDARD_NO_PAD.decode(it).ok());
+        let tag = tag.unwrap_or_default();
+        let fits = |chain: Chain| key.is_some_and(|key| chain.fits(key, id, step, &tag));
+        let (goes_on, begins) = (fits(chain), fits(chain.begun_here()));
+        if !goes_on {
+            steps.clear();
+            foreign = changed.or(foreign);
+        }
+        turn = step.get("turn").and_then(Value::as_u64).unwrap_or(turn);
+        if step.get("recorded").is_some() || step.get("undone").is_some() {
+            changed = Some(turn);
+        }
+        match goes_on || begins {
+            true => {
+                steps.push(record);
+                chain.pass(&tag);
+            }
+            false => {
+                foreign = changed.or(foreign);
+                chain.pass(&[]);
+            }
+        }
+    }
+    contents.append(&mut steps);
+    Recognized {
+        journal: contents,
+        chain,
+        foreign,
+    }
+}
