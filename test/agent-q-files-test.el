@@ -188,13 +188,17 @@
   (agent-q-test-files-in-project nil
     (agent-q-test-files-write "a.txt" "hello\n")
     (agent-q-test-files-write "b.hush" "secret\n")
+    ;; By this name it is private whatever the list says.
+    (agent-q-test-files-write "agent-q-chats.key" "secret\n")
     (let* ((agent-q-private-files '("*.hush"))
            (results (agent-q-execute-tool-calls-sync
                      '((:id "1" :name "read_file" :arguments (:path "a.txt"))
-                       (:id "2" :name "read_file" :arguments (:path "b.hush"))))))
+                       (:id "2" :name "read_file" :arguments (:path "b.hush"))
+                       (:id "3" :name "read_file" :arguments (:path "agent-q-chats.key"))))))
       (should (string-match-p "hello" (agent-q-tool-result-content (car results))))
-      (should-not (agent-q-tool-result-success (cadr results)))
-      (should (string-match-p "approval" (agent-q-tool-result-error (cadr results)))))))
+      (dolist (result (cdr results))
+        (should-not (agent-q-tool-result-success result))
+        (should (string-match-p "approval" (agent-q-tool-result-error result)))))))
 
 (ert-deftest agent-q-files-a-huge-file-is-read-by-pages-and-not-edited ()
   (agent-q-test-files-in-project

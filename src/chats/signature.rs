@@ -215,7 +215,9 @@ pub fn recognized(journal: Vec<Record>, key: Option<&Key>, id: &ChatId) -> Recog
             contents.push(record);
             continue;
         };
-        let tag = signature.as_ref().and_then(|it| STANDARD_NO_PAD.decode(it).ok());
+        let tag = signature
+            .as_ref()
+            .and_then(|it| STANDARD_NO_PAD.decode(it).ok());
         let tag = tag.unwrap_or_default();
         let fits = |chain: Chain| key.is_some_and(|key| chain.fits(key, id, step, &tag));
         let (goes_on, begins) = (fits(chain), fits(chain.begun_here()));
@@ -243,5 +245,136 @@ pub fn recognized(journal: Vec<Record>, key: Option<&Key>, id: &ChatId) -> Recog
         journal: contents,
         chain,
         foreign,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn id(text: &str) -> ChatId {
+        ChatId::parse(text).unwrap()
+    }
+
+    /// A chat's records: in turns 1 to 3 a change each, signed in the folder STATE.
+    fn signed(state: &Path, chat: &str) -> Vec<Record> {
+        let mut signer = Signer::new(state.to_owned(), Chain::default());
+        let steps = (1..=3).flat_map(|turn| [json!({"turn": turn}), json!({"recorded": turn})]);
+        let mut records: Vec<Record> = steps.map(step).collect();
+        for record in &mut records {
+            signer.sign(&id(chat), record).unwrap();
+        }
+        records
+    }
+
+    fn step(step: Value) -> Record {
+        Record::Journal {
+            step,
+            signature: None,
+        }
+    }
+
+    fn steps(recognized: &Recognized) -> usize {
+        recognized.journal.len()
+    }
+
+    #[test]
+    fn only_what_was_signed_in_its_place_counts() {
+        let state = tempfile::tempdir().unwrap();
+        let key = key_in(state.path()).unwrap();
+        assert!(key.is_none(), "a key is made when it is needed");
+        let all = signed(state.path(), "one");
+        let key = key_in(state.path()).unwrap();
+        let known =
+            |records: &[Record], chat: &str| recognized(records.to_vec(), key.as_ref(), &id(chat));
+
+        let whole = known(&all, "one");
+        assert_eq!((steps(&whole), whole.foreign), (6, None));
+        // Another chat, and no key.
+        assert_eq!(
+            (steps(&known(&all, "two")), known(&all, "two").foreign),
+            (0, Some(3))
+        );
+        let lost = recognized(all.clone(), None, &id("one"));
+        assert_eq!((steps(&lost), lost.foreign), (0, Some(3)));
+        // As when Emacs is killed.
+        let cut = known(&all[..4], "one");
+        assert_eq!((steps(&cut), cut.foreign), (4, None));
+        // One that is edited, dropped, doubled or exchanged ends it, and what comes behind it, too.
+        let mut edited = all.clone();
+        if let Record::Journal { step, .. } = &mut edited[3] {
+            *step = json!({"recorded": "elsewhere"});
+        }
+        let mut dropped = all.clone();
+        dropped.remove(2);
+        let mut doubled = all.clone();
+        doubled.insert(4, all[3].clone());
+        let mut exchanged = all.clone();
+        exchanged.swap(1, 3);
+        let mut unsigned = all.clone();
+        unsigned.push(step(json!({"recorded": 4})));
+        for records in [edited, dropped, doubled, exchanged, unsigned] {
+            let known = known(&records, "one");
+            assert_eq!(steps(&known), 0, "{records:?}");
+            assert!(known.foreign.is_some());
+        }
+        // A chat in which nothing was changed has nothing to say about it.
+        assert_eq!(known(&[step(json!({"turn": 1}))], "one").foreign, None);
+    }
+
+    #[test]
+    fn a_chat_from_elsewhere_goes_on_with_a_chain_of_its_own() {
+        let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut records = signed(there.path(), "one");
+        let mut more = Vec::new();
+        for turn in 4..6 {
+            let key = key_in(here.path()).unwrap();
+            let known = recognized(records.clone(), key.as_ref(), &id("one"));
+            assert_eq!((steps(&known), known.foreign), (more.len(), Some(3)));
+            let mut signer = Signer::new(here.path().to_owned(), known.chain);
+            for it in [json!({"turn": turn}), json!({"recorded": turn})] {
+                let mut record = step(it);
+                signer.sign(&id("one"), &mut record).unwrap();
+                records.push(record.clone());
+                more.push(record);
+            }
+        }
+        let key = key_in(here.path()).unwrap();
+        let known = recognized(records.clone(), key.as_ref(), &id("one"));
+        assert_eq!((known.journal, known.foreign), (more.clone(), Some(3)));
+        // It is that chain only where it began.
+        let moved = recognized(more, key.as_ref(), &id("one"));
+        assert_eq!((steps(&moved), moved.foreign), (0, Some(5)));
+    }
+
+    #[test]
+    fn several_emacsen_at_once_have_one_key_that_is_the_users_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let state = home.path().join("deep/state");
+        let tags: Vec<Vec<u8>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let key = key_made_in(&state).unwrap();
+                        hmac::sign(&key, b"text").as_ref().to_vec()
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|it| it.join().unwrap()).collect()
+        });
+        assert!(tags.iter().all(|tag| *tag == tags[0]));
+        let names: Vec<_> = fs::read_dir(&state).unwrap().collect();
+        assert_eq!(names.len(), 1);
+        let file = state.join(CHATS_KEY);
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        // What is no key is not replaced.
+        fs::write(&file, "short").unwrap();
+        assert!(matches!(key_made_in(&state), Err(KeyError::Unfit(_))));
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
+        assert!(matches!(key_made_in(&state), Err(KeyError::Io { .. })));
+        assert_eq!(fs::read_link(&file).unwrap(), Path::new("/dev/zero"));
     }
 }

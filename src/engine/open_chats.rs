@@ -171,7 +171,11 @@ impl ChatReading {
         let mut about = about(&self.id, &outline, busy);
         let journal = std::mem::take(&mut outline.journal);
         let key = key_in(&self.store.state);
-        let recognized = recognized(journal, key.as_ref().ok().and_then(Option::as_ref), &self.id);
+        let recognized = recognized(
+            journal,
+            key.as_ref().ok().and_then(Option::as_ref),
+            &self.id,
+        );
         if let Some(turn) = recognized.foreign {
             about["foreign"] = json!(foreign(key.err()));
             self.workspace.journal.forget(turn);

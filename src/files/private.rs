@@ -421,6 +421,23 @@ mod tests {
     }
 
     #[test]
+    fn the_key_of_the_chats_is_private_in_any_list() {
+        for patterns in [DEFAULT_PATTERNS, &["*.hush"], &[]] {
+            let private = PrivateFiles::new(patterns, None).unwrap();
+            for name in [CHATS_KEY, "agent-q-chats.key.7-0.tmp", "agent-q-chats.key~"] {
+                let path = Path::new("/home/me/.emacs.d/agent-q").join(name);
+                assert!(private.matching(&path).is_some(), "{patterns:?} {name}");
+                assert!(
+                    private
+                        .needles()
+                        .iter()
+                        .any(|it| name.contains(it.as_str()))
+                );
+            }
+        }
+    }
+
+    #[test]
     fn below_a_folder_the_shorter_list_says_the_same() {
         let home = Path::new("/home/me");
         let all = PrivateFiles::new(DEFAULT_PATTERNS, Some(home)).unwrap();

@@ -160,7 +160,7 @@ impl Rule {
 
     fn describe_client(&self) -> String {
         match &self.client {
-            Some(client) => format!(", from the client {client}"),
+            Some(client) => format!(", from a client that calls itself {client}"),
             None => String::new(),
         }
     }

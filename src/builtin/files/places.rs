@@ -109,9 +109,9 @@ impl Agreed {
     pub async fn at(&self, context: &WorkContext, path: &Path) -> Result<Resolved, ToolFailure> {
         let place = at(context, path).await?;
         match place.concern {
-            Some(concern) if !self.0.contains(path) => Err(ToolFailure::new(format!(
-                "{concern} It was left as it is."
-            ))),
+            Some(concern) if !self.0.contains(path) => {
+                Err(ToolFailure::new(format!("{concern} It was left as it is.")))
+            }
             _ => Ok(place.target),
         }
     }

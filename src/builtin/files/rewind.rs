@@ -43,11 +43,11 @@ pub async fn survey(context: &WorkContext, turn: u64) -> FilesSurvey {
         match entry {
             JournalEntry::Moved { from, to, .. } => {
                 match (at(context, from).await, at(context, to).await) {
-                    (Ok(from), Ok(to)) => survey.places.push(format!(
-                        "{} (moved to {})",
-                        from.listed(),
-                        to.listed()
-                    )),
+                    (Ok(from), Ok(to)) => {
+                        survey
+                            .places
+                            .push(format!("{} (moved to {})", from.listed(), to.listed()))
+                    }
                     (Err(failure), _) | (_, Err(failure)) => survey.lost.push(failure.to_string()),
                 }
             }
