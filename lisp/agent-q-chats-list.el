@@ -214,7 +214,7 @@
   (interactive nil agent-q-chats-list-mode)
   (let ((chat (agent-q-chats-list--saved-at-point)))
     (agent-q-chats-fork (alist-get 'id chat) nil (alist-get 'name chat)
-                        (alist-get 'root chat))))
+                        (agent-q-chats-root chat))))
 
 (defun agent-q-chats-list-export ()
   "Write the chat at point to a file as Markdown."

@@ -107,7 +107,8 @@ Those that are shown, in an alist.")
   "Return sentences on what is not as it was, by ABOUT; some are nil."
   (let ((image (alist-get 'image about))
         (root (alist-get 'root about)))
-    (list (and root (not (file-directory-p root))
+    ;; Looking at one on another machine would log in there.
+    (list (and root (not (file-remote-p root)) (not (file-directory-p root))
                (format "The directory of its project, %s, is gone."
                        (agent-q-visible-line (abbreviate-file-name root) 200)))
           (and image (not (agent-q-chats-past--same-image-p image))

@@ -58,15 +58,18 @@ A button above them shows as many more."
   "Return the directory of the stored chats as the core is told it."
   (expand-file-name agent-q-chats-directory))
 
+(defun agent-q-chats-store--state ()
+  "Return the directory of the key of the chats as the core is told it.
+It is not that of the chats, which may be copied as a whole."
+  (agent-q-text-clean (file-name-directory (expand-file-name agent-q-log-file))))
+
 (defun agent-q-chats-store-settings (id)
   "Return as JSON the place of a new chat; nil if chats are not saved.
 With ID, it is the place of that chat."
   (when (or id agent-q-save-chats)
     (agent-q-json-serialize
      `((directory . ,(agent-q-text-clean (agent-q-chats-store-directory)))
-       ;; The key is beside the log: chats are copied with their directory.
-       (state . ,(agent-q-text-clean
-                  (file-name-directory (expand-file-name agent-q-log-file))))
+       (state . ,(agent-q-chats-store--state))
        (emacs . ,agent-q-changes-emacs)
        (id . ,(or id :null))
        (turns . ,agent-q-chats-turns)))))
@@ -108,6 +111,7 @@ wrong, a sentence or nil."
                    (agent-q-json-serialize
                     `((do . ,what)
                       (directory . ,(agent-q-text-clean (agent-q-chats-store-directory)))
+                      (state . ,(agent-q-chats-store--state))
                       ,@more))))
         (buffer (current-buffer)))
     (agent-q-chats-store-await question function buffer)))

@@ -13,6 +13,7 @@
 (require 'agent-q-chats-past)
 (require 'agent-q-chats-store)
 (require 'agent-q-log)
+(require 'agent-q-project)
 (require 'agent-q-prompt)
 (require 'agent-q-rewind)
 (require 'agent-q-session)
@@ -124,10 +125,27 @@ NAME is what it is called, or nil, and ROOT the root of its project, or nil."
   (or (agent-q-chats-buffer id)
       (agent-q-chat-resume id name root)))
 
+(defun agent-q-chats-root (chat)
+  "Return the root of the project of CHAT, an alist, or nil.
+The agent may read all files there, so what a chat says that another Emacs wrote
+counts only if the user agrees."
+  (let ((root (alist-get 'root chat)))
+    (when (and root
+               (not (file-remote-p root))
+               (file-directory-p root)
+               (or (alist-get 'root_known chat)
+                   (equal root (agent-q-project-directory))
+                   (y-or-n-p (format "This chat, which another Emacs wrote, says that its project is %s.  \
+Open it there? "
+                                     (agent-q-visible-line root 5000)))))
+      root)))
+
 (defun agent-q-chats-go (chat)
   "Go to CHAT, an alist, which is opened if it isn't yet."
-  (pop-to-buffer (agent-q-chats-open (alist-get 'id chat) (alist-get 'name chat)
-                                     (alist-get 'root chat)))
+  (let ((id (alist-get 'id chat)))
+    (pop-to-buffer (or (agent-q-chats-buffer id)
+                       (agent-q-chat-resume id (alist-get 'name chat)
+                                            (agent-q-chats-root chat)))))
   (goto-char (point-max)))
 
 ;;;###autoload

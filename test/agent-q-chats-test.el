@@ -286,6 +286,53 @@
             (should (string-match-p "> one\n\nA\\.\n\n> two\n\nB\\.\n\n> three\n\nC\\." log)))
           (should-error (agent-q-chats-older) :type 'user-error))))))
 
+(ert-deftest agent-q-chats-the-project-of-a-chat-from-elsewhere-counts-only-if-the-user-agrees ()
+  "The agent may read all that is in it."
+  (agent-q-test-chats-with (agent-q-test-chats-says "A.")
+    (let* ((project default-directory)
+           (elsewhere (file-name-as-directory (make-temp-file
+                                               (expand-file-name "elsewhere" agent-q-test-directory)
+                                               t)))
+           (asked nil) (answer nil) id)
+      (cl-flet ((root () (let ((default-directory elsewhere) (inhibit-message t))
+                           (setq asked nil)
+                           (cl-letf (((symbol-function 'y-or-n-p)
+                                      (lambda (question) (push question asked) answer)))
+                             (save-window-excursion
+                               (agent-q-chats-go (car (agent-q-test-chats-found "")))
+                               (agent-q-test-until (agent-q-test-shows "> one"))
+                               (prog1 agent-q-session-root
+                                 (kill-buffer)))))))
+        (agent-q-test-with-chat
+          (setq id agent-q-chats-store-id)
+          (agent-q-test-ask "one"))
+        (should (equal (root) project))
+        (should-not asked)
+        (let ((file (expand-file-name (concat id ".jsonl") agent-q-chats-directory)))
+          (with-temp-buffer
+            (insert-file-contents file)
+            (search-forward (concat "\"root\":\"" project))
+            (replace-match "\"root\":\"/" t t)
+            (write-region nil nil file nil 'silent))
+          (should (equal (root) elsewhere))
+          (should (string-search "says that its project is /." (car asked)))
+          (setq answer t)
+          (should (equal (root) "/"))
+          ;; No program logs in on another machine.
+          (with-temp-buffer
+            (insert-file-contents file)
+            (search-forward "\"root\":\"/")
+            (replace-match "\"root\":\"/ssh:nobody@host.invalid:/" t t)
+            (write-region nil nil file nil 'silent))
+          (cl-letf (((symbol-function 'tramp-file-name-handler)
+                     (lambda (operation &rest arguments)
+                       (when (eq operation 'file-directory-p)
+                         (ert-fail "It logs in"))
+                       (let ((inhibit-file-name-handlers '(tramp-file-name-handler))
+                             (inhibit-file-name-operation operation))
+                         (apply operation arguments)))))
+            (should (equal (root) elsewhere))))))))
+
 ;;;; Finding, renaming, forking, exporting, deleting
 
 (ert-deftest agent-q-chats-are-found-by-names-and-words ()

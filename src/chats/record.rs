@@ -144,6 +144,9 @@ pub struct ChatPlace {
     pub project: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
+    /// By which the user's own Emacs knows the root again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
     /// The Lisp image, as Emacs calls it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
@@ -156,7 +159,9 @@ impl ChatPlace {
     /// Takes over what NEWER knows.
     pub fn update(&mut self, newer: Self) {
         self.project = newer.project.or(self.project.take());
-        self.root = newer.root.or(self.root.take());
+        if newer.root.is_some() {
+            (self.root, self.signature) = (newer.root, newer.signature);
+        }
         self.image = newer.image.or(self.image.take());
         self.model = newer.model.or(self.model.take());
     }

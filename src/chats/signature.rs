@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What tells the changes of files that this user's Emacs wrote into a chat from those that somebody
-//! else did: each step of the journal is signed, with the chat and all steps before it. The key is in
-//! a file of its own, so that a chat can be given away and its signatures can't be made elsewhere.
+//! else did: each step of the journal is signed, with the chat and all steps before it; so is the root
+//! of the project. The key is in a file of its own: who is given a chat can't make its signatures.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -17,7 +17,7 @@ use rustix::process::geteuid;
 use serde_json::Value;
 
 use super::id::ChatId;
-use super::record::Record;
+use super::record::{ChatPlace, Record};
 use crate::files::private::CHATS_KEY;
 
 const KEY_LENGTH: usize = 32;
@@ -131,8 +131,8 @@ impl Chain {
     }
 
     /// Whether TAG is the signature that STEP of chat ID has here.
-    fn fits(&self, key: &Key, id: &ChatId, step: &Value, tag: &[u8]) -> bool {
-        hmac::verify(key, &self.signed(id, step), tag).is_ok()
+    fn fits(&self, key: Option<&Key>, id: &ChatId, step: &Value, tag: &[u8]) -> bool {
+        is_of(key, &self.signed(id, step), tag)
     }
 
     /// A chain that begins at this place of the file.
@@ -147,6 +147,28 @@ impl Chain {
         self.steps += 1;
         self.last = tag.try_into().unwrap_or_default();
     }
+}
+
+fn is_of(key: Option<&Key>, text: &[u8], tag: &[u8]) -> bool {
+    key.is_some_and(|key| hmac::verify(key, text, tag).is_ok())
+}
+
+fn tag_in(signature: Option<&String>) -> Vec<u8> {
+    let decoded = signature.and_then(|it| STANDARD_NO_PAD.decode(it).ok());
+    decoded.unwrap_or_default()
+}
+
+/// What is signed of the ROOT of chat ID's project.
+fn signed_root(id: &ChatId, root: &str) -> Vec<u8> {
+    format!("agent-q root 1\0{id}\0{root}").into_bytes()
+}
+
+/// Whether the user's own Emacs wrote what PLACE, of chat ID, says of its project.
+#[must_use]
+pub fn knows_root(key: Option<&Key>, id: &ChatId, place: &ChatPlace) -> bool {
+    let tag = tag_in(place.signature.as_ref());
+    let root = place.root.as_deref();
+    root.is_none_or(|root| is_of(key, &signed_root(id, root), &tag))
 }
 
 /// Signs the steps of a chat in the order of its file.
@@ -169,27 +191,36 @@ impl Signer {
         }
     }
 
-    /// Signs RECORD of chat ID, if it is a step of the journal.
+    /// Signs RECORD of chat ID, if it is a step of the journal or says where the chat is.
     ///
     /// # Errors
     ///
     /// There is no key that can be used. The record has no signature then.
     pub fn sign(&mut self, id: &ChatId, record: &mut Record) -> Result<(), KeyError> {
-        let Record::Journal { step, signature } = record else {
-            return Ok(());
-        };
+        match record {
+            Record::Journal { step, signature } => {
+                let tag = self.tag(&self.chain.signed(id, step));
+                // Without a signature, what comes behind begins another chain.
+                self.chain
+                    .pass(tag.as_ref().map_or(&[], |tag| tag.as_ref()));
+                *signature = Some(STANDARD_NO_PAD.encode(tag?));
+            }
+            Record::Place(ChatPlace {
+                root: Some(root),
+                signature,
+                ..
+            }) => *signature = Some(STANDARD_NO_PAD.encode(self.tag(&signed_root(id, root))?)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn tag(&mut self, text: &[u8]) -> Result<hmac::Tag, KeyError> {
         let key = match self.key.take() {
             Some(key) => key,
-            None => key_made_in(&self.state).inspect_err(|_| {
-                // What comes behind it begins another chain.
-                self.chain.pass(&[]);
-            })?,
+            None => key_made_in(&self.state)?,
         };
-        let tag = hmac::sign(&key, &self.chain.signed(id, step));
-        *signature = Some(STANDARD_NO_PAD.encode(tag));
-        self.chain.pass(tag.as_ref());
-        self.key = Some(key);
-        Ok(())
+        Ok(hmac::sign(self.key.insert(key), text))
     }
 }
 
@@ -215,11 +246,8 @@ pub fn recognized(journal: Vec<Record>, key: Option<&Key>, id: &ChatId) -> Recog
             contents.push(record);
             continue;
         };
-        let tag = signature
-            .as_ref()
-            .and_then(|it| STANDARD_NO_PAD.decode(it).ok());
-        let tag = tag.unwrap_or_default();
-        let fits = |chain: Chain| key.is_some_and(|key| chain.fits(key, id, step, &tag));
+        let tag = tag_in(signature.as_ref());
+        let fits = |chain: Chain| chain.fits(key, id, step, &tag);
         let (goes_on, begins) = (fits(chain), fits(chain.begun_here()));
         if !goes_on {
             steps.clear();
@@ -347,6 +375,36 @@ mod tests {
         // It is that chain only where it began.
         let moved = recognized(more, key.as_ref(), &id("one"));
         assert_eq!((steps(&moved), moved.foreign), (0, Some(5)));
+    }
+
+    #[test]
+    fn a_root_is_known_in_its_own_chat() {
+        let state = tempfile::tempdir().unwrap();
+        let place = |root: &str, signature: Option<String>| ChatPlace {
+            root: Some(root.to_owned()),
+            signature,
+            ..ChatPlace::default()
+        };
+        let mut signer = Signer::new(state.path().to_owned(), Chain::default());
+        let mut record = Record::Place(place("/srv/shop", None));
+        signer.sign(&id("one"), &mut record).unwrap();
+        let Record::Place(signed) = record else {
+            panic!("it is a place");
+        };
+        let key = key_in(state.path()).unwrap();
+        let known = |chat: &str, place: &ChatPlace| knows_root(key.as_ref(), &id(chat), place);
+        assert!(known("one", &signed));
+        assert!(!known("two", &signed));
+        assert!(!known("one", &place("/", signed.signature.clone())));
+        assert!(!known("one", &place("/srv/shop", None)));
+        assert!(!knows_root(None, &id("one"), &signed));
+        assert!(known("one", &ChatPlace::default()));
+        // What is newer and has no root leaves both.
+        let mut updated = signed.clone();
+        updated.update(ChatPlace::default());
+        assert_eq!(updated, signed);
+        updated.update(place("/", None));
+        assert!(!known("one", &updated));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! forking and exporting one.
 
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use ring::hmac::Key;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -18,6 +19,7 @@ use crate::chats::id::ChatId;
 use crate::chats::record::Record;
 use crate::chats::recorder::Recorder;
 use crate::chats::search::{FoundChat, search};
+use crate::chats::signature::{key_in, knows_root};
 use crate::chats::summary::indexed;
 use crate::chats::writer::ChatWriter;
 use crate::protocol::{Event, QuestionId};
@@ -27,6 +29,8 @@ use crate::runtime::{handle, held};
 #[derive(Debug, Deserialize)]
 pub struct ChatsQuestion {
     directory: PathBuf,
+    /// The folder of agent-q's state, where the key of the chats is.
+    state: PathBuf,
     #[serde(flatten)]
     what: ChatsAsked,
 }
@@ -74,7 +78,7 @@ impl Engine {
         if let Some(handle) = handle() {
             handle.spawn_blocking(move || {
                 let folder = ChatFolder::new(&asked.directory);
-                let answer = answer(&folder, asked.what, &open);
+                let answer = answer(&folder, &asked.state, asked.what, &open);
                 let (answer, later) = match answer {
                     Ok((answer, later)) => (Ok(answer), later),
                     Err(problem) => (Err(problem.to_string()), Vec::new()),
@@ -93,7 +97,12 @@ impl Engine {
 /// The answer, and the chats that the index lacks.
 type AnswerLater = Result<(Value, Vec<ChatId>), ChatError>;
 
-fn answer(folder: &ChatFolder, asked: ChatsAsked, open: &[Arc<Recorder>]) -> AnswerLater {
+fn answer(
+    folder: &ChatFolder,
+    state: &Path,
+    asked: ChatsAsked,
+    open: &[Arc<Recorder>],
+) -> AnswerLater {
     let done = |value: Value| Ok((value, Vec::new()));
     match asked {
         ChatsAsked::Search { query, limit } => {
@@ -102,7 +111,9 @@ fn answer(folder: &ChatFolder, asked: ChatsAsked, open: &[Arc<Recorder>]) -> Ans
                 recorder.flush();
             }
             let found = search(folder, &query, limit)?;
-            let chats: Vec<Value> = found.chats.iter().map(chat_json).collect();
+            let key = key_in(state).ok().flatten();
+            let chats = found.chats.iter();
+            let chats: Vec<Value> = chats.map(|chat| chat_json(chat, key.as_ref())).collect();
             let answer = json!({
                 "chats": chats,
                 "more": found.more,
@@ -176,13 +187,14 @@ fn rename(
     Ok(())
 }
 
-fn chat_json(chat: &FoundChat) -> Value {
+fn chat_json(chat: &FoundChat, key: Option<&Key>) -> Value {
     let (summary, place) = (&chat.summary, &chat.summary.place);
     json!({
         "id": chat.id.as_str(),
         "name": summary.name,
         "project": place.project,
         "root": place.root,
+        "root_known": knows_root(key, &chat.id, place),
         "image": place.image,
         "model": place.model,
         "words": summary.words,

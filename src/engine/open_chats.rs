@@ -20,7 +20,7 @@ use crate::chats::reader::{Outline, StoredTurn, outline, records};
 use crate::chats::record::{ChatPlace, Record};
 use crate::chats::recorder::{Recorder, Recorders};
 use crate::chats::replay::events;
-use crate::chats::signature::{KeyError, Signer, key_in, recognized};
+use crate::chats::signature::{KeyError, Signer, key_in, knows_root, recognized};
 use crate::chats::writer::{ChatWriter, Tell};
 use crate::host::Host;
 use crate::protocol::{Event, PastPlace, SessionId, TurnId};
@@ -170,14 +170,16 @@ impl ChatReading {
         };
         let mut about = about(&self.id, &outline, busy);
         let journal = std::mem::take(&mut outline.journal);
-        let key = key_in(&self.store.state);
-        let recognized = recognized(
-            journal,
-            key.as_ref().ok().and_then(Option::as_ref),
-            &self.id,
-        );
+        let found = key_in(&self.store.state);
+        let key = found.as_ref().ok().and_then(Option::as_ref);
+        // It is written and signed again, once Emacs says it.
+        if !knows_root(key, &self.id, &outline.place) {
+            outline.place.root = None;
+        }
+        outline.place.signature = None;
+        let recognized = recognized(journal, key, &self.id);
         if let Some(turn) = recognized.foreign {
-            about["foreign"] = json!(foreign(key.err()));
+            about["foreign"] = json!(foreign(found.err()));
             self.workspace.journal.forget(turn);
         }
         let journal = recognized.journal;

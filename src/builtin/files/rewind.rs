@@ -44,9 +44,8 @@ pub async fn survey(context: &WorkContext, turn: u64) -> FilesSurvey {
             JournalEntry::Moved { from, to, .. } => {
                 match (at(context, from).await, at(context, to).await) {
                     (Ok(from), Ok(to)) => {
-                        survey
-                            .places
-                            .push(format!("{} (moved to {})", from.listed(), to.listed()))
+                        let moved = format!("{} (moved to {})", from.listed(), to.listed());
+                        survey.places.push(moved);
                     }
                     (Err(failure), _) | (_, Err(failure)) => survey.lost.push(failure.to_string()),
                 }
