@@ -16,12 +16,12 @@ use crate::workspace::journal::{ChangedPlace, JournalEntry};
 const IN_A_QUESTION: usize = 5;
 
 /// A place, and why any write there asks, a sentence.
-pub(super) struct Place {
+pub(super) struct WritePlace {
     pub target: Resolved,
     concern: Option<String>,
 }
 
-impl Place {
+impl WritePlace {
     /// Its name for a list of what would be written.
     pub fn listed(&self) -> String {
         match self.concern {
@@ -36,13 +36,13 @@ impl Place {
 /// # Errors
 ///
 /// It can't be used, or leads elsewhere.
-pub(super) async fn at(context: &WorkContext, path: &Path) -> Result<Place, ToolFailure> {
+pub(super) async fn at(context: &WorkContext, path: &Path) -> Result<WritePlace, ToolFailure> {
     let (policy, given) = (context.policy().await?, path.to_string_lossy().into_owned());
     let place = context.on_a_thread(move |_| {
         let verdict = policy.judge(&given);
         let concern = verdict.concern();
         let target = verdict.resolved()?;
-        Ok(Place { target, concern })
+        Ok(WritePlace { target, concern })
     });
     let place = place.await?;
     match place.target.path == path {
@@ -81,7 +81,7 @@ impl Agreed {
             if asked.iter().any(|(known, _)| known == path) {
                 continue;
             }
-            if let Ok(Place {
+            if let Ok(WritePlace {
                 concern: Some(concern),
                 ..
             }) = at(context, path).await
