@@ -174,7 +174,7 @@ For `post-command-hook': the user may have come to it just now, or to its end."
               (get-buffer-window-list nil nil 'visible))))
 
 (defun agent-q-sight--joined-p (call window)
-  "Whether WINDOW shows all of CALL but what of its end was on the screen before."
+  "Whether all of CALL is in WINDOW but what of its end was on the screen before."
   (when-let ((tail (agent-q-call-tail call)))
     (<= (- (marker-position (agent-q-render-item-end call)) tail)
         (window-end window t))))

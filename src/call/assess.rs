@@ -101,7 +101,7 @@ impl CallVerdict {
     /// when they were asked, nor to another file.
     pub(super) fn asks_the_same_as(&self, other: &Self) -> bool {
         self.assessment.reason == other.assessment.reason
-            && self.alarms == other.alarms
+            && self.alarms.within(&other.alarms)
             && self.unit == other.unit
             && self.reached.files == other.reached.files
     }

@@ -170,7 +170,8 @@ impl Executor {
         let found = self.assess(&call.tool, &call.arguments, Look::Again, batch);
         // What can't be assessed any more says so in its turn.
         let Ok(verdict) = found.await else { return };
-        if verdict.asks_the_same_as(&call.verdict) || !self.approvals.withdraw(call.key) {
+        let same = verdict.asks_the_same_as(&call.verdict) && verdict.alarms == call.verdict.alarms;
+        if same || !self.approvals.withdraw(call.key) {
             return;
         }
         call.verdict = verdict;

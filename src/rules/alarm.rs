@@ -77,6 +77,12 @@ impl Alarms {
         }
     }
 
+    /// Whether a yes to OTHER covers these: a mere edit is less than the same call is otherwise.
+    #[must_use]
+    pub fn within(&self, other: &Self) -> bool {
+        self == other || (*self == Self::of_edit() && other.others == OtherAlarms::Some)
+    }
+
     /// Whether all that the call is asked about is in RULED, the alarms of a rule that allows.
     pub(super) fn all_in(&self, ruled: &[Alarm]) -> bool {
         self.others == OtherAlarms::None
