@@ -894,7 +894,12 @@ It would come to a guard itself, which expands macros, and so on to the end of t
                                                  :watch '(:look t))))
             (should (eq :returned (plist-get reply :outcome)))
             (should (string-match-p (regexp-quote kept) (format "%S" (plist-get reply :denials)))))
-          (should (file-exists-p kept)))
+          (should (file-exists-p kept))
+          ;; It hears of closed connections from then on: setting that up in the middle of a call would
+          ;; be taken for a deed of the call beside it.
+          (should (equal "T" (agent-q-test-image-directly
+                              other "(not (not (member 'agent-q-image::forget-closed-connections
+                                                       (symbol-value (find-symbol \"*CONNECTION-CLOSED-HOOK*\" (if (find-package :slynk) :slynk :swank))))))"))))
       (delete-file kept)
       (agent-q-test-image-kill other))))
 

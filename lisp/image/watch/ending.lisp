@@ -118,15 +118,21 @@ or where nobody is asked, or is told to end, changes no hook: the end of the cal
 
 (defun note-connection (watch consent)
   "Hear of it when the connection of CONSENT's call is closed."
-  (let ((hook (client-symbol-named (consent-client consent) "*CONNECTION-CLOSED-HOOK*")))
-    (when (and (consent-connection consent)
-               (not (member (consent-connection consent) (first (watch-connections watch))
-                            :test #'eq)))
-      (push (consent-connection consent) (first (watch-connections watch)))
-      ;; Its client may have come after the watch.
-      (add-guards watch))
-    (when (and hook (boundp hook))
-      (pushnew 'forget-closed-connections (symbol-value hook)))))
+  (when (and (consent-connection consent)
+             (not (member (consent-connection consent) (first (watch-connections watch))
+                          :test #'eq)))
+    (push (consent-connection consent) (first (watch-connections watch)))
+    ;; Its client may have come after the watch.
+    (hear-of-closed-connections)
+    (add-guards watch)))
+
+(defun hear-of-closed-connections ()
+  "Have the clients call us for each connection that is closed. A call that runs beside this would be
+charged with it, so it is done when the watch is put in, before there are any."
+  (dolist (client '(:swank :slynk))
+    (let ((hook (client-symbol-named client "*CONNECTION-CLOSED-HOOK*")))
+      (when (and hook (boundp hook))
+        (pushnew 'forget-closed-connections (symbol-value hook))))))
 
 (defun forget-closed-connections (&rest ignored)
   "Take the watch out when no connection is left that had calls under it."

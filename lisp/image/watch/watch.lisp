@@ -135,6 +135,7 @@ symbol that code can't come by."
   (compile-now 'new-watch)
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)
+    (hear-of-closed-connections)
     (loop for (name function) on entries by #'cddr
           do (setf (fdefinition name) function))))
 
