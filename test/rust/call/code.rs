@@ -299,3 +299,39 @@ async fn what_looks_different_each_time_is_not_asked_about_for_ever() {
     );
     assert_eq!(bench.executor.approvals.count(), 0);
 }
+
+#[tokio::test]
+async fn a_request_that_waits_is_another_one_after_a_call_has_changed_it() {
+    let replies = vec![
+        looked_at("\"runs programs: X\""),
+        looked_at("\"uses the network: Y\""),
+        looked_at("\"uses the network: Y\""),
+        evaluated(),
+    ];
+    let bench = eval_bench(Approval::Ask, EvalPolicy::AskIfRisky, replies);
+    bench.echo("change", SafetyLevel::Cautious);
+    let calls = [call("0", "change", json!({"text": "x"})), eval("(x)")];
+    let approvals = &bench.executor.approvals;
+    let (results, reasons) = tokio::join!(bench.run(&calls), async {
+        let asked = |event: &Event| match event {
+            Event::ApprovalRequested { call, reason, .. } => Some((*call, reason.clone())),
+            _ => None,
+        };
+        let both = |events: &[Event]| {
+            let found: Vec<_> = events.iter().filter_map(asked).collect();
+            (found.len() == 2).then_some(found)
+        };
+        let found = bench.host.wait_until(both).await;
+        let key = found[1].0;
+        assert_eq!(found[0].0, key);
+        // What Emacs has yet to hear of can't be what an answer is about.
+        assert!(approvals.has_changed(key));
+        approvals.told(key);
+        assert!(!approvals.has_changed(key));
+        assert!(approvals.answer(key, Decision::Approved));
+        found.into_iter().map(|(_, reason)| reason)
+    });
+    assert_eq!(results[1].outcome, CallOutcome::Succeeded);
+    let reasons: Vec<String> = reasons.collect();
+    assert!(reasons[0].starts_with("runs programs") && reasons[1].starts_with("uses the network"));
+}
