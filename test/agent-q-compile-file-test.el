@@ -272,15 +272,15 @@ The image has loaded it if LOAD is non-nil."
 (agent-q-test-tools-on-each compile-file-names-the-form-around ()
   "What is compiled is the form on top level, and the answer says so."
   (let ((agent-q-compile-file-test--source
-         "(cl:in-package :cl-user)\n(macrolet ((aq-def (name) `(defun ,name () 1)))\n  (defun aq-first () 1)\n  (aq-def aq-made)\n  (defun aq-second () 2))\n(progn (defun aq-third () 3))\n"))
+         "(cl:in-package :cl-user)\n(macrolet ((aq-def (name) `(defun ,name () 1)))\n  (defun aq-inner-1 () 1)\n  (aq-def aq-made)\n  (defun aq-inner-2 () 2))\n(progn (defun aq-inner-3 () 3))\n"))
     (agent-q-compile-file-test--with-file nil
       (should (string-prefix-p
-               (format "Compiled and loaded macrolet (lines 2-5: aq-first, aq-second) of %s." file)
+               (format "Compiled and loaded macrolet (lines 2-5: aq-inner-1, aq-inner-2) of %s." file)
                (agent-q-test-tools-ask
                 (format "/edit_file path=%s old_str=\"() 2\" compile=true () 22" file))))
       (should (string-prefix-p
-               (format "Compiled and loaded progn (line 6: aq-third) of %s." file)
-               (agent-q-test-tools-ask (format "/compile_file path=%s name=aq-third" file)))))))
+               (format "Compiled and loaded progn (line 6: aq-inner-3) of %s." file)
+               (agent-q-test-tools-ask (format "/compile_file path=%s name=aq-inner-3" file)))))))
 
 (agent-q-test-tools-on-each compile-tells-of-code-with-the-old-macro ()
   "Code has in it what macros and inline functions were; who compiles another is told which code."

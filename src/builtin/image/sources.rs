@@ -15,6 +15,8 @@ const LISP_FILES: &str = "*.{lisp,lsp,cl,asd}";
 /// How many lines an answer shows.
 const LINES: usize = 60;
 
+/// How many characters of source text one answer quotes; definitions after that only have places.
+pub(super) const QUOTED: usize = 9000;
 /// How many definitions are shown whole.
 const MOST_FORMS: u64 = 3;
 
@@ -140,7 +142,7 @@ async fn forms(name: &str, found: &FoundLines, context: &WorkContext) -> Option<
         }
     }
     let size: usize = forms.iter().map(String::len).sum();
-    (size <= super::xref::QUOTED).then(|| forms.join("\n"))
+    (size <= QUOTED).then(|| forms.join("\n"))
 }
 
 async fn search(

@@ -21,9 +21,6 @@ const DEFINITION_SYNTAX: &str = "A name as in source: foo, pkg:foo, pkg::foo, |F
 /// That the image ended its search when its time was up.
 const CUT: &str = "The search was stopped after 1 s, so there may be more.";
 
-/// How many characters of source text one answer quotes; definitions after that only have places.
-pub(super) const QUOTED: usize = 9000;
-
 #[must_use]
 pub fn tools() -> Vec<Tool> {
     let mut tools = vec![who_calls(), who_references(), xref(), find_definition()];
@@ -372,7 +369,7 @@ impl<'a> QuotedForms<'a> {
             head.push_str(", in the form above");
             return vec![head];
         }
-        if self.size > 0 && self.size + source.len() > QUOTED {
+        if self.size > 0 && self.size + source.len() > sources::QUOTED {
             let how = "  (to see it, ask for this kind only, or read the file)";
             return vec![head, how.to_owned()];
         }
