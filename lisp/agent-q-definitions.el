@@ -246,7 +246,7 @@ That is the head of a definition."
           (agent-q-definitions--described wanted definitions)))))
 
 (defun agent-q-definitions--described (wanted definitions)
-  "Return the tests among DEFINITIONS whose third part is WANTED, a string."
+  "Return each test of DEFINITIONS whose third part is WANTED, a string."
   (seq-filter
    (pcase-lambda (`(,start ,end (,_ ,full . ,_)))
      (and (string-match-p "\\`[^ ]*test" full)
@@ -258,7 +258,7 @@ That is the head of a definition."
    definitions))
 
 (defun agent-q-definitions--starting (wanted definitions)
-  "Return those of DEFINITIONS whose text starts as WANTED does, or all."
+  "Return those of DEFINITIONS with the text WANTED at their head, or all."
   (let ((start (concat (unless (string-prefix-p "(" wanted) "(") (string-remove-suffix ")" wanted))))
     (or (seq-filter (lambda (definition)
                       (let ((text (agent-q-definitions-text definition)))
