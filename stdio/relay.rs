@@ -147,10 +147,7 @@ impl Relay {
         };
         if let Err(problem) = &delivered {
             for (request, id) in &requests {
-                to_host(
-                    own.as_deref()
-                        .unwrap_or(&unreached(request, id)(problem)),
-                );
+                to_host(own.as_deref().unwrap_or(&unreached(request, id)(problem)));
             }
         }
         if method == "initialize" && (delivered.is_ok() || own.is_some()) {
