@@ -129,7 +129,9 @@ NAME is what it is called, or nil, and ROOT the root of its project, or nil."
   "Return the root of the project of CHAT, an alist, or nil.
 The agent may read all files there, so what a chat says that another Emacs wrote
 counts only if the user agrees."
-  (let ((root (alist-get 'root chat)))
+  (let ((root (alist-get 'root chat))
+        ;; Outside of a command, Emacs would ask in a dialog or a menu.
+        (use-dialog-box nil))
     (when (and root
                (not (file-remote-p root))
                (file-directory-p root)

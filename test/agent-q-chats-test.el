@@ -297,7 +297,10 @@
       (cl-flet ((root () (let ((default-directory elsewhere) (inhibit-message t))
                            (setq asked nil)
                            (cl-letf (((symbol-function 'y-or-n-p)
-                                      (lambda (question) (push question asked) answer)))
+                                      (lambda (question)
+                                        ;; Not in a menu.
+                                        (unless use-dialog-box (push question asked))
+                                        answer)))
                              (save-window-excursion
                                (agent-q-chats-go (car (agent-q-test-chats-found "")))
                                (agent-q-test-until (agent-q-test-shows "> one"))

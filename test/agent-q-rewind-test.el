@@ -462,7 +462,10 @@ PROJECT is its directory, A the file, ID the chat, and OUTSIDE another directory
   (declare (indent 1) (debug t))
   `(let ((asked nil))
      (cl-letf (((symbol-function 'yes-or-no-p)
-                (lambda (question) (push question asked) ,answer)))
+                (lambda (question)
+                  ;; Not in a menu.
+                  (unless use-dialog-box (push question asked))
+                  ,answer)))
        ,@body)
      asked))
 
