@@ -31,9 +31,14 @@
   "Return what the effect CALL acts on, conses of a word for it and its name."
   (let ((files (or (agent-q-effect--argument call 'files)
                    (agent-q-effect--argument call 'file)))
-        (target (agent-q-effect--argument call 'target)))
+        (target (agent-q-effect--argument call 'target))
+        (program (agent-q-effect--argument call 'program)))
     (cond (files (mapcar (lambda (file) (cons "file" file))
                          (split-string files "\n" t)))
+          ;; The words have its target.  What is in the system's own directories is what it
+          ;; is called.
+          (program (unless (member (file-name-directory program) '("/bin/" "/usr/bin/"))
+                     (list (cons "program" program))))
           (target (list (cons "target" target))))))
 
 (defun agent-q-effect--whole-words (call)

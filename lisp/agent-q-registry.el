@@ -341,6 +341,8 @@ category that no registered tool has is an `agent-q-error'."
            (list (funcall text "file" "The file, absolute")
                  (funcall text "files" "Several files, absolute, one a line")
                  (funcall text "target" "What it acts on, unless that is a file")
+                 (funcall text "program" "The real name of the program that it runs")
+                 (funcall text "directory" "The folder that the program runs in")
                  (funcall text "function" "The program's innermost function that is at it")
                  (funcall text "form" "The form that runs")
                  (funcall text "thread" "The thread that runs it")

@@ -42,7 +42,7 @@ const KINDS: [(EffectKind, &str, &str); 21] = [
         "change-attributes",
         "change the attributes of files",
     ),
-    (EffectKind::RunProgram, "run-program", "run the program"),
+    (EffectKind::RunProgram, "run-program", "run"),
     (EffectKind::Connect, "connect", "connect to"),
     (EffectKind::Listen, "listen", "listen at"),
     (EffectKind::LoadFile, "load-file", "load files"),

@@ -29,6 +29,9 @@ pub struct Question {
     pub files: Vec<PathBuf>,
     /// What it acts on: a file, a program, a host with its port, a name.
     pub target: Option<String>,
+    /// The real name of the program that it runs, and the folder that it runs in.
+    pub program: Option<String>,
+    pub directory: Option<String>,
     /// The innermost function of the program that is at it; none where the form itself is.
     pub function: Option<String>,
     /// The form that runs.
@@ -69,6 +72,8 @@ impl Question {
             [file] => put("file", Some(file.clone())),
             files => put("files", Some(files.join("\n"))),
         }
+        put("program", self.program.clone());
+        put("directory", self.directory.clone());
         put("function", self.function.clone());
         put("form", self.form.clone());
         put("thread", self.thread.clone());
@@ -105,6 +110,8 @@ pub fn parse_message(text: &str) -> Result<WatchMessage, MalformedReply> {
         words: owned("words").unwrap_or_else(|| kind.deed().to_owned()),
         files: plist.list("files").filter_map(file).collect(),
         target: owned("target"),
+        program: owned("program"),
+        directory: owned("directory"),
         function: owned("function"),
         form: owned("form"),
         frames: plist

@@ -121,6 +121,9 @@ impl Engine {
         let rule = facts
             .offer(scope)
             .ok_or_else(|| RequestError::Scope(scope.to_owned()))?;
+        if rule.check().is_err() {
+            return Err(RequestError::NoRule);
+        }
         let entry = |width: &str, rule: &Rule| json!({"width": width, "rule": rule, "description": rule.describe_beside_its_call()});
         let mut offer = entry("call", &rule);
         let wider = facts.offer_wider(scope);

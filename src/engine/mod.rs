@@ -51,6 +51,8 @@ pub enum RequestError {
     Settings(#[source] serde_json::Error),
     #[error("Cannot parse the levels of tools: {0}")]
     Levels(#[source] serde_json::Error),
+    #[error("No rule can allow the like of this, as not all that it is about is known.")]
+    NoRule,
     #[error("Cannot parse the rule: {0}")]
     RuleText(#[source] serde_json::Error),
     #[error("Cannot parse the question about a call: {0}")]

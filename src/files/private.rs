@@ -3,6 +3,7 @@
 //! tokens. A list of globs; the user can replace it. A copy of such a file is one, too.
 
 use std::ffi::OsStr;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,6 +24,12 @@ pub const DEFAULT_PATTERNS: &[&str] = &[
     // A project may be in a folder of such a name.
     "**/*.env",
     "**/credentials*",
+    "**/.credentials*",
+    "**/secrets.y*ml",
+    "**/secrets.json",
+    "**/secrets.toml",
+    "*.tfstate",
+    "*.tfvars",
     "*.pem",
     "*.key",
     "*.p12",
@@ -46,6 +53,12 @@ pub const DEFAULT_PATTERNS: &[&str] = &[
     ".pypirc",
     ".htpasswd",
     ".vault-token",
+    ".s3cfg",
+    "rclone.conf",
+    "agent-q-chats",
+    "/etc/shadow*",
+    "/etc/gshadow*",
+    "/etc/ssl/private/**",
     "**/.git/config",
     "**/.git/config.worktree",
     "**/.git/hooks/**",
@@ -60,6 +73,13 @@ pub const DEFAULT_PATTERNS: &[&str] = &[
     "~/.config/gcloud/**",
     "~/.config/gh/**",
     "~/.config/git/credentials",
+    "~/.config/github-copilot/**",
+    "~/.config/hub",
+    "~/.config/rclone/**",
+    "~/.claude.json",
+    "~/.codex/auth.json",
+    "~/.gemini/oauth_creds.json",
+    "~/.local/share/opencode/auth.json",
     "~/.cargo/credentials*",
     "~/.local/share/keyrings/**",
     "~/.mozilla/**",
@@ -138,16 +158,20 @@ impl PrivateFiles {
                 (Some(_), None) => continue,
                 (Some(rest), Some(home)) => {
                     let home = globset::escape(&home.to_string_lossy());
-                    path_globs.push(glob(&format!("{home}/{rest}"), pattern)?);
-                    path_patterns.push(pattern.to_owned());
+                    for rest in with_folder(rest) {
+                        path_globs.push(glob(&format!("{home}/{rest}"), pattern)?);
+                        path_patterns.push(pattern.to_owned());
+                    }
                 }
                 (None, _) if of_last(pattern).is_some() => {
                     last.add(glob(of_last(pattern).unwrap_or_default(), pattern)?);
                     last_patterns.push(pattern.to_owned());
                 }
                 (None, _) if pattern.contains('/') => {
-                    path_globs.push(glob(pattern, pattern)?);
-                    path_patterns.push(pattern.to_owned());
+                    for text in with_folder(pattern) {
+                        path_globs.push(glob(text, pattern)?);
+                        path_patterns.push(pattern.to_owned());
+                    }
                 }
                 (None, _) => {
                     names.add(glob(pattern, pattern)?);
@@ -312,6 +336,11 @@ fn needle(pattern: &str) -> String {
     runs.into_iter().max_by_key(rarity).unwrap_or_default()
 }
 
+/// PATTERN, and the folder of which it means all files: their names are private, too.
+fn with_folder(pattern: &str) -> impl Iterator<Item = &str> {
+    iter::once(pattern).chain(pattern.strip_suffix("/**"))
+}
+
 /// What PATTERN says of a file's own name, if that is all that it is about.
 fn of_last(pattern: &str) -> Option<&str> {
     let name = pattern.strip_prefix("**/")?;
@@ -376,7 +405,7 @@ mod tests {
         let usual = PrivateFiles::new(DEFAULT_PATTERNS, Some(home)).unwrap();
         let needles = usual.needles();
         assert!(
-            needles.len() < 60 && !needles.contains(&String::new()),
+            needles.len() < 70 && !needles.contains(&String::new()),
             "{needles:?}"
         );
         for path in [
@@ -390,6 +419,12 @@ mod tests {
             "/srv/server.KEY.bak",
             "/srv/id_rsa",
             "/srv/_netrc",
+            "/home/me/.aws",
+            "/etc/shadow",
+            "/home/me/.claude/.credentials.json",
+            "/srv/secrets.yaml",
+            "/srv/terraform.tfstate",
+            "/home/me/.emacs.d/agent-q-chats/a.jsonl",
         ] {
             assert!(usual.matching(Path::new(path)).is_some(), "{path}");
             let small = path.to_lowercase();
@@ -484,6 +519,26 @@ mod tests {
             ("/srv/a/#e.env#", Some("**/*.env")),
             ("/srv/a/example.env", None),
             ("/srv/.ssh.bak/a", Some(".ssh")),
+            ("/home/me/.aws", Some("~/.aws/**")),
+            (
+                "/home/me/.claude/.credentials.json",
+                Some("**/.credentials*"),
+            ),
+            ("/home/me/.codex/auth.json", Some("~/.codex/auth.json")),
+            (
+                "/home/me/.config/github-copilot/apps.json",
+                Some("~/.config/github-copilot/**"),
+            ),
+            ("/srv/secrets.yml", Some("**/secrets.y*ml")),
+            ("/srv/secrets.lisp", None),
+            ("/srv/terraform.tfstate.backup", Some("*.tfstate")),
+            ("/srv/rclone.conf", Some("rclone.conf")),
+            ("/etc/shadow-", Some("/etc/shadow*")),
+            ("/etc/passwd", None),
+            (
+                "/home/me/.emacs.d/agent-q-chats/a.jsonl",
+                Some("agent-q-chats"),
+            ),
             (
                 "/srv/a/.git/modules/b/c/config",
                 Some("**/.git/modules/**/config"),

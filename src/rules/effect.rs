@@ -10,8 +10,12 @@ use crate::effect::EffectKind;
 /// The argument with the function of the program that is at it.
 const FUNCTION: &str = "function";
 
-/// The argument that says what it acts on, unless that is a file.
+/// The argument that says what it acts on, unless that is a file. Of a program that is all that it is
+/// given, in the words of a shell; what a rule can't compare has none.
 const TARGET: &str = "target";
+
+/// The arguments with the real name of a program and the folder that it runs in.
+const PLACE: [&str; 2] = ["program", "directory"];
 
 impl Rule {
     /// The narrowest rule that lets the effect CALL happen again: to the files in its folder by the
@@ -21,7 +25,18 @@ impl Rule {
         rule.dangerous = Floor::Waived;
         let text = |name: &str| call.arguments.get(name).and_then(|it| it.as_str());
         let function = text(FUNCTION);
-        for (name, value) in [(FUNCTION, function), (TARGET, text(TARGET))] {
+        let target = text(TARGET);
+        // What a program may do is all in what it is given: without that there is nothing to allow.
+        if EffectKind::of_tool(call.tool) == Some(EffectKind::RunProgram)
+            && (target.is_none() || PLACE.iter().any(|name| text(name).is_none()))
+        {
+            return rule;
+        }
+        let place = PLACE.map(|name| (name, text(name)));
+        for (name, value) in [(FUNCTION, function), (TARGET, target)]
+            .into_iter()
+            .chain(place)
+        {
             if let Some(value) = value {
                 rule.arguments.push(ArgumentPattern {
                     name: name.to_owned(),
@@ -60,7 +75,16 @@ impl Rule {
             Effect::Deny => format!("{who} may not {}", kind.deed()),
         };
         if let Some(target) = argument(TARGET) {
-            text.push_str(&format!(" {target}"));
+            text.push_str(&match kind {
+                EffectKind::RunProgram => format!(" exactly `{target}`"),
+                _ => format!(" {target}"),
+            });
+        }
+        if let Some(program) = argument("program") {
+            text.push_str(&format!(", the program {program}"));
+        }
+        if let Some(directory) = argument("directory") {
+            text.push_str(&format!(", in {directory}"));
         }
         if let Some(path) = &self.path {
             text.push_str(&match path.strip_suffix("/**") {
@@ -69,7 +93,8 @@ impl Rule {
             });
         }
         for other in &self.arguments {
-            if ![FUNCTION, TARGET].contains(&other.name.as_str()) {
+            let said = [FUNCTION, TARGET].contains(&other.name.as_str());
+            if !said && !PLACE.contains(&other.name.as_str()) {
                 text.push_str(&match &other.pattern {
                     TextPattern::Equals(value) => format!(", {} = {value:?}", other.name),
                     TextPattern::Matches(regex) => format!(", {} matching /{regex}/", other.name),
@@ -87,31 +112,42 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::LazyLock;
 
-    use serde_json::json;
+    use serde_json::{Map, Value, json};
 
+    use super::super::matching::Compiled;
     use super::*;
+    use crate::rules::Alarms;
     use crate::trust::{Provenance, SafetyLevel};
 
-    fn offered(tool: &str, arguments: serde_json::Value, files: &[&str]) -> (Rule, String) {
-        let paths: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
-        let arguments = arguments.as_object().cloned().unwrap_or_default();
-        let call = RuledCall {
+    fn call<'c>(
+        tool: &'c str,
+        arguments: &'c Map<String, Value>,
+        paths: &'c [PathBuf],
+    ) -> RuledCall<'c> {
+        static NONE: LazyLock<Alarms> = LazyLock::new(Alarms::default);
+        RuledCall {
             call: 1,
             turn: 1,
             chat: 1,
             tool,
             level: SafetyLevel::Dangerous,
-            arguments: &arguments,
-            alarms: &crate::rules::Alarms::default(),
-            paths: &paths,
+            arguments,
+            alarms: &NONE,
+            paths,
             package: None,
             connection: None,
             client: None,
             project: None,
             provenance: Provenance::Own,
-        };
-        let rule = Rule::allowing_effect(&call, Scope::Chat(1));
+        }
+    }
+
+    fn offered(tool: &str, arguments: serde_json::Value, files: &[&str]) -> (Rule, String) {
+        let paths: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+        let arguments = arguments.as_object().cloned().unwrap_or_default();
+        let rule = Rule::allowing_effect(&call(tool, &arguments, &paths), Scope::Chat(1));
         let words = rule.describe();
         (rule, words)
     }
@@ -143,6 +179,12 @@ mod tests {
                 &[],
                 "SHOP::FETCH may connect to 127.0.0.1:80, for this chat.",
             ),
+            (
+                "effect/run_program",
+                json!({"target": "git status", "program": "/usr/bin/git", "directory": "/srv/"}),
+                &[],
+                "any code may run exactly `git status`, the program /usr/bin/git, in /srv/, for this chat.",
+            ),
         ] {
             let (rule, said) = offered(tool, arguments, files);
             assert_eq!(said, words);
@@ -151,8 +193,34 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_for_a_program_is_about_that_file_there_with_all_that_it_is_given() {
+        let git = json!({"target": "git status", "program": "/usr/bin/git", "directory": "/srv/"});
+        let (rule, _) = offered("effect/run_program", git.clone(), &[]);
+        let rule = Compiled::new(&rule).unwrap();
+        let matches = |name: &str, value: &str| {
+            let mut arguments = git.as_object().cloned().unwrap();
+            arguments.insert(name.to_owned(), json!(value));
+            rule.matches(&call("effect/run_program", &arguments, &[]))
+        };
+        assert!(matches("form", "(anything)"));
+        assert!(!matches("target", "git push"));
+        assert!(!matches("target", "git"));
+        assert!(!matches("program", "/tmp/evil/git"));
+        assert!(!matches("directory", "/tmp/"));
+        let old = json!({"target": "git"}).as_object().cloned().unwrap();
+        assert!(!rule.matches(&call("effect/run_program", &old, &[])));
+    }
+
+    #[test]
     fn what_can_be_told_by_nothing_is_no_rule() {
         let (rule, _) = offered("effect/exit_lisp", json!({"form": "(quit)"}), &[]);
         assert!(rule.check().is_err());
+        for arguments in [
+            json!({"function": "SHOP::RUN", "target": "git"}),
+            json!({"function": "SHOP::RUN", "program": "/bin/sh", "directory": "/"}),
+        ] {
+            let (rule, _) = offered("effect/run_program", arguments, &[]);
+            assert!(rule.check().is_err());
+        }
     }
 }

@@ -103,14 +103,16 @@ arguments, FORMS, say."
   "The line that runs PROGRAM, with its arguments in the first of MORE where OPERATOR has them there,
 and with what else it is given as far as MORE tells that."
   (let* ((form (first more))
-         (arguments (if (and (string= operator "RUN-PROGRAM") form (not (keywordp form)))
-                        (literal-argument form)
-                        (list '()))))
-    (and arguments (listp (first arguments))
-         (list (list (line-with-situation
-                      (format nil "~{~A~^ ~}" (append (if (listp program) program (list program))
-                                                      (first arguments)))
-                      (ignore-errors (situation-text (literal-options more)))))))))
+         (direct (and (string= operator "RUN-PROGRAM") form (not (keywordp form))))
+         (arguments (and direct (literal-argument form)))
+         (words (cond (direct (and arguments (listp (first arguments)) (not (listp program))
+                                   (cons program (first arguments))))
+                      ((listp program) program)
+                      (t (list "/bin/sh" "-c" program)))))
+    (and words
+         (list (list (exact-line (cons (text-of-name (first words))
+                                       (mapcar #'princ-to-string (rest words)))
+                                 (literal-options more)))))))
 
 (defun literal-options (forms)
   "Those of a program's options that FORMS have literally."

@@ -95,9 +95,6 @@
                       (position #\Newline text :start start :end (1- *reader-stop*) :from-end t))))
     (if newline (1+ newline) start)))
 
-(defvar *form-read* nil
-  "The form that was read last to be run, and its text.")
-
 (defvar *before-reading* (constantly nil)
   "Called with a text and the start of the form in it that is about to be read.")
 

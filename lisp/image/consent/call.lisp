@@ -28,6 +28,8 @@
   (hosts (make-hash-table :test 'equal))
   ;; Held while a question is open.
   lock
+  ;; The code that was sent; and a list of one element, what the user has denied, each with the reason.
+  text (denied (list '()))
   ;; A list of one element: what the user stopped the call at, in words, or NIL.
   (stopped-at (list nil)))
 

@@ -32,3 +32,23 @@ any is certainly not private."
   (and (<= (length needle) (- (length name) start))
        (loop for index of-type fixnum from 0 below (length needle)
              always (char= (schar needle index) (char-downcase (schar name (+ start index)))))))
+
+;;; Names in a private folder
+
+(defun call-listing (watch hold function arguments)
+  (list-directory watch hold (second arguments) (lambda () (apply function arguments))))
+
+(defun call-opening-directory (watch hold function arguments)
+  (list-directory watch hold (first arguments) (lambda () (apply function arguments))))
+
+(defun list-directory (watch hold name work)
+  "Call WORK, which reads the names in the directory NAME, if that may be."
+  (let* ((real (real-native-name (text-of-name name)))
+         (effect (and (has-needle-p real (consent-private (first hold)))
+                      (make-effect :kind "read-private" :words (format nil "read the names in ~A" real)
+                                   :files (list real) :target real :texts (list real)
+                                   :pathname (ignore-errors (native-pathname-of real))))))
+    (if (or (null effect) (granted-p (first hold) effect))
+        (funcall work)
+        (multiple-value-bind (allowed values) (settle-effect watch (first hold) effect)
+          (if allowed (funcall work) (values-list values))))))

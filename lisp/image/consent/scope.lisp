@@ -95,6 +95,15 @@ whether the call has made that file."
              always (loop for directory in directories
                             thereis (prefixed-p (concatenate 'string directory "tmp") name)))))
 
+(defun own-temporary-p (consent effect)
+  "Whether EFFECT is about such a file as UIOP makes for a while: a new one, or one of the call's."
+  (and (temporary-p effect (temporary-directories))
+       (every (lambda (name)
+                (or (gethash name (consent-written consent))
+                    (and (equal (effect-kind effect) "write-file")
+                         (null (probe-file (native-pathname-of name))))))
+              (effect-files effect))))
+
 (defun dependencies (names)
   "NAMES of systems, and those of the systems that they depend on as far as ASDF knows them by now."
   (let ((found '()) (open names))

@@ -10,7 +10,19 @@
   (files '()) target (texts '())
   ;; What the condition of a denial has as its pathname; and what more there is to it than that file: of
   ;; definitions a list of the packages of what they name.
-  pathname detail)
+  pathname detail
+  ;; What Emacs is told of it besides.
+  (more '()))
+
+(defun effect-identity (effect)
+  "A text that no other effect of its kind has."
+  (or (and (equal (effect-kind effect) "run-program") (first (effect-texts effect)))
+      (effect-words effect)))
+
+(defun same-effect-p (one other)
+  (flet ((parts (effect)
+           (and effect (list (effect-identity effect) (effect-files effect) (effect-more effect)))))
+    (equal (parts one) (parts other))))
 
 (defun file-effect (kind words designator &key link more)
   "An effect on the file DESIGNATOR, and on the one named MORE, put into WORDS, a control string."
@@ -305,18 +317,6 @@ to connect to it, so that the answer counts for both."
                               (printed (rest arguments) :limit 300))))
 
 ;;; The environment
-
-(defun secret-name-p (name)
-  "Whether a variable of the environment called NAME may hold a secret."
-  (and (stringp name)
-       (loop for part in '("KEY" "TOKEN" "SECRET" "PASSW" "CREDENTIAL" "AUTH" "COOKIE" "PRIVATE")
-               thereis (search part name :test #'char-equal))))
-
-(defun effect-of-getenv (arguments)
-  (let ((name (ignore-errors (string (first arguments)))))
-    (when (secret-name-p name)
-      (make-effect :kind "read-secret" :target name :texts (list name)
-                   :words (format nil "read the environment variable ~A" name)))))
 
 (defun effect-of-environ (arguments)
   (declare (ignore arguments))

@@ -42,7 +42,7 @@
      ("RENAME-PACKAGE" effect-of-package) ("DELETE-PACKAGE" effect-of-package))
     ("SB-EXT"
      ("DELETE-DIRECTORY" effect-of-delete-directory :covers (:delete :rmdir))
-     ("RUN-PROGRAM" effect-of-run-program :covers (:run :descriptor :environment :input))
+     ("RUN-PROGRAM" effect-of-run-program :covers (:program :input))
      ((:setf "PROCESS-STATUS-HOOK") nil :way call-hooking-process)
      ("PROCESS-KILL" effect-of-process-kill :covers (:kill))
      ("EXIT" effect-of-exit :covers (:exit :thread)) ("QUIT" effect-of-exit :covers (:exit :thread))
@@ -94,13 +94,16 @@
      ("UNIX-RENAME" effect-of-unix-rename :class :rename :in-c t)
      ("UNIX-MKDIR" effect-of-mkdir :class :mkdir)
      ("UNIX-RMDIR" effect-of-rmdir :class :rmdir)
+     ("UNIX-OPENDIR" nil :way call-opening-directory)
      ("UNIX-WRITE" effect-of-writing :class :written)
      ("UNIX-CLOSE" effect-of-closing-descriptor)
      ("UNIX-SETSID" effect-of-process) ("UNIX-SETITIMER" effect-of-interval))
     ("SB-BSD-SOCKETS-INTERNAL"
      ("SHUTDOWN" effect-of-closing-descriptor) ("CLOSE" effect-of-closing-descriptor))
     ("SB-IMPL"
-     ("SPAWN" effect-of-spawn :class :run)
+     ("SPAWN" effect-of-spawn)
+     ("WRAPPED-ENVIRON" effect-of-environ :class :environment)
+     ("CALL-WITH-NATIVE-DIRECTORY-ITERATOR" nil :way call-listing)
      ("OS-EXIT" effect-of-exit :class :exit)
      ("ENCAPSULATE-GENERIC-FUNCTION" effect-of-encapsulating-generic)
      ("%DEFUN" effect-of-defining :way call-defining :always t)
@@ -143,12 +146,12 @@
      ("DUP2" effect-of-descriptors) ("FCNTL" effect-of-controlling)
      ("CLOSE" effect-of-closing-descriptor) ("SYSLOG" effect-of-system-log)
      ("LINK" effect-of-linking :class :link) ("SYMLINK" effect-of-linking :class :link)
-     ("FORK" effect-of-fork :class :run) ("POSIX-FORK" effect-of-fork :class :run)
+     ("FORK" effect-of-fork) ("POSIX-FORK" effect-of-fork)
      ("KILL" effect-of-kill :class :kill) ("KILLPG" effect-of-kill :class :kill)
      ("EXIT" effect-of-exit :class :exit) ("_EXIT" effect-of-exit :class :exit)
      ("ABORT" effect-of-exit :class :exit)
      ("SETENV" effect-of-setenv :class :process) ("PUTENV" effect-of-setenv :class :process) ("UNSETENV" effect-of-setenv :class :process)
-     ("GETENV" effect-of-getenv :class :environment)
+     ("GETENV" effect-of-getenv :class :environment) ("OPENDIR" nil :way call-opening-directory)
      ("CHDIR" effect-of-chdir :class :process) ("FCHDIR" effect-of-process) ("CHROOT" effect-of-process)
      ("SETUID" effect-of-process) ("SETGID" effect-of-process)
      ("SETEUID" effect-of-process) ("SETEGID" effect-of-process) ("SETSID" effect-of-process)
@@ -173,3 +176,22 @@
                     when (and found (not (and (getf slots :in-c) (hookable-p))))
                       collect (apply #'make-guard :name found :describes describes
                                      (copy-tree slots)))))
+
+;;; What it is called with
+
+(defun own-copies (arguments)
+  "ARGUMENTS with strings of our own, in lists as well: another thread of the program's may change
+those that it gave, while the user looks at them."
+  (labels ((own (it depth)
+             (cond ((stringp it) (copy-seq it))
+                   ((or (atom it) (zerop depth)) it)
+                   ((and (ignore-errors (list-length it)) (null (cdr (last it))))
+                    (mapcar (lambda (part) (own part (1- depth))) it))
+                   ((atom (cdr it)) (cons (own (car it) 0) (own (cdr it) 0)))
+                   (t it))))
+    (mapcar (lambda (argument) (own argument 3)) arguments)))
+
+(defun own-arguments (guard arguments)
+  "The same of the function at which GUARD stands, with what that reads."
+  (let ((copies (own-copies arguments)))
+    (if (member :input (guard-covers guard)) (with-own-input copies) copies)))

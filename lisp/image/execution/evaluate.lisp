@@ -68,7 +68,7 @@ make something else of the second, which is looked at in its turn when nobody wa
 
 (defun evaluate-forms (text evaluator)
   (let ((done '()) (current nil) (unprinted '()) (budget 12000) (start 0)
-        (recoveries *recoveries*) (*form-read* nil))
+        (recoveries *recoveries*))
     (flet ((progress ()
              (list* :forms (reverse done) :current current :package (package-name *package*)
                     :unprinted (loop for value in unprinted repeat 5
@@ -81,8 +81,7 @@ make something else of the second, which is looked at in its turn when nobody wa
             do (setf current nil)
                (multiple-value-bind (form end) (read-form text next count)
                  (setf current (form-text text next end)
-                       start end
-                       *form-read* (list form (trimmed (subseq text next end))))
+                       start end)
                  (let* ((values (setf - form
                                       unprinted (multiple-value-list
                                                  (evaluate-form form evaluator count))))

@@ -49,7 +49,7 @@
     ("dlopen" :foreign effect-of-library :text)))
 
 (defun effect-of-executing (arguments)
-  (program-effect (first arguments) '()))
+  (program-effect (first arguments) :unknown))
 
 (defun effect-of-connecting-c (arguments)
   (native-address-effect "connect" "connect to ~A" (second arguments)))
@@ -162,9 +162,11 @@ has it yet."
       ""
       (let ((sap (internal "SB-SYS" "INT-SAP" address)))
         (internal "SB-EXT" "OCTETS-TO-STRING"
-                  (coerce (loop for index from 0 below 4096
+                  (coerce (loop for index from 0
                                 for octet = (directly "SB-SYS" "SAP-REF-8" sap index)
-                                until (zerop octet) collect octet)
+                                until (zerop octet) collect octet
+                                do (when (> index (* 4 *longest-command*))
+                                     (error "What C is given has no end.")))
                           '(vector (unsigned-byte 8)))
                   :external-format :utf-8))))
 
@@ -230,6 +232,8 @@ file it is need not be known then."
                         ;; What can't be stopped here may do nothing from now on.
                         (when (equal decision "stop")
                           (setf (consent-mode (first hold)) :deny))
-                        (equal decision "allow"))
+                        (and (equal decision "allow")
+                             ;; Another thread may have changed it while the user looked.
+                             (equal arguments (foreign-arguments kinds words))))
                       (progn (note-denial (first hold) effect) nil))))))
     (error () nil)))

@@ -4,17 +4,26 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defun plain-command-p (text)
-  "Whether a shell takes TEXT for one program and its arguments."
-  (notany (lambda (character) (find character "|&;<>()$`\\\"'*?[]#~={}!
-")) text))
-
-(defun first-word (text)
-  (let ((text (string-left-trim " " text)))
-    (subseq text 0 (position #\Space text))))
+;;; The command line
 
 (defun last-part (name)
   (subseq name (1+ (or (position #\/ name :from-end t) -1))))
+
+(defun shell-word (text)
+  "TEXT as one writes it for a shell: no two texts are written alike, nor with what is around them."
+  (if (and (plusp (length text))
+           (every (lambda (it) (or (and (alphanumericp it) (< (char-code it) 128))
+                                   (find it "%+-./:=@_")))
+                  text))
+      text
+      (with-output-to-string (out)
+        (write-char #\' out)
+        (loop for character across text
+              do (write-string (if (char= character #\') "'\\''" (string character)) out))
+        (write-char #\' out))))
+
+(defun shell-words (texts)
+  (format nil "~{~A~^ ~}" (mapcar #'shell-word texts)))
 
 (defun shell-command (program arguments)
   "The text that PROGRAM, if it is a shell, is given to run."
@@ -24,37 +33,80 @@
        (null (cddr arguments))
        (second arguments)))
 
-(defun program-line (program arguments)
-  "What one types at a shell to run PROGRAM with ARGUMENTS, and whether a shell is given that."
-  (let* ((program (text-of-name program))
-         (arguments (mapcar #'princ-to-string arguments))
-         (command (shell-command program arguments)))
-    (values (or command (format nil "~A~{ ~A~}" program arguments))
-            (and command t))))
+(defparameter *longest-command* 100000
+  "How many characters a program may be given so that the user can still look at all of them.")
+
+(defun check-length (texts)
+  (when (> (reduce #'+ texts :key #'length) *longest-command*)
+    (error 'effect-denied :words "run a program with more text than anybody can look through")))
+
+;;; The effect
 
 (defun program-effect (program arguments &optional options)
-  "The effect of running PROGRAM with ARGUMENTS and OPTIONS, those of RUN-PROGRAM."
-  (multiple-value-bind (line shell) (program-line program arguments)
-    (let ((more (situation-text options)))
-      (make-effect :kind "run-program"
-                   :words (format nil "run `~A`~@[ ~A~]" (shortened line 2000) more)
-                   :target (if (and shell (plain-command-p line))
-                               (last-part (first-word line))
-                               (last-part (text-of-name program)))
-                   :texts (list (line-with-situation line more))
-                   :detail (line-with-situation
-                            line (situation-text (list* :input nil options)))))))
+  "The effect of running PROGRAM with ARGUMENTS, or with what nobody knows where they are :UNKNOWN, and
+with OPTIONS, those of RUN-PROGRAM."
+  (let* ((program (text-of-name program))
+         (known (listp arguments))
+         (arguments (and known (mapcar #'princ-to-string arguments)))
+         (words (cons program arguments))
+         (shell (shell-command program arguments))
+         (situation (situation-texts options)))
+    (check-length (append words situation))
+    (make-effect :kind "run-program"
+                 :words (format nil "run `~A`~:[~; in a shell~]~@[ ~{~A~^, ~}~]"
+                                (or shell (shell-words words)) shell
+                                (if known situation
+                                    (cons "with arguments that are not known" situation)))
+                 :target (and known (comparable-p options) (exact-line words options))
+                 :texts (and known (list (exact-line words options)))
+                 :detail (if known (exact-line words (list* :input nil options)) (list program))
+                 :more (list :program (program-file program options)
+                             :directory (directory-of-program options)))))
 
-(defun line-with-situation (line situation)
-  "LINE, which runs a program, as the text of a consent has it."
-  (format nil "~A~@[ ~A~]" line situation))
+(defun exact-line (words options)
+  "All that a program is given, its name first among WORDS, as a text that no other has."
+  (format nil "~A~{, ~A~}" (shell-words words) (situation-texts options t)))
+
+(defun program-file (name options)
+  "The real name of the file that is run by NAME, if there is one."
+  (let ((directory (directory-of-program options)))
+    (flet ((file (name)
+             (let ((name (absolute-name name directory)))
+               (and (executable-p name) (unix-name "UNIX-REALPATH" name)))))
+      (if (or (find #\/ name) (not (getf options :search)))
+          (file name)
+          (loop with path = (or (setting-of "PATH" options) "")
+                for start = 0 then (1+ end)
+                for end = (position #\: path :start start)
+                for found = (file (format nil "~A/~A" (subseq path start end) name))
+                when found return found
+                while end)))))
+
+(defun executable-p (name)
+  (let ((mode (fourth (multiple-value-list (internal "SB-UNIX" "UNIX-STAT" name)))))
+    (and (integerp mode) (logtest #o111 mode) (= #o100000 (logand #o170000 mode)))))
+
+(defun setting-of (name options)
+  "What the variable NAME is set to for the program of OPTIONS."
+  (let* ((given (given-environment options))
+         (settings (if (eq given :inherited) (usual-environment) given))
+         (found (find name settings :key #'variable-name :test #'equal)))
+    (and found (subseq found (1+ (length name))))))
+
+(defun directory-of-program (options)
+  (let ((directory (getf options :directory)))
+    (format nil "~A/" (string-right-trim
+                       "/" (if directory
+                               (real-native-name (internal "SB-EXT" "NATIVE-NAMESTRING" directory))
+                               (unix-name "UNIX-REALPATH" "."))))))
 
 (defun effect-of-command (arguments)
   "Running a program as UIOP takes it: a text for the shell or a list."
   (destructuring-bind (command &rest options) arguments
+    ;; UIOP looks for each in the directories of the PATH.
     (if (consp command)
-        (program-effect (first command) (rest command) options)
-        (program-effect "/bin/sh" (list "-c" (princ-to-string command)) options))))
+        (program-effect (first command) (rest command) (list* :search t options))
+        (program-effect "/bin/sh" (list "-c" (princ-to-string command)) (list* :search t options)))))
 
 (defun input-put-into-file-p (arguments)
   "Whether UIOP puts what a program is to read into a file of its own making."
@@ -65,36 +117,72 @@
     (program-effect program given options)))
 
 (defun effect-of-spawn (arguments)
-  (program-effect (first arguments) (rest (second arguments))))
+  (destructuring-bind (program words stdin stdout stderr search environment pty channel directory
+                       &rest more)
+      arguments
+    (declare (ignore stdin stdout stderr pty channel more))
+    (let ((words (native-texts words)) (settings (native-texts environment)))
+      (program-effect program
+                      (if (listp words) (rest words) words)
+                      (append (and directory (list :directory directory))
+                              (and settings
+                                   (list :environment
+                                         (if (listp settings) settings '("what is not known"))))
+                              ;; Some programs go by what they are called.
+                              (unless (or (atom words) (equal (first words) (text-of-name program)))
+                                (list :called (first words)))
+                              (list :search (not (eql search 0))))))))
+
+(defun native-texts (texts)
+  "TEXTS, a list, or as C has such a one."
+  (cond ((listp texts) texts)
+        ((not (internal "SB-SYS" "SYSTEM-AREA-POINTER-P" texts)) :unknown)
+        ((zerop (internal "SB-SYS" "SAP-INT" texts)) '())
+        (t (loop for offset from 0 by 8
+                 for address = (internal "SB-SYS" "SAP-REF-64" texts offset)
+                 until (zerop address) collect (foreign-text address)))))
 
 ;;; Besides its arguments
 
-(defun situation-text (options)
-  "What OPTIONS of RUN-PROGRAM give a program besides its arguments, or NIL."
-  (let ((texts (remove nil (list (directory-text (getf options :directory))
-                                 (environment-text options)
-                                 (input-text (getf options :input))))))
-    (and texts (format nil "~{~A~^, ~}" texts))))
+(defun situation-texts (options &optional exactly)
+  "What OPTIONS of RUN-PROGRAM give a program besides its arguments; EXACTLY so that it can be compared
+with another."
+  (remove nil (append (list (and (getf options :called)
+                                 (format nil "called ~A" (shell-word (princ-to-string
+                                                                      (getf options :called)))))
+                            (directory-text options exactly))
+                      (environment-texts options exactly)
+                      (list (input-text (getf options :input) exactly)))))
 
-(defun directory-text (directory)
-  (when directory
-    (let ((name (string-right-trim
-                 "/" (real-native-name (internal "SB-EXT" "NATIVE-NAMESTRING" directory)))))
-      (unless (equal name (string-right-trim "/" (unix-name "UNIX-REALPATH" ".")))
-        (format nil "in ~A/" name)))))
+(defun comparable-p (options)
+  "Whether a rule can know again what OPTIONS give to a program. No secret is written down in one."
+  (let ((given (given-environment options)) (input (getf options :input)))
+    (and (or (typep input '(or null string pathname))
+             (and (streamp input) (string-left input) t))
+         (or (eq given :inherited)
+             (notany (lambda (it) (secret-setting-p it)) given)))))
 
-(defun environment-text (options)
+(defun directory-text (options exactly)
+  (let ((name (directory-of-program options)))
+    (unless (equal name (directory-of-program '()))
+      (format nil "in ~A" (if exactly (shell-word name) name)))))
+
+(defun environment-texts (options exactly)
   (let ((given (given-environment options)))
     (unless (eq given :inherited)
       (let* ((usual (usual-environment))
              (new (set-difference given usual :test #'equal))
              (names (mapcar #'variable-name given))
              (missing (remove-if (lambda (name) (member name names :test #'equal))
-                                 (mapcar #'variable-name usual)))
-             (texts (remove nil (list (and new (listed-text "with" (mapcar #'setting-text
-                                                                           (reverse new))))
-                                      (and missing (listed-text "without" missing))))))
-        (and texts (format nil "~{~A~^ and ~}" texts))))))
+                                 (mapcar #'variable-name usual))))
+        (list (and new (format nil "with ~A"
+                               (if exactly
+                                   (shell-words (sort (copy-list new) #'string<))
+                                   (format nil "~{~A~^ ~}" (mapcar #'setting-text (reverse new))))))
+              (and missing
+                   (if exactly
+                       (format nil "without ~A" (shell-words (sort (copy-list missing) #'string<)))
+                       (listed-text "without" missing))))))))
 
 (defun given-environment (options)
   "The environment that OPTIONS give to a program, as texts like A=b."
@@ -107,18 +195,29 @@
 
 (defun usual-environment ()
   "That of this process, past the guard at the function for it."
-  (ignore-errors
-   (internal "SB-INT" "C-STRINGS->STRING-LIST" (internal "SB-IMPL" "WRAPPED-ENVIRON"))))
+  (let* ((name (find-symbol "WRAPPED-ENVIRON" "SB-IMPL"))
+         (function (and name (fboundp name) (unguarded (fdefinition name)))))
+    (and function (internal "SB-INT" "C-STRINGS->STRING-LIST" (funcall function)))))
+
+(defun unguarded (function)
+  "FUNCTION without what encapsulates it."
+  (loop for info = (internal "SB-IMPL" "ENCAPSULATION-INFO" function)
+        while info
+        do (setf function (internal "SB-IMPL" "ENCAPSULATION-INFO-DEFINITION" info)))
+  function)
 
 (defun variable-name (setting)
   (subseq setting 0 (position #\= setting)))
 
 (defun setting-text (setting)
   "SETTING of a variable, without what may be a secret."
+  (if (secret-setting-p setting)
+      (format nil "~A=..." (variable-name setting))
+      (shell-word setting)))
+
+(defun secret-setting-p (setting)
   (let ((name (variable-name setting)))
-    (if (secret-name-p name)
-        (format nil "~A=..." name)
-        (shortened setting 100))))
+    (secret-variable-p name (subseq setting (min (length setting) (1+ (length name)))))))
 
 (defun listed-text (word texts)
   "WORD and the first of TEXTS, with how many more there are."
@@ -127,33 +226,42 @@
             (if more (subseq texts 0 5) texts)
             (and more (length more)))))
 
-(defun input-text (input)
+(defun input-text (input exactly)
   "Where what a program reads comes from, if that isn't nowhere."
-  (typecase input
-    (null nil)
-    ((member t :interactive) "reading what this Lisp reads")
-    ((or (member :stream) function) "reading what the code writes")
-    ((or string pathname) (format nil "reading ~A" (real-name input)))
-    (stream (stream-input-text input))
-    (t (format nil "reading ~A" (printed input :limit 200)))))
-
-(defun stream-input-text (stream)
-  (let ((text (string-left stream)))
-    (cond (text (format nil "reading ~S" (shortened text 500)))
-          ((and (typep stream 'file-stream) (ignore-errors (truename stream)))
-           (format nil "reading ~A" (real-name (truename stream))))
-          (t "reading a stream"))))
+  (flet ((file (name)
+           (format nil "reading ~A" (if exactly (shell-word (real-name name)) (real-name name)))))
+    (typecase input
+      (null nil)
+      ((member t :interactive) "reading what this Lisp reads")
+      ((or (member :stream) function) "reading what the code writes")
+      ((or string pathname) (file input))
+      (stream (let ((text (string-left input)))
+                (cond ((and text exactly) (format nil "reading the text ~A" (shell-word text)))
+                      (text (format nil "reading ~S" (shortened text 10000)))
+                      ((and (typep input 'file-stream) (ignore-errors (truename input)))
+                       (file (truename input)))
+                      (t "reading a stream"))))
+      (t (format nil "reading ~A" (printed input :limit 10000))))))
 
 (defun string-left (stream)
   "The text that STREAM, if it is one of a string, has not given yet."
   (let ((type (find-symbol "STRING-INPUT-STREAM" "SB-IMPL")))
     (when (and type (typep stream type))
       (ignore-errors
-       (let* ((place (file-position stream))
-              (text (make-string 1000))
-              (end (read-sequence text stream)))
-         (file-position stream place)
-         (subseq text 0 end))))))
+       (let ((place (file-position stream)))
+         (prog1 (with-output-to-string (text)
+                  (loop for character = (read-char stream nil)
+                        while character do (write-char character text)))
+           (file-position stream place)))))))
+
+(defun with-own-input (arguments)
+  "ARGUMENTS of RUN-PROGRAM with the text that a program reads in a stream of our own: nobody else can
+change it while the user looks at it."
+  (let ((text (ignore-errors (string-left (getf (cddr arguments) :input)))))
+    (if text
+        (list* (first arguments) (second arguments) :input (make-string-input-stream text)
+               (cddr arguments))
+        arguments)))
 
 (defun input-copy-p (effect)
   "Whether EFFECT is on a file into which SBCL puts what a program is to read from a stream."

@@ -82,6 +82,19 @@ arguments where the function is interpreted."
           (setf end (or (position-if #'blank-p operator :start start) (length operator)))
           (push (subseq operator start end) words))))))
 
+(defun operator-name (operator)
+  "The function of the program that OPERATOR is of, as a word, or NIL: not a parameter or a class in it."
+  (let* ((in (search " :IN " operator :from-end t))
+         (words (operator-words (if in (subseq operator (+ in 5)) operator))))
+    (flet ((word-p (name) (member (first words) name :test #'string=)))
+      (cond (in (operator-name (format nil "(~{~A~^ ~}" words)))
+            ((word-p '("LAMBDA" "FLET" "LABELS")) nil)
+            ((and (word-p '(":METHOD" "SB-PCL::FAST-METHOD" "SB-PCL::SLOW-METHOD" "METHOD" "SETF"
+                            "MACRO-FUNCTION" "COMPILER-MACRO"))
+                  (rest words))
+             (operator-name (format nil "(~{~A~^ ~}" (rest words))))
+            (t (first words))))))
+
 (defun word-package (word)
   "The package that WORD, a symbol as it is written in CL-USER, is of; NIL when it is no symbol."
   (let ((colon (position #\: word)))

@@ -46,19 +46,12 @@
 (defun function-of-frames (frames)
   "The innermost function of the program's in FRAMES, as one writes its name, or NIL."
   (loop for (nil operator) in frames
-        for word = (find-if (lambda (word)
-                              (let ((package (word-package word)))
-                                (and package (program-package-p package)
-                                     (not (prefixed-p "UIOP" (package-name package)))
-                                     (not (prefixed-p "ASDF" (package-name package))))))
-                            (operator-words operator))
-        when word return word))
-
-(defun running-form-text ()
-  "The form that runs, as the call has it where its text is known."
-  (if (and *form-read* (eq - (first *form-read*)))
-      (shortened (second *form-read*) 1000)
-      (printed - :limit 1000)))
+        for word = (operator-name operator)
+        for package = (and word (word-package word))
+        when (and package (program-package-p package)
+                  (not (prefixed-p "UIOP" (package-name package)))
+                  (not (prefixed-p "ASDF" (package-name package))))
+          return word))
 
 (defun question-plist (watch consent effect number)
   "What Emacs is sent about EFFECT. Printing calls the program's printers, which may have no effects."
@@ -68,9 +61,13 @@
                (list :call (consent-id consent) :question number
                      :effect (effect-kind effect) :words (effect-words effect)
                      :files (effect-files effect) :target (effect-target effect)
+                     :program (getf (effect-more effect) :program)
+                     :directory (getf (effect-more effect) :directory)
                      :function (function-of-frames frames)
-                     :form (and (eq (backend "CURRENT-THREAD") (consent-thread consent))
-                                (running-form-text))
+                      ;; Not the value of -, which is anybody's to set.
+                      :form (or (getf (effect-more effect) :form)
+                                (and (eq (backend "CURRENT-THREAD") (consent-thread consent))
+                                     (consent-text consent)))
                      :frames (mapcar #'first frames)
                      :thread (thread-text (backend "CURRENT-THREAD")))))))
 
@@ -96,13 +93,14 @@
          (member (consent-connection consent) (client-value client "*CONNECTIONS*"))
          (or (null type) (null (find-class type nil)) (typep (consent-connection consent) type)))))
 
-(defun wait-for-answer (consent question)
+(defun wait-for-answer (consent question effect)
   (let ((end (+ (get-internal-real-time)
                 (* (consent-patience consent) internal-time-units-per-second))))
     (progv (list (find-symbol "*DEADLINE*" "SB-IMPL")) (list nil)
       (loop until (or (internal "SB-THREAD" "WAIT-ON-SEMAPHORE" (question-signal question)
                                 :timeout 0.25)
                       (question-answer question)
+                      (moot-p effect)
                       (> (get-internal-real-time) end)
                       (not (somebody-there-p consent)))))))
 
@@ -118,15 +116,21 @@
          (let ((plist (question-plist watch consent effect (question-number question))))
            (hold-one (watch-questions watch) question)
            (tell-emacs watch consent plist)
-           (wait-for-answer consent question))
+           (wait-for-answer consent question effect))
       (drop-one (watch-questions watch) question)
       (unless (question-answer question)
         (ignore-errors
          (tell-emacs watch consent (list :call (consent-id consent)
                                          :question (question-number question) :withdrawn t)))))
     (if (question-answer question)
-        (values (question-answer question) (question-reason question))
-        (values "deny" "Nobody has answered."))))
+        (values (question-answer question) (question-reason question) t)
+        (values (if (moot-p effect) "allow" "deny") "Nobody has answered."))))
+
+(defun moot-p (effect)
+  "Whether what EFFECT would do is over: all threads that it would leave running have ended."
+  (and (equal (effect-kind effect) "outlive")
+       (notany (lambda (thread) (internal "SB-THREAD" "THREAD-ALIVE-P" thread))
+               (effect-detail effect))))
 
 (defun ask (watch consent effect)
   "What is to become of EFFECT, as PUT-QUESTION; questions of a call wait for each other."
@@ -141,8 +145,19 @@
           (t (let ((answer (list "deny" nil)))
                (backend "CALL-WITH-LOCK-HELD" lock
                         (lambda ()
-                          (setf answer (multiple-value-list (put-question watch consent effect)))))
+                          (setf answer (multiple-value-list (ask-once watch consent effect)))))
                (values-list answer))))))
+
+(defun ask-once (watch consent effect)
+  "The same as PUT-QUESTION, but that what the user has denied is not asked about again in this call."
+  (let* ((key (list (effect-kind effect) (effect-identity effect) (effect-files effect)))
+         (before (assoc key (first (consent-denied consent)) :test #'equal)))
+    (if before
+        (values "deny" (rest before))
+        (multiple-value-bind (decision reason answered) (put-question watch consent effect)
+          (when (and answered (equal decision "deny"))
+            (push (cons key reason) (first (consent-denied consent))))
+          (values decision reason)))))
 
 (defun take-answer (watch id number decision reason)
   "Give the question NUMBER of the call ID its answer. Code of a call can answer nothing."
@@ -163,11 +178,9 @@
 it is. \"allow\", \"deny\" and the user's reason, or NIL when nobody can be asked."
   (let* ((consent (first (funcall (watch-state watch)))) (*client* (and consent (consent-client consent)))
          (effect (make-effect :kind "run-form" :words (format nil "~A ~A" start reasons)
-                              :target reasons)))
+                              :target reasons :more (list :form (printed form :limit 1000)))))
     (when (and consent (not (consent-mode consent)) (somebody-there-p consent))
-      (multiple-value-bind (decision reason)
-          ;; What the question shows as the form that runs.
-          (progv '(-) (list form) (ask watch consent effect))
+      (multiple-value-bind (decision reason) (ask watch consent effect)
         (unless (equal decision "allow")
           (note-denial consent effect))
         (when (equal decision "stop")
@@ -178,7 +191,9 @@ it is. \"allow\", \"deny\" and the user's reason, or NIL when nobody can be aske
 
 (defun note-denial (consent effect)
   (let ((*client* (consent-client consent)))
-    (call-with-lock (lambda () (push (effect-words effect) (first (consent-denials consent)))))))
+    (call-with-lock (lambda ()
+                      (pushnew (effect-words effect) (first (consent-denials consent))
+                               :test #'equal)))))
 
 (defun stop-call (consent effect)
   "Unwind this thread, the call or a thread that it made, instead of EFFECT."
@@ -206,7 +221,7 @@ it is. \"allow\", \"deny\" and the user's reason, or NIL when nobody can be aske
       (when (equal decision "stop") (stop-call consent effect))
       (restart-case (deny effect reason)
         (ask-again ()
-          :report "Ask the user again.")
+          :report "Try it again.")
         (use-value (&rest values)
           :report "Return values in the place of the effect."
           (return (values nil values)))))))

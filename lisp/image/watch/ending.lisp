@@ -48,7 +48,7 @@ A value that either has bound is its own affair."
 
 (defun effect-of-outliving (threads)
   (let ((names (mapcar #'thread-text threads)))
-    (make-effect :kind "outlive" :target (first names)
+    (make-effect :kind "outlive" :target (first names) :detail threads
                  :words (format nil "leave ~:[~D threads~;~*a thread~] running: ~{~A~^, ~}"
                                 (null (rest threads)) (length threads)
                                 (subseq names 0 (min 10 (length names)))))))

@@ -8,7 +8,7 @@
   "Call FUNCTION with ARGUMENTS, where GUARD stands and HOLD is in force, if that may be."
   (if (or (null hold) (covered-class-p guard hold arguments))
       (go-on watch guard hold nil function arguments)
-      (let* ((arguments (if (guard-describes guard) (own-copies arguments) arguments))
+      (let* ((arguments (if (guard-describes guard) (own-arguments guard arguments) arguments))
              (effect (effect-at guard arguments)))
         (if (or (null effect)
                 (covered-p effect hold)
@@ -18,12 +18,14 @@
                 (granted-p (first hold) effect))
             (go-on watch guard hold effect function arguments)
             (multiple-value-bind (allowed values) (settle-effect watch (first hold) effect)
-              (if allowed
-                  (go-on watch guard hold effect function arguments)
-                  (values-list values)))))))
+              (cond ((not allowed) (values-list values))
+                    ((same-effect-p effect (effect-at guard arguments))
+                     (go-on watch guard hold effect function arguments))
+                    ;; A name means another file than when the user was asked.
+                    (t (meet watch guard hold function arguments))))))))
 
 ;;; What is covered is a class of low functions; one for files whose names begin in a certain way; or
-;;; the words of the effect that was allowed. Code of the program's may run meanwhile, as a handler.
+;;; just the effect that was allowed. Code of the program's may run meanwhile, as a handler.
 
 (defun covered-class-p (guard hold arguments)
   (let ((class (guard-class guard)))
@@ -31,9 +33,7 @@
          (loop for covered in (rest hold)
                  thereis (if (consp covered)
                              (and (eq class (first covered))
-                                  (if (eq class :run)
-                                      (same-program-p (rest covered) (first arguments))
-                                      (begins-with-p (rest covered) (first arguments)))
+                                  (begins-with-p (rest covered) (first arguments))
                                   (or (not (eq class :rename))
                                       (begins-with-p (rest covered) (second arguments))))
                              (eq class covered))))))
@@ -46,16 +46,10 @@
       (or (begins (real-native-name given))
           (begins (real-native-name given :link t))))))
 
-(defun same-program-p (one other)
-  "Whether both, names or pathnames or what has none, are the same program."
-  (flet ((name (it)
-           (if (typep it '(or string pathname)) (internal "SB-EXT" "NATIVE-NAMESTRING" it) it)))
-    (equal (name one) (name other))))
-
 (defun covered-p (effect hold)
   (loop for covered in (rest hold)
-          thereis (cond ((stringp covered) (equal covered (effect-words effect)))
-                        ((eq covered :temporary) (temporary-p effect (temporary-directories)))
+          thereis (cond ((stringp covered) (equal covered (effect-identity effect)))
+                        ((eq covered :temporary) (own-temporary-p (first hold) effect))
                         ((eq covered :input) (input-copy-p effect))
                         ((consp covered)
                          (case (first covered)
@@ -69,27 +63,16 @@
        (loop for class in (if (guard-class guard)
                               (cons (guard-class guard) (guard-covers guard))
                               (guard-covers guard))
-             collect (cond ((eq class :words) (effect-words effect))
+             collect (cond ((eq class :words) (effect-identity effect))
+                           ((eq class :program) (cons :detail (effect-detail effect)))
                            ((eq class :detail)
                             (cons :detail (and (input-put-into-file-p arguments)
                                                (effect-detail effect))))
-                           ((eq class :run) (cons :run (first arguments)))
                            ((eq class :build) (cons :build (new-work :build (effect-target effect))))
                            ((and (effect-files effect)
                                  (member class '(:write :delete :rename :rmdir)))
                             (cons class (first (effect-files effect))))
                            (t class)))))
-
-(defun own-copies (arguments)
-  "ARGUMENTS with strings of our own, in lists as well: another thread of the program's may change
-those that it gave, while the user looks at them."
-  (flet ((own (it)
-           (if (and (stringp it) (< (length it) 10000)) (copy-seq it) it)))
-    (loop for argument in arguments
-          collect (if (and (consp argument) (ignore-errors (list-length argument))
-                           (null (cdr (last argument))))
-                      (mapcar #'own argument)
-                      (own argument)))))
 
 (defun effect-at (guard arguments)
   "What calling the function of GUARD with ARGUMENTS would do, or NIL. A call that nobody can make

@@ -195,7 +195,8 @@ consent than it has."
   (if (funcall (watch-state watch))
       (funcall work #'funcall)
       (let ((consent (new-consent id (getf arguments :watch) nil)) (reply (list nil)))
-        (setf (consent-scope consent) (scope-of operation arguments))
+        (setf (consent-scope consent) (scope-of operation arguments)
+              (consent-text consent) (text-of-call arguments))
         (note-connection watch consent)
         (setf (consent-hooks consent) (hooks-before watch))
         (hold-one (watch-consents watch) consent)
@@ -218,6 +219,11 @@ consent than it has."
                   (and words
                        (list :because (format nil "the user stopped it when it was about to ~A"
                                               words))))))))
+
+(defun text-of-call (arguments)
+  "The code among ARGUMENTS of an operation as the user is shown it, or NIL."
+  (let ((text (getf arguments :form)))
+    (and (stringp text) (shortened (trimmed text) 1000))))
 
 (defun denials-of-call (watch id)
   (let ((consent (find id (first (watch-consents watch)) :key #'consent-id :test #'eql)))
