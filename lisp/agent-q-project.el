@@ -32,9 +32,10 @@ A glob without a slash is about any part of a path; one that starts with
 \"~/\" is about your home directory.
 
 nil means the built-in list: keys and certificates, .env files (also .envrc
-and *.env), the files in which common programs keep passwords and tokens,
-every file whose name starts with credentials, and Git's files on remotes and
-hooks.  Copies of such files are private, too: backups, autosaves, locks, and
+and *.env), the files in which common programs and other agents keep passwords
+and tokens, every file whose name starts with credentials, secrets.yml and its
+like, Terraform's state, Git's files on remotes and hooks, and the stored chats
+in a folder agent-q-chats.  Copies of such files are private, too: backups, autosaves, locks, and
 names with an ending such as .bak, .orig, .old or .swp; so are names that
 differ only by invisible characters."
   :type '(choice (const :tag "Keys, credentials, .env files" nil)

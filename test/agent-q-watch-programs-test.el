@@ -318,5 +318,21 @@
                (car (plist-get (agent-q-test-watch-eval connection (format form "vault.env"))
                                :denials)))))))
 
+(agent-q-test-image-on-each watch-asks-about-files-of-several-names ()
+  "A file with several names is asked about, as one of them may be private."
+  (agent-q-test-watch-directly connection "(require :sb-posix)")
+  (let ((one (agent-q-test-watch-file "one.txt")))
+    (add-name-to-file one (expand-file-name "two.txt" agent-q-test-directory) t)
+    (agent-q-test-watch-file "three.txt")
+    (agent-q-test-watch-with connection "deny"
+      (dolist (form '("(with-open-file (in \"DIR/%s.txt\") (read-line in))"
+                      "(sb-unix:unix-close (sb-unix:unix-open \"DIR/%s.txt\" 0 0))"
+                      "(sb-posix:close (sb-posix:open \"DIR/%s.txt\" 0))"))
+        (should-not (plist-get (agent-q-test-watch-eval connection (format form "three")) :denials))
+        (should (string-match-p
+                 "two\\.txt, which has other names"
+                 (car (plist-get (agent-q-test-watch-eval connection (format form "two"))
+                                 :denials))))))))
+
 (provide 'agent-q-watch-programs-test)
 ;;; agent-q-watch-programs-test.el ends here

@@ -138,7 +138,7 @@ impl Executor {
         withdrawn: CancellationToken,
     ) {
         let number = question.number;
-        let settled = match is_harmless(&question, batch) {
+        let settled = match is_harmless(&question, batch).await {
             true => Some(EffectAnswer::Allow),
             false => {
                 let asking = Asking::new(self, call, batch, question);
@@ -160,12 +160,18 @@ impl Executor {
 }
 
 /// Whether QUESTION is about reading files none of which is private.
-fn is_harmless(question: &Question, batch: &BatchContext) -> bool {
-    question.kind == EffectKind::ReadPrivate && !question.files.is_empty() && {
-        let private = batch.workspace.private_files();
-        let mut files = question.files.iter();
-        files.all(|file| private.matching(file).is_none())
+async fn is_harmless(question: &Question, batch: &BatchContext) -> bool {
+    if question.kind != EffectKind::ReadPrivate || question.files.is_empty() {
+        return false;
     }
+    let private = batch.workspace.private_files();
+    let files = question.files.clone();
+    let harmless = tokio::task::spawn_blocking(move || {
+        files
+            .iter()
+            .all(|file| private.matching(file).is_none() && !private.has_by_another_name(file))
+    });
+    harmless.await.unwrap_or(false)
 }
 
 impl<'a> Asking<'a> {

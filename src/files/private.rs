@@ -3,13 +3,15 @@
 //! tokens. A list of globs; the user can replace it. A copy of such a file is one, too.
 
 use std::ffi::OsStr;
-use std::iter;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{fs, iter};
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::copies::origins;
+use super::identity::Identity;
 use super::{FileError, Trouble};
 
 /// The globs that hold unless the user gives others. Without a slash: a name in any folder, of the
@@ -106,6 +108,10 @@ const HARMLESS: &[&str] = &[
     "template.env",
 ];
 
+/// How many files are looked at for one with another name, and how many folders deep.
+const MOST_LOOKED_AT: usize = 20_000;
+const DEEPEST: usize = 6;
+
 /// A list that was compiled, and what from: it is the same nearly always, and takes long.
 type Compiled = (Vec<String>, Option<PathBuf>, PrivateFiles);
 
@@ -123,6 +129,8 @@ pub struct PrivateFiles {
     path_globs: Vec<Glob>,
     path_patterns: Vec<String>,
     needles: Arc<[String]>,
+    /// Where such files usually are: what has no wildcard of the patterns, below the home folder.
+    places: Arc<[PathBuf]>,
 }
 
 impl PrivateFiles {
@@ -188,6 +196,7 @@ impl PrivateFiles {
             path_globs,
             path_patterns,
             needles: needles(patterns),
+            places: home.map_or_else(|| Arc::from([]), |home| places(patterns, home)),
         })
     }
 
@@ -213,6 +222,7 @@ impl PrivateFiles {
             path_globs,
             path_patterns,
             needles: Arc::clone(&self.needles),
+            places: Arc::clone(&self.places),
         })
     }
 
@@ -232,6 +242,7 @@ impl PrivateFiles {
             path_globs: Vec::new(),
             path_patterns: Vec::new(),
             needles: needles(&["*".to_owned()]),
+            places: Arc::from([]),
         }
     }
 
@@ -240,6 +251,53 @@ impl PrivateFiles {
     #[must_use]
     pub fn needles(&self) -> &[String] {
         &self.needles
+    }
+
+    /// Whether the file PATH is a private one by another name: a hard link to one in a folder above it, or
+    /// to one where such files usually are. This looks at many files.
+    #[must_use]
+    pub fn has_by_another_name(&self, path: &Path) -> bool {
+        let Ok(metadata) = fs::metadata(path) else {
+            return false;
+        };
+        if !metadata.is_file() || metadata.nlink() < 2 {
+            return false;
+        }
+        let mut left = MOST_LOOKED_AT;
+        let wanted = Identity::of(&metadata);
+        let above = path.ancestors().skip(1);
+        above
+            .chain(self.places.iter().filter_map(|place| place.parent()))
+            .any(|folder| self.has_in(folder, wanted, 0, &mut left))
+            || (self.places.iter()).any(|place| self.has_in(place, wanted, DEEPEST, &mut left))
+    }
+
+    /// Whether a private file in FOLDER, or DEPTH folders below, is WANTED. At most LEFT are looked at.
+    fn has_in(&self, folder: &Path, wanted: Identity, depth: usize, left: &mut usize) -> bool {
+        let Ok(entries) = fs::read_dir(folder) else {
+            return false;
+        };
+        for entry in entries.flatten() {
+            let Some(fewer) = left.checked_sub(1) else {
+                return false;
+            };
+            *left = fewer;
+            let (path, kind) = (entry.path(), entry.file_type());
+            let found = match kind {
+                Ok(kind) if kind.is_dir() => {
+                    depth > 0 && self.has_in(&path, wanted, depth - 1, left)
+                }
+                Ok(kind) if kind.is_file() => {
+                    self.matching(&path).is_some()
+                        && (entry.metadata()).is_ok_and(|it| Identity::of(&it) == wanted)
+                }
+                _ => false,
+            };
+            if found {
+                return true;
+            }
+        }
+        false
     }
 
     /// The pattern that makes PATH, which is absolute, private.
@@ -334,6 +392,18 @@ fn needle(pattern: &str) -> String {
     }
     let rarity = |run: &String| (run.starts_with('.'), run.len());
     runs.into_iter().max_by_key(rarity).unwrap_or_default()
+}
+
+/// The files and folders below HOME that PATTERNS name without a wildcard.
+fn places(patterns: &[String], home: &Path) -> Arc<[PathBuf]> {
+    let literal = |pattern: &str| !pattern.contains(['*', '?', '[', '{', '\\']);
+    let named = patterns.iter().filter_map(|pattern| {
+        let pattern = pattern.strip_suffix("/**").unwrap_or(pattern);
+        let below = pattern.strip_prefix("~/");
+        let name = below.or_else(|| (!pattern.contains('/')).then_some(pattern))?;
+        literal(name).then(|| home.join(name))
+    });
+    named.collect()
 }
 
 /// PATTERN, and the folder of which it means all files: their names are private, too.
@@ -469,6 +539,32 @@ mod tests {
                         .any(|it| name.contains(it.as_str()))
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_hard_link_to_a_private_file_is_one() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name);
+        for folder in [".ssh/deep", "shop/src", ".aws/sso/cache"] {
+            fs::create_dir_all(path(folder)).unwrap();
+        }
+        let private = PrivateFiles::new(DEFAULT_PATTERNS, Some(home.path())).unwrap();
+        for (secret, link) in [
+            (".ssh/deep/one", "shop/src/a.txt"),
+            (".netrc", "shop/src/b.txt"),
+            (".aws/sso/cache/x", "shop/src/c.txt"),
+            ("shop/.env", "shop/src/d.txt"),
+        ] {
+            fs::write(path(secret), "secret").unwrap();
+            fs::hard_link(path(secret), path(link)).unwrap();
+            assert_eq!(private.matching(&path(link)), None, "{link}");
+            assert!(private.has_by_another_name(&path(link)), "{link}");
+        }
+        fs::write(path("shop/e.txt"), "no secret").unwrap();
+        fs::hard_link(path("shop/e.txt"), path("shop/src/f.txt")).unwrap();
+        for file in ["shop/e.txt", "shop/src/f.txt", "shop/none"] {
+            assert!(!private.has_by_another_name(&path(file)), "{file}");
         }
     }
 

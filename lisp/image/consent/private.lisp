@@ -33,6 +33,15 @@ any is certainly not private."
        (loop for index of-type fixnum from 0 below (length needle)
              always (char= (schar needle index) (char-downcase (schar name (+ start index)))))))
 
+;;; Other names
+
+(defun private-by-another-name-p (consent descriptor)
+  "Whether what DESCRIPTOR is open on has several names, of which Emacs knows whether one is private."
+  (and (some #'identity (consent-private consent))
+       (multiple-value-bind (found device inode mode links) (directly "SB-UNIX" "UNIX-FSTAT" descriptor)
+         (declare (ignore device inode))
+         (and found (< 1 links) (= #o100000 (logand #o170000 mode))))))
+
 ;;; Names in a private folder
 
 (defun call-listing (watch hold function arguments)

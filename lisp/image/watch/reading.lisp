@@ -78,7 +78,10 @@ private, or has to be opened in the usual way, which also tells why it can't be.
              (and octets
                   (null (effect-of-reading consent name))
                   (let ((descriptor (funcall opener octets flags)))
-                    (and (not (minusp descriptor)) descriptor))))))))
+                    (cond ((minusp descriptor) nil)
+                          ((not (private-by-another-name-p consent descriptor)) descriptor)
+                          (t (close-opened descriptor)
+                             nil)))))))))
 
 ;;; What is private
 
@@ -86,7 +89,7 @@ private, or has to be opened in the usual way, which also tells why it can't be.
   "Ask when OPENED, a stream or a descriptor, reads a file that may be private. True when it may be
 read; NIL and the values to return in its place otherwise, and it is closed."
   (let* ((name (opened-name opened))
-         (effect (and name (effect-of-reading consent name)))
+         (effect (and name (effect-of-reading consent name (opened-descriptor opened))))
          (end (list (or (null effect) (granted-p consent effect)))))
     (or (first end)
         (unwind-protect
@@ -95,14 +98,18 @@ read; NIL and the values to return in its place otherwise, and it is closed."
                (values allowed values))
           (unless (first end) (close-opened opened))))))
 
-(defun effect-of-reading (consent name)
-  "The effect of reading the file NAME, if that needs consent."
+(defun effect-of-reading (consent name &optional descriptor)
+  "The effect of reading the file NAME, on which DESCRIPTOR is open, if that needs consent."
   (flet ((reading (kind)
            (make-effect :kind kind :words (format nil "read ~A" name) :files (list name)
                         :target name :texts (list name)
                         :pathname (ignore-errors (native-pathname-of name)))))
     (cond ((and (prefixed-p "/proc/" name) (search "environ" name)) (reading "read-secret"))
-          ((has-needle-p name (consent-private consent)) (reading "read-private")))))
+          ((has-needle-p name (consent-private consent)) (reading "read-private"))
+          ((and descriptor (private-by-another-name-p consent descriptor))
+           (let ((effect (reading "read-private")))
+             (setf (effect-words effect) (format nil "read ~A, which has other names as well" name))
+             effect)))))
 
 (defun opened-name (opened)
   "The real name of the file that OPENED, a stream or a descriptor, is open on; NIL for no file."
