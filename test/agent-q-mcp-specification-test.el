@@ -160,7 +160,9 @@
       (agent-q-mcp-mode -1)
       (agent-q-mcp-specification-test--batch bridge)
       (dolist (id '("p" "t" "x"))
-        (should (agent-q-test-mcp-code (agent-q-test-mcp-answer bridge id)))))))
+        (let ((answer (agent-q-test-mcp-answer bridge id)))
+          (should (or (agent-q-test-mcp-code answer)
+                      (eq t (plist-get (plist-get answer :result) :isError)))))))))
 
 (provide 'agent-q-mcp-specification-test)
 ;;; agent-q-mcp-specification-test.el ends here

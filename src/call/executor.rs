@@ -11,7 +11,7 @@ use crate::audit::AuditLog;
 use crate::host::Host;
 use crate::protocol::Event;
 use crate::rules::RuleBook;
-use crate::tool::work::{Echo, NextCalls, WorkContext};
+use crate::tool::work::{Echo, NextCalls, Proposal, WorkContext};
 
 /// What all calls share.
 #[derive(Clone)]
@@ -34,6 +34,7 @@ impl Executor {
             cancel: batch.cancel.clone(),
             judged: Arc::default(),
             reviewed: None,
+            proposal: Proposal::New,
             next: NextCalls::default(),
             echo: Echo::default(),
             tools: Arc::clone(&batch.tools),

@@ -13,7 +13,7 @@ use crate::diff::{CONTEXT, Diff};
 use crate::protocol::{Consent, Decider, Event};
 use crate::tool::ToolFailure;
 use crate::tool::preview::{Divisible, Preview, Reviewed};
-use crate::tool::work::WorkContext;
+use crate::tool::work::{Proposal, WorkContext};
 
 /// What became of a request when it was looked at again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +84,7 @@ impl Executor {
     ) -> Result<Option<Preview>, ToolFailure> {
         let context = WorkContext {
             reviewed,
+            proposal: Proposal::Pending,
             ..self.context(batch)
         };
         // The paths may lead elsewhere by now.

@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    fn offered(tool: &str, arguments: serde_json::Value, files: &[&str]) -> (Rule, String) {
+    fn offered(tool: &str, arguments: Value, files: &[&str]) -> (Rule, String) {
         let paths: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
         let arguments = arguments.as_object().cloned().unwrap_or_default();
         let rule = Rule::allowing_effect(&call(tool, &arguments, &paths), Scope::Chat(1));

@@ -116,6 +116,14 @@ impl Echo {
     }
 }
 
+/// Whether the user is being asked already about what a call plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proposal {
+    New,
+    /// They are, so a file must not have been changed since.
+    Pending,
+}
+
 /// The surroundings of a call.
 #[derive(Clone)]
 pub struct WorkContext {
@@ -127,6 +135,7 @@ pub struct WorkContext {
     pub judged: Arc<Judged>,
     /// What the user's review left of the change that the call planned.
     pub reviewed: Option<Arc<Reviewed>>,
+    pub proposal: Proposal,
     /// The calls to make once this one has succeeded.
     pub next: NextCalls,
     pub echo: Echo,

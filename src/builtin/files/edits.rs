@@ -93,8 +93,11 @@ macro_rules! by_plan {
                         Some(reviewed) => plan_merged(&arguments, reviewed, &context).await?,
                         None => $plan(&arguments, &context).await?,
                     };
-                    plan.propose(&context);
+                    if context.proposal == crate::tool::work::Proposal::New {
+                        plan.propose(&context);
+                    }
                     plan.check(&context).await?;
+                    plan.propose(&context);
                     Ok(plan.preview())
                 })
             }) as Precheck,

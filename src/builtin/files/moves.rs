@@ -17,7 +17,7 @@ use crate::files::read::LARGEST_WHOLE;
 use crate::files::verified::{Overwrite, Parents};
 use crate::files::{FileError, Trouble, human_size, verified};
 use crate::tool::preview::{Divisible, Preview};
-use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
+use crate::tool::work::{Precheck, Proposal, Task, WorkContext, to_the_end};
 use crate::tool::{
     Answers, Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
@@ -112,11 +112,20 @@ impl Going {
         })
     }
 
-    /// Notes that the user is asked about what is there now.
-    fn propose(&self, context: &WorkContext) {
-        if let Some(now) = self.now() {
-            context.workspace.proposed(&self.target.path, now);
+    /// Notes that the user is asked about what is there now, if that is what the model saw and, where they
+    /// are asked already, what they were asked about.
+    fn propose_if_seen(&self, context: &WorkContext) -> Result<(), ToolFailure> {
+        let propose = || {
+            if let Some(now) = self.now() {
+                context.workspace.proposed(&self.target.path, now);
+            }
+        };
+        if context.proposal == Proposal::New {
+            propose();
         }
+        self.check_seen(context)?;
+        propose();
+        Ok(())
     }
 
     /// Makes sure that it is what the user was asked about, and what the model saw.
@@ -179,8 +188,7 @@ fn delete_file() -> Tool {
         precheck: Some(|arguments, context| -> Checked {
             Box::pin(async move {
                 let going = deletable(&arguments, &context).await?;
-                going.propose(&context);
-                going.check_seen(&context)?;
+                going.propose_if_seen(&context)?;
                 Ok(whole(&going.target, &going.state, "It is deleted.".into()))
             })
         } as Precheck),
@@ -269,8 +277,7 @@ fn move_file() -> Tool {
         precheck: Some(|arguments, context| -> Checked {
             Box::pin(async move {
                 let (source, replaced) = movable(&arguments, &context).await?;
-                replaced.propose(&context);
-                replaced.check_seen(&context)?;
+                replaced.propose_if_seen(&context)?;
                 let (shown, destination) = (source.shown(), &replaced.target);
                 Ok(match &replaced.state {
                     ContentState::Absent => {
