@@ -35,9 +35,9 @@ nil means the built-in list: keys and certificates, .env files (also .envrc
 and *.env), the files in which common programs and other agents keep passwords
 and tokens, every file whose name starts with credentials, secrets.yml and its
 like, Terraform's state, Git's files on remotes and hooks, and the stored chats
-in a folder agent-q-chats.  Copies of such files are private, too: backups, autosaves, locks, and
-names with an ending such as .bak, .orig, .old or .swp; so are names that
-differ only by invisible characters."
+in a folder agent-q-chats.  Copies of such files are private, too: backups,
+autosaves, locks, and names with an ending such as .bak, .orig, .old or .swp;
+so are names that differ only by invisible characters."
   :type '(choice (const :tag "Keys, credentials, .env files" nil)
                  (repeat string))
   :group 'agent-q

@@ -104,7 +104,7 @@ impl Executor {
                     Ok(WatchMessage::Asked(question)) => {
                         let withdrawn = CancellationToken::new();
                         withdrawals.push((question.number, withdrawn.clone()));
-                        open.push(self.settle_effect(call, batch, question, asked, withdrawn));
+                        open.push(self.settle_effect(call, batch, *question, asked, withdrawn));
                     }
                     Ok(WatchMessage::Withdrawn(number)) => {
                         withdrawals

@@ -12,7 +12,7 @@ use crate::image::{MalformedReply, Plist, parse};
 /// What the watch says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchMessage {
-    Asked(Question),
+    Asked(Box<Question>),
     /// The question of this number needs no answer any more.
     Withdrawn(i64),
 }
@@ -104,7 +104,7 @@ pub fn parse_message(text: &str) -> Result<WatchMessage, MalformedReply> {
         .text("effect")
         .and_then(EffectKind::named)
         .ok_or_else(|| MalformedReply::new("an effect of an unknown kind"))?;
-    Ok(WatchMessage::Asked(Question {
+    Ok(WatchMessage::Asked(Box::new(Question {
         number,
         kind,
         words: owned("words").unwrap_or_else(|| kind.deed().to_owned()),
@@ -120,7 +120,7 @@ pub fn parse_message(text: &str) -> Result<WatchMessage, MalformedReply> {
             .map(str::to_owned)
             .collect(),
         thread: owned("thread"),
-    }))
+    })))
 }
 
 fn file(value: &Value) -> Option<PathBuf> {
