@@ -60,7 +60,7 @@
                  (concat "\\`<agent-q-context>\nDate: [-0-9]\\{10\\}\n"
                          "Project: .*\nImage: .*\n\\(?:Package of the user's REPL: .*\n\\)?"
                          "The user's source buffer: x\\?/agent-q-context\\? Project: /, line 3, package BANK\n"
-                         "Systems: agent-q-image.*\n"
+                         "Systems: .*agent-q-image.*\n"
                          "</agent-q-context>\n\nfirst\\'")
                  first))
         (should (string-match-p ", line 1, package BANK\n\\(?:Systems: .*\n\\)?</agent-q-context>\n\nsecond\\'" second))

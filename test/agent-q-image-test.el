@@ -160,8 +160,8 @@
                               (aq-early 1)")))
       (should (equal '("(AQ-EARLY 1)") (plist-get reply :frames))))
     (should (equal '("assess" "assess-calls" "assess-danger" "assess-walk" "base" "consent" "effects"
-                     "execution" "expansion" "foreign" "handles" "journal" "names" "programs" "report"
-                     "watch")
+                     "execution" "expansion" "foreign" "handles" "journal" "names" "programs" "reading"
+                     "report" "watch")
                    (modules)))
     (agent-q-test-image-value connection "describe-symbol" :symbol "car")
     (should (member "introspection" (modules))))
