@@ -38,6 +38,8 @@ any is certainly not private."
 (defun private-by-another-name-p (consent descriptor)
   "Whether what DESCRIPTOR is open on has several names, of which Emacs knows whether one is private."
   (and (some #'identity (consent-private consent))
+       ;; What was opened may be closed by now.
+       (typep descriptor '(integer 0))
        (multiple-value-bind (found device inode mode links) (directly "SB-UNIX" "UNIX-FSTAT" descriptor)
          (declare (ignore device inode))
          (and found (< 1 links) (= #o100000 (logand #o170000 mode))))))

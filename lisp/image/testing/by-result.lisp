@@ -26,14 +26,18 @@
     (lambda () (own-call package "RUN" target))))
 
 (defun fiveam-names (package)
-  ;; NIL is the suite of those that are in no other.
-  (remove nil (own-call package "TEST-NAMES")))
+  ;; NIL is the suite of those that are in no other. What was defined twice may be there twice.
+  (remove-duplicates (remove nil (own-call package "TEST-NAMES"))))
 
 (defun table-keys (table)
   (and (hash-table-p table) (loop for key being the hash-keys of table collect key)))
 
 (defun fiveam-inner (suite package)
-  (table-keys (own-slot (own-call package "GET-TEST" suite) package "TESTS")))
+  "The names of what is in SUITE; later versions keep an object of their own for a table."
+  (let ((tests (own-slot (own-call package "GET-TEST" suite) package "TESTS")))
+    (if (or (null tests) (hash-table-p tests))
+        (table-keys tests)
+        (own-call package "%TEST-NAMES" tests))))
 
 (defun fiveam-quiet (package)
   (own-bindings package

@@ -112,10 +112,11 @@ symbol that code can't come by."
 
 (defun add-guards (watch)
   "Put guards at the functions that have none, be it that they were not there before."
-  (flet ((add ()
+  (flet ((add (&aux (there (make-hash-table :test 'equal)))
+           (dolist (guard (first (watch-guards watch)))
+             (setf (gethash (guard-name guard) there) t))
            (dolist (guard (all-guards))
-             (unless (find (guard-name guard) (first (watch-guards watch))
-                           :key #'guard-name :test #'equal)
+             (unless (gethash (guard-name guard) there)
                ;; A function that can't be watched is no reason to leave the others alone.
                (ignore-errors
                 (put-guard watch guard)
