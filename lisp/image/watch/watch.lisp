@@ -133,7 +133,7 @@ symbol that code can't come by."
 
 (defun install-watch ()
   "Put the watch in, unless it is there."
-  (compile-now 'new-watch)
+  (compile-now 'new-watch 'guard-name 'call-finding)
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)
     (hear-of-closed-connections)
