@@ -127,8 +127,8 @@ or where nobody is asked, or is told to end, changes no hook: the end of the cal
     (add-guards watch)))
 
 (defun hear-of-closed-connections ()
-  "Have the clients call us for each connection that is closed. A call that runs beside this would be
-charged with it, so it is done when the watch is put in, before there are any."
+  "Have the clients call us for each connection that is closed."
+  ;; A call that runs beside this would be charged with it, so it is done before there are any.
   (dolist (client '(:swank :slynk))
     (let ((hook (client-symbol-named client "*CONNECTION-CLOSED-HOOK*")))
       (when (and hook (boundp hook))
