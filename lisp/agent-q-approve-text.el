@@ -245,7 +245,7 @@ A change that is reviewed beside it is not shown here, too."
                 "[n] deny"
                 (and (agent-q-call-review call) "[d] review the diff")
                 (format "[!] %s %s" (if effect "allow the like" "always")
-                        ;; What another agent has is no chat.
+                        ;; Another agent has a connection, not a chat.
                         (if agent-q-session-client "for this agent" "in this chat"))
                 (if effect "[P] in this project" "[P] always in this project")
                 "[r] deny with a reason"

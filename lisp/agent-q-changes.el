@@ -153,7 +153,7 @@ Where it is empty, the core says what there is to undo in the image."
   "Return whether the user wants places of files written in spite of CONCERNS.
 These are sentences on what a call of a tool would ask about, too."
   (agent-q-json-serialize
-   ;; Outside of a command, Emacs would ask in a dialog or a menu.
+   ;; Outside a command, Emacs would ask in a dialog or a menu.
    (if (let ((use-dialog-box nil))
          (yes-or-no-p
           (concat (mapconcat (lambda (concern) (agent-q-visible-line concern 5000)) concerns "\n")

@@ -130,7 +130,7 @@ NAME is what it is called, or nil, and ROOT the root of its project, or nil."
 The agent may read all files there, so what a chat says that another Emacs wrote
 counts only if the user agrees."
   (let ((root (alist-get 'root chat))
-        ;; Outside of a command, Emacs would ask in a dialog or a menu.
+        ;; Outside a command, Emacs would ask in a dialog or a menu.
         (use-dialog-box nil))
     (when (and root
                (not (file-remote-p root))

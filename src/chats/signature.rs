@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(names.len(), 1);
         let file = state.join(CHATS_KEY);
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
-        // What is no key is not replaced.
+        // What isn't a key is not replaced.
         fs::write(&file, "short").unwrap();
         assert!(matches!(key_made_in(&state), Err(KeyError::Unfit(_))));
         fs::remove_file(&file).unwrap();

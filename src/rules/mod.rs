@@ -150,7 +150,7 @@ impl Rule {
         text
     }
 
-    /// For how long the rule holds: what another agent has is no chat, but a connection.
+    /// For how long the rule holds: another agent has a connection, not a chat.
     fn describe_scope(&self) -> String {
         match (&self.scope, &self.client) {
             (Scope::Chat(_), Some(_)) => "until it disconnects".to_owned(),

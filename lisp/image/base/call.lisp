@@ -154,7 +154,7 @@ and Emacs wants it; the reply says what was denied."
     (if trying (funcall trying function note) (funcall function))))
 
 (defun perform-looking (id operation arguments)
-  "As PERFORM-STOPPABLE. Printers of the program's, which may be a call's, don't reach outside of it:
+  "As PERFORM-STOPPABLE. Printers of the program's, which may be a call's, don't reach outside it:
 nobody expects a look to do anything."
   (let* ((ensure (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH"))
          (denials (progn (when ensure (funcall ensure)) '()))

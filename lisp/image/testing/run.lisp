@@ -78,7 +78,7 @@ unless it is there before."
 
 (defun load-changed-systems (wanted)
   "Load what has changed of the project's systems, but for WANTED, which is loaded anyway. An error in
-another one is no reason not to run tests: its files count as failed, which is told."
+another one doesn't keep the tests from running: its files count as failed, which is told."
   (dolist (name (changed-systems))
     (unless (equal name wanted)
       (catch 'missed
