@@ -159,9 +159,9 @@
                                 (list (error \"Early ~A\" x)))
                               (aq-early 1)")))
       (should (equal '("(AQ-EARLY 1)") (plist-get reply :frames))))
-    (should (equal '("assess" "assess-calls" "assess-danger" "assess-walk" "base" "consent" "effects"
-                     "execution" "expansion" "foreign" "handles" "journal" "names" "programs" "reading"
-                     "report" "watch")
+    (should (equal '("asking" "assess" "assess-calls" "assess-danger" "assess-walk" "base" "consent"
+                     "danger" "effects" "execution" "expansion" "foreign" "handles" "journal" "made"
+                     "meeting" "names" "programs" "reading" "report" "watch")
                    (modules)))
     (agent-q-test-image-value connection "describe-symbol" :symbol "car")
     (should (member "introspection" (modules))))

@@ -4,16 +4,7 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;;; Tables
-
-(defmacro define-table (name value documentation)
-  "Make NAME stand for VALUE, computed now, in our functions. Each has a copy of its own, and there is
-no variable by which the code that is assessed could change what it is compared with."
-  (declare (ignore documentation))
-  (let ((copy (intern (format nil "COPY-OF-~A" name) "AGENT-Q-IMAGE")))
-    `(progn
-       (defmacro ,copy () (list 'quote (copy-tree ',(eval value))))
-       (define-symbol-macro ,name (,copy)))))
+;;; Bounds
 
 (define-table +step-limit+ 200000
   "How many forms and parts of data one assessment looks at.")
@@ -89,12 +80,6 @@ that is evaluated before can make another expansion of it.")
   "The scope of the call that is being checked.")
 
 ;;; Hits
-
-(defun comma-content (object)
-  "What is behind a comma that a backquote left as an object; NIL for anything else."
-  (let ((comma-p (optional-function "SB-INT" "COMMA-P")))
-    (and comma-p (funcall comma-p object)
-         (list (funcall (optional-function "SB-INT" "COMMA-EXPR") object)))))
 
 (defun backquoted-p (form)
   "Whether a backquote is near the beginning of FORM, which only a pretty printer writes as one."

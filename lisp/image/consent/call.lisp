@@ -26,6 +26,8 @@
   (written (make-hash-table :test 'equal))
   ;; The same from the addresses of hosts that it looked up.
   (hosts (make-hash-table :test 'equal))
+  ;; The conses of code that was looked at and needs no question.
+  (known (funcall 'make-hash-table :test 'eq :weakness :key :synchronized t))
   ;; Held while a question is open.
   lock
   ;; The code that was sent; and a list of one element, what the user has denied, each with the reason.

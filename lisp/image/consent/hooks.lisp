@@ -4,30 +4,33 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
+(defun hook-names ()
+  "Lists of a package and of the names of the variables in it by which code is called later."
+  '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
+     "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*" "*ED-FUNCTIONS*"
+     "*STEPPER-HOOK*" "*MUFFLED-WARNINGS*" "*TRACE-REPORT-DEFAULT*"
+     "*SYSINIT-PATHNAME-FUNCTION*" "*USERINIT-PATHNAME-FUNCTION*")
+    ("SB-INT" "*SETF-FDEFINITION-HOOK*" "*SETF-MACRO-FUNCTION-HOOK*"
+     "*SETF-COMPILER-MACRO-FUNCTION-HOOK*" "*REPL-PROMPT-FUN*" "*REPL-READ-FORM-FUN*")
+    ("SB-KERNEL" "*DEFSTRUCT-HOOKS*" "*DEFINE-CONDITION-HOOKS*"
+     "**INITIAL-HANDLER-CLUSTERS**")
+    ("SB-IMPL" "*REPL-FUN-GENERATOR*" "*INSPECT-FUN*" "*STANDARD-READTABLE*"
+     "*STDIN*" "*STDOUT*" "*STDERR*")
+    ("SB-SYS" "*EXIT-ERROR-HANDLER*" "*PERIODIC-POLLING-FUNCTION*" "*TTY*")
+    ("SB-DEBUG" "*DEBUG-LOOP-FUN*") ("SB-C" "*COMPILE-COMPONENT-HOOK*")
+    ("SB-PRETTY" "*STANDARD-PPRINT-DISPATCH-TABLE*")
+    ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*" "*BREAK-ON-SIGNALS*"
+     "*PRINT-PPRINT-DISPATCH*")
+    ;; The client's threads call them, and this one does after the call.
+    ("SWANK" "*EVENT-HOOK*" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*"
+     "*CONNECTION-CLOSED-HOOK*")
+    ("SLYNK" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*" "*CONNECTION-CLOSED-HOOK*"
+     "*EVAL-FOR-EMACS-WRAPPERS*")))
+
 (defun hook-values ()
   "The variables by which code is called later, each with its value, a copy of that when it is a list,
 and whether all threads have it."
-  (loop for (package . names)
-          in '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
-                "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*" "*ED-FUNCTIONS*"
-                "*STEPPER-HOOK*" "*MUFFLED-WARNINGS*" "*TRACE-REPORT-DEFAULT*"
-                "*SYSINIT-PATHNAME-FUNCTION*" "*USERINIT-PATHNAME-FUNCTION*")
-               ("SB-INT" "*SETF-FDEFINITION-HOOK*" "*SETF-MACRO-FUNCTION-HOOK*"
-                "*SETF-COMPILER-MACRO-FUNCTION-HOOK*" "*REPL-PROMPT-FUN*" "*REPL-READ-FORM-FUN*")
-               ("SB-KERNEL" "*DEFSTRUCT-HOOKS*" "*DEFINE-CONDITION-HOOKS*"
-                "**INITIAL-HANDLER-CLUSTERS**")
-               ("SB-IMPL" "*REPL-FUN-GENERATOR*" "*INSPECT-FUN*" "*STANDARD-READTABLE*"
-                "*STDIN*" "*STDOUT*" "*STDERR*")
-               ("SB-SYS" "*EXIT-ERROR-HANDLER*" "*PERIODIC-POLLING-FUNCTION*" "*TTY*")
-               ("SB-DEBUG" "*DEBUG-LOOP-FUN*") ("SB-C" "*COMPILE-COMPONENT-HOOK*")
-               ("SB-PRETTY" "*STANDARD-PPRINT-DISPATCH-TABLE*")
-               ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*" "*BREAK-ON-SIGNALS*"
-                "*PRINT-PPRINT-DISPATCH*")
-               ;; The client's threads call them, and this one does after the call.
-               ("SWANK" "*EVENT-HOOK*" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*"
-                "*CONNECTION-CLOSED-HOOK*")
-               ("SLYNK" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*" "*CONNECTION-CLOSED-HOOK*"
-                "*EVAL-FOR-EMACS-WRAPPERS*"))
+  (loop for (package . names) in (hook-names)
         nconc (loop for name in (and (find-package package) names)
                     for symbol = (find-symbol name package)
                     when (and symbol (boundp symbol))

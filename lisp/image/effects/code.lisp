@@ -26,7 +26,12 @@
     "__openat64_2" "__libc_open" "__libc_open64" "freopen64" "fdopen" "mkostemp64" "mkstemp64"
     "mkostemps64" "mkstemps64" "tmpfile64" "pwritev2" "pwritev64" "pwrite64v2" "fallocate64" "posix_fallocate64"
     "sendfile64" "__write" "__libc_write" "__fork" "_Fork" "__libc_fork" "__libc_system" "__xmknod"
-    "updwtmp" "updwtmpx" "lchmod" "fputs_unlocked" "fwrite_unlocked" "vdprintf" "_IO_fopen" "sem_open"
+    "memcpy" "memmove" "memset" "mempcpy" "bcopy" "bzero" "strcpy" "strncpy" "stpcpy" "strcat" "strncat"
+    "sprintf" "snprintf" "vsprintf" "read" "pread" "pread64" "readv" "recv" "recvfrom" "recvmsg" "fread"
+    "fgets" "free" "realloc" "munmap" "mremap" "madvise" "mlockall" "dup" "ioctl" "fcntl" "fcntl64" "close"
+    "close_range" "closefrom" "shutdown" "setitimer" "timer_create" "alarm" "pause" "sigprocmask"
+    "pthread_sigmask" "pthread_create" "pthread_cancel" "pthread_exit" "longjmp" "siglongjmp" "atexit"
+    "getaddrinfo" "gethostbyname" "updwtmp" "updwtmpx" "lchmod" "fputs_unlocked" "fwrite_unlocked" "vdprintf" "_IO_fopen" "sem_open"
     "mq_open" "open_by_handle_at" "vmsplice" "tee" "acct" "swapon"))
 
 (defun effect-of-linking-name (arguments)
@@ -35,6 +40,19 @@
     (when (member name (harmful-foreign-names) :test #'equal)
       (make-effect :kind "foreign-code" :target name :texts (list name)
                    :words (format nil "use the C function ~A" name)))))
+
+(defun linked-address-p (address)
+  "Whether ADDRESS is one by which C functions are called that have a name, which was met then."
+  (flet ((entry (index)
+           (internal "SB-VM" "ALIEN-LINKAGE-TABLE-ENTRY-ADDRESS" index)))
+    (ignore-errors (<= (entry 0) address (entry 20000)))))
+
+(defun effect-of-calling-address (arguments)
+  "Calling what a foreign value points to, where the compiler has not seen the call."
+  (let ((address (internal "SB-SYS" "SAP-INT" (internal "SB-ALIEN" "ALIEN-SAP" (first arguments)))))
+    (unless (linked-address-p address)
+      (make-effect :kind "foreign-code" :target "an address"
+                   :words (format nil "call foreign code at ~X" address)))))
 
 (defun effect-of-library (arguments)
   (file-effect "foreign-code" "load the library ~A" (first arguments)))

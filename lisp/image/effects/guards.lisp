@@ -15,8 +15,9 @@
   ;; Whether the hook of a C function stands below it, where there are such hooks. SBCL takes some
   ;; milliseconds to put a guard at a function of its own.
   in-c
-  ;; Whether it stands in all threads; whether the function was inline before.
-  always inline)
+  ;; Whether it stands in all threads; whether the function was inline before; and whether it expands
+  ;; macros of code that is looked at.
+  always inline expands)
 
 (defun guard-lists ()
   "Lists of a package, a name or (:setf name), what describes an effect, and other slots of a guard."
@@ -70,7 +71,8 @@
              ("EVAL-FOR-EMACS" nil :way call-evaluating :always t)
              ("RUN-HOOK" nil :way call-hooked :always t))
     ("SB-ALIEN"
-     ("LOAD-SHARED-OBJECT" effect-of-library :covers (:foreign)))
+     ("LOAD-SHARED-OBJECT" effect-of-library :covers (:foreign))
+     ("ALIEN-FUNCALL" effect-of-calling-address))
     ("SB-BSD-SOCKETS"
      ("SOCKET-CONNECT" effect-of-connect :covers (:words))
      ("SOCKET-BIND" effect-of-bind :covers (:words))
@@ -87,7 +89,8 @@
      ("%SET-SYMBOL-VALUE-IN-THREAD" effect-of-binding-elsewhere)
      ((:setf "SYMBOL-VALUE-IN-THREAD") effect-of-setting-elsewhere :covers (:words))
      ("START-THREAD" nil :way call-starting))
-    ("SB-DI" ("ACTIVATE-BREAKPOINT" effect-of-breakpoint))
+    ("SB-DI" ("ACTIVATE-BREAKPOINT" effect-of-breakpoint)
+             ("PREPROCESS-FOR-EVAL" nil :way call-compiling-frame :expands t))
     ("SB-UNIX"
      ("UNIX-OPEN" effect-of-unix-open :class :write :way call-opening-natively)
      ("UNIX-UNLINK" effect-of-unlink :class :delete :in-c t)
@@ -113,9 +116,11 @@
      ("CALL-HOOKS" nil :way call-hooks-of-kind :always t)
      ("STRIP-ENCAPSULATION" nil :way call-stripping)
      ("ENSURE-ALIEN-LINKAGE-INDEX" effect-of-linking-name :class :foreign :way call-linking))
-    ("SB-C" ("%DEFMACRO" effect-of-defining :covers (:words) :way call-defining :always t)
+    ("SB-EVAL" ("EVAL-IN-NATIVE-ENVIRONMENT" nil :way call-with-code :expands t))
+    ("SB-C" ("COMPILE-IN-LEXENV" nil :way call-with-code :expands t)
+            ("%DEFMACRO" effect-of-defining :covers (:words) :way call-defining :always t)
             ("%DEFINE-COMPILER-MACRO" effect-of-defining-type :covers (:words) :way call-defining :always t)
-            ("%DEFINE-SYMBOL-MACRO" effect-of-defining-type :way call-defining :always t))
+            ("%DEFINE-SYMBOL-MACRO" effect-of-defining-type :way call-standing-for :always t))
     ("SB-KERNEL" ("%DEFINE-CONDITION" effect-of-defining-type :way call-defining :always t)
                  ("%DEFSTRUCT" effect-of-defining-structure :way call-defining :always t)
                  ("%TARGET-DEFSTRUCT" nil :way call-defining :always t)
@@ -123,6 +128,8 @@
                  ((:setf "FDEFN-FUN") effect-of-setting-cell) ("FDEFN-MAKUNBOUND" effect-of-cell))
     ("SB-PCL" ("LOAD-DEFCLASS" effect-of-defining-type :way call-defining :always t))
     ("SB-INT"
+     ("EVAL-IN-LEXENV" nil :way call-with-code :expands t)
+     ("SIMPLE-EVAL-IN-LEXENV" nil :way call-with-code :expands t)
      ("ENCAPSULATE" effect-of-defining :covers (:words))
      ("UNENCAPSULATE" effect-of-unencapsulating))
     ("SB-SYS"

@@ -6,8 +6,10 @@
 
 (defmacro directly (package name &rest arguments)
   "The value of a function of SBCL's own, which is looked up once: what opens a file comes by here."
-  `(funcall (load-time-value (or (optional-function ,package ,name) 'internal-error))
-            ,@arguments))
+  `(funcall (load-time-value (own-lookup ,package ,name)) ,@arguments))
+
+(defun own-lookup (package name)
+  (or (optional-function package name) 'internal-error))
 
 (defun internal-error (&rest arguments)
   (error "This implementation lacks a function for ~S." arguments))

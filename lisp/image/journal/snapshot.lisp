@@ -40,9 +40,8 @@ the package.")
   (let ((info (find-symbol "INFO" (or (find-package "SB-INT") "COMMON-LISP"))))
     (or (and info (fboundp info)
              (ignore-errors
-              (let ((reader (compile nil `(lambda (name) (,info ,kind :expander name)))))
-                (funcall reader 'car)
-                reader)))
+              (funcall info kind :expander 'car)
+              (lambda (name) (funcall info kind :expander name))))
         (constantly nil))))
 
 (defun expanders (name)

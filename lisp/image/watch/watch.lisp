@@ -17,6 +17,8 @@
   maker
   ;; What opens a file whose name has no link in it, where the system can; once it was looked for.
   opener opener-sought
+  ;; A hook that looks at expansions, as each such is.
+  looking
   ;; Whether it is to go once no call is under it.
   leaving
   version)
@@ -43,8 +45,11 @@ symbol that code can't come by."
                  (let ((hold (symbol-value state)))
                    (if (or hold (guard-always guard))
                        ;; What is still interpreted of ours expands macros: by the program's hook it
-                       ;; would come here again, without end.
-                       (let ((*program-hook* *macroexpand-hook*) (*macroexpand-hook* #'funcall))
+                       ;; would come here again, without end. Code that is evaluated has another.
+                       (let ((*program-hook* (if (and hold (guard-expands guard))
+                                                 (looking-hook watch *macroexpand-hook*)
+                                                 *macroexpand-hook*))
+                             (*macroexpand-hook* #'funcall))
                          (meet watch guard hold (with-program-hook function) (copy-list arguments)))
                        (apply function arguments)))))
              (with-program-hook (function)
@@ -75,7 +80,8 @@ symbol that code can't come by."
                         (foreign-may-p watch guard hold kinds (copy-list words)))))))
             (watch-call-in watch) #'call-in
             (watch-surrounding watch) #'surrounding
-            (watch-inheriting watch) #'inheriting)
+            (watch-inheriting watch) #'inheriting
+            (watch-looking watch) (looking-hook watch #'funcall))
       (values watch
               (list 'call-watched (lambda (id operation arguments work)
                                     (call-under watch id operation arguments work))
@@ -133,7 +139,8 @@ symbol that code can't come by."
 
 (defun install-watch ()
   "Put the watch in, unless it is there."
-  (compile-now 'new-watch 'guard-name 'call-finding)
+  (compile-now 'new-watch 'guard-name 'call-finding 'call-with-code 'settle-code 'unmet-in 'map-named
+               'unmet-reason 'known-dangers 'looking-hook 'look-at-expansion 'unlooked-p)
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)
     (hear-of-closed-connections)
@@ -254,7 +261,7 @@ watch is in force in this one; whether it is."
     (let* ((client *client*)
            (names (remove (find-package "AGENT-Q-IMAGE") names :key #'symbol-package :test-not #'eq))
            ;; Our own macros reach nothing; who knows what was imported into our package.
-           (hold (list (quiet (first (funcall (watch-state watch))))))
+           (hold (list (quiet (first (funcall (watch-state watch)))) :code))
            ;; Not COMPILE-NOW: the watch is in force there too, which would start such a thread again.
            (compiling (funcall (watch-inheriting watch) hold
                                (lambda () (compiled-functions names)))))

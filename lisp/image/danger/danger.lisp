@@ -4,6 +4,23 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
+;;; Tables
+
+(defmacro define-table (name value documentation)
+  "Make NAME stand for VALUE, computed now, in our functions. Each has a copy of its own, and there is
+no variable by which the code that is assessed could change what it is compared with."
+  (declare (ignore documentation))
+  (let ((copy (intern (format nil "COPY-OF-~A" name) "AGENT-Q-IMAGE")))
+    `(progn
+       (defmacro ,copy () (list 'quote (copy-tree ',(eval value))))
+       (define-symbol-macro ,name (,copy)))))
+
+(defun comma-content (object)
+  "What is behind a comma that a backquote left as an object; NIL for anything else."
+  (let ((comma-p (optional-function "SB-INT" "COMMA-P")))
+    (and comma-p (funcall comma-p object)
+         (list (funcall (optional-function "SB-INT" "COMMA-EXPR") object)))))
+
 (define-table +danger-table+
   '(("runs programs"
      (("SB-EXT" "EXT" "CCL" "SI" "UIOP" "ASDF" "EXTENSIONS")
@@ -51,7 +68,8 @@
      (("SLYNK" "SLYNK-*" "SLYNK/*" "SWANK" "SWANK-*" "SWANK/*") :all)
      (("COMMON-LISP") "ED"))
     ("changes agent-q's own half in the image"
-     (("AGENT-Q-IMAGE") :all))
+     ;; Code may handle what is denied to it; and what is interpreted of ours looks functions up.
+     (("AGENT-Q-IMAGE") :all "EFFECT-DENIED" "FILE-EFFECT-DENIED" "ASK-AGAIN" "OWN-LOOKUP"))
     ("quits, forks or saves the Lisp"
      (("SB-EXT" "EXT" "CCL" "SI" "UIOP" "CUSTOM")
       ("EXIT" :soft) ("QUIT" :soft) ("BYE" :soft) ("DIE" :soft) "SAVE-LISP-AND-DIE" "SAVEINITMEM"

@@ -1,0 +1,135 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; What code names of what no guard meets once it runs: memory and foreign code, what is internal to the
+;;; implementation, to the client and to us. Names are enough here: code that hides them has to make
+;;; code, which is looked at in its turn.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(define-table +unmet-reasons+
+  '("calls foreign code" "reaches into Emacs" "changes agent-q's own half in the image"
+    "uses system calls")
+  "The reasons of dangers that are asked about where code is evaluated or compiled.")
+
+(defun dangers-of-package (package)
+  "Lists of a reason and the names in PACKAGE that it is about, :ALL but those that follow, or :INTERNAL."
+  (let ((name (package-name package)))
+    (append
+     (loop for (reason . groups) in (if name +danger-table+ '())
+           when (member reason +unmet-reasons+ :test #'string=)
+             append (loop for (patterns . names) in groups
+                          when (some (lambda (pattern)
+                                       (let ((star (position #\* pattern)))
+                                         (if star
+                                             (prefixed-p (subseq pattern 0 star) name)
+                                             (string= pattern name))))
+                                     patterns)
+                            collect (cons reason names)))
+     (and name
+          (or (member name +internal-packages+ :test #'string=)
+              (prefixed-p "SB-ALIEN" name))
+          '(("uses what is internal to the implementation" :internal))))))
+
+(defun known-dangers (package)
+  "The same, found out once."
+  (let ((table (load-time-value
+                (if (find-package "SB-EXT")
+                    (funcall 'make-hash-table :test 'eq :weakness :key :synchronized t)
+                    (make-hash-table :test 'eq)))))
+    (multiple-value-bind (dangers known) (gethash package table)
+      (if known
+          dangers
+          (setf (gethash package table) (dangers-of-package package))))))
+
+(define-table +met-names+ '("ALIEN-FUNCALL" "EXTERN-ALIEN" "DEFINE-ALIEN-ROUTINE")
+  "What calls C by a name: the name is met where it is linked.")
+
+(defun met-p (symbol)
+  "Whether what SYMBOL names is met where it happens: a guarded function, or a hook."
+  (let ((package (package-name (symbol-package symbol))) (name (symbol-name symbol)))
+    (or (loop for (guarded) in (rest (assoc package (guard-lists) :test #'string=))
+                thereis (equal name guarded))
+        (member name (rest (assoc package (hook-names) :test #'string=)) :test #'string=)
+        (member name +met-names+ :test #'string=))))
+
+(defun unmet-reason (symbol)
+  "Why code that names SYMBOL is asked about, or NIL."
+  (let* ((package (symbol-package symbol))
+         (dangers (and package
+                       (not (eq package (load-time-value (find-package "COMMON-LISP"))))
+                       (not (eq package (load-time-value (find-package "KEYWORD"))))
+                       (known-dangers package)))
+         (name (symbol-name symbol)))
+    (loop for (reason . names) in dangers
+          when (and (case (first names)
+                      (:all (and (not (member name (rest names) :test #'string=))
+                                 (or (not (string= reason "uses system calls")) (fboundp symbol))))
+                      (:internal (if (prefixed-p "SB-ALIEN" (package-name package))
+                                     (not (eq :external (nth-value 1 (find-symbol name package))))
+                                     (internal-symbol-p symbol)))
+                      (t (member name names :test #'string=)))
+                    (not (met-p symbol)))
+            return reason)))
+
+(defun variable-of-c-p (form)
+  (and (car form)
+       (eq (car form) (load-time-value (and (find-package "SB-ALIEN") (find-symbol "EXTERN-ALIEN" "SB-ALIEN"))))
+       (consp (cdr form)) (consp (cddr form))
+       (not (and (consp (third form)) (string= "FUNCTION" (first (third form)))))))
+
+(defun map-named (function form known)
+  "Call FUNCTION with the symbols and functions in FORM, and what names C's variables, but for conses of
+the table KNOWN. FORM may be circular."
+  (let ((steps 0) (seen nil)
+        (known (and (plusp (hash-table-count known)) known)))
+    (labels ((passed-p (cons)
+               (or (and known (gethash cons known))
+                   (and (> (incf steps) 2000)
+                        (let ((table (or seen (setf seen (make-hash-table :test 'eq)))))
+                          (or (gethash cons table)
+                              (progn (setf (gethash cons table) t) nil))))))
+             (look (it)
+               (loop
+                 (cond ((consp it)
+                        (when (passed-p it) (return))
+                        (when (variable-of-c-p it) (funcall function it))
+                        (when (car it) (look (car it)))
+                        (setf it (cdr it)))
+                       ((null it) (return))
+                       ((symbolp it)
+                        (funcall function it)
+                        (return))
+                       ((simple-vector-p it) (map nil #'look it) (return))
+                       ((functionp it)
+                        (funcall function it)
+                        (return))
+                       ((comma-content it) (setf it (first (comma-content it))))
+                       (t (return))))))
+      (look form))))
+
+(defun unmet-in (form known)
+  "Lists of a reason for which FORM is asked about and of what it names. What is in conses of the table
+KNOWN is known."
+  (let ((found '()))
+    (labels ((note (symbol)
+               (let ((reason (unmet-reason symbol)))
+                 (when reason (pushnew symbol (rest (entry reason))))))
+             (entry (reason)
+               (or (assoc reason found :test #'string=)
+                   (first (push (list reason) found)))))
+      (map-named (lambda (it)
+                   (cond ((symbolp it) (note it))
+                         ((consp it)
+                          (pushnew (first it) (rest (entry "uses C's variables"))))
+                         (t (let ((name (ignore-errors (directly "SB-KERNEL" "%FUN-NAME" it))))
+                              (when (and name (symbolp name)) (note name))))))
+                 form known))
+    (nreverse found)))
+
+(defun effect-of-made (found form)
+  "The effect of evaluating or compiling FORM, in which FOUND was."
+  (let ((text (format nil "~:{~A: ~@{~A~^, ~}~:^; ~}"
+                      (loop for (reason . symbols) in found
+                            collect (cons reason (mapcar #'symbol-text (reverse symbols)))))))
+    (make-effect :kind "run-form" :target text :texts (list text)
+                 :words (format nil "evaluate code that ~A" text)
+                 :more (list :form (printed form :limit 1000)))))

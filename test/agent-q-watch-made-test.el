@@ -1,0 +1,114 @@
+;;; agent-q-watch-made-test.el --- Code that is made at run time  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What code makes of lists and strings is looked at where it is evaluated or
+;; compiled, however it came about.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-watch)
+
+(defconst agent-q-watch-made-test--preparation
+  "(defun aq-name (name package) (find-symbol name package))
+   (defun aq-call (function &rest arguments) (apply function arguments))
+   (defun aq-read (text) (let ((*read-eval* nil)) (read-from-string text)))
+   (defun aq-eval (text) (aq-call (aq-name \"EVAL\" :cl) (aq-read text)))
+   (defmacro aq-hiding () (list (aq-name \"INT-SAP\" :sb-sys) 5))
+   (defmacro aq-wrapping (&body body) `(progn ,@body))"
+  "Harmless definitions by which a text hides what it does.")
+
+(defun agent-q-watch-made-test--words (connection form)
+  "Return what is asked when FORM runs over CONNECTION, where all is denied."
+  (agent-q-test-watch-with connection "deny"
+    (agent-q-test-watch-eval connection form)
+    (agent-q-test-watch-words)))
+
+(agent-q-test-image-on-each watch-looks-at-code-that-is-made ()
+  "Internals, memory and foreign code are asked about, whatever evaluates or compiles them."
+  (should-not (agent-q-watch-made-test--words connection agent-q-watch-made-test--preparation))
+  (dolist (form '("(aq-eval \"(sb-sys:int-sap 5)\")"
+                  "(aq-eval \"(list (sb-sys:int-sap 5))\")"
+                  "(eval (list (aq-name \"INT-SAP\" :sb-sys) 5))"
+                  "(eval (list 'aq-call (list 'function (aq-name \"INT-SAP\" :sb-sys)) 5))"
+                  "(eval (list 'list (vector (aq-name \"INT-SAP\" :sb-sys))))"
+                  "(eval (list (fdefinition (aq-name \"INT-SAP\" :sb-sys)) 5))"
+                  "(aq-call (aq-name \"COMPILE\" :cl) nil (aq-read \"(lambda () (sb-sys:int-sap 5))\"))"
+                  "(coerce (aq-read \"(lambda () (sb-sys:int-sap 5))\") 'function)"
+                  "(aq-call (aq-name \"%SIMPLE-EVAL\" \"SB-IMPL\") (aq-read \"(sb-sys:int-sap 5)\")
+                            (aq-call (aq-name \"MAKE-NULL-LEXENV\" \"SB-KERNEL\")))"
+                  "(aq-call (aq-name \"SIMPLE-EVAL-IN-LEXENV\" \"SB-INT\") (aq-read \"(sb-sys:int-sap 5)\")
+                            (aq-call (aq-name \"MAKE-NULL-LEXENV\" \"SB-KERNEL\")))"
+                  "(let ((sb-ext:*evaluator-mode* :interpret)) (aq-eval \"(let ((x 5)) (sb-sys:int-sap x))\"))"
+                  "(sb-thread:join-thread (sb-thread:make-thread #'aq-eval :arguments '(\"(sb-sys:int-sap 5)\")) :default nil)"
+                  "(aq-hiding)" "(list (aq-hiding))" "(aq-wrapping (list (aq-hiding)))"
+                  "(defun aq-hidden () (loop repeat 3 collect (aq-hiding)))"
+                  "(macrolet ((m () '(aq-hiding))) (list (m)))"
+                  "(let ((*macroexpand-hook* 'funcall)) (eval '(list (aq-hiding))))"
+                  "(eval `(define-symbol-macro aq-standing (,(aq-name \"INT-SAP\" :sb-sys) 5)))"))
+    (should (member "evaluate code that calls foreign code: SB-SYS:INT-SAP"
+                    (agent-q-watch-made-test--words connection form))))
+  (pcase-dolist
+      (`(,text . ,words)
+       '(("(sb-sys:without-interrupts (loop))" . "SB-SYS:WITHOUT-INTERRUPTS")
+         ("(aq-call (aq-name \"ALIEN-FUNCALL\" :sb-alien)
+             (aq-call (aq-name \"%SAP-ALIEN\" \"SB-ALIEN-INTERNALS\") (aq-call (aq-name \"INT-SAP\" :sb-sys) 5)
+                      (aq-call (aq-name \"PARSE-ALIEN-TYPE\" \"SB-ALIEN-INTERNALS\") '(function sb-alien:int) nil)))"
+          . "call foreign code at 5")
+         ("(sb-alien:alien-funcall (sb-alien:extern-alien \"memcpy\" (function sb-alien:long sb-alien:long)) 1)"
+          . "use the C function memcpy")
+         ("(sb-alien:extern-alien \"lose_on_corruption_p\" sb-alien:int)" . "uses C's variables")
+         ("(aq-call (aq-name \"%DEFINE-SYMBOL-MACRO\" \"SB-C\") 'aq-sm (list (aq-name \"INT-SAP\" :sb-sys) 5) nil)"
+          . "INT-SAP")
+         ("(sb-alien:alien-funcall (sb-alien:sap-alien x (function sb-alien:int)))" . "SAP-ALIEN")
+         ("agent-q-image::*call*" . "AGENT-Q-IMAGE::")
+         ("(setf (sb-int:info :function :source-transform 'list-length) 1)" . "SB-INT:INFO")))
+    (should (string-match-p (regexp-quote words)
+                            (car (agent-q-watch-made-test--words
+                                  connection (format "(aq-eval %S)" text)))))))
+
+(agent-q-test-image-on-each watch-lets-ordinary-code-be-made ()
+  "What macros of the implementation's, and its compiler, make of ordinary code is nothing to ask about."
+  (should-not (agent-q-watch-made-test--words connection agent-q-watch-made-test--preparation))
+  (should-not
+   (agent-q-watch-made-test--words
+    connection
+    "(defstruct aq-point (x 0 :type fixnum) y)
+     (let ((point (make-aq-point))) (incf (aq-point-x point)) (setf (aq-point-y point) `(,point 1)))
+     (define-condition aq-trouble (error) ((why :initarg :why :reader aq-why)))
+     (handler-case (error 'aq-trouble :why 1) (aq-trouble (condition) (aq-why condition)))
+     (defclass aq-thing () ((part :initarg :part :accessor aq-part)))
+     (defgeneric aq-do (thing) (:method ((thing aq-thing)) (aq-part thing)) (:method (thing) thing))
+     (defmethod aq-do :around (thing) (call-next-method))
+     (aq-do (make-instance 'aq-thing :part 1))
+     (macrolet ((twice (form) `(list ,form ,form))) (twice (aq-do 1)))
+     (do-symbols (symbol :cl-user) (return symbol))
+     (defsetf aq-getting (place) (value) `(setf (car ,place) ,value))
+     (let ((list (list 1))) (setf (aq-getting list) 2) (push 3 (aq-getting list)))
+     (funcall (compile nil '(lambda (x) (with-output-to-string (stream) (format stream \"~a\" x)))) 1)
+     (let ((sb-ext:*evaluator-mode* :interpret)) (eval '(loop for i below 3 collect i)))
+     (deftype aq-small () '(integer 0 9)) (typep 3 'aq-small)
+     (trace aq-name) (aq-name \"CAR\" :cl) (untrace)
+     (sb-ext:with-timeout 5 (aq-eval \"(list 1 2)\"))")))
+
+(agent-q-test-image-on-each watch-asks-about-made-code-once ()
+  "Code that was allowed is evaluated as if there were no watch; other code is asked about again."
+  (agent-q-watch-made-test--words connection agent-q-watch-made-test--preparation)
+  (agent-q-test-watch-with connection "allow"
+    (should (equal '("3") (agent-q-test-watch-values
+                           (agent-q-test-watch-eval
+                            connection
+                            "(let ((x 2)) (sb-sys:without-interrupts (sb-sys:with-interrupts (1+ x))))"))))
+    (should (= 1 (length (agent-q-test-watch-words))))
+    (agent-q-test-watch-eval
+     connection "(let ((f (list (aq-name \"INT-SAP\" :sb-sys) 5))) (eval f) (eval f) (aq-eval \"(sb-sys:int-sap 7)\"))")
+    (should (= 3 (length (agent-q-test-watch-words))))
+    (let ((question (car agent-q-test-watch-questions)))
+      (should (equal "run-form" (plist-get question :effect)))
+      (should (equal "(SB-SYS:INT-SAP 7)" (plist-get question :form))))))
+
+(provide 'agent-q-watch-made-test)
+;;; agent-q-watch-made-test.el ends here
