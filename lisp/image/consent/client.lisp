@@ -123,14 +123,29 @@ the stream is flushed goes with the next message."
     (and connections (boundp connections) accessor (fboundp accessor)
          (cons connections accessor))))
 
+(defun client-descriptor-p (descriptor)
+  "Whether DESCRIPTOR, under whatever number, is of a connection to Emacs."
+  (let ((descriptors (client-descriptors)))
+    (or (member descriptor descriptors)
+        (let ((name (and (integerp descriptor) (descriptor-name descriptor))))
+          (and name (prefixed-p "socket:" name)
+               (member name descriptors :key #'descriptor-name :test #'equal))))))
+
+(defun effect-on-client (descriptor what)
+  "The effect of WHAT is done to DESCRIPTOR, if that is of a connection to Emacs."
+  (when (client-descriptor-p descriptor)
+    (make-effect :kind "write-to-client" :target "connection"
+                 :words (format nil "~A the connection to Emacs" what))))
+
+(defun socket-descriptor (socket)
+  (ignore-errors (internal "SB-BSD-SOCKETS" "SOCKET-FILE-DESCRIPTOR" socket)))
+
 (defun effect-of-writing (arguments)
   "Writing to a descriptor: that of the client, or a file that nobody in the call has opened."
   (let ((descriptor (first arguments)))
     (cond ((not (integerp descriptor)) nil)
           ((<= 0 descriptor 2) nil)
-          ((member descriptor (client-descriptors))
-           (make-effect :kind "write-to-client" :target "connection"
-                        :words "write to the connection to Emacs"))
+          ((effect-on-client descriptor "write to"))
           (t (let ((name (descriptor-name descriptor)))
                (when (and name (char= (char name 0) #\/) (not (eql 0 (search "/dev/" name))))
                  (make-effect :kind "write-file" :files (list name) :target name
@@ -146,10 +161,9 @@ the stream is flushed goes with the next message."
                    :words "close the connection to Emacs"))))
 
 (defun effect-of-closing-descriptor (arguments)
+  ;; Closing a copy closes nothing.
   (when (member (first arguments) (client-descriptors))
-    (make-effect :kind "write-to-client" :target "connection"
-                 :words "close the connection to Emacs")))
+    (effect-on-client (first arguments) "close")))
 
 (defun effect-of-closing-socket (arguments)
-  (effect-of-closing-descriptor
-   (list (ignore-errors (internal "SB-BSD-SOCKETS" "SOCKET-FILE-DESCRIPTOR" (first arguments))))))
+  (effect-of-closing-descriptor (list (socket-descriptor (first arguments)))))

@@ -9,17 +9,22 @@
   ;; :BUILD or :COMPILE; the names of the systems that are built; and as they were when it began, as
   ;; code that is loaded can change them: where ASDF keeps what it compiles, where temporary files are,
   ;; and from the name of each system to its directory, which is added when the system is first seen.
-  kind names cache temporary (directories (make-hash-table :test 'equal)))
+  kind names cache temporary (directories (make-hash-table :test 'equal))
+  ;; Whether the code itself is what the user has agreed to: that of files.
+  whole)
 
 (defun scope-of (operation arguments)
   "What the operation stands for by itself, or NIL."
   (cond ((member operation '("load-system" "run-tests") :test #'equal)
          (let ((system (getf arguments :system)))
            (new-work :build (and system (system-name-of-text system)))))
-        ((member operation '("compile-file" "compile-form") :test #'equal) (new-work :compile))))
+        ((member operation '("compile-file" "compile-form") :test #'equal)
+         (let ((work (new-work :compile)))
+           (setf (work-whole work) (equal operation "compile-file"))
+           work))))
 
 (defun new-work (kind &rest names)
-  (let ((work (make-work :kind kind :names (remove nil names) :cache (cache-directory)
+  (let ((work (make-work :kind kind :whole (eq kind :build) :names (remove nil names) :cache (cache-directory)
                          :temporary (temporary-directories))))
     (mapc (lambda (name) (system-directory work name)) (asdf-value "REGISTERED-SYSTEMS"))
     work))
@@ -139,10 +144,12 @@ whether the call has made that file."
          (if (effect-files effect)
              (library-of-system-p effect)
              ;; These have hooks: what is called by them is asked about then.
-             (member (effect-target effect) (foreign-lists) :key #'first :test #'equal)))
+             (or (member (effect-target effect) (foreign-lists) :key #'first :test #'equal)
+                 (member (effect-target effect) (memory-foreign-names) :test #'equal))))
         ;; What is to be done when the process ends or is saved is a library's own affair.
         ((equal (effect-kind effect) "take-over")
-         (member (effect-target effect) '("*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*")
+         (member (effect-target effect) '("*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*"
+                                          "how text is read, by everybody")
                  :test #'equal))
         ((equal (effect-kind effect) "redefine")
          (and (equal (first (effect-detail effect)) "new method") (loading-other-p work)))

@@ -116,9 +116,8 @@
 
 (defun device-name-p (name)
   (let ((name (real-native-name name)))
-    (or (member name '("/dev/null" "/dev/tty" "/dev/ptmx" "/dev/zero" "/dev/random" "/dev/urandom")
-                :test #'equal)
-        (prefixed-p "/dev/pt" name) (prefixed-p "/dev/tty" name))))
+    (member name '("/dev/null" "/dev/zero" "/dev/full" "/dev/random" "/dev/urandom" "/dev/tty" "/dev/ptmx")
+            :test #'string=)))
 
 (defun effect-of-unix-open (arguments)
   (destructuring-bind (name flags &rest rest) arguments
@@ -206,10 +205,31 @@
 
 (defun effect-of-send (arguments)
   (destructuring-bind (socket buffer length &key address &allow-other-keys) arguments
-    (declare (ignore socket buffer length))
-    (when address
-      (let ((text (address-text address)))
-        (make-effect :kind "connect" :words (format nil "send to ~A" text) :target text)))))
+    (declare (ignore buffer length))
+    (if address
+        (let ((text (address-text address)))
+          (make-effect :kind "connect" :words (format nil "send to ~A" text) :target text))
+        (effect-on-client (socket-descriptor socket) "write to"))))
+
+(defun effect-of-receiving (arguments)
+  (effect-on-client (socket-descriptor (first arguments)) "read from"))
+
+(defun effect-of-reading-descriptor (arguments)
+  "Reading what Emacs has sent to the client."
+  (effect-on-client (first arguments) "read from"))
+
+(defun effect-of-copying-descriptor (arguments)
+  (effect-on-client (first arguments) "copy"))
+
+(defun effect-of-device-control (arguments)
+  "Having the system do something with a terminal or a file; but for asking how large it is and the like."
+  (destructuring-bind (descriptor command &rest rest) arguments
+    (declare (ignore rest))
+    ;; TCGETS, TIOCGPGRP, TIOCOUTQ, TIOCGWINSZ, FIONREAD
+    (unless (member command '(#x5401 #x540F #x5411 #x5413 #x541B))
+      (effect-of-taking-over (format nil "what ~A does, by ioctl ~X"
+                                     (or (and (integerp descriptor) (descriptor-name descriptor)) "a descriptor")
+                                     command)))))
 
 (defun effect-of-looking-up (arguments)
   "Asking other machines what a name or an address of the network is. What a name is looked up for is
@@ -300,9 +320,11 @@ to connect to it, so that the answer counts for both."
     (let ((descriptor (if (integerp descriptor) descriptor
                           (ignore-errors (internal "SB-SYS" "FD-STREAM-FD" descriptor)))))
       (when (or (member command '(8 10 15))
+                ;; F_DUPFD
+                (and (member command '(0 1030)) (client-descriptor-p descriptor))
                 (and (eql command 4)
                      (or (and (integerp value) (logtest value #o20000))
-                         (member descriptor (client-descriptors)))))
+                         (client-descriptor-p descriptor))))
         (effect-of-taking-over (format nil "what the system does about the descriptor ~A"
                                        descriptor))))))
 

@@ -5,10 +5,11 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun unlooked-p (hold)
-  "Whether code that is evaluated with HOLD in force is part of what may happen: of building, or ours."
+  "Whether code that is evaluated with HOLD in force is part of what may happen: of building, or of a file
+that is compiled; or ours."
   (or (member :code (rest hold) :test #'eq)
       (find-if (lambda (it) (and (consp it) (eq (first it) :build))) (rest hold))
-      (let ((work (consent-scope (first hold)))) (and work (eq (work-kind work) :build)))))
+      (let ((work (consent-scope (first hold)))) (and work (work-whole work)))))
 
 (defun call-with-code (watch hold function arguments)
   "Evaluate or compile the form that is the first of ARGUMENTS."

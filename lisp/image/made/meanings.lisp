@@ -1,0 +1,85 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; What else gives a meaning to names that aren't the program's, beside their definitions: what is
+;;; proclaimed, what the compiler knows of them, packages, and how text is read.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun effect-of-proclaiming (arguments)
+  "Saying of a name that isn't the program's what all code that is compiled believes from then on."
+  (let* ((form (first arguments)) (kind (and (consp form) (first form)))
+         (names (and (consp form) (ignore-errors (list-length form))
+                     (if (member kind '(type ftype)) (cddr form) (rest form))))
+         (foreign (and (symbolp kind)
+                       (or (member kind '(type ftype))
+                           (member (symbol-name kind) '("SPECIAL" "GLOBAL" "ALWAYS-BOUND" "FREEZE-TYPE"
+                                                        "DEPRECATED" "CONSTANT-FOLD" "MAYBE-INLINE" "INLINE")
+                                   :test #'string=))
+                       (find-if #'foreign-symbol-p names))))
+    (when foreign
+      (let ((effect (redefining foreign)))
+        (setf (effect-words effect)
+              (format nil "proclaim ~A, which is not the program's" (printed form :limit 200)))
+        effect))))
+
+(defun effect-of-setting-info (arguments)
+  "Changing how the compiler takes a name that isn't the program's."
+  (destructuring-bind (name number value) arguments
+    (declare (ignore value))
+    (let* ((symbol (if (consp name) (second name) name))
+           (info (and (foreign-symbol-p symbol)
+                      (aref (symbol-value (find-symbol "*INFO-TYPES*" "SB-IMPL")) number)))
+           (kind (and info (internal "SB-IMPL" "META-INFO-KIND" info))))
+      (when (and (member kind '(:source-transform :info :inlining-data :macro-expansion :kind))
+                 (or (fboundp symbol) (boundp symbol))
+                 (not (made-by-implementation-p)))
+        (redefining name)))))
+
+(defun effect-of-package-change (arguments)
+  "Changing which names a package has that is not the program's: the last of ARGUMENTS, or the current one."
+  (let ((package (ignore-errors (find-package (if (rest arguments) (second arguments) *package*)))))
+    (when (and package (foreign-package-p package))
+      (make-effect :kind "redefine" :target (package-name package) :detail (list package)
+                   :texts (list (string-downcase (package-name package)))
+                   :words (format nil "change the names of the package ~A" (package-name package))))))
+
+(defun effect-of-locking (arguments)
+  "Locking a package that was open: nobody could define anything in it from then on."
+  (let ((package (ignore-errors (find-package (first arguments)))))
+    (when (and package (not (locked-package-p package)))
+      (make-effect :kind "redefine" :target (package-name package) :detail (list package)
+                   :texts (list (string-downcase (package-name package)))
+                   :words (format nil "lock the package ~A" (package-name package))))))
+
+(defun users-readtable-p (readtable)
+  "Whether forms of the user's and of Emacs's are read by READTABLE."
+  (let ((standard (find-symbol "*STANDARD-READTABLE*" "SB-IMPL")))
+    (or (eq readtable (directly "SB-EXT" "SYMBOL-GLOBAL-VALUE" '*readtable*))
+        (and standard (boundp standard) (eq readtable (symbol-value standard))))))
+
+(defun effect-of-reading-otherwise (readtable)
+  (when (users-readtable-p readtable)
+    (effect-of-taking-over "how text is read, by everybody")))
+
+(defun effect-of-macro-character (arguments)
+  (effect-of-reading-otherwise (or (fourth arguments) *readtable*)))
+
+(defun effect-of-dispatch-character (arguments)
+  (effect-of-reading-otherwise (or (fourth arguments) *readtable*)))
+
+(defun effect-of-dispatching-character (arguments)
+  (effect-of-reading-otherwise (or (third arguments) *readtable*)))
+
+(defun effect-of-syntax (arguments)
+  (effect-of-reading-otherwise (or (third arguments) *readtable*)))
+
+(defun effect-of-readtable-setting (arguments)
+  (effect-of-reading-otherwise (second arguments)))
+
+(defun effect-of-replacing-function (arguments)
+  "Giving a generic function that isn't the program's another function; SBCL does so itself."
+  (let* ((generic (first arguments))
+         (name (and (typep generic 'generic-function)
+                    (internal "SB-MOP" "GENERIC-FUNCTION-NAME" generic))))
+    (when (and name (foreign-symbol-p (if (consp name) (second name) name))
+               (not (made-by-implementation-p)))
+      (redefining name))))
