@@ -196,11 +196,12 @@ it is. \"allow\", \"deny\" and the user's reason, or NIL when nobody can be aske
                                :test #'equal)))))
 
 (defun stop-call (consent effect)
-  "Unwind this thread, the call or a thread that it made, instead of EFFECT."
+  "Unwind this thread, the call or a thread that it made, instead of EFFECT; one of the program's goes on."
   (cond ((eq (backend "CURRENT-THREAD") (consent-thread consent))
          (setf (first (consent-stopped-at consent)) (effect-words effect))
          (throw 'stopped nil))
-        (t (internal "SB-THREAD" "ABORT-THREAD"))))
+        ((member (backend "CURRENT-THREAD") (first (consent-threads consent)) :test #'eq)
+         (internal "SB-THREAD" "ABORT-THREAD"))))
 
 (defun deny (effect reason)
   (let ((condition (if (effect-files effect)

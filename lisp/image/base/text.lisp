@@ -148,6 +148,9 @@ about LIMIT characters in it at most."
 (defun printed (object &key (limit 4000) (writer #'prin1) (length 200) (level 12) (circle t) pretty)
   "OBJECT as text of at most LIMIT characters, by WRITER; the rest is as in CALL-WITH-PRINTER.
 A printer that fails gives a remark in the place of the object."
+  ;; Of a huge string a stream makes copies.
+  (when (and (stringp object) (> (length object) limit))
+    (setf object (subseq object 0 (1+ limit))))
   (flet ((write-object (stream) (funcall writer object stream)))
     (call-with-printer
      (lambda ()

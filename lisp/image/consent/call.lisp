@@ -22,7 +22,7 @@
   (denials (list '())) (threads (list '())) (hooks '())
   ;; A list of one element: the hooks when threads of its that were not to outlive it were told to end.
   (outstayed (list nil))
-  ;; From the name of each file that it may write to T.
+  ;; From the name of each file that it may write, and of memory that it got, to T.
   (written (make-hash-table :test 'equal))
   ;; The same from the addresses of hosts that it looked up.
   (hosts (make-hash-table :test 'equal))
@@ -62,6 +62,8 @@
                            (or (null text) (covers-p text more effect))))
       (and (equal (effect-kind effect) "connect")
            (gethash (effect-detail effect) (consent-hosts consent)))
+      (and (equal (effect-kind effect) "take-over")
+           (gethash (effect-target effect) (consent-written consent)))
       (and (equal (effect-kind effect) "redefine")
            (some (lambda (it)
                    (and (packagep it) (not (member it (consent-packages consent) :test #'eq))))

@@ -27,6 +27,7 @@ take an answer of the code's for one of the image's."
                                          (thread-text thread))))
             ((or (not (free-message-p kind))
                  (not (readable-message-p message))
+                 (not (own-debugger-p message))
                  (and (eq kind :indentation-update) (not (plain-indentation-p (rest message))))
                  (and (eq kind :background-message)
                       (stringp (second message))
@@ -34,6 +35,18 @@ take an answer of the code's for one of the image's."
              (make-effect :kind "write-to-client" :target (string-downcase (symbol-name kind))
                           :words (format nil "make Emacs do ~(~A~): ~A" kind
                                          (printed (rest message) :limit 300))))))))
+
+(defun own-debugger-p (message)
+  "Whether MESSAGE, if it is about a debugger, is about the one that this thread is in."
+  (or (not (member (first message) '(:debug :debug-activate :debug-return :debug-condition)))
+      (loop for (client variable) in '((:swank "*SLDB-LEVEL*") (:slynk "*SLY-DB-LEVEL*"))
+            for id = (client-symbol-named client "CURRENT-THREAD-ID")
+            for level = (client-value client variable)
+              thereis (and id level (fboundp id)
+                           (eql (second message) (funcall id))
+                           (plusp level)
+                           (or (eq (first message) :debug-condition)
+                               (eql (third message) level))))))
 
 (defun effect-of-odd-message (thread message)
   "Sending one of the client's threads what no client sends: it closes the connection over that."

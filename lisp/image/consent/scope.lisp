@@ -8,8 +8,10 @@
 (defstruct (work (:type vector) (:copier nil))
   ;; :BUILD or :COMPILE; the names of the systems that are built; and as they were when it began, as
   ;; code that is loaded can change them: where ASDF keeps what it compiles, where temporary files are,
-  ;; and from the name of each system to its directory, which is added when the system is first seen.
+  ;; from the name of each system to its directory, which is added when the system is first seen; and
+  ;; when it began.
   kind names cache temporary (directories (make-hash-table :test 'equal))
+  (started (get-universal-time))
   ;; Whether the code itself is what the user has agreed to: that of files.
   whole)
 
@@ -37,7 +39,11 @@ whether the call has made that file."
            (case (work-kind work)
              (:build (or (building-p work effect)
                          (and (file-kind-p effect)
-                              (temporary-p effect (work-temporary work)))))
+                              (temporary-p effect (work-temporary work))
+                              (every (lambda (name)
+                                       (or (funcall written name)
+                                           (new-file-p name (work-started work))))
+                                     (effect-files effect)))))
              (:compile (compiling-p effect (work-temporary work) written))))))
 
 ;;; Names
@@ -100,6 +106,12 @@ whether the call has made that file."
              always (loop for directory in directories
                             thereis (prefixed-p (concatenate 'string directory "tmp") name)))))
 
+(defun new-file-p (name time)
+  "Whether there is no file NAME, or what is there was written since TIME."
+  (let ((pathname (native-pathname-of name)))
+    (or (null (probe-file pathname))
+        (>= (or (ignore-errors (file-write-date pathname)) 0) time))))
+
 (defun own-temporary-p (consent effect)
   "Whether EFFECT is about such a file as UIOP makes for a while: a new one, or one of the call's."
   (and (temporary-p effect (temporary-directories))
@@ -156,11 +168,21 @@ whether the call has made that file."
         ((not (file-kind-p effect)) nil)
         ((null (effect-files effect)) (equal (effect-kind effect) "load-file"))
         ((all-within-p effect (or (work-cache work) (setf (work-cache work) (cache-directory)))))
-        ((system-directory-p effect work (dependencies (work-names work))))
+        ((system-directory-p effect work
+                             (remove-if-not (lambda (name) (building-now-p work name))
+                                            (dependencies (work-names work)))))
         ;; Code that is loaded is under the watch itself.
         ((equal (effect-kind effect) "load-file")
          (or (equal "asd" (pathname-type (first (effect-files effect))))
              (system-directory-p effect work (asdf-value "REGISTERED-SYSTEMS"))))))
+
+(defun building-now-p (work name)
+  "Whether what is compiled or loaded now is of the system NAME, or none is: its sources are no others'."
+  (let ((file (or *load-truename* *compile-file-truename*))
+        (directory (system-directory work name)))
+    (or (null file) (null directory)
+        ;; What is compiled is kept under the name of its source.
+        (search directory (real-name file)))))
 
 (defun loading-other-p (work)
   "Whether ASDF is loading a file of a system that those of WORK need, which is not one of them."

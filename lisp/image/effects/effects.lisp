@@ -328,11 +328,6 @@ to connect to it, so that the answer counts for both."
         (effect-of-taking-over (format nil "what the system does about the descriptor ~A"
                                        descriptor))))))
 
-(defun effect-of-interval (arguments)
-  "Having the system send a signal after a while: of timers that are not SBCL's own it ends the Lisp."
-  (when (eq (first arguments) :virtual)
-    (effect-of-taking-over "the signals of this process")))
-
 (defun effect-of-system-log (arguments)
   (make-effect :kind "write-file" :target "syslog"
                :words (format nil "write to the system's log: ~A"

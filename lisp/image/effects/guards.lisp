@@ -12,6 +12,8 @@
   class covers
   ;; How the function is called otherwise than with its arguments: a function of ours.
   way
+  ;; What SBCL has in the place of the function, and that.
+  kept
   ;; Whether the hook of a C function stands below it, where there are such hooks. SBCL takes some
   ;; milliseconds to put a guard at a function of its own.
   in-c
@@ -26,7 +28,7 @@
      ("DELETE-FILE" effect-of-delete-file :covers (:delete))
      ("RENAME-FILE" effect-of-rename-file :covers (:words))
      ("CLOSE" effect-of-closing :way call-closing)
-     ("LOAD" effect-of-load :way call-loading-file)
+     ("LOAD" effect-of-load :way call-loading-file :always t)
      ("FMAKUNBOUND" effect-of-defining :way call-defining :always t)
      ("FDEFINITION" nil :way call-finding)
      ("ADD-METHOD" effect-of-adding-method :way call-defining :always t)
@@ -81,7 +83,8 @@
              ("RUN-HOOK" nil :way call-hooked :always t))
     ("SB-ALIEN"
      ("LOAD-SHARED-OBJECT" effect-of-library :covers (:foreign))
-     ("ALIEN-FUNCALL" effect-of-calling-address))
+     ("ALIEN-FUNCALL" effect-of-calling-address)
+     ("FREE-ALIEN" effect-of-freeing))
     ("SB-BSD-SOCKETS"
      ("SOCKET-CONNECT" effect-of-connect :covers (:words))
      ("SOCKET-BIND" effect-of-bind :covers (:words))
@@ -98,7 +101,10 @@
      ("%INTERRUPT-THREAD" effect-of-interrupting :class :thread :way call-interrupting)
      ("%SET-SYMBOL-VALUE-IN-THREAD" effect-of-binding-elsewhere)
      ((:setf "SYMBOL-VALUE-IN-THREAD") effect-of-setting-elsewhere :covers (:words))
+     ("%EXIT-OTHER-THREADS" effect-of-exit :class :exit)
      ("START-THREAD" nil :way call-starting))
+    ("SB-CONCURRENCY" ("SEND-MESSAGE" nil :way call-handing-over) ("ENQUEUE" nil :way call-handing-over))
+    ("LPARALLEL.KERNEL" ("SCHEDULE-TASK" nil :way call-handing-over))
     ("SB-DI" ("ACTIVATE-BREAKPOINT" effect-of-breakpoint)
              ("PREPROCESS-FOR-EVAL" nil :way call-compiling-frame :expands t))
     ("SB-UNIX"
@@ -112,7 +118,8 @@
      ("UNIX-CLOSE" effect-of-closing-descriptor)
      ("UNIX-READ" effect-of-reading-descriptor) ("UNIX-DUP" effect-of-copying-descriptor)
      ("UNIX-IOCTL" effect-of-device-control)
-     ("UNIX-SETSID" effect-of-process) ("UNIX-SETITIMER" effect-of-interval))
+     ("UNIX-SETSID" effect-of-process) ("UNIX-SETITIMER" effect-of-interval)
+     ("%INSTALL-HANDLER" effect-of-signal :class :signal))
     ("SB-BSD-SOCKETS-INTERNAL"
      ("SHUTDOWN" effect-of-closing-descriptor) ("CLOSE" effect-of-closing-descriptor))
     ("SB-IMPL"
@@ -120,6 +127,7 @@
      ("WRAPPED-ENVIRON" effect-of-environ :class :environment)
      ("CALL-WITH-NATIVE-DIRECTORY-ITERATOR" nil :way call-listing)
      ("OS-EXIT" effect-of-exit :class :exit)
+     ("DEINIT" effect-of-exit :class :exit) ("REINIT" effect-of-exit :class :exit)
      ("ENCAPSULATE-GENERIC-FUNCTION" effect-of-encapsulating-generic)
      ("%DEFUN" effect-of-defining :way call-defining :always t)
      ("%DEFVAR" nil :way call-defining :always t) ("%DEFPARAMETER" nil :way call-defining :always t)
@@ -129,7 +137,7 @@
      ("STRIP-ENCAPSULATION" nil :way call-stripping)
      ("ENSURE-ALIEN-LINKAGE-INDEX" effect-of-linking-name :class :foreign :way call-linking))
     ("SB-EVAL" ("EVAL-IN-NATIVE-ENVIRONMENT" nil :way call-with-code :expands t))
-    ("SB-C" ("COMPILE-IN-LEXENV" nil :way call-with-code :expands t)
+    ("SB-C" ("COMPILE-IN-LEXENV" nil :way call-noting-code :expands t)
             ("%PROCLAIM" effect-of-proclaiming)
             ("PROCESS-TOPLEVEL-FORM" nil :way call-with-code :expands t)
             ("%DEFMACRO" effect-of-defining :covers (:words) :way call-defining :always t)
@@ -152,6 +160,8 @@
      ("UPDATE-ALIEN-LINKAGE-TABLE" nil :way call-loading-file)
      ("REOPEN-SHARED-OBJECTS" nil :way call-loading-file)
      ("ADD-FD-HANDLER" nil :way call-handling)
+     ("ALLOCATE-SYSTEM-MEMORY" nil :way call-allocating)
+     ("DEALLOCATE-SYSTEM-MEMORY" effect-of-unmapping)
      ("MAKE-FD-STREAM" effect-of-descriptor-stream :class :descriptor)
      ("FIND-DYNAMIC-FOREIGN-SYMBOL-ADDRESS" effect-of-linking-name :class :foreign)
      ("ENABLE-INTERRUPT" effect-of-signal :class :signal))
@@ -166,6 +176,7 @@
      ("FTRUNCATE" effect-of-writing-name :class :write) ("WRITE" effect-of-writing :class :written)
      ("MKSTEMP" effect-of-writing-name :class :write) ("MKDTEMP" effect-of-mkdir :class :mkdir)
      ("MKTEMP" effect-of-writing-name) ("MKFIFO" effect-of-writing-name :class :write)
+     ("MUNMAP" effect-of-unmapping) ("MMAP" effect-of-mapping)
      ("DUP2" effect-of-descriptors) ("FCNTL" effect-of-controlling)
      ("DUP" effect-of-copying-descriptor) ("READ" effect-of-reading-descriptor)
      ("IOCTL" effect-of-device-control)

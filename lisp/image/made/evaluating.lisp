@@ -21,6 +21,12 @@ that is compiled; or ours."
             (settle-code watch (first hold) form #'made-by-implementation-p)
           (if allowed (apply function arguments) (values-list values))))))
 
+(defun call-noting-code (watch hold function arguments)
+  "Compile the form that is the first of ARGUMENTS, and note the code: threads may be given it."
+  (let ((made (multiple-value-list (call-with-code watch hold function arguments))))
+    (note-code watch (first hold) (first made))
+    (values-list made)))
+
 (defun call-compiling-frame (watch hold function arguments)
   "Compile the form that is the first of ARGUMENTS for a frame: around it comes what is SBCL's."
   (multiple-value-bind (allowed values) (settle-code watch (first hold) (first arguments))

@@ -209,17 +209,16 @@ then if it had made that."
                     more)))))
 
 (defun note-thread (consent thread)
-  (unless (internal "SB-THREAD" "THREAD-EPHEMERAL-P" thread)
-    (let ((*client* (consent-client consent)))
-      (call-with-lock
-       (lambda ()
-         (let ((threads (first (consent-threads consent))))
-           (setf (first (consent-threads consent))
-                 (cons thread
-                       (if (nthcdr 100 threads)
-                           (remove-if-not (lambda (it) (internal "SB-THREAD" "THREAD-ALIVE-P" it))
-                                          threads)
-                           threads)))))))))
+  (let ((*client* (consent-client consent)))
+    (call-with-lock
+     (lambda ()
+       (let ((threads (first (consent-threads consent))))
+         (setf (first (consent-threads consent))
+               (cons thread
+                     (if (nthcdr 100 threads)
+                         (remove-if-not (lambda (it) (internal "SB-THREAD" "THREAD-ALIVE-P" it))
+                                        threads)
+                         threads))))))))
 
 (defun asking-nobody (watch hold work)
   "The function WORK for a thread that serves all of the image: what isn't granted is denied there."
@@ -228,7 +227,7 @@ then if it had made that."
 (defun call-finalizing (watch hold function arguments)
   "What is finalized runs in a thread that serves all of the image."
   (destructuring-bind (object work . more) arguments
-    (apply function object (asking-nobody watch hold work) more)))
+    (apply function object (if (own-buffer-work-p work) work (asking-nobody watch hold work)) more)))
 
 (defun call-handling (watch hold function arguments)
   "What waits for a descriptor is called by any thread that looks."

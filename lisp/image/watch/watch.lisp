@@ -6,13 +6,13 @@
 
 (defstruct (watch (:type vector) (:copier nil))
   ;; Functions that no name leads to: what is in force in this thread; to call one with something in
-  ;; force; to make what stands around a guarded function; to make one that takes along to another
-  ;; thread what is in force; to make what says whether a C function may be called.
-  state call-in surrounding inheriting permitting
+  ;; force; to make what stands around a guarded function, and in for it; to make one that takes along to
+  ;; another thread what is in force; to make what says whether a C function may be called.
+  state call-in surrounding standing-in inheriting permitting
   ;; Lists of one element, which is changed under the lock: guards, consents in use, open questions,
-  ;; C functions with their hooks, the user's forms that are about to be evaluated, and connections.
+  ;; C functions with their hooks, the user's forms that are about to be evaluated, connections, and jobs.
   (guards (list '())) (consents (list '())) (questions (list '())) (foreign (list '()))
-  (forms (list '())) (connections (list '()))
+  (forms (list '())) (connections (list '())) (jobs (list '()))
   ;; What makes the hooks of C functions, once it is compiled.
   maker
   ;; What opens a file whose name has no link in it, where the system can; once it was looked for.
@@ -36,13 +36,21 @@
 symbol that code can't come by."
   (let* ((state (make-symbol "STATE")) (watch (make-watch :version version)))
     (proclaim (list 'special state))
-    (setf (symbol-value state) nil)
-    (labels ((call-in (value function)
+    (setf (symbol-value state) :none)
+    (labels ((in-force ()
+               (let ((value (symbol-value state))) (if (eq value :none) nil value)))
+             (call-in (value function)
                (progv (list state) (list value) (funcall function)))
              (surrounding (guard)
                (lambda (function &rest arguments)
                  (declare (dynamic-extent arguments))
-                 (let ((hold (symbol-value state)))
+                 (let ((hold (if (and (eq (symbol-value state) :none)
+                                      (guard-describes guard) (first (watch-jobs watch)))
+                                 (hold-of-job watch)
+                                 (in-force)))
+                       (function (if (eq function (first (guard-kept guard)))
+                                     (rest (guard-kept guard))
+                                     function)))
                    (if (or hold (guard-always guard))
                        ;; What is still interpreted of ours expands macros: by the program's hook it
                        ;; would come here again, without end. Code that is evaluated has another.
@@ -52,6 +60,9 @@ symbol that code can't come by."
                              (*macroexpand-hook* #'funcall))
                          (meet watch guard hold (with-program-hook function) (copy-list arguments)))
                        (apply function arguments)))))
+             (standing-in (pair)
+               (lambda (&rest arguments)
+                 (apply (first pair) (rest pair) arguments)))
              (with-program-hook (function)
                (let ((hook *program-hook*))
                  (lambda (&rest arguments)
@@ -69,19 +80,20 @@ symbol that code can't come by."
                                                       (return nil))))
                         (progv (list state) (list hold)
                           (call-keeping-hooks (first hold) function arguments)))))))))
-      (setf (watch-state watch) (lambda () (symbol-value state))
+      (setf (watch-state watch) #'in-force
             (watch-permitting watch)
             (lambda (guard kinds)
               (lambda (&rest words)
                 (declare (dynamic-extent words))
-                (let ((hold (symbol-value state)))
+                (let ((hold (in-force)))
                   (or (null hold)
                       (let ((*macroexpand-hook* #'funcall))
                         (foreign-may-p watch guard hold kinds (copy-list words)))))))
             (watch-call-in watch) #'call-in
             (watch-surrounding watch) #'surrounding
-            (watch-inheriting watch) #'inheriting
-            (watch-looking watch) (looking-hook watch #'funcall))
+             (watch-standing-in watch) #'standing-in
+             (watch-inheriting watch) #'inheriting
+             (watch-looking watch) (looking-hook watch #'funcall))
       (values watch
               (list 'call-watched (lambda (id operation arguments work)
                                     (call-under watch id operation arguments work))
@@ -107,15 +119,6 @@ symbol that code can't come by."
        (member :sb-thread *features*)
        t))
 
-(defun put-guard (watch guard)
-  (let ((name (guard-name guard)))
-    ;; What is inline is called without its definition; code that is compiled from now on is not.
-    (when (eq (internal "SB-INT" "INFO" :function :inlinep name) 'inline)
-      (setf (guard-inline guard) t)
-      (proclaim (list 'notinline name)))
-    (internal "SB-INT" "UNENCAPSULATE" name :agent-q-watch)
-    (internal "SB-INT" "ENCAPSULATE" name :agent-q-watch (funcall (watch-surrounding watch) guard))))
-
 (defun add-guards (watch)
   "Put guards at the functions that have none, be it that they were not there before."
   (flet ((add (&aux (there (make-hash-table :test 'equal)))
@@ -139,7 +142,7 @@ symbol that code can't come by."
 
 (defun install-watch ()
   "Put the watch in, unless it is there."
-  (compile-now 'new-watch 'guard-name 'call-finding 'call-with-code 'settle-code 'unmet-in 'map-named
+  (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'settle-code 'unmet-in 'map-named
                'unmet-reason 'known-dangers 'looking-hook 'look-at-expansion 'unlooked-p)
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)
@@ -181,10 +184,7 @@ that."
          (setf (watch-leaving watch) t)
          nil)
         (t (setf (watch-leaving watch) nil)
-           (dolist (guard (shiftf (first (watch-guards watch)) '()))
-             (internal "SB-INT" "UNENCAPSULATE" (guard-name guard) :agent-q-watch)
-             (when (guard-inline guard)
-               (proclaim (list 'inline (guard-name guard)))))
+           (mapc #'remove-guard (shiftf (first (watch-guards watch)) '()))
            (remove-foreign-hooks watch)
            t)))
 

@@ -1,0 +1,131 @@
+;;; agent-q-watch-jobs-test.el --- What a call hands to others, under the watch  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Jobs for threads of the program, and what the systems that a call builds leave
+;; or write.
+
+;;; Code:
+
+(require 'agent-q-test-watch)
+
+(defconst agent-q-watch-jobs-test--workers "
+(require :sb-concurrency)
+(defvar *aq-jobs* nil)
+(defvar *aq-told* nil)
+(defun aq-work (job) (when job (handler-case (funcall job) (error (it) (push (type-of it) *aq-told*)))))
+(eval (read-from-string \"(defvar *aq-box* (sb-concurrency:make-mailbox))\"))
+(sb-thread:make-thread (lambda () (loop (sleep 0.01) (aq-work (pop *aq-jobs*)))))
+(eval (read-from-string
+  \"(sb-thread:make-thread (lambda () (loop (aq-work (sb-concurrency:receive-message *aq-box*)))))\"))
+(defun aq-made () (lambda () (prog1 1 (delete-file \"VICTIM\"))))"
+  "Threads of a program that do jobs, one of which looks again and again.")
+
+(agent-q-test-image-on-each watch-sees-jobs-for-the-program ()
+  "What threads of the program do for a call is asked about, also just after it; the user's own is not."
+  (agent-q-test-watch-directly connection agent-q-watch-jobs-test--workers)
+  (let ((victim (agent-q-test-watch-file "victim")))
+    (agent-q-test-watch-with connection "deny"
+      (dolist (form '("(push (lambda () (prog1 1 (delete-file \"VICTIM\"))) *aq-jobs*)"
+                      "(push (lambda () (prog1 1 (delete-file \"VICTIM\"))) *aq-jobs*) (loop while *aq-jobs* do (sleep 0.02))"
+                      "(sb-concurrency:send-message *aq-box* (lambda () (delete-file \"VICTIM\")))"
+                      "(sb-concurrency:send-message *aq-box* (aq-made))"))
+        (agent-q-test-watch-directly connection "(setf *aq-told* nil)")
+        (agent-q-test-watch-eval connection (agent-q-test-watch-filled connection form))
+        (agent-q-test-watch-await-value connection "(and *aq-told* t)")
+        (should (equal "(AGENT-Q-IMAGE::FILE-EFFECT-DENIED)"
+                       (agent-q-test-watch-directly connection "*aq-told*")))
+        (should (file-exists-p victim)))
+      (setq agent-q-test-watch-questions nil)
+      (agent-q-test-watch-directly connection "(progn (push (aq-made) *aq-jobs*) t)")
+      (should (agent-q-test-image-await (lambda () (not (file-exists-p victim)))))
+      (should-not agent-q-test-watch-questions))))
+
+(agent-q-test-image-on-each watch-lets-jobs-be-done ()
+  "A job that was allowed is done, and a value comes back to the call that waits for it."
+  (agent-q-test-watch-directly connection agent-q-watch-jobs-test--workers)
+  (let ((victim (agent-q-test-watch-file "victim")))
+    (agent-q-test-watch-with connection "allow"
+      (should (equal '("(1 . T)")
+                     (agent-q-test-watch-values
+                      (agent-q-test-watch-eval
+                       connection
+                       (agent-q-test-watch-filled
+                        connection
+                        "(let ((done (sb-thread:make-semaphore)) (value nil))
+                           (push (lambda () (setf value (cons 1 (delete-file \"VICTIM\")))
+                                            (sb-thread:signal-semaphore done))
+                                 *aq-jobs*)
+                           (sb-thread:wait-on-semaphore done)
+                           value)")))))
+      (should (= 1 (length (agent-q-test-watch-words))))
+      (should-not (file-exists-p victim)))))
+
+;;;; Systems
+
+(defun agent-q-watch-jobs-test--load (connection name files)
+  "Have the system NAME of FILES, lists of a name and a text, loaded over CONNECTION."
+  (let* ((directory (file-name-as-directory
+                     (expand-file-name "aq-systems" (file-truename agent-q-test-directory))))
+         (file (expand-file-name
+                (car (seq-find (lambda (it) (string-suffix-p (concat name ".asd") (car it))) files))
+                directory)))
+    (make-directory directory t)
+    (pcase-dolist (`(,name ,text) files)
+      (make-directory (file-name-directory (expand-file-name name directory)) t)
+      (write-region (string-replace "SYSTEMS/" directory text) nil
+                    (expand-file-name name directory) nil 'silent))
+    (agent-q-test-watch-directly connection "(require :asdf)")
+    (agent-q-test-image-reply
+     connection "load-system" :system name :file file :watch '(:patience 30)
+     :systems (cl-loop for (file) in files
+                       when (string-suffix-p ".asd" file)
+                       collect (list :name (file-name-base file)
+                                     :file (expand-file-name file directory))))))
+
+(agent-q-test-image-on-each watch-asks-what-a-system-leaves ()
+  "A system that is loaded is asked about its hook at the end of the Lisp."
+  (agent-q-test-watch-with connection "deny"
+    (agent-q-watch-jobs-test--load
+     connection "aq-leaving"
+     '(("aq-leaving.asd" "(defsystem \"aq-leaving\" :components ((:file \"leaving\")))")
+       ("leaving.lisp" "(defun cl-user::aq-at-exit () 1) (push 'cl-user::aq-at-exit sb-ext:*exit-hooks*)")))
+    (should (equal '("change *EXIT-HOOKS*") (agent-q-test-watch-words)))
+    (should (equal "NIL" (agent-q-test-watch-directly
+                          connection "(find \"AQ-AT-EXIT\" sb-ext:*exit-hooks* :key #'princ-to-string
+                                            :test #'string-equal)")))))
+
+(agent-q-test-image-on-each watch-keeps-systems-from-others-files ()
+  "A system writes in its own directory, not in that of another that it needs; nor old temporary files."
+  (let ((kept (make-temp-file "/tmp/tmp-aq-kept"))
+        (other (expand-file-name "aq-systems/library/other.lisp" (file-truename agent-q-test-directory))))
+    (unwind-protect
+        (progn
+          (set-file-times kept (time-subtract nil 100))
+          (agent-q-test-watch-with connection "deny"
+            (agent-q-watch-jobs-test--load
+             connection "aq-writing"
+             `(("library/aq-needed.asd" "(defsystem \"aq-needed\" :components ((:file \"other\")))")
+               ("library/other.lisp" "(with-open-file (out \"SYSTEMS/library/made.txt\" :direction :output :if-exists :supersede)
+                                        (print 1 out))")
+               ("own/aq-writing.asd" "(defsystem \"aq-writing\" :depends-on (\"aq-needed\") :components ((:file \"writing\")))")
+               ("own/writing.lisp" ,(format "(ignore-errors
+                                           (with-open-file (out \"SYSTEMS/library/other.lisp\" :direction :output
+                                                                                             :if-exists :supersede)
+                                             (print 1 out)))
+                                         (ignore-errors (delete-file %S))
+                                         (uiop:with-temporary-file (:stream out) (print 1 out))
+                                         (with-open-file (out \"SYSTEMS/own/own.txt\" :direction :output
+                                                                                :if-exists :supersede)
+                                           (print 1 out))"
+                                        kept))))
+            (should (equal (list (concat "write " other) (concat "delete " kept))
+                           (agent-q-test-watch-words)))
+            (should (file-exists-p kept))
+            (should (file-exists-p (expand-file-name "made.txt" (file-name-directory other))))))
+      (delete-file kept))))
+
+(provide 'agent-q-watch-jobs-test)
+;;; agent-q-watch-jobs-test.el ends here
