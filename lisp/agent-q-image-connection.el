@@ -129,6 +129,21 @@ at its end.  That is done only while there are other connections."
                 (format "Its last output in %s:\n%s" (buffer-name) tail)))))
       "")))
 
+(defun agent-q-image-crash (connection)
+  "Return a description of the Lisp behind CONNECTION if it has crashed, or nil.
+SBCL has its low-level debugger then, and the connection stays open."
+  (let ((buffer (agent-q-image-ask connection :buffer)))
+    (when (and (buffer-live-p buffer)
+               (with-current-buffer buffer
+                 (save-restriction
+                   (widen)
+                   (string-match-p "\nldb> *\\'"
+                                   (buffer-substring-no-properties
+                                    (max (point-min) (- (point-max) 10)) (point-max))))))
+      (format "This Lisp has crashed and answers nothing any more: kill %s, and start another with M-x %s.\n%s"
+              (buffer-name buffer) (agent-q-image-connection-client connection)
+              (agent-q-image-connection--output-tail connection)))))
+
 (defun agent-q-image-last-words (connection)
   "Return the last that the Lisp behind CONNECTION printed before it went."
   (let* ((buffer (agent-q-image-ask connection :buffer))

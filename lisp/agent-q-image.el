@@ -69,6 +69,8 @@ image asks the core's request ASKER; without it REQUEST, if that is one."
       (funcall callback "signalled" (format "Request %s is already running." request)))
      ((not (agent-q-image-live-p connection))
       (funcall callback "no-connection" nil))
+     ((agent-q-image-crash connection)
+      (funcall callback "disconnected" (agent-q-image-crash connection)))
      (t
       (agent-q-image-calls-begin call)
       (agent-q-image--guard call
@@ -335,6 +337,9 @@ last one leaves clean-up forms out."
   (cond
    ((not (agent-q-image-live-p (agent-q-image-call-connection call)))
     (agent-q-image-calls-finish call "disconnected" nil))
+   ((agent-q-image-crash (agent-q-image-call-connection call))
+    (agent-q-image-calls-finish
+     call "disconnected" (agent-q-image-crash (agent-q-image-call-connection call))))
    ((and (zerop (agent-q-image-call-patience call)) (agent-q-image-call-heard call))
     (agent-q-image-calls-finish call "deaf" nil))
    ((zerop (agent-q-image-call-patience call))

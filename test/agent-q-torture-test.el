@@ -124,6 +124,35 @@ A row is a console line and a regexp for the whole of the answer."
       (agent-q-test-image-kill small)))
   (agent-q-torture-test--calm connection "another image"))
 
+(agent-q-test-tools-on-each torture-a-crashed-lisp-is-gone ()
+  "A Lisp that SBCL's low-level debugger has is said to be gone, at once and without a question."
+  (let ((crashed (agent-q-test-image-another client)))
+    (unwind-protect
+        (progn
+          (agent-q-chat-set-connection crashed)
+          (agent-q-image-ask crashed :rex
+                             '(cl:eval (cl:read-from-string
+                                        "(sb-alien:alien-funcall
+                                          (sb-alien:extern-alien \"lose\" (function sb-alien:void sb-alien:c-string))
+                                          \"aq\")"))
+                             t #'ignore)
+          (if (agent-q-test-image-await
+               (lambda () (or (agent-q-image-crash crashed)
+                              (not (agent-q-image-live-p crashed)))))
+              (dolist (line '("/eval_form (+ 1 2)" "/describe_symbol car" "/eval_form (delete-file \"x\")"))
+                (agent-q-test-send line)
+                (agent-q-test-until (agent-q-test-idle-p))
+                (let ((text (agent-q-call-content (car (last (agent-q-test-calls))))))
+                  (should (string-match-p
+                           (if (agent-q-image-live-p crashed)
+                               "This Lisp has crashed and answers nothing any more: kill .*, and start another with M-x "
+                             "No Lisp image\\|lost")
+                           text))))
+            (ert-fail "The Lisp goes on")))
+      (agent-q-chat-set-connection connection)
+      (agent-q-test-image-kill crashed)))
+  (agent-q-torture-test--calm connection "another image"))
+
 ;;;; What is hard to print
 
 (agent-q-test-tools-on-each torture-printing ()
@@ -139,6 +168,7 @@ A row is a console line and a regexp for the whole of the answer."
    '("/eval_form (list \"one\" 'two :three #\\4 5)" "=> (\"one\" TWO :THREE #\\\\4 5)\\'")
    '("/eval_form (make-list 1000000)" "=> (NIL NIL")
    '("/eval_form (make-string 3000000 :initial-element #\\x)" "=> \"xxx")
+   '("/eval_form (list (make-string 50000000 :initial-element #\\x) 1)" "=> (\"xxx")
    '("/eval_form (let ((it nil)) (dotimes (i 100000 it) (setf it (list it))))" "=> (((")
    '("/eval_form (make-array 100000)" "=> #(0 0")
    '("/eval_form (expt 7 100000)" "=> [0-9]\\{50\\}")
