@@ -115,10 +115,8 @@ and position in TEXT, and what to call it if NAME is only a part of it."
         (agent-q-image-ask connection :to-lisp path)
       (error "No Lisp image is connected"))))
 
-(agent-q-operations-define "definition-to-compile" (call text name file path compiled)
-  "Return what to compile for the definition of NAME in TEXT, of FILE at PATH.
-COMPILED, if any, is what of TEXT the image has; the answer names what else
-it lacks."
+(agent-q-operations-define "definition-to-compile" (call text name file path)
+  "Return what to compile for the definition of NAME in TEXT, of FILE at PATH."
   (pcase-let ((`(,form ,start ,line ,position ,called)
                (let ((agent-q-image-feature-list
                       (agent-q-image-features (agent-q-operations-call-connection call))))
@@ -127,10 +125,6 @@ it lacks."
     (agent-q-json-serialize
      `((form . ,form) (start . ,start) (line . ,line) (position . ,position)
        (called . ,(or called :null))
-       (others . ,(if compiled
-                      (agent-q-definitions-changed (concat compiled "\n" (substring form start))
-                                                   text file)
-                    []))
        (buffer . ,(if buffer (agent-q-text-clean (buffer-name buffer)) :null))
        (file . ,(agent-q-compile--file-of-image call path))))))
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tool by which a model reads an old result again, of which it has only the beginning.
+//! The tool by which a model reads an old result of which it has only the beginning, or what was left out of one.
 
 use crate::tool::work::WorkContext;
 use crate::tool::{Answers, Arguments, Parameter, ParameterType, Runner, Tool, ToolFailure};

@@ -10,6 +10,7 @@ use super::batch::BatchContext;
 use super::executor::Executor;
 use super::libraries;
 use super::prepared::PreparedCall;
+use crate::builtin::image::compiling::{self, Telling};
 use crate::image;
 use crate::protocol::{HandlerId, HostRequest, ImageRequest};
 use crate::tool::code::Unit;
@@ -156,9 +157,23 @@ impl Executor {
             content.text.push('\n');
             content.text.push_str(&note);
         }
+        if let Some(telling) = telling_of(operation, call) {
+            let lacking = compiling::lacking(telling, &context).await;
+            let told = told(&mut content, |content| &mut content.text);
+            told.extend(lacking.map(|it| format!("\n{it}")));
+        }
         tell_denials(&mut content, |content| &mut content.text, &text);
         tell_head(&mut content, |content| &mut content.text, &text);
         content
+    }
+}
+
+/// Whether the answer to CALL, of OPERATION, says what the image lacks of the files: the code would not be that
+/// of the files.
+fn telling_of(operation: &str, call: &PreparedCall) -> Option<Telling> {
+    match operation {
+        "eval-form" => Some(Telling::OnceEach),
+        _ => call.tool.unit.map(|_| Telling::Always),
     }
 }
 

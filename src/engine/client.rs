@@ -106,7 +106,7 @@ impl ClientTurn {
             watcher: Watcher::Chat,
             tools: Arc::clone(&self.tools),
             offer: Arc::clone(&self.handles.offer),
-            past: Arc::default(),
+            past: Arc::clone(&self.handles.past),
             plan: crate::call::policy::PlanMode::Off,
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,

@@ -100,7 +100,7 @@ pub struct FoundLines {
 }
 
 impl FoundLines {
-    /// The answer for a model: `path:line: text`, and `path-line- text` around it.
+    /// The answer for a model: `path:line:text`, and `path-line-text` around it, so that a copied line is one of the file.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = match self.matches {
@@ -131,7 +131,7 @@ impl FoundLines {
                 last = Some(line.number);
                 let sign = if line.role == Role::Match { ':' } else { '-' };
                 text.push_str(&format!(
-                    "{path}{sign}{}{sign} {}\n",
+                    "{path}{sign}{}{sign}{}\n",
                     line.number, line.text
                 ));
             }

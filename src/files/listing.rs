@@ -87,7 +87,7 @@ impl FolderListing {
         if self.more > 0 {
             let more = count(self.more, "more entry");
             text.push_str(&format!(
-                "… {more}; use search_files to find what you need.\n"
+                "… {more}; search for what you need.\n"
             ));
         }
         if self.hidden > 0 {

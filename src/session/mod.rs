@@ -68,6 +68,8 @@ pub struct Session {
     pub workspace: Arc<Workspace>,
     /// What its model asked for besides the tools that the user chose.
     pub offer: Arc<Offer>,
+    /// Results, and parts of them, that its model can read again.
+    pub past: Arc<PastResults>,
     /// What its requests begin with.
     pub prefix: Arc<Mutex<Prefix>>,
     /// What its running turn is to get.
@@ -163,11 +165,13 @@ pub fn open_with(
     let offer = Arc::new(Offer::new(Arc::clone(&shared.registry)));
     let prefix = Arc::new(Mutex::new(Prefix::default()));
     let steering = Arc::new(Steering::default());
+    let past = Arc::new(PastResults::default());
     let session = Session {
         ops,
         settings: Arc::clone(&settings),
         workspace: Arc::clone(&workspace),
         offer: Arc::clone(&offer),
+        past: Arc::clone(&past),
         prefix: Arc::clone(&prefix),
         steering: Arc::clone(&steering),
     };
@@ -182,7 +186,7 @@ pub fn open_with(
         told: Arc::default(),
         unparsed_told: Arc::default(),
         steering,
-        past: Arc::default(),
+        past,
         history: Conversation::default(),
         openings: Vec::new(),
         waiting: VecDeque::new(),

@@ -174,7 +174,7 @@ pub struct Tool {
     pub finding: Option<Finding>,
     /// How the code is found that the arguments only name, for a tool of the image.
     pub unit: Option<FindUnit>,
-    /// What is done when the image answers that it does not have what is asked for.
+    /// What is done where the image's reply alone is no answer.
     pub instead: Option<Instead>,
     pub runner: Runner,
     pub(crate) schema: LazySchema,

@@ -61,10 +61,13 @@ impl Default for FoundForCall {
     }
 }
 
-/// What a tool of the image does where the image can only say that it does not know: work outside of
-/// it, or nothing when the reply is an answer.
-pub type Instead =
-    fn(&ImageReply, &WorkContext) -> Option<BoxFuture<'static, Result<Content, ToolFailure>>>;
+/// What a tool of the image does where its answer takes more than the reply, such as work outside of the
+/// image where that does not know; nothing when the reply is an answer.
+pub type Instead = fn(
+    &Arguments,
+    &ImageReply,
+    &WorkContext,
+) -> Option<BoxFuture<'static, Result<Content, ToolFailure>>>;
 
 /// A call to make after another one.
 #[derive(Debug, Clone)]
@@ -292,7 +295,7 @@ pub async fn image_answer(
     reply: &ImageReply,
     context: &WorkContext,
 ) -> Result<Content, ToolFailure> {
-    match tool.instead.and_then(|instead| instead(reply, context)) {
+    match tool.instead.and_then(|instead| instead(arguments, reply, context)) {
         Some(work) => work.await,
         None => (image.render)(arguments, reply).map(Content::from),
     }

@@ -39,6 +39,8 @@ pub struct Workspace {
     /// Of the Lisp files that the model has changed, by their paths: what of their text the image was
     /// given, in any order.
     compiled: Mutex<HashMap<PathBuf, String>>,
+    /// The definitions that the model was told last that the image lacks.
+    lacking: Mutex<String>,
     pub journal: Journal,
     /// What the model is told with the user's next message.
     news: Mutex<Vec<String>>,
@@ -179,10 +181,24 @@ impl Workspace {
         entry.or_insert_with(|| before.to_owned());
     }
 
-    /// What of the text at PATH the image was given, if the model has changed that.
+    /// The files that the model has changed since the image was given all of them, with what the image was
+    /// given.
     #[must_use]
-    pub fn compiled(&self, path: &Path) -> Option<String> {
-        held(&self.compiled).get(path).cloned()
+    pub fn not_all_compiled(&self) -> Vec<(PathBuf, String)> {
+        let compiled = held(&self.compiled);
+        let files = compiled.iter();
+        let mut files: Vec<_> = files.map(|(path, text)| (path.clone(), text.clone())).collect();
+        files.sort_unstable();
+        files
+    }
+
+    /// Whether NAMES, of definitions that the image has not as they are in their files, are others than the
+    /// model was told of last; it is told of them now.
+    pub fn tells_lacking(&self, names: &str) -> bool {
+        let mut told = held(&self.lacking);
+        let new = *told != names;
+        names.clone_into(&mut told);
+        new
     }
 
     /// Notes that the image was given FORM of the file at PATH; all of it without one.

@@ -103,6 +103,17 @@
                 (captured-head capture) (captured-dropped capture) (captured-tail capture))
         (concatenate 'string (captured-head capture) (captured-tail capture)))))
 
+(defun take-captured-text (limit)
+  "The output since it was last taken, about LIMIT characters of it; it is not part of CAPTURED-TEXT any more."
+  (let ((text (captured-text)) (capture *captured*))
+    (setf (captured-head capture) "" (captured-tail capture) "" (captured-dropped capture) 0)
+    (if (> (length text) limit)
+        (let ((head (floor limit 4)))
+          (format nil "~A~&[~D characters of output omitted]~%~A"
+                  (subseq text 0 head) (- (length text) limit)
+                  (subseq text (- (length text) (- limit head)))))
+        text)))
+
 (defun call-with-captured-output (function)
   (let* ((*captured* (make-captured))
          (capture *captured*)

@@ -130,11 +130,24 @@ Optimization notes are only counted."
 (defparameter *file-limit* 12
   "How many of the files that were compiled are named.")
 
+(defun known-files (components)
+  "The names of the files of COMPONENTS, their systems and those of the project, as far as ASDF knows them."
+  (let ((registered (optional-function "ASDF" "REGISTERED-SYSTEM")))
+    (remove-duplicates
+     (loop for system in (remove-duplicates
+                          (append (mapcar (lambda (it) (asdf-fact "COMPONENT-SYSTEM" it)) components)
+                                  (and registered
+                                       (loop for entry in *project-systems*
+                                             collect (funcall registered (getf entry :name))))))
+           when system append (mapcar #'source-name (source-components system)))
+     :test #'equal)))
+
 (defun distinct-names (components)
-  "The names of the files of COMPONENTS, with their folders where two files have one name."
-  (let ((names (mapcar #'file-text components)))
+  "The names of the files of COMPONENTS, with their folders where another file has the same name."
+  (let ((names (loop for file in (known-files components)
+                     collect (file-namestring (or file "")))))
     (loop for component in components
-          for name in names
+          for name = (file-text component)
           for directory = (last (pathname-directory (asdf-fact "COMPONENT-PATHNAME" component)))
           collect (if (and directory (stringp (first directory))
                            (> (count name names :test #'string=) 1))
@@ -145,7 +158,9 @@ Optimization notes are only counted."
   "What was compiled and loaded for the system that was asked for, and for others."
   (flet ((names (own)
            (distinct-names
-            (loop for component in (remove-duplicates (reverse (build-compiled *build*)))
+            ;; A system that is defined again has its files again.
+            (loop for component in (remove-duplicates (reverse (build-compiled *build*))
+                                                      :key #'source-name :test #'equal)
                   when (eq own (and (own-component-p component) t))
                     collect component))))
     (let ((own (names t)))

@@ -13,7 +13,7 @@
 
 (defun debugged-condition ()
   (or (debugger-variable "*SLYNK-DEBUGGER-CONDITION*" "*SWANK-DEBUGGER-CONDITION*")
-      (missed "That debugger is no longer open. list_debuggers lists the open ones.")))
+      (missed "That debugger is no longer open. call_tool list_debuggers lists the open ones.")))
 
 (defun debugger-restarts ()
   (remove nil (debugger-variable "*SLY-DB-RESTARTS*" "*SLDB-RESTARTS*") :key #'restart-name))

@@ -56,7 +56,7 @@
     (unless (backend "FRAME-RESTARTABLE-P" (frame-object number))
       (missed "Frame ~D can't be left by ~A: it is the implementation's, or was compiled with ~
                (debug 0), where SBCL does not keep what that takes. ~:[No frame of this stack ~
-               can~;Frames that can: ~:*~A~]. Use invoke_restart to leave by a restart."
+               can~;Frames that can: ~:*~A~]. Leave by a restart: call_tool invoke_restart."
               number tool (let ((others (leavable-frames)))
                             (and others (number-ranges others)))))))
 
@@ -129,7 +129,7 @@
                                    (missed "Frame ~D can't be called again: SBCL has not kept all of ~
                                             its arguments, as it does for code that is compiled ~
                                             with (debug 2). Restart its caller's frame, or ~
-                                            give its values with return_from_frame."
+                                            give its values: call_tool return_from_frame."
                                            number))
                                  number))))
     (let ((current (call-staying (lambda () (method-call number)))))

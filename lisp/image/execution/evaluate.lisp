@@ -62,15 +62,33 @@ make something else of the second, which is looked at in its turn when nobody wa
             else return (evaluate-form part evaluator count))
       (funcall evaluator form)))
 
+(defun call-without-compiler-notes (function note)
+  "Call FUNCTION without what SBCL's compiler prints on code that could be faster. NOTE is called for each."
+  (let ((type (and (implementation-p "SBCL") (find-symbol "COMPILER-NOTE" "SB-EXT"))))
+    (handler-bind ((condition (lambda (condition)
+                                (let ((restart (and type (typep condition type)
+                                                    (find-restart 'muffle-warning condition))))
+                                  (when restart
+                                    (funcall note)
+                                    (invoke-restart restart))))))
+      (funcall function))))
+
 (defun evaluate-text (text &optional (evaluator #'eval))
   "Evaluate the forms in TEXT one after the other; what each gave, in their order."
   (call-with-last-evaluations (lambda () (evaluate-forms text evaluator))))
 
 (defun evaluate-forms (text evaluator)
-  (let ((done '()) (current nil) (unprinted '()) (budget 12000) (start 0)
+  (let ((done '()) (current nil) (unprinted '()) (budget 12000) (room 8000) (start 0) (notes 0)
         (recoveries *recoveries*))
-    (flet ((progress ()
+    (flet ((output ()
+             ;; What the last form prints is told as that of the call.
+             (when (skip-to-form text start)
+               (let ((output (take-captured-text (max 400 room))))
+                 (decf room (length output))
+                 output)))
+           (progress ()
              (list* :forms (reverse done) :current current :package (package-name *package*)
+                    :compiler-notes notes
                     :unprinted (loop for value in unprinted repeat 5
                                      collect (list (type-name value) (handle-of value)))
                     (recoveries-of recoveries))))
@@ -84,14 +102,17 @@ make something else of the second, which is looked at in its turn when nobody wa
                        start end)
                  (let* ((values (setf - form
                                       unprinted (multiple-value-list
-                                                 (evaluate-form form evaluator count))))
+                                                 (call-without-compiler-notes
+                                                  (lambda () (evaluate-form form evaluator count))
+                                                  (lambda () (incf notes))))))
                         (texts (value-texts values budget)))
                    (decf budget (reduce #'+ texts :key #'length))
                    (note-evaluation form values)
                    (push (list :form current :values texts
                                :handles (mapcar #'handle-beyond values texts))
                          done)
-                   (setf current nil unprinted '()))))
+                   (setf current nil unprinted '()
+                         (first done) (append (first done) (list :output (output)))))))
       (progress))))
 
 (define-operation "eval-form" (form package restart on-error debugger)

@@ -85,7 +85,7 @@ NIL without a marker) and those after it."
 (defun miss-symbol (name package)
   (let ((others (mapcar #'symbol-text (elsewhere name package)))
         (near (mapcar #'symbol-text (near-symbols name package))))
-    (missed "Symbol ~A not found in package ~A.~:[~; There is a package of that name: package_info.~]~
+    (missed "Symbol ~A not found in package ~A.~:[~; There is a package of that name: call_tool package_info.~]~
              ~:[~; It exists elsewhere: ~:*~{~A~^, ~}.~]~
              ~:[~; Near names: ~:*~{~A~^, ~}.~]~:[~; apropos_search finds parts of names.~]"
             name (package-name package)

@@ -39,7 +39,7 @@ ours, and most handlers unwind the stack."
   (failed "CONTROL-ERROR"
           (format nil "The form tried to leave the debugger, by THROW, RETURN-FROM, GO or a restart such as ~
                        ABORT, to a place outside the form. This was prevented, and the debugger is still ~
-                       open. To leave it use invoke_restart, restart_frame or return_from_frame.")))
+                       open. To leave it use call_tool: invoke_restart, restart_frame or return_from_frame.")))
 
 (defun call-staying (function)
   "The values of FUNCTION, called so that the program's stack is there afterwards: no handler of the

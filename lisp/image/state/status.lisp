@@ -43,19 +43,39 @@
     "/gnu/store/" "SYS:")
   "Parts of the names of files that somebody has installed.")
 
-(defun library-file-p (file)
-  (let ((name (namestring file)))
-    (some (lambda (place) (search place name)) *library-places*)))
+(defvar *project-root* nil
+  "The folder of the user's project, or NIL.")
+
+(defun own-file-p (file)
+  "Whether FILE is the user's own work: of the project, or without one not of what somebody has installed."
+  (let ((name (namestring (guarded (lambda () (truename file)) (constantly file)))))
+    (if *project-root*
+        (prefixed-p *project-root* name)
+        (notany (lambda (place) (search place name)) *library-places*))))
+
+(defun asdf-system (name)
+  (let ((find (or (optional-function "ASDF" "REGISTERED-SYSTEM")
+                  (optional-function "ASDF" "FIND-SYSTEM"))))
+    (and find (funcall find name))))
+
+(defun lost-system-p (name)
+  "Whether the file that defined the system NAME is gone."
+  (let ((file (optional-function "ASDF" "SYSTEM-SOURCE-FILE")))
+    (guarded (lambda ()
+               (let ((pathname (and file (funcall file (asdf-system name)))))
+                 (and pathname (null (probe-file pathname)))))
+             (constantly nil))))
 
 (defun loaded-systems ()
-  "The names of the systems that ASDF has loaded."
+  "The names of the systems that ASDF has loaded and that are still there."
   (let ((systems (optional-function "ASDF" "ALREADY-LOADED-SYSTEMS")))
     (guarded (lambda ()
                (and systems
                     (sort (remove-if (lambda (name)
                                        (or (member name '("asdf" "uiop" "asdf-package-system")
                                                    :test #'string=)
-                                           (prefixed-p "sb-" name)))
+                                           (prefixed-p "sb-" name)
+                                           (lost-system-p name)))
                                      (copy-list (funcall systems)))
                           #'string<)))
              (constantly '()))))
@@ -66,13 +86,11 @@
 
 (defun own-system-p (system)
   "Whether the files of SYSTEM are the user's own, as far as is known."
-  (let ((directory (optional-function "ASDF" "SYSTEM-SOURCE-DIRECTORY"))
-        (find (or (optional-function "ASDF" "REGISTERED-SYSTEM")
-                  (optional-function "ASDF" "FIND-SYSTEM"))))
+  (let ((directory (optional-function "ASDF" "SYSTEM-SOURCE-DIRECTORY")))
     (guarded (lambda ()
-               (let ((found (and find (funcall find system))))
+               (let ((found (asdf-system system)))
                  (and found directory
-                      (not (library-file-p (funcall directory found))))))
+                      (own-file-p (funcall directory found)))))
              (constantly nil))))
 
 (defun system-texts (systems)
@@ -97,10 +115,10 @@
         (values nil nil))))
 
 (defun own-package-p (package systems)
-  "Whether PACKAGE is the user's own: not of the installed ones of SYSTEMS."
+  "Whether PACKAGE is the user's own: made by no file, or by one of their own; or by no other of SYSTEMS."
   (multiple-value-bind (file known) (package-file package)
     (if known
-        (not (and file (library-file-p file)))
+        (or (null file) (own-file-p file))
         (notany (lambda (system)
                   (and (prefixed-p (family system) (package-name package))
                        (not (own-system-p system))))
@@ -184,8 +202,10 @@
             :features (brief (telling-features) 8)
             :running (running-texts)))))
 
-(define-operation "image-status" (part limit offset)
-  ;; What the image is and what goes on in it, in short; or all of a PART of that, in pages.
-  (if part
-      (status-part part limit offset)
-      (status-summary)))
+(define-operation "image-status" (part limit offset file)
+  ;; What the image is and what goes on in it, in short; or all of a PART of that, in pages. FILE is the folder
+  ;; of the user's project.
+  (let ((*project-root* (and file (concatenate 'string (string-right-trim "/" file) "/"))))
+    (if part
+        (status-part part limit offset)
+        (status-summary))))

@@ -150,7 +150,7 @@ async fn plan_definition(
     let placed = placed((&target, &current), Some(name), Some(source), context).await?;
     if placed.nothing {
         return Err(ToolFailure::new(format!(
-            "The new text has no definition in it, so it can't take the place of {name}; nothing was changed. For other forms use edit_file."
+            "The new text has no definition in it, so it can't take the place of {name}; nothing was changed. Edit other forms as text."
         )));
     }
     let text = &current.text;

@@ -250,7 +250,7 @@ pub(super) async fn existing(
 fn not_deleted(target: &Resolved, current: &Current) -> Result<(), ToolFailure> {
     match &current.home {
         Home::Buffer(live) if live.gone => Err(ToolFailure::new(format!(
-            "'{}' was deleted; only the buffer {} still has its text. Nothing was changed. create_file creates it again.",
+            "'{}' was deleted; only the buffer {} still has its text. Nothing was changed. call_tool create_file creates it again.",
             target.shown(),
             live.buffer
         ))),

@@ -3,13 +3,17 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use lexpr::Value;
 
+use crate::builtin::past;
 use crate::image::{ImageReply, Plist, property_list};
+use crate::tool::work::WorkContext;
 use crate::tool::{
-    Arguments, Assessment, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
+    Arguments, Assessment, Content, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
-use crate::trust::SafetyLevel;
+use crate::trust::fence::{draw, fence};
+use crate::trust::{Provenance, SafetyLevel, Source};
 
 use super::common::{counted, flag, package_parameter, text};
 use super::execution::{NAMED, restart_parameter, timeout};
@@ -143,7 +147,32 @@ fn run_tests() -> Tool {
     };
     tool.finding = Some(finding_to_load);
     tool.code = Some(NAMED);
+    tool.instead = Some(with_all_output);
     tool
+}
+
+/// How a model sees output that was left out, where nothing keeps it.
+const RUN_AGAIN: &str = "run one suite or test to see its output";
+
+/// The results, where output is left out of them that can be read then.
+fn with_all_output(
+    arguments: &Arguments,
+    reply: &ImageReply,
+    context: &WorkContext,
+) -> Option<BoxFuture<'static, Result<Content, ToolFailure>>> {
+    if !context.offer.lists(past::NAME) {
+        return None;
+    }
+    let told = render_tests(arguments, reply).ok()?;
+    let (before, after) = told.split_once(RUN_AGAIN)?;
+    let source = Source {
+        what: "the image".to_owned(),
+        provenance: Provenance::Own,
+    };
+    let output = outcome::returned(reply).ok()?.text("output")?;
+    let number = context.past.keep_part(&fence(output, &source, draw()));
+    let told = format!("{before}{} with number {number} shows it{after}", past::NAME);
+    Some(Box::pin(async move { Ok(Content::from(told)) }))
 }
 
 fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
@@ -242,7 +271,7 @@ fn briefly(printed: String) -> String {
     match printed.lines().count() - 1 {
         0..=LINES_OF_PASSED => printed,
         count => format!(
-            "(Output: {count} lines, not shown as all tests passed; run one suite or test to see its output.)"
+            "(Output: {count} lines, not shown as all tests passed; {RUN_AGAIN}.)"
         ),
     }
 }
@@ -260,7 +289,7 @@ fn without_passed(output: &str) -> String {
     match kept.len().saturating_sub(LINES_OF_FAILED) {
         0 => kept.join("\n"),
         left_out => format!(
-            "({} left out; run one test to see all of its output.)\n{}",
+            "({} left out; {RUN_AGAIN}.)\n{}",
             counted(left_out as i64, "line"),
             kept[left_out..].join("\n")
         ),

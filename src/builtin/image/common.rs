@@ -106,7 +106,7 @@ pub(super) fn place_note(definition: Plist<'_>) -> String {
     }
     if let Some(why) = definition.text("withheld") {
         let why = why.trim_end_matches('.');
-        return format!(" (not shown: {why}; read_file asks the user)");
+        return format!(" (not shown: {why}; reading the file asks the user)");
     }
     let is = |name| definition.flag(name);
     let note = match is("lost") {

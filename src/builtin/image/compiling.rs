@@ -2,6 +2,8 @@
 //! The tools that compile: forms that the model sends, a definition of a file as it is now, and a
 //! whole file.
 
+use std::path::Path;
+
 use lexpr::Value;
 use serde::Deserialize;
 use serde_json::json;
@@ -126,8 +128,6 @@ struct Definition {
     file: String,
     /// The form around the definition that is compiled with it, if there is one.
     called: Option<String>,
-    /// The definitions that were changed and are not in the image.
-    others: Vec<String>,
 }
 
 async fn find_unit(arguments: Arguments, context: WorkContext) -> Result<Unit, ToolFailure> {
@@ -180,7 +180,6 @@ async fn definition(
         "name": name,
         "file": shown,
         "path": target.path.to_string_lossy(),
-        "compiled": context.workspace.compiled(&target.path),
     });
     let found: Definition = parse_answer(
         &context
@@ -202,26 +201,51 @@ async fn definition(
             .ok()
             .map(|start| found.form.chars().skip(start).collect()),
         code: Some(found.form),
-        note: match (note, not_loaded(&found.others)) {
-            (Some(note), Some(others)) => Some(format!("{note}\n{others}")),
-            (note, others) => note.or(others),
-        },
+        note,
         called: found.called,
         file: target.path.clone(),
     })
 }
 
-/// That the definitions OTHERS were changed, too, and that the image does not have them.
-fn not_loaded(others: &[String]) -> Option<String> {
-    let more = match others.len().saturating_sub(OTHERS) {
+/// Which definitions were changed in the user's files that the image does not have, each named if TELLING
+/// says so or if the model was told of others last.
+pub async fn lacking(telling: Telling, context: &WorkContext) -> Option<String> {
+    let mut told = Vec::new();
+    for (path, compiled) in context.workspace.not_all_compiled() {
+        // What can't be read now is nothing to tell of.
+        let found = lacking_of(&path, &compiled, context).await;
+        told.extend(found.unwrap_or_default());
+    }
+    let told = told.join("; ");
+    let new = context.workspace.tells_lacking(&told);
+    let wanted = !told.is_empty() && (new || telling == Telling::Always);
+    wanted.then(|| format!("(Changed, and not compiled by a tool since: {told}.)"))
+}
+
+/// When the model is told what the image lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Telling {
+    Always,
+    OnceEach,
+}
+
+async fn lacking_of(
+    path: &Path,
+    compiled: &str,
+    context: &WorkContext,
+) -> Result<Option<String>, ToolFailure> {
+    let target = context.resolve(&path.to_string_lossy()).await?;
+    let current = load(context, &target).await?;
+    let shown = target.shown();
+    let question = json!({"before": compiled, "after": current.text, "file": shown});
+    let names: Vec<String> = parse_answer(&context.ask_emacs("changed-definitions", question).await?)?;
+    let more = match names.len().saturating_sub(OTHERS) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let named = others.iter().take(OTHERS).map(String::as_str);
+    let named = names.iter().take(OTHERS).map(String::as_str);
     let named = named.collect::<Vec<_>>().join(", ");
-    (!others.is_empty()).then(|| {
-        format!("(Changed in this file, too, and not compiled by a tool since: {named}{more}.)")
-    })
+    Ok((!names.is_empty()).then(|| format!("{named}{more} of {shown}")))
 }
 
 fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
@@ -296,7 +320,7 @@ fn stale(definition: Plist<'_>) -> String {
         // Only expansions in functions are known, but all of those are.
         (true, _) if kind == "macro" => {
             return format!(
-                "No function has the old macro {name}. Uses at top level (grep_project finds all) have it until their files are compiled again."
+                "No compiled function still has the old expansion of {name}; top-level forms do until their files are compiled again (search the text for them)."
             );
         }
         (true, _) => String::new(),
@@ -304,7 +328,7 @@ fn stale(definition: Plist<'_>) -> String {
         (false, _) => format!(", such as {} and {more} more", users.join(", ")),
     };
     format!(
-        "What was compiled before still has the old {kind} {name}{known}. Compile the files that use it again (grep_project finds all uses): compile_file, or load_system with force."
+        "What was compiled before still has the old {kind} {name}{known}. Compile the files that use it again (search the text for all uses): compile_file, or load_system with force."
     )
 }
 

@@ -67,7 +67,7 @@ fn list_debuggers() -> Tool {
 fn debugger_frames() -> Tool {
     tool(
         "debugger_frames",
-        "Show a parked error or the user's open debugger: condition, restarts and the program's frames, innermost first. Go on with eval_in_frame, restart_frame, return_from_frame or invoke_restart.",
+        "Show a parked error or the user's open debugger: condition, restarts and the program's frames, innermost first. Go on by call_tool: eval_in_frame, restart_frame, return_from_frame, invoke_restart.",
         SafetyLevel::Safe,
         vec![
             Parameter::optional(
@@ -207,7 +207,7 @@ fn render_restart(_: &Arguments, text: String) -> Result<String, ToolFailure> {
     let reply = reply(&text)?;
     let data = outcome::returned(&reply)?;
     if data.keyword("left") == Some("user") {
-        return Ok("The user's debugger was left, and unless the restart was ABORT the evaluation continued. get_repl_history shows its result, debugger_frames whether another debugger opened.".to_owned());
+        return Ok("The user's debugger was left, and unless the restart was ABORT the evaluation continued. call_tool get_repl_history shows its result, debugger_frames whether another debugger opened.".to_owned());
     }
     if data.flag("left") {
         return Ok("The debugger was left; the evaluation was aborted there.".to_owned());
@@ -251,7 +251,7 @@ fn render_frames(_: &Arguments, text: String) -> Result<String, ToolFailure> {
         lines.push(format!("({more} more; call again with a larger limit.)"));
     }
     lines.push(format!(
-        "Next, with debugger {name}: eval_in_frame and restart_frame or return_from_frame with a frame's number, or invoke_restart."
+        "Next, by call_tool with debugger {name}: eval_in_frame and restart_frame or return_from_frame with a frame's number, or invoke_restart."
     ));
     Ok(lines.join("\n"))
 }

@@ -10,7 +10,7 @@ use crate::tool::{
 };
 use crate::trust::SafetyLevel;
 
-use super::common::{package_parameter, text};
+use super::common::{counted, package_parameter, text};
 use super::compiler_output::said_once;
 use super::outcome;
 
@@ -202,6 +202,8 @@ pub(super) fn evaluation(reply: &ImageReply) -> Result<Vec<String>, ToolFailure>
     };
     let output = said_once(data.text("output").unwrap_or_default(), None);
     lines.extend(outcome::printed(&output));
+    let notes = data.integer("compiler-notes").unwrap_or_default();
+    lines.extend((notes > 0).then(|| format!("({} not shown.)", counted(notes, "optimization note"))));
     lines.extend(outcome::recoveries(data));
     Ok(lines)
 }
@@ -218,7 +220,7 @@ fn parked_note(data: Plist<'_>) -> Option<String> {
         .collect();
     (!parked.is_empty()).then(|| {
         format!(
-            "(Still parked: {}. invoke_restart continues it; restart ABORT abandons it.)",
+            "(Still parked: {}. call_tool invoke_restart continues it; restart ABORT abandons it.)",
             parked.join("; ")
         )
     })

@@ -9,6 +9,7 @@ use super::common::{
     page_parameters, rest, text,
 };
 use super::outcome;
+use super::systems::finding_root;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -147,7 +148,7 @@ fn image_status() -> Tool {
         .one_of(&["systems", "packages", "features", "threads"]),
     ];
     parameters.extend(page_parameters(100, 500));
-    looking(
+    let mut tool = looking(
         "image_status",
         "Show the state of the running image: implementation, memory, threads, loaded systems, packages, features, and which of your calls are still running.",
         &["introspection"],
@@ -164,7 +165,9 @@ fn image_status() -> Tool {
             render: render_status,
             deadline: look_up,
         },
-    )
+    );
+    tool.finding = Some(finding_root);
+    tool
 }
 
 fn render_status(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {

@@ -48,7 +48,7 @@ fn error(report: &ConditionReport) -> String {
 
 fn parked(debugger: &str) -> String {
     format!(
-        "The error is parked as debugger {debugger}: its stack is alive. Inspect it with debugger_frames and eval_in_frame; leave it with invoke_restart (ABORT abandons it), restart_frame or return_from_frame."
+        "The error is parked as debugger {debugger}: its stack is alive. Inspect it with debugger_frames; by call_tool look into it with eval_in_frame, leave it with invoke_restart (ABORT abandons it), restart_frame or return_from_frame."
     )
 }
 
@@ -253,7 +253,7 @@ fn uncounted(data: Plist<'_>) -> Option<String> {
     .collect();
     (!parts.is_empty()).then(|| {
         format!(
-            "(Not listed: {}; get_compilation_notes lists all.)",
+            "(Not listed: {}; call_tool get_compilation_notes lists all.)",
             parts.join(", ")
         )
     })
@@ -273,15 +273,18 @@ fn note(note: Plist<'_>) -> String {
     }
 }
 
-/// Forms and what each of them returned.
+/// Forms, what each of them returned, and what it printed if others follow.
 pub fn forms(forms: &[Plist<'_>]) -> Vec<String> {
     forms
         .iter()
         .flat_map(|form| {
-            [
+            let mut lines = vec![
                 form.text("form").unwrap_or_default().to_owned(),
                 values(*form),
-            ]
+            ];
+            let output = said_once(form.text("output").unwrap_or_default(), None);
+            lines.extend(printed(&output));
+            lines
         })
         .collect()
 }

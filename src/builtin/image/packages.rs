@@ -146,7 +146,7 @@ fn render_package(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
     let unnamed = data.integer("external").unwrap_or_default() - data.texts("exports").len() as i64;
     if unnamed > 0 {
         lines.push(format!(
-            "{unnamed} more exports: list_package_symbols lists them."
+            "{unnamed} more exports: call_tool list_package_symbols lists them."
         ));
     }
     Ok(lines.join("\n"))

@@ -188,6 +188,23 @@ pub(super) fn finding_all(
     })
 }
 
+/// The project's root, below which the user's own programs are.
+pub(super) fn finding_root(
+    _: Arguments,
+    context: WorkContext,
+) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
+    Box::pin(async move {
+        let Ok(policy) = context.policy().await else {
+            return Ok(FoundForCall::default());
+        };
+        let root = policy.root().to_string_lossy().into_owned();
+        Ok(FoundForCall {
+            arguments: property_list([("emacs-file", Value::string(root))]),
+            ..FoundForCall::default()
+        })
+    })
+}
+
 /// The path that SYSTEM is, if it is one.
 fn path(system: &str) -> Option<&str> {
     let path = system.trim().trim_matches('"');
@@ -458,7 +475,7 @@ pub async fn in_a_line(context: &WorkContext, image: Option<&str>) -> Option<Str
         None => names.join(", "),
     };
     if more > 0 {
-        line.push_str(&format!(" and {more} more, which system_info lists"));
+        line.push_str(&format!(" and {more} more, which call_tool system_info lists"));
     }
     (!line.is_empty()).then_some(line)
 }
@@ -518,7 +535,7 @@ fn listing(data: Plist<'_>) -> String {
         })
         .collect();
     if lines.is_empty() {
-        return "The project has no .asd file in its root or two folders below it. With a system's name, system_info describes any that the image has loaded.".to_owned();
+        return "The project has no .asd file in its root or two folders below it. With a system's name, call_tool system_info describes any that the image has loaded.".to_owned();
     }
     format!("Systems of this project:\n{}", lines.join("\n"))
 }

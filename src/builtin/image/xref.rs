@@ -26,10 +26,10 @@ pub fn tools() -> Vec<Tool> {
     let mut tools = vec![who_calls(), who_references(), xref(), find_definition()];
     for tool in &mut tools {
         tool.instead = Some(match tool.name.as_str() {
-            "find_definition" => sources::definitions,
-            "who_calls" => |reply, context| mentions(reply, context, callers),
-            "who_references" => |reply, context| mentions(reply, context, references),
-            _ => |reply, context| mentions(reply, context, kind_of_use),
+            "find_definition" => |_, reply, context| sources::definitions(reply, context),
+            "who_calls" => |_, reply, context| mentions(reply, context, callers),
+            "who_references" => |_, reply, context| mentions(reply, context, references),
+            _ => |_, reply, context| mentions(reply, context, kind_of_use),
         });
     }
     tools
@@ -100,7 +100,7 @@ fn who_references() -> Tool {
 fn xref() -> Tool {
     looking(
         "xref",
-        "List other cross-references by kind: callees of a function, methods on a class, uses of a variable (references, sets, binds), users of a macro (macroexpands). For callers use who_calls.",
+        "List cross-references by kind: callers or callees of a function, methods on a class, uses of a variable (references, sets, binds), users of a macro (macroexpands).",
         CATEGORIES,
         parameters(vec![
             Parameter::required("kind", ParameterType::String, "").one_of(&[
@@ -205,7 +205,7 @@ fn kind_of_use(target: &str, data: Plist<'_>) -> (String, String) {
 fn not_recorded(data: Plist<'_>) -> Option<String> {
     let complete = matches!(data.text("kind"), Some("callees" | "methods"));
     (!complete).then(|| {
-        "Top-level forms and macro templates are not recorded; grep_project finds text.".to_owned()
+        "Top-level forms and macro templates are not recorded; a text search finds them.".to_owned()
     })
 }
 
@@ -232,24 +232,27 @@ fn users(data: Plist<'_>, words: Words) -> Result<String, ToolFailure> {
     Ok(lines.join("\n"))
 }
 
-/// USERS under the names of their files, in the order in which the files first occur.
+/// USERS under the names of their files, in the order of names and lines; last those without a file.
 fn by_file(users: &[Plist<'_>]) -> Vec<String> {
-    let mut files: Vec<(String, Vec<String>)> = Vec::new();
-    for user in users {
-        let (file, line) = split_place(user.text("where").unwrap_or_default());
-        let head = match file {
-            "" => "without a file".to_owned(),
-            _ => format!("{file}{}", place_note(*user)),
-        };
-        let entry = user_line(*user, line);
-        match files.iter_mut().find(|(name, _)| *name == head) {
-            Some((_, entries)) => entries.push(entry),
-            None => files.push((head, vec![entry])),
-        }
-    }
-    files
-        .into_iter()
-        .flat_map(|(head, entries)| std::iter::once(head).chain(entries))
+    let mut placed: Vec<(bool, String, u64, String)> = users
+        .iter()
+        .map(|user| {
+            let (file, line) = split_place(user.text("where").unwrap_or_default());
+            let head = match file {
+                "" => "without a file".to_owned(),
+                _ => format!("{file}{}", place_note(*user)),
+            };
+            let number = line.parse().unwrap_or_default();
+            (file.is_empty(), head, number, user_line(*user, line))
+        })
+        .collect();
+    placed.sort_by(|one, other| (one.0, &one.1, one.2).cmp(&(other.0, &other.1, other.2)));
+    placed
+        .chunk_by(|one, other| one.1 == other.1)
+        .flat_map(|entries| {
+            let lines = entries.iter().map(|it| it.3.clone());
+            std::iter::once(entries[0].1.clone()).chain(lines)
+        })
         .collect()
 }
 
