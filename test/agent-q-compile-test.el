@@ -131,5 +131,22 @@
     (should-not (string-match-p "AQ-EARLY\\|earlier entries" told)))
   (agent-q-test-tools-ask "/untrace_function"))
 
+(agent-q-test-tools-on-each eval-shows-what-each-form-printed ()
+  "Output stands with the form that made it, without the compiler's notes."
+  (should (equal "(princ 1)\n=> 1\nOutput:\n1\n(list 2)\n=> (2)"
+                 (agent-q-test-tools-ask "/eval_form (princ 1) (list 2)")))
+  (should (equal "(list 1)\n=> (1)\n(princ 2)\n=> 2\nOutput:\n2"
+                 (agent-q-test-tools-ask "/eval_form (list 1) (princ 2)")))
+  (should (string-match-p "^=> 5\nOutput:\n7$"
+                          (agent-q-test-tools-ask "/eval_form (progn (princ 7) 5) (car 5)")))
+  (should (string-match-p
+           "\\`=> 1\n([0-9]+ optimization notes? not shown\\.)\\'"
+           (agent-q-test-tools-ask
+            "/eval_form (progn (compile nil '(lambda (x y) (declare (optimize speed)) (+ x y))) 1)")))
+  ;; Much output of one form leaves room for that of others.
+  (should (string-match-p "characters of output omitted\\(?:.*\n\\)*(princ :second)\n=> :SECOND\nOutput:\nSECOND\n3\n=> 3\\'"
+                          (agent-q-test-tools-ask
+                           "/eval_form (dotimes (i 5000) (princ i)) (princ :second) 3"))))
+
 (provide 'agent-q-compile-test)
 ;;; agent-q-compile-test.el ends here

@@ -97,7 +97,7 @@
                               (agent-q-test-tools-ask
                                (format "/eval_in_frame debugger=%s (error \"wrong ~a\" x)" name)))))
     ;; One more evaluation says how to get out.
-    (should (string-match-p (format "=> 2\n(Still parked: %s, SIMPLE-ERROR: no good: 8. invoke_restart continues it" name)
+    (should (string-match-p (format "=> 2\n(Still parked: %s, SIMPLE-ERROR: no good: 8. call_tool invoke_restart continues it" name)
                             (agent-q-test-tools-ask "/eval_form (1+ 1)")))
     ;; Once is enough.
     (should (equal "=> 3" (agent-q-test-tools-ask "/eval_form (1+ 2)")))

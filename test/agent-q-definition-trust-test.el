@@ -41,7 +41,7 @@
           (dolist (withheld (list (answer "server.key") (answer "server.key~")
                                   (answer "notes.txt") (answer "link.lisp" "server.key")))
             (should (string-search "not shown" withheld))
-            (should (string-search "read_file asks the user" withheld))
+            (should (string-search "reading the file asks the user" withheld))
             (should-not (string-search "top-secret" withheld)))
           ;; The user's buffer is no way around that.
           (let ((buffer (find-file-noselect (concat directory "server.key"))))

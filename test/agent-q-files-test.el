@@ -44,7 +44,7 @@
     (agent-q-test-files-succeeds (regexp-quote (directory-file-name
                                                 agent-q-test-files-root)))
     (agent-q-test-files-succeeds "\\`Found 1 file .*\n\nsrc/b.lisp\\|  src/b.lisp")
-    (agent-q-test-files-succeeds "src/b.lisp:1: (defun foo ())")
+    (agent-q-test-files-succeeds "src/b.lisp:1:(defun foo ())")
     (agent-q-test-files-fails "(")))
 
 (ert-deftest agent-q-files-outside-and-secrets-ask ()

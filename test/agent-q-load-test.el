@@ -61,7 +61,7 @@ Of the program's output, the end is there; the compiler's lines are not."
     (let ((told (agent-q-test-tools-ask "/load_system aq-noisy")))
       (should (string-match-p "\\`Error .*COMPILE-FILE-ERROR" told))
       (should (string-match-p "^in loading aq-noisy\nwarning at .*app.lisp:3: Constant 7 conflicts.*\nwarning at .*app.lisp:4: Constant 1 conflicts.*\nstyle-warning at .*app.lisp:2: " told))
-      (should (string-match-p "^(Not listed: [0-9]+ optimization notes; get_compilation_notes lists all.)$" told))
+      (should (string-match-p "^(Not listed: [0-9]+ optimization notes; call_tool get_compilation_notes lists all.)$" told))
       (should-not (string-match-p "^note at\\|^; " told))
       (should (string-match-p "^line 0\n\\(.*\n\\)*\\[[0-9]+ characters of output omitted\\]\n\\(.*\n\\)*line 2999" told)))
     (let ((told (agent-q-test-tools-ask "/get_compilation_notes limit=3")))
@@ -468,6 +468,31 @@ Return its directory."
                  "/eval_in_package package=cl-user (restart-case (error \"No.\") (use-value (x) x))")))
       (should (string-match-p "\\`Error SIMPLE-ERROR: No\\." told))
       (should-not (string-match-p "Restarts" told)))))
+
+;;;; What is the user's own
+
+(agent-q-test-tools-on-each load-knows-what-is-of-the-project ()
+  "Packages and warnings of systems elsewhere are not the user's own."
+  (let ((mine (agent-q-test-systems-system
+               "aq-mine" '(("mine" . "(defpackage :aq-mine (:use :cl))\n"))))
+        (other (agent-q-test-systems-system
+                "aq-elsewhere" '(("elsewhere" . "(defpackage :aq-elsewhere (:use :cl))\n")))))
+    (write-region "(defsystem \"aq-misnamed\")\n" nil (expand-file-name "aq-elsewhere.asd" other) t 'silent)
+    (agent-q-test-systems-register connection other)
+    (agent-q-test-systems-in-project mine connection
+      (let ((told (agent-q-test-tools-ask "/load_system aq-elsewhere")))
+        (should (string-match-p "\\`Loaded aq-elsewhere" told))
+        (should-not (string-search "misnamed" told)))
+      (agent-q-test-tools-ask "/load_system aq-mine")
+      (let ((told (agent-q-test-tools-ask "/image_status")))
+        (should (string-match "the user's own: \\(.*\\)" told))
+        (let ((own (match-string 1 told)))
+          (should (string-match-p "AQ-MINE" own))
+          (should-not (string-match-p "AQ-ELSEWHERE" own))))
+      (should (string-search "aq-elsewhere" (agent-q-test-tools-ask "/image_status part=systems")))
+      (delete-file (expand-file-name "aq-elsewhere.asd" other))
+      (should-not (string-search "aq-elsewhere"
+                                 (agent-q-test-tools-ask "/image_status part=systems"))))))
 
 (provide 'agent-q-load-test)
 ;;; agent-q-load-test.el ends here

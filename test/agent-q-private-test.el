@@ -39,7 +39,7 @@
             (should (equal (list name (car result)) (list name :denied)))
             (should (string-match-p "may hold secrets" (car agent-q-test-files-asked)))))
         (let ((found (agent-q-test-files-succeeds "1 match ")))
-          (should (string-search "keys.lisp:1: needle" found)))
+          (should (string-search "keys.lisp:1:needle" found)))
         (agent-q-test-files-succeeds "needle")))))
 
 ;;;; Buffers

@@ -284,5 +284,19 @@ So are those that a test operation loads itself."
       (should (string-match-p "\\`Tests of aq-broken, [^:]+: The tests ended with an error before any check .*\nThe run did not finish:\n  SIMPLE-ERROR: no database\n\\(.*\n\\)*so far$" told))
       (should (string-match-p "run_tests .*✗" (agent-q-test-log))))))
 
+(agent-q-test-tools-on-each run-tests-output-can-be-read-afterwards ()
+  "Output of tests that passed is left out, and read_result shows it."
+  (agent-q-test-systems-need connection "fiveam")
+  (agent-q-test-systems-register
+   connection
+   (agent-q-test-systems-system
+    "aq-loud" '(("loud" . "(fiveam:test cl-user::aq-loud (dotimes (i 40) (format t \"line ~d~%\" i)) (fiveam:is (= 1 1)))\n"))
+    ":depends-on (\"fiveam\") :perform (test-op (o c) (fiveam:run! 'cl-user::aq-loud))"))
+  (let ((told (agent-q-test-tools-ask "/run_tests system=aq-loud")))
+    (should (string-match "not shown as all tests passed; read_result with number \\([0-9]+\\) shows it\\.)" told))
+    (should (string-match-p "^line 39$"
+                            (agent-q-test-tools-ask
+                             (format "/read_result number=%s" (match-string 1 told)))))))
+
 (provide 'agent-q-run-tests-test)
 ;;; agent-q-run-tests-test.el ends here

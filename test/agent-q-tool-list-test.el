@@ -423,5 +423,62 @@ Only the entry point of the package is loaded there."
           . "a")))
     (should (equal (agent-q-tool-list-test--in-new-emacs form) value))))
 
+;;;; What texts point to
+
+(defun agent-q-tool-list-test--texts (file)
+  "Return the strings in the source FILE, without those of its tests."
+  (let ((texts nil))
+    (with-temp-buffer
+      (insert-file-contents file)
+      (when (re-search-forward "^#\\[cfg(test)\\]" nil t)
+        (delete-region (match-beginning 0) (point-max)))
+      (goto-char (point-min))
+      (while (re-search-forward "^ *\\(?://\\|;\\).*\\|#\\\\\"\\|'\\\\?\"'" nil t)
+        (replace-match "" t t))
+      (goto-char (point-min))
+      (while (re-search-forward "\"\\(\\(?:[^\"\\]\\|\\\\\\(?:.\\|\n\\)\\)*\\)\"" nil t)
+        (push (replace-regexp-in-string "\\\\\\(.\\)" "\\1" (match-string 1)) texts)))
+    texts))
+
+(defun agent-q-tool-list-test--unknown (text offered)
+  "Return the built-in tools that TEXT points to which are not OFFERED.
+Those that it says are called by call_tool may be left out."
+  (seq-filter (lambda (name)
+                (and (string-match (format "\\_<%s\\_>" name) text)
+                     (not (equal name text))
+                     (not (member name offered))
+                     (not (string-search "call_tool" (substring text 0 (match-beginning 0))))))
+              (mapcar (lambda (tool) (plist-get tool :name))
+                      (seq-filter (lambda (tool) (equal "built-in" (plist-get tool :origin)))
+                                  (agent-q-core-tools)))))
+
+(ert-deftest agent-q-tool-list-texts-name-what-is-offered ()
+  "Results point to tools that are offered, in chats and to other agents, or say call_tool."
+  (with-syntax-table emacs-lisp-mode-syntax-table
+    (let* ((agent-q-offered-tools nil)
+           (usual (agent-q-registry-offered))
+           (image (with-temp-buffer
+                    (insert-file-contents "src/mcp/profile.rs")
+                    (re-search-forward "IMAGE: &\\[&str\\] = &\\(\\[[^]]*\\)\\]")
+                    (split-string (match-string 1) "[^a-z_]+" t)))
+           (both (seq-intersection usual image))
+           (descriptions (mapcar (lambda (tool) (plist-get tool :description)) (agent-q-core-tools))))
+      (should (member "compile_file" both))
+      (pcase-dolist (`(,offered . ,names) `((,usual . ,usual) (,image . ,image)))
+        (dolist (tool (agent-q-core-tools))
+          (when (member (plist-get tool :name) names)
+            (should-not (agent-q-tool-list-test--unknown (plist-get tool :description) offered)))))
+      (dolist (file (append (directory-files-recursively "src/builtin" "\\.rs\\'")
+                            (directory-files-recursively "src/image" "\\.rs\\'")
+                            (directory-files-recursively "src/files" "\\.rs\\'")
+                            (directory-files-recursively "lisp/image" "\\.lisp\\'")))
+        (dolist (text (agent-q-tool-list-test--texts file))
+          (unless (or (member text descriptions)
+                      (string-suffix-p "more.rs" file))
+            (let ((unknown (agent-q-tool-list-test--unknown text both)))
+              ;; Why a tool can't do something begins with its name.
+              (unless (seq-some (lambda (name) (string-prefix-p name text)) unknown)
+                (should (equal (list file text nil) (list file text unknown)))))))))))
+
 (provide 'agent-q-tool-list-test)
 ;;; agent-q-tool-list-test.el ends here

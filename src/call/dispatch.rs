@@ -157,7 +157,7 @@ impl Executor {
             content.text.push('\n');
             content.text.push_str(&note);
         }
-        if let Some(telling) = telling_of(operation, call) {
+        if let Some(telling) = telling_of(operation, call, content.is_ok()) {
             let lacking = compiling::lacking(telling, &context).await;
             let told = told(&mut content, |content| &mut content.text);
             told.extend(lacking.map(|it| format!("\n{it}")));
@@ -168,12 +168,13 @@ impl Executor {
     }
 }
 
-/// Whether the answer to CALL, of OPERATION, says what the image lacks of the files: the code would not be that
-/// of the files.
-fn telling_of(operation: &str, call: &PreparedCall) -> Option<Telling> {
-    match operation {
-        "eval-form" => Some(Telling::OnceEach),
-        _ => call.tool.unit.map(|_| Telling::Always),
+/// Whether the answer to CALL, of OPERATION, says what the image lacks of the files. What could not be compiled
+/// is told by the failure.
+fn telling_of(operation: &str, call: &PreparedCall, succeeded: bool) -> Option<Telling> {
+    match call.tool.unit {
+        _ if operation == "eval-form" => Some(Telling::OnceEach),
+        Some(_) if succeeded => Some(Telling::Always),
+        _ => None,
     }
 }
 

@@ -130,10 +130,7 @@ impl FoundLines {
                 }
                 last = Some(line.number);
                 let sign = if line.role == Role::Match { ':' } else { '-' };
-                text.push_str(&format!(
-                    "{path}{sign}{}{sign}{}\n",
-                    line.number, line.text
-                ));
+                text.push_str(&format!("{path}{sign}{}{sign}{}\n", line.number, line.text));
             }
         }
         if self.matches > self.shown {

@@ -86,9 +86,7 @@ impl FolderListing {
         }
         if self.more > 0 {
             let more = count(self.more, "more entry");
-            text.push_str(&format!(
-                "… {more}; search for what you need.\n"
-            ));
+            text.push_str(&format!("… {more}; search for what you need.\n"));
         }
         if self.hidden > 0 {
             let hidden = count(self.hidden, "hidden entry");

@@ -33,7 +33,9 @@ impl PastResults {
     /// Keeps PART, a text that was left out of a result; its number.
     pub fn keep_part(&self, part: &str) -> u64 {
         let parts = &mut held(&self.0).parts;
-        let number = parts.last_key_value().map_or(FIRST_PART, |(last, _)| last + 1);
+        let number = parts
+            .last_key_value()
+            .map_or(FIRST_PART, |(last, _)| last + 1);
         parts.insert(number, part.to_owned());
         parts.retain(|it, _| it + PARTS > number);
         number
@@ -53,6 +55,10 @@ impl PastResults {
     #[must_use]
     pub fn numbers(&self) -> Vec<u64> {
         let kept = held(&self.0);
-        kept.results.keys().chain(kept.parts.keys()).copied().collect()
+        kept.results
+            .keys()
+            .chain(kept.parts.keys())
+            .copied()
+            .collect()
     }
 }

@@ -295,7 +295,10 @@ pub async fn image_answer(
     reply: &ImageReply,
     context: &WorkContext,
 ) -> Result<Content, ToolFailure> {
-    match tool.instead.and_then(|instead| instead(arguments, reply, context)) {
+    match tool
+        .instead
+        .and_then(|instead| instead(arguments, reply, context))
+    {
         Some(work) => work.await,
         None => (image.render)(arguments, reply).map(Content::from),
     }

@@ -187,7 +187,9 @@ impl Workspace {
     pub fn not_all_compiled(&self) -> Vec<(PathBuf, String)> {
         let compiled = held(&self.compiled);
         let files = compiled.iter();
-        let mut files: Vec<_> = files.map(|(path, text)| (path.clone(), text.clone())).collect();
+        let mut files: Vec<_> = files
+            .map(|(path, text)| (path.clone(), text.clone()))
+            .collect();
         files.sort_unstable();
         files
     }

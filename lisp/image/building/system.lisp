@@ -32,6 +32,12 @@
   "Whether NOTE is a warning that is about no source file."
   (and (null (getf note :file-name)) (null (getf note :location)) (zerop (severity-rank note))))
 
+(defun others-complaint-p (note)
+  "Whether NOTE, a warning of ASDF's own, is about the definition of a system outside the user's project."
+  (let ((message (getf note :message)))
+    (and *project-systems* (search ".asd" message)
+         (notany (lambda (entry) (search (getf entry :file) message)) *project-systems*))))
+
 (defun component-at (location)
   "The component that is compiled, or was in this call: what is undefined is only said at the end."
   (or *component*
@@ -99,11 +105,16 @@ Optimization notes are only counted."
       (let ((problems (among (lambda (it)
                                (and (zerop (severity-rank it)) (not (asdf-warning-p it))
                                     (or (getf it :own) (not (minor-p it)))))))
-            (complaints (new-complaints (among #'asdf-warning-p)))
+            (complaints (new-complaints (among (lambda (it)
+                                                 (and (asdf-warning-p it)
+                                                      (not (others-complaint-p it)))))))
             (others (among (lambda (it)
                              (and (getf it :own) (= 1 (severity-rank it))))))
             (minor (among (lambda (it) (and (getf it :own) (= 2 (severity-rank it))))))
-            (elsewhere (among (lambda (it) (and (not (getf it :own)) (minor-p it))))))
+            (elsewhere (among (lambda (it)
+                                (if (asdf-warning-p it)
+                                    (others-complaint-p it)
+                                    (and (not (getf it :own)) (minor-p it)))))))
         (multiple-value-bind (told more) (foremost-notes (append problems others) *note-limit*)
           (list :notes (append (mapcar #'shown-note told)
                                (loop for note in complaints

@@ -287,7 +287,7 @@ fn search() -> Tool {
 fn grep_project() -> Tool {
     tool(
         "grep_project",
-        "Search the project's files on disk with a regular expression (Rust syntax; a capital letter makes it case-sensitive). Finds uses that who_calls misses. Skips files in .gitignore.",
+        "Search the project's files on disk with a regular expression (Rust syntax; a capital letter makes it case-sensitive). ^\\(def outlines a file. Finds uses that who_calls misses. Skips files in .gitignore.",
         vec![
             Parameter::required("pattern", ParameterType::String, ""),
             Parameter::optional("glob", ParameterType::String, "E.g. \"*.lisp\""),

@@ -171,7 +171,10 @@ fn with_all_output(
     };
     let output = outcome::returned(reply).ok()?.text("output")?;
     let number = context.past.keep_part(&fence(output, &source, draw()));
-    let told = format!("{before}{} with number {number} shows it{after}", past::NAME);
+    let told = format!(
+        "{before}{} with number {number} shows it{after}",
+        past::NAME
+    );
     Some(Box::pin(async move { Ok(Content::from(told)) }))
 }
 
@@ -270,9 +273,7 @@ const LINES_OF_PASSED: usize = 10;
 fn briefly(printed: String) -> String {
     match printed.lines().count() - 1 {
         0..=LINES_OF_PASSED => printed,
-        count => format!(
-            "(Output: {count} lines, not shown as all tests passed; {RUN_AGAIN}.)"
-        ),
+        count => format!("(Output: {count} lines, not shown as all tests passed; {RUN_AGAIN}.)"),
     }
 }
 

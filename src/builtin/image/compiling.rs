@@ -238,7 +238,8 @@ async fn lacking_of(
     let current = load(context, &target).await?;
     let shown = target.shown();
     let question = json!({"before": compiled, "after": current.text, "file": shown});
-    let names: Vec<String> = parse_answer(&context.ask_emacs("changed-definitions", question).await?)?;
+    let names: Vec<String> =
+        parse_answer(&context.ask_emacs("changed-definitions", question).await?)?;
     let more = match names.len().saturating_sub(OTHERS) {
         0 => String::new(),
         more => format!(" and {more} more"),

@@ -113,7 +113,7 @@ fn eval_in_frame() -> Tool {
 fn invoke_restart() -> Tool {
     let mut tool = tool(
         "invoke_restart",
-        "Invoke a restart of a parked error or an open debugger, and return the result of the evaluation. ABORT abandons the evaluation. To continue from a frame use restart_frame or return_from_frame.",
+        "Invoke a restart of a parked error or an open debugger, and return the result of the evaluation. ABORT abandons the evaluation. To continue from a frame: call_tool restart_frame or return_from_frame.",
         SafetyLevel::Cautious,
         vec![
             debugger_parameter(),

@@ -203,7 +203,9 @@ pub(super) fn evaluation(reply: &ImageReply) -> Result<Vec<String>, ToolFailure>
     let output = said_once(data.text("output").unwrap_or_default(), None);
     lines.extend(outcome::printed(&output));
     let notes = data.integer("compiler-notes").unwrap_or_default();
-    lines.extend((notes > 0).then(|| format!("({} not shown.)", counted(notes, "optimization note"))));
+    lines.extend(
+        (notes > 0).then(|| format!("({} not shown.)", counted(notes, "optimization note"))),
+    );
     lines.extend(outcome::recoveries(data));
     Ok(lines)
 }

@@ -475,7 +475,9 @@ pub async fn in_a_line(context: &WorkContext, image: Option<&str>) -> Option<Str
         None => names.join(", "),
     };
     if more > 0 {
-        line.push_str(&format!(" and {more} more, which call_tool system_info lists"));
+        line.push_str(&format!(
+            " and {more} more, which call_tool system_info lists"
+        ));
     }
     (!line.is_empty()).then_some(line)
 }

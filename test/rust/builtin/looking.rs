@@ -116,7 +116,7 @@ without a file
 C:/b.lisp
   OTHER
 5 more: call again with offset 4.
-Top-level forms and macro templates are not recorded; grep_project finds text."
+Top-level forms and macro templates are not recorded; a text search finds them."
     );
 }
 
@@ -142,7 +142,7 @@ fn uses_of_a_variable_say_how() {
             json!({"variable": "*v*"}),
             ":target \"*V*\" :total 1 :sites 3 :offset 0 :kind \"variable\" :users ((:what \"USER\" :count 3 :ways (\"reads\" \"sets\" \"binds\") :where \"/x.lisp:3\"))"
         ),
-        "*V* is used by (1, 3 places):\n/x.lisp\n  3: USER ×3 reads, sets, binds\nTop-level forms and macro templates are not recorded; grep_project finds text."
+        "*V* is used by (1, 3 places):\n/x.lisp\n  3: USER ×3 reads, sets, binds\nTop-level forms and macro templates are not recorded; a text search finds them."
     );
 }
 
@@ -376,7 +376,7 @@ nicknames: N
 local nicknames: A = B
 uses: COMMON-LISP
 exports: X
-40 more exports: list_package_symbols lists them."
+40 more exports: call_tool list_package_symbols lists them."
     );
 }
 

@@ -40,7 +40,7 @@ async fn callers_that_are_not_recorded_are_searched_for() {
     assert!(content.starts_with("who_calls is not available on ECL because"));
     assert!(content.contains("a text search for callee"));
     assert!(content.ends_with(
-        "look.lisp:1: (defun callee (x) x)\nlook.lisp:2: (defun caller () (Callee 1) (callees))"
+        "look.lisp:1:(defun callee (x) x)\nlook.lisp:2:(defun caller () (Callee 1) (callees))"
     ));
 }
 
@@ -79,7 +79,7 @@ async fn a_definition_without_a_place_is_searched_for() {
     .await;
     assert_eq!(outcome, CallOutcome::Succeeded);
     assert!(content.starts_with("*LEVEL* is a variable, but the image does not know where"));
-    assert!(content.ends_with("\nlook.lisp:5: (defvar *level* 1)"));
+    assert!(content.ends_with("\nlook.lisp:5:(defvar *level* 1)"));
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn what_the_image_records_is_not_searched_for() {
     assert_eq!(outcome, CallOutcome::Succeeded);
     assert_eq!(
         content,
-        "CALLEE is called by (1):\nwithout a file\n  CALLER\nTop-level forms and macro templates are not recorded; grep_project finds text."
+        "CALLEE is called by (1):\nwithout a file\n  CALLER\nTop-level forms and macro templates are not recorded; a text search finds them."
     );
 }
 
@@ -134,7 +134,7 @@ async fn a_name_without_a_recorded_use_is_searched_for() {
             "{content}"
         );
         assert!(
-            content.ends_with("\nlook.lisp:2: (defun caller () (Callee 1) (callees))"),
+            content.ends_with("\nlook.lisp:2:(defun caller () (Callee 1) (callees))"),
             "{content}"
         );
     }

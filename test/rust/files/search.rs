@@ -230,7 +230,7 @@ fn grep_shows_lines_around_a_match() {
     let found = project.grep(&search).unwrap();
     assert_eq!(places(&found), ["f-2", "f:3", "f-4", "f-7", "f:8", "f-9"]);
     assert!(
-        found.text().contains("f-4- 4\n--\nf-7- 7\nf:8: hit\n"),
+        found.text().contains("f-4-4\n--\nf-7-7\nf:8:hit\n"),
         "{}",
         found.text()
     );
