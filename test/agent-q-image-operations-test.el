@@ -345,5 +345,26 @@
     (should (equal 2 (length (plist-get partial :forms))))
     (should (equal "(aq-outer 5)" (plist-get partial :current)))))
 
+(agent-q-test-image-on-each shows-the-arguments-that-were-given ()
+  "An argument by keyword that wasn't given has its default, and no value is shown; each that was given is."
+  (cl-flet ((frames (call)
+              (plist-get (agent-q-test-image-eval connection call) :frames)))
+    (agent-q-test-image-eval
+     connection
+     "(defvar *aq-separator* #\\,)
+      (compile (defun aq-keys (x &key (separator *aq-separator*) (quote nil quote-p) (limit 10) plain)
+                 (list (car (identity x)) separator quote quote-p limit plain)))
+      (defgeneric aq-keyed (x &key separator))
+      (defmethod aq-keyed ((x vector) &key (separator *aq-separator*))
+        (list (car (identity (the t x))) separator))")
+    (should (equal (frames "(aq-keys \"a :SEPARATOR NIL\")") '("(AQ-KEYS \"a :SEPARATOR NIL\" :LIMIT 10 :PLAIN NIL)")))
+    (should (equal (frames "(aq-keys \"a\" :quote nil :separator nil)")
+                   '("(AQ-KEYS \"a\" :SEPARATOR NIL :QUOTE NIL :LIMIT 10 :PLAIN NIL)")))
+    (should (equal (frames "(aq-keys \"a\" :separator #\\;)")
+                   '("(AQ-KEYS \"a\" :SEPARATOR #\\; :LIMIT 10 :PLAIN NIL)")))
+    (should (equal (frames "(aq-keyed \"a\")") '("((:METHOD AQ-KEYED (VECTOR)) \"a\")")))
+    (should (equal (frames "(aq-keyed \"a\" :separator nil)")
+                   '("((:METHOD AQ-KEYED (VECTOR)) \"a\" :SEPARATOR #<unused argument>) [fast-method]")))))
+
 (provide 'agent-q-image-operations-test)
 ;;; agent-q-image-operations-test.el ends here

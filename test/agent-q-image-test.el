@@ -24,6 +24,11 @@
                  (agent-q-test-image-values
                   connection "(coerce (list #\\a (code-char #xd800) #\\b (code-char 0)
                                             (code-char 27) #\\c) 'string)")))
+  ;; Many of one are counted.
+  (should (equal '("\"a␀[×40]b␀␀\"")
+                 (agent-q-test-image-values
+                  connection "(format nil \"a~ab~a\" (make-string 40 :initial-element (code-char 0))
+                               (make-string 2 :initial-element (code-char 0)))")))
   ;; Raw bytes, a surrogate and a NUL on the way there.
   (should (equal '("3") (agent-q-test-image-values
                          connection (concat "(length \"" (string #x3fff80 #xd800 0) "\")"))))

@@ -185,6 +185,10 @@ A printer that fails gives a remark in the place of the object."
              (= code 10) (= code 9)
              (and (< 159 code) (not (<= #xD800 code #xDFFF)))))))
 
+(defun run-end (string start)
+  "Where the run of the character at START of STRING ends."
+  (or (position (char string start) string :start start :test #'char/=) (length string)))
+
 (defun write-with-care (character stream)
   (let ((code (char-code character)))
     (cond ((or (= code 34) (= code 92))
@@ -197,13 +201,17 @@ A printer that fails gives a remark in the place of the object."
 (defun write-clean (string stream)
   "Write STRING between quotes. Emacs must be able to read every character of it: for control
 characters stand the pictures that Unicode has of them, which nobody takes for text of the program's
-as one would ^X; for lone surrogates (not characters of any encoding) question marks."
+as one would ^X; for lone surrogates (not characters of any encoding) question marks. Of many of them
+in a row one stands there, with how many there are."
   (write-char #\" stream)
-  (loop for start = 0 then (1+ care)
+  (loop for start = 0 then (if many end (1+ care))
         for care = (position-if #'needs-care-p string :start start)
+        for end = (and care (run-end string care))
+        for many = (and care (< (char-code (char string care)) 32) (> (- end care) 3))
         do (write-string string stream :start start :end care)
         while care
-        do (write-with-care (char string care) stream))
+        do (write-with-care (char string care) stream)
+           (when many (format stream "[~C~D]" (code-char 215) (- end care))))
   (write-char #\" stream))
 
 (defun write-datum (datum stream limit)

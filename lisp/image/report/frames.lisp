@@ -4,12 +4,11 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defun printed-frame (frame)
+(defun printed-frame (frame &optional (writer (lambda (frame stream)
+                                                (backend "PRINT-FRAME" frame stream))))
   (let* ((*package* (find-package "COMMON-LISP-USER"))
          (text (string-trim '(#\Space #\Newline)
-                            (printed frame :limit 300 :length 6 :level 3
-                                           :writer (lambda (frame stream)
-                                                     (backend "PRINT-FRAME" frame stream)))))
+                            (printed frame :limit 300 :length 6 :level 3 :writer writer)))
          (remark (search " [external]" text)))
     (subseq text 0 remark)))
 
@@ -50,9 +49,61 @@ arguments where the function is interpreted."
             (call (without-quotes (substitute #\Space #\Newline (subseq text (+ call 21)))))
             (t (or (name-after "#<COMPILED-FUNCTION ") (name-after "#<SYSTEM-FUNCTION ")))))))
 
+;;; SBCL shows an argument by keyword that wasn't given, and so has its default, as NIL. Where the default
+;;; is more than a constant, the frame also has whether it was given.
+
+(defun missing-keywords (frame)
+  "The keywords of the arguments that weren't given to the function of FRAME, of SBCL, as far as that is
+known; and how many arguments by keyword it shows."
+  (let ((place (internal "SB-DI" "FRAME-CODE-LOCATION" frame))
+        (keywords (remove :keyword (internal "SB-DI" "DEBUG-FUN-LAMBDA-LIST"
+                                             (internal "SB-DI" "FRAME-DEBUG-FUN" frame))
+                          :key (lambda (element) (and (consp element) (first element)))
+                          :test-not #'eq)))
+    (flet ((absent-p (variable)
+             (and variable
+                  (not (eq variable :deleted))
+                  (eq :valid (internal "SB-DI" "DEBUG-VAR-VALIDITY" variable place))
+                  (member (internal "SB-DI" "DEBUG-VAR-VALUE" variable frame) '(nil 0)))))
+      (values (loop for (nil keyword nil given) in keywords
+                    when (absent-p given) collect keyword)
+              (length keywords)))))
+
+(defun tells-nothing-p (value)
+  "Whether VALUE is what SBCL shows of an argument that wasn't given, or isn't kept."
+  (or (null value)
+      (and (typep value 'structure-object)
+           (string= "UNPRINTABLE-OBJECT" (symbol-name (type-of value))))))
+
+(defun without-missing (arguments missing count)
+  "ARGUMENTS, as SBCL has them, without those by the keywords MISSING among the last COUNT."
+  (let ((start (- (length arguments) (* 2 count))))
+    (when (and (>= start 0)
+               (loop for (keyword) on (nthcdr start arguments) by #'cddr always (keywordp keyword)))
+      (append (subseq arguments 0 start)
+              (loop for (keyword value) on (nthcdr start arguments) by #'cddr
+                    unless (and (tells-nothing-p value) (member keyword missing))
+                      append (list keyword value))))))
+
+(defun frame-text-of-given (frame)
+  "What FRAME, of SBCL, calls, where it shows arguments that weren't given; NIL otherwise."
+  (multiple-value-bind (missing count) (missing-keywords frame)
+    (when missing
+      (multiple-value-bind (name arguments) (internal "SB-DEBUG" "FRAME-CALL" frame)
+        (let ((given (and (listp arguments) (without-missing arguments missing count))))
+          (when given
+            (printed-frame frame (lambda (frame stream)
+                                   (declare (ignore frame))
+                                   (format stream "(~S~{ ~S~})" name given)))))))))
+
+(defun sbcl-frame-text (frame)
+  (or (guarded (lambda () (frame-text-of-given frame)) (constantly nil))
+      (printed-frame frame)))
+
 (defun frame-text (frame)
   "What FRAME calls; NIL when it calls nothing."
-  (cond ((implementation-p "ECL") (ecl-frame-text frame))
+  (cond ((implementation-p "SBCL") (sbcl-frame-text frame))
+        ((implementation-p "ECL") (ecl-frame-text frame))
         ((implementation-p "CLISP") (clisp-frame-text frame))
         (t (printed-frame frame))))
 
