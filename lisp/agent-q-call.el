@@ -105,7 +105,7 @@ The core lets few of a message do so, however many it has.")
               (said (string-trim-left (string-remove-prefix agent-q-call--denied begins)
                                       "[ \t\n:]+"))
               ;; The sign before it says that.
-              (said (replace-regexp-in-string "\\`Error \\([^ ]+: \\)" "\\1" said)))
+              (said (replace-regexp-in-string "\\`Error \\([^ ]+\\(?: at [^ ]+\\)?: \\)" "\\1" said)))
     (unless (string-empty-p said)
       (agent-q-visible
        (agent-q-call-on-one-line (substring said 0 (string-search "\n" said)))))))

@@ -83,6 +83,17 @@
         (cons (subseq (first lines) (+ colon 3)) (rest lines))
         lines)))
 
+(defun words-of (text)
+  "The beginning of TEXT, whatever its lines and blanks."
+  (let ((words (with-output-to-string (stream)
+                 (loop for last = #\Space then character
+                       for blank = (member last *blanks*)
+                       for character across text
+                       do (unless (member character *blanks*)
+                            (when blank (write-char #\Space stream))
+                            (write-char character stream))))))
+    (subseq words 0 (min 160 (length words)))))
+
 (defun later-defined-p (message)
   "Whether MESSAGE complains of a function that has a definition by now."
   (let ((prefix "undefined function: "))
@@ -93,9 +104,22 @@
                       (and (or (symbolp name) (consp name)) (fboundp name))))
                   (constantly nil)))))
 
+(defun more-uses-p (message)
+  "Whether MESSAGE only counts \"2 more uses of undefined variable X\", of which others say where."
+  (let ((end (search " more use" message)))
+    (and end (every #'digit-char-p (subseq message 0 end)))))
+
+(defun left-by-restart-p (message)
+  "Whether MESSAGE is of an error that the caller's restart has left, and which is told as that."
+  (let ((words (words-of message)))
+    (loop for recovery in (first *recoveries*)
+            thereis (prefixed-p (words-of (getf recovery :message)) words))))
+
 (defun noted (notes)
-  "NOTES in the order in which they were made, as far as they still hold."
-  (remove-if (lambda (note) (later-defined-p (getf note :message)))
+  "NOTES in the order in which they were made, as far as they still hold and are not told elsewhere."
+  (remove-if (lambda (note)
+               (let ((message (getf note :message)))
+                 (or (later-defined-p message) (more-uses-p message) (left-by-restart-p message))))
              (reverse (first notes))))
 
 (defun severity-rank (note)

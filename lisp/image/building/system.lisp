@@ -74,12 +74,29 @@
           ((prefixed-p "COMPILE-FILE-ERROR while" text))
           (t (let ((note (note-about-file condition text)))
                (add-note note)
-               ;; Whether a file fails depends on the warnings about it that are not muffled.
-               (when (asdf-warning-p note)
+               ;; Whether a file that is compiled fails depends on the warnings about it that are not
+               ;; muffled; otherwise they would be printed besides.
+               (when (or (asdf-warning-p note) (null *compile-file-truename*))
                  (muffle condition)))))))
 
+(defun exported-elsewhere (message)
+  "MESSAGE, and where else there is the function that it misses: a package may just not be used."
+  (let* ((prefix "undefined function: ")
+         (name (and (prefixed-p prefix message) (subseq message (length prefix))))
+         (symbol (and name (guarded (lambda () (let ((*read-eval* nil)) (read-from-string name)))
+                                    (constantly nil))))
+         (others (and symbol (symbolp symbol) (symbol-package symbol)
+                      (remove-if-not (lambda (other)
+                                       (and (fboundp other)
+                                            (eq :external (nth-value 1 (find-symbol (symbol-name other)
+                                                                                    (symbol-package other))))))
+                                     (elsewhere (symbol-name symbol) (symbol-package symbol))))))
+    (if (<= 1 (length others) 3)
+        (format nil "~A (there is ~{~A~^, ~})" message (mapcar #'symbol-text others))
+        message)))
+
 (defun shown-note (note)
-  (list :severity (getf note :severity) :message (getf note :message)
+  (list :severity (getf note :severity) :message (exported-elsewhere (getf note :message))
         :location (getf note :location)
         ;; Of a form.
         :where (getf note :where) :line (getf note :line) :column (getf note :column)))

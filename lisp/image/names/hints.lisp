@@ -32,8 +32,25 @@ a symbol that says whether that one would do."
              (and inner (funcall inner package)
                   (not (eq :external (nth-value 1 (find-symbol (symbol-name symbol) package)))))))))
 
+(defun conflict-hint (condition)
+  "What to do about CONDITION, a conflict of names, where one of them means nothing; or NIL."
+  (let* ((package (package-error-package condition))
+         (own (find package (internal "SB-EXT" "NAME-CONFLICT-SYMBOLS" condition)
+                    :key #'symbol-package))
+         (restart (find-if (lambda (name) (find name (restart-list condition) :key #'first :test #'string=))
+                           '("SHADOWING-IMPORT-IT" "TAKE-NEW"))))
+    (when (and own restart (not (facet-p own)))
+      (format nil "~A means nothing; it is there because it was read before. Call again with restart ~A, or ~
+                   unintern it."
+              (symbol-text own) (string-downcase restart)))))
+
 (defun elsewhere-hint (condition)
-  "A sentence on where the name that CONDITION misses is defined, or NIL."
+  "A sentence on where the name that CONDITION misses is defined, or on what to do; or NIL."
+  (if (name-conflict-p condition)
+      (conflict-hint condition)
+      (missing-name-hint condition)))
+
+(defun missing-name-hint (condition)
   (multiple-value-bind (name package suitable) (wanted-name condition)
     (when name
       (let ((found (remove-if-not (lambda (symbol)

@@ -14,8 +14,12 @@
          (standard (and name (find-symbol name "COMMON-LISP"))))
     (if (and standard (find-class standard nil) (typep condition standard)) name text)))
 
+(defun without-references (message)
+  "MESSAGE without the chapters of manuals that SBCL names at its end."
+  (subseq message 0 (search (format nil "~%See also:~%  The ") message)))
+
 (defun condition-message (condition)
-  (let ((message (printed condition :limit 2000 :writer #'princ)))
+  (let ((message (without-references (printed condition :limit 2000 :writer #'princ))))
     ;; Some implementations have no report for arithmetic errors.
     (if (and (typep condition 'arithmetic-error) (eql 0 (search "#<" message)))
         (guarded (lambda ()
@@ -26,11 +30,22 @@
                  (lambda (problem) (declare (ignore problem)) message))
         message)))
 
+(defun name-conflict-p (condition)
+  "Whether CONDITION says that two symbols can't have one name in a package. Its message says all."
+  (and (implementation-p "SBCL")
+       (typep condition (find-symbol "NAME-CONFLICT" "SB-EXT"))))
+
+(defun of-use-p (name condition)
+  "Whether the restart called NAME is worth a word for CONDITION."
+  (or (not (name-conflict-p condition))
+      (member name '("SHADOWING-IMPORT-IT" "DONT-IMPORT-IT" "TAKE-NEW" "KEEP-OLD") :test #'string=)))
+
 (defun restart-list (condition)
   "The restarts of the program, those that a name finds: the innermost ones of each."
   (loop for restart in (compute-restarts condition)
         for name = (restart-name restart)
-        unless (or (member restart *outer-restarts*) (null name) (member name names))
+        unless (or (member restart *outer-restarts*) (null name) (member name names)
+                   (not (of-use-p name condition)))
           collect name into names
           and collect (list (symbol-name name) (printed restart :limit 200 :writer #'princ))
                 into restarts
@@ -96,8 +111,9 @@
 
 (defun loading-frame-p (operator)
   "Whether OPERATOR only brings code into the image."
-  (loop for prefix in '("ASDF/" "UIOP/" "SB-FASL" "SB-C:" "SB-INT:LOAD-AS")
-          thereis (mentions-package-p prefix operator)))
+  (or (loop for prefix in '("ASDF/" "UIOP/" "SB-FASL" "SB-C:" "SB-INT:LOAD-AS")
+              thereis (mentions-package-p prefix operator))
+      (member operator '("(EVAL-TLF" "(COMPILE-FILE") :test #'string=)))
 
 (defun shown-frames (frames end &optional limit (from 0))
   "Of FRAMES, innermost first, from number FROM down to the first for whose operator END is true, those
@@ -164,5 +180,5 @@ arguments are the reason."
            :type (condition-type-name condition)
            :message (condition-message condition)
            :restarts (guarded (lambda () (restart-list condition)) (constantly '()))
-           :frames (condition-frames)
+           :frames (if (name-conflict-p condition) '() (condition-frames))
            :heap (and (heap-exhausted-p condition) t)))))

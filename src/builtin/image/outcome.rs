@@ -23,12 +23,14 @@ pub fn returned(reply: &ImageReply) -> Result<Plist<'_>, ToolFailure> {
 }
 
 fn error(report: &ConditionReport) -> String {
-    let mut lines = vec![format!(
-        "Error {}: {}",
-        report.condition_type,
-        report.message.trim_end()
-    )];
-    lines.extend(progress(&report.value));
+    let message = report.message.trim_end();
+    let place = Plist::new(&report.value)
+        .plists("notes")
+        .filter(|note| says_again(*note, message))
+        .find_map(|note| note.text("where"))
+        .map_or(String::new(), |place| format!(" at {place}"));
+    let mut lines = vec![format!("Error {}{place}: {message}", report.condition_type)];
+    lines.extend(progress(&report.value, message));
     if !report.restarts.is_empty() {
         let restarts: Vec<String> = report
             .restarts
@@ -78,7 +80,7 @@ fn stopped(report: &Stopped) -> String {
         None => String::new(),
     };
     let mut lines = vec![format!("Stopped before finishing: {because}{allocated}.")];
-    lines.extend(progress(&report.value));
+    lines.extend(progress(&report.value, ""));
     if !report.frames.is_empty() {
         lines.push("It was in, innermost first:".to_owned());
         lines.extend(folded(&report.frames));
@@ -119,8 +121,21 @@ fn operator(frame: &str) -> Option<&str> {
     (!call.starts_with('(')).then(|| &call[..end])
 }
 
-/// How far a call came that did not come to its end.
-fn progress(value: &Value) -> Vec<String> {
+/// How many characters of an error's message tell it from others.
+const TELLING: usize = 160;
+
+/// Whether NOTE, of the compiler, is of the error whose MESSAGE is told.
+fn says_again(note: Plist<'_>, message: &str) -> bool {
+    let words = |text: &str| -> String {
+        let text: Vec<&str> = text.split_whitespace().collect();
+        text.join(" ").chars().take(TELLING).collect()
+    };
+    let said = words(note.text("message").unwrap_or_default());
+    note.text("severity") == Some("error") && !said.is_empty() && words(message).starts_with(&said)
+}
+
+/// How far a call came that did not come to its end; without what the MESSAGE of the error says.
+fn progress(value: &Value, message: &str) -> Vec<String> {
     let plist = Plist::new(value);
     let done: Vec<Plist<'_>> = plist.plists("forms").collect();
     let mut lines = Vec::new();
@@ -132,7 +147,7 @@ fn progress(value: &Value) -> Vec<String> {
     }
     lines.extend(unprinted(plist));
     lines.extend(recoveries(plist));
-    lines.extend(notes(plist));
+    lines.extend(notes_but(plist, message));
     lines.extend(compiled_before(
         plist.integer("compiled").unwrap_or_default(),
     ));
@@ -174,7 +189,15 @@ fn unprinted(plist: Plist<'_>) -> Option<String> {
 
 /// What the compiler said, a line each, and how much of it is left out.
 pub fn notes(data: Plist<'_>) -> Vec<String> {
-    let mut lines = times(data.plists("notes").map(note));
+    notes_but(data, "")
+}
+
+/// The same without the note of the error whose MESSAGE is told.
+fn notes_but(data: Plist<'_>, message: &str) -> Vec<String> {
+    let told = data
+        .plists("notes")
+        .filter(|note| !says_again(*note, message));
+    let mut lines = times(told.map(note));
     if let Some(more) = data.integer("more").filter(|more| *more > 0) {
         lines.push(format!(
             "({more} more {})",
