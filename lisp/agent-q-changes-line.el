@@ -50,11 +50,20 @@ what it changed in the image."
   (make-text-button (copy-sequence label) nil 'follow-link t
                     'action (lambda (_button) (funcall function))))
 
-(defun agent-q-changes-line--what (line)
-  "Return what the turn of LINE changed, as text."
-  (string-join (append (agent-q-changes-files (agent-q-changes-line-diff line))
-                       (agent-q-changes-line-definitions line))
-               ", "))
+(defun agent-q-changes-line--what (line room)
+  "Return what the turn of LINE changed, as text of ROOM columns; files come first.
+What doesn't fit is counted, and shows when the line is unfolded."
+  (let* ((parts (mapcar (lambda (part) (agent-q-visible-line part 400))
+                        (append (agent-q-changes-files (agent-q-changes-line-diff line))
+                                (agent-q-changes-line-definitions line))))
+         (count (length parts))
+         (shown count)
+         (text (string-join parts ", ")))
+    (while (and (> (string-width text) room) (> shown 1))
+      (setq shown (1- shown)
+            text (format "%s and %d more (TAB)" (string-join (seq-take parts shown) ", ")
+                         (- count shown))))
+    (agent-q-call-cut text room)))
 
 (defun agent-q-changes-line--draw (line)
   "Return the text of LINE."
@@ -66,9 +75,7 @@ what it changed in the image."
          (head (concat (agent-q-render-fold-sign line) " Changed "))
          (room (- (agent-q-call-width) (length head) (length buttons) 2)))
     (concat (propertize head 'face 'agent-q-dim)
-            (propertize (agent-q-call-cut (agent-q-visible-line (agent-q-changes-line--what line) 400)
-                                          (max 10 room))
-                        'face 'agent-q-dim)
+            (propertize (agent-q-changes-line--what line (max 10 room)) 'face 'agent-q-dim)
             "  " buttons
             (if (not (agent-q-render-item-expanded line)) ""
               (concat "\n" (agent-q-changes-line--body line))))))

@@ -187,17 +187,47 @@ TURN is its name in journals."
    connection "journal-list" '(:limit 1000)
    (lambda (value)
      (funcall function
-              (mapcar #'agent-q-changes--definition
-                      (seq-filter (lambda (change)
-                                    (and (equal turn (plist-get change :turn))
-                                         (not (plist-get change :load))
-                                         (not (plist-get change :restored))))
-                                  (plist-get value :changes)))))))
+              (agent-q-changes--definitions
+               (seq-filter (lambda (change)
+                             (and (equal turn (plist-get change :turn))
+                                  (not (plist-get change :load))
+                                  (not (plist-get change :restored))))
+                           (plist-get value :changes)))))))
 
-(defun agent-q-changes--definition (change)
-  "Return CHANGE, of an image's journal, as text."
-  (agent-q-text-clean (format "%s (%s, %s)" (plist-get change :name)
-                              (plist-get change :kind) (plist-get change :what))))
+(defun agent-q-changes--definitions (changes)
+  "Return what CHANGES of one turn, the latest first, came to, as texts.
+A definition is told once, as what it was before the turn and is now, and not at
+all if it was made and removed.  What is in the image alone comes first."
+  (let ((texts nil) (in-files nil)
+        (groups (seq-group-by (lambda (change)
+                                (cons (plist-get change :name) (plist-get change :kind)))
+                              changes)))
+    (pcase-dolist (`((,name . ,kind) . ,changes) groups)
+      (when-let ((what (agent-q-changes--came-to name kind changes groups)))
+        (let ((text (agent-q-text-clean (format "%s (%s, %s)" name kind what))))
+          (if (plist-get (car changes) :in-file)
+              (push text in-files)
+            (push text texts)))))
+    (append (nreverse texts) (nreverse in-files))))
+
+(defun agent-q-changes--came-to (name kind changes groups)
+  "Return what CHANGES of NAME, a KIND, came to, or nil if to nothing.
+They are one of GROUPS, all changes of the turn."
+  (let ((first (plist-get (car (last changes)) :what))
+        (latest (plist-get (car changes) :what)))
+    (cond ((agent-q-changes--gone-p name groups) nil)
+          ;; These are of several methods.
+          ((equal kind "method") latest)
+          ((equal first "new") (unless (equal latest "removed") "new"))
+          ((and (equal first "removed") (not (equal latest "removed"))) "redefined")
+          (t latest))))
+
+(defun agent-q-changes--gone-p (name groups)
+  "Whether the symbol NAME means what it did before GROUPS, changes of a turn.
+So it is when it was first given a meaning and then removed."
+  (let ((kinds (seq-filter (lambda (group) (equal name (caar group))) groups)))
+    (and (assoc (cons name "symbol") kinds)
+         (seq-some (lambda (group) (equal "new" (plist-get (car (last group)) :what))) kinds))))
 
 (agent-q-operations-define "image-turn" (call)
   "Return the latest turn of the chat whose changes in the image hold, or null."
@@ -232,9 +262,9 @@ With it are the systems that turns with PREFIX have loaded."
        `((turn . ,(if turn (number (car definitions)) :null))
          (definitions
           . ,(vconcat
-              (mapcar #'agent-q-changes--definition
-                      (seq-filter (lambda (change) (equal turn (plist-get change :turn)))
-                                  definitions))))
+              (agent-q-changes--definitions
+               (seq-filter (lambda (change) (equal turn (plist-get change :turn)))
+                           definitions))))
          (loads . ,(vconcat (mapcar (lambda (change)
                                       `((turn . ,(number change))
                                         (system . ,(agent-q-changes--system change))))

@@ -223,16 +223,24 @@ The line asks the image, and comes after what is undone at once."
   (agent-q-changes-test--with-chat
       (list (agent-q-changes-test--calls
              '("create_file" :path "new.txt" :content "x\n")
-             '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
+             '("eval_form" :form "(defun cl-user::aq-undone () 1)")
+             '("eval_form" :form "(defvar cl-user::*aq-made* '())")
+             '("eval_form" :form "(defun cl-user::aq-brief () 1)")
+             '("eval_form" :form "(push 1 cl-user::*aq-made*)")
+             '("eval_form" :form "(unintern 'cl-user::aq-brief :cl-user)"))
             agent-q-changes-test--said
             (agent-q-changes-test--calls '("eval_form" :form "(+ 1 2)"))
             agent-q-changes-test--said)
     (agent-q-changes-test--turn "do it")
     (agent-q-test-until (agent-q-test-shows "Changed new.txt (new) +1 -0"))
-    (should (string-match-p "AQ-UNDONE.*\\[Diff\\] \\[Undo\\]\n" (agent-q-test-log)))
+    (should (string-match-p "Changed new.txt (new) \\+1 -0 and 2 more (TAB)  \\[Diff\\] \\[Undo\\]\n"
+                            (agent-q-test-log)))
     (agent-q-test-find "Changed new.txt")
     (agent-q-render-toggle)
     (should (agent-q-test-shows "\n+++ b/new.txt\n@@ -0,0 +1 @@\n+x\n"))
+    ;; What it made and removed again is none of it.
+    (should (string-match-p "In the image: \\*AQ-MADE\\* (variable, new), AQ-UNDONE (function, new)$"
+                            (agent-q-test-log)))
     (agent-q-changes-test--turn "look")
     (accept-process-output nil 0.3)
     (should (= 1 (how-many "Changed " (point-min) (point-max))))

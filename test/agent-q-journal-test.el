@@ -80,7 +80,7 @@ This goes over CONNECTION, and past the journal."
                  (agent-q-journal-test--in connection agent-q-journal-test--state)))
   (let ((changes (agent-q-journal-test--changes connection)))
     (dolist (change '("AQ-JOURNAL::F function redefined" "AQ-JOURNAL::M macro redefined"
-                      "AQ-JOURNAL::*V* variable redefined" "AQ-JOURNAL::G method redefined"
+                      "AQ-JOURNAL::*V* variable changed" "AQ-JOURNAL::G method redefined"
                       "(SETF AQ-JOURNAL::PLACE) function redefined"
                       "AQ-JOURNAL::F compiler macro removed" "AQ-JOURNAL::SMALL type redefined"
                       "AQ-JOURNAL::FRESH function new" "AQ-JOURNAL::*FRESH* variable new"))
@@ -254,7 +254,7 @@ This goes over CONNECTION, and past the journal."
     (agent-q-journal-test--in connection "(setf *go* t)")
     (agent-q-test-until (car ends)))
   (should (equal '("AQ-JOURNAL::OWN function new" "AQ-JOURNAL::F function redefined")
-                 (remove "AQ-JOURNAL::*GO* variable redefined"
+                 (remove "AQ-JOURNAL::*GO* variable changed"
                          (agent-q-journal-test--changes connection))))
   (agent-q-test-image-value connection "journal-restore" :chat "A")
   (should (equal "(:HOURS :BY-USER (:OTHER 1) :BY-USER)"
@@ -416,7 +416,7 @@ This goes over CONNECTION, and past the journal."
   (should (string-match-p "Loaded aq-big" (agent-q-test-tools-ask "/load_system aq-big")))
   (let ((changes (agent-q-journal-test--changes connection)))
     (should (equal changes '("load_system aq-big load 3 files, 1201 definitions, 1 redefined"
-                             "AQ-JOURNAL::*V* variable redefined" "AQ-JOURNAL::M2 function new"))))
+                             "AQ-JOURNAL::*V* variable changed" "AQ-JOURNAL::M2 function new"))))
   (should (string-match-p "AQ-JOURNAL::F was not undone: it came from a file, by load_system aq-big\\."
                           (agent-q-test-tools-ask "/undo_definition aq-journal::f")))
   (agent-q-test-tools-ask "/undo_definition aq-journal::*v*")

@@ -13,8 +13,8 @@
   text time restored
   ;; On whose behalf, and in which turn of theirs, as Emacs names it.
   chat turn
-  ;; Whether a file brought it, and no form that says its name.
-  loaded)
+  ;; Whether a file brought it, and no form that says its name; the file that its form is from.
+  loaded file)
 
 (defvar *journal* '()
   "The changes, latest first.")
@@ -26,7 +26,8 @@
 
 (defvar *author* nil
   "While a call runs: a list of the chat on whose behalf it does, if any, and of the turn of that,
-as Emacs knows them. A call that was parked goes on for the one who invoked the restart.")
+as Emacs knows them, and of the file whose form it compiles, if it does. A call that was parked goes on
+for the one who invoked the restart.")
 
 (defvar *loads* nil
   "Whether the call that runs does no more than to load files; :SYSTEM when they are a system's.")
@@ -254,7 +255,8 @@ NIL for others; latest first.")
 (defun add-change (kind name old new text loaded)
   (push (make-change :id (incf *last-change*) :kind kind :name name :old old :new new
                      :text text :time (get-universal-time)
-                     :chat (first *author*) :turn (second *author*) :loaded loaded)
+                     :chat (first *author*) :turn (second *author*) :loaded loaded
+                     :file (third *author*))
         *journal*)
   nil)
 
@@ -362,7 +364,8 @@ watch knows what others define."
   "Call FUNCTION, an operation with ARGUMENTS, and enter what it changed, however it ends."
   (take-over arguments)
   (let ((*noted* (list '()))
-        (*author* (list (getf arguments :chat) (getf arguments :turn)))
+        (*author* (list (getf arguments :chat) (getf arguments :turn)
+                        (and (getf arguments :form) (getf arguments :file))))
         (*assessed-for* (getf arguments :chat))
         (*loaded-files* (list 0))
         (*loads* (cond ((or (getf arguments :form) (getf arguments :restart) (getf arguments :frame))

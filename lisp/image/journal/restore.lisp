@@ -4,11 +4,21 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
+(defun changed-symbol-text (symbol)
+  "SYMBOL as one writes it; one that was uninterned since as one wrote it then."
+  (let ((removed (and (null (symbol-package symbol))
+                      (find-if (lambda (change)
+                                 (and (eq (change-kind change) :symbol) (eq (change-name change) symbol)))
+                               *journal*))))
+    (if (and removed (package-name (change-old removed)))
+        (format nil "~A::~A" (package-name (change-old removed)) (symbol-name symbol))
+        (symbol-text symbol))))
+
 (defun change-name-text (change)
   (let ((name (change-name change)))
     (cond ((stringp name) (first-line name 80))
-          ((consp name) (format nil "(SETF ~A)" (symbol-text (second name))))
-          (t (symbol-text name)))))
+          ((consp name) (format nil "(SETF ~A)" (changed-symbol-text (second name))))
+          (t (changed-symbol-text name)))))
 
 (defun kind-text (change)
   (let ((thing (or (change-new change) (change-old change))))
@@ -40,6 +50,8 @@
                (t "redefined")))
         ((no-definition-p change (change-old change)) "new")
         ((no-definition-p change (change-new change)) "removed")
+        ;; It may well have been set by a function that was called.
+        ((eq (change-kind change) :variable) "changed")
         (t "redefined")))
 
 (defun load-text (change)
@@ -198,6 +210,7 @@ whether it is undone."
         :restored (change-restored change)
         :load (eq (change-kind change) :load)
         :turn (change-turn change)
+        :in-file (and (change-file change) t)
         :irreversible (irreversible-p change)
         :was (and (member (change-kind change) '(:variable))
                   (not (no-definition-p change (change-old change)))
