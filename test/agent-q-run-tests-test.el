@@ -27,10 +27,10 @@
   (should (eq :returned (plist-get (agent-q-test-image-eval connection agent-q-run-tests-test-suite)
                                    :outcome)))
   (let ((told (agent-q-test-tools-ask "/run_tests suite=numbers")))
-    (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (FiveAM).\n" told))
+    (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed, in 3 tests (FiveAM).\n" told))
     (should (string-match-p "^failed in AQ-CHECKS::SUMS: (= 5 (\\+ 2 2))\n  two and two" told))
     (should (string-match-p "^error in AQ-CHECKS::BREAKS\n  Unexpected Error.*\n  broken 1" told)))
-  (should (equal "PASSED: 1 of 1 checks passed, 0 failed (FiveAM)."
+  (should (equal "PASSED: 1 of 1 checks passed, 0 failed, in AQ-CHECKS::FINE (FiveAM)."
                  (agent-q-test-tools-ask "/run_tests test=aq-checks::fine")))
   (should (string-match-p "zzz is not a test or suite of FiveAM[^.]*\\. There are .*AQ-CHECKS::FINE.*AQ-CHECKS::NUMBERS"
                           (agent-q-test-tools-ask "/run_tests test=zzz")))
@@ -51,10 +51,10 @@
                   (insert text))
                 (agent-q-test-tools-ask "/load_system force=true aq-old")
                 (agent-q-test-tools-ask "/run_tests test=aq-old-test")))
-      (should (equal "PASSED: 1 of 1 checks passed, 0 failed (FiveAM).
+      (should (equal "PASSED: 1 of 1 checks passed, 0 failed, in AQ-OLD-TEST (FiveAM).
 The image has an older state of old.lisp, whose last load failed; load_system tells why."
                      (try "(defun cl-user::aq-old () (car 1 2))\n")))
-      (should (equal "PASSED: 1 of 1 checks passed, 0 failed (FiveAM)."
+      (should (equal "PASSED: 1 of 1 checks passed, 0 failed, in AQ-OLD-TEST (FiveAM)."
                      (try "(defun cl-user::aq-old () 1)\n"))))))
 
 (agent-q-test-tools-on-each run-tests-by-parachute ()
@@ -67,10 +67,10 @@ The image has an older state of old.lisp, whose last load failed; load_system te
 (parachute:define-test breaks (error \"broken ~a\" 1))
 (parachute:define-test fine (parachute:true t))")
   (let ((told (agent-q-test-tools-ask "/run_tests suite=aq-para")))
-    (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (Parachute).\n" told))
+    (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed, in 3 tests (Parachute).\n" told))
     (should (string-match-p "^failed in AQ-PARA::SUMS: .*\n\\(  .*\n\\)*  two and two" told))
     (should (string-match-p "^error in AQ-PARA::BREAKS" told)))
-  (should (equal "PASSED: 1 of 1 checks passed, 0 failed (Parachute)."
+  (should (equal "PASSED: 1 of 1 checks passed, 0 failed, in AQ-PARA::FINE (Parachute)."
                  (agent-q-test-tools-ask "/run_tests test=aq-para::fine"))))
 
 (agent-q-test-tools-on-each run-tests-by-rove ()
@@ -86,7 +86,7 @@ The image has an older state of old.lisp, whose last load failed; load_system te
     (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (Rove).\n" told))
     (should (string-match-p "^failed in .*(= 5 (\\+ 2 2))\n  two and two" told))
     (should (string-match-p "broken 1" told)))
-  (should (string-match-p "\\`PASSED: 1 of 1 checks passed, 0 failed (Rove)\\."
+  (should (string-match-p "\\`PASSED: 1 of 1 checks passed, 0 failed, in AQ-ROVE::FINE (Rove)\\."
                           (agent-q-test-tools-ask "/run_tests test=aq-rove::fine"))))
 
 (agent-q-test-tools-on-each run-tests-never-tests-old-files ()
@@ -132,8 +132,16 @@ So are those that a test operation loads itself."
   "What a system's test operation does is seen; nothing run is a failure."
   (let ((empty (agent-q-test-systems-system "aq-empty" '(("code" . "(defvar cl-user::*aq-empty* 1)")))))
     (agent-q-test-systems-register connection empty)
+    (make-directory (expand-file-name "tests" empty))
+    (write-region "(in-package :cl-user)\n(assert t)\n" nil (expand-file-name "test.lisp" empty) nil 'silent)
+    (write-region "(defpackage :aq-all (:use :cl \"AQ-CHECKER\") (:import-from #:aq-other #:x))
+(in-package :aq-all)\n(aq-checker:deftest x)\n"
+                  nil (expand-file-name "tests/all.lisp" empty) nil 'silent)
     (let ((told (agent-q-test-tools-ask "/run_tests system=aq-empty")))
-      (should (string-match-p "\\`Tests of aq-empty, .*aq-empty.asd: No test ran" told))
+      (should (string-match-p "\\`Tests of aq-empty, .*aq-empty.asd: No test ran, .*: aq-empty.asd defines no test-op" told))
+      (should (string-match-p "^tests/all.lisp is in no system; its package uses AQ-CHECKER, AQ-OTHER, which don't exist here" told))
+      (should (string-match-p "^test.lisp is in no system; compile_file loads it\\.$" told))
+      (should-not (string-match-p "code.lisp is" told))
       (should (string-match-p "run_tests .*✗" (agent-q-test-log)))))
   (when (agent-q-test-systems-load-p connection "fiveam")
     ;; One without a test operation has tests all the same, each of which runs once.
@@ -144,7 +152,7 @@ So are those that a test operation loads itself."
                  ":serial t :depends-on (\"fiveam\")")))
       (agent-q-test-systems-register connection bare)
       (let ((told (agent-q-test-tools-ask "/run_tests system=aq-bare")))
-        (should (string-match-p "\\`Tests of aq-bare, [^:]+: FAILED: 3 of 5 checks passed, 2 failed (FiveAM).\n(The system's test operation runs no test; these are the tests of its packages: [^)]+.)" told))
+        (should (string-match-p "\\`Tests of aq-bare, [^:]+: FAILED: 3 of 5 checks passed, 2 failed, in 4 tests (FiveAM).\n(The system's test operation runs no test; these are the tests of its packages: [^)]+.)" told))
         (should (string-search "AQ-BARE::NUMBERS" told))
         (should (string-search "AQ-BARE::ALONE" told))
         (should-not (string-search "AQ-BARE::FINE" told))))
@@ -154,7 +162,7 @@ So are those that a test operation loads itself."
                    ":perform (test-op (o c) (unless (uiop:symbol-call :fiveam :run! (uiop:find-symbol* :numbers :aq-checks)) (error \"tests failed\")))")))
       (agent-q-test-systems-register connection tested)
       (let ((told (agent-q-test-tools-ask "/run_tests system=aq-tested")))
-        (should (string-match-p "\\`Tests of [^:]+: FAILED: 2 of 4 checks passed, 2 failed (FiveAM).\n" told))
+        (should (string-match-p "\\`Tests of [^:]+: FAILED: 2 of 4 checks passed, 2 failed, in 3 tests (FiveAM).\n" told))
         (should (string-match-p "^The run did not finish:\n  SIMPLE-ERROR: tests failed" told))))))
 
 (agent-q-test-tools-on-each run-tests-sees-tests-whose-framework-comes-with-them ()
@@ -184,7 +192,7 @@ So are those that a test operation loads itself."
                                              (format "Tests of aq-brought, %saq-brought.asd: " brought)
                                            (format "Tests of aq-late, %saq-late.asd: " late))
                                          told))
-                (should (string-match-p "\\`Tests of [^:]+: FAILED: 2 of 4 checks passed, 2 failed (FiveAM).\n" told))
+                (should (string-match-p "\\`Tests of [^:]+: FAILED: 2 of 4 checks passed, 2 failed, in 3 tests (FiveAM).\n" told))
                 (when (equal system "aq-bringing")
                   (should-not (string-match-p "Running test\\|Failure Details" told))
                   (should (equal '("1") (agent-q-test-image-values fresh "*aq-runs*"))))))
@@ -199,16 +207,16 @@ So are those that a test operation loads itself."
    "(defpackage :aq-rt (:use :cl)) (in-package :aq-rt) (rt:rem-all-tests)
 (rt:deftest sums (+ 2 2) 5) (rt:deftest breaks (error \"broken ~a\" 1) 1) (rt:deftest fine (+ 2 2) 4)
 (rt:deftest known (+ 2 2) 6) (setf rt::*expected-failures* '(known))")
-  (should (equal "FAILED: 0 of 1 checks passed, 1 failed (RT).\nfailed in AQ-RT::SUMS: (+ 2 2)\n  Expected value: 5\n  Actual value: 4."
+  (should (equal "FAILED: 0 of 1 checks passed, 1 failed, in AQ-RT::SUMS (RT).\nfailed in AQ-RT::SUMS: (+ 2 2)\n  Expected value: 5\n  Actual value: 4."
                  (agent-q-test-tools-ask "/run_tests test=aq-rt::sums")))
-  (should (equal "PASSED: 1 of 1 checks passed, 0 failed (RT)."
+  (should (equal "PASSED: 1 of 1 checks passed, 0 failed, in AQ-RT::FINE (RT)."
                  (agent-q-test-tools-ask "/run_tests test=aq-rt::fine")))
   (let ((system (agent-q-test-systems-system
                  "aq-rt-system" '(("code" . "(defvar cl-user::*aq-rt* 1)"))
                  ":perform (test-op (o c) (uiop:symbol-call :rt :do-tests))")))
     (agent-q-test-systems-register connection system)
     (let ((told (agent-q-test-tools-ask "/run_tests system=aq-rt-system")))
-      (should (string-match-p "\\`Tests of aq-rt-system, [^:]+: FAILED: 1 of 4 checks passed, 2 failed, 1 skipped (RT)\\.\n" told))
+      (should (string-match-p "\\`Tests of aq-rt-system, [^:]+: FAILED: 1 of 4 checks passed, 2 failed, 1 skipped, in 4 tests (RT)\\.\n" told))
       (should (string-match-p "^failed in AQ-RT::BREAKS: (ERROR \"broken ~a\" 1)$" told))
       ;; Neither RT's list of all tests nor anything of ours is left.
       (should-not (string-match-p "FINE\\|Doing" told))))
@@ -225,11 +233,11 @@ So are those that a test operation loads itself."
 (fiasco:deftest breaks () (error \"broken ~a\" 1))
 (fiasco:deftest fine () (fiasco:is t)) (fiasco:deftest later () (fiasco:skip))")
   (let ((told (agent-q-test-tools-ask "/run_tests suite=aq-fiasco")))
-    (should (string-match-p "\\`FAILED: 2 of 5 checks passed, 2 failed, 1 skipped (Fiasco)\\.\n" told))
+    (should (string-match-p "\\`FAILED: 2 of 5 checks passed, 2 failed, 1 skipped, in 4 tests (Fiasco)\\.\n" told))
     (should (string-match-p "^failed in AQ-FIASCO::SUMS: (IS (= 5 (\\+ 2 2)))\n\\(  .*\n\\)*  y: (\\+ 2 2) => 4$" told))
     (should (string-match-p "^error in AQ-FIASCO::BREAKS\n  broken 1$" told))
     (should (string-match-p "^skipped in AQ-FIASCO::LATER$" told)))
-  (should (equal "PASSED: 1 of 1 checks passed, 0 failed (Fiasco)."
+  (should (equal "PASSED: 1 of 1 checks passed, 0 failed, in AQ-FIASCO::FINE (Fiasco)."
                  (agent-q-test-tools-ask "/run_tests test=aq-fiasco::fine"))))
 
 (defconst agent-q-run-tests-test-frameworks
@@ -237,8 +245,8 @@ So are those that a test operation loads itself."
      "2 of 4 checks passed, 2 failed" "failed in bad: 4\n  4, not 5")
     ("Lisp-Unit" "lisp-unit" "(lisp-unit:define-test sums (lisp-unit:assert-equal 4 (+ 2 2)) (lisp-unit:assert-equal 5 (+ 2 2))) (lisp-unit:define-test breaks (error \"broken ~a\" 1)) (lisp-unit:define-test fine (lisp-unit:assert-true t))"
      "2 of 4 checks passed, 2 failed" "failed in .*::SUMS: (\\+ 2 2)\n  4, not 5")
-    ("Lisp-Unit2" "lisp-unit2" "(lisp-unit2:define-test sums () (lisp-unit2:assert-equal 4 (+ 2 2)) (lisp-unit2:assert-equal 5 (+ 2 2))) (lisp-unit2:define-test breaks () (error \"broken ~a\" 1)) (lisp-unit2:define-test fine () (lisp-unit2:assert-true t))"
-     "2 of 4 checks passed, 2 failed" "failed in .*::SUMS: .*\n  4, not 5")
+    ("Lisp-Unit2" "lisp-unit2" "(lisp-unit2:define-test sums () (lisp-unit2:assert-equal 4 (+ 2 2)) (dolist (it '(#\\a)) (lisp-unit2:assert-equal 5 (+ 2 2) it))) (lisp-unit2:define-test breaks () (error \"broken ~a\" 1)) (lisp-unit2:define-test fine () (lisp-unit2:assert-true t))"
+     "2 of 4 checks passed, 2 failed" "failed in .*::SUMS: .*\n  4, not 5\n  [^ ]*IT => #.a")
     ("CLUnit2" "clunit2" "(clunit:defsuite all ()) (clunit:deftest sums (all) (clunit:assert-true (= 4 (+ 2 2))) (clunit:assert-equal 5 (+ 2 2))) (clunit:deftest breaks (all) (error \"broken ~a\" 1)) (clunit:deftest fine (all) (clunit:assert-true t))"
      "2 of 4 checks passed, 2 failed" "failed in .*::SUMS: .*\n  4, not 5")
     ("1AM" "1am" "(1am:test sums (1am:is (= 4 (+ 2 2))) (1am:is (= 5 (+ 2 2)))) (1am:test fine (1am:is t))"
@@ -259,13 +267,35 @@ So are those that a test operation loads itself."
                          ("CLUnit2" "/run_tests suite=aq-clunit2::all")
                          ("1AM" "/run_tests test=aq-1am::sums")
                          (_ (format "/run_tests suite=%s" package))))))
-            (should (string-match-p (format "\\`FAILED: %s (%s)\\.\n" count title) told))
+            (should (string-match-p (format "\\`FAILED: %s\\(?:, in .*\\)? (%s)\\.\n" count title) told))
             (should (string-match-p (concat "^" failure "$") told)))
-          (should (string-match-p (format "\\`PASSED: 1 of 1 checks passed, 0 failed (%s)\\." title)
+          (should (string-match-p (format "\\`PASSED: 1 of 1 checks passed, 0 failed, in [^ ]*FINE (%s)\\." title)
                                   (agent-q-test-tools-ask
                                    (format "/run_tests test=%s::fine" package)))))))
     (unless tried
       (ert-skip "ASDF finds none of Prove, Lisp-Unit, Lisp-Unit2, CLUnit2 and 1AM"))))
+
+(agent-q-test-tools-on-each run-tests-tells-a-conflict-of-names-once ()
+  "With the place and what to do; what a restart has left is no error of the run."
+  (let ((directory (agent-q-test-systems-system
+                    "aq-conflict" '(("code" . "(defpackage :aq-conflict (:use :cl)) (in-package :aq-conflict)
+(defun aq-caller () (list (aq-signals) (1+ aq-unbound) (1+ aq-unbound) (1+ aq-unbound) (1+ aq-unbound)))"))
+                    ":perform (test-op (o c) (format t \"~&ran~%\"))")))
+    (agent-q-test-systems-register connection directory)
+    (agent-q-test-image-values
+     connection "(progn (defpackage :aq-framework (:export :aq-signals)) (setf (fdefinition (find-symbol \"AQ-SIGNALS\" :aq-framework)) (function list)))")
+    (let ((told (agent-q-test-tools-ask "/run_tests system=aq-conflict")))
+      (should (string-match-p "undefined function: AQ-CONFLICT::AQ-SIGNALS (there is AQ-FRAMEWORK:AQ-SIGNALS)\n\\(?:.*\n\\)*.*undefined variable" told))
+      (should-not (string-search "more use" told)))
+    (write-region "(defpackage :aq-conflict (:use :cl) (:import-from :aq-framework :aq-signals))\n"
+                  nil (expand-file-name "code.lisp" directory) nil 'silent)
+    (let ((told (agent-q-test-tools-ask "/run_tests system=aq-conflict")))
+      (should (string-match-p "\\`Error NAME-CONFLICT at .*code.lisp:1: .*AQ-FRAMEWORK:AQ-SIGNALS.*\nAQ-CONFLICT::AQ-SIGNALS means nothing; .* restart shadowing-import-it, or unintern it\\.\nin loading aq-conflict\nRestarts: SHADOWING-IMPORT-IT [^)]*), DONT-IMPORT-IT [^)]*)\\'" told))
+      (should-not (string-search "See also" told)))
+    (let ((told (agent-q-test-tools-ask "/run_tests system=aq-conflict restart=shadowing-import-it")))
+      (should (string-match-p "^  NAME-CONFLICT: .* -> SHADOWING-IMPORT-IT$" told))
+      (should (= 2 (length (split-string told "causes name-conflicts"))))
+      (should (= 2 (length (split-string told "also shadows")))))))
 
 (agent-q-test-tools-on-each run-tests-that-cannot-be-counted ()
   "Results of a framework that is not known are the output's to tell; an error is an error."

@@ -16,6 +16,8 @@
   entries
   ;; What surrounds a result while it is made.
   (surroundings (constantly nil))
+  ;; Whether the :TEST of what a result says is the name of a test.
+  (names-tests t)
   ;; A function that runs what a symbol or a package names, or NIL.
   runner
   ;; What can be run: symbols and packages; and what is run along with a symbol, NIL when that isn't known.
@@ -79,8 +81,10 @@
                           :surroundings 'parachute-parent
                           :runner 'parachute-runner :names 'parachute-names)
           (make-test-framework :title "Rove" :package "ROVE/CORE/RESULT" :result-class "ASSERTION"
+                          :names-tests nil
                           :entries 'rove-entries :runner 'rove-runner :names 'rove-names)
           (make-test-framework :title "Prove" :package "PROVE.REPORT" :result-class "REPORT"
+                          :names-tests nil
                           :entries 'prove-entries :runner 'prove-runner :names 'prove-names
                           :quiet 'prove-quiet)
           (make-test-framework :title "Lisp-Unit" :package "LISP-UNIT" :result-class "TEST-RESULT"

@@ -153,17 +153,31 @@ run because its test operation runs none."
         when (member (getf entry :status) statuses :test #'string=)
           sum (getf entry :count 1)))
 
-(defun summary (results problem)
+(defun ran-tests (entries)
+  "The names of the tests that ENTRIES are of; none where a framework doesn't tell."
+  (let ((names (loop for entry in entries
+                     collect (and (test-framework-names-tests
+                                   (find (getf entry :framework) *frameworks*
+                                         :key #'test-framework-title :test #'string=))
+                                  (getf entry :test)))))
+    (unless (member nil names)
+      (remove-duplicates names :test #'string=))))
+
+(defun summary (results problem &optional only)
+  "What RESULTS say, of the test ONLY if that is given, for the wire. PROBLEM ended the run, if anything did."
   (let* ((entries (result-entries results))
          (passed (check-count entries "passed"))
          (skipped (check-count entries "skipped"))
          (total (loop for entry in entries sum (getf entry :count 1)))
+         (tests (ran-tests entries))
          (told (remove "passed" entries
                        :key (lambda (entry) (getf entry :status)) :test #'string=)))
     (list :frameworks (remove-duplicates (mapcar (lambda (entry) (getf entry :framework)) entries)
                                          :test #'string=)
           :known (framework-titles *frameworks*)
           :total total
+          :tests (length tests)
+          :test (or only (and tests (null (rest tests)) (first tests)))
           :passed passed
           :skipped skipped
           :failed (- total passed skipped)
@@ -214,12 +228,14 @@ run because its test operation runs none."
                (load-tests-of tested)
                (setf *progress* (lambda ()
                                   (append (summary *results* nil) (recoveries-of recoveries))))
-               (let ((runner (and target (test-runner target *package*))))
+               (multiple-value-bind (runner found) (and target (test-runner target *package*))
                  (multiple-value-bind (results problem instead)
                      (if runner (run-watched runner) (run-system-tests system))
                    (append (and system (tested-facts system tested))
-                           (summary results problem)
+                           (summary results problem (and test (symbolp found) (symbol-text found)))
                            (list :instead instead)
+                           (unless (or results problem target (string/= "" (trimmed (captured-text))))
+                             (absence-facts system))
                            (recoveries-of recoveries)
                            (list :failed-files (mapcar #'file-namestring
                                                        (remove-if-not #'date-of *failed-files*)))

@@ -11,11 +11,14 @@
   (format nil "~{~A~^, ~}" (mapcar #'short values)))
 
 (defun unequal-entry (failure test package)
-  "What FAILURE, an object of a failed check of Lisp-Unit or Lisp-Unit2, says."
+  "What FAILURE, an object of a failed check of Lisp-Unit or Lisp-Unit2, says. Its extra forms may be all
+that tells it from others of a loop."
   (list :status "failed" :test test
         :expression (short (own-slot failure package "FORM"))
-        :reason (format nil "~A, not ~A" (values-text (own-slot failure package "ACTUAL"))
-                        (values-text (own-slot failure package "EXPECTED")))))
+        :reason (format nil "~A, not ~A~{~%~A => ~A~}"
+                        (values-text (own-slot failure package "ACTUAL"))
+                        (values-text (own-slot failure package "EXPECTED"))
+                        (mapcar #'short (own-slot failure package "EXTRAS")))))
 
 (defun error-entry (condition test)
   (list :status "error" :test test :reason (condition-message condition)))

@@ -194,13 +194,18 @@ fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, Too
             String::new()
         };
         lines.push(format!(
-            "{}: {} of {total} checks passed, {failed} failed{skipped} ({frameworks}).",
+            "{}: {} of {total} checks passed, {failed} failed{skipped}{} ({frameworks}).",
             if failed > 0 || number("passed") == 0 || data.flag("problem") {
                 "FAILED"
             } else {
                 "PASSED"
             },
             number("passed"),
+            match (data.text("test"), number("tests")) {
+                (Some(test), _) => format!(", in {test}"),
+                (None, 0) => String::new(),
+                (None, tests) => format!(", in {tests} tests"),
+            },
         ));
     }
     let stale = data.texts("failed-files");
@@ -346,12 +351,55 @@ fn uncounted(data: Plist<'_>, printed: Option<&str>) -> String {
         (true, _) => format!(
             "The tests ended with an error before any check of a known framework was made ({known})."
         ),
-        (false, None) => format!(
-            "No test ran: no check of a known framework was made ({known}), and nothing was printed. That is a failure, not a success."
-        ),
+        (false, None) => absent(data, &known),
         (false, Some(_)) => format!(
             "The tests returned normally, but their results can't be counted: no check of a known framework was made ({known}). Read the output to see whether they passed."
         ),
+    }
+}
+
+/// Why no test ran, where FRAMEWORKS are known, and where there may be some.
+fn absent(data: Plist<'_>, frameworks: &str) -> String {
+    let mut lines = vec![match data.text("definition") {
+        Some(file) if data.flag("no-test-operation") => format!(
+            "No test ran, which is a failure: {file} defines no test-op, and the packages of the system's files have no tests of a known framework ({frameworks})."
+        ),
+        _ => format!(
+            "No test ran: no check of a known framework was made ({frameworks}), and nothing was printed. That is a failure, not a success."
+        ),
+    }];
+    let systems = data.texts("test-systems");
+    if !systems.is_empty() {
+        lines.push(format!(
+            "Other systems of the project that look like tests: {}.",
+            systems.join(", ")
+        ));
+    }
+    lines.extend(data.plists("strays").map(stray));
+    let more =
+        data.integer("stray-count").unwrap_or_default() - data.plists("strays").count() as i64;
+    if more > 0 {
+        lines.push(format!("({} like these.)", counted(more, "more file")));
+    }
+    lines.join("\n")
+}
+
+/// A file that looks like tests and is in no system.
+fn stray(file: Plist<'_>) -> String {
+    let name = file.text("file").unwrap_or_default();
+    let missing = file.texts("missing");
+    let (doesnt, them) = match missing.len() {
+        1 => ("doesn't", "it"),
+        _ => ("don't", "them"),
+    };
+    match (missing.join(", "), file.flag("used")) {
+        (missing, true) => format!(
+            "{name} is in no system; its package uses {missing}, which {doesnt} exist here: load what defines {them}, then compile_file it."
+        ),
+        (missing, false) if !missing.is_empty() => {
+            format!("{name} is in no system; its package, {missing}, {doesnt} exist here.")
+        }
+        _ => format!("{name} is in no system; compile_file loads it."),
     }
 }
 
