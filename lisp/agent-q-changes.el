@@ -218,7 +218,8 @@ They are one of GROUPS, all changes of the turn."
     (cond ((agent-q-changes--gone-p name groups) nil)
           ;; These are of several methods.
           ((equal kind "method") latest)
-          ((equal first "new") (unless (equal latest "removed") "new"))
+          ((or (equal first "new") (plist-get (car (last changes)) :first-loaded))
+           (unless (equal latest "removed") "new"))
           ((and (equal first "removed") (not (equal latest "removed"))) "redefined")
           (t latest))))
 
@@ -280,7 +281,7 @@ With it are the systems that turns with PREFIX have loaded."
   "Return DEFINITIONS, texts, as one text; of many only some are named."
   (let ((more (- (length definitions) 10)))
     (concat (string-join (seq-take definitions 10) ", ")
-            (if (> more 0) (format " and %d more" more) ""))))
+            (if (> more 0) (format " and %d more (M-x agent-q-image-changes)" more) ""))))
 
 (defun agent-q-changes-offer (number definitions systems)
   "Offer to undo the DEFINITIONS that the turn NUMBER changed in the image.

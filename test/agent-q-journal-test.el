@@ -217,6 +217,24 @@ This goes over CONNECTION, and past the journal."
     (should (equal "(:OLD (:OLD 1) NIL)"
                    (agent-q-journal-test--in connection "(list *v* (f 1) (fboundp 'h))")))))
 
+(agent-q-test-image-on-each what-a-load-made-in-the-same-turn-is-known ()
+  "Setting it then doesn't make it something that was there before."
+  (agent-q-journal-test--start connection)
+  (let ((file (expand-file-name "brought.lisp" agent-q-test-directory)))
+    (write-region "(in-package :aq-journal) (defvar *brought* nil)" nil file nil 'silent)
+    (cl-flet ((evaluate (form turn)
+                (agent-q-test-image-value connection "eval-form" :form form :package "AQ-JOURNAL"
+                                          :turn turn)))
+      (evaluate (format "(load %S)" file) "aq/1/1")
+      (evaluate "(push 1 *brought*)" "aq/1/1")
+      (evaluate "(push 2 *brought*)" "aq/1/2"))
+    (should (equal (mapcar (lambda (change)
+                             (list (plist-get change :what) (plist-get change :first-loaded)))
+                           (seq-take (plist-get (agent-q-test-image-value connection "journal-list")
+                                                :changes)
+                                     2))
+                   '(("changed" nil) ("changed" t))))))
+
 (agent-q-test-image-on-each what-others-changed-since-is-left-alone ()
   "A definition that the user made after the agent's stays."
   (agent-q-journal-test--start connection)

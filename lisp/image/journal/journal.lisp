@@ -266,7 +266,8 @@ there were. They are not undone: the files have them, and ASDF, or whoever loade
   (when differences
     (add-change :load (shortened (trimmed text) 4000) (mapcar #'second differences)
                 (list :files (shiftf (first *loaded-files*) 0)
-                      :new (count-if (lambda (it) (new-p (first it) (third it))) differences))
+                      :new (loop for (kind name old) in differences
+                                 when (new-p kind old) collect name))
                 (shortened (trimmed text) 4000) t)))
 
 (defun in-file-p (definition)

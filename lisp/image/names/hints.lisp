@@ -33,16 +33,17 @@ a symbol that says whether that one would do."
                   (not (eq :external (nth-value 1 (find-symbol (symbol-name symbol) package)))))))))
 
 (defun conflict-hint (condition)
-  "What to do about CONDITION, a conflict of names, where one of them means nothing; or NIL."
-  (let* ((package (package-error-package condition))
-         (own (find package (internal "SB-EXT" "NAME-CONFLICT-SYMBOLS" condition)
+  "What to do about CONDITION, a conflict of names."
+  (let* ((own (find (package-error-package condition)
+                    (internal "SB-EXT" "NAME-CONFLICT-SYMBOLS" condition)
                     :key #'symbol-package))
          (restart (find-if (lambda (name) (find name (restart-list condition) :key #'first :test #'string=))
                            '("SHADOWING-IMPORT-IT" "TAKE-NEW"))))
-    (when (and own restart (not (facet-p own)))
-      (format nil "~A means nothing; it is there because it was read before. Call again with restart ~A, or ~
-                   unintern it."
-              (symbol-text own) (string-downcase restart)))))
+    (if (and own restart (not (facet-p own)))
+        (format nil "~A means nothing; it is there because it was read before. Call again with restart ~A, ~
+                     or unintern it."
+                (symbol-text own) (string-downcase restart))
+        "Decide by :shadowing-import-from in the package's definition, or by a restart.")))
 
 (defun elsewhere-hint (condition)
   "A sentence on where the name that CONDITION misses is defined, or on what to do; or NIL."

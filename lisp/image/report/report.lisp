@@ -35,20 +35,26 @@
   (and (implementation-p "SBCL")
        (typep condition (find-symbol "NAME-CONFLICT" "SB-EXT"))))
 
-(defun of-use-p (name condition)
-  "Whether the restart called NAME is worth a word for CONDITION."
-  (or (not (name-conflict-p condition))
-      (member name '("SHADOWING-IMPORT-IT" "DONT-IMPORT-IT" "TAKE-NEW" "KEEP-OLD") :test #'string=)))
+(defun of-use-p (name text condition)
+  "Whether the restart called NAME, which TEXT describes, is worth a word for CONDITION."
+  (cond ((name-conflict-p condition)
+         (member name '("SHADOWING-IMPORT-IT" "DONT-IMPORT-IT" "TAKE-NEW" "KEEP-OLD")
+                 :test #'string=))
+        ;; ASDF's, which would only meet the same error.
+        ((string= name "RETRY")
+         (notany (lambda (start) (prefixed-p start text))
+                 '("Retry compiling #<" "Retry loading FASL for #<" "Retry ASDF ")))
+        (t (string/= name "CLEAR-CONFIGURATION-AND-RETRY"))))
 
 (defun restart-list (condition)
   "The restarts of the program, those that a name finds: the innermost ones of each."
   (loop for restart in (compute-restarts condition)
         for name = (restart-name restart)
-        unless (or (member restart *outer-restarts*) (null name) (member name names)
-                   (not (of-use-p name condition)))
+        for text = (and name (not (member restart *outer-restarts*)) (not (member name names))
+                        (printed restart :limit 200 :writer #'princ))
+        when (and text (of-use-p (symbol-name name) text condition))
           collect name into names
-          and collect (list (symbol-name name) (printed restart :limit 200 :writer #'princ))
-                into restarts
+          and collect (list (symbol-name name) text) into restarts
         finally (return restarts)))
 
 ;;; Frames
@@ -70,6 +76,8 @@
   (or (own-frame-p operator)
       (search "(\"foreign" operator)
       (search "(\"bogus" operator)
+      ;; What it does to a form of a file that is compiled.
+      (search ":IN \"SYS:" operator)
       (eql 0 (search "(#<" operator))
       ;; What SBCL makes of a form to evaluate it in a frame.
       (and (eql 0 (search "((LAMBDA (#:" operator)) (not (search ":IN" operator)))
@@ -78,13 +86,14 @@
                             "SB-KERNEL::CONTROL-STACK-EXHAUSTED-ERROR" "SB-EVAL:"
                             "SYSTEM:" "SI:" "JVM:" "org.armedbear")
               thereis (mentions-package-p prefix operator))
-      (member operator '("(EVAL" "((LAMBDA ())" "(LAMBDA" "(INVOKE-DEBUGGER" "(SIGNAL" "(ERROR"
+      (member operator '("(EVAL" "(EVAL-TLF" "((LAMBDA ())" "(LAMBDA" "(INVOKE-DEBUGGER" "(SIGNAL" "(ERROR"
                          "(CERROR" "(BREAK" "(FUNCALL" "(APPLY" "(JRUN-EXCEPTION-PROTECTED")
               :test #'string=)))
 
 (defun internal-frame-p (operator)
   "Whether OPERATOR is of the implementation, not of the program."
   (or (machinery-frame-p operator)
+      (string= operator "(COMPILE-FILE")
       (mentions-package-p "SB-" operator)
       (mentions-package-p "ASDF/" operator)
       (mentions-package-p "UIOP/" operator)))
@@ -113,7 +122,7 @@
   "Whether OPERATOR only brings code into the image."
   (or (loop for prefix in '("ASDF/" "UIOP/" "SB-FASL" "SB-C:" "SB-INT:LOAD-AS")
               thereis (mentions-package-p prefix operator))
-      (member operator '("(EVAL-TLF" "(COMPILE-FILE") :test #'string=)))
+      (string= operator "(COMPILE-FILE")))
 
 (defun shown-frames (frames end &optional limit (from 0))
   "Of FRAMES, innermost first, from number FROM down to the first for whose operator END is true, those
