@@ -194,41 +194,41 @@ TURN is its name in journals."
                                   (not (plist-get change :restored))))
                            (plist-get value :changes)))))))
 
-(defun agent-q-changes--definitions (changes)
-  "Return what CHANGES of one turn, the latest first, came to, as texts.
+(defun agent-q-changes--definitions (entries)
+  "Return what ENTRIES of one turn, the latest first, came to, as texts.
 A definition is told once, as what it was before the turn and is now, and not at
 all if it was made and removed.  What is in the image alone comes first."
   (let ((texts nil) (in-files nil)
         (groups (seq-group-by (lambda (change)
                                 (cons (plist-get change :name) (plist-get change :kind)))
-                              changes)))
-    (pcase-dolist (`((,name . ,kind) . ,changes) groups)
-      (when-let ((what (agent-q-changes--came-to name kind changes groups)))
+                              entries)))
+    (pcase-dolist (`((,name . ,kind) . ,group) groups)
+      (when-let ((what (agent-q-changes--came-to name kind group groups)))
         (let ((text (agent-q-text-clean (format "%s (%s, %s)" name kind what))))
-          (if (plist-get (car changes) :in-file)
+          (if (plist-get (car group) :in-file)
               (push text in-files)
             (push text texts)))))
     (append (nreverse texts) (nreverse in-files))))
 
-(defun agent-q-changes--came-to (name kind changes groups)
-  "Return what CHANGES of NAME, a KIND, came to, or nil if to nothing.
-They are one of GROUPS, all changes of the turn."
-  (let ((first (plist-get (car (last changes)) :what))
-        (latest (plist-get (car changes) :what)))
+(defun agent-q-changes--came-to (name kind group groups)
+  "Return what GROUP, of NAME, a KIND, came to, or nil if to nothing.
+It is one of GROUPS, all entries of the turn."
+  (let ((first (plist-get (car (last group)) :what))
+        (latest (plist-get (car group) :what)))
     (cond ((agent-q-changes--gone-p name groups) nil)
           ;; These are of several methods.
           ((equal kind "method") latest)
-          ((or (equal first "new") (plist-get (car (last changes)) :first-loaded))
+          ((or (equal first "new") (plist-get (car (last group)) :first-loaded))
            (unless (equal latest "removed") "new"))
           ((and (equal first "removed") (not (equal latest "removed"))) "redefined")
           (t latest))))
 
 (defun agent-q-changes--gone-p (name groups)
-  "Whether the symbol NAME means what it did before GROUPS, changes of a turn.
+  "Whether the symbol NAME means what it did before GROUPS, entries of a turn.
 So it is when it was first given a meaning and then removed."
   (let ((kinds (seq-filter (lambda (group) (equal name (caar group))) groups)))
     (and (assoc (cons name "symbol") kinds)
-         (seq-some (lambda (group) (equal "new" (plist-get (car (last group)) :what))) kinds))))
+         (seq-some (lambda (kind) (equal "new" (plist-get (car (last kind)) :what))) kinds))))
 
 (agent-q-operations-define "image-turn" (call)
   "Return the latest turn of the chat whose changes in the image hold, or null."
