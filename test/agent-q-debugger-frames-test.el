@@ -125,6 +125,24 @@
                                     "AQ-SHOP::THROWING")))))
   (should (equal "=> 5" (agent-q-debugger-frames-test-in name "x"))))
 
+(agent-q-test-tools-on-each debugger-shows-variables-with-names ()
+  "Of a frame with many variables the last are named, and those of the compiler are left out."
+  (agent-q-test-image-directly
+   connection
+   (format "(defun aq-many (&key ((:seen *print-base*) *print-base*) (deep (list 1)))
+              (declare (optimize (debug 3)))
+              (let (%s) (cerror \"Go on.\" \"many\") (list deep %s)))"
+           (mapconcat (lambda (i) (format "(v%d (list %d deep))" i i)) (number-sequence 1 24) " ")
+           (mapconcat (lambda (i) (format "v%d" i)) (number-sequence 1 24) " ")))
+  (let ((told (agent-q-test-tools-ask "/eval_form on_error=park (aq-many)")))
+    (should (string-match "parked as debugger \\(d[0-9]+\\)" told))
+    (let* ((name (match-string 1 told))
+           (frames (agent-q-test-tools-ask (format "/debugger_frames locals=true limit=2 %s" name))))
+      (should (string-match-p "^       V12 = (12 (1))$" frames))
+      (should (string-match-p "^       [0-9]+ more = .*V[0-9]+" frames))
+      (should-not (string-match-p "SUPPLIED\\|DEFAULTING" frames))
+      (agent-q-debugger-frames-test-give-up name))))
+
 (agent-q-test-tools-on-each debugger-stays ()
   "Whatever a form in a frame does, no handler of the program's ends the debugger."
   (let ((name (car (agent-q-debugger-frames-test-park connection "(throwing 5)"))))

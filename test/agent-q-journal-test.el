@@ -156,6 +156,43 @@ This goes over CONNECTION, and past the journal."
   (agent-q-test-image-value connection "journal-restore")
   (should (equal ":OLD" (agent-q-journal-test--in connection "*v*"))))
 
+(agent-q-test-image-on-each undo-passes-over-loads-of-the-same-turn ()
+  "A load that compiles the agent's own text again is not somebody else's change."
+  (agent-q-journal-test--start connection)
+  (let ((file (expand-file-name "again.lisp" agent-q-test-directory)) (turn "1.2/3/4"))
+    (cl-flet ((evaluate (form)
+                (agent-q-test-image-values connection form :package "AQ-JOURNAL" :turn turn))
+              (undo ()
+                (plist-get (agent-q-test-image-value connection "journal-restore" :turn turn)
+                           :results)))
+      (with-temp-file file (insert "(in-package :aq-journal) (defun f (x) (list :first x))"))
+      (evaluate "(defun f (x) (list :first x))")
+      (agent-q-test-image-value connection "compile-file" :file file :turn turn)
+      (evaluate "(defun f (x) (list :second x))")
+      (agent-q-test-image-value connection "compile-file" :file file :turn turn)
+      (should (equal '("AQ-JOURNAL::F: restored the previous function.") (undo)))
+      (should (equal "(:OLD 1)" (agent-q-journal-test--in connection "(f 1)")))
+      ;; What the user did between is not undone, and comes back.
+      (evaluate "(defun f (x) (list :third x))")
+      (agent-q-journal-test--in connection "(defun f (x) (list :user x))")
+      (evaluate "(defun f (x) (list :fourth x))")
+      (should (equal '("AQ-JOURNAL::F: restored the previous function."
+                       "AQ-JOURNAL::F was left alone: someone else has changed it since.")
+                     (undo)))
+      (should (equal "(:USER 1)" (agent-q-journal-test--in connection "(f 1)"))))))
+
+(agent-q-test-image-on-each values-of-bindings-and-counters-are-no-changes ()
+  "Neither what a call that was stopped had bound, nor a counter that no form names."
+  (agent-q-journal-test--start connection)
+  (agent-q-journal-test--in connection "(defvar *counter* 0)")
+  (agent-q-journal-test--in connection "(defun counting () (incf *counter*))")
+  (agent-q-journal-test--in connection "(defun bound (&optional (*v* (list :bound))) (set '*counter* 7) (funcall 'settled) *v*)")
+  (agent-q-journal-test--in connection "(defun settled () (funcall agent-q-image::*settle*))")
+  (agent-q-test-image-values connection "(list (counting) (bound) (defun h () 1))" :package "AQ-JOURNAL")
+  (should (equal '("AQ-JOURNAL::H function new") (agent-q-journal-test--changes connection)))
+  (agent-q-test-image-values connection "(setf *counter* 9)" :package "AQ-JOURNAL")
+  (should (member "AQ-JOURNAL::*COUNTER* variable redefined" (agent-q-journal-test--changes connection))))
+
 (agent-q-test-image-on-each what-is-defined-as-it-was-is-no-change ()
   "A class or a type that is only defined again is not listed as changed for good."
   (agent-q-journal-test--start connection)

@@ -129,20 +129,24 @@ forms that the call evaluates."
       (backend "EVAL-IN-FRAME" form (inner-frame number))))
 
 (defun local-entries (number)
-  "The variables of frame NUMBER as lists of name, value and, where there is more to it, a handle."
-  (let ((locals (frame-variables number)))
-    (loop for local in locals
-          for count from 0
-          when (= count 20)
-            collect (list (format nil "[~D more]" (- (length locals) 20)) "")
-            and do (loop-finish)
-          collect (let* ((value (getf local :value))
-                         (text (printed value :limit 300 :length 20 :level 4)))
-                    (list (let ((*package* (find-package "COMMON-LISP-USER"))
-                                (*print-gensym* nil))
-                            (princ-to-string (getf local :name)))
-                          text
-                          (handle-beyond value text))))))
+  "The variables of frame NUMBER as lists of name, value and, where there is more to it, a handle; of
+many the last are only named. Those without a home are the compiler's, or a macro's."
+  (let ((locals (remove-if (lambda (local)
+                             (let ((name (getf local :name)))
+                               (and (symbolp name) (null (symbol-package name)))))
+                           (frame-variables number))))
+    (flet ((name (local)
+             (let ((*package* (find-package "COMMON-LISP-USER")))
+               (princ-to-string (getf local :name)))))
+      (loop for (local . others) on locals
+            for count from 1
+            collect (let* ((value (getf local :value))
+                           (text (printed value :limit 300 :length 20 :level 4)))
+                      (list (name local) text (handle-beyond value text)))
+            when (and others (= count 20))
+              collect (list (format nil "~D more" (length others))
+                            (shortened (format nil "~{~A~^ ~}" (mapcar #'name others)) 300))
+              and do (loop-finish)))))
 
 (defun frame-entry (frame locals)
   (destructuring-bind (number text operator) frame

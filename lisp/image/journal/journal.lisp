@@ -230,24 +230,46 @@ NIL for others; latest first.")
   (loop for word in *loading-words*
           thereis (mentions-name-p word text 0 (length text))))
 
-(defun generated-p (kind name difference)
-  "Whether DIFFERENCE only shows that something was created which is of no use to list."
-  (declare (ignore difference))
-  (and (eq kind :function) (consp name) (null (symbol-package (second name)))))
+(defun no-use-p (difference text)
+  "Whether DIFFERENCE is of no use to list: a function that was made for a place without a name, or a
+counter that TEXT doesn't name and that went up on the way."
+  (destructuring-bind (kind name old new) difference
+    (case kind
+      (:function (and (consp name) (null (symbol-package (second name)))))
+      (:variable (and (integerp old) (integerp new) (> new old)
+                      (not (mentions-name-p (symbol-name name) text 0 (length text))))))))
+
+(defun make-change-again (difference)
+  "Have the change of this turn that made what is old in DIFFERENCE be one that made what is new: a load
+has only brought the same again."
+  (destructuring-bind (kind name old new) difference
+    (let ((change (find-if (lambda (change)
+                             (and (eq (change-kind change) kind)
+                                  (equal (change-name change) name)
+                                  (not (change-restored change))))
+                           *journal*)))
+      (when (and change
+                 (change-turn change)
+                 (equal (list (change-chat change) (change-turn change))
+                        (list (first *author*) (second *author*)))
+                 (not (eq kind :methods))
+                 (same-definition-p (change-new change) old))
+        (setf (change-new change) new)))))
 
 (defun enter-change (difference text)
   "Enter DIFFERENCE, with TEXT as the reason; or return it when it is only a part of a load."
   (destructuring-bind (kind name old new) difference
-    (unless (generated-p kind name difference)
+    (unless (no-use-p difference text)
       (multiple-value-bind (form named) (defining-text name text)
         (let ((loaded (or *loads*
                           (and (not named)
                                (or (loading-text-p text)
                                    ;; ECL dies of a look at some values.
                                    (and (not (eq kind :variable)) (in-file-p new)))))))
-          (if (and loaded (or (eq *loads* :system) (new-p kind old)))
-              difference
-              (add-change kind name old new form loaded)))))))
+          (cond ((not (and loaded (or (eq *loads* :system) (new-p kind old))))
+                 (add-change kind name old new form loaded))
+                (t (make-change-again difference)
+                   difference)))))))
 
 (defun new-p (kind old)
   (if (eq kind :variable) (eq old *unbound*) (null old)))

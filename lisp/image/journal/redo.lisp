@@ -21,13 +21,9 @@
 
 (defun still-taken-back-p (change)
   "Whether what was there before CHANGE is there again."
-  (let ((current (current-definition change)) (old (change-old change)))
-    (case (change-kind change)
-      ;; Which methods there are is looked at one by one.
-      (:methods t)
-      (:symbol-macro (eql (first current) (first old)))
-      (:class-options (same-options-p current old))
-      (t (same-definition-p current old)))))
+  ;; Which methods there are is looked at one by one.
+  (or (eq (change-kind change) :methods)
+      (same-meaning-p (change-kind change) (current-definition change) (change-old change))))
 
 (defun try-to-redo (change)
   "A sentence on what came of bringing back CHANGE."

@@ -196,15 +196,30 @@ whether it is undone."
                     (t "~A: restored the previous ~A."))
           (change-name-text change) (kind-text change)))
 
+(defun same-meaning-p (kind one other)
+  (case kind
+    (:symbol-macro (eql (first one) (first other)))
+    (:class-options (same-options-p one other))
+    (t (same-definition-p one other))))
+
 (defun unchanged-since-p (change)
   "Whether what CHANGE made is still there."
-  (let ((current (current-definition change)) (new (change-new change)))
-    (case (change-kind change)
-      (:symbol-macro (eql (first current) (first new)))
-      (:class-options (same-options-p current new))
-      (t (same-definition-p current new)))))
+  (same-meaning-p (change-kind change) (current-definition change) (change-new change)))
 
 ;;; Operations
+
+(defun first-changes (changes)
+  "Of CHANGES, latest first, those that none of them goes on from: with each what goes on from it is
+undone, too. Methods are several things."
+  (flet ((goes-on-p (change earlier)
+           (let ((kind (change-kind change)))
+             (and (not (eq kind :methods))
+                  (eq (change-kind earlier) kind)
+                  (equal (change-name earlier) (change-name change))
+                  (same-meaning-p kind (change-new earlier) (change-old change))))))
+    (loop for (change . earlier) on changes
+          unless (find-if (lambda (other) (goes-on-p change other)) earlier)
+            collect change)))
 
 (defun change-entry (change)
   (list :id (change-id change)
@@ -250,7 +265,7 @@ whether it is undone."
                                            (not (eq (change-kind change) :load))
                                            (not (change-restored change))))
                                     *journal*))))
-    (list :results (loop for change in changes
+    (list :results (loop for change in (first-changes changes)
                          unless (change-restored change)
                            collect (if turn
                                        (try-to-undo-for-turn change turn)

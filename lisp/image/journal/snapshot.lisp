@@ -57,8 +57,15 @@ the package.")
     (multiple-value-bind (expansion expanded) (macroexpand-1 symbol)
       (and expanded (list expansion)))))
 
+(defvar *global-value* (or (optional-function "SB-EXT" "SYMBOL-GLOBAL-VALUE") 'symbol-value)
+  "The function of a symbol that gives its value outside of all bindings, where there is one: a call may
+be compared while it waits within some.")
+
 (defun variable-value (symbol)
-  (if (boundp symbol) (symbol-value symbol) *unbound*))
+  (if (boundp symbol)
+      (handler-case (funcall *global-value* symbol)
+        (unbound-variable () *unbound*))
+      *unbound*))
 
 (defun direct-superclasses (class)
   (let ((superclasses (or (optional-function "SB-MOP" "CLASS-DIRECT-SUPERCLASSES")

@@ -45,11 +45,11 @@ pub struct Load {
 }
 
 impl ImageChanges {
-    /// The systems that were loaded in TURN or later, latest first.
+    /// The systems that were loaded in TURN or later, in their order: what others need comes first.
     #[must_use]
     pub fn systems_since(&self, turn: u64) -> Vec<String> {
         let mut systems: Vec<String> = Vec::new();
-        for load in self.loads.iter().filter(|load| load.turn >= turn) {
+        for load in self.loads.iter().rev().filter(|load| load.turn >= turn) {
             if !systems.contains(&load.system) {
                 systems.push(load.system.clone());
             }

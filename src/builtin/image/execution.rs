@@ -223,7 +223,7 @@ fn parked_note(data: Plist<'_>) -> Option<String> {
     (!parked.is_empty()).then(|| {
         format!(
             "(Still parked: {}. call_tool invoke_restart continues it; restart ABORT abandons it.)",
-            parked.join("; ")
+            parked.join("; ").trim_end_matches('.')
         )
     })
 }
