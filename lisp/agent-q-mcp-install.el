@@ -28,6 +28,9 @@
   "Return the file name of the program that other agents start."
   (expand-file-name "agent-q-mcp" agent-q-module-directory))
 
+(defvar agent-q-mcp-install--before nil
+  "What our entries replaced in the file at hand, as `agent-q-mcp-json-replaced'.")
+
 ;;;; Blocks of text
 
 (defun agent-q-mcp-install--marks (comment)
@@ -45,17 +48,29 @@
           (forward-line)
           (delete-region start (point))
           (goto-char start)
-          ;; The empty line that was put in front of it.
-          (when (and (bolp) (looking-back "\n\n" (max (point-min) (- (point) 2))))
-            (delete-char -1)))))))
+          (agent-q-mcp-install--close-gap))))))
+
+(defun agent-q-mcp-install--close-gap ()
+  "Delete what was put in front of the text that was removed at point."
+  ;; An empty line, and the end of a last line that had none.
+  (when (and (bolp) (looking-back "\n\n" (max (point-min) (- (point) 2))))
+    (delete-char -1))
+  (when (and (eobp) (bolp) (not (bobp)) (assoc '(:end) agent-q-mcp-install--before))
+    (delete-char -1)))
+
+(defun agent-q-mcp-install--open-gap ()
+  "Go to the end of the buffer, to a line that an empty one is in front of."
+  (goto-char (point-max))
+  (unless (or (bobp) (bolp))
+    (push '((:end) . "") agent-q-mcp-json-replaced)
+    (insert "\n"))
+  (unless (bobp) (insert "\n")))
 
 (defun agent-q-mcp-install--put-block (comment text)
   "Put our block with TEXT at the end of the buffer; COMMENT begins comments."
   (agent-q-mcp-install--remove-block comment)
   (pcase-let ((`(,first . ,last) (agent-q-mcp-install--marks comment)))
-    (goto-char (point-max))
-    (unless (or (bobp) (bolp)) (insert "\n"))
-    (unless (bobp) (insert "\n"))
+    (agent-q-mcp-install--open-gap)
     (insert first "\n" text "\n" last "\n")))
 
 ;;;; Tables of TOML
@@ -67,15 +82,38 @@
   "^[ \t]*\\[[ \t]*mcp_servers[ \t]*\\.[ \t]*[\"']?agent-q[\"']?[ \t]*\\(?:\\..*\\)?\\]"
   "What begins a table of Codex's about us, or one inside of it.")
 
+(defun agent-q-mcp-install--long-strings ()
+  "Return where the strings of more than a line are, as conses of positions."
+  (let ((places nil))
+    (save-excursion
+      (goto-char (point-min))
+      (while (re-search-forward "#.*\\|\"\"\"\\|'''\\|\"\\(?:\\\\.\\|[^\"\\\n]\\)*\"\\|'[^'\n]*'" nil t)
+        (let ((start (match-beginning 0)) (quotes (match-string 0)))
+          (when (member quotes '("\"\"\"" "'''"))
+            (while (and (re-search-forward (if (equal quotes "'''") quotes
+                                             "\\\\\\(?:.\\|\n\\)\\|\"\"\"")
+                                           nil 'move)
+                        (not (equal quotes (match-string 0)))))
+            (push (cons start (point)) places)))))
+    places))
+
+(defun agent-q-mcp-install--search (regexp &optional bound)
+  "Go behind the next match of REGEXP up to BOUND that is no part of a long string.
+Return nil when there is none."
+  (let ((strings (agent-q-mcp-install--long-strings)) (found nil))
+    (while (and (setq found (re-search-forward regexp bound t))
+                (seq-some (lambda (place) (< (car place) (match-beginning 0) (cdr place))) strings)))
+    found))
+
 (defun agent-q-mcp-install--set-tables-aside ()
   "Make comments of the tables about us that the user wrote.
 Two of one name are an error, and Codex would not start."
   (goto-char (point-min))
-  (while (re-search-forward agent-q-mcp-install--table nil t)
+  (while (agent-q-mcp-install--search agent-q-mcp-install--table)
     (forward-line 0)
     (let ((end (save-excursion
                  (forward-line)
-                 (if (re-search-forward "^[ \t]*\\[" nil t) (line-beginning-position) (point-max)))))
+                 (if (agent-q-mcp-install--search "^[ \t]*\\[") (line-beginning-position) (point-max)))))
       (setq end (copy-marker end))
       (while (< (point) end)
         (insert agent-q-mcp-install--set-aside)
@@ -84,12 +122,12 @@ Two of one name are an error, and Codex would not start."
       (set-marker end nil)))
   (goto-char (point-min))
   (let ((case-fold-search nil))
-    (when (or (re-search-forward "^[ \t]*mcp_servers[ \t]*\\(=\\|\\.[ \t]*[\"']?agent-q\\)" nil t)
-              (and (re-search-forward "^[ \t]*\\[[ \t]*mcp_servers[ \t]*\\]" nil t)
-                   (re-search-forward "^[ \t]*[\"']?agent-q[\"']?[ \t]*[.=]"
-                                      (save-excursion
-                                        (if (re-search-forward "^[ \t]*\\[" nil t) (point) (point-max)))
-                                      t)))
+    (when (or (agent-q-mcp-install--search "^[ \t]*mcp_servers[ \t]*\\(=\\|\\.[ \t]*[\"']?agent-q\\)")
+              (and (agent-q-mcp-install--search "^[ \t]*\\[[ \t]*mcp_servers[ \t]*\\]")
+                   (agent-q-mcp-install--search
+                    "^[ \t]*[\"']?agent-q[\"']?[ \t]*[.=]"
+                    (save-excursion
+                      (if (agent-q-mcp-install--search "^[ \t]*\\[") (point) (point-max))))))
       (error "Line %d sets mcp_servers in a way that can't be added to; remove what it says of agent-q, or write it as [mcp_servers.agent-q]"
              (line-number-at-pos)))))
 
@@ -158,7 +196,7 @@ current buffer, which is that of FILE."
         ,(lambda () (agent-q-mcp-json-put (list "mcpServers" name)
                                           `(:type "stdio" ,@(agent-q-mcp-install--stdio))))
         ,(lambda ()
-           (agent-q-mcp-json-remove (list "mcpServers" name))
+           (agent-q-mcp-install--take-out (list "mcpServers" name))
            (agent-q-mcp-install--restore)))
        (,(expand-file-name "settings.json" (agent-q-mcp-install--place "CLAUDE_CONFIG_DIR" "~/.claude"))
         ,(lambda () (agent-q-mcp-json-add-to-list '("permissions" "allow")
@@ -182,8 +220,8 @@ current buffer, which is that of FILE."
                (agent-q-mcp-json-put '("permission") `(:* ,(agent-q-json-parse all)))))
            (agent-q-mcp-json-put (list "permission" (concat name "_*")) "allow"))
         ,(lambda ()
-           (agent-q-mcp-json-remove (list "mcp" name))
-           (agent-q-mcp-json-remove (list "permission" (concat name "_*")))
+           (agent-q-mcp-install--take-out (list "mcp" name))
+           (agent-q-mcp-install--take-out (list "permission" (concat name "_*")))
            (agent-q-mcp-install--restore))))
       ("ECA"
        (,(expand-file-name "eca/config.json" (agent-q-mcp-install--place "XDG_CONFIG_HOME" "~/.config"))
@@ -191,8 +229,8 @@ current buffer, which is that of FILE."
            (agent-q-mcp-json-put (list "mcpServers" name) (agent-q-mcp-install--stdio))
            (agent-q-mcp-json-put (list "toolCall" "approval" "allow" name) (make-hash-table)))
         ,(lambda ()
-           (agent-q-mcp-json-remove (list "mcpServers" name))
-           (agent-q-mcp-json-remove (list "toolCall" "approval" "allow" name))
+           (agent-q-mcp-install--take-out (list "mcpServers" name))
+           (agent-q-mcp-install--take-out (list "toolCall" "approval" "allow" name))
            (agent-q-mcp-install--restore))))
       ("agent-shell"
        (,(or user-init-file (expand-file-name "init.el" user-emacs-directory))
@@ -200,9 +238,6 @@ current buffer, which is that of FILE."
         ,(lambda () (agent-q-mcp-install--remove-block ";;")))))))
 
 ;;;; What was there before
-
-(defvar agent-q-mcp-install--before nil
-  "What our entries replaced in the file at hand, as `agent-q-mcp-json-replaced'.")
 
 (defun agent-q-mcp-install--memory ()
   "Return the name of the file about what our entries replaced."
@@ -221,23 +256,40 @@ An older entry of ours is nothing to go back to."
   (let* ((all (agent-q-mcp-install--remembered))
          (known (cdr (assoc file all)))
          (new (seq-remove (pcase-lambda (`(,path . ,text))
-                            (or (assoc path known) (string-search "agent-q-mcp\"" text)))
+                            (or (assoc path known) (string-search "agent-q-mcp\"" (or text ""))))
                           replaced)))
     (when new
-      (let ((memory (agent-q-mcp-install--memory)))
-        (make-directory (file-name-directory memory) t)
-        (with-file-modes #o600
-          (with-temp-file memory
-            (prin1 (cons (cons file (append new known)) (assoc-delete-all file all))
-                   (current-buffer))))))))
+      (agent-q-mcp-install--store-memory
+       (cons (cons file (append new known)) (assoc-delete-all file all))))))
+
+(defun agent-q-mcp-install--forget (file)
+  "Forget what our entries replaced in FILE, which is as it was."
+  (let ((all (agent-q-mcp-install--remembered)))
+    (when (assoc file all)
+      (agent-q-mcp-install--store-memory (assoc-delete-all file all)))))
+
+(defun agent-q-mcp-install--store-memory (all)
+  "Store ALL, what our entries replaced."
+  (let ((memory (agent-q-mcp-install--memory)))
+    (make-directory (file-name-directory memory) t)
+    (with-file-modes #o600
+      (with-temp-file memory
+        (prin1 all (current-buffer))))))
+
+(defun agent-q-mcp-install--take-out (path)
+  "Take our value at PATH out of the current buffer, or put back what it replaced."
+  (let ((text (cdr (assoc path agent-q-mcp-install--before))))
+    (if text (agent-q-mcp-json-put-back path text)
+      (agent-q-mcp-json-remove path))))
 
 (defun agent-q-mcp-install--restore ()
-  "Put back what our entries replaced in the current buffer."
-  (pcase-dolist (`(,path . ,text) agent-q-mcp-install--before)
-    ;; Where one word was, there may be an object now that only repeats it.
-    (when (equal (agent-q-mcp-json-get path) (format "{\n    \"*\": %s\n  }" text))
-      (agent-q-mcp-json-remove path))
-    (agent-q-mcp-json-restore path text)))
+  "Put back what our entries replaced in the current buffer.
+A file that was empty, or not there, is empty."
+  (agent-q-mcp-json-restore agent-q-mcp-install--before)
+  (when (and (assoc '(:file) agent-q-mcp-install--before)
+             (string-match-p "\\`[ \t\n]*{[ \t\n]*}[ \t\n]*\\'" (buffer-string)))
+    (erase-buffer)
+    (insert (or (cdr (assoc '(:file) agent-q-mcp-install--before)) ""))))
 
 ;;;; The project
 
@@ -251,7 +303,7 @@ The user's Common Lisp program is running, and agent-q's tools reach it.
 
 1. Look things up in the image, not only in files: `describe_symbol`, `apropos_search`, `find_definition`, `xref`.
 2. Try an expression with `eval_form` before you rely on it. Read errors; their stack stays alive for `debugger_frames`.
-3. Change a definition with `edit_definition` or `insert_definition`, then `compile_file` it (path and name), and see that it works.
+3. Change a definition with `edit_definition` or `insert_definition` and `compile: true`, which loads it. After edits of your own, `compile_file` (path and name). See that it works.
 4. `run_tests` before you say that it is done. `undo_definition` takes a redefinition back.
 5. A result that says `pending` is waiting for the user or still running: `await_call`, never the same call again.
 
@@ -264,7 +316,7 @@ Don't start a Lisp of your own for this program: it would not have the user's st
 
 This program runs in a Common Lisp image that the tools of the MCP server agent-q reach. Prefer them
 to starting a Lisp: look up with describe_symbol and xref, try code with eval_form, change definitions
-with edit_definition and compile them with compile_form, test with run_tests."
+with edit_definition and compile: true, load edits of your own with compile_file, test with run_tests."
   "What a project's AGENTS.md says to other agents.")
 
 (defun agent-q-mcp-install--project-files (root)
@@ -284,15 +336,12 @@ with edit_definition and compile them with compile_form, test with run_tests."
       (skip-chars-forward "\n" (min (point-max) (1+ (point))))
       (delete-region start (point))
       (goto-char start)
-      (when (looking-back "\n\n" (max (point-min) (- (point) 2)))
-        (delete-char -1)))))
+      (agent-q-mcp-install--close-gap))))
 
 (defun agent-q-mcp-install--put-paragraph ()
   "Put our paragraph at the end of the current buffer."
   (agent-q-mcp-install--remove-paragraph)
-  (goto-char (point-max))
-  (unless (or (bobp) (bolp)) (insert "\n"))
-  (unless (bobp) (insert "\n"))
+  (agent-q-mcp-install--open-gap)
   (insert agent-q-mcp-install--paragraph "\n"))
 
 ;;;; Changing a file
@@ -330,6 +379,10 @@ with edit_definition and compile them with compile_form, test with run_tests."
                 ;; The names of the buffers that were compared say nothing.
                 (when (re-search-forward "^@@" nil t)
                   (delete-region (point-min) (match-beginning 0))
+                  (goto-char (point-max))
+                  (when (re-search-backward "^Diff finished" nil t)
+                    (skip-chars-backward "\n")
+                    (delete-region (1+ (point)) (point-max)))
                   (goto-char (point-min)))
                 (insert (propertize (format "%s\n" (abbreviate-file-name file)) 'face 'bold)))
               (goto-char (point-min)))
@@ -341,9 +394,9 @@ with edit_definition and compile them with compile_form, test with run_tests."
         (kill-buffer "*agent-q registration*")))))
 
 (defun agent-q-mcp-install--write (file text)
-  "Write TEXT to FILE, whole or not at all; an empty one is removed.
+  "Write TEXT to FILE, whole or not at all; without any, the file is removed.
 What the file may be read by stays as it is."
-  (if (member (string-trim text) '("" "{}"))
+  (if (null text)
       (when (file-exists-p file) (delete-file file))
     (let ((target (if (file-exists-p file) (file-truename file) file))
           (coding-system-for-write 'utf-8-unix))
@@ -358,6 +411,7 @@ What the file may be read by stays as it is."
   "Change FILE by FUNCTION if the user agrees.
 Return `same', `changed' or `refused'."
   (let* ((agent-q-mcp-json-replaced nil)
+         (was-there (file-exists-p file))
          (old (agent-q-mcp-install--text file))
          (new (condition-case failure
                   (agent-q-mcp-install--changed file function)
@@ -368,7 +422,15 @@ Return `same', `changed' or `refused'."
           ;; Its program may have written it meanwhile.
           ((not (equal old (agent-q-mcp-install--text file)))
            (user-error "%s changed meanwhile; try again" (abbreviate-file-name file)))
-          (t (agent-q-mcp-install--remember file agent-q-mcp-json-replaced)
+          ((string-empty-p new)
+           ;; A file that was empty before stays.
+           (agent-q-mcp-install--write
+            file (alist-get '(:file) (alist-get file (agent-q-mcp-install--remembered) nil nil #'equal)
+                            nil nil #'equal))
+           'changed)
+          (t (when (string-blank-p old)
+               (push (cons '(:file) (and was-there old)) agent-q-mcp-json-replaced))
+             (agent-q-mcp-install--remember file agent-q-mcp-json-replaced)
              (agent-q-mcp-install--write file new)
              'changed))))
 
@@ -418,6 +480,13 @@ The agent is told not to ask about agent-q's tools, as Emacs asks.  Then
 agent-q asks in Emacs about what may do harm, so let the program call its tools unasked.\n"
                    (agent-q-mcp-install-program)))))
 
+(defun agent-q-mcp-install--take-back (file remove)
+  "Take our entries out of FILE by REMOVE, if the user agrees; return as the change does."
+  (let ((result (agent-q-mcp-install--change file remove)))
+    (when (eq result 'changed)
+      (agent-q-mcp-install--forget file))
+    result))
+
 ;;;###autoload
 (defun agent-q-mcp-uninstall ()
   "Take back what `agent-q-mcp-install' wrote, in all files where it is.
@@ -431,7 +500,7 @@ Each change is shown as a diff first."
       (when (file-exists-p file)
         ;; One that can't be changed is no reason to leave the others.
         (push (condition-case failure
-                  (agent-q-mcp-install--change file remove)
+                  (agent-q-mcp-install--take-back file remove)
                 (user-error (error-message-string failure)))
               results)))
     (message "%s" (cond ((seq-find #'stringp results))
@@ -446,7 +515,8 @@ Each change is shown as a diff first."
            (pcase-lambda (`(,_ (,file ,put ,_) . ,_))
              (and (file-exists-p file)
                   (ignore-errors
-                    (let ((text (agent-q-mcp-install--text file)))
+                    (let ((agent-q-mcp-json-replaced nil)
+                          (text (agent-q-mcp-install--text file)))
                       (equal text (agent-q-mcp-install--changed file put))))))
            (agent-q-mcp-install--agents))))
 

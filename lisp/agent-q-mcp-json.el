@@ -103,19 +103,29 @@ value does, and END where that ends.  KEY is nil in an array."
   (let* ((last (car (last (agent-q-mcp-json--members))))
          (indent (concat "\n" (make-string (* 2 (1+ depth)) ?\s)))
          (text (agent-q-mcp-json--indented text (1+ depth)))
-         (end (save-excursion (forward-sexp) (copy-marker (1- (point)) t))))
+         (first (1+ (point))))
     (if last
         (progn (goto-char (nth 3 last))
                (insert "," indent text))
-      (goto-char (1+ (point)))
-      (insert indent text)
-      ;; What was between the brackets was only space.
-      (delete-region (point) end)
-      (insert "\n" (make-string (* 2 depth) ?\s)))
-    (set-marker end nil)))
+      (forward-sexp)
+      (backward-char)
+      ;; Comments may be there, but nothing else.
+      (delete-region (point) (progn (skip-chars-backward " \t\r\n" first) (point)))
+      (insert indent text "\n" (make-string (* 2 depth) ?\s)))))
 
 (defvar agent-q-mcp-json-replaced nil
-  "What was replaced: ((PATH . TEXT) ...), with TEXT as it was in the file.")
+  "What was replaced: ((PATH . TEXT) ...), with TEXT as it was in the file.
+It is nil where nothing was.")
+
+(defun agent-q-mcp-json--note (path text)
+  "Note that TEXT was at PATH, unless something is known of it already."
+  (unless (assoc path agent-q-mcp-json-replaced)
+    (push (cons path text) agent-q-mcp-json-replaced)))
+
+(defun agent-q-mcp-json--note-empty (path)
+  "Note how the object or array at point is written, which is at PATH, if it is empty."
+  (unless (agent-q-mcp-json--members)
+    (agent-q-mcp-json--note path (agent-q-mcp-json--text))))
 
 (defun agent-q-mcp-json--text ()
   "Return the text of the value at point."
@@ -126,7 +136,7 @@ value does, and END where that ends.  KEY is nil in an array."
   (let ((old (agent-q-mcp-json--text))
         (new (agent-q-mcp-json--indented text depth)))
     (unless (equal old new)
-      (push (cons path old) agent-q-mcp-json-replaced)
+      (agent-q-mcp-json--note path old)
       (delete-region (point) (+ (point) (length old)))
       (save-excursion (insert new)))))
 
@@ -144,21 +154,26 @@ Objects on the way are made where there are none."
   (let ((way nil) (depth 0))
     (agent-q-mcp-json--root)
     (while (cdr path)
-      (let ((member (assoc (car path) (agent-q-mcp-json--members))))
+      (let ((member (assoc (car path) (agent-q-mcp-json--members)))
+            (next (append way (list (car path)))))
         (unless member
+          (agent-q-mcp-json--note-empty way)
+          (agent-q-mcp-json--note next nil)
           (save-excursion
             (agent-q-mcp-json--add (concat (agent-q-json-string (car path)) ": {\n}") depth))
           (setq member (assoc (car path) (agent-q-mcp-json--members))))
         (goto-char (nth 2 member))
-        (setq way (append way (list (car path)))
+        (setq way next
               path (cdr path)
               depth (1+ depth))
         (agent-q-mcp-json--need "{\n}" way depth)))
     (let ((member (assoc (car path) (agent-q-mcp-json--members))))
-      (if (not member)
-          (agent-q-mcp-json--add (concat (agent-q-json-string (car path)) ": " text) depth)
-        (goto-char (nth 2 member))
-        (agent-q-mcp-json--replace (append way path) text (1+ depth))))))
+      (if member
+          (progn (goto-char (nth 2 member))
+                 (agent-q-mcp-json--replace (append way path) text (1+ depth)))
+        (agent-q-mcp-json--note-empty way)
+        (agent-q-mcp-json--note (append way path) nil)
+        (agent-q-mcp-json--add (concat (agent-q-json-string (car path)) ": " text) depth)))))
 
 (defun agent-q-mcp-json-put (path value)
   "Make VALUE, as in `agent-q-json-encode', the one at PATH.
@@ -166,11 +181,39 @@ Objects on the way are made where there are none."
   (agent-q-mcp-json--in
     (agent-q-mcp-json--put-text path (agent-q-json-pretty value))))
 
-(defun agent-q-mcp-json-restore (path text)
-  "Put back TEXT, which was the value at PATH, unless there is another one now."
+(defun agent-q-mcp-json--vacant-p (text)
+  "Whether what is at point is as good as the empty TEXT, or nothing if that is nil.
+One word for all, too, is an object now that only repeats it."
+  (let ((now (agent-q-mcp-json--text))
+        (bare (lambda (text) (replace-regexp-in-string "[ \t\r\n]+" "" text))))
+    (or (member (funcall bare now) (list "{}" "[]" (and text (funcall bare text))))
+        (and text (equal (funcall bare now) (format "{\"*\":%s}" (funcall bare text)))))))
+
+(defun agent-q-mcp-json-restore (replaced)
+  "Put back what was REPLACED, as in `agent-q-mcp-json-replaced', once ours is gone.
+Where there is anything else now, it stays."
   (agent-q-mcp-json--in
-    (unless (agent-q-mcp-json--find path)
-      (agent-q-mcp-json--put-text path text))))
+    ;; What is inside of something first.
+    (pcase-dolist (`(,path . ,text) (sort (copy-sequence replaced)
+                                          (lambda (one other)
+                                            (> (length (car one)) (length (car other))))))
+      (when (and (seq-every-p #'stringp path)
+                 (agent-q-mcp-json--find path)
+                 (agent-q-mcp-json--vacant-p text))
+        (if text
+            (agent-q-mcp-json--put-back text)
+          (agent-q-mcp-json-remove path))))))
+
+(defun agent-q-mcp-json--put-back (text)
+  "Put TEXT, as it was in the file, in place of the value at point."
+  (delete-region (point) (save-excursion (forward-sexp) (point)))
+  (insert text))
+
+(defun agent-q-mcp-json-put-back (path text)
+  "Put TEXT, as it was in the file, in place of the value at PATH, if there is one."
+  (agent-q-mcp-json--in
+    (when (agent-q-mcp-json--find path)
+      (agent-q-mcp-json--put-back text))))
 
 (defun agent-q-mcp-json--remove (members member)
   "Remove MEMBER, one of MEMBERS, with what parts it from the others."
@@ -181,22 +224,19 @@ Objects on the way are made where there are none."
           (t (delete-region (save-excursion (goto-char (nth 1 member))
                                             (skip-chars-backward " \t\n")
                                             (point))
+                            ;; What follows may be in a line of its own because of a comment.
                             (save-excursion (goto-char (nth 3 member))
-                                            (skip-chars-forward " \t\n,")
-                                            (point)))))))
+                                            (if (looking-at "[ \t\r\n]*,") (match-end 0)
+                                              (point))))))))
 
 (defun agent-q-mcp-json-remove (path)
-  "Remove what is at PATH, and the objects on the way that are empty then."
+  "Remove what is at PATH."
   (agent-q-mcp-json--in
-    (let ((above (butlast path)))
-      (when (and (agent-q-mcp-json--find above) (eq (char-after) ?{))
-        (let* ((members (agent-q-mcp-json--members))
-               (member (assoc (car (last path)) members)))
-          (when member
-            (agent-q-mcp-json--remove members member)
-            (when (and above (agent-q-mcp-json--find above)
-                       (null (agent-q-mcp-json--members)))
-              (agent-q-mcp-json-remove above))))))))
+    (when (and (agent-q-mcp-json--find (butlast path)) (eq (char-after) ?{))
+      (let* ((members (agent-q-mcp-json--members))
+             (member (assoc (car (last path)) members)))
+        (when member
+          (agent-q-mcp-json--remove members member))))))
 
 (defun agent-q-mcp-json-add-to-list (path text)
   "Add the string TEXT to the array at PATH, unless it is there."
@@ -206,6 +246,7 @@ Objects on the way are made where there are none."
     (agent-q-mcp-json--find path)
     (agent-q-mcp-json--need "[]" path (length path))
     (unless (agent-q-mcp-json--element text)
+      (agent-q-mcp-json--note-empty path)
       (agent-q-mcp-json--add (agent-q-json-string text) (length path)))))
 
 (defun agent-q-mcp-json--element (text)
@@ -216,14 +257,12 @@ Objects on the way are made where there are none."
             (agent-q-mcp-json--members)))
 
 (defun agent-q-mcp-json-remove-from-list (path text)
-  "Remove the string TEXT from the array at PATH, and an array that is empty then."
+  "Remove the string TEXT from the array at PATH."
   (agent-q-mcp-json--in
     (when (and (agent-q-mcp-json--find path) (eq (char-after) ?\[))
       (let ((member (agent-q-mcp-json--element text)))
         (when member
-          (agent-q-mcp-json--remove (agent-q-mcp-json--members) member)
-          (when (and (agent-q-mcp-json--find path) (null (agent-q-mcp-json--members)))
-            (agent-q-mcp-json-remove path)))))))
+          (agent-q-mcp-json--remove (agent-q-mcp-json--members) member))))))
 
 (defun agent-q-mcp-json-get (path)
   "Return the text of the value at PATH, or nil."

@@ -44,8 +44,9 @@ variable AGENT_Q_MCP_DIRECTORY."
 ;;;###autoload (put 'agent-q-mcp-profile 'risky-local-variable t)
 (defcustom agent-q-mcp-profile 'image
   "Which tools other agents are told of.
-`image' are those that need the image, and all that you or a program defined;
-other ones can be called, too, when the agent asks for them.  `full' are all.
+`image' are those for everyday work in the image, and all that you or a program
+defined; an agent that searches among tools by itself, as Claude Code does, is
+told of all that look into the image.  Other ones can be called, too.  `full' are all.
 With a list of names, only these can be called."
   :type '(choice (const :tag "Those that need the image" image)
                  (const :tag "All" full)
