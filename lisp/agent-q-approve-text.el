@@ -216,8 +216,9 @@ BODY is what it shows of the arguments."
   (let* ((change (agent-q-call-change call))
          (description (cdr (assq 'description (agent-q-call-parsed-arguments call)))))
     (if change
-        (concat "Apply " (agent-q-call-change-name change) ": "
-                (agent-q-call-change-counts change)
+        (concat (agent-q-call-change-verb change) " " (agent-q-call-change-name change)
+                (if (agent-q-call-change-mere-move-p change) ""
+                  (concat ": " (agent-q-call-change-counts change)))
                 (if (and (stringp description) (not (string-blank-p description)))
                     (concat " " (agent-q-call-text-sign 'dash) " "
                             (agent-q-visible-line description))
@@ -237,13 +238,18 @@ A change that is reviewed beside it is not shown here, too."
 (defun agent-q-approve-text-labels (call)
   "Return the buttons of the request for CALL, each beginning with its key."
   (let* ((effect (agent-q-call-effect-p call))
-         (run (cond (effect "allow") ((agent-q-call-change call) "apply") (t "run")))
+         (change (agent-q-call-change call))
+         (run (cond (effect "allow")
+                    (change (downcase (agent-q-call-change-verb change)))
+                    (t "run")))
          (seen (length (agent-q-sight-all-read)))
          (waiting (length (agent-q-call-all-waiting))))
     (delq nil
           (list (concat "[y] " run)
                 "[n] deny"
-                (and (agent-q-call-review call) "[d] review the diff")
+                (and (agent-q-call-review call)
+                     (not (and change (agent-q-call-change-mere-move-p change)))
+                     "[d] review the diff")
                 (format "[!] %s %s" (if effect "allow the like" "always")
                         ;; Another agent has a connection, not a chat.
                         (if agent-q-session-client "for this agent" "in this chat"))

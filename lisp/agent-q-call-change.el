@@ -23,15 +23,16 @@
 (cl-defstruct (agent-q-change (:constructor agent-q-call-change--make) (:copier nil))
   "The change that a call makes to the file PATH.
 NEW means that there is no such file yet, NOTE says what else becomes of
-it.  HUNKS are lists as the core gives them."
-  path new note hunks)
+it, and MOVES which file gets which name, or is nil.  HUNKS are lists as the
+core gives them."
+  path new note moves hunks)
 
 (defun agent-q-call-change-of (preview)
   "Return the change in PREVIEW, the core's, or nil without one."
   (pcase preview
-    (`(,path ,_file ,original ,modified ,_divisible ,note)
+    (`(,path ,_file ,original ,modified ,_divisible ,note ,moves)
      (agent-q-call-change--make
-      :path path :new (null original) :note note
+      :path path :new (null original) :note note :moves moves
       :hunks (agent-q-core-diff-hunks (or original "") modified 3)))))
 
 ;;;; As a part of a line
@@ -53,14 +54,27 @@ it.  HUNKS are lists as the core gives them."
             (if (agent-q-change-new change) ""
               (concat ", " (agent-q-call-change--hunks (length hunks)))))))
 
+(defun agent-q-call-change-mere-move-p (change)
+  "Whether CHANGE is to move a file, and no text is lost."
+  (and (agent-q-change-moves change)
+       (null (agent-q-change-hunks change))))
+
 (defun agent-q-call-change-summary (change)
   "Return CHANGE as a part of a line: its file and its counts."
-  (concat (agent-q-call-change-name change) " " (agent-q-call-change-counts change)))
+  (concat (agent-q-call-change-name change)
+          (if (agent-q-call-change-mere-move-p change) ""
+            (concat " " (agent-q-call-change-counts change)))))
 
 (defun agent-q-call-change-name (change)
   "Return the file of CHANGE as a part of a line."
-  (concat (agent-q-visible-line (agent-q-change-path change))
-          (if (agent-q-change-new change) " (new)" "")))
+  (if (agent-q-change-moves change)
+      (agent-q-visible-line (agent-q-change-moves change))
+    (concat (agent-q-visible-line (agent-q-change-path change))
+            (if (agent-q-change-new change) " (new)" ""))))
+
+(defun agent-q-call-change-verb (change)
+  "Return what a yes to CHANGE does, as a verb."
+  (if (agent-q-change-moves change) "Move" "Apply"))
 
 ;;;; In the result of a call
 
@@ -164,18 +178,21 @@ The end of a line is in the face, too, where that goes on to the edge."
 (defun agent-q-call-change-body (change)
   "Return CHANGE as the body of an item: its note, and a diff."
   (let ((note (or (agent-q-change-note change) "")))
-    (concat
-     (if (string-empty-p note) ""
-       (propertize (concat (agent-q-visible note) "\n")
-                   'face 'agent-q-dim 'line-prefix "    "
-                   'wrap-prefix agent-q-call-value-prefix))
-     (agent-q-call-change-diff-body
-      (if (agent-q-change-hunks change)
-          (string-trim-right
-           (mapconcat (lambda (hunk) (concat (nth 2 hunk) "\n" (nth 3 hunk)))
-                      (agent-q-change-hunks change) "")
-           "\n+")
-        "(no lines)")))))
+    (if (agent-q-call-change-mere-move-p change)
+        ;; The line above says it.
+        ""
+      (concat
+       (if (string-empty-p note) ""
+         (propertize (concat (agent-q-visible note) "\n")
+                     'face 'agent-q-dim 'line-prefix "    "
+                     'wrap-prefix agent-q-call-value-prefix))
+       (agent-q-call-change-diff-body
+        (if (agent-q-change-hunks change)
+            (string-trim-right
+             (mapconcat (lambda (hunk) (concat (nth 2 hunk) "\n" (nth 3 hunk)))
+                        (agent-q-change-hunks change) "")
+             "\n+")
+          "(no lines)"))))))
 
 (provide 'agent-q-call-change)
 ;;; agent-q-call-change.el ends here

@@ -44,7 +44,7 @@ use protocol::{BatchId, CallKey, Decider, Op, RequestId, Sending, SessionId, Use
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 29;
+pub const CORE_INTERFACE: i64 = 30;
 
 /// How long Emacs's exit waits for the disk.
 const SAVING_AT_EXIT: Duration = Duration::from_secs(1);
@@ -255,8 +255,9 @@ fn offered_rule(env: &Env, call: i64, scope: Text) -> Result<String> {
 }
 
 /// Return what the waiting CALL would make of a file, or nil when it changes none: the list
-/// (SHOWN FILE ORIGINAL MODIFIED DIVISIBLE NOTE).
-/// ORIGINAL is nil for a new file, DIVISIBLE whether a part of the change makes sense.
+/// (SHOWN FILE ORIGINAL MODIFIED DIVISIBLE NOTE MOVES).
+/// ORIGINAL is nil for a new file, DIVISIBLE whether a part of the change makes sense. MOVES says which
+/// file gets which name, or is nil.
 #[defun]
 fn preview(env: &Env, call: i64) -> Result<Value<'_>> {
     let preview = core(env)?.engine.preview(CallKey(call as u64));

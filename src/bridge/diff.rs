@@ -29,6 +29,7 @@ pub fn preview<'e>(env: &'e Env, preview: Option<&Preview>) -> Result<Value<'e>>
         (&*preview.modified).into_lisp(env)?,
         (preview.divisible == Divisible::Yes).into_lisp(env)?,
         (&*preview.note).into_lisp(env)?,
+        preview.moves.as_deref().into_lisp(env)?,
     ])
 }
 

@@ -17,8 +17,10 @@ pub struct Preview {
     pub original: Option<Arc<str>>,
     pub modified: Arc<str>,
     pub divisible: Divisible,
-    /// What else happens to it, such as "It becomes 'b.lisp'."
+    /// What else happens to it, such as "It is deleted."
     pub note: String,
+    /// Which file gets which name, such as "a.lisp to b.lisp", for one that is moved.
+    pub moves: Option<String>,
 }
 
 /// Whether a part of a change makes sense without the rest.

@@ -428,6 +428,7 @@ impl Plan {
             modified: Arc::from(self.after.as_str()),
             divisible: Divisible::Yes,
             note: String::new(),
+            moves: None,
         }
     }
 

@@ -224,6 +224,7 @@ fn whole(target: &Resolved, state: &ContentState, note: String) -> Preview {
         modified: Arc::from(""),
         divisible: Divisible::No,
         note,
+        moves: None,
     }
 }
 
@@ -279,16 +280,18 @@ fn move_file() -> Tool {
                 let (source, replaced) = movable(&arguments, &context).await?;
                 replaced.propose_if_seen(&context)?;
                 let (shown, destination) = (source.shown(), &replaced.target);
-                Ok(match &replaced.state {
+                let moves = Some(format!("{shown} to {}", destination.shown()));
+                let preview = match &replaced.state {
                     ContentState::Absent => {
                         let note = format!("It becomes '{}'.", destination.shown());
                         whole(&source, &ContentState::Absent, note)
                     }
                     state => {
-                        let note = format!("It is replaced by '{shown}', which is removed.");
+                        let note = format!("What is in '{}' now is lost.", destination.shown());
                         whole(destination, state, note)
                     }
-                })
+                };
+                Ok(Preview { moves, ..preview })
             })
         } as Precheck),
         assess: |level, arguments| Assessment {
