@@ -38,6 +38,7 @@
      (declare-function agent-q-core-effect "ext:agent-q-core" (request text))
      (declare-function agent-q-core-execute "ext:agent-q-core" (calls ask watch private))
      (declare-function agent-q-core-explain-call "ext:agent-q-core" (call))
+     (declare-function agent-q-core-files-changed "ext:agent-q-core" ())
      (declare-function agent-q-core-go-on "ext:agent-q-core" (session))
      (declare-function agent-q-core-image-undone "ext:agent-q-core" (session results))
      (declare-function agent-q-core-interface "ext:agent-q-core" ())

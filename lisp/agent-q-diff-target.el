@@ -11,6 +11,9 @@
 
 (require 'agent-q-text)
 (require 'cl-lib)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
 
 (cl-defstruct (agent-q-diff-edit (:constructor agent-q-diff-target--make) (:copier nil))
   "An edit of the file PATH, which is FILE as an absolute name.
@@ -65,6 +68,32 @@ Emacs hides carriage returns that end all lines of a file."
   "Whether the target of EDIT was changed since the review began."
   (not (equal (agent-q-diff-edit-stamp edit)
               (agent-q-diff-target--stamp (agent-q-diff-edit-file edit)))))
+
+(defvar-local agent-q-diff-target--timer nil
+  "The timer that has requests about this buffer's file looked at again, or nil.")
+
+(defun agent-q-diff-target-watch (file)
+  "Have requests looked at again when the buffer of FILE is changed.
+A file that is changed on disk the core notices by itself."
+  (when-let ((buffer (agent-q-diff-target--buffer file)))
+    (with-current-buffer buffer
+      (add-hook 'after-change-functions #'agent-q-diff-target--touched nil t))))
+
+(defun agent-q-diff-target--touched (&rest _)
+  "Have requests looked at again, once the user has typed on for a little."
+  (unless agent-q-diff-target--timer
+    (setq agent-q-diff-target--timer
+          (run-at-time 0.5 nil #'agent-q-diff-target--look (current-buffer)))))
+
+(defun agent-q-diff-target--look (buffer)
+  "Have requests looked at again, as BUFFER was changed.
+When none waits any more, stop noticing that."
+  (agent-q-core-files-changed)
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (setq agent-q-diff-target--timer nil)
+      (when (eql 0 (plist-get (agent-q-core-status) :approvals))
+        (remove-hook 'after-change-functions #'agent-q-diff-target--touched t)))))
 
 (defun agent-q-diff-target-rebase (edit)
   "Return the text that EDIT has to replace in the target as it is now."

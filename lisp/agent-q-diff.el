@@ -90,6 +90,8 @@ The current buffer is its chat.  Other edits can be reviewed by a key."
   (let* ((call (gethash (plist-get event :call) agent-q-call-table))
          (preview (agent-q-core-preview (agent-q-call-key call))))
     (setf (agent-q-call-change call) (agent-q-call-change-of preview))
+    (when preview
+      (agent-q-diff-target-watch (nth 1 preview)))
     (cond ((agent-q-diff-reviewed-p (agent-q-call-tool call) preview)
            (when (and (agent-q-diff-prepare call preview)
                       (get-buffer-window (current-buffer)))

@@ -114,30 +114,49 @@ Return the request's id."
 (ert-deftest agent-q-mcp-files-a-request-that-can-not-succeed-is-withdrawn ()
   (agent-q-mcp-files-test--with-agents (one two)
     (let ((first (agent-q-mcp-files-test--edit "one" one "a"))
-          (second (agent-q-mcp-files-test--edit "two" two "a")))
+          (second (agent-q-mcp-files-test--edit "two" two "a"))
+          ;; Some hosts send a call twice.
+          (again (agent-q-test-mcp-begin one "edit_file" '(:path "bank.lisp" :old_str "(defun a () 1)"
+                                                                 :new_str "(defun a () one)"))))
+      (with-current-buffer (agent-q-mcp-files-test--buffer "one")
+        (agent-q-test-until (cdr (agent-q-call-all-waiting))))
       (agent-q-mcp-files-test--answered "one" one first "y")
-      (let ((answer (agent-q-test-mcp-answer two second)))
-        (should (string-match-p "the user is not asked about it.*bank\\.lisp"
-                                (agent-q-test-mcp-text answer)))
-        (should (plist-get (plist-get answer :result) :isError)))
+      (pcase-dolist (`(,client . ,id) (list (cons two second) (cons one again)))
+        (let ((answer (agent-q-test-mcp-answer client id)))
+          (should (string-match-p "the user is not asked about it.*bank\\.lisp"
+                                  (agent-q-test-mcp-text answer)))
+          (should (plist-get (plist-get answer :result) :isError))))
       (with-current-buffer (agent-q-mcp-files-test--buffer "two")
         (agent-q-test-until (not (agent-q-call-waiting))))
       (should (equal (agent-q-test-files-text "bank.lisp")
                      (agent-q-mcp-files-test--expected '(a . one)))))))
 
-(ert-deftest agent-q-mcp-files-an-answer-is-for-what-was-shown ()
-  "After the user's own change, which nothing tells of, the request is shown again."
+(ert-deftest agent-q-mcp-files-a-request-shows-what-the-user-changed ()
+  "On disk, by whatever program, and in a buffer that is not saved."
   (agent-q-mcp-files-test--with-agents (one)
-    (let ((id (agent-q-mcp-files-test--edit "one" one "a"))
-          (text (agent-q-mcp-files-test--expected '(c . user))))
-      (agent-q-test-files-write "bank.lisp" text)
-      (with-current-buffer (agent-q-mcp-files-test--buffer "one")
-        (let ((call (agent-q-test-answer "y")))
-          (agent-q-test-until (agent-q-call-open-p call) "the request again")))
-      (should (equal text (agent-q-test-files-text "bank.lisp")))
+    (let ((id (agent-q-mcp-files-test--edit "one" one "a")))
+      (agent-q-test-files-write "bank.lisp" (agent-q-mcp-files-test--expected '(b . user)))
+      (agent-q-test-until (string-match-p "(defun b () user)" (agent-q-mcp-files-test--hunks "one")))
       (should (string-match-p "Edit applied" (agent-q-mcp-files-test--answered "one" one id "y")))
       (should (equal (agent-q-test-files-text "bank.lisp")
-                     (agent-q-mcp-files-test--expected '(a . one) '(c . user)))))))
+                     (agent-q-mcp-files-test--expected '(a . one) '(b . user)))))
+    (let ((buffer (find-file-noselect (agent-q-test-files-path "bank.lisp"))))
+      (unwind-protect
+          (progn
+            (agent-q-mcp-files-test--edit "one" one "c")
+            (with-current-buffer buffer
+              (goto-char (point-min))
+              (search-forward "b () user")
+              (insert "s"))
+            (agent-q-test-until (string-match-p "(defun b () users)" (agent-q-mcp-files-test--hunks "one")))
+            (with-current-buffer (agent-q-mcp-files-test--buffer "one") (agent-q-test-answer "n"))
+            ;; Nobody waits any more, so nobody looks.
+            (with-current-buffer buffer
+              (insert "x")
+              (agent-q-test-until
+               (not (memq #'agent-q-diff-target--touched after-change-functions)))))
+        (with-current-buffer buffer (set-buffer-modified-p nil))
+        (kill-buffer buffer)))))
 
 (ert-deftest agent-q-mcp-files-two-agents-rename-one-file ()
   (agent-q-mcp-files-test--with-agents (one two)
@@ -146,7 +165,13 @@ Return the request's id."
                           name (if (equal name "one") one two) "move_file" :source "bank.lisp"
                           :destination (concat name ".lisp")))
                        '("one" "two"))))
+      (with-current-buffer (agent-q-mcp-files-test--buffer "one")
+        (should (string-match-p "^\\? one: Move bank\\.lisp to one\\.lisp\\?$" (agent-q-test-log)))
+        (should (string-match-p "\\[y\\] move" (agent-q-test-log)))
+        (should-not (string-match-p "hunk\\|no lines\\|review" (agent-q-test-log))))
       (agent-q-mcp-files-test--answered "one" one (car ids) "y")
+      (with-current-buffer (agent-q-mcp-files-test--buffer "one")
+        (should (string-match-p "move_file bank\\.lisp to one\\.lisp [^+]*$" (agent-q-test-log))))
       (should (string-match-p "the user is not asked about it"
                               (agent-q-test-mcp-text (agent-q-test-mcp-answer two (cadr ids)))))
       (should (equal (agent-q-test-files-text "one.lisp") agent-q-mcp-files-test--bank))

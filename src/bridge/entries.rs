@@ -16,6 +16,13 @@ fn log_level(env: &Env, level: Text) -> Result<()> {
     log::set_level(&level).or_else(|error| signal(env, error))
 }
 
+/// Have requests looked at again, as the user may have changed the files that they are about.
+#[defun]
+fn files_changed(env: &Env) -> Result<()> {
+    core(env)?.engine.files_changed();
+    Ok(())
+}
+
 /// Let SESSION's turn go on, which met a limit and waits.
 #[defun]
 fn go_on(env: &Env, session: i64) -> Result<()> {

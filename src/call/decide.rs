@@ -247,7 +247,12 @@ impl Executor {
                 biased;
                 () = batch.cancel.cancelled() => continue,
                 answer = &mut pending.answer => answer.unwrap_or_default(),
-                Ok(()) = pending.files.changed() => {
+                () = async {
+                    tokio::select! {
+                        Ok(()) = pending.files.changed() => {}
+                        () = self.touched(call) => {}
+                    }
+                } => {
                     self.renew(call, batch).await?;
                     call.answer = Some(pending);
                     continue;

@@ -2,7 +2,11 @@
 //! Requests about a file that was changed since: each is about what the call makes of the file as it is
 //! now, or is withdrawn when nothing can be made of it any more, so that nobody answers in vain.
 
+use std::fs;
+use std::future::pending;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use super::batch::BatchContext;
 use super::ending::CallEnding;
@@ -25,7 +29,25 @@ pub(super) enum Renewed {
     ForOthers,
 }
 
+/// How often it is looked whether a file that a request is about was changed by a program that tells
+/// nobody.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 impl Executor {
+    /// Waits until the file that the request about CALL is about was changed on disk.
+    pub(super) async fn touched(&self, call: &PreparedCall) {
+        let Some(preview) = &call.preview else {
+            return pending().await;
+        };
+        let before = stamp(&preview.file).await;
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if stamp(&preview.file).await != before {
+                return;
+            }
+        }
+    }
+
     /// Has the request about CALL show what the call makes of its file now, if it is about one.
     ///
     /// # Errors
@@ -109,6 +131,14 @@ impl Executor {
         );
         ending
     }
+}
+
+/// By what it is told that FILE was changed.
+async fn stamp(file: &Path) -> Option<(SystemTime, u64)> {
+    let file = file.to_owned();
+    let found = tokio::task::spawn_blocking(move || fs::metadata(file)).await;
+    let found = found.ok()?.ok()?;
+    Some((found.modified().ok()?, found.len()))
 }
 
 /// PREVIEW as what the user leaves of a change: all of it.

@@ -140,6 +140,11 @@ impl Engine {
         self.shared.executor.approvals.preview(call)
     }
 
+    /// Has requests looked at again, as the user may have changed the files that they are about.
+    pub fn files_changed(&self) {
+        self.shared.executor.approvals.files_changed();
+    }
+
     /// Finds out what would happen to a call, JSON text; an `Explained` event brings the answer.
     ///
     /// # Errors

@@ -7,6 +7,9 @@ use agent_q_core::tool::preview::{Divisible, Preview};
 
 use crate::executor_bench::*;
 
+/// A file of which the model knows only what it had at first.
+const UNKNOWN: &str = "unknown";
+
 /// What the file has whose path is in a call's argument `text`; none once it is gone.
 static FILES: Mutex<Vec<(String, Option<String>)>> = Mutex::new(Vec::new());
 
@@ -27,10 +30,13 @@ fn adding(name: &str) -> (Bench, [ToolCall; 1]) {
     let bench = bench(Approval::Ask);
     bench.tool("add", SafetyLevel::Dangerous, |_| Ok("Added.".to_owned()));
     let mut tool = Tool::clone(&bench.batch.tools.get("add").unwrap());
-    tool.precheck = Some(|arguments, _| {
+    tool.precheck = Some(|arguments, context| {
         Box::pin(async move {
             let name = arguments.required_text("text");
             let original = text_of(name).ok_or_else(|| ToolFailure::new("It is gone."))?;
+            if name == UNKNOWN && original != "one\n" && context.reviewed.is_none() {
+                return Err(ToolFailure::new("The model doesn't know this."));
+            }
             Ok(Preview {
                 shown: name.to_owned(),
                 file: name.into(),
@@ -38,6 +44,7 @@ fn adding(name: &str) -> (Bench, [ToolCall; 1]) {
                 original: Some(original.into()),
                 divisible: Divisible::Yes,
                 note: String::new(),
+                moves: None,
             })
         })
     });
@@ -74,6 +81,25 @@ async fn a_key_counts_for_what_the_user_has_seen() {
         approvals.answer(key, Decision::Approved);
     });
     assert_eq!(told(&results[0]), ("1", CallOutcome::Succeeded, "Added."));
+}
+
+#[tokio::test]
+async fn a_yes_asks_again_where_nothing_told_of_a_change() {
+    let (bench, calls) = adding(UNKNOWN);
+    let approvals = &bench.executor.approvals;
+    let (results, ()) = tokio::join!(bench.run(&calls), async {
+        let key = bench.asked().await;
+        write(UNKNOWN, Some("one\ntwo\n"));
+        approvals.answer(key, Decision::Approved);
+        bench
+            .host
+            .wait_until(|events| (requests(events) == 2).then_some(()))
+            .await;
+        let preview = approvals.preview(key).unwrap();
+        assert_eq!(&*preview.modified, "one\ntwo\nadded\n");
+        approvals.answer(key, Decision::Approved);
+    });
+    assert_eq!(results[0].outcome, CallOutcome::Succeeded);
 }
 
 #[tokio::test]
