@@ -100,10 +100,18 @@ What the chat says before is told then, if it still holds.")
 Each of them may change that, and to look through all chats takes a while."
   (agent-q-events-afterwards #'agent-q-attention-update))
 
+(defvar-local agent-q-attention--said nil
+  "What the echo area was told last of the requests of this chat, or nil.")
+
 (defun agent-q-attention--settled (_call)
   "Show that a call of this chat was answered or is over."
-  (unless (or (null agent-q-attention--timer) (agent-q-call-waiting))
-    (agent-q-attention--cancel))
+  (unless (agent-q-call-waiting)
+    (when agent-q-attention--timer
+      (agent-q-attention--cancel))
+    ;; It would go on asking.
+    (when (and agent-q-attention--said (equal agent-q-attention--said (current-message)))
+      (message nil))
+    (setq agent-q-attention--said nil))
   (agent-q-attention--soon))
 
 (defun agent-q-attention--left (chat)
@@ -140,13 +148,14 @@ Each of them may change that, and to look through all chats takes a while."
                          ((agent-q-call-effect-p call)
                           (format "Allow %s?" (agent-q-call-name call)))
                          ((agent-q-call-change call)
-                          (format "Apply %s?" (agent-q-call-change-summary
-                                               (agent-q-call-change call))))
+                          (format "%s %s?" (agent-q-call-change-verb (agent-q-call-change call))
+                                  (agent-q-call-change-summary (agent-q-call-change call))))
                          (t (format "Run %s?" (agent-q-call-name call)))))
          (question (if agent-q-session-client
                        (format "%s asks: %s" (agent-q-visible-line agent-q-session-client 40) question)
                      question)))
-    (message "agent-q: %s (%s)" question (agent-q-attention--how))
+    (setq agent-q-attention--said
+          (message "agent-q: %s (%s)" question (agent-q-attention--how)))
     (agent-q-attention--notify question)))
 
 (defun agent-q-attention-tell (question)

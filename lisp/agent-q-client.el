@@ -43,6 +43,12 @@
   "The connection that the latest call named, or nil.
 It counts for that call alone.")
 
+(defvar-local agent-q-client--number nil
+  "The core's number for the program that calls here, or did.")
+
+(defvar-local agent-q-client--silent t
+  "Whether nothing was called here yet.")
+
 (defvar-local agent-q-client--left nil
   "The time when the client of this buffer disconnected last, or nil.")
 
@@ -141,6 +147,7 @@ refuses all calls until you press it again.
   "Apply EVENT to this client's buffer."
   (pcase (plist-get event :type)
     (:turn-started
+     (agent-q-client--begin)
      (agent-q-render-finish)
      (agent-q-render-user (format-time-string "%H:%M")))
     (:turn-ended (agent-q-client--turn-ended))
@@ -152,6 +159,14 @@ refuses all calls until you press it again.
            ((null agent-q-header-since) (agent-q-chat-start-clock)))
      (agent-q-events-afterwards #'agent-q-header-update))
     (_ (agent-q-chat-handle event))))
+
+(defun agent-q-client--begin ()
+  "Tell the user of the first call of this buffer.
+One that has gone before it called anything is nothing to tell of."
+  (when agent-q-client--silent
+    (setq agent-q-client--silent nil)
+    (message "agent-q: %s calls tools; its calls are in %s"
+             (agent-q-visible-line agent-q-session-client) (buffer-name))))
 
 (defun agent-q-client--turn-ended ()
   "Show what the turn changed, in which nothing is called any more."
@@ -241,8 +256,6 @@ or a new one."
           (setq made t))
       (unless made
         (kill-buffer buffer)))
-    (message "agent-q: %s calls tools; its calls are in %s" (agent-q-visible-line name)
-             (buffer-name buffer))
     buffer))
 
 (defconst agent-q-client--most-gone 5
@@ -257,8 +270,22 @@ That of a paused one keeps the pause, and what the user looks at stays."
          (not (agent-q-header-busy-p))
          (not (get-buffer-window buffer t)))))
 
+(defun agent-q-client--needless-p (buffer)
+  "Whether the client of BUFFER has gone without a call, and no pause is lost."
+  (with-current-buffer buffer
+    (and agent-q-client--silent
+         (not agent-q-client--there)
+         (or (eq agent-q-session-client-state 'gone)
+             (cdr (seq-filter (lambda (other)
+                                (eq 'paused (buffer-local-value 'agent-q-session-client-state other)))
+                              (agent-q-client--of-name agent-q-session-client)))))))
+
 (defun agent-q-client--sweep ()
-  "Kill the oldest buffers of clients that have gone, but for a few."
+  "Kill buffers of clients that have gone: those without a call, and the oldest.
+A few stay."
+  (dolist (buffer (agent-q-client-buffers))
+    (when (agent-q-client--needless-p buffer)
+      (kill-buffer buffer)))
   (mapc #'kill-buffer
         (nthcdr agent-q-client--most-gone
                 (sort (seq-filter #'agent-q-client--gone-p (agent-q-client-buffers))
@@ -330,11 +357,12 @@ parameter \"image\":\n" (agent-q-client--list connections)))))))
 
 ;;;; What the server asks
 
-(agent-q-operations-define "client-turn" (call name directory image session)
+(agent-q-operations-define "client-turn" (call name directory image session client)
   "Return as JSON how a client may call from now on, and in which session."
   (ignore call)
   (with-current-buffer (agent-q-client--buffer name directory session)
-    (setq agent-q-client--there t)
+    (setq agent-q-client--there t
+          agent-q-client--number client)
     (unless (eq agent-q-session-client-state 'paused)
       (setq agent-q-session-client-state 'connected))
     (let ((problem nil))
@@ -356,16 +384,21 @@ parameter \"image\":\n" (agent-q-client--list connections)))))))
          (paused . ,(if (eq agent-q-session-client-state 'paused) t :false))
          (no_image . ,(or problem :null)))))))
 
-(agent-q-operations-define "client-left" (call)
-  "Note that the client of CALL's session is not connected any more."
-  (with-current-buffer (agent-q-operations-call-owner call)
-    (setq agent-q-client--there nil
-          agent-q-client--left (current-time))
-    (unless (eq agent-q-session-client-state 'paused)
-      (setq agent-q-session-client-state 'gone))
-    (agent-q-render-finish)
-    (agent-q-render-notice "The client disconnected.")
-    (agent-q-header-update)
+(agent-q-operations-define "client-left" (call client)
+  "Note that the program of the number CLIENT is not connected any more."
+  (ignore call)
+  (let ((buffer (seq-find (lambda (buffer)
+                            (eql client (buffer-local-value 'agent-q-client--number buffer)))
+                          (agent-q-client-buffers))))
+    (when buffer
+      (with-current-buffer buffer
+        (setq agent-q-client--there nil
+              agent-q-client--left (current-time))
+        (unless (eq agent-q-session-client-state 'paused)
+          (setq agent-q-session-client-state 'gone))
+        (agent-q-render-finish)
+        (agent-q-render-notice "The client disconnected.")
+        (agent-q-header-update)))
     ;; Its last events may still come.
     (run-at-time 0 nil #'agent-q-client--sweep)
     "t"))

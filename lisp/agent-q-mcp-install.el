@@ -481,7 +481,8 @@ agent-q asks in Emacs about what may do harm, so let the program call its tools 
                    (agent-q-mcp-install-program)))))
 
 (defun agent-q-mcp-install--take-back (file remove)
-  "Take our entries out of FILE by REMOVE, if the user agrees; return as the change does."
+  "Take our entries out of FILE by REMOVE, if the user agrees.
+Return `same', `changed' or `refused'."
   (let ((result (agent-q-mcp-install--change file remove)))
     (when (eq result 'changed)
       (agent-q-mcp-install--forget file))

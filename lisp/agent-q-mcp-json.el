@@ -123,7 +123,7 @@ It is nil where nothing was.")
     (push (cons path text) agent-q-mcp-json-replaced)))
 
 (defun agent-q-mcp-json--note-empty (path)
-  "Note how the object or array at point is written, which is at PATH, if it is empty."
+  "Note how the object or array at PATH, where point is, is written if it is empty."
   (unless (agent-q-mcp-json--members)
     (agent-q-mcp-json--note path (agent-q-mcp-json--text))))
 
@@ -182,7 +182,7 @@ Objects on the way are made where there are none."
     (agent-q-mcp-json--put-text path (agent-q-json-pretty value))))
 
 (defun agent-q-mcp-json--vacant-p (text)
-  "Whether what is at point is as good as the empty TEXT, or nothing if that is nil.
+  "Whether what is at point is as good as TEXT, which is empty or nil.
 One word for all, too, is an object now that only repeats it."
   (let ((now (agent-q-mcp-json--text))
         (bare (lambda (text) (replace-regexp-in-string "[ \t\r\n]+" "" text))))
@@ -190,8 +190,8 @@ One word for all, too, is an object now that only repeats it."
         (and text (equal (funcall bare now) (format "{\"*\":%s}" (funcall bare text)))))))
 
 (defun agent-q-mcp-json-restore (replaced)
-  "Put back what was REPLACED, as in `agent-q-mcp-json-replaced', once ours is gone.
-Where there is anything else now, it stays."
+  "Put back what was REPLACED, as in `agent-q-mcp-json-replaced'.
+Ours is gone by then.  Where there is anything else now, it stays."
   (agent-q-mcp-json--in
     ;; What is inside of something first.
     (pcase-dolist (`(,path . ,text) (sort (copy-sequence replaced)

@@ -46,8 +46,8 @@ variable AGENT_Q_MCP_DIRECTORY."
   "Which tools other agents are told of.
 `image' are those for everyday work in the image, and all that you or a program
 defined; an agent that searches among tools by itself, as Claude Code does, is
-told of all that look into the image.  Other ones can be called, too.  `full' are all.
-With a list of names, only these can be called."
+told of all that look into the image.  Other ones can be called, too.
+`full' are all.  With a list of names, only these can be called."
   :type '(choice (const :tag "Those that need the image" image)
                  (const :tag "All" full)
                  (repeat :tag "These" string))

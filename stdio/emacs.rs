@@ -26,6 +26,11 @@ const ASKING_TIME: Duration = Duration::from_secs(1);
 /// How long it may take to say that it is there, which comes from a thread that is never busy for long.
 const PING_TIME: Duration = Duration::from_secs(10);
 
+/// How long one may take whose connection is new. Hosts wait no longer for what they begin with.
+const GREETING_TIME: Duration = Duration::from_secs(5);
+
+const SILENT: &str = "Emacs does not respond: it may have been stopped (C-z in a terminal; fg continues it). Nothing was done. The next call looks for Emacs again.";
+
 const NOT_RUNNING: &str = "Emacs is not running, or agent-q-mcp-mode is not on in it. Start Emacs, turn it on with M-x agent-q-mcp-mode, and try again.";
 
 /// Where to look.
@@ -100,6 +105,7 @@ impl Search {
         if let Some(socket) = &self.socket {
             let stream = UnixStream::connect(socket)
                 .map_err(|error| format!("{NOT_RUNNING} ({}: {error})", socket.display()))?;
+            greet(&stream)?;
             return Ok(Found {
                 stream,
                 socket: socket.clone(),
@@ -188,12 +194,14 @@ fn open(file: &Path) -> Option<(Description, UnixStream, SystemTime)> {
 fn choose(candidates: Vec<Candidate>) -> Result<Found, String> {
     let several = candidates.len() > 1;
     let others: Vec<String> = candidates.iter().map(|it| it.pid.to_string()).collect();
-    let asked = candidates
-        .into_iter()
-        .map(|it| (asked(&it.stream).unwrap_or(0), it));
-    let (affinity, chosen) = asked
+    let asked = candidates.into_iter().map(|it| (asked(&it.stream), it));
+    let (answer, chosen) = asked
         .max_by_key(|(affinity, it)| (*affinity, it.since))
         .ok_or(NOT_RUNNING)?;
+    if answer.is_none() {
+        greet(&chosen.stream)?;
+    }
+    let affinity = answer.unwrap_or(0);
     if several && affinity == 0 {
         return Err(format!(
             "Several Emacsen serve agent-q (process ids {}), and none of them has an image or a file of {} open, so it is not known which one is meant. Ask the user to open a file of this directory in that one, or to turn M-x agent-q-mcp-mode off in the others.",
@@ -216,13 +224,24 @@ fn choose(candidates: Vec<Candidate>) -> Result<Found, String> {
 
 /// Whether somebody answers at SOCKET.
 pub fn is_there(socket: &Path) -> bool {
-    let question = json!({"jsonrpc": "2.0", "id": "agent-q", "method": "ping"});
-    let answered = UnixStream::connect(socket)
-        .ok()
-        .and_then(|stream| said(&stream, &question, PING_TIME));
-    answered.is_some()
+    UnixStream::connect(socket).is_ok_and(|stream| answers(&stream, PING_TIME))
 }
 
+/// Makes sure that somebody answers through STREAM. A stopped Emacs would find there, once it goes on,
+/// what was long given up.
+fn greet(stream: &UnixStream) -> Result<(), String> {
+    match answers(stream, GREETING_TIME) {
+        true => Ok(()),
+        false => Err(SILENT.to_owned()),
+    }
+}
+
+fn answers(stream: &UnixStream, time: Duration) -> bool {
+    let question = json!({"jsonrpc": "2.0", "id": "agent-q", "method": "ping"});
+    said(stream, &question, time).is_some()
+}
+
+/// How much the Emacs behind STREAM has to do with our directory; none if it doesn't answer.
 fn asked(stream: &UnixStream) -> Option<i64> {
     let question = json!({
         "jsonrpc": "2.0",
@@ -231,7 +250,7 @@ fn asked(stream: &UnixStream) -> Option<i64> {
         "params": {"directory": here()},
     });
     let answer = said(stream, &question, ASKING_TIME)?;
-    answer["result"]["affinity"].as_i64()
+    Some(answer["result"]["affinity"].as_i64().unwrap_or(0))
 }
 
 /// What Emacs says through STREAM to QUESTION within TIME.

@@ -25,6 +25,8 @@ const PARTING_TIME: Duration = Duration::from_secs(1);
 
 /// How long Emacs may say nothing while it works on a request until it is asked whether it is there.
 const QUIET_TIME: Duration = Duration::from_secs(4);
+/// How long an Emacs that was started again may take to have its Lisp.
+const STARTING_TIME: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_millis(100);
 
 /// The code of errors that are about the way to Emacs.
@@ -33,6 +35,12 @@ const UNREACHABLE: i64 = -32000;
 const WENT_AWAY: &str = "Emacs went away, or agent-q-mcp-mode was turned off, while this ran; whether it was done is not known. The next call looks for Emacs again.";
 
 const STOPPED: &str = "Emacs does not respond: it may have been stopped (C-z in a terminal; fg continues it). Whether this was done is not known. The next call looks for Emacs again.";
+
+fn unreachable(error: &io::Error) -> String {
+    format!(
+        "Emacs went away while it was sent this ({error}). Nothing was done. The next call looks for Emacs again."
+    )
+}
 
 /// Makes the answer to a request that doesn't reach Emacs, of a sentence on why.
 type Unreached = Box<dyn Fn(&str) -> Vec<u8> + Send>;
@@ -56,6 +64,8 @@ struct State {
     connection: u64,
     /// The requests that Emacs has not answered, by their ids as text: what answers each without it.
     open: HashMap<String, Unreached>,
+    /// How many answers are just being written to the host.
+    writing: usize,
     /// When Emacs was last seen to be there.
     heard: Option<Instant>,
     /// How the host introduced itself.
@@ -103,6 +113,18 @@ fn without_mark(mut line: Vec<u8>) -> Vec<u8> {
         line.drain(..MARK.len());
     }
     line
+}
+
+impl State {
+    /// Takes the requests IDS out of what is open, to be answered; false if none of them was.
+    fn take_open(&mut self, ids: &[&Value]) -> bool {
+        let open = ids
+            .iter()
+            .filter(|id| self.open.remove(&id.to_string()).is_some());
+        let any = open.count() > 0;
+        self.writing += usize::from(any);
+        any
+    }
 }
 
 impl Relay {
@@ -181,7 +203,7 @@ impl Relay {
             self.lose(connection, WENT_AWAY);
             attempts += 1;
             if attempts == 2 {
-                return Err(format!("Emacs can't be reached: {error}."));
+                return Err(unreachable(&error));
             }
         }
     }
@@ -218,7 +240,7 @@ impl Relay {
             self.leave_for_a_better_one(search);
         }
         if self.state().emacs.is_none() {
-            self.connect(search)?;
+            self.connect(search, method)?;
         }
         if method == CALL {
             self.check()?;
@@ -226,16 +248,19 @@ impl Relay {
         Ok(self.state().connection)
     }
 
-    /// Hangs up when the Emacs in use has nothing to do with our directory, and another one has.
+    /// Hangs up when the Emacs in use had nothing to do with our directory, and another one has, or it may have
+    /// by now.
     fn leave_for_a_better_one(&self, search: &Search) {
         let foreign = {
             let state = self.state();
             let emacs = state.emacs.as_ref().filter(|_| state.open.is_empty());
             emacs.filter(|it| it.affinity == 0).and_then(|it| it.pid)
         };
-        if foreign.is_some_and(|pid| search.is_there_another(pid))
-            && search.connect().is_ok_and(|found| found.affinity > 0)
-        {
+        let Some(pid) = foreign else { return };
+        let better = || {
+            search.is_there_another(pid) && search.connect().is_ok_and(|found| found.affinity > 0)
+        };
+        if self.is_new(foreign) || better() {
             let connection = self.state().connection;
             self.lose(connection, WENT_AWAY);
         }
@@ -259,16 +284,36 @@ impl Relay {
         ))
     }
 
-    /// Connects to Emacs, and introduces the host to it if that was done before.
-    fn connect(self: &Arc<Self>, search: &Search) -> Result<(), String> {
+    /// Finds Emacs for a request of METHOD. One that takes the place of another may just be starting its Lisp,
+    /// and has nothing to do with our directory until then, so a call waits a little.
+    fn find(&self, search: &Search, method: &str) -> Result<Found, String> {
+        let began = Instant::now();
+        loop {
+            let found = search.connect()?;
+            let patient = method == CALL && began.elapsed() < STARTING_TIME;
+            if !patient || found.affinity > 0 || !self.is_new(found.pid) {
+                return Ok(found);
+            }
+            thread::sleep(TICK * 3);
+        }
+    }
+
+    /// Whether the Emacs of the process PID is another one than that which calls went to.
+    fn is_new(&self, pid: Option<u64>) -> bool {
+        let used = self.state().used;
+        pid.is_some() && used.is_some() && used != pid
+    }
+
+    /// Connects to Emacs for a request of METHOD, and introduces the host to it if that was done before.
+    fn connect(self: &Arc<Self>, search: &Search, method: &str) -> Result<(), String> {
         let Found {
             mut stream,
             socket,
             pid,
             affinity,
             name,
-        } = search.connect()?;
-        let reader = stream.try_clone().map_err(|error| error.to_string())?;
+        } = self.find(search, method)?;
+        let reader = stream.try_clone().map_err(|error| unreachable(&error))?;
         let initialize = self.state().initialize.clone();
         let mut first = hello();
         if let Some(initialize) = &initialize {
@@ -277,7 +322,7 @@ impl Relay {
         }
         stream
             .write_all(&first)
-            .map_err(|error| format!("Emacs can't be reached: {error}."))?;
+            .map_err(|error| unreachable(&error))?;
         let connection = {
             let mut state = self.state();
             state.connection += 1;
@@ -309,9 +354,9 @@ impl Relay {
                 Read::Line(line) => self.pass_back(&line),
                 Read::TooLong(id) => {
                     if let Some(id) = id
-                        && self.close(&id)
+                        && self.state().take_open(&[&id])
                     {
-                        to_host(&too_long(Some(id), "answer"));
+                        self.write(&too_long(Some(id), "answer"));
                     }
                 }
                 Read::End => break,
@@ -345,16 +390,21 @@ impl Relay {
                 state.repeated = None;
                 return;
             }
-            let open = ids
-                .iter()
-                .filter(|id| state.open.remove(&id.to_string()).is_some());
             // The host has an answer already, which said that there would be none.
-            if open.count() == 0 {
+            if !state.take_open(&ids) {
                 return;
             }
-            self.changed.notify_all();
+            drop(state);
+            return self.write(line);
         }
         to_host(line);
+    }
+
+    /// Writes LINE to the host, an answer to what `State::take_open` took.
+    fn write(&self, line: &[u8]) {
+        to_host(line);
+        self.state().writing -= 1;
+        self.changed.notify_all();
     }
 
     /// Notices an Emacs that was stopped: its socket takes what it is sent, and nobody reads that.
@@ -387,7 +437,7 @@ impl Relay {
 
     /// Waits a little for answers, as the host has said its last word.
     fn part(&self) {
-        let waiting = |state: &mut State| !state.open.is_empty();
+        let waiting = |state: &mut State| !state.open.is_empty() || state.writing > 0;
         let _ = self
             .changed
             .wait_timeout_while(self.state(), PARTING_TIME, waiting);

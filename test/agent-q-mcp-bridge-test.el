@@ -180,18 +180,35 @@ or nil for none."
         (should (equal (buffer-name (agent-q-test-mcp-buffer)) "*agent-q: early 1*"))))))
 
 (ert-deftest agent-q-mcp-bridge-answers-for-an-emacs-that-was-stopped ()
-  "It takes what it is sent and says nothing."
+  "It takes what it is sent and says nothing; once that is known it is sent nothing more."
   (agent-q-test-mcp-serving
     (agent-q-mcp-mode -1)
-    (agent-q-mcp-bridge-test--beside #'ignore
-      (let* ((bridge (agent-q-test-mcp-bridge))
-             (id (agent-q-test-mcp-begin bridge "eval_form" '(:form "1")))
-             (end (+ (float-time) 25)))
-        (while (and (< (float-time) end)
-                    (not (agent-q-test-mcp-find bridge (lambda (it) (eql id (plist-get it :id))))))
-          (accept-process-output nil 0.1))
-        (should (string-match-p "Emacs does not respond"
-                                (format "%S" (agent-q-test-mcp-answer bridge id))))))))
+    (let ((asked nil) (stopped nil))
+      (agent-q-mcp-bridge-test--beside
+          (lambda (method)
+            (push method asked)
+            (cond (stopped nil)
+                  ((equal method "agent-q/affinity") "{\"affinity\":3}")))
+        (let ((bridge (agent-q-test-mcp-bridge)))
+          (dolist (why '("Whether this was done is not known" "Nothing was done"))
+            (should (string-match-p (concat "Emacs does not respond.*" why)
+                                    (car (agent-q-test-mcp-call bridge "eval_form" '(:form "1")))))
+            (setq stopped t))
+          (should (equal '("agent-q/affinity" "tools/call" "ping" "agent-q/affinity" "ping")
+                         (reverse asked))))))))
+
+(ert-deftest agent-q-mcp-bridge-waits-for-the-lisp-of-an-emacs-that-was-started-again ()
+  (agent-q-test-mcp-with-tools
+    (let ((bridge (agent-q-test-mcp-bridge)) (affinity -1000))
+      (agent-q-test-mcp-introduce bridge "host")
+      (should (string-match-p "ONE" (agent-q-mcp-bridge-test--said bridge "t_look" "one")))
+      (agent-q-mcp-bridge-test--beside
+          (lambda (method)
+            (funcall (agent-q-mcp-bridge-test--others (max 0 (cl-incf affinity))) method))
+        (agent-q-mcp-mode -1)
+        (agent-q-test-until (string-match-p "other" (format "%S" (agent-q-test-mcp-ask bridge "ping"))))
+        (setq affinity -3)
+        (should (string-match-p "of the other" (agent-q-mcp-bridge-test--said bridge "t_look" "two")))))))
 
 (ert-deftest agent-q-mcp-bridge-answers-each-request-once-under-its-id ()
   (agent-q-test-mcp-with-tools
@@ -218,7 +235,11 @@ or nil for none."
         (should (string-match-p "^T$" (agent-q-test-mcp-text (agent-q-test-mcp-answer bridge "twice"))))
         (should (agent-q-test-mcp-ask bridge "ping"))
         (should (eql 1 (seq-count (lambda (it) (equal "twice" (plist-get it :id)))
-                                  (process-get bridge 'messages))))))))
+                                  (process-get bridge 'messages)))))
+      ;; The last line may have no end.
+      (process-send-string bridge "{\"jsonrpc\":\"2.0\",\"id\":\"last\",\"method\":\"ping\"}")
+      (process-send-eof bridge)
+      (should (agent-q-test-mcp-answer bridge "last")))))
 
 (ert-deftest agent-q-mcp-bridge-says-that-an-answer-is-too-long ()
   (agent-q-test-mcp-serving

@@ -55,6 +55,35 @@ That of another test may be connected, too."
                                                         client "eval_form" :form "(aq-mcp)"))))
         (customize-set-variable 'agent-q-mcp-turn-pause 60)))))
 
+(agent-q-test-image-on-each "mcp-a-change-belongs-to-who-made-it" ()
+  "While a call of one client runs, another one and the user at the REPL define things of their own."
+  (agent-q-mcp-image-test--serving connection
+    (let ((one (agent-q-test-mcp-client "one")) (two (agent-q-test-mcp-client "two")))
+      (agent-q-test-image-directly connection "(progn (defparameter *aq-step* 0) (defparameter *aq-old* :old))")
+      (let ((sleeping (agent-q-test-mcp-begin
+                       one "eval_form"
+                       '(:form "(progn (setf cl-user::*aq-step* 1)
+                                  (loop until (= cl-user::*aq-step* 2) do (sleep 0.01)) :slept)"))))
+        (agent-q-test-until (equal "1" (agent-q-test-image-directly connection "*aq-step*")))
+        (agent-q-test-image-directly connection "(progn (defun aq-users () :hours) (setf *aq-old* :users))")
+        (agent-q-mcp-image-test--text two "compile_form" :form "(defun cl-user::aq-two () :two)")
+        (agent-q-test-image-directly connection "(setf *aq-step* 2)")
+        (should (string-match-p ":SLEPT" (agent-q-test-mcp-text (agent-q-test-mcp-answer one sleeping)))))
+      (dolist (name '("aq-users" "aq-two"))
+        (should (string-match-p "not changed" (agent-q-mcp-image-test--text
+                                               one "undo_definition" :name (concat "cl-user::" name)))))
+      (should (equal "(:HOURS :TWO :USERS)"
+                     (agent-q-test-image-directly connection "(list (aq-users) (aq-two) *aq-old*)")))
+      (should (string-match-p "removed the new function"
+                              (agent-q-mcp-image-test--text two "undo_definition" :name "cl-user::aq-two")))
+      (should (equal "(T NIL)" (agent-q-test-image-directly
+                                connection "(list (and (fboundp 'aq-users) t) (fboundp 'aq-two))")))
+      ;; And an error is told with the name of whose it is.
+      (agent-q-mcp-image-test--text one "eval_form" :form "(error \"of one\")")
+      (let ((told (agent-q-mcp-image-test--text two "get_last_error")))
+        (should (string-match-p "of one" told))
+        (should (string-match-p "\\*agent-q: one 1\\*" told))))))
+
 (agent-q-test-image-on-each "mcp-says-whose-definition-is-replaced" ()
   "What replaces a definition of another client's names that, and what models put around code is left out."
   (agent-q-mcp-image-test--serving connection

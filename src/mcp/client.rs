@@ -43,6 +43,8 @@ pub struct McpClient {
     opening: tokio::sync::Mutex<()>,
     open: Mutex<Option<OpenTurn>>,
     session: Mutex<Option<SessionId>>,
+    /// Whether Emacs was asked for one.
+    known: AtomicBool,
     /// Told when nothing of the turn runs any more.
     resting: Notify,
     /// Held by a call that changes something: those are made one at a time and in order. One that waits for
@@ -110,6 +112,7 @@ impl McpClient {
             opening: tokio::sync::Mutex::default(),
             open: Mutex::default(),
             session: Mutex::default(),
+            known: AtomicBool::new(false),
             resting: Notify::new(),
             serial: Arc::default(),
             image: Arc::default(),
@@ -175,10 +178,13 @@ impl McpClient {
         self.gone.store(true, Ordering::Release);
         self.stop_calls("the client disconnected");
         self.resting.notify_one();
-        if let Some(session) = self.session() {
-            let host = &**self.engine.host();
+        // What is just being asked for the client is asked first.
+        let _opening = self.opening.lock().await;
+        // Emacs may have a buffer for it of which nothing has come back here yet.
+        if self.known.load(Ordering::Acquire) {
+            let left = json!({"client": self.number});
             // A buffer that was killed has nothing to show.
-            let _ = ask_session(host, session, "client-left", json!({})).await;
+            let _ = ask_emacs(&**self.engine.host(), "client-left", left).await;
         }
     }
 
@@ -355,6 +361,9 @@ impl McpClient {
         if let Some(entered) = self.enter_open(mark) {
             return Ok(entered);
         }
+        if self.gone.load(Ordering::Acquire) {
+            return Err("the client disconnected".to_owned());
+        }
         let Who { name, directory } = self.who();
         let question = json!({
             "name": name,
@@ -363,6 +372,7 @@ impl McpClient {
             "session": self.session().map(|session| session.0),
             "client": self.number,
         });
+        self.known.store(true, Ordering::Release);
         let answer = ask_emacs(&**self.engine.host(), "client-turn", question).await?;
         let admission: Admission = serde_json::from_str(&answer)
             .map_err(|error| format!("Emacs's answer is not understood: {error}"))?;
