@@ -82,7 +82,10 @@ That of another test may be connected, too."
       (agent-q-mcp-image-test--text one "eval_form" :form "(error \"of one\")")
       (let ((told (agent-q-mcp-image-test--text two "get_last_error")))
         (should (string-match-p "of one" told))
-        (should (string-match-p "\\*agent-q: one 1\\*" told))))))
+        (should (string-match-p "\\*agent-q: one 1\\*" told)))
+      (let ((history (format "%S" (agent-q-test-mcp-ask two "resources/read" '(:uri "agent-q://repl")))))
+        (should (string-match-p "one 1\\*[^]]*\\] (error" history))
+        (should-not (string-match-p "\\[you[^]]*\\] (error" history))))))
 
 (agent-q-test-image-on-each "mcp-says-whose-definition-is-replaced" ()
   "What replaces a definition of another client's names that, and what models put around code is left out."
@@ -173,12 +176,19 @@ That of another test may be connected, too."
                             ("eval_form" :form "1" :image "")))
               (should (string-match-p "Several images are connected"
                                       (apply #'agent-q-mcp-image-test--text client call))))
+            (should (string-match-p "Several images are connected"
+                                    (format "%S" (agent-q-test-mcp-ask client "resources/read"
+                                                                       '(:uri "agent-q://error")))))
             (should-not (string-match-p "Several images"
                                         (agent-q-mcp-image-test--text client "get_last_error"
                                                                       :image (upcase (car names)))))
             (should (string-match-p "No image is called nope"
                                     (agent-q-mcp-image-test--text
-                                     client "eval_form" :form "1" :image "nope")))))
+                                     client "eval_form" :form "1" :image "nope")))
+            ;; Nothing of a wrong name stays.
+            (should (string-match-p "=> :OTHER"
+                                    (agent-q-mcp-image-test--text
+                                     client "eval_form" :form "cl-user::*aq-which*" :image (nth 1 names))))))
       (when other (agent-q-test-image-kill other)))))
 
 ;;;; The official SDKs

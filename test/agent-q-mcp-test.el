@@ -413,9 +413,10 @@
   (agent-q-test-mcp-with-tools
     (let ((told nil))
       (cl-letf (((symbol-function 'message) (lambda (&rest words) (push (apply #'format words) told))))
-        (dotimes (_ 2)
+        (dolist (last '("" "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/ca"))
           (let ((client (agent-q-test-mcp-client "early")))
             (agent-q-test-mcp-begin client "t_erase" '(:text "a"))
+            (process-send-string client last)
             (agent-q-test-mcp-close client)
             ;; The core hears of it before Emacs makes a buffer.
             (with-timeout (10 (ert-fail "The client is still there"))
