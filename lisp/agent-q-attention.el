@@ -103,19 +103,23 @@ Each of them may change that, and to look through all chats takes a while."
 (defvar-local agent-q-attention--said nil
   "What the echo area was told last of the requests of this chat, or nil.")
 
+(defun agent-q-attention--unsay ()
+  "Clear the echo area if it still asks for this chat."
+  (when (and agent-q-attention--said (equal agent-q-attention--said (current-message)))
+    (message nil))
+  (setq agent-q-attention--said nil))
+
 (defun agent-q-attention--settled (_call)
   "Show that a call of this chat was answered or is over."
   (unless (agent-q-call-waiting)
     (when agent-q-attention--timer
       (agent-q-attention--cancel))
-    ;; It would go on asking.
-    (when (and agent-q-attention--said (equal agent-q-attention--said (current-message)))
-      (message nil))
-    (setq agent-q-attention--said nil))
+    (agent-q-attention--unsay))
   (agent-q-attention--soon))
 
 (defun agent-q-attention--left (chat)
   "Forget CHAT, which is going away."
+  (with-current-buffer chat (agent-q-attention--unsay))
   (agent-q-attention-update chat)
   (unless (remq chat (agent-q-session-buffers))
     (remove-hook 'kill-emacs-query-functions #'agent-q-attention--quit-p)))

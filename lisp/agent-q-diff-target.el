@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'agent-q-events)
 (require 'agent-q-text)
 (require 'cl-lib)
 (eval-when-compile (require 'agent-q-core-functions))
@@ -88,12 +89,14 @@ A file that is changed on disk the core notices by itself."
 (defun agent-q-diff-target--look (buffer)
   "Have requests looked at again, as BUFFER was changed.
 When none waits any more, stop noticing that."
-  (agent-q-core-files-changed)
-  (when (buffer-live-p buffer)
-    (with-current-buffer buffer
-      (setq agent-q-diff-target--timer nil)
-      (when (eql 0 (plist-get (agent-q-core-status) :approvals))
-        (remove-hook 'after-change-functions #'agent-q-diff-target--touched t)))))
+  (let ((running (agent-q-events-running-p)))
+    (when running
+      (agent-q-core-files-changed))
+    (when (buffer-live-p buffer)
+      (with-current-buffer buffer
+        (setq agent-q-diff-target--timer nil)
+        (when (or (not running) (eql 0 (plist-get (agent-q-core-status) :approvals)))
+          (remove-hook 'after-change-functions #'agent-q-diff-target--touched t))))))
 
 (defun agent-q-diff-target-rebase (edit)
   "Return the text that EDIT has to replace in the target as it is now."

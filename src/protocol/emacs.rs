@@ -71,7 +71,9 @@ fn after(text: &str) -> String {
 /// Why Emacs could not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    #[error("No Lisp image is connected. Start one with M-x sly or M-x slime, then ask again.")]
+    #[error(
+        "No Lisp image is connected. The user starts one with M-x sly or M-x slime; ask again then."
+    )]
     NoConnection,
     #[error("The connection to the Lisp image was lost during the call.{}", after(.0))]
     Disconnected(String),
