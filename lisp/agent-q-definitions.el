@@ -100,23 +100,26 @@ first column, ends before the next one."
 
 (defun agent-q-definitions--normal (text)
   "Return TEXT in lower case where case doesn't matter, with plain white space."
-  (let ((case-fold-search nil)
-        (plain (agent-q-definitions--downcase
-                (replace-regexp-in-string "[ \t\r\n]+" " " (string-trim text)))))
-    (dolist (change '(("( " . "(") (" )" . ")")
-                      ;; As in "area(square)".
-                      ("\\([^ ('`,#\\\\]\\)(" . "\\1 (")))
-      (setq plain (replace-regexp-in-string (car change) (cdr change) plain)))
-    plain))
+  (let ((case-fold-search nil))
+    ;; A file may have thousands of names, most of them plain.
+    (if (string-match-p "\\`[a-z0-9*+/<>=!?%&$^_~.-]+\\'" text) text
+      (let ((plain (agent-q-definitions--downcase
+                    (replace-regexp-in-string "[ \t\r\n]+" " " (string-trim text)))))
+        (dolist (change '(("( " . "(") (" )" . ")")
+                          ;; As in "area(square)".
+                          ("\\([^ ('`,#\\\\]\\)(" . "\\1 (")))
+          (setq plain (replace-regexp-in-string (car change) (cdr change) plain)))
+        plain))))
 
 (defun agent-q-definitions-bare (text)
   "Return TEXT without packages, and without the signs before names."
-  (let ((bare text))
-    (dolist (change '(("\\(\\`\\|[ (]\\)\\(?:#'\\|#?:\\|'\\)\\([^ ()]+\\)\\'" . "\\1\\2")
-                      ("\\`\"\\([^\"]+\\)\"\\'" . "\\1")
-                      ("\\(\\`\\|[ (']\\)[^] ()\":|'#\\\\]+::?\\([^ ():]\\)" . "\\1\\2")))
-      (setq bare (replace-regexp-in-string (car change) (cdr change) bare)))
-    bare))
+  (if (not (string-match-p "[#':\"]" text)) text
+    (let ((bare text))
+      (dolist (change '(("\\(\\`\\|[ (]\\)\\(?:#'\\|#?:\\|'\\)\\([^ ()]+\\)\\'" . "\\1\\2")
+                        ("\\`\"\\([^\"]+\\)\"\\'" . "\\1")
+                        ("\\(\\`\\|[ (']\\)[^] ()\":|'#\\\\]+::?\\([^ ():]\\)" . "\\1\\2")))
+        (setq bare (replace-regexp-in-string (car change) (cdr change) bare)))
+      bare)))
 
 (defun agent-q-definitions--name (text)
   "Return the name that TEXT, the second subform of a definition, gives it."
@@ -196,6 +199,18 @@ The last name is the fullest."
                            agent-q-definitions--wrappers))
               (agent-q-definitions--all (cdr subforms))))))
    forms))
+
+(defvar agent-q-definitions--last nil
+  "The text whose definitions were found last, a list of its file, itself and those.
+The same text is looked at before an edit is asked about and when it is made.")
+
+(defun agent-q-definitions--of (text file)
+  "Return the definitions of TEXT, of FILE, which is in the current buffer."
+  (unless (and (equal file (car agent-q-definitions--last))
+               (equal text (cadr agent-q-definitions--last)))
+    (setq agent-q-definitions--last
+          (list file text (agent-q-definitions--all (agent-q-definitions-top-forms)))))
+  (nth 2 agent-q-definitions--last))
 
 (defun agent-q-definitions--label (definition)
   "Return the fullest name of DEFINITION with its line."
@@ -342,8 +357,7 @@ They are (:method ...) in a form that makes a generic function."
 FILE is the name of the file that TEXT is of."
   (agent-q-source-with-text text file
     (pcase-let ((`(,start ,end . ,_)
-                 (agent-q-definitions--one
-                  name (agent-q-definitions--all (agent-q-definitions-top-forms)))))
+                 (agent-q-definitions--one name (agent-q-definitions--of text file))))
       (list (1- start) (1- end)))))
 
 ;;;; New ones
@@ -438,7 +452,7 @@ OTHERS are those of the file, in the current buffer, that stay."
 SOURCE, if any, is to take its place, or to be inserted; the answer says
 whether it ends in a comment, and what there is to say of either."
   (agent-q-source-with-text text file
-    (let* ((all (agent-q-definitions--all (agent-q-definitions-top-forms)))
+    (let* ((all (agent-q-definitions--of text file))
            (found (and name (agent-q-definitions--one name all)))
            (column (agent-q-definitions--column found))
            (comment nil)
