@@ -53,8 +53,19 @@
                      :reason (plist-get event :reason))))
           (puthash key call agent-q-call-table)
           (puthash key call agent-q-call-unfinished)
-          (agent-q-render-add-item call)
+          (agent-q-call--add event call)
           call))))
+
+(defun agent-q-call--add (event call)
+  "Put CALL, which EVENT proposes, into the log, behind the call that made it.
+What that call has made before stands between."
+  (let* ((maker (gethash (plist-get event :after) agent-q-call-table))
+         (before maker))
+    (while (and before (agent-q-call-last before))
+      (setq before (agent-q-call-last before)))
+    (agent-q-render-add-item call before)
+    (when maker
+      (setf (agent-q-call-last maker) call))))
 
 (defun agent-q-call-past (event arguments outcome content milliseconds)
   "Show the call that EVENT proposed in a chat that was stored.
@@ -67,7 +78,7 @@ OUTCOME is nil when none did."
                :state (if outcome (intern (substring (symbol-name outcome) 1)) 'cancelled)
                :content content :milliseconds milliseconds)))
     (puthash (agent-q-call-key call) call agent-q-call-table)
-    (agent-q-render-add-item call)))
+    (agent-q-call--add event call)))
 
 (defun agent-q-call--activate (call state)
   "Note that CALL is in STATE, `waiting' or `running'."

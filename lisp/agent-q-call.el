@@ -32,10 +32,11 @@ diff review.  BESIDE says that this is shown instead of the change itself.
 CHANGE is what it makes of a file, an `agent-q-change'.
 PARSED, SUMMARY and OUTCOME are what was made of ARGUMENTS or CONTENT last, a
 cons with them.  OUTPUT is what it has printed while it runs, a
-list of the end of that, the number of its characters, and when it came."
+list of the end of that, the number of its characters, and when it came.
+LAST is the last of the calls that it made itself."
   key tool arguments state content milliseconds started
   level reason grounds armed since ended below tail answered target timer drawn
-  offer review beside change parsed summary outcome output)
+  offer review beside change parsed summary outcome output last)
 
 (defvar-local agent-q-call-table nil
   "The tool calls of this chat by key.")
@@ -126,10 +127,11 @@ taken for one.")
 ;;;; Which of them wait, and run
 
 (defun agent-q-call--in-state (state)
-  "Return what is in STATE, `waiting' or `running', in this chat, first one first."
+  "Return what is in STATE, `waiting' or `running', in this chat, as in its log."
   (sort (seq-filter (lambda (call) (eq (agent-q-call-state call) state))
                     agent-q-call-active)
-        (lambda (one other) (< (agent-q-call-key one) (agent-q-call-key other)))))
+        (lambda (one other)
+          (< (agent-q-render-item-start one) (agent-q-render-item-start other)))))
 
 (defun agent-q-call-running ()
   "Return what is running now, first one first."

@@ -350,16 +350,19 @@ agent-q does not belong to the item behind which it stands."
         (setq from to))))
   text)
 
-(defun agent-q-render-add-item (item)
-  "Draw the new ITEM at the end of the log."
+(defun agent-q-render-add-item (item &optional after)
+  "Draw the new ITEM at the end of the log, or behind the item AFTER."
   (let ((text (agent-q-render--item-text item)))
     (agent-q-render--with-log
-      (agent-q-render--close)
-      (let ((start (goto-char (marker-position agent-q-render-end))))
+      (unless after
+        (agent-q-render--close))
+      (let ((start (goto-char (if after (1+ (agent-q-render-item-end after))
+                                (marker-position agent-q-render-end)))))
         ;; Whoever stands at the very end of the log stays there: a key must not
         ;; reach an item because the item was put under point.
         (insert-before-markers text (agent-q-render--propertize "\n"))
-        (set-marker agent-q-render-end (point))
+        (when (< agent-q-render-end (point))
+          (set-marker agent-q-render-end (point)))
         (setf (agent-q-render-item-start item) (copy-marker start)
               (agent-q-render-item-end item) (copy-marker (1- (point)) t))))))
 

@@ -180,11 +180,11 @@ is shown."
       (form . "(withdraw (make-instance 'account :owner \"Ann\" :balance 1) 5)")))
     (("4 are missing")
      ("edit_definition" (path . "src/account.lisp") (name . "withdraw (account t)") (compile . t)
-      (new_source . ,agent-q-building-test-withdraw)))
-    (("Definition replaced in src/account.lisp"
-      "Compiled and loaded defmethod withdraw (account t) (line 35) of src/account.lisp.")
+      (new_source . ,agent-q-building-test-withdraw))
      ("find_definition" (symbol . "aq-bank:withdraw")))
-    (("account.lisp:35")
+    (("Definition replaced in src/account.lisp"
+      "Compiled and loaded defmethod withdraw (account t) (line 35) of src/account.lisp."
+      "account.lisp:35")
      ("run_tests" (system . "aq-bank")))
     (("PASSED: 2 of 2") "Nobody takes what is not there."))
   "An agent with the default offer finds a bug in a loaded system and mends image and file."
@@ -193,6 +193,8 @@ is shown."
    connection (format "(progn (require \"asdf\") (asdf:load-asd %S) (asdf:load-system \"aq-bank\"))"
                       (agent-q-test-files-path "aq-bank.asd")))
   (agent-q-building-test--ends-well "Ann takes too much money" "Nobody takes what is not there.")
+  ;; What the edit has compiled stands under it, not where the log ended then.
+  (should (string-match-p "^. edit_definition .*\n. compile_file .*\n. find_definition " (agent-q-test-log)))
   (should (equal ":REFUSED"
                  (agent-q-test-image-directly
                   connection "(handler-case

@@ -139,10 +139,12 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             call,
             tool,
             arguments,
+            after,
         } => of("call-proposed", session)?
             .number("call", call.0)?
             .put("tool", tool)?
-            .put("arguments", arguments),
+            .put("arguments", arguments)?
+            .put("after", after.map(|it| it.0 as i64)),
         Event::ApprovalRequested {
             session,
             call,

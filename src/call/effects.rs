@@ -237,6 +237,7 @@ impl<'a> Asking<'a> {
                 call: self.key,
                 tool: self.tool.clone(),
                 arguments: self.arguments.to_string(),
+                after: Some(self.call.key),
             },
         );
         self.shown = true;

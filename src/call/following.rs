@@ -22,7 +22,7 @@ impl Executor {
         let mut result = self.settle(id, key, prepared, batch).await;
         let mut calls = next.take().into_iter();
         for call in calls.by_ref() {
-            let followed = self.follow(id, call, batch).await;
+            let followed = self.follow(id, call, key, batch).await;
             let told = followed.content.trim_end();
             result.content = format!("{}\n\n{told}", result.content.trim_end());
             let is_foreign = |it: &&Source| it.provenance == Provenance::Foreign;
@@ -46,7 +46,14 @@ impl Executor {
         result
     }
 
-    async fn follow(&self, id: &str, call: NextCall, batch: &BatchContext) -> CallResult {
+    /// Takes CALL, which the call AFTER made, to its result.
+    async fn follow(
+        &self,
+        id: &str,
+        call: NextCall,
+        after: CallKey,
+        batch: &BatchContext,
+    ) -> CallResult {
         let key = CallKey::next();
         let call = ToolCall {
             id: id.to_owned(),
@@ -54,7 +61,7 @@ impl Executor {
             raw_arguments: serde_json::Value::Object(call.arguments.clone()).to_string(),
             arguments: CallArguments::Object(call.arguments),
         };
-        self.tell_proposed(&call, key, batch);
+        self.tell_proposed(&call, key, Some(after), batch);
         let mut prepared = self.prepare(&call, key, batch).await;
         if let Prepared::Runnable(call) = &mut prepared {
             self.ask_if_needed(call, batch);

@@ -37,7 +37,7 @@ impl Executor {
     pub async fn run(&self, calls: &[ToolCall], batch: &BatchContext) -> Vec<CallResult> {
         let keys: Vec<CallKey> = calls.iter().map(|_| CallKey::next()).collect();
         for (call, &key) in calls.iter().zip(&keys) {
-            self.tell_proposed(call, key, batch);
+            self.tell_proposed(call, key, None, batch);
         }
         let most = batch.watcher.most_calls().min(calls.len());
         let (wanted, beyond) = calls.split_at(most);
@@ -84,8 +84,14 @@ impl Executor {
         results
     }
 
-    /// Tells Emacs that CALL is asked for.
-    pub(super) fn tell_proposed(&self, call: &ToolCall, key: CallKey, batch: &BatchContext) {
+    /// Tells Emacs that CALL is asked for, by the call AFTER where that made it.
+    pub(super) fn tell_proposed(
+        &self,
+        call: &ToolCall,
+        key: CallKey,
+        after: Option<CallKey>,
+        batch: &BatchContext,
+    ) {
         self.tell(
             batch,
             Event::CallProposed {
@@ -93,6 +99,7 @@ impl Executor {
                 call: key,
                 tool: call.name.clone(),
                 arguments: call.raw_arguments.clone(),
+                after,
             },
         );
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A stored chat in other forms: as Markdown for people, and as the beginning of another chat.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::Path;
@@ -33,8 +34,8 @@ pub fn markdown(
     };
     write(output, &heading(id, &outline))?;
     for turn in outline.turns.iter().filter(|turn| turn.shown()) {
-        for stamped in records(&file, &path, &turn.bytes)? {
-            write(output, &part(&stamped))?;
+        for part in parts(&records(&file, &path, &turn.bytes)?) {
+            write(output, &part)?;
         }
     }
     Ok(())
@@ -63,8 +64,31 @@ fn heading(id: &ChatId, outline: &Outline) -> String {
     text
 }
 
-fn part(stamped: &Stamped) -> String {
-    match &stamped.record {
+/// RECORDS, those of a turn, as texts: with each call what it came to, and the calls that it made.
+fn parts(records: &[Stamped]) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    // Where what belongs to a call is, by its number.
+    let mut places: HashMap<u64, usize> = HashMap::new();
+    for Stamped { record, .. } in records {
+        let place = match record {
+            Record::Call { call, after, .. } => {
+                let place = after.and_then(|it| places.get(&it).copied());
+                places.insert(*call, place.unwrap_or(parts.len()));
+                place
+            }
+            Record::Result { call, .. } => places.get(call).copied(),
+            _ => None,
+        };
+        match place {
+            Some(place) => parts[place].push_str(&part(record)),
+            None => parts.push(part(record)),
+        }
+    }
+    parts
+}
+
+fn part(record: &Record) -> String {
+    match record {
         Record::Turn { text, along, .. } => {
             let about: Vec<String> = along.iter().map(|it| format!("(with {it})")).collect();
             let lines = text.lines().chain(about.iter().map(String::as_str));

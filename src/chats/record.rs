@@ -56,6 +56,9 @@ pub enum Record {
         tool: String,
         /// JSON text as received.
         arguments: String,
+        /// The call that made it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<u64>,
     },
     /// The call waited for the user.
     Asked {

@@ -190,11 +190,13 @@ fn record_of(event: &Event) -> Option<Record> {
             call,
             tool,
             arguments,
+            after,
             ..
         } => Record::Call {
             call: call.0,
             tool: tool.clone(),
             arguments: arguments.clone(),
+            after: after.map(|it| it.0),
         },
         Event::ApprovalRequested {
             call,

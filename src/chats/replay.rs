@@ -39,11 +39,13 @@ fn event(
             call,
             tool,
             arguments,
+            after,
         } => Event::CallProposed {
             session,
             call: key(call),
             tool,
             arguments,
+            after: after.map(key),
         },
         Record::Started {
             call,

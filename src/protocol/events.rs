@@ -106,6 +106,8 @@ pub enum Event {
         call: CallKey,
         tool: String,
         arguments: String,
+        /// The call that made it: it stands there, not behind what else was called.
+        after: Option<CallKey>,
     },
     /// A tool call needs the user's approval before it may run. `arguments` is the validated JSON.
     ApprovalRequested {

@@ -58,6 +58,7 @@ fn chat() -> Vec<Stamped> {
                 call: number,
                 tool: "eval_form".to_owned(),
                 arguments: "{\"form\": \"(+ 1 2)\"}".to_owned(),
+                after: None,
             },
             Record::Asked {
                 call: number,

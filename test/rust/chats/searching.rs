@@ -12,6 +12,7 @@ use agent_q_core::chats::record::Record;
 use agent_q_core::chats::search::search;
 use agent_q_core::chats::summary::indexed;
 use agent_q_core::chats::writer::ChatWriter;
+use agent_q_core::protocol::CallOutcome;
 use serde_json::json;
 
 use crate::writing::{ended, listening, turn};
@@ -214,4 +215,50 @@ fn a_rewound_turn_is_not_exported_until_that_is_undone() {
     writer.push(Record::Unwound { rewind: 3 });
     writer.close();
     assert!(exported().contains("\n> two\n"));
+}
+
+#[test]
+fn each_exported_call_has_its_result_and_what_it_made() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = ChatFolder::new(home.path());
+    let call = |call, tool: &str, after| Record::Call {
+        call,
+        tool: tool.to_owned(),
+        arguments: "{}".to_owned(),
+        after,
+    };
+    let result = |call, content: &str| Record::Result {
+        call,
+        outcome: CallOutcome::Succeeded,
+        content: content.to_owned(),
+        milliseconds: 1.0,
+    };
+    write(
+        &folder,
+        1,
+        [
+            turn(1, "one"),
+            call(1, "edit_file", None),
+            call(2, "run_tests", None),
+            result(1, "edited"),
+            call(3, "compile_file", Some(1)),
+            result(3, "compiled"),
+            result(2, "passed"),
+            text("Done."),
+        ],
+    );
+    let mut output = Vec::new();
+    markdown(&folder, &id(1), &mut output, Path::new("out.md")).unwrap();
+    let exported = String::from_utf8(output).unwrap();
+    let order = [
+        "edit_file",
+        "edited",
+        "compile_file",
+        "compiled",
+        "run_tests",
+        "passed",
+        "Done.",
+    ];
+    let places: Vec<usize> = order.iter().map(|it| exported.find(it).unwrap()).collect();
+    assert!(places.is_sorted(), "{exported}");
 }
