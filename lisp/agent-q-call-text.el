@@ -90,36 +90,53 @@ That is a cons of `value', `failure' or `headline' and a text."
     (when (and content (eq (agent-q-call-state call) 'succeeded))
       (unless (eq content (car (agent-q-call-outcome call)))
         (setf (agent-q-call-outcome call)
-              (cons content (agent-q-call--make-outcome content))))
+              (cons content (agent-q-call--make-outcome
+                             content (string-prefix-p "eval_" (agent-q-call-tool call))))))
       (cdr (agent-q-call-outcome call)))))
 
 (defconst agent-q-call--outcome-limit 4000
   "Most characters of a result that are searched for what it came to.")
 
-(defun agent-q-call--make-outcome (content)
-  "Return what the result CONTENT came to, as `agent-q-call--outcome' does."
+(defun agent-q-call--make-outcome (content evaluates)
+  "Return what the result CONTENT came to, as `agent-q-call--outcome' does.
+EVALUATES says that it is one of evaluating forms."
   (let* ((begins (substring content 0 (min (length content) agent-q-call--outcome-limit)))
-         (values (string-prefix-p "=> " begins))
+         (single (string-prefix-p "=> " begins))
+         (evaluated (and (or single evaluates) (agent-q-call--evaluated begins (not single))))
          (text (agent-q-visible
-                (agent-q-call-on-one-line
-                 (if values (agent-q-call--values begins) (agent-q-call--headline begins))))))
+                (agent-q-call-on-one-line (or (cdr evaluated) (agent-q-call--headline begins))))))
     (unless (string-empty-p text)
-      (cons (cond (values 'value)
+      (cons (cond (evaluated (car evaluated))
                   ;; So begins what run_tests says of tests that failed.
                   ((string-match-p "\\`\\(?:Tests of .*?: \\)?FAILED" text) 'failure)
                   (t 'headline))
             text))))
 
-(defun agent-q-call--values (content)
-  "Return the last form's values in CONTENT."
-  (let ((values nil) (rest (split-string content "\n")))
-    ;; A line that goes on is the rest of a value; then comes what was printed.
-    (while (and rest (not (member (car rest) '("Output:" ""))))
-      (if (string-prefix-p "=> " (car rest))
-          (push (substring (car rest) 3) values)
-        (setcar values (concat (car values) " " (string-trim (car rest)))))
-      (setq rest (cdr rest)))
-    (string-join (nreverse values) ", ")))
+(defun agent-q-call--evaluated (content several)
+  "Return what the last form evaluated in CONTENT came to, or nil.
+That is a cons of `value' and its values, or of `headline' and the first line of
+what was printed where it gave nothing else.  SEVERAL forms are each above their values."
+  (let ((values nil) (printed nil) (in nil))
+    (dolist (line (split-string content "\n"))
+      (cond ((and (string-prefix-p "=> " line) (or several (not (eq in 'output))))
+             (setq values (cons (substring line 3) (and (eq in 'value) values))
+                   in 'value))
+            ((string-prefix-p "Output:" line)
+             (setq in 'output
+                   printed (string-trim (string-remove-prefix "Output:" line))))
+            ((eq in 'output)
+             (when (string-empty-p printed)
+               (setq printed (string-trim line))))
+            ((not (eq in 'value)))
+            ;; A line that goes on is the rest of a value; after it come notes, or the next form.
+            ((or (string-empty-p line) (string-prefix-p "(" line)
+                 (and several (not (string-prefix-p " " line))))
+             (setq in nil))
+            (t (setcar values (concat (car values) " " (string-trim line))))))
+    (cond ((null values) nil)
+          ((and (member values '(("NIL") ("no values"))) printed (not (string-empty-p printed)))
+           (cons 'headline printed))
+          (t (cons 'value (string-join (nreverse values) ", "))))))
 
 (defun agent-q-call--headline (content)
   "Return the first line of CONTENT; all of it where that announces the rest."

@@ -239,6 +239,38 @@
       (agent-q-test-press "TAB")
       (should (equal (agent-q-test-log) folded)))))
 
+(ert-deftest agent-q-chat-what-a-call-makes-stands-under-it ()
+  "Whatever was called meanwhile, and in a stored chat, too."
+  (let ((events (cl-loop for (key tool after) in '((1 "edit_file") (2 "run_tests") (3 "compile_file" 1)
+                                                   (4 "effect/write-file" 3) (5 "compile_form" 1)
+                                                   (6 "load_system" 99))
+                         collect (list :type :call-proposed :call key :tool tool :after after
+                                       :arguments "{}")))
+        (tools '("edit_file" "compile_file" "effect/write-file" "compile_form" "run_tests" "load_system")))
+    (cl-flet ((shown ()
+                (mapcar #'agent-q-call-tool
+                        (sort (agent-q-test-calls)
+                              (lambda (one other)
+                                (< (agent-q-render-item-start one) (agent-q-render-item-start other)))))))
+      (agent-q-test-with-chat
+        (insert "typed")
+        (dolist (event events)
+          (apply #'agent-q-test-event (cadr event) (cddr event))
+          (should (equal (agent-q-prompt-text) "typed"))
+          (should (eobp)))
+        (should (equal (shown) tools))
+        ;; Each is still drawn where it is, and one that asks comes before what stands below it.
+        (agent-q-test-event :call-started :call 2)
+        (dolist (key '(2 3))
+          (agent-q-test-event :approval :call key :tool "compile_file" :level "dangerous" :arguments "{}"))
+        (should (equal 3 (agent-q-call-key (agent-q-call-waiting))))
+        (agent-q-test-event :call-finished :call 2 :outcome :succeeded :content "Done" :milliseconds 1)
+        (should (string-match-p "^. run_tests .*Done 1 ms\n. load_system" (agent-q-test-log)))
+        (agent-q-chat-cancel))
+      (agent-q-test-with-chat
+        (agent-q-chats-past--draw events)
+        (should (equal (shown) tools))))))
+
 (ert-deftest agent-q-chat-a-call-shows-each-outcome ()
   (agent-q-test-with-chat
     (cl-loop for (outcome content pattern)
@@ -250,6 +282,8 @@
                   (:succeeded "FAILED: 1 of 2 checks passed" "✗ FAILED: 1 of 2 checks passed 12 ms$")
                   (:succeeded "=> 3\n=> 4\nOutput:\nfive" "⇒ 3, 4 12 ms$")
                   (:succeeded "=> (1\n    2)" "⇒ (1 2) 12 ms$")
+                  (:succeeded "=> NIL\nOutput:\nThe first\nand the second" "✓ The first 12 ms$")
+                  (:succeeded "=> NIL\n(Ended in package FOO; ...)" "⇒ NIL 12 ms$")
                   (:failed "No such\nsymbol" "\\S-+ No such 12 ms$")
                   (:failed "Error SB-INT:BAD: no good: 8\nRestarts" "✗ SB-INT:BAD: no good: 8 12 ms$")
                   (:failed "Error: no" "✗ Error: no 12 ms$")
@@ -264,6 +298,23 @@
              (goto-char agent-q-render-end)
              (forward-line -1)
              (should (looking-at (concat ". describe_symbol mapcar " pattern))))))
+
+(ert-deftest agent-q-chat-the-last-of-several-forms-gives-the-value ()
+  (agent-q-test-with-chat
+    (cl-loop for (content pattern)
+             in '(("(f)\n=> 1\n(g)\n=> 2\n=> (3\n  4)" "⇒ 2, (3 4)")
+                  ("(f)\n=> 1\nOutput:\n=> no value\n(g)\n=> 2" "⇒ 2")
+                  ("x\n=> 1\ny\n=> 2\n(Ended in package FOO; ...)" "⇒ 2")
+                  ("(f)\n=> 1\n(g)\n=> NIL\nOutput:\nprinted" "✓ printed")
+                  ("(f)\n=> 1\n(g)\n=> no values" "⇒ no values")
+                  ("Nothing to evaluate" "✓ Nothing to evaluate"))
+             for number from 1
+             do (agent-q-test-event :call-proposed :call number :tool "eval_form" :arguments "{\"form\":\"(f)\"}")
+             (agent-q-test-event :call-finished :call number :outcome :succeeded :content content
+                                 :milliseconds 12)
+             (goto-char agent-q-render-end)
+             (forward-line -1)
+             (should (looking-at (format ". eval_form (f) %s 12 ms$" pattern))))))
 
 (ert-deftest agent-q-chat-a-call-that-fails-beside-another-window-leaves-the-prompt ()
   (agent-q-test-with-chat
