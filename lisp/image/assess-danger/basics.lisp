@@ -106,9 +106,12 @@ that is evaluated before can make another expansion of it.")
   "Note that running FORM would do what REASON says, by WHAT, a symbol or another object."
   (note-hit-effects kind reason what form)
   (pushnew (list kind reason
-                 (format nil "~:[~*~;: ~A~]~:[~*~; in ~A~]"
+                 (format nil "~:[~*~;: ~A~]~A"
                          what (if (symbolp what) (known-name what) (excerpt what))
-                         (consp form) (excerpt form))
+                         (typecase form
+                           (cons (format nil " in ~A" (excerpt form)))
+                           (string (format nil ": ~A" (first-line form 90)))
+                           (t "")))
                  (and what (symbolp what) (known-name what)))
            (findings-hits *findings*) :test #'equal))
 

@@ -41,12 +41,12 @@
       ""))
 
 (defun read-evaluation-p (text start)
-  "Whether TEXT may have a #. after START."
+  "Where TEXT may have its first #. after START, or NIL."
   (loop for found = (position #\# text :start start)
           then (position #\# text :start (1+ found))
         while found
           thereis (let ((next (position-if-not #'digit-char-p text :start (1+ found))))
-                    (and next (char= (char text next) #\.)))))
+                    (and next (char= (char text next) #\.) found))))
 
 (defvar *reader-stop* nil
   "Where in its text the reader was when it failed, if that is known.")
