@@ -33,7 +33,7 @@ const IN_WORDS: &[(&str, &str)] = &[
     ("debugger", "frames, restarts"),
     (
         "introspection",
-        "classes, packages, disassembly, image state",
+        "classes, packages, systems, disassembly, image",
     ),
     ("history", "put a form at the REPL"),
     ("buffer", "list, outline, search"),

@@ -69,7 +69,7 @@ impl Executor {
         batch: &BatchContext,
     ) -> Result<String, ToolFailure> {
         let mut arguments = call.json_with_assessed();
-        let watch = Self::watch(call, batch);
+        let watch = self.watch(call, batch);
         if let (Some(watch), Some(object)) = (watch, arguments.as_object_mut()) {
             let text = image::print_arguments(&watch.to_argument());
             object.insert("watch".to_owned(), text.into());
@@ -92,7 +92,7 @@ impl Executor {
         call: &PreparedCall,
         batch: &BatchContext,
     ) -> Result<String, ToolFailure> {
-        let watch = Self::watch(call, batch);
+        let watch = self.watch(call, batch);
         let body = HostRequest::Handler {
             handler,
             arguments: call.arguments.to_json(),
@@ -118,7 +118,7 @@ impl Executor {
             arguments,
             &call.verdict.reached.arguments,
         ));
-        if let Some(watch) = Self::watch(call, batch) {
+        if let Some(watch) = self.watch(call, batch) {
             let watch = image::property_list([("watch", watch.to_argument())]);
             arguments = image::joined_lists(arguments, &watch);
         }
@@ -191,7 +191,7 @@ fn note_compiled(operation: &str, unit: Option<&Unit>, context: &WorkContext) {
 }
 
 /// The provenance of texts that are quoted from FILES, as an image names them.
-async fn provenance_of(
+pub(super) async fn provenance_of(
     files: Vec<PathBuf>,
     project: Option<PathBuf>,
     context: &WorkContext,

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::BatchContext;
+use super::dispatch::provenance_of;
 use super::executor::Executor;
 use super::facts::Facts;
 use super::policy::{Approval, EvalPolicy};
@@ -20,15 +21,17 @@ use crate::audit::{AuditRecord, AuditStep};
 use crate::effect::{
     EffectAnswer, EffectKind, Granted, Question, Watch, WatchMessage, parse_message,
 };
+use crate::files::systems::is_definition;
 use crate::host::Asked;
 use crate::protocol::{
     CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Event, Grounds, HostRequest,
     SessionState,
 };
 use crate::rules::{Explanation, Outcome};
+use crate::runtime::held;
 use crate::tool::work::{answered, silent};
 use crate::tool::{Origin, ToolFailure};
-use crate::trust::SafetyLevel;
+use crate::trust::{Provenance, SafetyLevel};
 
 /// What the code that met a denial is told where nobody can be asked.
 const NOBODY: &str = "No approval handler is configured to ask.";
@@ -59,7 +62,7 @@ struct Settled {
 
 impl Executor {
     /// How the watch in the image is set for CALL; nothing where what it does is ours alone.
-    pub(super) fn watch(call: &PreparedCall, batch: &BatchContext) -> Option<Watch> {
+    pub(super) fn watch(&self, call: &PreparedCall, batch: &BatchContext) -> Option<Watch> {
         let of_image = matches!(call.tool.origin, Origin::Image(_));
         if call.tool.code.is_none() && !of_image {
             return (call.tool.level == SafetyLevel::Safe).then_some(Watch::Looking);
@@ -68,8 +71,10 @@ impl Executor {
             return Some(Watch::Off);
         }
         let granted = match call.consent {
-            Consent::Approved | Consent::Modified | Consent::ByRule => call.verdict.effects.clone(),
-            Consent::NotNeeded
+            Consent::Approved | Consent::Modified => call.verdict.effects.clone(),
+            Consent::ByRule if self.rule_grants(call.decider) => call.verdict.effects.clone(),
+            Consent::ByRule
+            | Consent::NotNeeded
             | Consent::Unfit
             | Consent::Denied
             | Consent::Unavailable
@@ -79,6 +84,16 @@ impl Executor {
             granted,
             needles: batch.workspace.private_files().needles().to_vec(),
         })
+    }
+
+    /// Whether the rule that let a call run is about what its code does, not about its files alone.
+    fn rule_grants(&self, decider: Decider) -> bool {
+        let Decider::Rule(id) = decider else {
+            return false;
+        };
+        let book = held(&self.rules);
+        book.rules()
+            .any(|rule| rule.id == id && rule.path.is_none())
     }
 
     /// Emacs's answer to BODY, the work of CALL, within DEADLINE. What the image asks meanwhile is
@@ -206,6 +221,9 @@ impl<'a> Asking<'a> {
                 Consent::Denied,
                 rule_of(&explanation),
             ),
+            Outcome::Ask if explanation.rule.is_none() && self.defines_known_systems().await => {
+                Settled::allowed(Consent::NotNeeded, Decider::Level)
+            }
             Outcome::Ask if self.batch.approval == Approval::None => {
                 Settled::denied(NOBODY.to_owned(), Consent::Unavailable, Decider::Nobody)
             }
@@ -224,6 +242,21 @@ impl<'a> Asking<'a> {
         };
         self.end(outcome, settled.said, settled.consent);
         settled.answer
+    }
+
+    /// Whether it is about loading definitions of systems of the project or of libraries: what their code
+    /// does is watched itself.
+    async fn defines_known_systems(&self) -> bool {
+        let files = &self.question.files;
+        let is_about_definitions = self.question.kind == EffectKind::LoadFile
+            && !files.is_empty()
+            && files.iter().all(|it| is_definition(it));
+        if !is_about_definitions {
+            return false;
+        }
+        let context = self.executor.context(self.batch);
+        let project = self.batch.place.project.clone();
+        provenance_of(files.clone(), project, &context).await == Ok(Provenance::Own)
     }
 
     /// Asks the user or the handler that answers requests here.

@@ -241,12 +241,18 @@ whether all of its operators are in the text."
         (not (and name (or (stringp name) (keywordp name) (and (quoted-p designator) (symbolp name)))))
         (guarded (lambda () (funcall registered (string-downcase name))) (constantly nil)))))
 
+(defun effects-asked-p ()
+  "Whether effects are asked about when they happen."
+  (let ((watchable (optional-function "AGENT-Q-IMAGE" "WATCHABLE-P")))
+    (and watchable (funcall watchable))))
+
 (defun check-system (form name)
-  "Look at FORM, a call of ASDF's NAME, which loads the definition of a system that has none yet."
+  "Look at FORM, a call of ASDF's NAME, which loads the definition of a system that has none yet.
+To find a system whose definition isn't there does nothing, so that the watch is left to ask about that."
   (let ((systems (cond ((member name '("FIND-SYSTEM" "SYSTEM-SOURCE-DIRECTORY" "SYSTEM-SOURCE-FILE"
                                        "SYSTEM-RELATIVE-PATHNAME" "FIND-COMPONENT")
                                 :test #'string=)
-                        (list (second form)))
+                        (and (not (effects-asked-p)) (list (second form))))
                        ((string= name "DEFSYSTEM")
                         (let ((systems (option-of :defsystem-depends-on (cddr form))))
                           (and (proper-list-p systems) systems))))))

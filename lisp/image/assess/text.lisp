@@ -43,10 +43,10 @@ the text must meet what it would have met without us. The symbols, each with its
     readtable))
 
 (defun read-inert (text start)
-  "The form in TEXT at START and where it ends; or NIL, NIL and the condition."
-  (let ((*read-eval* nil) (*read-suppress* nil) (*readtable* (inert-readtable)))
+  "The form in TEXT at START and where it ends; or NIL, NIL, the condition and where the reader was."
+  (let ((*read-eval* nil) (*read-suppress* nil) (*readtable* (inert-readtable)) (*reader-stop* nil))
     (handler-case (read-knowing-handles text start)
-      (serious-condition (condition) (values nil nil condition)))))
+      (serious-condition (condition) (values nil nil condition *reader-stop*)))))
 
 ;;; Looking at a form
 
@@ -202,9 +202,9 @@ printed, as it is now. Objects of the program have printers of the program's."
             while next
             do (when (findings-defers *findings*) (return (result t)))
                (funcall before next)
-               (multiple-value-bind (form end condition) (read-inert text next)
+               (multiple-value-bind (form end condition stop) (read-inert text next)
                  (when condition
-                   (return (result (unread-p text next condition count))))
+                   (return (result (unread-p text next condition count stop))))
                  (funcall note form next)
                  (assess-one form)
                  (incf count)
@@ -215,12 +215,14 @@ printed, as it is now. Objects of the program have printers of the program's."
                  (setf start end))
             finally (return (result nil))))))
 
-(defun unread-p (text start condition count)
-  "Whether the form in TEXT at START, which can't be read because of CONDITION, may be once the COUNT
-forms before it were run. It is a hit when it can be read then, and nobody could look at it."
+(defun unread-p (text start condition count &optional stop)
+  "Whether the form in TEXT at START, which can't be read at STOP because of CONDITION, may be once the
+COUNT forms before it were run. It is a hit when it can be read then, and nobody could look at it."
   (cond (*expanding* nil)
         ((read-evaluation-p text start)
-         (hit-brought "a #." (first-line (subseq text start) 80))
+         (hit-brought "a #." (subseq text (or (and stop (<= start stop (length text))
+                                                   (search "#." text :start2 start :end2 stop :from-end t))
+                                              (read-evaluation-p text start))))
          nil)
         ((plusp count) t)
         ;; What nobody can read is not run either: the reader's complaint comes first.
@@ -317,8 +319,7 @@ characters, and printing its printers. What these try is a hit."
           :assessed assessed
           :settled settled
           :more (and more t)
-          :unwatched (let ((watchable (optional-function "AGENT-Q-IMAGE" "WATCHABLE-P")))
-                       (not (and watchable (funcall watchable)))))))
+          :unwatched (not (effects-asked-p)))))
 
 ;;; Just before a form is run
 

@@ -18,11 +18,13 @@
                 (constantly nil))))
 
 (defun definitions-of-systems ()
-  "The names of the files that define the systems which ASDF knows."
+  "The names of the files that define the systems which ASDF knows. It registers others to define them."
   (remove-duplicates
    (loop for name in (asdf-says "REGISTERED-SYSTEMS")
          for system = (asdf-says "REGISTERED-SYSTEM" name)
-         for file = (and system (file-name-text (asdf-says "SYSTEM-SOURCE-FILE" system)))
+         for file = (and system
+                         (string/= "UNDEFINED-SYSTEM" (symbol-name (type-of system)))
+                         (file-name-text (asdf-says "SYSTEM-SOURCE-FILE" system)))
          when file collect file)
    :test #'string=))
 
