@@ -71,7 +71,7 @@ For as long, too, the key has to have been in force.")
     (define-key map key
       (list 'menu-item "" #'agent-q-approve-prompt-key
             :filter (lambda (command)
-                      (and (agent-q-approve-prompt--call key) command))))))
+                      (and (agent-q-approve-prompt--waiting) command))))))
 
 (defun agent-q-approve-prompt--note (&rest _)
   "Note that the user changed the text at the prompt."
@@ -82,12 +82,16 @@ For as long, too, the key has to have been in force.")
   (with-current-buffer (window-buffer window)
     (agent-q-approve-fit)))
 
+(defun agent-q-approve-prompt--waiting ()
+  "Return the request that keys at the prompt are about, or nil."
+  (and (agent-q-prompt-p)
+       (= agent-q-prompt-start (point-max))
+       (not buffer-read-only)
+       (agent-q-call-waiting)))
+
 (defun agent-q-approve-prompt--call (key)
-  "Return the request that KEY at the prompt is about, or nil."
-  (when-let ((call (and (agent-q-prompt-p)
-                        (= agent-q-prompt-start (point-max))
-                        (not buffer-read-only)
-                        (agent-q-call-waiting))))
+  "Return the request that KEY at the prompt answers, or nil."
+  (when-let ((call (agent-q-approve-prompt--waiting)))
     (and (or (seq-some (lambda (label) (equal key (substring label 1 2)))
                        (agent-q-approve-text-labels call))
              ;; Who sees one rule may ask for another one, also where there is none.
@@ -222,8 +226,14 @@ read, answers nothing."
          (problem (and asks
                        (not high)
                        (agent-q-approve-prompt--problem call))))
-    (cond ((or (not call) (agent-q-approve-prompt--typing-p typed))
+    (cond ((agent-q-approve-prompt--typing-p typed)
            (agent-q-approve-prompt--insert))
+          ((not call)
+           ;; It may begin a message all the same.
+           (agent-q-approve-prompt--hold typed)
+           (message (if (eq typed ?w) "First press ! or P, which offer a rule"
+                      "%c answers nothing in this request")
+                    typed))
           (problem
            (agent-q-approve-prompt--hold typed)
            (agent-q-sight-expect call)

@@ -69,8 +69,8 @@ A line of the window ends between two of them and never within one."
 
 (cl-defstruct (agent-q-offer (:constructor agent-q-offer-make) (:copier nil))
   "The rules that a key offered for a call in SCOPE.
-WIDTHS are lists (WIDTH RULE DESCRIPTION), narrowest first; the one at INDEX is
-shown."
+WIDTHS are lists (WIDTH RULE DESCRIPTION), the one of most use first; the one at INDEX
+is shown."
   scope widths (index 0))
 
 (defun agent-q-offer-shown (offer)
@@ -281,10 +281,10 @@ A change that is reviewed beside it is not shown here, too."
          (concat "\n" (agent-q-approve-text--line target))
        "")
      "\n"
-     ;; Above what runs, so that nothing pushes it out of sight.
-     (agent-q-approve-text--offer call)
      body
      (if (string-empty-p body) "" "\n")
+     ;; By the keys that take it: what is above was read before.
+     (agent-q-approve-text--offer call)
      (agent-q-approve-text--end
       (agent-q-approve-text--buttons (agent-q-approve-text-labels call) keymap))
      "\n" (agent-q-approve-text--line (agent-q-approve-text--where call)))))

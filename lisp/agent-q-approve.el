@@ -274,18 +274,19 @@ The first time, only show the rule that would be added."
         (entry (lambda (offer)
                  (list (gethash "width" offer) (agent-q-json-encode (gethash "rule" offer))
                        (gethash "description" offer)))))
-    (agent-q-offer-make :scope scope
-                        :widths (cons (funcall entry offered)
-                                      (mapcar entry (gethash "wider" offered))))))
+    (agent-q-offer-make :scope scope :widths (mapcar entry offered))))
 
 (defun agent-q-approve--show-offer (call offer)
   "Show OFFER in the request for CALL."
-  (setf (agent-q-call-offer call) offer
-        ;; What is new on the screen has to be read before a key takes it.
-        (agent-q-call-armed call) nil)
+  (setf (agent-q-call-offer call) offer)
+  (agent-q-sight-rule call)
   (agent-q-render-update-item call)
   (unless (agent-q-approve--elsewhere-p)
-    (goto-char (agent-q-render-item-start call)))
+    (let ((end (marker-position (agent-q-render-item-end call))))
+      (goto-char (or (text-property-any (agent-q-render-item-start call) end
+                                        'agent-q-sight-end t)
+                     end))
+      (agent-q-render-reveal (point) end)))
   (agent-q-sight-expect call))
 
 (defun agent-q-approve-quit ()
@@ -299,8 +300,8 @@ The first time, only show the rule that would be added."
   (keyboard-quit))
 
 (defun agent-q-approve-widen ()
-  "Show the next of the rules that are offered for the call: a wider one.
-After the widest comes the narrowest, about exactly this call."
+  "Show the next of the rules that are offered for the call.
+After the last comes the first again."
   (interactive nil agent-q-chat-mode)
   (let* ((call (agent-q-approve--open))
          ;; This takes no rule, so that it need not wait until the one before was read.
@@ -320,14 +321,19 @@ After the widest comes the narrowest, about exactly this call."
       (user-error "An effect of running code can't be edited; n denies it, s stops the call"))
     (agent-q-arguments-edit call)))
 
+(defun agent-q-approve--visit (text)
+  "Show TEXT, all about a call, in a window that says how to go back."
+  (let ((page (agent-q-render-visit "*agent-q call*" text)))
+    (with-current-buffer page
+      (setq header-line-format "q goes back to the chat, where the keys answer"))))
+
 (defun agent-q-approve-view ()
   "Show the whole tool call in a separate buffer."
   (interactive nil agent-q-chat-mode)
   (let ((call (agent-q-approve--here)))
     (unless (agent-q-call-p call)
       (user-error "No tool call here"))
-    (agent-q-render-visit
-     "*agent-q call*"
+    (agent-q-approve--visit
      (let ((agent-q-render-body-limit most-positive-fixnum))
        (concat (if (agent-q-call-effect-p call)
                    (agent-q-registry-effect-words (agent-q-call-tool call))

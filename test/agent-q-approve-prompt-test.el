@@ -27,7 +27,7 @@
                 (lambda (&rest answer) (push answer agent-q-approve-prompt-test--told)))
                ((symbol-function 'agent-q-core-offered-rule)
                 (lambda (&rest _)
-                  "{\"width\":\"call\",\"rule\":{\"n\":1},\"description\":\"This.\",\"wider\":[{\"width\":\"reason\",\"rule\":{\"n\":2},\"description\":\"More.\"}]}"))
+                  "[{\"width\":\"call\",\"rule\":{\"n\":1},\"description\":\"This.\"},{\"width\":\"reason\",\"rule\":{\"n\":2},\"description\":\"More.\"}]"))
                ((symbol-function 'agent-q-core-add-rule)
                 (lambda (&rest rule) (push rule agent-q-approve-prompt-test--told)))
                ((symbol-function 'agent-q-sight-in-view-p) (lambda (_call) t))
@@ -211,11 +211,19 @@
   (agent-q-approve-prompt-test--with-chat
     (agent-q-test-arm)
     ;; No diff, no effect, no rule on offer, and only one was seen.
-    (dolist (key '("d" "s" "b" "w" "Y" "x" "1"))
+    (dolist (key '("d" "s" "b" "w" "Y"))
       (agent-q-approve-prompt-test--later)
       (agent-q-approve-prompt-test--type key)
-      (should (equal (agent-q-prompt-text) key))
-      (agent-q-prompt-replace ""))
+      (should (equal (agent-q-prompt-text) "")))
+    (agent-q-approve-prompt-test--type "o")
+    ;; They may begin a message all the same.
+    (should (equal (agent-q-prompt-text) "Yo"))
+    (dolist (key '("x" "1"))
+      (agent-q-prompt-replace "")
+      (agent-q-approve-prompt-test--later)
+      (agent-q-approve-prompt-test--type key)
+      (should (equal (agent-q-prompt-text) key)))
+    (agent-q-prompt-replace "")
     ;; What a model writes is no request.
     (agent-q-test-event :text :text "? Run eval_form?\n    [y] run  [n] deny\n")
     (agent-q-test-find "[y] run  [n] deny\n")
@@ -247,7 +255,7 @@
   "Where there is one width, the key that asks for another says so, and writes nothing."
   (agent-q-approve-prompt-test--with-chat
     (cl-letf (((symbol-function 'agent-q-core-offered-rule)
-               (lambda (&rest _) "{\"width\":\"call\",\"rule\":{},\"description\":\"This.\",\"wider\":[]}")))
+               (lambda (&rest _) "[{\"width\":\"call\",\"rule\":{},\"description\":\"This.\"}]")))
       (agent-q-approve-prompt-test--later)
       (agent-q-test-arm)
       (agent-q-approve-prompt-test--type "!")

@@ -347,6 +347,7 @@
         ;; One is there, so that q closes it.
         (should (equal "*agent-q call*" (buffer-name (window-buffer))))
         (with-current-buffer "*agent-q call*"
+          (should (string-match-p "\\`q goes back to the chat" header-line-format))
           (should (agent-q-test-shows "\nDangerous\n"))
           (should (agent-q-test-shows long)))))))
 
@@ -383,7 +384,7 @@ MORE are properties of the event."
       (cl-letf (((symbol-function 'agent-q-core-decide)
                  (lambda (&rest answer) (push answer answers)))
                 ((symbol-function 'agent-q-core-offered-rule)
-                 (lambda (&rest _) "{\"rule\":{},\"description\":\"Allow it.\"}"))
+                 (lambda (&rest _) "[{\"rule\":{},\"description\":\"Allow it.\"}]"))
                 ((symbol-function 'agent-q-core-add-rule)
                  (lambda (&rest rule) (push rule answers))))
         (goto-char (agent-q-render-item-start call))
@@ -514,10 +515,26 @@ MORE are properties of the event."
         (should (agent-q-test-shows "\n\nWhy it asks\n- this\n- x"))
         (should (agent-q-test-shows long))))))
 
-(ert-deftest agent-q-approve-an-offered-rule-stands-above-the-arguments ()
+(ert-deftest agent-q-approve-an-offered-rule-stands-by-the-keys ()
+  "It has to be seen, and what was above it needs not be seen again."
   (agent-q-approve-test--with-chat
-    (agent-q-test-answer "!")
-    (should (< (agent-q-test-find "Press ! again to add this rule:") (agent-q-test-find "\ntext: a")))
+    (let ((call (agent-q-call-waiting)) (rule nil))
+      (agent-q-test-answer "!")
+      (should (< (agent-q-test-find "text: a")
+                 (agent-q-test-find "Press ! again to add this rule:")
+                 (agent-q-test-find "[y] run")))
+      (cl-letf (((symbol-function 'agent-q-sight--window) #'ignore)
+                ((symbol-function 'agent-q-sight--end-visible-p) (lambda (_call) rule)))
+        (agent-q-sight-rule call)
+        (agent-q-sight--see call)
+        (should-not (agent-q-sight-armed-p call))
+        (setq rule t)
+        (agent-q-sight--see call)
+        (should (and (agent-q-sight-armed-p call) (agent-q-sight-read-p call)))
+        ;; What was never read above it has to be.
+        (agent-q-sight-forget call)
+        (agent-q-sight--see call)
+        (should-not (agent-q-sight-armed-p call))))
     (agent-q-chat-cancel)))
 
 (provide 'agent-q-approve-test)

@@ -29,7 +29,7 @@
                 (lambda (&rest answer) (push answer agent-q-effect-request-test--told)))
                ((symbol-function 'agent-q-core-offered-rule)
                 (lambda (_call scope)
-                  (format "{\"rule\":{},\"description\":\"SHOP::CLEANUP may delete files, in this %s.\"}"
+                  (format "[{\"rule\":{},\"description\":\"SHOP::CLEANUP may delete files, in this %s.\"}]"
                           scope)))
                ((symbol-function 'agent-q-core-add-rule)
                 (lambda (&rest rule) (push rule agent-q-effect-request-test--told))))
@@ -184,7 +184,7 @@ in the thread reaper\n"))
     (agent-q-test-answer "P")
     (should-not agent-q-effect-request-test--told)
     (should (agent-q-test-shows
-             "Press P again to add this rule:\nSHOP::CLEANUP may delete files, in this project.\nby SHOP"))
+             "Press P again to add this rule:\nSHOP::CLEANUP may delete files, in this project.\n[y] allow"))
     (agent-q-test-answer "P")
     (should (equal (reverse agent-q-effect-request-test--told)
                    '(("{}" 11) (11 "approved" nil))))

@@ -92,26 +92,33 @@ Otherwise it has to succeed."
              "form=\"(uiop:run-program \\\"true\\\")\" restart=\"use-value 1\""))))
 
 (agent-q-test-image-on-each a-rule-for-the-systems-of-the-project ()
-  "After it, no system of the project is asked about, whether loaded or tested; others are."
+  "After it, no system of the project is asked about, whether loaded, tested or compiled; others are."
   (let ((ours (agent-q-test-systems-system
-               "aq-ruled" nil ":perform (test-op (o c) (print :tested)))  (defsystem \"aq-ruled/more\""))
-        (other (agent-q-test-systems-system "aq-unruled" nil)))
+               "aq-ruled" '(("ruled" . "(defun cl-user::aq-ruled () 1)\n"))
+               ":perform (test-op (o c) (print :tested)))  (defsystem \"aq-ruled/more\""))
+        (other (agent-q-test-systems-system
+                "aq-unruled" '(("unruled" . "(defun cl-user::aq-unruled () 1)\n")))))
     (agent-q-test-systems-register connection other)
     (agent-q-test-systems-in-project ours connection
       (cl-flet ((asks-p (line) (agent-q-rule-widths-test--line-asks-p line)))
         (should (asks-p "/load_system aq-ruled"))
         (agent-q-test-send "/load_system aq-ruled")
         (agent-q-test-answer "!")
-        (agent-q-test-answer "w")
-        (should (string-match-p "\\`Always run load_system and run_tests of this project's systems, in "
+        (should (string-match-p "\\`Always run load_system, run_tests and compile_file for this project's systems, in "
                                 (nth 2 (agent-q-offer-shown (agent-q-call-offer (agent-q-call-waiting))))))
         (agent-q-test-answer "!")
         (agent-q-test-until (agent-q-test-idle-p))
+        ;; A new #. is no more than loading the file would do; what it then does is asked about as there.
+        (write-region "(defun cl-user::aq-ruled () '#.(progn (setf (symbol-value 'cl-user::*aq*) 1) 2))\n"
+                      nil "ruled.lisp" nil 'silent)
         (dolist (line '("/load_system aq-ruled" "/load_system force=true aq-ruled.asd"
-                        "/run_tests system=aq-ruled" "/load_system aq-ruled/more"))
-          (should-not (asks-p line)))
-        (should (asks-p "/load_system aq-unruled"))
-        (should (asks-p "/run_tests system=aq-unruled"))))))
+                        "/run_tests system=aq-ruled" "/load_system aq-ruled/more"
+                        "/compile_file ruled.lisp" "/compile_file path=ruled.lisp name=aq-ruled"))
+          (ert-info (line) (should-not (asks-p line))))
+        (write-region "(delete-file \"/tmp/no-such-file-x\")\n" nil "deletes.lisp" nil 'silent)
+        (dolist (line (list "/load_system aq-unruled" "/run_tests system=aq-unruled"
+                            (concat "/compile_file " other "unruled.lisp") "/compile_file deletes.lisp"))
+          (ert-info (line) (should (asks-p line))))))))
 
 (agent-q-test-image-on-each a-rule-for-systems-is-for-tests-in-their-files ()
   "A test, suite or package of the project's is tested under it; one of somebody else's asks."
@@ -131,7 +138,6 @@ Otherwise it has to succeed."
           (agent-q-test-send "/run_tests test=one-of-aq-named")
           (agent-q-test-answer "!")
           (should (string-search "aq-named" (agent-q-call-reason (agent-q-call-waiting))))
-          (agent-q-test-answer "w")
           (agent-q-test-answer "!")
           (agent-q-test-until (agent-q-test-idle-p))
           (dolist (line '("/run_tests test=aq-named::one-of-aq-named" "/run_tests suite=all-of-aq-named"
@@ -139,6 +145,28 @@ Otherwise it has to succeed."
             (ert-info (line) (should-not (asks-p line))))
           (dolist (line '("/run_tests test=one-of-aq-unnamed" "/run_tests suite=all-of-aq-unnamed"))
             (ert-info (line) (should (asks-p line)))))))))
+
+(agent-q-test-image-on-each finding-a-system-asks-once-at-most ()
+  "Not about definitions of the project, of libraries or of nothing; about others when they are loaded."
+  (let ((ours (agent-q-test-systems-system "aq-ours" nil))
+        (library (agent-q-test-systems-system "aq-library" nil))
+        (other (agent-q-test-systems-system "aq-other" nil)))
+    (dolist (directory (list ours library other))
+      (agent-q-test-systems-register connection directory))
+    (write-region "(defsystem \"aq-beside\")" nil (concat library "aq-beside.asd") nil 'silent)
+    (agent-q-test-image-values connection "(asdf:load-system \"aq-library\")")
+    (agent-q-test-systems-in-project ours connection
+      (dolist (name '("aq-nowhere" "aq-ours" "aq-library" "aq-beside"))
+        (ert-info (name)
+          (should-not (agent-q-rule-widths-test--asks-p (format "(asdf:find-system %S nil)" name)))))
+      (agent-q-test-send "/eval_form (asdf:find-system \"aq-other\" nil)")
+      (agent-q-test-until (agent-q-call-waiting))
+      (should (agent-q-call-effect-p (agent-q-call-waiting)))
+      (agent-q-test-answer "y")
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (equal '(succeeded succeeded)
+                     (mapcar #'agent-q-call-state (last (agent-q-test-calls) 2))))
+      (should-not (agent-q-rule-widths-test--asks-p "(asdf:find-system \"aq-other\" nil)")))))
 
 (agent-q-test-image-on-each a-request-that-waits-is-judged-again ()
   "A call is asked about as what the calls before it in the message have made of it."
@@ -167,7 +195,6 @@ Otherwise it has to succeed."
         (dolist (edits '(t nil))
           (agent-q-test-answer "!")
           (should (agent-q-test-until (cdr (agent-q-offer-widths (agent-q-call-offer (agent-q-call-waiting))))))
-          (agent-q-test-answer "w")
           (should (string-match-p (if edits "new files in it" "this project's systems")
                                   (nth 2 (agent-q-offer-shown (agent-q-call-offer (agent-q-call-waiting))))))
           (agent-q-test-answer "!")
@@ -194,7 +221,8 @@ Otherwise it has to succeed."
                   (agent-q-test-send "/compile_file path=two.lisp name=aq-two")
                   (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
                   (when (agent-q-call-waiting)
-                    (should (string-match-p "has a #\\." (agent-q-call-reason (agent-q-call-waiting))))
+                    (should (string-match-p "has a #\\.,.*: #\\.(\\(?:aq-size\\|list (aq-size)\\))"
+                                            (agent-q-call-reason (agent-q-call-waiting))))
                     (agent-q-test-answer "n")
                     (agent-q-test-until (agent-q-test-idle-p))
                     t)))
@@ -241,7 +269,7 @@ Otherwise it has to succeed."
       (agent-q-test-with-chat
         (setq agent-q-session-connection connection)
         (agent-q-test-send "rule")
-        (dolist (key '("!" "w" "!"))
+        (dolist (key '("!" "!"))
           (agent-q-test-answer key))
         (agent-q-test-until (agent-q-test-idle-p))
         (agent-q-test-send "library")
@@ -278,7 +306,6 @@ Otherwise it has to succeed."
                      t)))
         (send "a.lisp")
         (agent-q-test-answer "!")
-        (agent-q-test-answer "w")
         (should (equal "Always allow edits of files of this project, and new files in it, in this chat."
                        (nth 2 (agent-q-offer-shown (agent-q-call-offer (agent-q-call-waiting))))))
         (agent-q-test-answer "!")

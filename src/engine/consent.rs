@@ -14,7 +14,7 @@ use crate::call::policy::Approval;
 use crate::call::predict::Prediction;
 use crate::exact;
 use crate::protocol::{CallKey, Decider, Decision, Event, QuestionId, SessionId};
-use crate::rules::{Outcome, Rule, TurnPlace};
+use crate::rules::{Outcome, Rule, TurnPlace, Width};
 use crate::runtime::held;
 use crate::tool::ToolFailure;
 use crate::tool::preview::Preview;
@@ -110,7 +110,7 @@ impl Engine {
         Ok(held(&self.shared.executor.rules).revoke(id)?)
     }
 
-    /// The narrowest rule that would let the waiting CALL run again in SCOPE, as JSON text.
+    /// The rules that would let the waiting CALL run again in SCOPE, as JSON text, the one of most use first.
     ///
     /// # Errors
     ///
@@ -124,14 +124,13 @@ impl Engine {
         if rule.check().is_err() {
             return Err(RequestError::NoRule);
         }
-        let entry = |width: &str, rule: &Rule| json!({"width": width, "rule": rule, "description": rule.describe_beside_its_call()});
-        let mut offer = entry("call", &rule);
-        let wider = facts.offer_wider(scope);
-        offer["wider"] = wider
-            .iter()
-            .map(|(width, rule)| entry(width.name(), rule))
-            .collect();
-        Ok(offer.to_string())
+        let mut rules = facts.offer_wider(scope);
+        rules.insert(0, (Width::Call, rule));
+        // Work on a project is what most calls are about, so that its rules come before narrower ones.
+        rules.sort_by_key(|(width, _)| !width.is_of_project());
+        let entry = |(width, rule): &(Width, Rule)| json!({"width": width.name(), "rule": rule, "description": rule.describe_beside_its_call()});
+        let offers: Vec<Value> = rules.iter().map(entry).collect();
+        Ok(json!(offers).to_string())
     }
 
     /// What the waiting CALL would make of a file; none when it does not wait or changes none.

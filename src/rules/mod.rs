@@ -134,7 +134,10 @@ impl Rule {
                 alarms.join("; ")
             ),
             (None, true) if self.named_tools().is_some() => {
-                format!("Always run {} of this project's systems", self.tool_words())
+                format!(
+                    "Always run {} for this project's systems",
+                    self.tool_words()
+                )
             }
             _ => return self.describe(),
         };

@@ -14,18 +14,21 @@ use crate::trust::SafetyLevel;
 /// How much a rule that is offered covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
+    /// Exactly this call.
+    Call,
     /// The same operators.
     Operator,
     /// The same reasons.
     Reason,
-    /// Loading and testing systems of the project.
+    /// Loading, testing and compiling systems of the project.
     Systems,
     /// Edits of files of the project, and new files in it.
     Edits,
 }
 
-/// The tools that build systems.
-const BUILDING: [&str; 2] = ["load_system", "run_tests"];
+/// The tools that build systems and compile their files.
+const BUILDING: [&str; 3] = ["load_system", "run_tests", COMPILING];
+const COMPILING: &str = "compile_file";
 
 /// The tools that write a whole file, which is an edit where there was none.
 pub const WRITING: [&str; 2] = ["write_file", "create_file"];
@@ -42,8 +45,14 @@ pub const EDITING: [&str; 6] = [
 
 impl Width {
     #[must_use]
+    pub fn is_of_project(self) -> bool {
+        matches!(self, Self::Systems | Self::Edits)
+    }
+
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Call => "call",
             Self::Operator => "operator",
             Self::Reason => "reason",
             Self::Systems => "systems",
@@ -97,16 +106,22 @@ impl Rule {
         rules
     }
 
-    /// A rule for loading and testing the systems of the project whose system CALL builds.
+    /// A rule for loading, testing and compiling the systems of the project, one of which CALL builds, or
+    /// a file of the project: a system of it may load any.
     fn for_systems(call: &RuledCall<'_>, scope: &Scope) -> Option<Self> {
         let root = call.project?;
-        let is_own = |path: &PathBuf| is_definition(path) && path.starts_with(root);
+        let is_own = |path: &PathBuf| {
+            (is_definition(path) || call.tool == COMPILING) && path.starts_with(root)
+        };
         if !BUILDING.contains(&call.tool) || call.paths.is_empty() || !call.paths.iter().all(is_own)
         {
             return None;
         }
         let mut rule = Self::for_tools(&BUILDING, call, scope);
-        rule.path = Some(format!("{}/**/*.asd", escape(&root.to_string_lossy())));
+        rule.path = Some(format!(
+            "{}/**/*.{{asd,cl,lisp,lsp}}",
+            escape(&root.to_string_lossy())
+        ));
         rule.connection = call.connection.map(escape);
         Some(rule)
     }

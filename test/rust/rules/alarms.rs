@@ -162,7 +162,7 @@ proptest! {
             let fits = other.iter().all(|(reason, operator)| match width {
                 Width::Operator => one.contains(&(*reason, *operator)),
                 Width::Reason => one.iter().any(|(it, _)| it == reason),
-                Width::Systems | Width::Edits => false,
+                Width::Call | Width::Systems | Width::Edits => false,
             });
             let runs = asked(&other).by(std::slice::from_ref(&rule)) == Outcome::Run;
             prop_assert_eq!(runs, fits && !other.is_empty());
@@ -172,7 +172,7 @@ proptest! {
 }
 
 #[test]
-fn a_rule_for_the_projects_systems_loads_and_tests_those_alone() {
+fn a_rule_for_the_projects_systems_builds_those_alone() {
     let dangerous = SafetyLevel::Dangerous;
     let load = given(
         "load_system",
@@ -186,7 +186,7 @@ fn a_rule_for_the_projects_systems_loads_and_tests_those_alone() {
     };
     assert_eq!(
         rule.describe_beside_its_call(),
-        "Always run load_system and run_tests of this project's systems, in this chat."
+        "Always run load_system, run_tests and compile_file for this project's systems, in this chat."
     );
     assert_eq!(rule.check(), Ok(()));
     let rules = std::slice::from_ref(rule);
@@ -197,6 +197,13 @@ fn a_rule_for_the_projects_systems_loads_and_tests_those_alone() {
         ("load_system", &[], Outcome::Ask),
         ("eval_form", &["bank.asd"], Outcome::Ask),
         ("write_file", &["bank.asd"], Outcome::Ask),
+        ("compile_file", &["src/bank.lisp"], Outcome::Run),
+        (
+            "compile_file",
+            &["/usr/share/other/other.lisp"],
+            Outcome::Ask,
+        ),
+        ("compile_file", &[".env"], Outcome::Ask),
     ] {
         let call = given(
             tool,
@@ -212,6 +219,13 @@ fn a_rule_for_the_projects_systems_loads_and_tests_those_alone() {
         let call = given("load_system", dangerous, arguments, &["bank.asd"]);
         assert_eq!(call.by(rules), outcome, "{restart}");
     }
+    let compile = given(
+        "compile_file",
+        dangerous,
+        json!({"path": "a.lisp"}),
+        &["a.lisp"],
+    );
+    assert_eq!(Rule::wider(&compile.call(), &Scope::Chat(1)), offers);
     // What is not the project's is offered no such rule.
     let other = given(
         "load_system",
