@@ -70,8 +70,8 @@ A line of the window ends between two of them and never within one."
 (cl-defstruct (agent-q-offer (:constructor agent-q-offer-make) (:copier nil))
   "The rules that a key offered for a call in SCOPE.
 WIDTHS are lists (WIDTH RULE DESCRIPTION), the one of most use first; the one at INDEX
-is shown."
-  scope widths (index 0))
+is shown.  It stands at the end if that was READ before, else where reading begins."
+  scope widths read (index 0))
 
 (defun agent-q-offer-shown (offer)
   "Return the rule of OFFER on the screen, a list (WIDTH RULE DESCRIPTION)."
@@ -80,6 +80,11 @@ is shown."
 (defun agent-q-approve-text--key (offer)
   "Return the key for taking the rule of OFFER on the screen."
   (if (equal (agent-q-offer-scope offer) "chat") "!" "P"))
+
+(defun agent-q-approve-text--read-p (call)
+  "Whether CALL offers a rule, and was read to its end before."
+  (and (agent-q-call-offer call)
+       (agent-q-offer-read (agent-q-call-offer call))))
 
 (defun agent-q-approve-text--offer (call)
   "Return the rule that is offered for CALL as text; empty without one."
@@ -281,10 +286,10 @@ A change that is reviewed beside it is not shown here, too."
          (concat "\n" (agent-q-approve-text--line target))
        "")
      "\n"
+     (if (agent-q-approve-text--read-p call) "" (agent-q-approve-text--offer call))
      body
      (if (string-empty-p body) "" "\n")
-     ;; By the keys that take it: what is above was read before.
-     (agent-q-approve-text--offer call)
+     (if (agent-q-approve-text--read-p call) (agent-q-approve-text--offer call) "")
      (agent-q-approve-text--end
       (agent-q-approve-text--buttons (agent-q-approve-text-labels call) keymap))
      "\n" (agent-q-approve-text--line (agent-q-approve-text--where call)))))

@@ -274,19 +274,24 @@ The first time, only show the rule that would be added."
         (entry (lambda (offer)
                  (list (gethash "width" offer) (agent-q-json-encode (gethash "rule" offer))
                        (gethash "description" offer)))))
-    (agent-q-offer-make :scope scope :widths (mapcar entry offered))))
+    (agent-q-offer-make :scope scope :widths (mapcar entry offered)
+                        :read (or (agent-q-call-ended call)
+                                  (eq (agent-q-call-armed call) 'rule)))))
 
 (defun agent-q-approve--show-offer (call offer)
   "Show OFFER in the request for CALL."
   (setf (agent-q-call-offer call) offer)
-  (agent-q-sight-rule call)
+  ;; What is new on the screen has to be read before a key takes it.
+  (if (agent-q-offer-read offer)
+      (agent-q-sight-rule call)
+    (setf (agent-q-call-armed call) nil))
   (agent-q-render-update-item call)
   (unless (agent-q-approve--elsewhere-p)
-    (let ((end (marker-position (agent-q-render-item-end call))))
-      (goto-char (or (text-property-any (agent-q-render-item-start call) end
-                                        'agent-q-sight-end t)
-                     end))
-      (agent-q-render-reveal (point) end)))
+    (goto-char (agent-q-render-item-start call))
+    (when (agent-q-offer-read offer)
+      (let ((end (marker-position (agent-q-render-item-end call))))
+        (goto-char (or (text-property-any (point) end 'agent-q-sight-end t) end))
+        (agent-q-render-reveal (point) end))))
   (agent-q-sight-expect call))
 
 (defun agent-q-approve-quit ()

@@ -22,7 +22,7 @@ KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 `proposed', `waiting', `running', `succeeded', `failed', `denied' and
 `cancelled'.  LEVEL and REASON say why it needs approval; GROUNDS is `:usual' where each
 call of its tool does, for that reason.  TARGET names the image it concerns.  ARMED is t while an answer counts, `seen' when it
-did before another call was answered; ENDED is t when its end was on the
+did before another call was answered, `rule' before a rule came below; ENDED is t when its end was on the
 screen after that, SINCE says when it began to be armed or to show its end, BELOW how many of
 its lines didn't fit, TAIL how many characters of its end were on the screen
 before its head; TIMER sees to that, and ANSWERED is the answer.

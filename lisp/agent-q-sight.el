@@ -57,20 +57,15 @@ Of a request that is folded nobody has seen more than a line."
 
 (defun agent-q-sight-rule (call)
   "Require that the rule that CALL offers is seen, below what was read before."
-  (setf (agent-q-call-armed call) (and (agent-q-call-armed call) 'seen)
+  (setf (agent-q-call-armed call) (and (agent-q-call-armed call) 'rule)
         (agent-q-call-since call) nil
         (agent-q-call-ended call) nil))
-
-(defun agent-q-sight--only-rule-p (call)
-  "Whether nothing in the request for CALL has to be read but the rule that it offers."
-  (and (agent-q-call-offer call)
-       (eq (agent-q-call-armed call) 'seen)))
 
 (defun agent-q-sight-too-high-p (call)
   "Whether the end of CALL is in the selected window, and its head is above it."
   (and (agent-q-sight-in-view-p call)
        (not (agent-q-sight-armed-p call))
-       (not (agent-q-sight--only-rule-p call))
+       (not (eq (agent-q-call-armed call) 'rule))
        (not (agent-q-sight--window call))))
 
 (defun agent-q-sight-end-shown-for (call)
@@ -141,7 +136,7 @@ For `post-command-hook': the user may have come to it just now, or to its end."
 
 (defun agent-q-sight--see (call)
   "Note what is on the screen of CALL of the current chat."
-  (when (and (agent-q-sight--only-rule-p call)
+  (when (and (eq (agent-q-call-armed call) 'rule)
              (agent-q-call-full-p call)
              (agent-q-sight--end-visible-p call))
     (setf (agent-q-call-armed call) t
@@ -208,7 +203,8 @@ For `post-command-hook': the user may have come to it just now, or to its end."
 (defun agent-q-sight-reveal (call)
   "Scroll the selected window to where CALL can be read, and let it be answered.
 Point has to be on CALL."
-  (unless (agent-q-sight--window call)
+  (unless (or (agent-q-sight--window call)
+              (eq (agent-q-call-armed call) 'rule))
     (set-window-start nil (agent-q-render-item-start call)))
   (agent-q-sight-expect call))
 

@@ -69,4 +69,19 @@ sleep 1
 press y
 await 'That is there, too\.' 'the second y runs it'
 
+# A rule takes lines, and the request above it was read before it came.
+press M-\>
+type_text 'Make a fitting file.'
+press Enter
+await '^ *\[y\] apply' 'a request comes that just fits'
+sleep 1.5
+shows '? Apply fits.txt (new)' || fail 'it does not fit'
+press !
+await 'Press ! again to add this rule' 'the rule stands by the keys'
+shows '? Apply fits.txt (new)' && fail 'the rule leaves room'
+sleep 1.5
+[ ! -e "$scratch/project/fits.txt" ] || fail 'the first ! ran the call'
+press !
+await 'All are there\.' 'the second ! takes it'
+
 press C-x C-c
