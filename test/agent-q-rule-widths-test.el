@@ -159,7 +159,9 @@ Otherwise it has to succeed."
       (dolist (name '("aq-nowhere" "aq-ours" "aq-library" "aq-beside"))
         (ert-info (name)
           (should-not (agent-q-rule-widths-test--asks-p (format "(asdf:find-system %S nil)" name)))))
-      (agent-q-test-send "/eval_form (asdf:find-system \"aq-other\" nil)")
+      ;; Wherever a program tells ASDF to look.
+      (agent-q-test-send (format "/eval_form (progn (push #p%S asdf:*central-registry*) (asdf:find-system \"aq-other\"))"
+                                 other))
       (agent-q-test-until (agent-q-call-waiting))
       (should (agent-q-call-effect-p (agent-q-call-waiting)))
       (agent-q-test-answer "y")
