@@ -165,6 +165,15 @@ may lock its package, but not against its own files."
     (when (and package (foreign-package-p package))
       (effect-of-taking-over (format nil "the package ~A" (package-name package))))))
 
+(defun effect-of-renaming-package (arguments)
+  "DEFPACKAGE of newer SBCLs has this give nicknames, by which nothing gets another meaning."
+  (destructuring-bind (designator name &optional nicknames) arguments
+    (let ((package (find-package designator)))
+      (unless (and package
+                   (string= name (package-name package))
+                   (subsetp (package-nicknames package) (mapcar #'string nicknames) :test #'string=))
+        (effect-of-package arguments)))))
+
 (defun effect-of-looking-into (arguments)
   "Reading what a closure of ours has in it."
   (when (mentions-us-p (internal "SB-KERNEL" "%FUN-NAME" (first arguments)))

@@ -51,7 +51,7 @@
      ("SET-SYNTAX-FROM-CHAR" effect-of-syntax)
      ((:setf "READTABLE-CASE") effect-of-readtable-setting)
      ("UNINTERN" effect-of-uninterning)
-     ("RENAME-PACKAGE" effect-of-package) ("DELETE-PACKAGE" effect-of-package))
+     ("RENAME-PACKAGE" effect-of-renaming-package) ("DELETE-PACKAGE" effect-of-package))
     ("SB-EXT"
      ("DELETE-DIRECTORY" effect-of-delete-directory :covers (:delete :rmdir))
      ("RUN-PROGRAM" effect-of-run-program :covers (:program :input (:write . "/dev/pts/")))
