@@ -82,7 +82,7 @@ is shown.  It stands at the end if that was READ before, else where reading begi
   (if (equal (agent-q-offer-scope offer) "chat") "!" "P"))
 
 (defun agent-q-approve-text--read-p (call)
-  "Whether CALL offers a rule, and was read to its end before."
+  "Whether there is a rule in the request for CALL, whose end was read before."
   (and (agent-q-call-offer call)
        (agent-q-offer-read (agent-q-call-offer call))))
 

@@ -327,7 +327,7 @@ After the last comes the first again."
     (agent-q-arguments-edit call)))
 
 (defun agent-q-approve--visit (text)
-  "Show TEXT, all about a call, in a window that says how to go back."
+  "Show TEXT, all about a call, and how to go back, in a window."
   (let ((page (agent-q-render-visit "*agent-q call*" text)))
     (with-current-buffer page
       (setq header-line-format "q goes back to the chat, where the keys answer"))))

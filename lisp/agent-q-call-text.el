@@ -114,8 +114,9 @@ EVALUATES says that it is one of evaluating forms."
 
 (defun agent-q-call--evaluated (content several)
   "Return what the last form evaluated in CONTENT came to, or nil.
-That is a cons of `value' and its values, or of `headline' and the first line of
-what was printed where it gave nothing else.  SEVERAL forms are each above their values."
+That is a cons of `value' and its values, or of `headline' and the first line
+of what was printed where it gave nothing else.  SEVERAL says that there may be
+more forms, each above its values."
   (let ((values nil) (printed nil) (in nil))
     (dolist (line (split-string content "\n"))
       (cond ((and (string-prefix-p "=> " line) (or several (not (eq in 'output))))

@@ -201,8 +201,8 @@ The last name is the fullest."
    forms))
 
 (defvar agent-q-definitions--last nil
-  "The text whose definitions were found last, a list of its file, itself and those.
-The same text is looked at before an edit is asked about and when it is made.")
+  "The definitions that were found last: a list of a file, its text and those.
+An edit looks at a text before it is asked about, and again when it is made.")
 
 (defun agent-q-definitions--of (text file)
   "Return the definitions of TEXT, of FILE, which is in the current buffer."

@@ -56,7 +56,7 @@ Of a request that is folded nobody has seen more than a line."
        t))
 
 (defun agent-q-sight-rule (call)
-  "Require that the rule that CALL offers is seen, below what was read before."
+  "Require that the new rule in CALL is seen, below what was read before."
   (setf (agent-q-call-armed call) (and (agent-q-call-armed call) 'rule)
         (agent-q-call-since call) nil
         (agent-q-call-ended call) nil))
