@@ -11,10 +11,15 @@ that is compiled; or ours."
       (find-if (lambda (it) (and (consp it) (eq (first it) :build))) (rest hold))
       (let ((work (consent-scope (first hold)))) (and work (work-whole work)))))
 
+(defun meet-code (watch guard hold function arguments)
+  "As MEET, where GUARD is in the way of all that is evaluated: nothing but code needs a question there."
+  (funcall (guard-way guard) watch hold function arguments))
+
 (defun call-with-code (watch hold function arguments)
   "Evaluate or compile the form that is the first of ARGUMENTS."
   (let ((form (first arguments)))
     (if (or (and (atom form) (not (symbolp form)))
+            (null (unmet-in form (consent-known (first hold))))
             (unlooked-p hold))
         (apply function arguments)
         (multiple-value-bind (allowed values)

@@ -51,14 +51,18 @@ symbol that code can't come by."
                        (function (if (eq function (first (guard-kept guard)))
                                      (rest (guard-kept guard))
                                      function)))
-                   (if (or hold (guard-always guard))
+                   (if (if hold
+                           ;; What is compiled of ours needs no look.
+                           (not (and (guard-expands guard) (member :code (rest hold) :test #'eq)))
+                           (guard-always guard))
                        ;; What is still interpreted of ours expands macros: by the program's hook it
                        ;; would come here again, without end. Code that is evaluated has another.
                        (let ((*program-hook* (if (and hold (guard-expands guard))
                                                  (looking-hook watch *macroexpand-hook*)
                                                  *macroexpand-hook*))
                              (*macroexpand-hook* #'funcall))
-                         (meet watch guard hold (with-program-hook function) (copy-list arguments)))
+                         (funcall (if (guard-expands guard) #'meet-code #'meet)
+                                  watch guard hold (with-program-hook function) (copy-list arguments)))
                        (apply function arguments)))))
              (standing-in (pair)
                (lambda (&rest arguments)
@@ -142,8 +146,8 @@ symbol that code can't come by."
 
 (defun install-watch ()
   "Put the watch in, unless it is there."
-  (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'settle-code 'unmet-in 'map-named
-               'unmet-reason 'known-dangers 'looking-hook 'look-at-expansion 'unlooked-p)
+  (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'unmet-in 'map-named
+               'unmet-reason 'looking-hook)
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)
     (hear-of-closed-connections)
