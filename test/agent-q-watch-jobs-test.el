@@ -63,6 +63,62 @@
       (should (= 1 (length (agent-q-test-watch-words))))
       (should-not (file-exists-p victim)))))
 
+;;;; Others on the same image
+
+(agent-q-test-image-on-each watch-serves-two-at-once ()
+  "Calls over two connections to one image ask each where they came from, and one that goes leaves the other."
+  (let ((victim (agent-q-test-watch-file "victim")) (asked nil))
+    (agent-q-test-watch-with connection "deny"
+      (let* ((client (agent-q-image-connection-client connection))
+             (port (string-to-number
+                    (agent-q-test-watch-directly
+                     connection (if (eq client 'sly)
+                                    "(funcall (find-symbol \"CREATE-SERVER\" :slynk) :port 0)"
+                                  "(funcall (find-symbol \"CREATE-SERVER\" :swank) :port 0)"))))
+             (before (agent-q-image-connections)) (inhibit-message t)
+             (other (save-window-excursion
+                      (funcall (intern (format "%s-connect" client)) "127.0.0.1" port)
+                      (agent-q-test-image-await
+                       (lambda () (car (cl-set-difference (agent-q-image-connections) before :test #'equal)))))))
+        (agent-q-test-image-await
+         (lambda () (equal "3" (ignore-errors (agent-q-test-image-directly other "(+ 1 2)")))))
+        (let ((agent-q-test-watch-answer
+               (lambda (question) (push (plist-get question :form) asked) "deny")))
+          (dolist (one (list connection other))
+            (let ((form (agent-q-test-watch-filled one (format "(progn %d (delete-file \"VICTIM\"))"
+                                                               (if (eq one other) 2 1)))))
+              (should (plist-get (agent-q-test-watch-eval one form) :denials))
+              (should (equal form (car asked)))))
+          (should (file-exists-p victim))
+          (delete-process (agent-q-image-connection-process other))
+          (agent-q-test-image-await (lambda () (not (agent-q-image-live-p other))))
+          (should (plist-get (agent-q-test-watch-eval
+                              connection (agent-q-test-watch-filled connection "(delete-file \"VICTIM\")"))
+                             :denials))
+          (should (= 3 (length asked))))))))
+
+(agent-q-test-image-on-each watch-is-not-saved ()
+  "An image that is saved with the watch in it starts without one, and gets it again."
+  (let* ((client (agent-q-image-connection-client connection))
+         (core (expand-file-name (format "aq-%s.core" client) agent-q-test-directory))
+         (other (agent-q-test-image-another client)))
+    (agent-q-test-watch-with other "deny"
+      (agent-q-test-watch-eval other "(+ 1 2)"))
+    (agent-q-test-image-save other core)
+    (let ((saved (agent-q-test-image-another
+                  client (list "sbcl" "--core" core "--no-userinit" "--no-sysinit"))))
+      (unwind-protect
+          (progn
+            (should (equal "NIL" (agent-q-test-image-directly
+                                  saved "(sb-int:encapsulated-p 'delete-file :agent-q-watch)")))
+            (agent-q-test-watch-file "victim")
+            (agent-q-test-watch-with saved "deny"
+              (should (plist-get (agent-q-test-watch-eval
+                                  saved (agent-q-test-watch-filled saved "(delete-file \"VICTIM\")"))
+                                 :denials))))
+        (agent-q-test-image-kill saved)
+        (delete-file core)))))
+
 ;;;; Systems
 
 (defun agent-q-watch-jobs-test--load (connection name files)

@@ -237,6 +237,14 @@
     (dolist (form '("(sb-thread:with-mutex (*aq-lock*) (delete-file \"VICTIM\"))"
                     "(with-open-file (s \"/dev/null\") (delete-file \"VICTIM\"))"
                     "(unwind-protect (delete-file \"VICTIM\") (delete-file \"VICTIM\"))"
+                    "(unwind-protect (error \"x\") (ignore-errors (delete-file \"VICTIM\")) (delete-file \"VICTIM\"))"
+                    "(compile nil '(lambda () (macrolet ((m () (delete-file \"VICTIM\"))) (m))))"
+                    "(compile nil '(lambda () (load-time-value (delete-file \"VICTIM\"))))"
+                    "(load (make-string-input-stream \"(list #.(delete-file \\\"VICTIM\\\"))\"))"
+                    "(defclass aq-p () ()) (defmethod print-object ((it aq-p) s) (delete-file \"VICTIM\")) (princ (make-instance 'aq-p))"
+                    "(sb-kernel:with-world-lock () (delete-file \"VICTIM\"))"
+                    "(let ((form '(delete-file \"VICTIM\"))) (loop repeat 10 do (setf form (list 'eval (list 'quote form)))) (eval form))"
+                    "(let ((text \"(delete-file \\\"VICTIM\\\")\")) (loop repeat 4 do (setf text (format nil \"(eval (read-from-string ~S))\" text))) (eval (read-from-string text)))"
                     "(aq-deep 500)"
                     "(sb-sys:without-interrupts (ignore-errors (delete-file \"VICTIM\")))"
                     "(handler-bind ((error (lambda (c) (declare (ignore c)) (delete-file \"VICTIM\")))) (car 1))"
@@ -246,8 +254,11 @@
                           connection (agent-q-test-watch-filled connection form))
                          :denials))
       (should (file-exists-p (agent-q-test-watch-filled connection "VICTIM")))
-      (should (equal "NIL" (agent-q-test-watch-directly
-                            connection "(sb-thread:mutex-owner *aq-lock*)"))))
+      (should (equal "(NIL NIL NIL 4)"
+                     (agent-q-test-watch-directly
+                      connection "(append (mapcar #'sb-thread:mutex-owner
+                                                  (list *aq-lock* sb-kernel::**world-lock** agent-q-image::*lock*))
+                                          (list (funcall (compile nil '(lambda () (+ 2 2))))))"))))
     (should (equal '("3") (agent-q-test-watch-values
                            (agent-q-test-watch-eval connection "(+ 1 2)"))))))
 

@@ -21,6 +21,10 @@
     (setf (gethash (memory-text address) (consent-written (first hold))) t)
     address))
 
+(defun call-giving-back (watch hold function arguments)
+  "The profiler gives back what C got for it."
+  (call-covering watch hold '(:memory) function arguments))
+
 (defun effect-of-mapping (arguments)
   "Mapping a file or nothing into memory: at a fixed place it replaces what is there."
   (destructuring-bind (address length protection flags &rest more) arguments
