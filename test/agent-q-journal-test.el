@@ -191,7 +191,7 @@ This goes over CONNECTION, and past the journal."
   (agent-q-test-image-values connection "(list (counting) (bound) (defun h () 1))" :package "AQ-JOURNAL")
   (should (equal '("AQ-JOURNAL::H function new") (agent-q-journal-test--changes connection)))
   (agent-q-test-image-values connection "(setf *counter* 9)" :package "AQ-JOURNAL")
-  (should (member "AQ-JOURNAL::*COUNTER* variable redefined" (agent-q-journal-test--changes connection))))
+  (should (member "AQ-JOURNAL::*COUNTER* variable changed" (agent-q-journal-test--changes connection))))
 
 (agent-q-test-image-on-each what-is-defined-as-it-was-is-no-change ()
   "A class or a type that is only defined again is not listed as changed for good."
