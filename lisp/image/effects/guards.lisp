@@ -137,7 +137,6 @@
      ("CALL-HOOKS" nil :way call-hooks-of-kind :always t)
      ("STRIP-ENCAPSULATION" nil :way call-stripping)
      ("ENSURE-ALIEN-LINKAGE-INDEX" effect-of-linking-name :class :foreign :way call-linking))
-    ("SB-EVAL" ("EVAL-IN-NATIVE-ENVIRONMENT" nil :way call-with-code :expands t))
     ("SB-C" ("COMPILE-IN-LEXENV" nil :way call-noting-code :expands t)
             ("%PROCLAIM" effect-of-proclaiming)
             ("PROCESS-TOPLEVEL-FORM" nil :way call-with-code :expands t)
