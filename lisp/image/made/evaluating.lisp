@@ -95,7 +95,10 @@ KNOWN-P says that it may. True when that may be; NIL and the values to return in
 (defun look-at-expansion (watch form expansion)
   "Look at EXPANSION, of FORM. A macro of the implementation's may expand into what is internal to it."
   (let ((hold (funcall (watch-state watch))))
-    (when (and hold (not (unlooked-p hold)))
+    (when (and hold (not (unlooked-p hold))
+               ;; What is interpreted of ours. Code that names a macro of ours was asked about.
+               (not (and (consp form) (symbolp (first form))
+                         (eq (symbol-package (first form)) (find-package "AGENT-Q-IMAGE")))))
       (if (and (consp form) (symbolp (first form)) (standard-macro-p (first form))
                (not (and (member (first form) +setting-macros+)
                          (some #'program-place-p (places-of form)))))
