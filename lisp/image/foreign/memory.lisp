@@ -8,17 +8,17 @@
   "The number of PLACE, one itself or what SBCL has for an address."
   (if (integerp place) place (internal "SB-SYS" "SAP-INT" place)))
 
-(defun memory-text (address)
+(defun memory-words (address)
   (format nil "the memory of this process at #x~X" (address-of address)))
 
 (defun effect-of-unmapping (arguments)
-  (effect-of-taking-over (memory-text (first arguments))))
+  (effect-of-taking-over (memory-words (first arguments))))
 
 (defun call-allocating (watch hold function arguments)
   "Get memory, which the call may give back."
   (declare (ignore watch))
   (let ((address (apply function arguments)))
-    (setf (gethash (memory-text address) (consent-written (first hold))) t)
+    (setf (gethash (memory-words address) (consent-written (first hold))) t)
     address))
 
 (defun call-giving-back (watch hold function arguments)
