@@ -110,5 +110,23 @@
       (should (equal "run-form" (plist-get question :effect)))
       (should (equal "(SB-SYS:INT-SAP 7)" (plist-get question :form))))))
 
+;; Where the form says it, nothing new comes to light when it is evaluated.
+(agent-q-test-image-on-each watch-asks-once-about-what-the-form-says ()
+  "A yes to a form covers the names in it that are asked about, and no others."
+  (let* ((asked nil)
+         (agent-q-approval-handler (lambda (tool &rest _)
+                                     (push (agent-q-tool-name tool) asked)
+                                     :approved)))
+    (cl-flet ((ask (form)
+                (setq asked nil)
+                (agent-q-execute-tool-calls-sync
+                 `((:name "eval_form" :arguments (("form" . ,form)))) 30)
+                (reverse asked)))
+      (ask agent-q-watch-made-test--preparation)
+      (should (equal '("eval_form") (ask "(sb-sys:without-interrupts (+ 1 2))")))
+      (should (equal '("eval_form") (ask "(funcall (compile nil '(lambda () (sb-vm::current-sp) 1)))")))
+      (should (equal '("eval_form" "effect/run_form")
+                     (ask "(progn (sb-sys:without-interrupts (+ 1 2)) (aq-eval \"(sb-sys:int-sap 7)\"))"))))))
+
 (provide 'agent-q-watch-made-test)
 ;;; agent-q-watch-made-test.el ends here

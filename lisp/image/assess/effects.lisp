@@ -155,6 +155,8 @@ and with what else it is given as far as MORE tells that."
 (defun note-hit-effects (kind reason what form)
   "Note what a hit, which has these arguments, is about."
   (unless (eq kind :expander)
+    (when (and what (symbolp what) (unmet-reason what))
+      (pushnew (list "run-form" (symbol-text what)) (first *hit-effects*) :test #'equal))
     (dolist (effect (kinds-of-hit reason what))
       (if (string= effect "exit-lisp")
           (pushnew (list effect) (first *hit-effects*) :test #'equal)

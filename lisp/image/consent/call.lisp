@@ -57,9 +57,15 @@
 
 (defun granted-p (consent effect)
   "Whether CONSENT was given for EFFECT beforehand, with the form or by the operation itself."
-  (or (loop for (kind text more) in (consent-granted consent)
-              thereis (and (equal kind (effect-kind effect))
-                           (or (null text) (covers-p text more effect))))
+  (or (if (equal (effect-kind effect) "run-form")
+          ;; Of several names the form that was agreed to has to have all.
+          (and (effect-texts effect)
+               (every (lambda (text)
+                        (member (list "run-form" text) (consent-granted consent) :test #'equal))
+                      (effect-texts effect)))
+          (loop for (kind text more) in (consent-granted consent)
+                  thereis (and (equal kind (effect-kind effect))
+                               (or (null text) (covers-p text more effect)))))
       (and (equal (effect-kind effect) "connect")
            (gethash (effect-detail effect) (consent-hosts consent)))
       (and (equal (effect-kind effect) "take-over")

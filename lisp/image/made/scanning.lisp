@@ -132,6 +132,7 @@ KNOWN is known."
   (let ((text (format nil "~:{~A: ~@{~A~^, ~}~:^; ~}"
                       (loop for (reason . symbols) in found
                             collect (cons reason (mapcar #'symbol-text (reverse symbols)))))))
-    (make-effect :kind "run-form" :target text :texts (list text)
+    (make-effect :kind "run-form" :target text
+                 :texts (mapcar #'symbol-text (reduce #'append found :key #'rest))
                  :words (format nil "evaluate code that ~A" text)
                  :more (list :form (printed form :limit 1000)))))
