@@ -259,7 +259,7 @@ fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, Too
     lines.extend(match (passed, target) {
         (true, None) => printed.map(briefly),
         // The results can't be counted, so the lines may be all that tells of them.
-        _ if total == 0 => printed,
+        _ if total == 0 => printed.map(|it| abridged(&it)),
         _ => printed
             .and_then(|it| outcome::printed(&without_passed(it.trim_start_matches("Output:\n")))),
     });
@@ -300,6 +300,40 @@ fn without_passed(output: &str) -> String {
             kept[left_out..].join("\n")
         ),
     }
+}
+
+/// How many lines are shown of the beginning, the middle and the end of output that nobody can count.
+const LINES_OF_UNCOUNTED: (usize, usize, usize) = (15, 20, 25);
+
+/// What tests PRINTED whose results can't be counted: of long output its beginning and its end, and from
+/// between what sounds like a failure.
+fn abridged(printed: &str) -> String {
+    let lines: Vec<&str> = printed.lines().collect();
+    let (head, middle, tail) = LINES_OF_UNCOUNTED;
+    if lines.len() <= head + middle + tail {
+        return printed.to_owned();
+    }
+    let between = &lines[head..lines.len() - tail];
+    let bad: Vec<&str> = between
+        .iter()
+        .filter(|line| {
+            let line = line.to_lowercase();
+            ["fail", "error", "unexpected", "not ok", "wrong"]
+                .iter()
+                .any(|word| line.contains(word))
+        })
+        .take(middle)
+        .copied()
+        .collect();
+    let mut kept = lines[..head].to_vec();
+    let remark = format!(
+        "({} left out, but for those on failures; {RUN_AGAIN}.)",
+        counted((between.len() - bad.len()) as i64, "line")
+    );
+    kept.push(&remark);
+    kept.extend(bad);
+    kept.extend(&lines[lines.len() - tail..]);
+    kept.join("\n")
 }
 
 /// How many definitions came from files other than those they were loaded from now: the sign of a
