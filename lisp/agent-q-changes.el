@@ -218,8 +218,7 @@ It is one of GROUPS, all entries of the turn."
     (cond ((agent-q-changes--gone-p name groups) nil)
           ;; These are of several methods.
           ((equal kind "method") latest)
-          ((or (equal first "new") (plist-get (car (last group)) :first-loaded))
-           (unless (equal latest "removed") "new"))
+          ((equal first "new") (unless (equal latest "removed") "new"))
           ((and (equal first "removed") (not (equal latest "removed"))) "redefined")
           (t latest))))
 

@@ -130,7 +130,7 @@ So are those that a test operation loads itself."
 
 (agent-q-test-tools-on-each run-tests-of-a-system ()
   "What a system's test operation does is seen; nothing run is a failure."
-  (let ((empty (agent-q-test-systems-system "aq-empty" '(("code" . "(defvar cl-user::*aq-empty* 1)")))))
+  (let ((empty (agent-q-test-systems-system "aq-empty" '(("code" . "(print (defvar cl-user::*aq-empty* 1))")))))
     (agent-q-test-systems-register connection empty)
     (make-directory (expand-file-name "tests" empty))
     (write-region "(in-package :cl-user)\n(assert t)\n" nil (expand-file-name "test.lisp" empty) nil 'silent)

@@ -92,6 +92,12 @@
      (let ((sb-ext:*evaluator-mode* :interpret)) (eval '(loop for i below 3 collect i)))
      (deftype aq-small () '(integer 0 9)) (typep 3 'aq-small)
      (trace aq-name) (aq-name \"CAR\" :cl) (untrace)
+     ;; As iterate does: what is expanded there is copied into what the macro makes.
+     (defmacro aq-walking (form &environment environment)
+       (copy-tree (macroexpand form environment)))
+     (let ((table (make-hash-table)) (vector (make-array 3 :fill-pointer 3)))
+       (aq-walking (setf (gethash 1 table) 2))
+       (aq-walking (handler-case (decf (fill-pointer vector)) (error () 1))))
      (sb-ext:with-timeout 5 (aq-eval \"(list 1 2)\"))")))
 
 (agent-q-test-image-on-each watch-asks-about-made-code-once ()

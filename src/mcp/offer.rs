@@ -72,6 +72,16 @@ pub fn tools(profile: &Profile, registry: &Registry, host: &str) -> Value {
         offered.add(Arc::new(more::choosing(&tool, &groups)));
     }
     let mut tools: Vec<Value> = offered.all().iter().map(|tool| listed(tool)).collect();
+    if searches {
+        for tool in &mut tools {
+            if let Some(said) = tool["description"].as_str() {
+                tool["description"] = said
+                    .replace("by call_tool: ", "with ")
+                    .replace("call_tool ", "")
+                    .into();
+            }
+        }
+    }
     tools.extend(own_tools::listed());
     json!({"tools": tools})
 }

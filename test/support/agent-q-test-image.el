@@ -194,8 +194,10 @@ The test has to kill it; CLIENT has one already."
   "Kill the Lisp behind CONNECTION, and wait until that is known."
   (when (agent-q-image-live-p connection)
     (signal-process (agent-q-test-image-process connection) 'SIGKILL)
-    (agent-q-test-image-await
-     (lambda () (not (member connection (agent-q-image-connections)))))))
+    ;; SLY writes its farewell wherever point is, in what was printed, too.
+    (let ((inhibit-read-only t))
+      (agent-q-test-image-await
+       (lambda () (not (member connection (agent-q-image-connections))))))))
 
 (defun agent-q-test-image-process (connection)
   "Return the Lisp process behind CONNECTION."

@@ -158,11 +158,9 @@ whether the call has made that file."
              ;; These have hooks: what is called by them is asked about then.
              (or (member (effect-target effect) (foreign-lists) :key #'first :test #'equal)
                  (member (effect-target effect) (memory-foreign-names) :test #'equal))))
-        ;; What is to be done when the process ends or is saved is a library's own affair.
+        ;; Libraries change readtables while they load.
         ((equal (effect-kind effect) "take-over")
-         (member (effect-target effect) '("*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*"
-                                          "how text is read, by everybody")
-                 :test #'equal))
+         (equal (effect-target effect) "how text is read, by everybody"))
         ((equal (effect-kind effect) "redefine")
          (and (equal (first (effect-detail effect)) "new method") (loading-other-p work)))
         ((not (file-kind-p effect)) nil)

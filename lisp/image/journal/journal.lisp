@@ -288,8 +288,7 @@ there were. They are not undone: the files have them, and ASDF, or whoever loade
   (when differences
     (add-change :load (shortened (trimmed text) 4000) (mapcar #'second differences)
                 (list :files (shiftf (first *loaded-files*) 0)
-                      :new (loop for (kind name old) in differences
-                                 when (new-p kind old) collect name))
+                      :new (count-if (lambda (it) (new-p (first it) (third it))) differences))
                 (shortened (trimmed text) 4000) t)))
 
 (defun in-file-p (definition)
@@ -391,9 +390,12 @@ watch knows what others define."
                         (and (getf arguments :form) (getf arguments :file))))
         (*assessed-for* (getf arguments :chat))
         (*loaded-files* (list 0))
-        (*loads* (cond ((or (getf arguments :form) (getf arguments :restart) (getf arguments :frame))
-                        nil)
+        (*loads* (cond ((getf arguments :form) nil)
                        ((getf arguments :system) :system)
+                       ;; A debugger that is left; what loads may have the name of a restart, too.
+                       ((and (or (getf arguments :restart) (getf arguments :frame))
+                             (not (getf arguments :file)))
+                        nil)
                        (t t))))
     (call-as-assessed
      (getf arguments :form) (getf arguments :package)
@@ -418,12 +420,13 @@ watch knows what others define."
   "What stands for a call with ARGUMENTS that brings no code."
   (flet ((given-p (key) (get-properties arguments (list key))))
     (format nil "~A~{ ~A~}"
-            (cond ((given-p :restart) "invoke_restart")
+            (cond ((given-p :suite) "run_tests")
+                  ((given-p :system) "load_system")
+                  ((given-p :file) "compile_file")
+                  ((given-p :restart) "invoke_restart")
                   ((given-p :frame) "restart_frame")
-                  ((given-p :suite) "run_tests")
-                  ((and (given-p :file) (not (given-p :system))) "compile_file")
                   (t "load_system"))
-            (loop for key in '(:restart :frame :file :system :suite :test)
+            (loop for key in '(:frame :file :system :suite :test :restart)
                   when (getf arguments key) collect it))))
 
 (defun call-in-journal (operation function arguments)

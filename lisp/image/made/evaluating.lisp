@@ -74,6 +74,16 @@ KNOWN-P says that it may. True when that may be; NIL and the values to return in
 
 ;;; Expansions
 
+(defun know-names (consent expansion)
+  "Note that what EXPANSION, of a standard macro, names needs no question: neither where it stands nor in
+the copies that macros make which walk code."
+  (let* ((known (consent-known consent)) (found (unmet-in expansion known)))
+    (when found
+      (know-code consent expansion)
+      (loop for (nil . names) in found
+            do (dolist (name names)
+                 (setf (gethash name known) t))))))
+
 (defun looking-hook (watch outside)
   "A hook that looks at what the hook OUTSIDE makes of a form."
   (if (looking-hook-p watch outside)
@@ -102,8 +112,7 @@ KNOWN-P says that it may. True when that may be; NIL and the values to return in
       (if (and (consp form) (symbolp (first form)) (standard-macro-p (first form))
                (not (and (member (first form) +setting-macros+)
                          (some #'program-place-p (places-of form)))))
-          (when (unmet-in expansion (consent-known (first hold)))
-            (know-code (first hold) expansion))
+          (know-names (first hold) expansion)
           (settle-code watch (first hold) expansion)))))
 
 ;;; SBCL compiles for itself, too: dispatch functions, accessors, calls of C's.

@@ -110,10 +110,10 @@ the table KNOWN. FORM may be circular."
 
 (defun unmet-in (form known)
   "Lists of a reason for which FORM is asked about and of what it names. What is in conses of the table
-KNOWN is known."
+KNOWN, or a symbol there, is known."
   (let ((found '()))
     (labels ((note (symbol)
-               (let ((reason (unmet-reason symbol)))
+               (let ((reason (and (not (gethash symbol known)) (unmet-reason symbol))))
                  (when reason (pushnew symbol (rest (entry reason))))))
              (entry (reason)
                (or (assoc reason found :test #'string=)

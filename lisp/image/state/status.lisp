@@ -84,14 +84,25 @@
   "The system that SYSTEM is a part of, by its name: \"ironclad\" of \"ironclad/core\"."
   (subseq system 0 (position #\/ system)))
 
-(defun own-system-p (system)
-  "Whether the files of SYSTEM are the user's own, as far as is known."
+(defun folder-of-system (system)
+  "The folder of the sources of SYSTEM, as far as is known."
   (let ((directory (optional-function "ASDF" "SYSTEM-SOURCE-DIRECTORY")))
     (guarded (lambda ()
                (let ((found (asdf-system system)))
-                 (and found directory
-                      (own-file-p (funcall directory found)))))
+                 (and found directory (funcall directory found))))
              (constantly nil))))
+
+(defun own-system-p (system)
+  "Whether the files of SYSTEM are the user's own, as far as is known."
+  (let ((directory (folder-of-system system)))
+    (and directory (own-file-p directory))))
+
+(defun in-a-system-p (file systems)
+  "Whether FILE is in the folder of one of SYSTEMS."
+  (loop with name = (namestring file)
+        for system in systems
+        for directory = (folder-of-system system)
+          thereis (and directory (prefixed-p (namestring directory) name))))
 
 (defun system-texts (systems)
   "SYSTEMS with a word for each family, the user's own first."
@@ -115,10 +126,10 @@
         (values nil nil))))
 
 (defun own-package-p (package systems)
-  "Whether PACKAGE is the user's own: made by no file, or by one of their own; or by no other of SYSTEMS."
+  "Whether PACKAGE is the user's own: made by no file, by one of their own or of none of SYSTEMS."
   (multiple-value-bind (file known) (package-file package)
     (if known
-        (or (null file) (own-file-p file))
+        (or (null file) (own-file-p file) (not (in-a-system-p file systems)))
         (notany (lambda (system)
                   (and (prefixed-p (family system) (package-name package))
                        (not (own-system-p system))))

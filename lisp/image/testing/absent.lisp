@@ -28,10 +28,12 @@
   (search "test" text :test #'char-equal))
 
 (defun other-test-systems (name)
-  "The names of the project's systems, other than NAME, that look like tests."
+  "The names of the project's systems, other than NAME, that look like tests or have a test operation."
   (loop for entry in *project-systems*
         for other = (getf entry :name)
-        when (and (mentions-test-p other) (string/= other name))
+        for system = (registered-system other)
+        when (and (string/= other name)
+                  (or (mentions-test-p other) (and system (test-operation-p system))))
           collect other))
 
 ;;; Files
@@ -127,20 +129,22 @@ defined by them; and whether they are used by the one that is chosen."
 
 ;;; All of it
 
-(defun absence-facts (name)
-  "Why testing the system NAME ran nothing, for the wire."
+(defun absence-facts (name printed)
+  "Why testing the system NAME ran nothing, for the wire; nothing where what it PRINTED may be of tests."
   (guarded (lambda ()
              (let* ((system (find-system-named name))
+                    (operation (test-operation-p system))
                     (file (system-file system))
-                    (directory (and file (directory-part file)))
-                    (files (and directory
-                                (guarded (lambda () (stray-test-files directory))
-                                         (constantly '())))))
-               (list :no-test-operation (not (test-operation-p system))
-                     :definition (and file (file-namestring file))
-                     :test-systems (other-test-systems name)
-                     :stray-count (length files)
-                     :strays (loop for file in files
-                                   repeat *test-file-limit*
-                                   collect (stray-file file directory)))))
+                    (directory (and file (directory-part file))))
+               (when (or (not operation) (string= "" (trimmed printed)))
+                 (let ((files (and directory
+                                   (guarded (lambda () (stray-test-files directory))
+                                            (constantly '())))))
+                   (list :no-test-operation (not operation)
+                         :definition (and file (file-namestring file))
+                         :test-systems (other-test-systems name)
+                         :stray-count (length files)
+                         :strays (loop for file in files
+                                       repeat *test-file-limit*
+                                       collect (stray-file file directory)))))))
            (constantly '())))

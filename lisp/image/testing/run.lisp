@@ -234,8 +234,8 @@ run because its test operation runs none."
                    (append (and system (tested-facts system tested))
                            (summary results problem (and test (symbolp found) (symbol-text found)))
                            (list :instead instead)
-                           (unless (or results problem target (string/= "" (trimmed (captured-text))))
-                             (absence-facts system))
+                           (unless (or results problem target)
+                             (absence-facts system (captured-text)))
                            (recoveries-of recoveries)
                            (list :failed-files (mapcar #'file-namestring
                                                        (remove-if-not #'date-of *failed-files*)))

@@ -57,16 +57,9 @@
 (defun load-text (change)
   "How much the load CHANGE has brought."
   (destructuring-bind (&key files new) (change-new change)
-    (let* ((all (length (change-old change))) (redefined (- all (length new))))
+    (let* ((all (length (change-old change))) (redefined (- all new)))
       (format nil "~@[~D file~:P, ~]~D definition~:P~[~:;, ~:*~D redefined~]"
               (and (plusp files) files) all redefined))))
-
-(defun first-loaded-p (change)
-  "Whether a load made what CHANGE is of, earlier in the same turn."
-  (loop for other in (member change *journal* :test #'eq)
-          thereis (and (eq (change-kind other) :load)
-                       (equal (change-turn other) (change-turn change))
-                       (member (change-name change) (getf (change-new other) :new) :test #'equal))))
 
 (defun irreversible-p (change)
   "Why CHANGE can't be undone, or NIL."
@@ -233,7 +226,6 @@ undone, too. Methods are several things."
         :load (eq (change-kind change) :load)
         :turn (change-turn change)
         :in-file (and (change-file change) t)
-        :first-loaded (and (change-turn change) (first-loaded-p change) t)
         :irreversible (irreversible-p change)
         :was (and (member (change-kind change) '(:variable))
                   (not (no-definition-p change (change-old change)))

@@ -182,7 +182,7 @@ fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, Too
     let data = outcome::returned(reply)?;
     let number = |name: &str| data.integer(name).unwrap_or_default();
     let (total, failed, skipped) = (number("total"), number("failed"), number("skipped"));
-    let printed = outcome::printed(data.text("output").unwrap_or_default());
+    let printed = outcome::printed(&without_remarks(data.text("output").unwrap_or_default()));
     let mut lines = Vec::new();
     if total == 0 {
         lines.push(uncounted(data, printed.as_deref()));
@@ -244,7 +244,8 @@ fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, Too
             )
         }));
     }
-    let empty = total == 0 && (printed.is_none() || data.flag("problem"));
+    let empty =
+        total == 0 && (printed.is_none() || data.flag("problem") || data.flag("no-test-operation"));
     if data
         .integer("compiled-count")
         .is_some_and(|count| count > 0)
@@ -301,6 +302,27 @@ fn without_passed(output: &str) -> String {
         ),
     }
 }
+
+/// OUTPUT without ASDF's remarks on how definitions of systems are written, which come again and again.
+fn without_remarks(output: &str) -> String {
+    let mut kept = Vec::new();
+    let mut lines = output.lines().peekable();
+    while let Some(line) = lines.next() {
+        let remark = line.starts_with("WARNING:")
+            && [line, lines.peek().copied().unwrap_or_default()]
+                .iter()
+                .any(|it| REMARKS.iter().any(|remark| it.contains(remark)));
+        if !remark {
+            kept.push(line);
+            continue;
+        }
+        while lines.next_if(|it| it.starts_with("  ")).is_some() {}
+    }
+    kept.join("\n")
+}
+
+/// What such remarks have in them.
+const REMARKS: [&str; 2] = ["System definition file", "Computing just-done stamp"];
 
 /// How many lines are shown of the beginning, the middle and the end of output that nobody can count.
 const LINES_OF_UNCOUNTED: (usize, usize, usize) = (15, 20, 25);
@@ -385,6 +407,8 @@ fn uncounted(data: Plist<'_>, printed: Option<&str>) -> String {
         (true, _) => format!(
             "The tests ended with an error before any check of a known framework was made ({known})."
         ),
+        // What was printed then is what loading it prints.
+        (false, Some(_)) if data.flag("no-test-operation") => absent(data, &known),
         (false, None) => absent(data, &known),
         (false, Some(_)) => format!(
             "The tests returned normally, but their results can't be counted: no check of a known framework was made ({known}). Read the output to see whether they passed."
@@ -405,7 +429,7 @@ fn absent(data: Plist<'_>, frameworks: &str) -> String {
     let systems = data.texts("test-systems");
     if !systems.is_empty() {
         lines.push(format!(
-            "Other systems of the project that look like tests: {}.",
+            "Other systems of the project that have tests, by their names or a test-op: {}.",
             systems.join(", ")
         ));
     }

@@ -108,13 +108,13 @@ fn callers_come_once_and_by_file() {
             ":target \"CALLEE\" :total 9 :sites 11 :offset 0 :kind \"function\" :users ((:what \"EVD\" :count 1 :ways nil :location nil) (:what \"CALLER\" :count 2 :where \"/a/x.lisp:8\") (:what \"OTHER\" :count 1 :where \"C:/b.lisp\") (:what \"USER\" :count 1 :where \"/a/x.lisp:10\"))"
         ),
         "CALLEE is called by (9, 11 places):
-without a file
-  EVD
 /a/x.lisp
   8: CALLER ×2
   10: USER
 C:/b.lisp
   OTHER
+without a file
+  EVD
 5 more: call again with offset 4.
 Top-level forms and macro templates are not recorded; a text search finds them."
     );
