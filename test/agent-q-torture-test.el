@@ -126,7 +126,7 @@ A row is a console line and a regexp for the whole of the answer."
 
 (agent-q-test-tools-on-each torture-a-crashed-lisp-is-gone ()
   "A Lisp that SBCL's low-level debugger has is said to be gone, at once and without a question."
-  (let ((crashed (agent-q-test-image-another client)))
+  (let ((crashed (agent-q-test-image-another client)) (chat (current-buffer)))
     (unwind-protect
         (progn
           (agent-q-chat-set-connection crashed)
@@ -150,7 +150,10 @@ A row is a console line and a regexp for the whole of the answer."
                            text))))
             (ert-fail "The Lisp goes on")))
       (agent-q-chat-set-connection connection)
-      (agent-q-test-image-kill crashed)))
+      (agent-q-test-image-kill crashed)
+      ;; SLY shows the REPL that is gone.
+      (switch-to-buffer chat)
+      (goto-char (point-max))))
   (agent-q-torture-test--calm connection "another image"))
 
 ;;;; What is hard to print
