@@ -16,14 +16,22 @@
     (unless (eq (guard-class guard) :environment) (hide-original watch guard))))
 
 (defun take-guard-off (guard)
-  (let ((info (guard-encapsulation guard)) (cell (guard-cell guard)))
+  (let ((info (guard-encapsulation guard)))
     (when info
       (set-encapsulated-definition info (bare (encapsulated-definition info))))
     (internal "SB-INT" "UNENCAPSULATE" (guard-name guard) :agent-q-watch)
     ;; It may have been taken off, with which SBCL puts what we gave it in the place of the function.
-    (let* ((function (and cell (internal "SB-KERNEL" "FDEFN-FUN" cell))) (bare (bare function)))
+    (let* ((function (guarded-function guard)) (bare (bare function)))
       (unless (eq function bare)
-        (funcall (fdefinition (list 'setf (find-symbol "FDEFN-FUN" "SB-KERNEL"))) bare cell)))))
+        (put-back (guard-name guard) bare)))))
+
+(defun put-back (name function)
+  "Make FUNCTION that of NAME without a word, whatever lock there is."
+  (let ((setter (list 'setf (find-symbol "FDEFN-FUN" "SB-KERNEL"))))
+    (if (fboundp setter)
+        (funcall (fdefinition setter) function (internal "SB-INT" "FIND-FDEFN" name))
+        ;; Newer SBCLs.
+        (eval `(,(find-symbol "WITHOUT-PACKAGE-LOCKS" "SB-EXT") (setf (fdefinition ',name) ,function))))))
 
 (defun bare (function)
   "FUNCTION, or what one of ours stands in for, perhaps one that is left of an earlier text of ours."
@@ -51,16 +59,17 @@
 
 (defun guard-encapsulation (guard)
   "What SBCL notes of the function at which GUARD stands, if it has that and is not generic."
-  (let* ((cell (guard-cell guard))
-         (function (and cell (internal "SB-KERNEL" "FDEFN-FUN" cell))))
+  (let ((function (guarded-function guard)))
     (loop for info = (and function (internal "SB-IMPL" "ENCAPSULATION-INFO" function))
           while info
           do (when (eq :agent-q-watch (internal "SB-IMPL" "ENCAPSULATION-INFO-TYPE" info))
                (return info))
              (setf function (encapsulated-definition info)))))
 
-(defun guard-cell (guard)
-  (internal "SB-INT" "FIND-FDEFN" (guard-name guard)))
+(defun guarded-function (guard)
+  "What is called by the name of the function at which GUARD stands: perhaps an encapsulation; or NIL."
+  (let ((name (guard-name guard)))
+    (and (fboundp name) (internal "SB-KERNEL" "%COERCE-NAME-TO-FUN" name))))
 
 (defun encapsulated-definition (info)
   (internal "SB-IMPL" "ENCAPSULATION-INFO-DEFINITION" info))
