@@ -362,7 +362,10 @@
                    '("(AQ-KEYS \"a\" :SEPARATOR NIL :QUOTE NIL :LIMIT 10 :PLAIN NIL)")))
     (should (equal (frames "(aq-keys \"a\" :separator #\\;)")
                    '("(AQ-KEYS \"a\" :SEPARATOR #\\; :LIMIT 10 :PLAIN NIL)")))
-    (should (equal (frames "(aq-keyed \"a\")") '("((:METHOD AQ-KEYED (VECTOR)) \"a\")")))
+    ;; Newer SBCLs don't keep for a method whether it was given.
+    (should (member (frames "(aq-keyed \"a\")")
+                    '(("((:METHOD AQ-KEYED (VECTOR)) \"a\")")
+                      ("((:METHOD AQ-KEYED (VECTOR)) \"a\" :SEPARATOR #<unused argument>) [fast-method]"))))
     (should (equal (frames "(aq-keyed \"a\" :separator nil)")
                    '("((:METHOD AQ-KEYED (VECTOR)) \"a\" :SEPARATOR #<unused argument>) [fast-method]")))))
 
