@@ -663,9 +663,13 @@
         (if (string-match-p "\\`\\(build\\|use\\)" (plist-get question :words)) "allow" "deny"))
     (should (eq :returned (plist-get (agent-q-test-watch-eval connection "(require :sb-sprof)")
                                      :outcome)))
-    (should (equal '("build the system sb-sprof" "use the C function pthread_kill") (agent-q-test-watch-words)))
-    (agent-q-test-watch-eval connection "(defun sb-sprof:report (&rest x) x)")
-    (should (= 3 (length (agent-q-test-watch-words))))))
+    ;; Newer SBCLs have linked that function already.
+    (should (member (agent-q-test-watch-words)
+                    '(("build the system sb-sprof" "use the C function pthread_kill")
+                      ("build the system sb-sprof"))))
+    (let ((before (length (agent-q-test-watch-words))))
+      (agent-q-test-watch-eval connection "(defun sb-sprof:report (&rest x) x)")
+      (should (= (1+ before) (length (agent-q-test-watch-words)))))))
 
 (agent-q-test-image-on-each watch-names-the-file-of-a-definition ()
   "Looking a system up asks where that loads its definition, which it names, and not otherwise."
