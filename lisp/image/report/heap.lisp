@@ -7,10 +7,7 @@
 
 (defvar *room-reader* nil
   "A function that gives how much room there is in the pages in use, and in those of them that the
-collector copies, of generations below a number: big vectors and what is of the core stay where they are.")
-
-(defparameter *generations* 6
-  "How many generations SBCL collects; those above are of the core.")
+collector copies: big vectors and what is of the core stay where they are.")
 
 (defvar *looking-at-heap* (list nil)
   "Whether a look at the heap is under way, in any thread: it collects garbage, which is looked at.")
@@ -27,7 +24,7 @@ collector copies, of generations below a number: big vectors and what is of the 
        (let* ((*package* (find-package "AGENT-Q-IMAGE"))
               (reader (handler-bind ((warning #'muffle-warning))
                         (compile nil (read-from-string
-                                      "(lambda (generation)
+                                      "(lambda ()
                                          (loop with copied = 0
                                                for index below (sb-alien:extern-alien
                                                                 \"next_free_page\" sb-alien:signed)
@@ -37,16 +34,14 @@ collector copies, of generations below a number: big vectors and what is of the 
                                                  count t into used
                                                  and do (unless (or (logtest 16 flags)
                                                                     (>= (sb-alien:slot page 'sb-vm::gen)
-                                                                        generation))
+                                                                        sb-vm:+pseudo-static-generation+))
                                                           (incf copied))
                                                finally (return (values
                                                                 (* used sb-vm:gencgc-page-bytes)
                                                                 (* copied sb-vm:gencgc-page-bytes)))))")))))
-         (funcall reader *generations*)
+         (funcall reader)
          reader))
-      (lambda (generation)
-        (declare (ignore generation))
-        (values (heap-usage) (heap-usage)))))
+      (lambda () (values (heap-usage) (heap-usage)))))
 
 (defun heap-begun ()
   "What is used of the heap now, and how much was allocated until now, in a list; the heap is watched
@@ -86,21 +81,10 @@ from now on. NIL where that can't be known."
 
 ;;; The look after each collection
 
-(defun heap-wanted (&optional (generations *generations*))
-  "How much of the heap a collection of so many GENERATIONS may want."
-  (multiple-value-bind (used copied) (funcall *room-reader* generations)
+(defun heap-wanted ()
+  "How much of the heap the next collection may want."
+  (multiple-value-bind (used copied) (funcall *room-reader*)
     (+ used copied)))
-
-(defun collect-within (limit)
-  "Collect garbage, as many generations at once as may be alive and still be copied within LIMIT. What is
-in use may be garbage that has become old, and more than that, where the look at it comes late."
-  (loop repeat 4
-        for generations = (loop for count downfrom *generations* to 1
-                                when (< (heap-wanted count) limit) return count)
-        while generations
-        do (if (= generations *generations*)
-               (return (internal "SB-EXT" "GC" :full t))
-               (internal "SB-EXT" "GC" :gen (1- generations)))))
 
 (defun call-to-blame (used)
   "The entry of the running call that has filled the heap, of which USED are in use; or NIL."
@@ -130,9 +114,11 @@ in use may be garbage that has become old, and more than that, where the look at
   "Stop the call that has filled the heap, if there is hardly room for the next collection."
   (let* ((size (heap-size)) (used (heap-usage)) (wanted (heap-wanted)))
     (when (and (> wanted (* 8/10 size)) (call-to-blame used))
-      (collect-within (* 95/100 size))
-      (setf used (heap-usage)
-            wanted (heap-wanted))
+      ;; What is in use may be garbage that has become old.
+      (when (< wanted (* 95/100 size))
+        (internal "SB-EXT" "GC" :full t)
+        (setf used (heap-usage)
+              wanted (heap-wanted)))
       (when (> wanted (* 3/4 size))
         (let ((entry (call-to-blame used)))
           (when entry (stop-for-heap entry used)))))))
