@@ -74,20 +74,20 @@ Emacs hides carriage returns that end all lines of a file."
   "The timer that has requests about this buffer's file looked at again, or nil.")
 
 (defun agent-q-diff-target-watch (file)
-  "Have requests looked at again when the buffer of FILE is changed.
+  "Update requests when the buffer of FILE is changed.
 A file that is changed on disk the core notices by itself."
   (when-let ((buffer (agent-q-diff-target--buffer file)))
     (with-current-buffer buffer
       (add-hook 'after-change-functions #'agent-q-diff-target--touched nil t))))
 
 (defun agent-q-diff-target--touched (&rest _)
-  "Have requests looked at again, once the user has typed on for a little."
+  "Update requests once the user has stopped typing for a moment."
   (unless agent-q-diff-target--timer
     (setq agent-q-diff-target--timer
           (run-at-time 0.5 nil #'agent-q-diff-target--look (current-buffer)))))
 
 (defun agent-q-diff-target--look (buffer)
-  "Have requests looked at again, as BUFFER was changed.
+  "Update requests, as BUFFER was changed.
 When none waits any more, stop noticing that."
   (let ((running (agent-q-events-running-p)))
     (when running

@@ -98,7 +98,7 @@
     places))
 
 (defun agent-q-mcp-install--search (regexp &optional bound)
-  "Go behind the next match of REGEXP up to BOUND that is no part of a long string.
+  "Go behind the next match of REGEXP up to BOUND outside of long strings.
 Return nil when there is none."
   (let ((strings (agent-q-mcp-install--long-strings)) (found nil))
     (while (and (setq found (re-search-forward regexp bound t))
@@ -277,7 +277,7 @@ An older entry of ours is nothing to go back to."
         (prin1 all (current-buffer))))))
 
 (defun agent-q-mcp-install--take-out (path)
-  "Take our value at PATH out of the current buffer, or put back what it replaced."
+  "Remove our value at PATH from the current buffer, or restore what it replaced."
   (let ((text (cdr (assoc path agent-q-mcp-install--before))))
     (if text (agent-q-mcp-json-put-back path text)
       (agent-q-mcp-json-remove path))))

@@ -95,9 +95,9 @@ symbol that code can't come by."
                         (foreign-may-p watch guard hold kinds (copy-list words)))))))
             (watch-call-in watch) #'call-in
             (watch-surrounding watch) #'surrounding
-             (watch-standing-in watch) #'standing-in
-             (watch-inheriting watch) #'inheriting
-             (watch-looking watch) (looking-hook watch #'funcall))
+            (watch-standing-in watch) #'standing-in
+            (watch-inheriting watch) #'inheriting
+            (watch-looking watch) (looking-hook watch #'funcall))
       (values watch
               (list 'call-watched (lambda (id operation arguments work)
                                     (call-under watch id operation arguments work))

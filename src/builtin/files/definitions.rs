@@ -16,7 +16,7 @@ use crate::diff::{EditError, replace_unique};
 use crate::files::encoding::LineEnds;
 use crate::files::path::Resolved;
 use crate::tool::code::unfenced;
-use crate::tool::work::{Precheck, Task, WorkContext, parse_answer, to_the_end};
+use crate::tool::work::{Precheck, Proposal, Task, WorkContext, parse_answer, to_the_end};
 use crate::tool::{Arguments, Parameter, ParameterType, Tool, ToolFailure};
 
 #[must_use]

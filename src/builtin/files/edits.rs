@@ -14,7 +14,7 @@ use crate::files::missing::missing;
 use crate::files::path::{PathKind, Resolved};
 use crate::files::verified::Parents;
 use crate::tool::preview::{Preview, Reviewed};
-use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
+use crate::tool::work::{Precheck, Proposal, Task, WorkContext, to_the_end};
 use crate::tool::{Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
@@ -93,7 +93,7 @@ macro_rules! by_plan {
                         Some(reviewed) => plan_merged(&arguments, reviewed, &context).await?,
                         None => $plan(&arguments, &context).await?,
                     };
-                    if context.proposal == crate::tool::work::Proposal::New {
+                    if context.proposal == Proposal::New {
                         plan.propose(&context);
                     }
                     plan.check(&context).await?;
