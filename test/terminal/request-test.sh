@@ -69,7 +69,8 @@ sleep 1
 press y
 await 'That is there, too\.' 'the second y runs it'
 
-# A rule takes lines, and the request above it was read before it came.
+# A rule takes lines, and the request above it was read before it came. In a long temporary folder the
+# file's name takes a line more, which fits as well.
 press M-\>
 type_text 'Make a fitting file.'
 press Enter
