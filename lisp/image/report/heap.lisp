@@ -7,10 +7,13 @@
 
 (defvar *room-reader* nil
   "A function that gives how much room there is in the pages in use, and in those of them that the
-collector copies: big vectors and what is of the core stay where they are.")
+collector copies, of generations below a number: big vectors and what is of the core stay where they are.")
 
-(defvar *looking-at-heap* (list nil)
-  "Whether a look at the heap is under way, in any thread: it collects garbage, which is looked at.")
+(defparameter *generations* 6
+  "How many generations SBCL collects; those above are of the core.")
+
+(defvar *looking-at-heap* nil
+  "Whether this thread looks at the heap: it collects garbage, which is looked at.")
 
 (defun heap-size ()
   (internal "SB-EXT" "DYNAMIC-SPACE-SIZE"))
@@ -24,7 +27,7 @@ collector copies: big vectors and what is of the core stay where they are.")
        (let* ((*package* (find-package "AGENT-Q-IMAGE"))
               (reader (handler-bind ((warning #'muffle-warning))
                         (compile nil (read-from-string
-                                      "(lambda ()
+                                      "(lambda (generation)
                                          (loop with copied = 0
                                                for index below (sb-alien:extern-alien
                                                                 \"next_free_page\" sb-alien:signed)
@@ -34,14 +37,16 @@ collector copies: big vectors and what is of the core stay where they are.")
                                                  count t into used
                                                  and do (unless (or (logtest 16 flags)
                                                                     (>= (sb-alien:slot page 'sb-vm::gen)
-                                                                        sb-vm:+pseudo-static-generation+))
+                                                                        generation))
                                                           (incf copied))
                                                finally (return (values
                                                                 (* used sb-vm:gencgc-page-bytes)
                                                                 (* copied sb-vm:gencgc-page-bytes)))))")))))
-         (funcall reader)
+         (funcall reader *generations*)
          reader))
-      (lambda () (values (heap-usage) (heap-usage)))))
+      (lambda (generation)
+        (declare (ignore generation))
+        (values (heap-usage) (heap-usage)))))
 
 (defun heap-begun ()
   "What is used of the heap now, and how much was allocated until now, in a list; the heap is watched
@@ -50,16 +55,20 @@ from now on. NIL where that can't be known."
     (ignore-errors
      (prepare-interrupts)
      (unless *room-reader*
-       (setf *room-reader* (call-plainly #'room-reader)))
-     (let ((hooks (find-symbol "*AFTER-GC-HOOKS*" "SB-EXT")))
-       (unless (member 'look-at-heap (symbol-value hooks))
-         ;; One of the same name is left of an earlier text of ours.
-         (setf (symbol-value hooks)
-               (cons 'look-at-heap (remove-if #'look-at-heap-p (symbol-value hooks))))))
+       (setf *room-reader* (call-plainly #'room-reader))
+       (call-plainly #'look-after-collections))
      (list (heap-usage) (internal "SB-EXT" "GET-BYTES-CONSED")))))
 
-(defun look-at-heap-p (hook)
-  (and (symbolp hook) (string= "LOOK-AT-HEAP" hook)))
+(defun look-after-collections ()
+  "Have the heap looked at after each collection, in the thread that collected: it tells another one to
+call the hooks, which comes too late where the machine is busy."
+  (let ((notify (find-symbol "FINALIZER-THREAD-NOTIFY" "SB-IMPL")))
+    (if (and notify (fboundp notify))
+        (internal "SB-INT" "ENCAPSULATE" notify :agent-q-heap
+                  (lambda (function &rest arguments)
+                    (look-at-heap)
+                    (apply function arguments)))
+        (pushnew 'look-at-heap (symbol-value (find-symbol "*AFTER-GC-HOOKS*" "SB-EXT"))))))
 
 (defun size-text (bytes)
   "BYTES as people write it."
@@ -81,10 +90,22 @@ from now on. NIL where that can't be known."
 
 ;;; The look after each collection
 
-(defun heap-wanted ()
-  "How much of the heap the next collection may want."
-  (multiple-value-bind (used copied) (funcall *room-reader*)
+(defun heap-wanted (&optional (generations *generations*))
+  "How much of the heap a collection of so many GENERATIONS may want."
+  (multiple-value-bind (used copied) (funcall *room-reader* generations)
     (+ used copied)))
+
+(defun collect-within (limit)
+  "Collect garbage, as many generations at once as may be alive and still be copied within LIMIT. What is
+in use may be garbage that has become old, and more than that, where the look at it comes late."
+  (let ((*looking-at-heap* t))
+    (loop repeat 4
+          for generations = (loop for count downfrom *generations* to 1
+                                  when (< (heap-wanted count) limit) return count)
+          while generations
+          do (if (= generations *generations*)
+                 (return (internal "SB-EXT" "GC" :full t))
+                 (internal "SB-EXT" "GC" :gen (1- generations))))))
 
 (defun call-to-blame (used)
   "The entry of the running call that has filled the heap, of which USED are in use; or NIL."
@@ -98,39 +119,37 @@ from now on. NIL where that can't be known."
           (find-if (lambda (entry) (grown-p entry (/ used 2))) *running*)))))
 
 (defun stop-for-heap (entry used)
-  "Stop the call of ENTRY, which has filled the heap."
-  (let ((*client* (third entry))
-        (text (format nil "it used ~A of a heap of ~A~:[~;, and to collect garbage takes room for a copy~]; ~
+  "Stop the call of ENTRY, which runs in this thread and has filled the heap."
+  (let ((text (format nil "it used ~A of a heap of ~A~:[~;, and to collect garbage takes room for a copy~]; ~
                            going on would have killed the image"
                       (size-text (- used (first (eighth entry)))) (size-text (heap-size))
                       (< used (* 7/10 (heap-size))))))
-    (interrupt-call entry (lambda ()
-                            (setf (sixth entry) t)
-                            (throw 'stopped
-                              (list :outcome :cancelled :because text :heap t
-                                    :frames (call-interruptibly #'interrupted-frames)))))))
+    (setf (sixth entry) t)
+    (throw 'stopped
+      (list :outcome :cancelled :because text :heap t
+            :frames (call-interruptibly #'interrupted-frames)))))
+
+(defun make-room (entry)
+  "Collect garbage in the thread of the call of ENTRY, or stop it where that doesn't help."
+  (let ((size (heap-size)))
+    (collect-within (* 95/100 size))
+    (let ((used (heap-usage)))
+      (when (and (> (heap-wanted) (* 3/4 size)) (eq entry (call-to-blame used)))
+        (stop-for-heap entry used)))))
 
 (defun look-for-room ()
-  "Stop the call that has filled the heap, if there is hardly room for the next collection."
-  (let* ((size (heap-size)) (used (heap-usage)) (wanted (heap-wanted)))
-    (when (and (> wanted (* 8/10 size)) (call-to-blame used))
-      ;; What is in use may be garbage that has become old.
-      (when (< wanted (* 95/100 size))
-        (internal "SB-EXT" "GC" :full t)
-        (setf used (heap-usage)
-              wanted (heap-wanted)))
-      (when (> wanted (* 3/4 size))
-        (let ((entry (call-to-blame used)))
-          (when entry (stop-for-heap entry used)))))))
+  "Interrupt the call that has filled the heap, if there is hardly room for the next collection."
+  (when (> (heap-wanted) (* 8/10 (heap-size)))
+    (let ((entry (call-to-blame (heap-usage))))
+      (when entry
+        ;; In its own thread, as it allocates nothing more then.
+        (interrupt-call entry (lambda () (make-room entry)))))))
 
 (defun look-at-heap ()
   "Called after each collection, in any thread."
-  (when (and *running* *room-reader* (not (first *looking-at-heap*)))
-    (unwind-protect
-         (progn (setf (first *looking-at-heap*) t)
-                (let ((*client* (third (first *running*))))
-                  (ignore-errors (look-for-room))))
-      (setf (first *looking-at-heap*) nil))))
+  (when (and *running* *room-reader* (not *looking-at-heap*))
+    (let ((*client* (third (first *running*))) (*looking-at-heap* t))
+      (ignore-errors (look-for-room)))))
 
 ;;; Afterwards
 
