@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo-model test test-quick seen build package bench compare trial implementations generate facts lint clean
+.PHONY: help chat demo-model test test-all test-quick seen build package bench compare trial implementations generate facts lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -32,6 +32,11 @@ test: ## Run everything that CI runs; T=regexp: only the tests whose names match
 	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
 	@T='$(T)' sh scripts/test.sh
+
+test-all: ## Run everything twice: as byte code and native code, through SLY and SLIME, in new and saved images
+	@sh scripts/setup.sh build chat test
+	@sh scripts/build.sh
+	@ALL=1 sh scripts/test.sh
 
 test-quick: ## Run the tests that need neither an image nor a terminal
 	@sh scripts/setup.sh build

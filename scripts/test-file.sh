@@ -31,24 +31,31 @@ ert() { # EMACS-OPTION...
 }
 
 # Native code is compiled, and Lisp images are saved, while the first files run with neither.
-native_and_saved() {
-  until [ -e "$folder/native.sum" ] && [ -e "$folder/cores.sum" ]; do sleep 1; done
+with_images() {
+  until [ -e "$folder/cores.sum" ]; do sleep 1; done
   AGENT_Q_TEST_CORES=$folder/cores
   export AGENT_Q_TEST_CORES
+}
+
+with_native_code() {
+  until [ -e "$folder/native.sum" ]; do sleep 1; done
   if [ -e "$folder/native/done" ]; then
     AGENT_Q_TEST_NATIVE=$folder/native
     export AGENT_Q_TEST_NATIVE
   fi
 }
 
+began=$(date +%s)
 {
   echo "== $file ($label)"
   case "$label" in
     terminal) if within sh "$file"; then sum='1 0 0'; else sum='0 1 0'; fi ;;
-    'module assertions') native_and_saved && ert --module-assertions ;;
+    'module assertions') with_images && with_native_code && ert --module-assertions ;;
+    'saved image') with_images && ert ;;
     *) ert ;;
   esac
 } > "$folder/$name.log" 2>&1 < /dev/null
+echo "$(($(date +%s) - began)) $file" > "$folder/$name.seconds"
 echo "$sum" > "$folder/$name.sum.new"
 mv "$folder/$name.sum.new" "$folder/$name.sum"
 rm -rf "$TMPDIR"

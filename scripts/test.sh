@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Runs everything: lint (unless LINTED=1), then side by side cargo's tests, the ERT files (once more
-# under --module-assertions, as native code where Emacs can, in Lisp images that were saved) and the
-# terminal tests. With T, an extended regexp, only the tests whose names match, with QUICK=1 only what
-# needs neither an image nor a terminal. Ends with one line that sums the run.
+# Runs everything: lint (unless LINTED=1), then side by side cargo's tests, the ERT files and the terminal
+# tests. With ALL=1 each ERT file runs twice, the second time under --module-assertions, as native code
+# where Emacs can, in Lisp images that were saved, and each test through SLY and SLIME; otherwise once, and
+# through one of them what isn't about them. With T, an extended regexp, only the tests whose names match,
+# with QUICK=1 only what needs neither an image nor a terminal. Names what took long, and ends with one
+# line that sums the run.
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
-: "${EMACS:=emacs}" "${T:=}" "${QUICK:=}"
+: "${EMACS:=emacs}" "${T:=}" "${QUICK:=}" "${ALL:=}"
 
 passed=0
 failed=0
@@ -138,8 +140,40 @@ show_file() { # WHAT: its label and its file
   count "$2" "$3" "$4" "$1"
 }
 
-# From the last name to the first: among the last are those that take long, and those are begun first.
-all_files() {
+# Whether the tests of FILE call the core themselves, or look at what crosses to it.
+about_module() { # FILE
+  case "$1" in
+    *-garbage-test.el | *-text-test.el | *-torture-test.el) ;;
+    *) grep -q -e 'agent-q-core-' -e 'agent-q-module-' "$1" ;;
+  esac
+}
+
+# Whether FILE starts Lisps in which our half is to be put, or others than those that were saved.
+new_images() { # FILE
+  case "$1" in
+    *-image-test.el | *-connections-test.el | *-implementations-test.el | *-threadless-test.el) ;;
+    *) false ;;
+  esac
+}
+
+# Each file once: as native code under --module-assertions what is about the module, in saved images
+# what is about Lisp. What waits for neither comes first, and what takes long.
+each_once() {
+  for file in $(ert_files | sort -r); do
+    if new_images "$file"; then jobs_of batch "$file"; fi
+  done
+  jobs_of terminal test/terminal/*-test.sh
+  for file in $(ert_files | sort -r); do
+    if new_images "$file"; then :
+    elif about_module "$file"; then jobs_of 'module assertions' "$file"
+    else jobs_of 'saved image' "$file"
+    fi
+  done
+}
+
+# Each file as byte code and in new images, and then as native code, under --module-assertions and in
+# images that were saved. From the last name to the first: among the last are those that take long.
+each_twice() {
   # shellcheck disable=SC2046
   jobs_of batch $(ert_files | sort -r)
   for file in $(ert_files | sort -r); do
@@ -209,7 +243,13 @@ quick_tests() {
 everything() {
   [ "${LINTED:-}" = 1 ] || lint
   find_clients
-  all_files > "$files/jobs"
+  if [ -n "$ALL" ]; then
+    each_twice > "$files/jobs"
+  else
+    AGENT_Q_TEST_ONCE=1
+    export AGENT_Q_TEST_ONCE
+    each_once > "$files/jobs"
+  fi
   native_code > "$files/native.log" 2>&1 &
   native=$!
   saved_images > "$files/cores.log" 2>&1 &
@@ -218,6 +258,15 @@ everything() {
   wait "$native" "$cores"
   show_file native
   show_file cores
+}
+
+# Names the files that took longest.
+slowest() {
+  cat "$files"/*.seconds 2>/dev/null | sort -rn | head -5 | {
+    line=''
+    while read -r seconds file; do line="$line${line:+, }$file $seconds s"; done
+    [ -z "$line" ] || echo "Slowest: $line"
+  }
 }
 
 # What is kept for the next compilation is large, and most people run the tests once.
@@ -233,6 +282,7 @@ else
   everything
 fi
 
+slowest
 [ -z "$failures" ] || printf 'Failures in:%s\n' "$failures"
 closing="$passed passed, $failed failed"
 [ "$skipped" -eq 0 ] || closing="$closing, $skipped skipped"

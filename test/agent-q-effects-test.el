@@ -282,7 +282,7 @@ Return those that did harm, each with what."
                           (length (agent-q-effects-test--cases)))
                  (when (equal mode "check")
                    (should-not harm))))))
-        '(slime sly))))
+        (agent-q-test-image-clients name))))
 
 (ert-deftest agent-q-effects-the-corpus-is-large ()
   "There are forty classes at least, and a case in each."

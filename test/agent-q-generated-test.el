@@ -130,7 +130,7 @@ In BODY, CONNECTION is a new image with the program."
                      ,@body)
                  (agent-q-test-image-kill connection)
                  (delete-directory (agent-q-generated-test--tree) t)))))
-        '(slime sly))))
+        (agent-q-test-image-clients name))))
 
 (agent-q-generated-test--on-each generated-forms-change-no-file
   "Where every effect is denied no generated form changes anything in a tree of files."

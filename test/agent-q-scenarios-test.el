@@ -85,7 +85,7 @@ of its own.  DOCSTRING says what is shown."
                      ,@body))
                  (agent-q-test-until (zerop (agent-q-image-pending)))
                  (should-not (agent-q-test-image-debugged))))))
-        '(slime sly))))
+        (agent-q-test-image-clients name))))
 
 (defun agent-q-scenarios-test--states (&rest states)
   "Check that the calls of the current chat came to STATES, and said why if not."

@@ -42,10 +42,15 @@ After SECONDS, by default 60, the value is nil."
       (accept-process-output nil 0.01))
     value))
 
+(defun agent-q-test-image--directory (client)
+  "Return the folder of CLIENT that the environment names, or nil.
+A run of all files names those of the clients that are there."
+  (getenv (format "%s_DIR" (upcase (symbol-name client)))))
+
 (defun agent-q-test-image--find (client)
   "Load CLIENT, a symbol, from where it is installed.
 The value is nil when it isn't installed."
-  (let ((directory (getenv (format "%s_DIR" (upcase (symbol-name client))))))
+  (let ((directory (agent-q-test-image--directory client)))
     (when directory (add-to-list 'load-path directory))
     (unless (locate-library (symbol-name client))
       ;; Where Debian has Emacs packages; `emacs -Q' leaves it out.
@@ -274,6 +279,28 @@ gives the streams back, where the next one would write to nobody."
 
 ;;;; Tests on each client
 
+;;; The clients of a test
+
+(defconst agent-q-test-image--about-clients
+  '("connections" "debugger" "debugger-frames" "echo" "effects" "handles" "history" "image" "scenarios"
+    "torture")
+  "The test files about what differs between the clients, without agent-q- and -test.")
+
+(defun agent-q-test-image-clients (name)
+  "Return the clients for which the test NAME is defined.
+Those are both, but where AGENT_Q_TEST_ONCE is set it is one for a test that isn't about them."
+  (let ((file (file-name-base (or load-file-name buffer-file-name "")))
+        (clients '(slime sly)))
+    (if (or (not (getenv "AGENT_Q_TEST_ONCE"))
+            (member file (mapcar (lambda (about) (format "agent-q-%s-test" about))
+                                 agent-q-test-image--about-clients)))
+        clients
+      (let ((there (cl-remove-if-not #'agent-q-test-image--directory clients)))
+        ;; The same one in each run; half of the tests of a file take the other.
+        (list (if (cdr there)
+                  (nth (logand 1 (seq-reduce #'+ (symbol-name name) 0)) there)
+                (or (car there) 'slime)))))))
+
 (defmacro agent-q-test-image-on-each (name arguments docstring &rest body)
   "Define a test NAME for each client, with CONNECTION bound in BODY.
 ARGUMENTS is empty; DOCSTRING says what is shown."
@@ -292,7 +319,7 @@ ARGUMENTS is empty; DOCSTRING says what is shown."
                (should (agent-q-test-image-await
                         (lambda () (zerop (agent-q-image-pending))) 20))
                (should-not (agent-q-test-image-debugged)))))
-        '(slime sly))))
+        (agent-q-test-image-clients name))))
 
 (defun agent-q-test-image-debuggers ()
   "Return the debugger buffers that are open."

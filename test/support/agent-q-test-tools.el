@@ -40,7 +40,7 @@ DOCSTRING says what is shown.  No debugger may be open at the end."
                  ,@body)
                (agent-q-test-until (zerop (agent-q-image-pending)))
                (should-not (agent-q-test-image-debugged)))))
-        '(slime sly))))
+        (agent-q-test-image-clients name))))
 
 (defun agent-q-test-tools-choose (connection)
   "Make CONNECTION the one that its client works with."
