@@ -212,12 +212,8 @@
 
 (put 'agent-q-mcp-directory 'risky-local-variable t)
 (put 'agent-q-mcp-profile 'risky-local-variable t)
-(put 'agent-q-mcp-http 'risky-local-variable t)
-(put 'agent-q-mcp-port 'risky-local-variable t)
 (autoload 'agent-q-mcp-mode "agent-q-mcp"
   "Let other agents call agent-q's tools in the image that you run." t)
-(autoload 'agent-q-mcp-http-settings "agent-q-mcp"
-  "Show the URL and the token by which a program on this machine reaches Emacs." t)
 (autoload 'agent-q-mcp-clients "agent-q-mcp"
   "Go to the buffer of another agent; with several, choose one." t)
 

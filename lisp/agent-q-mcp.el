@@ -75,23 +75,6 @@ What the calls of a turn changed is undone together."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-;;;###autoload (put 'agent-q-mcp-http 'risky-local-variable t)
-(defcustom agent-q-mcp-http nil
-  "Whether other agents may reach this Emacs by a URL, too, on this machine alone.
-That is for programs that can't start agent-q-mcp.  They need a token, which
-`agent-q-mcp-http-settings' shows.  It counts when `agent-q-mcp-mode' is
-turned on."
-  :type 'boolean
-  :group 'agent-q
-  :package-version '(agent-q-module . "0.1.0"))
-
-;;;###autoload (put 'agent-q-mcp-port 'risky-local-variable t)
-(defcustom agent-q-mcp-port 47630
-  "The port for `agent-q-mcp-http'; 0 means one that is free."
-  :type 'natnum
-  :group 'agent-q
-  :package-version '(agent-q-module . "0.1.0"))
-
 (defun agent-q-mcp--options ()
   "Return the user's options as the core takes them."
   (agent-q-json-serialize
@@ -134,34 +117,8 @@ own programs say.  `agent-q-mcp-install' registers agent-q with them."
   (agent-q-events-ensure)
   (agent-q-registry-ensure)
   (agent-q-core-mcp-start (expand-file-name (agent-q-mcp-folder)) (agent-q-mcp--options))
-  (when agent-q-mcp-http
-    (agent-q-core-mcp-start-http agent-q-mcp-port (agent-q-mcp--token-file)))
   (mapc #'agent-q-image-tools-ensure (agent-q-image-connections))
   (add-hook 'kill-emacs-hook #'agent-q-mcp--stop))
-
-(defun agent-q-mcp--token-file ()
-  "Return the name of the file with the token for `agent-q-mcp-http'."
-  (expand-file-name "mcp-token" (file-name-directory (expand-file-name agent-q-log-file))))
-
-;;;###autoload
-(defun agent-q-mcp-http-settings ()
-  "Show the URL and the token by which a program on this machine reaches Emacs.
-Who has the token can call tools here as far as you allow it; keep it as a key."
-  (interactive)
-  (let ((port (alist-get 'port (agent-q-mcp-status))))
-    (unless port
-      (user-error "Nothing is served by HTTP: set `agent-q-mcp-http', then turn `agent-q-mcp-mode' on"))
-    (with-help-window "*agent-q registration*"
-      (princ (agent-q-json-pretty
-              `(:mcpServers
-                (:agent-q (:type "http" :url ,(format "http://127.0.0.1:%d/mcp" port)
-                           :headers (:Authorization
-                                     ,(concat "Bearer "
-                                              (with-temp-buffer
-                                                (insert-file-contents (agent-q-mcp--token-file))
-                                                (buffer-string)))))))))
-      (princ (format "\n\nThe token is in %s; removing that file and turning the mode on again makes a new one.\n"
-                     (abbreviate-file-name (agent-q-mcp--token-file)))))))
 
 (defun agent-q-mcp--stop ()
   "Serve nobody any more."

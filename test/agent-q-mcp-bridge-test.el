@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; The bridge that hosts start, and HTTP.
+;; The bridge that hosts start.
 
 ;;; Code:
 
@@ -263,90 +263,6 @@ or nil for none."
           (agent-q-test-until (agent-q-call-waiting))
           (agent-q-test-answer "n"))
         (should (string-match-p "denied" (agent-q-test-mcp-text (agent-q-test-mcp-answer bridge id))))))))
-
-;;;; HTTP
-
-(defun agent-q-mcp-bridge-test--http (request)
-  "Return the answer of the port to REQUEST, a list of lines and a body.
-It is a list of the status, the session and the body."
-  (let* ((port (alist-get 'port (agent-q-mcp-status)))
-         (text "")
-         (process (make-network-process :name "aq-http" :host "127.0.0.1" :service port :noquery t
-                                        :coding 'utf-8-unix :sentinel #'ignore
-                                        :filter (lambda (_ more) (setq text (concat text more))))))
-    (unwind-protect
-        (let ((body (car (last request))))
-          (process-send-string
-           process
-           (concat (string-join (butlast request) "\r\n")
-                   (format "\r\nContent-Length: %d\r\nContent-Type: application/json\r\n" (string-bytes body))
-                   "Connection: close\r\n\r\n" body))
-          (agent-q-test-until (not (process-live-p process)))
-          (list (and (string-match "\\`HTTP/1.1 \\([0-9]+\\)" text) (string-to-number (match-string 1 text)))
-                (and (string-match "^mcp-session-id: \\(.*\\)\r" text) (match-string 1 text))
-                (and (string-match "\r\n\r\n" text) (substring text (match-end 0)))))
-      (delete-process process))))
-
-(ert-deftest agent-q-mcp-bridge-http-serves-programs-with-the-token-and-no-web-page ()
-  (let ((agent-q-mcp-http t) (agent-q-mcp-port 0))
-    (agent-q-test-mcp-with-tools
-      (let* ((port (alist-get 'port (agent-q-mcp-status)))
-             (host (format "Host: 127.0.0.1:%d" port))
-             (token (with-temp-buffer (insert-file-contents (agent-q-mcp--token-file)) (buffer-string)))
-             (authorization (concat "Authorization: Bearer " token))
-             (hello "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-06-18\",\"clientInfo\":{\"name\":\"web\"}}}")
-             (call "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"t_look\",\"arguments\":{\"text\":\"abc\"}}}"))
-        (should (eql #o600 (file-modes (agent-q-mcp--token-file))))
-        (pcase-let ((`(,status ,session ,body)
-                     (agent-q-mcp-bridge-test--http (list "POST /mcp HTTP/1.1" host authorization hello))))
-          (should (eql 200 status))
-          (should (string-match-p "\"protocolVersion\":\"2025-06-18\"" body))
-          (should (string-match-p "ABC" (nth 2 (agent-q-mcp-bridge-test--http
-                                                (list "POST /mcp HTTP/1.1" host authorization
-                                                      (concat "Mcp-Session-Id: " session) call)))))
-          (should (equal (buffer-name (agent-q-test-mcp-buffer)) "*agent-q: web 1*"))
-          (should (eql 202 (car (agent-q-mcp-bridge-test--http
-                                 (list "POST /mcp HTTP/1.1" host authorization
-                                       (concat "Mcp-Session-Id: " session)
-                                       "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}")))))
-          (agent-q-mcp-bridge-test--http (list "DELETE /mcp HTTP/1.1" host authorization
-                                        (concat "Mcp-Session-Id: " session) ""))
-          (should (eql 404 (car (agent-q-mcp-bridge-test--http
-                                 (list "POST /mcp HTTP/1.1" host authorization
-                                       (concat "Mcp-Session-Id: " session) call))))))
-        ;; Without a session, requests of one program share a buffer.
-        (dotimes (n 2)
-          (should (string-match-p
-                   "\"resultType\":\"complete\""
-                   (nth 2 (agent-q-mcp-bridge-test--http
-                           (list "POST /mcp HTTP/1.1" host authorization
-                                 "MCP-Protocol-Version: 2026-07-28"
-                                 "Mcp-Method: tools/call" "Mcp-Name: t_look"
-                                 (agent-q-json-serialize
-                                  `((jsonrpc . "2.0") (id . ,n) (method . "tools/call")
-                                    (params . ,(let ((params (agent-q-test-mcp-stateless "2026-07-28")))
-                                                 `((_meta . ,(plist-get params :_meta))
-                                                   (name . "t_look")
-                                                   (arguments . ((text . "abc"))))))))))))))
-        (should (eql 1 (seq-count (lambda (buffer)
-                                    (string-prefix-p "*agent-q: stateless" (buffer-name buffer)))
-                                  (agent-q-client-buffers))))
-        (pcase-dolist (`(,status . ,lines)
-                       `((401 "POST /mcp HTTP/1.1" ,host) (401 "POST /mcp HTTP/1.1" ,host "Authorization: Bearer x")
-                         (403 "POST /mcp HTTP/1.1" ,(format "Host: evil.example:%d" port) ,authorization)
-                         (403 "POST /mcp HTTP/1.1" ,host ,authorization "Origin: https://evil.example")
-                         (405 "GET /mcp HTTP/1.1" ,host ,authorization)
-                         (404 "POST /other HTTP/1.1" ,host ,authorization)
-                         (400 "POST /mcp HTTP/1.1" ,host ,authorization)
-                         (400 "POST /mcp HTTP/1.1" ,host ,authorization "MCP-Protocol-Version: 2031-01-01")
-                         (400 "POST /mcp HTTP/1.1" ,host ,authorization "MCP-Protocol-Version: 2026-07-28")))
-          (should (equal (list status lines)
-                         (list (car (agent-q-mcp-bridge-test--http (append lines (list call)))) lines))))
-        ;; The token is nowhere that others read.
-        (should-not (string-match-p token (agent-q-core-mcp-status)))
-        (should-not (with-temp-buffer (insert-file-contents agent-q-log-file)
-                                      (search-forward token nil t)))))
-    (should-not (alist-get 'port (agent-q-mcp-status)))))
 
 (provide 'agent-q-mcp-bridge-test)
 ;;; agent-q-mcp-bridge-test.el ends here

@@ -33,27 +33,6 @@ fn mcp_configure(env: &Env, options: Text) -> Result<()> {
         .or_else(|error| signal(env, error))
 }
 
-/// Serve other agents over HTTP on PORT of this machine, too, and return the port; 0 is a free one.
-/// They need the token in FILE, which is made where there is none.
-#[defun]
-fn mcp_start_http(env: &Env, port: i64, file: Text) -> Result<i64> {
-    let server = &core(env)?.mcp;
-    let Ok(port) = u16::try_from(port) else {
-        return signal(env, format!("{port} is no port: expected 0 to 65535."));
-    };
-    match server.listen_http(port, Path::new(&*file)) {
-        Ok(port) => Ok(port.into()),
-        Err(error) => signal(env, error),
-    }
-}
-
-/// Serve nobody over HTTP any more.
-#[defun]
-fn mcp_stop_http(env: &Env) -> Result<()> {
-    core(env)?.mcp.stop_http();
-    Ok(())
-}
-
 /// Serve no other agents any more: close the socket and all connections.
 #[defun]
 fn mcp_stop(env: &Env) -> Result<()> {

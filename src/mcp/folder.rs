@@ -44,18 +44,6 @@ pub enum SocketError {
         #[source]
         source: io::Error,
     },
-    #[error("The token in {file} can't be used: {source}.")]
-    Token {
-        file: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("The port {port} can't be opened: {source}. Set agent-q-mcp-port to another one.")]
-    Port {
-        port: u16,
-        #[source]
-        source: io::Error,
-    },
 }
 
 /// Makes FOLDER, or checks that it is the user's alone.

@@ -7,8 +7,6 @@ pub mod client;
 mod connection;
 mod emacs;
 pub mod folder;
-mod headers;
-mod http;
 pub mod lines;
 mod offer;
 mod open_turn;
@@ -18,9 +16,7 @@ pub mod profile;
 mod progress;
 mod readable;
 pub mod rpc;
-mod seats;
 mod share;
-mod token;
 pub mod version;
 mod watch;
 mod words;
@@ -35,9 +31,9 @@ use rustix::process::getuid;
 use serde_json::{Value, json};
 use tokio::io::BufReader;
 use tokio::net::unix::OwnedReadHalf;
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
 use crate::protocol::SessionId;
@@ -45,11 +41,9 @@ use crate::runtime::held;
 use client::{McpClient, Pausing};
 use connection::ClientConnection;
 use folder::SocketError;
-use http::HttpService;
 use lines::{LONGEST, Line, Outgoing, WAITING};
 use options::ClientOptions;
 use rpc::{RpcError, reply};
-use token::Token;
 use watch::SocketWatch;
 
 /// How many clients may be connected at once.
@@ -64,13 +58,6 @@ pub struct McpServer {
     options: Mutex<ClientOptions>,
     connections: Mutex<HashMap<u64, Arc<ClientConnection>>>,
     listening: Mutex<Option<Listening>>,
-    http: Mutex<Option<HttpListening>>,
-}
-
-/// A port that clients can connect to; dropping it closes it.
-struct HttpListening {
-    port: u16,
-    _stop: DropGuard,
 }
 
 /// A socket that clients can connect to; dropping it closes it.
@@ -95,7 +82,6 @@ impl McpServer {
             options: Mutex::default(),
             connections: Mutex::default(),
             listening: Mutex::default(),
-            http: Mutex::default(),
         })
     }
 
@@ -159,49 +145,6 @@ impl McpServer {
         }
     }
 
-    /// Listens on PORT of this machine, too, for those who know the token in FILE; gives the port.
-    ///
-    /// # Errors
-    ///
-    /// When the token or the port can't be had.
-    pub fn listen_http(self: &Arc<Self>, port: u16, file: &Path) -> Result<u16, SocketError> {
-        *held(&self.http) = None;
-        let token = Token::in_file(file).map_err(|source| SocketError::Token {
-            file: file.to_owned(),
-            source,
-        })?;
-        let trouble = |source| SocketError::Port { port, source };
-        let listener = http::listen(port).map_err(trouble)?;
-        let port = listener.local_addr().map_err(trouble)?.port();
-        let stop = CancellationToken::new();
-        let (server, stopped) = (Arc::clone(self), stop.clone());
-        let admit = Arc::clone(self);
-        let service = Arc::new(HttpService::new(
-            port,
-            token,
-            Box::new(move |out, gone| admit.admit_client(out, gone)),
-        ));
-        self.engine.spawn(async move {
-            match TcpListener::from_std(listener) {
-                Ok(listener) => {
-                    let spawn = |work| server.engine.spawn(work);
-                    service.serve(listener, stopped, spawn).await;
-                }
-                Err(error) => tracing::error!("the port can't be listened on: {error}"),
-            }
-        });
-        *held(&self.http) = Some(HttpListening {
-            port,
-            _stop: stop.drop_guard(),
-        });
-        Ok(port)
-    }
-
-    /// Listens on no port any more.
-    pub fn stop_http(&self) {
-        *held(&self.http) = None;
-    }
-
     /// The connection of a client that sends what it is told to OUT, until it is GONE.
     fn admit_client(
         self: &Arc<Self>,
@@ -226,7 +169,6 @@ impl McpServer {
     /// Closes the socket and all connections.
     pub fn stop(&self) {
         *held(&self.listening) = None;
-        *held(&self.http) = None;
         for connection in held(&self.connections).values() {
             connection.gone.cancel();
         }
@@ -368,8 +310,7 @@ impl McpServer {
                 })
             })
             .collect();
-        let port = held(&self.http).as_ref().map(|it| it.port);
-        json!({"socket": socket, "reachable": reachable, "port": port, "clients": clients})
+        json!({"socket": socket, "reachable": reachable, "clients": clients})
     }
 }
 
