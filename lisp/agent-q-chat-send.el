@@ -219,7 +219,7 @@ are as in `agent-q-queue-message'."
 
 (defun agent-q-chat--message-again (text)
   "Return the message TEXT, the latest of this chat, to be sent again.
-What went along with it goes along again, as it was then."
+What was attached to it is attached again, as it was then."
   (let ((begun (agent-q-queue-begun text)))
     (agent-q-queue-message
      :text text
@@ -275,7 +275,7 @@ A model that has not answered it reads it once."
          (push message agent-q-chat--unsent)
          (agent-q-chat-choose-provider))))
 
-;;;; What goes along
+;;;; What is attached
 
 (defconst agent-q-chat--fetching "Fetching what the message mentions..."
   "What is said meanwhile.")

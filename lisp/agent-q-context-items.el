@@ -47,7 +47,7 @@ a mention; CONTENT is then what it was when it was last sent."
   "The items of this chat, first one first.")
 
 (defvar-local agent-q-context-sent nil
-  "What went along with messages of this chat, latest first: (TIME . EXCERPT).")
+  "What was attached to messages of this chat, latest first: (TIME . EXCERPT).")
 
 (defvar agent-q-context-changed-hook nil
   "Functions called in a chat whose context has changed.")
@@ -263,7 +263,7 @@ be called before this returns."
             (done item (agent-q-context-items--excerpt item) nil)))))))
 
 (defun agent-q-context-note-sent (pairs excerpts)
-  "Note that EXCERPTS went along with a message, and PAIRS of item and excerpt."
+  "Note that EXCERPTS were attached to a message, and PAIRS of item and excerpt."
   (pcase-dolist (`(,item . ,excerpt) pairs)
     (setf (agent-q-context-item-sent item) (agent-q-excerpt-text excerpt)))
   (dolist (excerpt excerpts)

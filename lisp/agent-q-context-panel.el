@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; Commands that add what the user looks at to the context of the project's chat, and the
-;; list of what is in it: what is kept there, and what went along with messages.
+;; list of what is in it: what is kept there, and what was attached to messages.
 
 ;;; Code:
 
@@ -44,14 +44,14 @@
 
 (defun agent-q-context-panel--added (item)
   "Say that ITEM was added, and return it."
-  (message "%s is in the context now; it goes along with the next message"
+  (message "%s is in the context now; it is attached to the next message"
            (agent-q-visible-line (agent-q-context-item-name item) 60))
   item)
 
 ;;;###autoload
 (defun agent-q-context-add-file (file)
   "Add FILE to the context of this project's chat.
-It goes along with the next message, and again when it has changed."
+It is attached to the next message, and again when it has changed."
   (interactive "fAdd the file: ")
   (let ((file (expand-file-name file)))
     (when (file-remote-p file)
@@ -71,7 +71,7 @@ It goes along with the next message, and again when it has changed."
 ;;;###autoload
 (defun agent-q-context-add-buffer (buffer)
   "Add BUFFER to the context of this project's chat.
-It goes along with the next message, and again when it has changed."
+It is attached to the next message, and again when it has changed."
   (interactive "bAdd the buffer: ")
   (let ((name (buffer-name (or (get-buffer buffer) (user-error "There is no buffer %s" buffer)))))
     (agent-q-context-panel--in-chat
@@ -101,7 +101,7 @@ It goes along with the next message, and again when it has changed."
 ;;;###autoload
 (defun agent-q-context-add-definition ()
   "Add the definition at point to the context of this project's chat.
-What it is now goes along with the next message."
+What it is now is attached to the next message."
   (interactive)
   (agent-q-context-panel--add-look (agent-q-look-definition)))
 
@@ -122,7 +122,7 @@ What it is now goes along with the next message."
 (defun agent-q-context-add (mention)
   "Add what MENTION is about to the context of this project's chat.
 It is one as at the prompt, such as @error or @symbol:mapcar; what it is about
-goes along with the next message, and again when it has changed."
+is attached to the next message, and again when it has changed."
   (interactive (list (agent-q-context-panel--read-mention)))
   (agent-q-context-panel--in-chat
     (agent-q-context-panel--added (agent-q-context-add-mention (string-trim mention)))))
@@ -154,7 +154,7 @@ What was sent already stays in the conversation."
 
 (define-derived-mode agent-q-context-mode tabulated-list-mode "agent-q context"
   "Major mode of the list of what is in the context of a chat.
-What is kept goes along with the next message, and again when it has changed.
+What is kept is attached to the next message, and again when it has changed.
 What was sent with a message is part of the conversation.
 
 \\{agent-q-context-mode-map}"

@@ -16,7 +16,7 @@
 (require 'seq)
 
 (defcustom agent-q-context-max-size 50000
-  "Most characters of one text that goes along with a message.
+  "Most characters of one text that is attached to a message.
 Longer ones are cut, and the log and the model are told so.  All texts of a
 message together have at most four times as many."
   :type 'natnum
@@ -24,11 +24,11 @@ message together have at most four times as many."
   :package-version '(agent-q-module . "0.1.0"))
 
 (defface agent-q-mention '((t :inherit link :underline nil))
-  "What goes along with a message, at the prompt and in the log."
+  "What is attached to a message, at the prompt and in the log."
   :group 'agent-q-faces)
 
 (cl-defstruct (agent-q-excerpt (:constructor agent-q-excerpt--make) (:copier nil))
-  "A text that goes along with a message.
+  "A text that is attached to a message.
 NAME is what the user calls it, such as \"@file:src/bank.lisp\", and WHERE
 says to the model where TEXT is from.  TOTAL is the number of characters that
 there were before TEXT was cut, KEPT of those that are left.  VISIT is a function

@@ -29,7 +29,7 @@
 TEXT is what they typed.  SEND is a function that hands it to the core, whose
 error is the user's.  LOOK is what they send along, or nil, and REVIEW says
 that the changes of files which its turn makes are reviewed as diffs.
-EXCERPTS are what goes along because the message mentions it."
+EXCERPTS are what is attached because the message mentions it."
   text send look review excerpts)
 
 (defvar-local agent-q-queue--held nil

@@ -23,7 +23,7 @@
 (agent-q-declare-core)
 
 (defun agent-q-retry ()
-  "Send your last message again, with all that went along with it."
+  "Send your last message again, with all that was attached to it."
   (interactive)
   (agent-q-session-check)
   (agent-q-chat-submit-again (or agent-q-render-message

@@ -326,7 +326,7 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
   "Say what came of PLAN: ANSWER of files, RESULTS and IDS of the image."
   (let ((rewind (alist-get 'rewind answer)))
     (agent-q-render-notice (format "Went back: %s." (agent-q-rewind--summary plan)))
-    ;; What went along with the messages that were taken back is gone with them.
+    ;; What was attached to the messages that were undone is gone with them.
     (agent-q-context-forget-sent)
     (dolist (line (append (alist-get 'left answer) results))
       (agent-q-render-notice (concat "  " line)))

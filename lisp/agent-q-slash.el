@@ -162,7 +162,7 @@ The value is as that of `agent-q-slash-action'."
 TAB completes, \\[agent-q-list-tools] lists them.\n"))
       (princ (format "Your own prompts are Markdown files in %s.\n"
                      (abbreviate-file-name agent-q-prompts-directory)))
-      (princ "\nBehind an @, what goes along with a message:\n\n")
+      (princ "\nAfter @, what to attach to a message:\n\n")
       (dolist (kind agent-q-mention-kinds)
         (princ (format "@%-16s %s\n" (agent-q-mention-kind-name kind)
                        (agent-q-mention-kind-about kind)))))))

@@ -150,7 +150,7 @@ The demo model answers no questions, so only the console's are left with it."
                                                         (agent-q-welcome--suggestions) "\n       "))
                (substitute-command-keys
                 "\\<agent-q-chat-mode-map>\\[agent-q-chat-return] sends.  \
-\\[agent-q-chat-tab] completes commands and tools behind a /, and behind an @ what goes along.  \
+\\[agent-q-chat-tab] completes commands and tools after /, and what to attach after @.  \
 \\[agent-q-menu] is the menu; \\[agent-q-ask] asks from any buffer."))))
     (agent-q-render-fill-keymap text agent-q-welcome-map)
     ;; Buttons keep their own look.

@@ -127,7 +127,7 @@ fn submit(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<
     )
 }
 
-/// Give SESSION the user's latest message TEXT again, with what went along when it was sent first.
+/// Give SESSION the user's latest message TEXT again, with what was attached when it was sent first.
 /// Where it has no answer, the model reads it once. CONTEXT is as in `agent-q-core-submit'.
 #[defun]
 fn submit_again(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<()> {

@@ -47,7 +47,7 @@
            (kill-buffer buffer))))))
 
 (agent-q-test-tools-on-each ask-live-an-inspector-is-sent-to-a-chat-of-its-image ()
-  "The whole page goes along, and the chat is about the same image."
+  "The whole page is attached, and the chat is about the same image."
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"A list.\"}]}]}"
     (save-window-excursion
       (agent-q-test-tools-client-call client "inspect" "(list 1 :aq-looked-at 3)")
@@ -94,7 +94,7 @@
         (kill-buffer log)))))
 
 (agent-q-test-tools-on-each ask-live-references-are-sent-as-they-are-listed ()
-  "A list of callers goes along, with the place of point in it."
+  "A list of callers is attached, with the place of point in it."
   (agent-q-ask-live-test--with-file
       "(in-package :cl-user)\n(defun aq-called () 1)\n(defun aq-caller-one () (aq-called))\n(defun aq-caller-two () (aq-called))\n"
     (agent-q-test-image-load connection file)

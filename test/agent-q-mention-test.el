@@ -72,7 +72,7 @@
         (should (string-suffix-p "Read @file:src/bank.lisp and @file:src/bank.lisp:2, and @file:src/bank.lisp again."
                                  request)))
       (should (agent-q-test-shows "@file:src/bank.lisp  39 B"))
-      ;; What agent-q says stands apart from what went along, and from the first lines.
+      ;; What agent-q says stands apart from what is attached, and from the first lines.
       (should (agent-q-test-shows "any buffer.\n\nBefore.\n\n> Read @file"))
       (should-not (agent-q-test-shows "(defun b"))
       (agent-q-test-find "@file:src/bank.lisp  39 B")

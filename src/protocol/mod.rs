@@ -89,7 +89,7 @@ pub struct UserMessage {
 pub enum Sending {
     #[default]
     New,
-    /// It was: where it has no answer, it takes its own place, with what went along then.
+    /// It was: where it has no answer, it takes its own place, with what was attached then.
     Again,
 }
 

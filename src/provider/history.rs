@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The messages of a conversation, in no provider's dialect. They serialise without loss. What only
-//! one provider understands goes along as a seal, which no other model is sent.
+//! one provider understands is kept as a seal, which no other model is sent.
 
 use std::sync::Arc;
 

@@ -70,7 +70,7 @@ shows '^  ▸ @file:notes.txt  ' || fail 'the file is not shown under the messag
 shows '^  ▸ @symbol:aq-chat  ' || fail 'the symbol is not'
 shows '^  ▸ @repl  ' || fail 'the evaluations are not'
 grep -q 'from=\\"the image on the symbol aq-chat\\"' "$scratch/requests" || fail 'the symbol was not sent'
-echo 'chats: three mentions went along'
+echo 'chats: three mentions are attached'
 sleep 2 # what is written once a second is in the file then
 kill -9 "$(terminal display-message -p -t 0 '#{pane_pid}')"
 end_terminal

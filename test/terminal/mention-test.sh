@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Types a message with three mentions, completed by TAB: a file of the project, a symbol of the image, and
-# what was evaluated. Then looks at what went along, at the list of the context, and at a mention of
+# what was evaluated. Then looks at what is attached, at the list of the context, and at a mention of
 # something that is not there.
 
 set -u
@@ -35,7 +35,7 @@ grep -q 'from=\\"file scripts/chat.el\\"' "$scratch/requests" || fail 'the file 
 grep -q 'from=\\"the image on the symbol multiple-value-bind\\"' "$scratch/requests" ||
   fail 'the symbol was not sent'
 grep -q '(\* 6 7)' "$scratch/requests" || fail 'what was evaluated was not sent'
-echo 'mention: three mentions went along'
+echo 'mention: three mentions are attached'
 
 type_text '/context'
 press Enter

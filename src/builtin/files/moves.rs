@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tools that move and delete files. A buffer that visits a moved file goes along with its
+//! The tools that move and delete files. A buffer that visits a moved file follows it with its
 //! unsaved changes; a file with unsaved changes in a buffer is not deleted.
 
 use std::sync::Arc;
