@@ -18,10 +18,24 @@
   (equal (guarded (lambda () (truename one)) (constantly one))
          (guarded (lambda () (truename other)) (constantly other))))
 
+(defvar *seen-loaded* (make-hash-table :test 'equal)
+  "From the names of systems that were seen to be loaded to the files that define them.")
+
+(defun whole-system-loaded-p (system)
+  "Whether SYSTEM is loaded. ASDF forgets that where a test operation has it load more, which defines the
+systems of the same file again, so what was seen once holds unless a load has failed since."
+  (let ((name (asdf-fact "COMPONENT-NAME" system)) (file (system-file system)))
+    (cond ((asdf-fact "COMPONENT-LOADED-P" system)
+           (setf (gethash name *seen-loaded*) file)
+           t)
+          (t (and file
+                  (equal file (gethash name *seen-loaded*))
+                  (notany #'failed-p (source-components system)))))))
+
 (defun loaded-system-p (system)
   "Whether any of SYSTEM is loaded."
-  (some (lambda (it) (asdf-fact "COMPONENT-LOADED-P" it))
-        (cons system (source-components system))))
+  (or (whole-system-loaded-p system)
+      (some (lambda (it) (asdf-fact "COMPONENT-LOADED-P" it)) (source-components system))))
 
 (defun second-copy (file)
   "The name of a loaded system that FILE, of the project, defines and the name of the other file that it

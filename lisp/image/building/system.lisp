@@ -235,6 +235,10 @@ When it says that there were any it has deleted what was compiled, and no restar
     (dolist (component (source-components system))
       (let ((pathname (asdf-fact "COMPONENT-PATHNAME" component)))
         (when pathname (note-file-readings pathname))))
+    ;; What is done next may have ASDF forget which of them are loaded.
+    (dolist (entry *project-systems*)
+      (let ((other (registered-system (getf entry :name))))
+        (when other (whole-system-loaded-p other))))
     system))
 
 (defun system-file (system)

@@ -49,7 +49,9 @@
                (cond ((null date) "the file is missing")
                      ((failed-p component) "its last load failed")
                      ((not (and lisp (typep component lisp))) nil)
-                     ((not (asdf-call "COMPONENT-LOADED-P" component)) "not loaded")
+                     ((not (or (asdf-call "COMPONENT-LOADED-P" component)
+                               (whole-system-loaded-p (asdf-call "COMPONENT-SYSTEM" component))))
+                      "not loaded")
                      (t (let* ((compile (asdf-call "MAKE-OPERATION" (asdf-class "COMPILE-OP")))
                                ;; ECL keeps only one of several.
                               (compiled (loop for output in (asdf-call "OUTPUT-FILES"
@@ -106,8 +108,7 @@
                       :state (let ((system (registered-system name)))
                                (cond (copy (format nil "not loaded; the image has ~A"
                                                    (second copy)))
-                                     ((and system (asdf-fact "COMPONENT-LOADED-P" system))
-                                      "loaded")
+                                     ((and system (whole-system-loaded-p system)) "loaded")
                                      (t (format nil "not loaded~@[; ASDF by itself would take ~A~]"
                                                 (registry-file name))))))))
 
