@@ -213,7 +213,7 @@ Return what tools call the user's debugger."
                                   (regexp-quote file) line)))
         (should (string-match-p place report))
         (should (string-match-p place frames))
-        (should (string-match-p (format "^Next, by call_tool with debugger %s: eval_in_frame" name) frames))
+        (should (string-match-p (format "^Next, with debugger %s: call_tool eval_in_frame" name) frames))
         (should (equal "=> FORM" (agent-q-debugger-frames-test-in
                                   name "'form" (agent-q-debugger-frames-test-number frames frame))))
         (should (string-match-p

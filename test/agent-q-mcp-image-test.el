@@ -55,6 +55,17 @@ That of another test may be connected, too."
                                                         client "eval_form" :form "(aq-mcp)"))))
         (customize-set-variable 'agent-q-mcp-turn-pause 60)))))
 
+(agent-q-test-image-on-each "mcp-results-name-tools-as-the-client-calls-them" ()
+  "One whose host lists all tools calls them by their names, another one by call_tool."
+  (agent-q-mcp-image-test--serving connection
+    (cl-flet ((error-seen-by (name)
+                (agent-q-mcp-image-test--text (agent-q-test-mcp-client name)
+                                              "eval_form" :form "(error \"no call_tool\")")))
+      (let ((told (error-seen-by "claude-code")))
+        (should (string-match-p "look into it with eval_in_frame, leave it with invoke_restart" told))
+        (should (string-match-p "no call_tool" told)))
+      (should (string-match-p "leave it with call_tool invoke_restart" (error-seen-by "other"))))))
+
 (agent-q-test-image-on-each "mcp-a-change-belongs-to-who-made-it" ()
   "While a call of one client runs, another one and the user at the REPL define things of their own."
   (agent-q-mcp-image-test--serving connection

@@ -120,6 +120,14 @@ fn call_tool() -> Tool {
     tool
 }
 
+/// TEXT of ours, which names tools to be called by `call_tool`, for a model that calls them by their names.
+#[must_use]
+pub fn by_name(text: &str) -> String {
+    text.replace("by call_tool: ", "with ")
+        .replace("call_tool: ", "")
+        .replace("call_tool ", "")
+}
+
 /// The call that CALL stands for: the one of the tool that it names, when it is a `call_tool` that can be
 /// understood, else CALL itself. Consent, rules and the log see the tool that really runs.
 #[must_use]

@@ -23,6 +23,7 @@ use super::prepared::{Allowed, Freshness, Prepared, PreparedCall, Waited};
 use super::reach::precheck;
 use super::source;
 use crate::audit::{AuditFailure, AuditRecord, AuditStep};
+use crate::builtin::more;
 use crate::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId,
     SessionState, ToolCall,
@@ -214,7 +215,7 @@ impl Executor {
         prepared: Prepared,
         batch: &BatchContext,
     ) -> CallResult {
-        let echo = prepared.echo();
+        let (echo, ours) = (prepared.echo(), prepared.answers_in_our_words());
         let mut result = match prepared {
             Prepared::Failed(ending)
             | Prepared::Doubtful(_, ending)
@@ -241,6 +242,9 @@ impl Executor {
             "ask for less at a time",
         );
         let BatchContext { tools, offer, .. } = batch;
+        if (ours || result.outcome == CallOutcome::Failed) && offer.goes_without(more::CALL) {
+            result.content = more::by_name(&result.content);
+        }
         if let Some(note) = offer.not_here(&result.content, tools) {
             result.add_remark(note);
         }

@@ -18,7 +18,7 @@ use crate::rules::{Explanation, TurnPlace};
 use crate::runtime::held;
 use crate::tool::preview::{Preview, Reviewed};
 use crate::tool::work::{Echo, NextCalls};
-use crate::tool::{Arguments, Tool};
+use crate::tool::{Arguments, Runner, Tool};
 use crate::trust::{SafetyLevel, Source};
 
 /// A call that has passed validation, or the failure that it ended in.
@@ -56,6 +56,16 @@ impl Prepared {
         match self {
             Self::Runnable(call) => call.echo.clone(),
             Self::Failed(_) | Self::Doubtful(..) | Self::Unassessed(_) => Echo::default(),
+        }
+    }
+
+    /// Whether all that it comes to names tools only in words of ours, and isn't a text of the user's.
+    pub(super) fn answers_in_our_words(&self) -> bool {
+        match self {
+            Self::Runnable(call) => {
+                matches!(call.tool.runner, Runner::Image(_) | Runner::Operation(_))
+            }
+            Self::Failed(_) | Self::Doubtful(..) | Self::Unassessed(_) => true,
         }
     }
 

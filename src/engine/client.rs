@@ -41,7 +41,7 @@ impl Engine {
         &self,
         id: SessionId,
         name: &str,
-        listed: Vec<Arc<Tool>>,
+        listed: Registry,
         unoffered: Unoffered,
     ) -> Result<ClientTurn, RequestError> {
         let handles = held(&self.sessions).get(&id).cloned();
@@ -50,7 +50,6 @@ impl Engine {
         let settings = held(&handles.settings).clone();
         handles.workspace.set_ground(&settings.ground);
         handles.workspace.journal.begin_turn(turn.0);
-        let listed = Registry::of(listed);
         handles.offer.begin_turn(&listed, unoffered);
         handles.offer.complete(&listed);
         let root = settings.ground.root.as_deref().map(Path::new);

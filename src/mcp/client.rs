@@ -13,6 +13,7 @@ use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 
 use super::call::{CallText, ClientCall};
 use super::emacs::{ask_emacs, ask_session};
+use super::offer;
 use super::open_turn::OpenTurn;
 use super::options::ClientOptions;
 use super::profile::{WHICH_IMAGE, looks_into_image, takes_image};
@@ -431,8 +432,8 @@ impl McpClient {
         if let Some(old) = open.take() {
             old.turn.end();
         }
-        let listed = profile.tools(self.engine.registry());
         let name = self.who().name;
+        let listed = offer::offered(&profile, self.engine.registry(), &name);
         let turn = self
             .engine
             .begin_client_turn(session, &name, listed, profile.unoffered())

@@ -52,10 +52,9 @@ pub fn introduction(version: &str, host: &str) -> Value {
     })
 }
 
-/// The result of `tools/list` for HOST: the tools of REGISTRY that PROFILE has, and those that only clients
-/// have.
+/// The tools of REGISTRY that HOST is told of under PROFILE.
 #[must_use]
-pub fn tools(profile: &Profile, registry: &Registry, host: &str) -> Value {
+pub fn offered(profile: &Profile, registry: &Registry, host: &str) -> Registry {
     let offered = Registry::of(profile.tools(registry));
     let searches = *profile == Profile::Image && SEARCH_THEMSELVES.contains(&host);
     if searches {
@@ -71,14 +70,18 @@ pub fn tools(profile: &Profile, registry: &Registry, host: &str) -> Value {
     } else if let Some(tool) = offered.get(more::NAME) {
         offered.add(Arc::new(more::choosing(&tool, &groups)));
     }
+    offered
+}
+
+/// The result of `tools/list` for HOST: the tools that it is offered, and those that only clients have.
+#[must_use]
+pub fn tools(profile: &Profile, registry: &Registry, host: &str) -> Value {
+    let offered = offered(profile, registry, host);
     let mut tools: Vec<Value> = offered.all().iter().map(|tool| listed(tool)).collect();
-    if searches {
+    if offered.get(more::CALL).is_none() {
         for tool in &mut tools {
             if let Some(said) = tool["description"].as_str() {
-                tool["description"] = said
-                    .replace("by call_tool: ", "with ")
-                    .replace("call_tool ", "")
-                    .into();
+                tool["description"] = more::by_name(said).into();
             }
         }
     }

@@ -66,6 +66,13 @@ impl Offer {
         held(&self.listed).contains(name)
     }
 
+    /// Whether requests list tools, and not the one called NAME.
+    #[must_use]
+    pub fn goes_without(&self, name: &str) -> bool {
+        let listed = held(&self.listed);
+        !listed.is_empty() && !listed.contains(name)
+    }
+
     /// The tool that a model meant by NAME: one of OFFERED, or another one that may be called. What is
     /// offered stays the same.
     ///

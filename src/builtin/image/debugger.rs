@@ -251,7 +251,7 @@ fn render_frames(_: &Arguments, text: String) -> Result<String, ToolFailure> {
         lines.push(format!("({more} more; call again with a larger limit.)"));
     }
     lines.push(format!(
-        "Next, by call_tool with debugger {name}: eval_in_frame and restart_frame or return_from_frame with a frame's number, or invoke_restart."
+        "Next, with debugger {name}: call_tool eval_in_frame and restart_frame or return_from_frame with a frame's number, or invoke_restart."
     ));
     Ok(lines.join("\n"))
 }

@@ -50,7 +50,7 @@ fn error(report: &ConditionReport) -> String {
 
 fn parked(debugger: &str) -> String {
     format!(
-        "The error is parked as debugger {debugger}: its stack is alive. Inspect it with debugger_frames; by call_tool look into it with eval_in_frame, leave it with invoke_restart (ABORT abandons it), restart_frame or return_from_frame."
+        "The error is parked as debugger {debugger}: its stack is alive. Inspect it with debugger_frames, look into it with call_tool eval_in_frame, leave it with call_tool invoke_restart (ABORT abandons it), restart_frame or return_from_frame."
     )
 }
 
