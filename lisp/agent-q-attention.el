@@ -153,7 +153,7 @@ Each of them may change that, and to look through all chats takes a while."
                           (format "Allow %s?" (agent-q-call-name call)))
                          ((agent-q-call-change call)
                           (format "%s %s?" (agent-q-call-change-verb (agent-q-call-change call))
-                                  (agent-q-call-change-summary (agent-q-call-change call))))
+                                  (agent-q-call-change-summary call)))
                          (t (format "Run %s?" (agent-q-call-name call)))))
          (question (if agent-q-session-client
                        (format "%s asks: %s" (agent-q-visible-line agent-q-session-client 40) question)

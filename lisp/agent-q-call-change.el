@@ -42,8 +42,28 @@ core gives them."
   (format "+%d -%d" added removed))
 
 (defun agent-q-call-change--hunks (count)
-  "Return COUNT hunks as text."
-  (if (= count 1) "1 hunk" (format "%d hunks" count)))
+  "Return COUNT hunks as the end of a text; one needs no word."
+  (if (= count 1) "" (format ", %d hunks" count)))
+
+(defun agent-q-call-change--defined (heading)
+  "Return the name of the definition that begins with the line HEADING, or nil."
+  (and (string-match
+        (concat "\\`(\\(?:[^ ()]*:\\)?\\(?:def[^ ()]*\\|[^ ()]*test\\) +"
+                "\\(?:\\((setf [^ ()]+)\\)\\|['(]*\\([^ ()]+\\)\\)")
+        heading)
+       (or (match-string 1 heading) (match-string 2 heading))))
+
+(defun agent-q-call-change--place (call name headings)
+  "Return the file NAME that CALL changed below HEADINGS, and the definitions there."
+  (let* ((named (and (equal (agent-q-call-tool call) "edit_definition")
+                     (cdr (assq 'name (agent-q-call-parsed-arguments call)))))
+         (names (if (stringp named) (list named)
+                  (seq-uniq (delq nil (mapcar #'agent-q-call-change--defined headings)))))
+         (more (1- (length names))))
+    (concat (if names (agent-q-visible-line (car names) 60) "")
+            (if (> more 0) (format " and %d more" more) "")
+            (if names " in " "")
+            name)))
 
 (defun agent-q-call-change-counts (change)
   "Return the numbers of lines and hunks of CHANGE as text."
@@ -52,18 +72,22 @@ core gives them."
                 (seq-reduce #'+ (mapcar (lambda (hunk) (nth place hunk)) hunks) 0))))
     (concat (agent-q-call-change--lines (funcall sum 4) (funcall sum 5))
             (if (agent-q-change-new change) ""
-              (concat ", " (agent-q-call-change--hunks (length hunks)))))))
+              (agent-q-call-change--hunks (length hunks))))))
 
 (defun agent-q-call-change-mere-move-p (change)
   "Whether CHANGE is to move a file, and no text is lost."
   (and (agent-q-change-moves change)
        (null (agent-q-change-hunks change))))
 
-(defun agent-q-call-change-summary (change)
-  "Return CHANGE as a part of a line: its file and its counts."
-  (concat (agent-q-call-change-name change)
-          (if (agent-q-call-change-mere-move-p change) ""
-            (concat " " (agent-q-call-change-counts change)))))
+(defun agent-q-call-change-summary (call)
+  "Return the change of CALL as a part of a line: its place and its counts."
+  (let* ((change (agent-q-call-change call))
+         (name (agent-q-call-change-name change)))
+    (if (agent-q-call-change-mere-move-p change) name
+      (concat (if (or (agent-q-change-new change) (agent-q-change-moves change)) name
+                (agent-q-call-change--place
+                 call name (mapcar (lambda (hunk) (nth 6 hunk)) (agent-q-change-hunks change))))
+              " " (agent-q-call-change-counts change)))))
 
 (defun agent-q-call-change-name (change)
   "Return the file of CHANGE as a part of a line."
@@ -95,31 +119,35 @@ core gives them."
   "Return CALL's change of a file as a part of its line, or nil."
   (if-let ((start (agent-q-call-change--done-in call)))
       (agent-q-call-change--said call start)
-    (when-let ((change (and (eq (agent-q-call-state call) 'succeeded)
-                            (agent-q-call-change call))))
-      (agent-q-call-change-summary change))))
+    (when (and (eq (agent-q-call-state call) 'succeeded)
+               (agent-q-call-change call))
+      (agent-q-call-change-summary call))))
 
 (defun agent-q-call-change--said (call start)
   "Return the diff at START in the result of CALL as a part of a line."
-  (let ((added 0) (removed 0) (hunks 0)
+  (let ((added 0) (removed 0) (headings nil) (new nil)
         (answer (or (agent-q-call-answered call) "")))
     (with-temp-buffer
       (insert (substring (agent-q-call-content call) start))
       (goto-char (point-min))
+      (setq new (looking-at-p "--- /dev/null$"))
       ;; The names of the files have signs, too.
       (forward-line 2)
       (while (not (eobp))
         (pcase (char-after)
           (?+ (cl-incf added))
           (?- (cl-incf removed))
-          (?@ (cl-incf hunks)))
+          (?@ (push (if (looking-at "@@ .*? @@ \\(.+\\)") (match-string 1) "") headings)))
         (forward-line)))
-    (format "%s %s, %s"
-            (agent-q-visible-line
-             (format "%s" (cdr (assq 'path (agent-q-call-parsed-arguments call)))))
+    (format "%s %s%s"
+            (agent-q-call-change--place
+             call
+             (agent-q-visible-line
+              (format "%s" (cdr (assq 'path (agent-q-call-parsed-arguments call)))))
+             (and (not new) (reverse headings)))
             (agent-q-call-change--lines added removed)
-            (if (string-match "[0-9]+ of [0-9]+ hunks" answer) (match-string 0 answer)
-              (agent-q-call-change--hunks hunks)))))
+            (if (string-match "[0-9]+ of [0-9]+ hunks" answer) (concat ", " (match-string 0 answer))
+              (agent-q-call-change--hunks (length headings))))))
 
 ;;;; As a diff
 

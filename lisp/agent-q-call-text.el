@@ -85,7 +85,7 @@ It is empty where TROUBLE names it."
 
 (defun agent-q-call--outcome (call)
   "Return what CALL came to as a part of its line, or nil; made once.
-That is a cons of `value', `failure' or `headline' and a text."
+That is a cons of `value', `failure', `unknown' or `headline' and a text."
   (let ((content (agent-q-call-content call)))
     (when (and content (eq (agent-q-call-state call) 'succeeded))
       (unless (eq content (car (agent-q-call-outcome call)))
@@ -103,14 +103,29 @@ EVALUATES says that it is one of evaluating forms."
   (let* ((begins (substring content 0 (min (length content) agent-q-call--outcome-limit)))
          (single (string-prefix-p "=> " begins))
          (evaluated (and (or single evaluates) (agent-q-call--evaluated begins (not single))))
-         (text (agent-q-visible
-                (agent-q-call-on-one-line (or (cdr evaluated) (agent-q-call--headline begins))))))
+         (headline (and (not evaluated)
+                        (agent-q-call-verdict (agent-q-call--headline begins))))
+         (outcome (or evaluated (agent-q-call--tested headline content)
+                      (cons 'headline headline)))
+         (text (agent-q-visible (agent-q-call-on-one-line (cdr outcome)))))
     (unless (string-empty-p text)
-      (cons (cond (evaluated (car evaluated))
-                  ;; So begins what run_tests says of tests that failed.
-                  ((string-match-p "\\`\\(?:Tests of .*?: \\)?FAILED" text) 'failure)
-                  (t 'headline))
-            text))))
+      (cons (car outcome) text))))
+
+(defun agent-q-call--tested (headline content)
+  "Return what the result CONTENT says of tests that didn't pass, or nil.
+HEADLINE is its first line.  The value is as that of `agent-q-call--outcome'."
+  (let ((unfinished (string-search "\nThe run did not finish:" content)))
+    (cond ((string-match "\\`FAILED: [0-9]+ of \\([0-9]+\\) checks passed, \\([0-9]+\\) failed" headline)
+           (let ((all (match-string 1 headline)) (failed (match-string 2 headline)))
+             (cons 'failure
+                   (if (and (equal failed "0") (not unfinished)) headline
+                     (format "%s of %s failed%s" failed all
+                             (if unfinished ", did not finish" ""))))))
+          ((string-prefix-p "FAILED" headline)
+           (cons 'failure headline))
+          ((string-match-p "\\`The tests returned normally, but their results can't be counted" headline)
+           ;; What they printed comes last.
+           (cons 'unknown (car (last (split-string content "\n" t "[ \t\r]+"))))))))
 
 (defun agent-q-call--evaluated (content several)
   "Return what the last form evaluated in CONTENT came to, or nil.
@@ -214,9 +229,12 @@ It ends with what CALL came to, which gets what SUMMARY leaves."
          (sign (pcase (car outcome)
                  ('value (agent-q-call-text-sign 'value))
                  ('failure (agent-q-render-sign 'failed))
+                 ('unknown "?")
                  (_ (agent-q-render-sign 'done))))
-         (sign (propertize sign 'face (if (eq (car outcome) 'failure) 'agent-q-failure
-                                        'agent-q-success)))
+         (sign (propertize sign 'face (pcase (car outcome)
+                                        ('failure 'agent-q-failure)
+                                        ('unknown 'agent-q-attention)
+                                        (_ 'agent-q-success))))
          (room (- width (string-width head) (string-width sign) (length time) 2))
          ;; Half for each; what one doesn't need is the other's.
          (for-outcome (max 4 (- room (string-width summary)) (/ room 2)))
@@ -224,7 +242,7 @@ It ends with what CALL came to, which gets what SUMMARY leaves."
     (agent-q-call--line
      head summary
      (concat sign
-             (if (eq (car outcome) 'headline) (propertize text 'face 'agent-q-dim) text)
+             (if (memq (car outcome) '(headline unknown)) (propertize text 'face 'agent-q-dim) text)
              time)
      width)))
 
@@ -240,7 +258,7 @@ It ends with what CALL came to, which gets what SUMMARY leaves."
          (done (agent-q-call-change-done call))
          (change (agent-q-call-change call))
          (summary (cond (done)
-                        (change (agent-q-call-change-summary change))
+                        (change (agent-q-call-change-summary call))
                         (t (agent-q-call--summary call))))
          (trouble (agent-q-call-trouble call)))
     (cond
@@ -273,8 +291,8 @@ It ends with what CALL came to, which gets what SUMMARY leaves."
   (if (agent-q-call-effect-p call)
       (agent-q-call--line "? " (agent-q-effect-words call) "waits" (agent-q-call-width))
     (agent-q-call--line (concat "? " (agent-q-call-tool call) " ")
-                        (if-let ((change (agent-q-call-change call)))
-                            (agent-q-call-change-summary change)
+                        (if (agent-q-call-change call)
+                            (agent-q-call-change-summary call)
                           (agent-q-call--summary call))
                         "waits" (agent-q-call-width))))
 

@@ -97,6 +97,12 @@ The core lets few of a message do so, however many it has.")
 (defconst agent-q-call--denied "User denied tool execution"
   "How the result begins of what the user denied; the reason follows.")
 
+(defun agent-q-call-verdict (text)
+  "Return TEXT without whose tests it is about, which it may begin with."
+  (if (string-match "\\`Tests of .*?: \\(?:FAILED\\|PASSED\\|No test\\|The tests\\)" text)
+      (substring text (+ 2 (string-search ": " text)))
+    text))
+
 (defun agent-q-call-trouble (call)
   "Return why CALL failed or was denied, one line; nil if that is not known."
   (when-let* ((content (and (memq (agent-q-call-state call) '(failed denied))
@@ -109,7 +115,8 @@ The core lets few of a message do so, however many it has.")
               (said (replace-regexp-in-string "\\`Error \\([^ ]+\\(?: at [^ ]+\\)?: \\)" "\\1" said)))
     (unless (string-empty-p said)
       (agent-q-visible
-       (agent-q-call-on-one-line (substring said 0 (string-search "\n" said)))))))
+       (agent-q-call-on-one-line
+        (agent-q-call-verdict (substring said 0 (string-search "\n" said))))))))
 
 (defun agent-q-call-width ()
   "Return how many columns a line of this chat has in its narrowest window."

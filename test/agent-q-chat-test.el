@@ -280,6 +280,15 @@
                   (:succeeded "Expanded:\n\n(if a\n  b)" "✓ Expanded: (if a b) 12 ms$")
                   (:succeeded "Nothing follows:" "✓ Nothing follows: 12 ms$")
                   (:succeeded "FAILED: 1 of 2 checks passed" "✗ FAILED: 1 of 2 checks passed 12 ms$")
+                  (:succeeded "Tests of a/b, /p/a.asd: FAILED: 9 of 12 checks passed, 3 failed, in 4 tests (RT).\nfailed in X"
+                              "✗ 3 of 12 failed 12 ms$")
+                  (:succeeded "FAILED: 5 of 5 checks passed, 0 failed (RT).\nThe run did not finish:\n  ERROR: no"
+                              "✗ 0 of 5 failed, did not finish 12 ms$")
+                  (:succeeded "FAILED: 0 of 1 checks passed, 0 failed, 1 skipped (RT)." "✗ FAILED: 0 of 1")
+                  (:succeeded "Tests of a/b, /p/a.asd: PASSED: 2 of 2 checks passed, 0 failed (RT)." "✓ PASSED: 2 of 2")
+                  (:succeeded "Tests of a, /p/a.asd: The tests returned normally, but their results can't be counted: no check (RT).\nOutput:\nSome failed: 2\n"
+                              "\\? Some failed: 2 12 ms$")
+                  (:failed "Tests of a/b, /p/a.asd: No test ran: none." "✗ No test ran: none. 12 ms$")
                   (:succeeded "=> 3\n=> 4\nOutput:\nfive" "⇒ 3, 4 12 ms$")
                   (:succeeded "=> (1\n    2)" "⇒ (1 2) 12 ms$")
                   (:succeeded "=> NIL\nOutput:\nThe first\nand the second" "✓ The first 12 ms$")

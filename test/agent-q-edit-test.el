@@ -120,6 +120,27 @@
       (should (equal (agent-q-test-files-text "a.lisp")
                      ";; new\n(defun a () 11)\n(defun b () 22)\n")))))
 
+(ert-deftest agent-q-edit-lines-of-the-log-name-definitions ()
+  (let ((middle (make-string 9 ?\n)))
+    (agent-q-test-files-in-project
+        '((("edit_definition" (path . "a.lisp") (name . "a") (new_source . "(defun a () 11)"))
+           ("insert_definition" (path . "a.lisp") (after . "a") (source . ";; New.\n(deftest (setf c) 1)"))
+           ("edit_file" (path . "a.lisp") (old_str . "last") (new_str . "least"))
+           ("edit_file" (path . "a.lisp") (old_str . "top") (new_str . "Top"))))
+      (agent-q-test-files-write "a.lisp" (concat ";; top" middle "(defun a () 1)" middle
+                                                 "(defstruct (b (:copier nil))" middle "  last)\n"))
+      (let ((agent-q-test-files-answer nil))
+        (agent-q-test-send "go")
+        (agent-q-test-arm)
+        (should (agent-q-test-shows "? insert_definition (setf c) in a.lisp +3 -0 waits"))
+        (should (agent-q-test-shows "? edit_file b in a.lisp +1 -1 waits"))
+        (while (agent-q-call-waiting)
+          (agent-q-test-answer "y")
+          (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))))
+      (dolist (line '("edit_definition a in a.lisp \\+1 -1 ✓" "insert_definition (setf c) in a.lisp \\+3 -0 ✓"
+                      "edit_file b in a.lisp \\+1 -1 ✓" "edit_file a.lisp \\+1 -1 ✓"))
+        (should (string-match-p (concat "^▸ " line) (agent-q-test-log)))))))
+
 (ert-deftest agent-q-edit-making-moving-and-deleting-and-undoing-it ()
   (agent-q-test-files-in-project
       '(("create_file" (path . "deep/er/n.txt") (content . "new\n"))

@@ -101,7 +101,7 @@
       (agent-q-test-send "go")
       (let ((call (agent-q-test-arm)))
         ;; Until then all of the change is shown in the chat.
-        (should (agent-q-test-shows "? Apply a.txt: +1 -1, 1 hunk?\n"))
+        (should (agent-q-test-shows "? Apply a.txt: +1 -1?\n"))
         (should (agent-q-test-shows "-one\n+1\n two\n"))
         (should (agent-q-test-shows "[d] review the diff"))
         (goto-char (agent-q-render-item-start call))

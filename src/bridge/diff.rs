@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Diffs as Lisp values: a hunk is the list (OLD-START NEW-START HEADER BODY ADDED REMOVED).
+//! Diffs as Lisp values: a hunk is the list (OLD-START NEW-START HEADER BODY ADDED REMOVED HEADING).
 
 use emacs::{Env, IntoLisp, Result, Value};
 use serde::Deserialize;
@@ -100,5 +100,6 @@ fn hunk<'e>(env: &'e Env, hunk: &Hunk) -> Result<Value<'e>> {
         hunk.body().into_lisp(env)?,
         count(Change::Added).into_lisp(env)?,
         count(Change::Removed).into_lisp(env)?,
+        hunk.heading.as_str().into_lisp(env)?,
     ])
 }

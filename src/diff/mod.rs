@@ -49,6 +49,8 @@ pub struct Hunk {
     pub old_start: usize,
     pub new_start: usize,
     pub lines: Vec<DiffLine>,
+    /// The first line of the top-level form in which it changes something first; empty without one.
+    pub heading: String,
 }
 
 impl Hunk {
@@ -164,6 +166,29 @@ fn hunk(group: &[DiffOp], old: &[&str], new: &[&str]) -> Option<Hunk> {
     changed.then(|| Hunk {
         old_start: first.old_range().start,
         new_start: first.new_range().start,
+        heading: heading(group, old, new).unwrap_or_default(),
         lines,
     })
+}
+
+/// How many characters of a form's first line a heading has.
+const HEADING: usize = 80;
+
+/// The first line of the top-level form that the first change of GROUP is in or makes.
+fn heading(group: &[DiffOp], old: &[&str], new: &[&str]) -> Option<String> {
+    let first = group
+        .iter()
+        .find(|it| !matches!(it, DiffOp::Equal { .. }))?;
+    let (lines, changed) = match first.old_range() {
+        range if range.is_empty() => (new, first.new_range()),
+        range => (old, range),
+    };
+    let begins = |line: &&&str| line.starts_with('(');
+    let apart = |line: &&&str| line.trim().is_empty() || line.starts_with(';');
+    let made = lines[changed.clone()].iter().find(|line| !apart(line));
+    let around = lines[..changed.start].iter().rev();
+    let found = made
+        .filter(begins)
+        .or_else(|| around.into_iter().find(begins))?;
+    Some(found.trim_end().chars().take(HEADING).collect())
 }

@@ -39,6 +39,9 @@ impl Diff {
         let mut text = format!("--- {old_label}\n+++ {new_label}\n");
         for hunk in &self.hunks {
             text.push_str(&hunk.header());
+            if !hunk.heading.is_empty() {
+                let _ = write!(text, " {}", hunk.heading);
+            }
             text.push('\n');
             text.push_str(&hunk.body());
         }
@@ -95,6 +98,7 @@ impl Hunk {
             old_start,
             new_start,
             lines,
+            heading: String::new(),
         })
     }
 
@@ -116,7 +120,10 @@ impl Hunk {
                 .map_or(edited.lines.len(), |(index, _)| index + 1);
             return Err(HunkError::Original { line });
         }
-        Ok(edited)
+        Ok(Self {
+            heading: self.heading.clone(),
+            ..edited
+        })
     }
 }
 

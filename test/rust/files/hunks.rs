@@ -48,6 +48,21 @@ fn unified_text_is_what_diff_writes() {
 }
 
 #[test]
+fn a_hunk_is_headed_by_the_form_that_it_changes() {
+    let text = "(in-package :a)\n\n(defun a ()\n  1)\n\n(defun b ()\n  2)\n";
+    let heading = |old: &str, new: &str| {
+        let diff = Diff::between(text, &text.replacen(old, new, 1), 0);
+        diff.hunks[0].heading.clone()
+    };
+    assert_eq!(heading("  2", "  3"), "(defun b ()");
+    assert_eq!(heading("(defun a ()", "(defun a (x)"), "(defun a ()");
+    assert_eq!(heading("\n(defun b", "\n;; New.\n(defun c ())\n\n(defun b"), "(defun c ())");
+    assert_eq!(heading("(in-package :a)", ";; Top.\n\n(in-package :a)"), "");
+    let diff = Diff::between(text, &text.replace("  2", "  3"), 0).unified("a", "b");
+    assert!(diff.contains("\n@@ -7 +7 @@ (defun b ()\n-  2)"), "{diff}");
+}
+
+#[test]
 fn patch_takes_our_diffs() {
     let (original, modified) = three_hunks();
     let modified = format!("{modified}tab\there \\ #\\newline\r\nend");
