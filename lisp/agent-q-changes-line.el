@@ -5,7 +5,8 @@
 ;;; Commentary:
 
 ;; Under a turn that changed files, buffers or the image, a line of the log says so, with
-;; buttons for the diff and for undoing it.  Unfolded, it is the diff.
+;; buttons for the diff and for undoing it, as long as there is something to undo.
+;; Unfolded, it is the diff.
 
 ;;; Code:
 
@@ -28,9 +29,10 @@
                                     (:constructor agent-q-changes-line--make)
                                     (:copier nil))
   "The line about what TURN changed.
-DIFF is about files and buffers, and may be empty; DEFINITIONS, texts, are
-what it changed in the image."
-  turn diff definitions)
+CHANGED is all of it, LEFT what was not undone since.  Both are conses of a
+diff of files and buffers, which may be empty, and of definitions in the
+image, a list of texts."
+  turn changed left)
 
 (defconst agent-q-changes-line--image-tools
   '("eval_form" "eval_in_package" "compile_form" "compile_file" "load_system" "run_tests"
@@ -40,8 +42,54 @@ what it changed in the image."
 (defvar-local agent-q-changes-line--key 0
   "The greatest key of the calls of the turns that are over.")
 
+(defvar-local agent-q-changes-line--lines nil
+  "The lines of this chat.")
+
 (defvar-local agent-q-changes-line--diff ""
   "The latest changes in files that are none of the turn that runs.")
+
+;;;; What there is to undo
+
+(defun agent-q-changes-line--undone-p (line)
+  "Whether all that LINE is about was undone."
+  (equal (agent-q-changes-line-left line) '("")))
+
+(defun agent-q-changes-line--shown (line)
+  "Return what LINE shows: what is left of the changes, or all that was undone."
+  (if (agent-q-changes-line--undone-p line)
+      (agent-q-changes-line-changed line)
+    (agent-q-changes-line-left line)))
+
+(defun agent-q-changes-line--keep (turn function)
+  "Draw the line of TURN again, of whose changes FUNCTION is left.
+FUNCTION gets and returns what was left, as the line has it."
+  (when-let ((line (seq-find (lambda (line) (equal turn (agent-q-changes-line-turn line)))
+                             agent-q-changes-line--lines)))
+    (setf (agent-q-changes-line-left line)
+          (funcall function (agent-q-changes-line-left line)))
+    ;; It may have gone with a part of the log.
+    (when (eq line (agent-q-render-item-at (agent-q-render-item-start line)))
+      (agent-q-render-update-item line))))
+
+(defun agent-q-changes-line-undone (number left)
+  "Show that the turn NUMBER was undone in files, but for LEFT changes, a number."
+  (agent-q-changes-line--keep
+   (agent-q-changes-turn number)
+   (lambda (was)
+     (cons (if (= left 0) "" (agent-q-core-changes agent-q-session-number))
+           (cdr was)))))
+
+(defun agent-q-changes-line--undone-in-image (turn)
+  "Show what is left in the image of what TURN changed, after it was undone."
+  (let ((chat (current-buffer)))
+    (agent-q-changes-definitions
+     turn agent-q-session-connection
+     (lambda (definitions)
+       (when (buffer-live-p chat)
+         (with-current-buffer chat
+           (agent-q-changes-line--keep turn (lambda (was) (cons (car was) definitions)))))))))
+
+(add-hook 'agent-q-changes-undone-functions #'agent-q-changes-line--undone-in-image)
 
 ;;;; Drawing
 
@@ -53,9 +101,9 @@ what it changed in the image."
 (defun agent-q-changes-line--what (line room)
   "Return what the turn of LINE changed, as text of ROOM columns; files come first.
 What doesn't fit is counted, and shows when the line is unfolded."
-  (let* ((parts (mapcar (lambda (part) (agent-q-visible-line part 400))
-                        (append (agent-q-changes-files (agent-q-changes-line-diff line))
-                                (agent-q-changes-line-definitions line))))
+  (let* ((what (agent-q-changes-line--shown line))
+         (parts (mapcar (lambda (part) (agent-q-visible-line part 400))
+                        (append (agent-q-changes-files (car what)) (cdr what))))
          (count (length parts))
          (shown count)
          (text (string-join parts ", ")))
@@ -67,53 +115,59 @@ What doesn't fit is counted, and shows when the line is unfolded."
 
 (defun agent-q-changes-line--draw (line)
   "Return the text of LINE."
-  (let* ((buttons (concat (agent-q-changes-line--button
-                           "[Diff]" (lambda () (agent-q-changes-line--show line)))
-                          " "
-                          (agent-q-changes-line--button
-                           "[Undo]" (lambda () (agent-q-changes-line--undo line)))))
+  (let* ((undone (agent-q-changes-line--undone-p line))
+         (buttons (if undone ""
+                    (concat "  "
+                            (agent-q-changes-line--button
+                             "[Diff]" (lambda () (agent-q-changes-line--show line)))
+                            " "
+                            (agent-q-changes-line--button
+                             "[Undo]" (lambda () (agent-q-changes-line--undo line))))))
+         (said (cond (undone " (undone)")
+                     ((equal (agent-q-changes-line-left line) (agent-q-changes-line-changed line))
+                      "")
+                     (t " (the rest is undone)")))
          (head (concat (agent-q-render-fold-sign line) " Changed "))
-         (room (- (agent-q-call-width) (length head) (length buttons) 2)))
-    (concat (propertize head 'face 'agent-q-dim)
-            (propertize (agent-q-changes-line--what line (max 10 room)) 'face 'agent-q-dim)
-            "  " buttons
+         (room (- (agent-q-call-width) (length head) (length said) (length buttons))))
+    (concat (propertize (concat head (agent-q-changes-line--what line (max 10 room)) said)
+                        'face 'agent-q-dim)
+            buttons
             (if (not (agent-q-render-item-expanded line)) ""
               (concat "\n" (agent-q-changes-line--body line))))))
 
 (defun agent-q-changes-line--body (line)
   "Return the body of LINE, which is unfolded."
-  (string-join
-   (delq nil
-         (list (and (not (string-empty-p (agent-q-changes-line-diff line)))
-                    (agent-q-call-change-diff-body
-                     (string-trim-right (agent-q-changes-line-diff line))))
-               (and (agent-q-changes-line-definitions line)
-                    (agent-q-render-body
-                     (concat "In the image: "
-                             (string-join (agent-q-changes-line-definitions line) ", "))
-                     #'agent-q-visible))))
-   "\n"))
+  (pcase-let ((`(,diff . ,definitions) (agent-q-changes-line--shown line)))
+    (string-join
+     (delq nil
+           (list (and (not (string-empty-p diff))
+                      (agent-q-call-change-diff-body (string-trim-right diff)))
+                 (and definitions
+                      (agent-q-render-body
+                       (concat "In the image: " (string-join definitions ", "))
+                       #'agent-q-visible))))
+     "\n")))
 
 ;;;; The buttons
 
 (defun agent-q-changes-line--show (line)
   "Show what the turn of LINE changed, as a diff or as a list of definitions."
-  (if (string-empty-p (agent-q-changes-line-diff line))
-      (agent-q-image-changes)
-    (agent-q-changes-show (agent-q-changes-line-diff line) (current-buffer))))
+  (let ((diff (car (agent-q-changes-line-left line))))
+    (if (string-empty-p diff)
+        (agent-q-image-changes)
+      (agent-q-changes-show diff (current-buffer)))))
 
 (defun agent-q-changes-line--undo (line)
   "Undo what the turn of LINE changed, if the user agrees."
-  (let ((diff (agent-q-changes-line-diff line))
-        (turn (agent-q-changes-line-turn line))
-        (definitions (agent-q-changes-line-definitions line)))
+  (pcase-let ((`(,diff . ,definitions) (agent-q-changes-line-left line))
+              (turn (agent-q-changes-line-turn line)))
     (cond ((agent-q-header-busy-p)
            (user-error "A turn is running; what is done can be undone after it"))
           ((string-empty-p diff)
            (agent-q-changes-undo-image turn definitions))
           ((equal diff (agent-q-core-changes agent-q-session-number))
            (agent-q-changes-undo turn diff definitions))
-          (t (user-error "Undone already, or a later turn has to be undone first")))))
+          (t (user-error "A later turn or rewind has to be undone first")))))
 
 ;;;; Telling
 
@@ -163,10 +217,11 @@ There is none if both are empty.  It stands under the turn, which ended
 before PLACE, a marker: the next one may have begun since."
   (unless (or (and (string-empty-p diff) (null definitions))
               (not agent-q-session-number))
-    (let ((add (lambda ()
-                 (agent-q-render-add-item
-                  (agent-q-changes-line--make :draw #'agent-q-changes-line--draw :turn turn
-                                              :diff diff :definitions definitions)))))
+    (let* ((what (cons diff definitions))
+           (line (agent-q-changes-line--make :draw #'agent-q-changes-line--draw :turn turn
+                                             :changed what :left what))
+           (add (lambda () (agent-q-render-add-item line))))
+      (push line agent-q-changes-line--lines)
       (if (and place (< (1+ place) agent-q-render-end))
           (agent-q-render-above (1+ place) add)
         (funcall add)))))

@@ -6,7 +6,7 @@
 
 ;; The core keeps what each turn of a chat changed in files and buffers, an
 ;; image what it changed there.  Undoing a turn puts files and buffers back;
-;; what it changed in the image is taken back by a button in the chat.
+;; a button in the chat undoes what it changed in the image.
 
 ;;; Code:
 
@@ -296,7 +296,8 @@ from files that are restored now: offer to load them."
            (agent-q-render-notice
             (format "Changed in the image: %s." (agent-q-changes-named definitions)))
            (agent-q-render-button "[Undo]"
-                                  (lambda () (agent-q-changes-undo-image turn definitions)))))
+                                  (lambda () (agent-q-changes-undo-image turn definitions))
+                                  (intern turn))))
     (agent-q-changes-offer-load systems)))
 
 (defun agent-q-changes-offer-load (systems)
@@ -315,6 +316,9 @@ from files that are restored now: offer to load them."
   (when (y-or-n-p (format "Undo in the image: %s? " (agent-q-changes-named definitions)))
     (agent-q-changes--take-back turn agent-q-session-connection)))
 
+(defvar agent-q-changes-undone-functions nil
+  "Functions called with a turn when the image has undone what it could of it.")
+
 (defun agent-q-changes--take-back (turn connection)
   "Undo what TURN changed in the image behind CONNECTION, and report it here."
   (let ((chat (current-buffer)))
@@ -323,11 +327,14 @@ from files that are restored now: offer to load them."
      (lambda (value)
        (when (buffer-live-p chat)
          (with-current-buffer chat
-           (agent-q-changes--taken-back value)))))))
+           (agent-q-changes--taken-back turn value)))))))
 
-(defun agent-q-changes--taken-back (value)
-  "Show VALUE, the image's report of the undo, and tell the model."
+(defun agent-q-changes--taken-back (turn value)
+  "Show VALUE, the image's report of undoing TURN, and tell the model."
   (let ((results (string-join (plist-get value :results) "\n")))
+    (when value
+      (agent-q-render-settle (intern turn))
+      (run-hook-with-args 'agent-q-changes-undone-functions turn))
     (cond ((null value)
            (agent-q-render-notice "The image did not undo anything." 'agent-q-failure))
           ((string-empty-p results)

@@ -43,7 +43,7 @@
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
 
-(defconst agent-q-module-interface 30
+(defconst agent-q-module-interface 31
   "The interface that this Emacs Lisp expects of the core.")
 
 (defun agent-q-module--home (file)

@@ -44,7 +44,7 @@ use protocol::{BatchId, CallKey, Decider, Op, RequestId, Sending, SessionId, Use
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 30;
+pub const CORE_INTERFACE: i64 = 31;
 
 /// How long Emacs's exit waits for the disk.
 const SAVING_AT_EXIT: Duration = Duration::from_secs(1);
@@ -158,7 +158,7 @@ fn cancel(env: &Env, session: i64) -> Result<()> {
 }
 
 /// Put back what SESSION's latest turn changed in files and buffers, when no turn runs.
-/// A `:notice' event reports the outcome, an `:image-changed' event what it changed in the image.
+/// A `:notice' event reports the outcome, a `:turn-undone' event what is left and what it changed in the image.
 #[defun]
 fn undo_turn(env: &Env, session: i64) -> Result<()> {
     tell(env, session, Op::UndoTurn)

@@ -97,6 +97,7 @@ The line asks the image, and comes after what is undone at once."
       (should (string-match-p "Undone:\n- new\\.txt.*\n" shown))
       (should-not (string-search "still has" shown))
       (should (string-match-p "AQ-UNDONE (function, new)" shown)))
+    (should (agent-q-test-shows "Changed AQ-UNDONE (function, new) (the rest is undone)  [Diff] [Undo]\n"))
     (should-not (file-exists-p (expand-file-name "new.txt" directory)))
     ;; Nothing in the image changes unasked.
     (should (equal '("1") (agent-q-test-image-values connection "(cl-user::aq-undone)")))
@@ -106,9 +107,14 @@ The line asks the image, and comes after what is undone at once."
     (agent-q-changes-test--turn "go on")
     (let ((told (agent-q-changes-test--last-message)))
       (should (string-match-p "\\`go on\n\n\\[agent-q: The user undid some of your changes" told))
-      (should (string-match-p "- new\\.txt.*\nUnless you are told here that they were undone too, the image still has these: .*AQ-UNDONE (function, new)\\." told))
-      (should (string-match-p "undid definitions.*:\n<data-[^>]*>\n.*AQ-UNDONE: removed .*\\.\n</data-"
-                              told)))
+      (should (string-match-p "changes\\. Undone:\n- new\\.txt.*\nRead these files again before you go on\\.\nThe user had definitions undone .*:\n<data-[^>]*>\n.*AQ-UNDONE: removed .*\\.\n</data-"
+                              told))
+      ;; Only the outcome is told.
+      (should-not (string-search "still" told)))
+    (agent-q-test-until (agent-q-test-shows "Changed new.txt (new) +1 -0, AQ-UNDONE (function, new) (undone)\n"))
+    (should-not (save-excursion
+                  (goto-char (point-min))
+                  (text-property-search-forward 'follow-link)))
     (should-not (agent-q-test-shows "agent-q: The user undid"))
     ;; Once is enough.
     (agent-q-changes-test--turn "and on")
@@ -142,12 +148,17 @@ The line asks the image, and comes after what is undone at once."
                               :turn "another/1/1")
     (agent-q-changes-test--undo "AQ-UNDONE.*\n?.*\\[Undo\\]")
     (should (string-match-p "left alone: it was changed again" (agent-q-changes-test--press)))
+    (should (agent-q-test-shows "Changed AQ-UNDONE (function, new)  [Diff] [Undo]\n"))
     (should (equal '("2") (agent-q-test-image-values connection "(cl-user::aq-undone)")))))
 
 (agent-q-test-image-on-each undoing-files-says-that-the-image-has-them-loaded ()
   "User and model are told, and a button loads the restored files."
   (agent-q-changes-test--with-chat
       (list (agent-q-changes-test--calls
+             '("edit_file" :path "aq-sys.lisp" :old_str ":old" :new_str ":new")
+             '("load_system" :system "aq-sys"))
+            agent-q-changes-test--said agent-q-changes-test--said
+            (agent-q-changes-test--calls
              '("edit_file" :path "aq-sys.lisp" :old_str ":old" :new_str ":new")
              '("load_system" :system "aq-sys"))
             agent-q-changes-test--said agent-q-changes-test--said)
@@ -173,7 +184,21 @@ The line asks the image, and comes after what is undone at once."
       (while (progn (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
                     (agent-q-call-waiting))
         (agent-q-test-answer "y"))
-      (should (equal ":OLD" (value))))))
+      (should (equal ":OLD" (value)))
+      ;; What was loaded before the model is told is no news.
+      (agent-q-changes-test--changing-turn "mend it again")
+      (agent-q-changes-test--undo "\\[Load the restored files\\]")
+      (goto-char (point-max))
+      (search-backward "[Load the restored files]")
+      (push-button)
+      (while (progn (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
+                    (agent-q-call-waiting))
+        (agent-q-test-answer "y"))
+      (agent-q-test-until (equal ":OLD" (value)))
+      (agent-q-changes-test--turn "go on")
+      (let ((told (agent-q-changes-test--last-message)))
+        (should (string-search "Undone:\n- aq-sys.lisp" told))
+        (should-not (string-search "still has" told))))))
 
 (agent-q-test-image-on-each undoing-a-system-offers-none-that-is-gone ()
   "A system that the turn itself has made can't be loaded any more."
@@ -258,9 +283,8 @@ The line asks the image, and comes after what is undone at once."
     (agent-q-test-until (equal "NIL" (agent-q-test-image-directly
                                       connection "(fboundp 'cl-user::aq-undone)")))
     (agent-q-test-until (agent-q-test-idle-p))
-    (should (= 1 (how-many "\\[Undo\\]" (point-min) (point-max))))
-    (agent-q-test-find "[Undo]")
-    (should-error (push-button) :type 'user-error)))
+    (agent-q-test-until (agent-q-test-shows "2 more (TAB) (undone)\n"))
+    (should-not (agent-q-test-shows "[Undo]"))))
 
 (agent-q-test-image-on-each what-a-turn-changed-is-said-under-it-when-the-next-has-begun ()
   "A message that was queued begins a turn before the image has said what the last one changed."

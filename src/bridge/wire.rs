@@ -112,13 +112,15 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             .number("turn", turn.0)?
             .put("text", text)?
             .put("along", strings(env, along)?),
-        Event::ImageChanged {
+        Event::TurnUndone {
             session,
             turn,
+            left,
             definitions,
             systems,
-        } => of("image-changed", session)?
+        } => of("turn-undone", session)?
             .number("turn", turn.0)?
+            .number("left", *left as u64)?
             .put("definitions", strings(env, definitions)?)?
             .put("systems", strings(env, systems)?),
         Event::Text { session, text } => of("text", session)?.text(text),

@@ -15,7 +15,9 @@ use crate::image;
 use crate::protocol::{HandlerId, HostRequest, ImageRequest};
 use crate::tool::code::Unit;
 use crate::tool::work::{EMACS_DEADLINE, WorkContext, image_answer, joined, within};
-use crate::tool::{Content, HostTool, ImageTool, OperationTool, Parameter, Runner, ToolFailure};
+use crate::tool::{
+    Arguments, Content, HostTool, ImageTool, OperationTool, Parameter, Runner, ToolFailure,
+};
 use crate::trust::Provenance;
 
 /// Emacs watches over a call in the image; this is for an Emacs that forgot it.
@@ -144,7 +146,7 @@ impl Executor {
         };
         let mut content = image_answer((&call.tool, tool), arguments, &reply, &context).await;
         if content.is_ok() {
-            note_compiled(operation, unit.as_ref(), &context);
+            note_compiled(operation, unit.as_ref(), arguments, &context);
         }
         if let Ok(content) = &mut content {
             let project = batch.place.project.clone();
@@ -178,13 +180,18 @@ fn telling_of(operation: &str, call: &PreparedCall, succeeded: bool) -> Option<T
     }
 }
 
-/// Notes what of the user's files the image has now that OPERATION has run, perhaps for UNIT.
-fn note_compiled(operation: &str, unit: Option<&Unit>, context: &WorkContext) {
+/// Notes what of the user's files the image has now that OPERATION has run with ARGUMENTS, perhaps for UNIT.
+fn note_compiled(
+    operation: &str,
+    unit: Option<&Unit>,
+    arguments: &Arguments,
+    context: &WorkContext,
+) {
     let workspace = &context.workspace;
     match unit {
         Some(unit) => workspace.was_compiled(&unit.file, unit.form.as_deref()),
         None if ["load-system", "run-tests"].contains(&operation) => {
-            workspace.systems_were_loaded();
+            workspace.systems_were_loaded(arguments.text("system"));
         }
         None => {}
     }

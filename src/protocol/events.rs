@@ -224,11 +224,13 @@ pub enum Event {
     },
     /// Something the user should read; the turn goes on.
     Notice { session: SessionId, text: String },
-    /// A turn that was undone has changed definitions in the image, too; the user is asked about them.
-    /// The systems are those that were loaded before files were restored.
-    ImageChanged {
+    /// A turn was undone in files and buffers, but for so many changes that are left. It may have changed
+    /// definitions in the image, too; the user is asked about them. The systems are those that were loaded
+    /// before files were restored.
+    TurnUndone {
         session: SessionId,
         turn: TurnId,
+        left: usize,
         definitions: Vec<String>,
         systems: Vec<String>,
     },
@@ -313,7 +315,7 @@ impl Event {
             | Self::Steered { session, .. }
             | Self::LimitReached { session, .. }
             | Self::Notice { session, .. }
-            | Self::ImageChanged { session, .. }
+            | Self::TurnUndone { session, .. }
             | Self::TurnEnded { session, .. }
             | Self::ChatResumed { session, .. }
             | Self::Rewound { session, .. }

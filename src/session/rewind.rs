@@ -77,14 +77,13 @@ impl Means<'_> {
                 rewind: number,
             });
             if !loaded.words.is_empty() {
-                self.batch.workspace.tell_later(format!(
-                    "Some files are as they were before later work on them.{}",
-                    loaded.words
-                ));
+                let words = "Some files are as they were before later work on them.";
+                self.batch.workspace.tell_later(words);
             }
         } else {
-            self.tell_model(&files, &loaded.words);
+            self.tell_model(&files);
         }
+        loaded.tell_later(&self.batch.workspace);
         let mut answer = put_back_json(&files);
         answer["rewind"] = json!(number.0);
         answer["systems"] = json!(loaded.systems);
@@ -124,7 +123,7 @@ impl Means<'_> {
             let id = entry.id;
             history.append(EntryContent::Undone(id));
         } else {
-            self.tell_model(&files, "");
+            self.tell_model(&files);
         }
         self.emit(Event::Unwound {
             session: self.batch.session,
@@ -133,12 +132,11 @@ impl Means<'_> {
         Ok(put_back_json(&files))
     }
 
-    /// Has the model told what became of FILES, as it remembers what they were before, and what the image
-    /// STILL has.
-    fn tell_model(&self, files: &FilesPutBack, still: &str) {
+    /// Has the model told what became of FILES, as it remembers what they were before.
+    fn tell_model(&self, files: &FilesPutBack) {
         if !files.done.is_empty() {
             self.batch.workspace.tell_later(format!(
-                "The user put back some files as they were:\n- {}\nRead these files again before you go on.{still}",
+                "The user put back some files as they were:\n- {}\nRead these files again before you go on.",
                 files.done.join("\n- ")
             ));
         }

@@ -317,6 +317,7 @@ impl Means<'_> {
         let Undone {
             text,
             turn,
+            left,
             definitions,
             systems,
         } = undo::undo_turn(&context).await;
@@ -324,9 +325,10 @@ impl Means<'_> {
         let session = self.batch.session;
         self.emit(Event::Notice { session, text });
         if let Some(turn) = turn {
-            self.emit(Event::ImageChanged {
+            self.emit(Event::TurnUndone {
                 session,
                 turn: TurnId(turn),
+                left,
                 definitions,
                 systems,
             });

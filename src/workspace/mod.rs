@@ -43,7 +43,24 @@ pub struct Workspace {
     lacking: Mutex<String>,
     pub journal: Journal,
     /// What the model is told with the user's next message.
-    news: Mutex<Vec<String>>,
+    news: Mutex<Vec<News>>,
+}
+
+/// What the model is told with the user's next message.
+#[derive(Debug)]
+struct News {
+    text: String,
+    /// What it says that the image still has.
+    still: Option<Still>,
+}
+
+/// What the image may still have of a turn that was undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Still {
+    /// Definitions that the turn evaluated or compiled.
+    Definitions,
+    /// What this system had in its files.
+    System(String),
 }
 
 /// What is known to have stood at a path.
@@ -139,7 +156,19 @@ impl Workspace {
 
     /// Has the model told TEXT with the user's next message.
     pub fn tell_later(&self, text: impl Into<String>) {
-        held(&self.news).push(text.into());
+        let text = text.into();
+        held(&self.news).push(News { text, still: None });
+    }
+
+    /// Has the model told TEXT with the user's next message, if the image is STILL as it says by then.
+    pub fn tell_if_still(&self, still: Still, text: impl Into<String>) {
+        let (text, still) = (text.into(), Some(still));
+        held(&self.news).push(News { text, still });
+    }
+
+    /// Notes that the image has no longer what it STILL had of a turn that was undone.
+    pub fn no_longer(&self, still: &Still) {
+        held(&self.news).retain(|news| news.still.as_ref() != Some(still));
     }
 
     /// The user's message TEXT with what the model was to be told with it.
@@ -217,9 +246,12 @@ impl Workspace {
         }
     }
 
-    /// Notes that systems were loaded, and so perhaps all of any file.
-    pub fn systems_were_loaded(&self) {
+    /// Notes that SYSTEM and others were loaded, and so perhaps all of any file.
+    pub fn systems_were_loaded(&self, system: Option<&str>) {
         held(&self.compiled).clear();
+        if let Some(system) = system {
+            self.no_longer(&Still::System(system.to_owned()));
+        }
     }
 
     /// Nothing is known of PATH any more.
@@ -306,7 +338,8 @@ fn make_policy(root: &str, private: Option<&[String]>) -> Result<Arc<PathPolicy>
     policy.map(Arc::new)
 }
 
-fn told_with(text: String, news: &[String]) -> String {
+fn told_with(text: String, news: &[News]) -> String {
+    let news: Vec<&str> = news.iter().map(|news| news.text.as_str()).collect();
     match news.is_empty() {
         true => text,
         false => format!("{text}\n\n[agent-q: {}]", news.join("\n")),

@@ -23,8 +23,8 @@ use crate::tool::ToolFailure;
 use crate::tool::work::{WorkContext, parse_answer};
 use crate::trust::fence::{draw, fence};
 use crate::trust::{Provenance, Source};
-use crate::workspace::Workspace;
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
+use crate::workspace::{Still, Workspace};
 
 /// What the chat did to the image, as Emacs tells it.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -62,9 +62,11 @@ impl ImageChanges {
 #[derive(Debug)]
 pub struct Undone {
     pub text: String,
-    /// The turn, when there is more to do in the image.
+    /// The turn, if there was one to undo.
     pub turn: Option<u64>,
-    /// What the turn changed in the image, which only the user takes back.
+    /// How many of its changes of files and buffers are there still.
+    pub left: usize,
+    /// What the turn changed in the image, which only the user undoes.
     pub definitions: Vec<String>,
     /// The systems whose restored files the image doesn't have yet.
     pub systems: Vec<String>,
@@ -75,25 +77,21 @@ pub struct Undone {
 pub async fn undo_turn(context: &WorkContext) -> Undone {
     let image = image_changes(context).await;
     let files = context.workspace.journal.last_number();
-    let (text, loaded) = match files {
-        None if image.turn.is_none() => ("Nothing to undo.".to_owned(), Loaded::default()),
-        Some(turn) if files >= image.turn => {
-            let kept = match files == image.turn {
-                true => still_changed(&image.definitions),
-                false => String::new(),
-            };
-            undo_files(context, &image.systems_since(turn), &kept).await
-        }
-        _ => ("No files were changed.".to_owned(), Loaded::default()),
-    };
+    let turn = files.max(image.turn);
+    let systems = turn.map(|turn| image.systems_since(turn));
     let definitions = match files > image.turn {
         true => Vec::new(),
         false => image.definitions,
     };
-    let more = !(definitions.is_empty() && loaded.systems.is_empty());
+    let (text, left, loaded) = match systems {
+        None => ("Nothing to undo.".to_owned(), 0, Loaded::default()),
+        Some(systems) if files == turn => undo_files(context, &systems, &definitions).await,
+        Some(_) => ("No files were changed.".to_owned(), 0, Loaded::default()),
+    };
     Undone {
         text,
-        turn: files.max(image.turn).filter(|_| more),
+        turn,
+        left,
         definitions,
         systems: loaded.systems,
     }
@@ -117,6 +115,18 @@ pub struct Loaded {
     pub systems: Vec<String>,
     /// What there is to say of that; empty when the image has loaded none of the files.
     pub words: String,
+}
+
+impl Loaded {
+    /// Has the model told of that with the user's next message, unless they are loaded by then.
+    pub fn tell_later(&self, workspace: &Workspace) {
+        let words = self.words.trim_start();
+        match self.systems.first() {
+            Some(system) => workspace.tell_if_still(Still::System(system.clone()), words),
+            None if words.is_empty() => {}
+            None => workspace.tell_later(words),
+        }
+    }
 }
 
 /// What the image has of SYSTEMS, which it has loaded, after files of the project were put back. Not all need
@@ -145,66 +155,70 @@ pub async fn still_loaded(context: &WorkContext, systems: &[String]) -> Loaded {
     Loaded { systems, words }
 }
 
-/// What the model is told of DEFINITIONS that a turn changed, which only the user undoes.
-fn still_changed(definitions: &[String]) -> String {
-    match definitions {
-        [] => String::new(),
-        _ => format!(
-            "\nUnless you are told here that they were undone too, the image still has these: {}.",
-            definitions.join(", ")
-        ),
-    }
-}
-
-/// Puts back what the latest turn changed, the last change first, and reports the outcome, with what the
-/// image still has of SYSTEMS, which it has loaded. The model is told what else it KEPT.
-async fn undo_files(context: &WorkContext, systems: &[String], kept: &str) -> (String, Loaded) {
-    let turn = context.workspace.journal.last().unwrap_or_default();
+/// Puts back what the latest turn changed, the last change first, and reports the outcome, with how many
+/// changes are there still, and what the image has of SYSTEMS, which it has loaded. DEFINITIONS are what
+/// the turn changed there, which only the user undoes.
+async fn undo_files(
+    context: &WorkContext,
+    systems: &[String],
+    definitions: &[String],
+) -> (String, usize, Loaded) {
+    let workspace = &context.workspace;
+    let turn = workspace.journal.last().unwrap_or_default();
     let agreed = Agreed::of(context, &turn).await;
-    let (mut done, mut left, mut lines) = (0, Vec::new(), Vec::new());
-    let all = turn.len();
+    let (mut left, mut done, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for entry in turn.into_iter().rev() {
         match put_back(context, &entry, &agreed).await {
             Ok(put) => {
-                done += 1;
-                lines.push(format!("- {}", put.line));
+                done.push(format!("\n- {}", put.line));
                 left.extend(put.left);
             }
             Err(failure) => {
-                lines.push(format!("- {failure}"));
+                failed.push(format!("\n- {failure}"));
                 left.push(entry);
             }
         }
     }
     left.reverse();
-    let summary = match (left.len(), done) {
-        (0, _) => "Undone:".to_owned(),
-        _ if done == all => "Undone in part:".to_owned(),
-        _ => format!("Undone, {done} of {all} changes:"),
+    let heads = match left.len() > failed.len() {
+        true => ["Undone in part:", "Not undone:"],
+        false => ["Undone:", "Not undone:"],
     };
-    context.workspace.journal.undone(left);
-    let loaded = match done {
-        0 => Loaded::default(),
-        _ => still_loaded(context, systems).await,
-    };
-    let text = format!("{summary}\n{}{}", lines.join("\n"), loaded.words);
-    if done > 0 {
-        context.workspace.tell_later(format!(
-            "The user undid some of your changes. {text}{kept}\nRead these files again before you go on."
-        ));
+    let parts = heads.iter().zip([&done, &failed]);
+    let parts = parts.filter(|(_, lines)| !lines.is_empty());
+    let parts: Vec<String> = parts
+        .map(|(head, lines)| format!("{head}{}", lines.concat()))
+        .collect();
+    let (text, count) = (parts.join("\n"), left.len());
+    workspace.journal.undone(left);
+    if done.is_empty() {
+        return (text, count, Loaded::default());
     }
-    (text, loaded)
+    let loaded = still_loaded(context, systems).await;
+    workspace.tell_later(format!(
+        "The user undid some of your changes. {text}\nRead these files again before you go on."
+    ));
+    loaded.tell_later(workspace);
+    if !definitions.is_empty() {
+        let names = definitions.join(", ");
+        workspace.tell_if_still(
+            Still::Definitions,
+            format!("The image still has these: {names}."),
+        );
+    }
+    (format!("{text}{}", loaded.words), count, loaded)
 }
 
-/// Has the model told that the user took back what a turn changed in the image; RESULTS is the
-/// image's word on it.
+/// Has the model told that the user undid what a turn changed in the image; RESULTS is the image's
+/// word on it.
 pub fn image_undone(workspace: &Workspace, results: &str) {
     let source = Source {
         what: "the image".to_owned(),
         provenance: Provenance::Own,
     };
+    workspace.no_longer(&Still::Definitions);
     workspace.tell_later(format!(
-        "The user undid definitions that you changed in the image:\n{}",
+        "The user had definitions undone that you changed in the image. What came of it:\n{}",
         fence(results, &source, draw())
     ));
 }
