@@ -43,7 +43,7 @@ core gives them."
 
 (defun agent-q-call-change--hunks (count)
   "Return COUNT hunks as the end of a text; one needs no word."
-  (if (= count 1) "" (format ", %d hunks" count)))
+  (if (< count 2) "" (format ", %d hunks" count)))
 
 (defun agent-q-call-change--defined (heading)
   "Return the name of the definition that begins with the line HEADING, or nil."

@@ -112,9 +112,9 @@ The line asks the image, and comes after what is undone at once."
       ;; Only the outcome is told.
       (should-not (string-search "still" told)))
     (agent-q-test-until (agent-q-test-shows "Changed new.txt (new) +1 -0, AQ-UNDONE (function, new) (undone)\n"))
-    (should-not (save-excursion
-                  (goto-char (point-min))
-                  (text-property-search-forward 'follow-link)))
+    (agent-q-test-find "[Undo]")
+    (should-not (button-at (point)))
+    (goto-char (point-max))
     (should-not (agent-q-test-shows "agent-q: The user undid"))
     ;; Once is enough.
     (agent-q-changes-test--turn "and on")
@@ -191,10 +191,10 @@ The line asks the image, and comes after what is undone at once."
       (goto-char (point-max))
       (search-backward "[Load the restored files]")
       (push-button)
-      (while (progn (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
-                    (agent-q-call-waiting))
-        (agent-q-test-answer "y"))
-      (agent-q-test-until (equal ":OLD" (value)))
+      (agent-q-test-until (agent-q-call-waiting))
+      (agent-q-test-answer "y")
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (equal ":OLD" (value)))
       (agent-q-changes-test--turn "go on")
       (let ((told (agent-q-changes-test--last-message)))
         (should (string-search "Undone:\n- aq-sys.lisp" told))
@@ -239,8 +239,8 @@ The line asks the image, and comes after what is undone at once."
   (should (equal (agent-q-changes-files
                   "--- a/x y.lisp\n+++ b/x y.lisp\n@@ -1,2 +1,2 @@\n (a)\n-(b)\n+(c)\n+(d)\n\
 --- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+1\nrename from a\nrename to b\n\
---- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\nBinary files a/p.png and b/p.png differ\n")
-                 '("x y.lisp +2 -1" "new (new) +1 -0" "b (moved)" "old (deleted) +0 -1" "p.png")))
+--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\nBinary files a/p.png and b/p.png differ\nBinary files a/q.png and /dev/null differ\n")
+                 '("x y.lisp +2 -1" "new (new) +1 -0" "b (moved)" "old (deleted) +0 -1" "p.png" "q.png (deleted)")))
   (should-not (agent-q-changes-files "")))
 
 (agent-q-test-image-on-each a-turn-that-changed-something-says-so ()

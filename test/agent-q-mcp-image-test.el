@@ -58,13 +58,12 @@ That of another test may be connected, too."
 (agent-q-test-image-on-each "mcp-results-name-tools-as-the-client-calls-them" ()
   "One whose host lists all tools calls them by their names, another one by call_tool."
   (agent-q-mcp-image-test--serving connection
-    (cl-flet ((error-seen-by (name)
+    (agent-q-test-image-directly connection "(defpackage :aq-found)")
+    (cl-flet ((told (name)
                 (agent-q-mcp-image-test--text (agent-q-test-mcp-client name)
-                                              "eval_form" :form "(error \"no call_tool\")")))
-      (let ((told (error-seen-by "claude-code")))
-        (should (string-match-p "look into it with eval_in_frame, leave it with invoke_restart" told))
-        (should (string-match-p "no call_tool" told)))
-      (should (string-match-p "leave it with call_tool invoke_restart" (error-seen-by "other"))))))
+                                              "describe_symbol" :symbol "aq-found")))
+      (should (string-match-p "package of that name: package_info" (told "claude-code")))
+      (should (string-match-p "package of that name: call_tool package_info" (told "other"))))))
 
 (agent-q-test-image-on-each "mcp-a-change-belongs-to-who-made-it" ()
   "While a call of one client runs, another one and the user at the REPL define things of their own."

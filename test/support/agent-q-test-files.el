@@ -146,7 +146,7 @@ some in one message."
 
 (defun agent-q-test-files-undo ()
   "Undo the turn and return what the chat says."
-  (let ((start (marker-position agent-q-render-end)))
+  (let ((start (copy-marker agent-q-render-end)))
     (agent-q-undo-turn)
     (agent-q-test-until (string-match-p "Undone\\|Nothing to undo" (buffer-substring
                                                   start agent-q-render-end)))
