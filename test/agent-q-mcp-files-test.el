@@ -196,7 +196,7 @@ Return the request's id."
     (should (equal (agent-q-test-files-text "bank.lisp")
                    (agent-q-mcp-files-test--expected '(b . two) '(f . "(list\n  user)"))))
     ;; Nothing else is left to undo.
-    (should (string-match-p "0 of 1.*\n.*where the turn changed it (lines 11-12)"
+    (should (string-match-p "\\`Not undone:\n.*where the turn changed it (lines 11-12)"
                             (agent-q-mcp-files-test--undo "one")))
     (should (string-match-p "Undone:\n- bank\\.lisp$" (agent-q-mcp-files-test--undo "two")))
     (should (equal (agent-q-test-files-text "bank.lisp")

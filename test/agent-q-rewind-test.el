@@ -496,7 +496,7 @@ PROJECT is its directory, A the file, ID the chat, and OUTSIDE another directory
             (should (string-search "c.txt\n" plan)))
           (let ((asked (agent-q-rewind-test--answering nil
                          (agent-q-undo-turn)
-                         (agent-q-test-until (agent-q-test-shows "Undone, 1 of 3 changes:")))))
+                         (agent-q-test-until (agent-q-test-shows "Undone:\n- c.txt\nNot undone:\n- ")))))
             (should (= 1 (length asked)))
             (should (string-search (format "'%s' is outside the project." b) (car asked)))
             (should (string-search "'a.pem' may hold secrets" (car asked))))
