@@ -322,19 +322,19 @@ Return its directory."
 (agent-q-test-tools-on-each load-state-outlives-a-test-operation-that-loads-more ()
   "ASDF forgets that a system is loaded where testing it defines the system again."
   (let ((directory (agent-q-test-systems-system
-                    "aq-again" '(("again" . "(defun cl-user::aq-again () 1)\n"))
-                    ":perform (test-op (o c) (asdf:operate 'asdf:load-op \"aq-again-test\") (format t \"ran~%\"))")))
+                    "aq-kept" '(("kept" . "(defun cl-user::aq-kept () 1)\n"))
+                    ":perform (test-op (o c) (asdf:operate 'asdf:load-op \"aq-kept-test\") (format t \"ran~%\"))")))
     (with-temp-buffer
-      (insert "(defsystem \"aq-again-test\" :depends-on (\"aq-again\"))\n")
-      (append-to-file nil nil (expand-file-name "aq-again.asd" directory)))
+      (insert "(defsystem \"aq-kept-test\" :depends-on (\"aq-kept\"))\n")
+      (append-to-file nil nil (expand-file-name "aq-kept.asd" directory)))
     (agent-q-test-systems-register connection (concat directory "nothing/"))
     (agent-q-test-systems-in-project directory connection
-      (agent-q-test-tools-ask "/run_tests aq-again")
+      (should (string-match-p "^ran$" (agent-q-test-tools-ask "/run_tests aq-kept")))
       (should (equal '("NIL") (agent-q-test-image-values
-                               connection "(asdf:component-loaded-p (asdf:find-system \"aq-again\"))")))
+                               connection "(asdf:component-loaded-p (asdf:find-system \"aq-kept\"))")))
       (let ((told (agent-q-test-tools-ask "/system_info")))
-        (should (string-match-p "^  aq-again  .* (loaded)$" told)))
-      (should-not (string-search "not loaded" (agent-q-test-tools-ask "/system_info aq-again"))))))
+        (should (string-match-p "^  aq-kept  .* (loaded)$" told)))
+      (should-not (string-search "not loaded" (agent-q-test-tools-ask "/system_info aq-kept"))))))
 
 (agent-q-test-tools-on-each load-refuses-a-second-copy ()
   "Where the image has loaded another copy, nothing is loaded over it unasked."
