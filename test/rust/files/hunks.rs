@@ -56,7 +56,10 @@ fn a_hunk_is_headed_by_the_form_that_it_changes() {
     };
     assert_eq!(heading("  2", "  3"), "(defun b ()");
     assert_eq!(heading("(defun a ()", "(defun a (x)"), "(defun a ()");
-    assert_eq!(heading("\n(defun b", "\n;; New.\n(defun c ())\n\n(defun b"), "(defun c ())");
+    assert_eq!(
+        heading("\n(defun b", "\n;; New.\n(defun c ())\n\n(defun b"),
+        "(defun c ())"
+    );
     assert_eq!(heading("(in-package :a)", ";; Top.\n\n(in-package :a)"), "");
     let diff = Diff::between(text, &text.replace("  2", "  3"), 0).unified("a", "b");
     assert!(diff.contains("\n@@ -7 +7 @@ (defun b ()\n-  2)"), "{diff}");
