@@ -54,7 +54,7 @@ core gives them."
        (or (match-string 1 heading) (match-string 2 heading))))
 
 (defun agent-q-call-change--place (call name headings)
-  "Return the file NAME that CALL changed below HEADINGS, and the definitions there."
+  "Return the place of what CALL changed: the file NAME, and what HEADINGS define."
   (let* ((named (and (equal (agent-q-call-tool call) "edit_definition")
                      (cdr (assq 'name (agent-q-call-parsed-arguments call)))))
          (names (if (stringp named) (list named)

@@ -98,7 +98,7 @@ The core lets few of a message do so, however many it has.")
   "How the result begins of what the user denied; the reason follows.")
 
 (defun agent-q-call-verdict (text)
-  "Return TEXT without whose tests it is about, which it may begin with."
+  "Return TEXT from its verdict on, where it begins with what was tested."
   (if (string-match "\\`Tests of .*?: \\(?:FAILED\\|PASSED\\|No test\\|The tests\\)" text)
       (substring text (+ 2 (string-search ": " text)))
     text))

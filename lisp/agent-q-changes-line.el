@@ -55,14 +55,13 @@ image, a list of texts."
   (equal (agent-q-changes-line-left line) '("")))
 
 (defun agent-q-changes-line--shown (line)
-  "Return what LINE shows: what is left of the changes, or all that was undone."
+  "Return the part of LINE to show: what is left, or all where all was undone."
   (if (agent-q-changes-line--undone-p line)
       (agent-q-changes-line-changed line)
     (agent-q-changes-line-left line)))
 
 (defun agent-q-changes-line--keep (turn function)
-  "Draw the line of TURN again, of whose changes FUNCTION is left.
-FUNCTION gets and returns what was left, as the line has it."
+  "Draw the line of TURN again, after FUNCTION made what is left of what was."
   (when-let ((line (seq-find (lambda (line) (equal turn (agent-q-changes-line-turn line)))
                              agent-q-changes-line--lines)))
     (setf (agent-q-changes-line-left line)
@@ -72,7 +71,7 @@ FUNCTION gets and returns what was left, as the line has it."
       (agent-q-render-update-item line))))
 
 (defun agent-q-changes-line-undone (number left)
-  "Show that the turn NUMBER was undone in files, but for LEFT changes, a number."
+  "Show that the turn NUMBER was undone in files, but for a rest of LEFT."
   (agent-q-changes-line--keep
    (agent-q-changes-turn number)
    (lambda (was)
@@ -80,7 +79,7 @@ FUNCTION gets and returns what was left, as the line has it."
            (cdr was)))))
 
 (defun agent-q-changes-line--undone-in-image (turn)
-  "Show what is left in the image of what TURN changed, after it was undone."
+  "Ask the image how much of TURN is left there, and show that in its line."
   (let ((chat (current-buffer)))
     (agent-q-changes-definitions
      turn agent-q-session-connection
