@@ -112,7 +112,7 @@ EVALUATES says that it is one of evaluating forms."
       (cons (car outcome) text))))
 
 (defun agent-q-call--tested (headline content)
-  "Return how a run ended that CONTENT tells of, or nil if all passed.
+  "Return how the run ended of which CONTENT is the result; nil if all passed.
 HEADLINE is its first line.  The value is as that of `agent-q-call--outcome'."
   (let ((unfinished (string-search "\nThe run did not finish:" content)))
     (cond ((string-match "\\`FAILED: [0-9]+ of \\([0-9]+\\) checks passed, \\([0-9]+\\) failed" headline)
