@@ -196,7 +196,9 @@ This goes over CONNECTION, and past the journal."
 (agent-q-test-image-on-each what-is-defined-as-it-was-is-no-change ()
   "A class or a type that is only defined again is not listed as changed for good."
   (agent-q-journal-test--start connection)
-  (agent-q-test-image-values connection "(defclass c () (a)) (setf *v* *v*)" :package "AQ-JOURNAL")
+  (agent-q-journal-test--in connection "(defvar *text* (copy-seq \"as it was\"))")
+  (agent-q-test-image-values connection "(defclass c () (a)) (setf *v* *v* *text* (copy-seq *text*))"
+                             :package "AQ-JOURNAL")
   (should-not (agent-q-journal-test--changes connection))
   (agent-q-test-image-values connection "(deftype small () '(integer 0 1))" :package "AQ-JOURNAL")
   (should (equal '("AQ-JOURNAL::SMALL type redefined") (agent-q-journal-test--changes connection))))
@@ -220,19 +222,37 @@ This goes over CONNECTION, and past the journal."
 (agent-q-test-image-on-each what-fails-to-come-back-is-told ()
   "A definition that the implementation does not take back leaves the others alone."
   (agent-q-journal-test--start connection)
+  (agent-q-journal-test--in connection "(defun h () 0)")
   (agent-q-test-image-values connection "(defun f (x) (list :new x)) (defun h () 1)"
                              :package "AQ-JOURNAL")
-  (agent-q-test-image-directly connection "(sb-ext:lock-package :aq-journal)")
+  (agent-q-test-image-directly
+   connection "(push (lambda (&rest it) (error \"No way back for ~A\" it)) sb-int:*setf-fdefinition-hook*)")
   (let ((results (plist-get (agent-q-test-image-value connection "journal-restore") :results)))
-    (agent-q-test-image-directly connection "(sb-ext:unlock-package :aq-journal)")
+    (agent-q-test-image-directly connection "(pop sb-int:*setf-fdefinition-hook*)")
     (should (= 2 (length results)))
     (dolist (result results)
-      (should (string-match-p "was not restored: .*lock" result))))
+      (should (string-match-p "was not restored: No way back" result))))
   (should (string-match-p "restored the previous"
                           (string-join (plist-get (agent-q-test-image-value connection "journal-restore")
                                                   :results)
                                        "\n")))
   (should (equal "(:OLD 1)" (agent-q-journal-test--in connection "(f 1)"))))
+
+(agent-q-test-image-on-each changes-in-a-locked-package-come-back ()
+  "A program may lock its package, as cl-who does, and what is defined in it is watched all the same."
+  (agent-q-journal-test--start connection)
+  (agent-q-test-image-directly connection "(sb-ext:lock-package :aq-journal)")
+  (unwind-protect
+      (let ((before (agent-q-journal-test--in connection agent-q-journal-test--state)))
+        (agent-q-test-image-values
+         connection "(defun f (x) (list :new x)) (defmethod g ((x integer)) :new) (defmacro m (x) x)
+                     (defun (setf place) (new) new) (defparameter *v* :new) (deftype small () 'integer)
+                     (defun locked () 1) (defsetf locked set-locked) (define-symbol-macro unlocked :new)"
+         :package "AQ-JOURNAL")
+        (should (= 9 (length (plist-get (agent-q-test-image-value connection "journal-restore") :ids))))
+        (should (equal before (agent-q-journal-test--in connection agent-q-journal-test--state)))
+        (should (equal "NIL" (agent-q-journal-test--in connection "(fboundp 'locked)"))))
+    (agent-q-test-image-directly connection "(sb-ext:unlock-package :aq-journal)")))
 
 (agent-q-test-image-on-each changes-through-macros-and-files-are-there ()
   "The journal has what macros and LOAD define, and what the compiler does."

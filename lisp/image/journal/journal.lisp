@@ -140,7 +140,7 @@ NIL for others; latest first.")
 (defun noted-differences ()
   (loop for ((kind . name) old) in (first *noted*)
         for new = (variable-value name)
-        unless (eql old new)
+        unless (same-definition-p old new)
           collect (list kind name old new)))
 
 (defun note-all-again ()

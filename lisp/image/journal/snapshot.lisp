@@ -25,7 +25,8 @@ the package.")
     (not (or (null name)
              (member name '("KEYWORD" "COMMON-LISP") :test #'string=)
              (prefixed-p "AGENT-Q-IMAGE" name) (prefixed-p "SLYNK" name) (prefixed-p "SWANK" name) (prefixed-p "SB-" name)
-             (locked-p package)))))
+             ;; A program may lock its packages; SBCL's own are known by their names.
+             (and (locked-p package) (not (implementation-p "SBCL")))))))
 
 (defun followed-values-p (package)
   "Whether the values of PACKAGE's variables are of use to anybody; build tools change theirs always."
@@ -145,6 +146,8 @@ be compared while it waits within some.")
 
 (defun same-definition-p (one other)
   (or (eql one other)
+      ;; A variable that has the same text again.
+      (and (stringp one) (stringp other) (string= one other))
       (and (consp one) (consp other)
            (eq (first one) :macro) (eq (first other) :macro)
            (eq (second one) (second other)))))

@@ -4,7 +4,8 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun redo-change (change)
-  (let ((name (change-name change)) (old (change-old change)) (new (change-new change)))
+  (let ((name (change-name change)) (old (change-old change)) (new (change-new change))
+        (*package* (change-package change)))
     (handler-bind ((warning #'muffle-warning))
       (ecase (change-kind change)
         (:function (put-function name new))

@@ -132,10 +132,19 @@
                             (when (and restart (constantp name)) (invoke-restart restart))))))
     (if (eq value *unbound*) (makunbound name) (setf (symbol-value name) value))))
 
+(defun change-package (change)
+  "The package of what CHANGE is of. In it, nobody is kept out by its lock."
+  (let ((name (change-name change)))
+    (or (if (eq (change-kind change) :symbol)
+            (change-old change)
+            (symbol-package (if (consp name) (second name) name)))
+        *package*)))
+
 (defun undo-change (change)
   (let ((name (change-name change)) (old (change-old change))
         ;; It is nobody's definition.
-        (*compared* '()))
+        (*compared* '())
+        (*package* (change-package change)))
     (handler-bind ((warning #'muffle-warning))
       (ecase (change-kind change)
         (:function (put-function name old))
