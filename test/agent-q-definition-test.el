@@ -432,6 +432,23 @@ aq-tests.lisp:3\n(fiveam:test (aq-only-tested :suite x)\n  1)"
       (should (string-match-p "use its handle, such as \\$v7"
                               (told "/eval_form (length #<VECTOR 3>)"))))))
 
+(agent-q-test-tools-on-each definition-of-a-place-by-its-expander ()
+  "A place that DEFSETF or DEFINE-SETF-EXPANDER defines has no setf function."
+  (let ((file (expand-file-name "aq-places.lisp" agent-q-test-directory)))
+    (write-region "(in-package :cl-user)
+(defun aq-spot (x) (car x))
+(defsetf aq-spot (x) (new) `(setf (car ,x) ,new))
+(defun aq-spot-2 (x) (car x))
+(define-setf-expander aq-spot-2 (x) (values nil nil '(new) `(setf (car ,x) new) `(car ,x)))
+(defun (setf aq-spot-3) (new x) (setf (car x) new))\n" nil file nil 'silent)
+    (agent-q-test-image-directly connection (format "(load (compile-file %S))" file))
+    (pcase-dolist (`(,name ,line ,source) '(("aq-spot" 3 "(defsetf aq-spot (x)")
+                                            ("aq-spot-2" 5 "(define-setf-expander aq-spot-2 (x)")
+                                            ("aq-spot-3" 6 "(defun (setf aq-spot-3) (new x)")))
+      (let ((told (agent-q-test-tools-ask (format "/find_definition (setf %s)" name))))
+        (should (string-match-p (format "aq-places.lisp:%d\n%s" line (regexp-quote source)) told))
+        (should-not (string-match-p "^(defun aq-" told))))))
+
 (agent-q-test-tools-on-each definition-of-a-function-is-not-that-of-a-package ()
   "A library often has a function of the name of its package."
   (let ((file (agent-q-definition-test--load

@@ -24,9 +24,12 @@
 
 (defun definitions-of (name)
   "What NAME is really defined as, and where."
-  (let ((symbol (name-symbol name)))
+  (let* ((symbol (name-symbol name)) (found (found-definitions symbol)))
     (real-definitions
-     (append (unless (eq (name-kind name) :setf) (found-definitions symbol))
+     (append (if (eq (name-kind name) :setf)
+                 ;; A setf expander is known by the name of the place.
+                 (remove-if-not (lambda (it) (of-kind-p (first it) "setf")) found)
+                 found)
              (when (and (not (eq (name-kind name) :function)) (setf-name-p symbol))
                (found-definitions (list 'setf symbol)))))))
 
