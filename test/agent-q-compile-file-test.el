@@ -300,6 +300,12 @@ The image has loaded it if LOAD is non-nil."
            (agent-q-test-tools-ask "/compile_form (defun aq-half (x) (/ x 3))")))
   (should-not (string-search "still has"
                              (agent-q-test-tools-ask "/compile_form (defun aq-user (x) (list x))")))
+  ;; Those that the same call compiles after it have the new one.
+  (dolist (factor '(4 5))
+    (should-not
+     (string-search "What was compiled before still has"
+                    (agent-q-test-tools-ask
+                     (format "/compile_form (defmacro aq-twice (x) `(* %d ,x)) (defun aq-user (x) (aq-twice x))" factor)))))
   (agent-q-test-tools-ask "/compile_form (defmacro aq-unused (x) x)")
   (should (string-search "No compiled function still has the old expansion of AQ-UNUSED; "
                          (agent-q-test-tools-ask "/compile_form (defmacro aq-unused (x) (list 'list x))")))

@@ -157,6 +157,23 @@
               :position (getf place :position))
         (list :buffer (or buffer *by-compile-form*) :position position))))
 
+(defun told-stale (stale compiled)
+  "STALE, of STALE-AFTER, for the wire, without the users that are among COMPILED, of DEFINED-BY; NIL when
+that are all."
+  (let* ((all (getf stale :users))
+         (users (remove-if (lambda (user)
+                             (find-if (lambda (wanted)
+                                        (or (and (not (eq 'defmethod (first wanted)))
+                                                 (equal user (second wanted)))
+                                            (same-thing-p user wanted)))
+                                      compiled))
+                           all)))
+    (when (or users (null all))
+      (list :kind (getf stale :kind) :name (getf stale :name)
+            :users (loop for user in users repeat 8
+                         collect (if (symbolp user) (symbol-text user) (text-with-package user)))
+            :more (max 0 (- (length users) 8))))))
+
 (defun keep-compiled-text (wanted text)
   (when (first wanted)
     (setf (gethash (compiled-key wanted) *compiled-texts*) (kept-text text))))
@@ -183,7 +200,7 @@ it replaces; PROGRESS is called, with keywords, when a form begins and when it e
                (return))
              (keep-compiled-text wanted (subseq text next end))
              (when (getf place :line) (note-readings (getf place :file) (subseq text next end)))
-             (funcall progress :done (not (getf place :prelude)) :stale stale
+             (funcall progress :done (not (getf place :prelude)) :stale stale :defined wanted
                                :replaced (when (or author (and earlier (not from-file)))
                                            (list (or (first earlier) wanted)
                                                  (unless from-file (second earlier))
@@ -204,7 +221,7 @@ it replaces; PROGRESS is called, with keywords, when a form begins and when it e
   "Call FUNCTION with what notes the progress of a compilation; all that there is to say. NOTES gives
 what of it is of the compiler's notes."
   (let ((current nil) (count 0) (failed nil) (more-forms nil) (replaced '()) (stale '())
-        (recoveries *recoveries*))
+        (defined '()) (recoveries *recoveries*))
     (flet ((tell ()
              (list* :compiled count :failed (and failed (list failed)) :rest (and more-forms t)
                     :current current
@@ -212,7 +229,9 @@ what of it is of the compiler's notes."
                                     collect (append (list :what (text-with-package what))
                                                     (and location (list :location location))
                                                     author))
-                    :stale (reverse stale)
+                    :stale (loop for (old . compiled) in (reverse stale)
+                                 for told = (told-stale old (ldiff defined compiled))
+                                 when told collect told)
                     :package (package-name *package*)
                     (append (recoveries-of recoveries) (funcall notes)))))
       (setf *progress* #'tell)
@@ -220,11 +239,12 @@ what of it is of the compiler's notes."
        (lambda ()
          (funcall function
                   (lambda (&key done ((:current form)) ((:failed bad)) ((:rest following))
-                             ((:replaced earlier)) ((:stale old)))
+                             ((:replaced earlier)) ((:stale old)) ((:defined wanted)))
                     (setf current form)
                     (when done (incf count))
                     (when bad (setf failed bad more-forms following))
-                    (when old (push old stale))
+                    (when wanted (push wanted defined))
+                    (when old (push (cons old defined) stale))
                     (when earlier (push earlier replaced))))))
       (setf current nil)
       (append (tell) (list :output (captured-text))))))

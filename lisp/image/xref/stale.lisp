@@ -47,10 +47,6 @@ that. EARLIER is the definition of a file that there was, if any."
     (when (and (or earlier known) (not (equal known (kept-text text))))
       (destructuring-bind (&optional kind users) (stale-users wanted)
         (when kind
-          (let ((users (mapcar (lambda (user)
-                                 (if (symbolp user) (symbol-text user) (text-with-package user)))
-                               users)))
-            (list :kind kind
-                  :name (if (symbolp name) (symbol-text name) (text-with-package name))
-                  :users (subseq users 0 (min 8 (length users)))
-                  :more (max 0 (- (length users) 8)))))))))
+          (list :kind kind
+                :name (if (symbolp name) (symbol-text name) (text-with-package name))
+                :users users))))))
