@@ -44,6 +44,16 @@
       ;; Trying again would come to the same.
       (should (string-match-p "^Restarts: ACCEPT ([^)]*)$" told)))))
 
+(agent-q-test-tools-on-each load-says-a-warning-once ()
+  "What a load says again that the compiler said of the same form is told with its place alone."
+  (let ((directory (agent-q-test-systems-system
+                    "aq-variance" '(("code" . "(defpackage :aq-variance (:use :cl) (:export :a))\n")))))
+    (agent-q-test-systems-register connection directory)
+    (agent-q-test-image-directly connection "(progn (defpackage :aq-variance (:use :cl) (:export :a :b)) t)")
+    (let ((told (agent-q-test-tools-ask "/load_system system=aq-variance restart=accept")))
+      (should (string-match-p "^warning at .*code.lisp:1: AQ-VARIANCE also exports" told))
+      (should (= 2 (length (split-string told "also exports")))))))
+
 (defconst agent-q-load-test-fast
   (concat "(in-package :cl-user)\n(declaim (optimize (speed 3)))\n"
           (mapconcat (lambda (number)
@@ -244,7 +254,7 @@ Of the program's output, the end is there; the compiler's lines are not."
       (let ((told (agent-q-test-tools-ask "/load_system aq-bank.asd")))
         (should (equal (concat "loads code into your image: " (file-truename directory) "aq-bank.asd")
                        (agent-q-load-test--reason)))
-        (should (string-match-p "\\`Loaded aq-bank 0.3 from .*/aq-bank.asd\nCompiled 3 files: coins.lisp, package.lisp, account.lisp\\." told)))
+        (should (string-match-p "\\`Loaded aq-bank 0.3 from .*/aq-bank.asd\nCompiled 3 files: lib/coins/coins.lisp, package.lisp, src/account.lisp\\." told)))
       (should (equal '("5") (agent-q-test-image-values connection "(aq-bank::balance)")))
       (let ((told (agent-q-test-tools-ask "/system_info aq-bank")))
         (should (string-match-p (concat "\\`aq-bank 0.3, .*/aq-bank.asd\nMoney.\nDepends on: aq-coins\n"
@@ -261,7 +271,7 @@ Of the program's output, the end is there; the compiler's lines are not."
       (should (string-match-p "\\`Loaded aq-coins from .*/lib/coins/aq-coins.asd\n"
                               (agent-q-test-tools-ask "/load_system aq-coins.asd")))
       (let ((file (concat (file-truename directory) "lib/coins/aq-coins.asd")))
-        (should (string-match-p "\\`Loaded aq-coins from .*/lib/coins/aq-coins.asd\nCompiled 1 file: coins.lisp\\."
+        (should (string-match-p "\\`Loaded aq-coins from .*/lib/coins/aq-coins.asd\nCompiled 1 file: lib/coins/coins.lisp\\."
                                 (agent-q-test-tools-ask (format "/load_system force=true %s" file))))
         (should (equal (concat "loads code into your image: " file)
                        (agent-q-load-test--reason))))

@@ -315,6 +315,23 @@ So are those that a test operation loads itself."
       (should (string-match-p "\\`Tests of aq-broken, [^:]+: The tests ended with an error before any check .*\nThe run did not finish:\n  SIMPLE-ERROR: no database\n\\(.*\n\\)*so far$" told))
       (should (string-match-p "run_tests .*✗" (agent-q-test-log))))))
 
+(agent-q-test-tools-on-each run-tests-that-load-systems-while-they-run ()
+  "The compiler's lines about those are no output; where one doesn't compile, a restart can be chosen."
+  (let ((inner (agent-q-test-systems-system
+                "aq-inner" '(("inner" . "(in-package :cl-user)\n(defun aq-inner (x y) (declare (optimize speed)) (+ x y))\n(defun aq-inner-2 (x) 1)\n"))))
+        (bad (agent-q-test-systems-system
+              "aq-inner-bad" '(("bad" . "(in-package :cl-user)\n(defun aq-inner-bad () (car 1))\n"))))
+        (outer (agent-q-test-systems-system
+                "aq-outer" '(("outer" . "(in-package :cl-user)\n"))
+                ":perform (test-op (o c) (asdf:load-system \"aq-inner\") (format t \"; own line~%\") (asdf:load-system \"aq-inner-bad\"))")))
+    (mapc (apply-partially #'agent-q-test-systems-register connection) (list inner bad outer))
+    (let ((told (agent-q-test-tools-ask "/run_tests system=aq-outer")))
+      (should (string-match-p "^The run did not finish:\n  [^ ]*COMPILE-FILE-ERROR: .*\nRestarts: ACCEPT (.*\"aq-inner-bad\" \"bad\".*)$" told))
+      (should (string-match-p "^; own line$" told))
+      (should-not (string-match-p "^; \\(?:caught\\|in:\\|note\\|compil\\|wrote\\)" told)))
+    (should (string-match-p "^  [^ ]*COMPILE-FILE-ERROR: .* -> ACCEPT$"
+                            (agent-q-test-tools-ask "/run_tests system=aq-outer restart=accept")))))
+
 (agent-q-test-tools-on-each run-tests-output-can-be-read-afterwards ()
   "Output of tests that passed is left out, and read_result shows it."
   (agent-q-test-systems-need connection "fiveam")

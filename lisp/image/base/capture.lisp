@@ -56,12 +56,13 @@
 ;;; Lines of the compiler's, which start with a semicolon
 
 (defun omit-compiler-lines (omits)
-  "Whether lines that the compiler writes are left out of the running call's output from now on."
+  "Whether lines that the compiler writes are left out of the running call's output from now on.
+Returns whether they were until now."
   (let ((capture *captured*))
     (guarded (lambda () (finish-output (captured-stream capture))) #'identity)
     (keep-text capture (shiftf (captured-indent capture) ""))
-    (setf (captured-omits capture) omits
-          (captured-line capture) :start)))
+    (setf (captured-line capture) :start)
+    (shiftf (captured-omits capture) omits)))
 
 (defun take-piece (capture piece ends)
   "Take PIECE, a part of a line; ENDS is whether the line ends with it."

@@ -119,8 +119,15 @@
   "NOTES in the order in which they were made, as far as they still hold and are not told elsewhere."
   (remove-if (lambda (note)
                (let ((message (getf note :message)))
-                 (or (later-defined-p message) (more-uses-p message) (left-by-restart-p message))))
+                 (or (later-defined-p message) (more-uses-p message) (left-by-restart-p message)
+                     (and (null (getf note :location)) (placed-note-p message notes)))))
              (reverse (first notes))))
+
+(defun placed-note-p (message notes)
+  "Whether one of NOTES says MESSAGE with its place: a load says again what the compiler did."
+  (find-if (lambda (other)
+             (and (getf other :location) (string= message (getf other :message))))
+           (first notes)))
 
 (defun severity-rank (note)
   "0 for what can make a compilation fail, 1 for a style-warning, 2 for a note."
@@ -154,9 +161,9 @@ of names in its forms, so undefined functions come before these."
 
 (defun call-omitting-compiler-lines (function)
   "Call FUNCTION; the lines that the compiler prints meanwhile are not captured."
-  (omit-compiler-lines t)
-  (unwind-protect (funcall function)
-    (omit-compiler-lines nil)))
+  (let ((before (omit-compiler-lines t)))
+    (unwind-protect (funcall function)
+      (omit-compiler-lines before))))
 
 (defun without-compiler-output (text)
   "TEXT without the lines that compilers write, which start with a semicolon."

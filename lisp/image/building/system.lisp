@@ -158,39 +158,32 @@ Optimization notes are only counted."
 (defparameter *file-limit* 12
   "How many of the files that were compiled are named.")
 
-(defun known-files (components)
-  "The names of the files of COMPONENTS, their systems and those of the project, as far as ASDF knows them."
-  (let ((registered (optional-function "ASDF" "REGISTERED-SYSTEM")))
-    (remove-duplicates
-     (loop for system in (remove-duplicates
-                          (append (mapcar (lambda (it) (asdf-fact "COMPONENT-SYSTEM" it)) components)
-                                  (and registered
-                                       (loop for entry in *project-systems*
-                                             collect (funcall registered (getf entry :name))))))
-           when system append (mapcar #'source-name (source-components system)))
-     :test #'equal)))
+(defun root-of (entry)
+  "The folder of the user's project, by ENTRY, one of its systems: its file, which is :PLACE there."
+  (let* ((file (getf entry :file)) (place (getf entry :place))
+         (end (and file place (- (length file) (length place)))))
+    (if (and end (plusp end) (string= place file :start2 end))
+        (subseq file 0 end)
+        "")))
 
-(defun distinct-names (components)
-  "The names of the files of COMPONENTS, with their folders where another file has the same name."
-  (let ((names (loop for file in (known-files components)
-                     collect (file-namestring (or file "")))))
-    (loop for component in components
-          for name = (file-text component)
-          for directory = (last (pathname-directory (asdf-fact "COMPONENT-PATHNAME" component)))
-          collect (if (and directory (stringp (first directory))
-                           (> (count name names :test #'string=) 1))
-                      (format nil "~A/~A" (first directory) name)
-                      name))))
+(defun name-in-project (component)
+  "The name of the file of COMPONENT from the folder of the user's project, or that of its system."
+  (let* ((pathname (asdf-fact "COMPONENT-PATHNAME" component))
+         (name (if pathname (native-name pathname) "a file"))
+         (own (system-file (asdf-call "COMPONENT-SYSTEM" component)))
+         (roots (append (mapcar #'root-of *project-systems*)
+                        (and own (list (subseq own 0 (1+ (or (position #\/ own :from-end t) -1)))))))
+         (root (find-if (lambda (root) (and (string/= root "") (prefixed-p root name))) roots)))
+    (subseq name (length root))))
 
 (defun build-facts ()
   "What was compiled and loaded for the system that was asked for, and for others."
   (flet ((names (own)
-           (distinct-names
-            ;; A system that is defined again has its files again.
-            (loop for component in (remove-duplicates (reverse (build-compiled *build*))
-                                                      :key #'source-name :test #'equal)
-                  when (eq own (and (own-component-p component) t))
-                    collect component))))
+           ;; A system that is defined again has its files again.
+           (loop for component in (remove-duplicates (reverse (build-compiled *build*))
+                                                     :key #'source-name :test #'equal)
+                 when (eq own (and (own-component-p component) t))
+                   collect (name-in-project component))))
     (let ((own (names t)))
       (list :compiled (subseq own 0 (min *file-limit* (length own)))
             :compiled-count (length own)

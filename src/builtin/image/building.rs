@@ -234,15 +234,7 @@ fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, Too
         ));
     }
     if data.flag("problem") {
-        lines.push("The run did not finish:".to_owned());
-        lines.extend(data.get("problem").map(|problem| {
-            let problem = Plist::new(problem);
-            format!(
-                "  {}: {}",
-                problem.text("type").unwrap_or("ERROR"),
-                problem.text("message").unwrap_or_default()
-            )
-        }));
+        lines.extend(data.get("problem").map(problem));
     }
     let empty =
         total == 0 && (printed.is_none() || data.flag("problem") || data.flag("no-test-operation"));
@@ -269,6 +261,26 @@ fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, Too
         Err(ToolFailure::quoting(text))
     } else {
         Ok(text)
+    }
+}
+
+/// What ended the run before its end: an error of the tests, or of a system that they load. Taking tests that
+/// failed for passed is no choice.
+fn problem(report: &Value) -> String {
+    let problem = Plist::new(report);
+    let choices = problem.list("restarts").filter_map(|restart| {
+        let parts = restart.to_ref_vec()?;
+        let (name, what) = (parts.first()?.as_str()?, parts.get(1)?.as_str()?);
+        (!what.contains(" testing ") && !what.contains("TEST-OP")).then_some((name, what))
+    });
+    let told = format!(
+        "The run did not finish:\n  {}: {}",
+        problem.text("type").unwrap_or("ERROR"),
+        problem.text("message").unwrap_or_default()
+    );
+    match outcome::restarts(choices) {
+        Some(restarts) => format!("{told}\n{restarts}"),
+        None => told,
     }
 }
 
@@ -303,11 +315,17 @@ fn without_passed(output: &str) -> String {
     }
 }
 
-/// OUTPUT without ASDF's remarks on how definitions of systems are written, which come again and again.
+/// OUTPUT without ASDF's remarks on how definitions of systems are written, which come again and again, and
+/// without the compiler's summaries of notes that are told anyway.
 fn without_remarks(output: &str) -> String {
     let mut kept = Vec::new();
     let mut lines = output.lines().peekable();
     while let Some(line) = lines.next() {
+        if line.starts_with("; compilation unit ") {
+            while kept.pop_if(|it: &mut &str| it.trim_end() == ";").is_some() {}
+            while lines.next_if(|it| it.starts_with(";   ")).is_some() {}
+            continue;
+        }
         let remark = line.starts_with("WARNING:")
             && [line, lines.peek().copied().unwrap_or_default()]
                 .iter()

@@ -31,14 +31,8 @@ fn error(report: &ConditionReport) -> String {
         .map_or(String::new(), |place| format!(" at {place}"));
     let mut lines = vec![format!("Error {}{place}: {message}", report.condition_type)];
     lines.extend(progress(&report.value, message));
-    if !report.restarts.is_empty() {
-        let restarts: Vec<String> = report
-            .restarts
-            .iter()
-            .map(|(name, description)| format!("{name} ({description})"))
-            .collect();
-        lines.push(format!("Restarts: {}", restarts.join(", ")));
-    }
+    let choices = report.restarts.iter();
+    lines.extend(restarts(choices.map(|(name, what)| (&**name, &**what))));
     if !report.frames.is_empty() {
         lines.push("Backtrace, innermost first:".to_owned());
         lines.extend(folded(&report.frames));
@@ -46,6 +40,14 @@ fn error(report: &ConditionReport) -> String {
     lines.extend(printed(&said_once(&report.output, Some(&report.message))));
     lines.extend(report.debugger.as_deref().map(parked));
     lines.join("\n")
+}
+
+/// RESTARTS, names and what each does, of which one can be chosen.
+pub fn restarts<'a>(restarts: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
+    let restarts: Vec<String> = restarts
+        .map(|(name, description)| format!("{name} ({description})"))
+        .collect();
+    (!restarts.is_empty()).then(|| format!("Restarts: {}", restarts.join(", ")))
 }
 
 fn parked(debugger: &str) -> String {

@@ -291,6 +291,7 @@ fn entries(systems: &[ProjectSystem]) -> Value {
             property_list([
                 ("name", Value::string(system.name.as_str())),
                 ("emacs-file", Value::string(system.file.to_string_lossy())),
+                ("place", Value::string(system.relative.to_string_lossy())),
             ])
         })
         .collect();
