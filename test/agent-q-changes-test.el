@@ -155,7 +155,8 @@ The line asks the image, and comes after what is undone at once."
   "User and model are told, and a button loads the restored files."
   (agent-q-changes-test--with-chat
       (list (agent-q-changes-test--calls
-             '("edit_file" :path "aq-sys.lisp" :old_str ":old" :new_str ":new")
+             '("edit_file" :path "aq-sys.lisp" :old_str "(defun aq-sys () :old)"
+               :new_str "(defun aq-sys () :new)\n(defun (setf aq-more) (x) x)")
              '("load_system" :system "aq-sys"))
             agent-q-changes-test--said agent-q-changes-test--said
             (agent-q-changes-test--calls
@@ -172,7 +173,7 @@ The line asks the image, and comes after what is undone at once."
     (cl-flet ((value () (agent-q-test-image-directly connection "(funcall 'cl-user::aq-sys)")))
       (agent-q-changes-test--changing-turn "mend it")
       (should (equal ":NEW" (value)))
-      (let ((words "The image still has what was loaded from them; load_system aq-sys loads the restored files\\."))
+      (let ((words "The image still has what was loaded from them; load_system aq-sys loads the restored files\\. Definitions that they no longer have stay: aq-more\\."))
         (should (string-match-p (concat "Undone:\n- aq-sys\\.lisp.*\n" words)
                                 (agent-q-changes-test--undo "\\[Load the restored files\\]")))
         (should (equal ":NEW" (value)))

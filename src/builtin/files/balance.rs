@@ -3,12 +3,13 @@
 //! wrong. It knows no reader macros, so a file that it can't read may be fine: then the forms around
 //! the change alone are judged, and the change may not make them worse.
 
+use std::path::Path;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::diff::middle::difference;
-use crate::files::path::Resolved;
 use crate::tool::ToolFailure;
 use crate::tool::work::{WorkContext, parse_answer};
 
@@ -42,10 +43,10 @@ impl Imbalance {
     }
 }
 
-/// Whether TARGET is a file of Lisp code.
+/// Whether the file at PATH has Lisp code.
 #[must_use]
-pub fn is_lisp(target: &Resolved) -> bool {
-    let extension = target.path.extension().and_then(|it| it.to_str());
+pub fn is_lisp(path: &Path) -> bool {
+    let extension = path.extension().and_then(|it| it.to_str());
     extension.is_some_and(|it| LISP_FILES.iter().any(|lisp| it.eq_ignore_ascii_case(lisp)))
 }
 

@@ -253,7 +253,7 @@ impl Plan {
         if let Home::Disk(_, encoding) = self.current.home {
             encoding::encode(&self.after, encoding)?;
         }
-        if !is_lisp(&self.target) {
+        if !is_lisp(&self.target.path) {
             return Ok(None);
         }
         let before = exists.then_some(self.current.text.as_str());
@@ -322,7 +322,7 @@ impl Plan {
                     true => context.workspace.settled(&self.target.path),
                     false => context.workspace.saw_text(&self.target.path, text),
                 }
-                if is_lisp(&self.target) {
+                if is_lisp(&self.target.path) {
                     let before = &self.current.text;
                     context.workspace.changed_lisp(&self.target.path, before);
                 }

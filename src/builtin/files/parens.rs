@@ -22,7 +22,7 @@ pub(super) fn check_parens() -> Tool {
                 return Err(missing(&target).into());
             }
             let shown = target.shown();
-            if !is_lisp(&target) {
+            if !is_lisp(&target.path) {
                 return Err(ToolFailure::new(format!("'{shown}' is not a Lisp file.")));
             }
             Ok(match imbalance(&context, &current.text, &shown, 1).await? {

@@ -2,9 +2,11 @@
 //! Putting back what a chat's latest turn changed, as far as nobody has changed it since: of a text those
 //! lines that are still as the turn left them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use regex::Regex;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -165,6 +167,7 @@ async fn undo_files(
 ) -> (String, usize, Loaded) {
     let workspace = &context.workspace;
     let turn = workspace.journal.last().unwrap_or_default();
+    let added = added(&turn, definitions);
     let agreed = Agreed::of(context, &turn).await;
     let (mut left, mut done, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for entry in turn.into_iter().rev() {
@@ -194,7 +197,12 @@ async fn undo_files(
     if done.is_empty() {
         return (text, count, Loaded::default());
     }
-    let loaded = still_loaded(context, systems).await;
+    let mut loaded = still_loaded(context, systems).await;
+    if !loaded.systems.is_empty() && !added.is_empty() {
+        let names = added.join(", ");
+        let stay = format!(" Definitions that they no longer have stay: {names}.");
+        loaded.words.push_str(&stay);
+    }
     workspace.tell_later(format!(
         "The user undid some of your changes. {text}\nRead these files again before you go on."
     ));
@@ -208,6 +216,61 @@ async fn undo_files(
     }
     (format!("{text}{}", loaded.words), count, loaded)
 }
+
+/// What TURN added to Lisp files, by the names of its definitions, but for what is among TOLD, which the
+/// journal of the image has, so that it can be undone.
+fn added(turn: &[JournalEntry], told: &[String]) -> Vec<String> {
+    let (mut before, mut names) = (BTreeSet::new(), BTreeSet::new());
+    let mut seen = BTreeSet::new();
+    for entry in turn {
+        if let JournalEntry::Changed {
+            place: ChangedPlace::File(path),
+            before: then,
+            after: made,
+            ..
+        } = entry
+            && is_lisp(path)
+        {
+            if seen.insert(path) {
+                before.extend(defined(then));
+            }
+            names.extend(defined(made));
+        }
+    }
+    let undone = |name: &String| {
+        told.iter().any(|it| {
+            let symbol = it.split(" (").next().unwrap_or_default();
+            symbol
+                .trim_end_matches(')')
+                .rsplit(':')
+                .next()
+                .is_some_and(|it| it.eq_ignore_ascii_case(name))
+        })
+    };
+    let names = names.difference(&before).filter(|it| !undone(it));
+    names.take(ADDED_LIMIT).cloned().collect()
+}
+
+/// The names that top-level forms of a Lisp text define.
+fn defined(state: &ContentState) -> Vec<String> {
+    let ContentState::Text { text, .. } = state else {
+        return Vec::new();
+    };
+    static DEFINITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(
+            r"(?im)^\((?:[^\s():]+::?)?(?:def(?:un|macro|generic|var|parameter|class|struct|type)|define-condition)\s+(?:\((?:setf\s+)?)?([^\s()]+)",
+        )
+        .ok()
+    });
+    let heads = DEFINITION.iter().flat_map(|it| it.captures_iter(text));
+    heads
+        .filter_map(|it| it.get(1))
+        .map(|it| it.as_str().to_lowercase())
+        .collect()
+}
+
+/// How many names are told.
+const ADDED_LIMIT: usize = 10;
 
 /// Has the model told that the user undid what a turn changed in the image; RESULTS is the image's
 /// word on it.
@@ -456,7 +519,7 @@ async fn file_back(
     };
     if let (Some(current), ContentState::Text { text, .. }) = (&current, &back.state)
         && !now.same(after)
-        && is_lisp(&target)
+        && is_lisp(&target.path)
     {
         let text = text.replace("\r\n", "\n");
         let is = Some(current.text.as_str());
