@@ -270,6 +270,14 @@ This goes over CONNECTION, and past the journal."
     (let ((value (agent-q-test-image-value connection "journal-undo" :name "f" :package "aq-journal")))
       (should (string-match-p "restored the previous" (car (plist-get value :results)))))
     (should (equal "(:BY-FILE 1)" (agent-q-journal-test--in connection "(f 1)")))
+    ;; One method is named as elsewhere; what came after it stays.
+    (agent-q-test-image-value connection "compile-form" :form "(defmethod g ((x integer)) :new)" :package "AQ-JOURNAL")
+    (agent-q-test-image-value connection "compile-form" :form "(defmethod g ((x string)) :new)" :package "AQ-JOURNAL")
+    (agent-q-test-image-value connection "journal-undo" :name "g (integer)" :package "aq-journal")
+    (should (equal "(:OLD-INTEGER :NEW)" (agent-q-journal-test--in connection "(list (g 1) (g \"\"))")))
+    (should (eq :missed (plist-get (agent-q-test-image-reply connection "journal-undo" :name "g (symbol)"
+                                                             :package "aq-journal")
+                                   :outcome)))
     (agent-q-test-image-value connection "journal-restore")
     (should (equal "(:OLD (:OLD 1) NIL)"
                    (agent-q-journal-test--in connection "(list *v* (f 1) (fboundp 'h))")))))

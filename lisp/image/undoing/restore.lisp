@@ -166,13 +166,25 @@
 
 (defun later-changes (change chat)
   "The changes of the same thing in CHAT that came after CHANGE and hold, latest first."
-  (loop for other in *journal*
-        until (eq other change)
-        when (and (in-chat-p other chat)
-                  (eq (change-kind other) (change-kind change))
-                  (equal (change-name other) (change-name change))
-                  (not (change-restored other)))
-          collect other))
+  (let ((later (loop for other in *journal*
+                     until (eq other change)
+                     when (and (in-chat-p other chat)
+                               (eq (change-kind other) (change-kind change))
+                               (equal (change-name other) (change-name change))
+                               (not (change-restored other)))
+                       collect other)))
+    (if (eq (change-kind change) :methods)
+        (of-the-same-methods (change-new change) later)
+        later)))
+
+(defun of-the-same-methods (methods later)
+  "Those of LATER, changes of a function's methods, latest first, that replaced or removed METHODS, or what
+came in their place."
+  (let ((found '()))
+    (dolist (change (reverse later) found)
+      (when (intersection methods (change-old change))
+        (setf methods (append (change-new change) methods))
+        (push change found)))))
 
 (defun try-to-undo (change chat)
   "Undo CHANGE and those of the same thing after it in CHAT; a sentence on the outcome, and
@@ -300,11 +312,24 @@ undone, too. Methods are several things."
         (unless done (setf undone nil))))
     (list :results (nreverse results) :undone undone)))
 
-(define-operation "journal-undo" (name package chat)
-  ;; Undo the last change in CHAT of the definition called NAME, in all that it means.
-  (let* ((found (name-of-text name package))
-         (all (changes-of-name found))
-         (changes (remove-if-not (lambda (change) (in-chat-p change chat)) all))
+(defun changes-of-text (text package)
+  "What can be undone of the definition that TEXT names, latest first, and its name. A method is named by
+its specializers, too."
+  (multiple-value-bind (function qualifiers specializers) (method-parts text)
+    (let ((name (name-of-text (or function text) package)))
+      (values (remove-if-not (lambda (change)
+                               (or (null function)
+                                   (change-loaded change)
+                                   (and (eq (change-kind change) :methods)
+                                        (find-if (lambda (method)
+                                                   (method-named-p method qualifiers specializers))
+                                                 (append (change-new change) (change-old change))))))
+                             (changes-of-name name))
+              name))))
+
+(defun undo-of-name (found all chat)
+  "Undo the last of ALL, changes of the name FOUND, that is of CHAT."
+  (let* ((changes (remove-if-not (lambda (change) (in-chat-p change chat)) all))
          (last (first changes)))
     (cond ((and last (change-loaded last))
            (missed "~A was not undone: it came from a file, by ~A. Definitions from a file are not ~
@@ -316,3 +341,8 @@ undone, too. Methods are several things."
           (t (missed "The agent has not changed ~A in this image, or it was already restored~@[~A~]."
                      (name-text found)
                      (and *journal-cut* ", or that was so many changes ago that it isn't kept"))))))
+
+(define-operation "journal-undo" (name package chat)
+  ;; Undo the last change in CHAT of the definition called NAME, in all that it means.
+  (multiple-value-bind (all found) (changes-of-text name package)
+    (undo-of-name found all chat)))
