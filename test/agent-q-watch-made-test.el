@@ -134,5 +134,24 @@
       (should (equal '("eval_form" "effect/run_form")
                      (ask "(progn (sb-sys:without-interrupts (+ 1 2)) (aq-eval \"(sb-sys:int-sap 7)\"))"))))))
 
+(agent-q-test-image-on-each watch-knows-what-closes-the-connection-later ()
+  "Objects that close the client's descriptor once they are garbage ask; others don't."
+  (agent-q-test-image-directly connection "(progn (require :sb-bsd-sockets) t)")
+  (dolist (form '("(make-instance 'sb-bsd-sockets:inet-socket :descriptor fd :type :stream :protocol :tcp)"
+                  "(sb-sys:make-fd-stream fd :input t :auto-close t)"))
+    (should (member "close the connection to Emacs"
+                    (agent-q-watch-made-test--words
+                     connection (format "(loop for fd from 3 below 30 do (ignore-errors %s))" form)))))
+  (should-not (agent-q-watch-made-test--words
+               connection "(sb-bsd-sockets:socket-close
+                            (make-instance 'sb-bsd-sockets:inet-socket :type :stream :protocol :tcp))"))
+  (agent-q-test-image-directly connection "(progn (sb-ext:gc :full t) t)")
+  (should (agent-q-image-live-p connection))
+  (should (equal '("look up 203.0.113.7 in the network")
+                 (agent-q-watch-made-test--words
+                  connection "(ignore-errors (sb-bsd-sockets:get-host-by-address #(203 0 113 7)))")))
+  (should-not (agent-q-watch-made-test--words
+               connection "(ignore-errors (sb-bsd-sockets:get-host-by-address #(127 0 0 1)))")))
+
 (provide 'agent-q-watch-made-test)
 ;;; agent-q-watch-made-test.el ends here

@@ -240,6 +240,14 @@ to connect to it, so that the answer counts for both."
       (make-effect :kind "connect" :target text :texts (list text)
                    :words (format nil "look up ~A in the network and connect to it" text)))))
 
+(defun effect-of-looking-up-address (arguments)
+  "Asking other machines for the name of an address."
+  (let ((address (first arguments)))
+    (unless (and (typep address 'vector) (member (length address) '(4 16)) (own-address-p address))
+      (let ((text (address-text arguments)))
+        (make-effect :kind "connect" :target text :texts (list text)
+                     :words (format nil "look up ~A in the network" text))))))
+
 (defun own-address-p (address)
   "Whether ADDRESS, numbers, is of this machine or of what serves it alone."
   (or (every #'zerop (subseq address 0 (1- (length address))))
@@ -303,10 +311,12 @@ to connect to it, so that the answer counts for both."
 
 (defun effect-of-descriptor-stream (arguments)
   "Making a stream that writes to a descriptor, which nobody knows where from it is."
-  (destructuring-bind (descriptor &key output delete-original &allow-other-keys) arguments
-    (when (or output delete-original)
-      (let ((name (or (descriptor-name descriptor) (format nil "the descriptor ~A" descriptor))))
-        (make-effect :kind "write-file" :target name :words (format nil "write ~A" name))))))
+  (destructuring-bind (descriptor &key output delete-original auto-close &allow-other-keys) arguments
+    (cond ((or output delete-original)
+           (let ((name (or (descriptor-name descriptor) (format nil "the descriptor ~A" descriptor))))
+             (make-effect :kind "write-file" :target name :words (format nil "write ~A" name))))
+          ;; It is closed once the stream is garbage.
+          (auto-close (effect-of-closing-descriptor arguments)))))
 
 (defun effect-of-descriptors (arguments)
   (make-effect :kind "take-over" :target "descriptor"

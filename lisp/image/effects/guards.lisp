@@ -63,7 +63,7 @@
      ("UNLOCK-PACKAGE" effect-of-unlocking) ("LOCK-PACKAGE" effect-of-locking)
      ("SCHEDULE-TIMER" effect-of-schedule :way call-scheduling)
      ((:setf "GC-LOGFILE") effect-of-log)
-     ("FINALIZE" nil :way call-finalizing)
+     ("FINALIZE" effect-of-finalizing :way call-finalizing)
      ("POSIX-GETENV" effect-of-getenv :class :environment)
      ("POSIX-ENVIRON" effect-of-environ :class :environment))
     ("UIOP" ("RUN-PROGRAM" effect-of-command :covers (:words :temporary :detail))
@@ -92,7 +92,7 @@
      ("SOCKET-SEND" effect-of-send :covers (:words))
      ("SOCKET-RECEIVE" effect-of-receiving)
      ("GET-HOST-BY-NAME" effect-of-looking-up :way call-looking-up)
-     ("GET-HOST-BY-ADDRESS" effect-of-looking-up)
+     ("GET-HOST-BY-ADDRESS" effect-of-looking-up-address)
      ("SOCKET-SHUTDOWN" effect-of-closing-socket) ("SOCKET-CLOSE" effect-of-closing-socket)
      ("SOCKET-MAKE-STREAM" nil :way call-making-stream))
     ("SB-THREAD"

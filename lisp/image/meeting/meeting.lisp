@@ -224,6 +224,14 @@ then if it had made that."
   "The function WORK for a thread that serves all of the image: what isn't granted is denied there."
   (funcall (watch-inheriting watch) (list (quiet (first hold))) work))
 
+(defun effect-of-finalizing (arguments)
+  "Giving to the garbage collector a socket that has the client's descriptor: it would close that."
+  (let ((class (ignore-errors (find-class (find-symbol "SOCKET" "SB-BSD-SOCKETS") nil)))
+        (object (first arguments)))
+    (and class
+         (typep object class)
+         (effect-of-closing-socket (list object)))))
+
 (defun call-finalizing (watch hold function arguments)
   "What is finalized runs in a thread that serves all of the image."
   (destructuring-bind (object work . more) arguments
