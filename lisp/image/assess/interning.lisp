@@ -83,6 +83,9 @@ forget the symbols which the reading made."
                (remember-symbols *package* text)))
       (let ((reply (funcall function)))
         (unless (eq (getf reply :outcome) :returned)
-          (there (lambda ()
-                   (forget-symbols-of-text text (forms-done (funcall *progress*))))))
+          ;; This reads as the program does: its characters may be those of a call, or of a parked error.
+          (call-looking
+           (lambda ()
+             (there (lambda ()
+                      (forget-symbols-of-text text (forms-done (funcall *progress*))))))))
         reply))))
