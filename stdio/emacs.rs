@@ -9,7 +9,7 @@ use std::io::{BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::getuid;
 use serde::Deserialize;
@@ -22,6 +22,12 @@ const INTERFACE: u64 = 1;
 
 /// How long an Emacs may think about whether it is meant.
 const ASKING_TIME: Duration = Duration::from_secs(1);
+
+/// How long it may where another one can't be taken before it has said so: it may be busy.
+const BUSY_TIME: Duration = Duration::from_secs(5);
+
+/// The affinity of an Emacs with an image of our directory, as Emacs Lisp says it.
+const HAS_IMAGE: i64 = 3;
 
 /// How long it may take to say that it is there, which comes from a thread that is never busy for long.
 const PING_TIME: Duration = Duration::from_secs(10);
@@ -194,19 +200,29 @@ fn open(file: &Path) -> Option<(Description, UnixStream, SystemTime)> {
 fn choose(candidates: Vec<Candidate>) -> Result<Found, String> {
     let several = candidates.len() > 1;
     let others: Vec<String> = candidates.iter().map(|it| it.pid.to_string()).collect();
-    let asked = candidates.into_iter().map(|it| (asked(&it.stream), it));
-    let (answer, chosen) = asked
+    let known = affinities(&candidates);
+    let silent = known.iter().position(Option::is_none);
+    let silent = silent.and_then(|it| others.get(it)).filter(|_| several);
+    let (answer, chosen) = known
+        .into_iter()
+        .zip(candidates)
         .max_by_key(|(affinity, it)| (*affinity, it.since))
         .ok_or(NOT_RUNNING)?;
-    if answer.is_none() {
+    if !several && answer.is_none() {
         greet(&chosen.stream)?;
     }
     let affinity = answer.unwrap_or(0);
+    if let Some(pid) = silent.filter(|_| affinity < HAS_IMAGE) {
+        return Err(format!(
+            "Several Emacsen serve agent-q, and the one with process id {pid} does not say whether {} is its own: it is busy, or was stopped (C-z in a terminal; fg continues it). Nothing was done. The next call asks it again.",
+            this_directory()
+        ));
+    }
     if several && affinity == 0 {
         return Err(format!(
             "Several Emacsen serve agent-q (process ids {}), and none of them has an image or a file of {} open, so it is not known which one is meant. Ask the user to open a file of this directory in that one, or to turn M-x agent-q-mcp-mode off in the others.",
             others.join(", "),
-            here().unwrap_or_else(|| "this directory, which is gone,".to_owned())
+            this_directory()
         ));
     }
     Ok(Found {
@@ -241,22 +257,46 @@ fn answers(stream: &UnixStream, time: Duration) -> bool {
     said(stream, &question, time).is_some()
 }
 
-/// How much the Emacs behind STREAM has to do with our directory; none if it doesn't answer.
-fn asked(stream: &UnixStream) -> Option<i64> {
+/// How much each of CANDIDATES has to do with our directory; none for one that doesn't answer. Where there
+/// are several, one that is busy is waited for until another one is known to have the image.
+fn affinities(candidates: &[Candidate]) -> Vec<Option<i64>> {
     let question = json!({
         "jsonrpc": "2.0",
         "id": "agent-q",
         "method": "agent-q/affinity",
         "params": {"directory": here()},
     });
-    let answer = said(stream, &question, ASKING_TIME)?;
-    Some(answer["result"]["affinity"].as_i64().unwrap_or(0))
+    let began = Instant::now();
+    let mut known = vec![None; candidates.len()];
+    for it in candidates {
+        // One that can't be asked doesn't answer, either.
+        let _ = (&it.stream).write_all(&line_of(&question));
+    }
+    for patience in [ASKING_TIME, BUSY_TIME] {
+        for (it, known) in candidates.iter().zip(&mut known) {
+            if known.is_none() {
+                let answer = heard(&it.stream, patience.saturating_sub(began.elapsed()));
+                *known = answer.map(|it| it["result"]["affinity"].as_i64().unwrap_or(0));
+            }
+        }
+        if candidates.len() == 1 || known.iter().flatten().any(|it| *it >= HAS_IMAGE) {
+            break;
+        }
+    }
+    known
 }
 
 /// What Emacs says through STREAM to QUESTION within TIME.
 fn said(mut stream: &UnixStream, question: &Value, time: Duration) -> Option<Value> {
-    stream.set_read_timeout(Some(time)).ok()?;
     stream.write_all(&line_of(question)).ok()?;
+    heard(stream, time)
+}
+
+/// What Emacs says through STREAM within TIME.
+fn heard(stream: &UnixStream, time: Duration) -> Option<Value> {
+    // No time at all would mean any.
+    let time = time.max(Duration::from_millis(1));
+    stream.set_read_timeout(Some(time)).ok()?;
     // Nothing else is said before the first request.
     let answer = read(&mut BufReader::new(stream));
     stream.set_read_timeout(None).ok()?;
@@ -273,6 +313,11 @@ pub fn hello() -> Vec<u8> {
         "method": "agent-q/hello",
         "params": {"directory": here(), "bridge": INTERFACE},
     }))
+}
+
+/// The directory that we work in, for a sentence.
+pub fn this_directory() -> String {
+    here().unwrap_or_else(|| "this directory, which is gone,".to_owned())
 }
 
 /// The directory that we work in, unless it is gone.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::emacs::{Found, Search, hello, here, is_there};
+use crate::emacs::{Found, Search, hello, is_there, this_directory};
 use crate::line::{Head, Read, failed_call, line_of, read, refusal, too_long};
 use crate::offer;
 
@@ -280,7 +280,7 @@ impl Relay {
         Err(format!(
             "Nothing was done: the Emacs that your calls went to is gone, or serves nobody any more. The one that serves now, with process id {}, has neither an image nor a file of {} open, so it may be about another program. Ask the user whether it is meant. If it is, make the call again; as soon as an Emacs with this directory is there, that one is used.",
             pid.unwrap_or_default(),
-            here().unwrap_or_else(|| "this directory".to_owned())
+            this_directory()
         ))
     }
 

@@ -97,7 +97,7 @@ or nil for none."
                  (let* ((message (json-parse-string line :object-type 'plist))
                         (id (plist-get message :id))
                         (result (and id (funcall answer (plist-get message :method)))))
-                   (when result
+                   (when (and result (process-live-p process))
                      (process-send-string
                       process (format "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n"
                                       (json-serialize id) result)))))))))
@@ -141,7 +141,21 @@ or nil for none."
       (let ((bridge (agent-q-test-mcp-bridge "/")))
         (agent-q-test-mcp-introduce bridge)
         (should (string-match-p "Several Emacsen serve agent-q.*none of them has an image or a file of / open"
-                                (agent-q-mcp-bridge-test--said bridge "t_look" "a")))))))
+                                (agent-q-mcp-bridge-test--said bridge "t_look" "a")))))
+    ;; One that is busy is waited for, and before it has said anything no other one is taken for it.
+    (let ((busy 1.2))
+      (agent-q-mcp-bridge-test--beside
+          (lambda (method)
+            (unless (and (equal method "agent-q/affinity") (null busy))
+              (when (equal method "agent-q/affinity")
+                (sleep-for busy))
+              (funcall (agent-q-mcp-bridge-test--others 3) method)))
+        (should (string-match-p "of the other" (agent-q-mcp-bridge-test--said (agent-q-test-mcp-bridge "/")
+                                                                              "t_look" "a")))
+        (setq busy nil)
+        (should (string-match-p "process id 1 does not say whether / is its own.*Nothing was done"
+                                (agent-q-mcp-bridge-test--said (agent-q-test-mcp-bridge "/")
+                                                               "t_look" "a")))))))
 
 (ert-deftest agent-q-mcp-bridge-says-when-it-would-go-on-elsewhere ()
   "It does not go on in an Emacs of another project unasked, and comes back."
