@@ -325,6 +325,26 @@ This goes over CONNECTION, and past the journal."
   (should (equal "(:HOURS :BY-USER (:OTHER 1) :BY-USER)"
                  (agent-q-journal-test--in connection "(list (precious) *v* (f 1) (g '(1)))"))))
 
+(agent-q-test-image-on-each what-others-defined-meanwhile-comes-back ()
+  "A call that replaces what another one defined while it ran is undone to that, and each has its own change."
+  (agent-q-journal-test--start connection)
+  (agent-q-journal-test--in connection "(defvar *go* nil)")
+  (let ((old (agent-q-journal-test--in connection "(f 1)"))
+        (ends (agent-q-journal-test--watched
+               connection "(defun own () 1) (loop until *go* do (sleep 0.01)) (defun f (x) (list :a x))" "A")))
+    (agent-q-test-until (not (equal "NIL" (agent-q-journal-test--in connection "(fboundp 'own)"))))
+    (let ((other (agent-q-journal-test--watched
+                  connection
+                  "(defun f (x) (list :b x)) (loop until (equal '(:a 1) (f 1)) do (sleep 0.01))" "B")))
+      (agent-q-test-until (equal "(:B 1)" (agent-q-journal-test--in connection "(f 1)")))
+      (agent-q-journal-test--in connection "(setf *go* t)")
+      (agent-q-test-until (and (car ends) (car other))))
+    (should (equal "(:A 1)" (agent-q-journal-test--in connection "(f 1)")))
+    (agent-q-test-image-value connection "journal-restore" :chat "A")
+    (should (equal "(:B 1)" (agent-q-journal-test--in connection "(f 1)")))
+    (agent-q-test-image-value connection "journal-restore" :chat "B")
+    (should (equal old (agent-q-journal-test--in connection "(f 1)")))))
+
 (agent-q-test-image-on-each what-looks-plain-and-defines-is-journaled ()
   "Only forms that certainly define nothing are spared the comparison."
   (dolist (form '("(+ 1 2) (setf (symbol-function 'f) (lambda (x) (list :new x)))"

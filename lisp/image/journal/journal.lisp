@@ -46,8 +46,8 @@ has changed is left out: others did it.")
   "The ids of the calls that are compared now, of which only those of the watch count.")
 
 (defvar *definition-notes* '()
-  "While calls are compared: lists of a name that was given a meaning and the id of the call that did,
-NIL for others; latest first.")
+  "While calls are compared: lists of a name that was given a meaning, the id of the call that did, NIL
+for others, and the operator that it was before; latest first.")
 
 (lasts-for-the-process '*compared*)
 
@@ -163,9 +163,12 @@ NIL for others; latest first.")
 ;;; Who defined what
 
 (defun note-definer (name id)
-  "Note that NAME was given a meaning by the call ID, or by others when that is NIL."
+  "Note that NAME is being given a meaning by the call ID, or by others when that is NIL."
   (when *compared*
-    (call-with-lock (lambda () (push (list name id) *definition-notes*)))))
+    (let ((before (ignore-errors (if (consp name)
+                                     (setf-definition (second name))
+                                     (symbol-definition name)))))
+      (call-with-lock (lambda () (push (list name id before) *definition-notes*))))))
 
 (defun forget-definer (name)
   "Forget who defined NAME last: it was undone."
@@ -182,10 +185,20 @@ NIL for others; latest first.")
                         (setf *compared* (remove id *compared* :count 1))
                         (unless *compared* (setf *definition-notes* '())))))))
 
-(defun others-p (difference id)
-  "Whether it wasn't the call ID that DIFFERENCE is of, as far as that is known."
-  (let ((note (find (second difference) *definition-notes* :key #'first :test #'equal)))
-    (and note (not (eql (second note) id)))))
+(defun own-part (difference id)
+  "What of DIFFERENCE the call ID made, as far as that is known: others may have given its name a meaning
+before, or after. NIL when nothing is its own."
+  (destructuring-bind (kind name old new) difference
+    (let* ((notes (remove name *definition-notes* :key #'first :test-not #'equal))
+           (latest (position id notes :key #'second))
+           (others-before (and latest (position id notes :key #'second :start latest :test-not #'eql))))
+      (cond ((null notes) difference)
+            ((null latest) nil)
+            ((not (eq kind :function)) (and (zerop latest) difference))
+            (t (let ((from (if others-before (third (nth (1- others-before) notes)) old))
+                     (to (if (zerop latest) new (third (nth (1- latest) notes)))))
+                 (unless (same-definition-p from to)
+                   (list kind name from to))))))))
 
 (defun watched-p (arguments)
   "Whether a call with ARGUMENTS is under a watch, which knows its threads from others."
@@ -365,9 +378,9 @@ watch knows what others define."
          (*settle* (lambda (&optional forget)
                      (let ((now (take-snapshot)))
                        (unless forget
-                         (enter-changes (remove-if (lambda (difference)
-                                                     (and watched (others-p difference id)))
-                                                   (all-differences before now))
+                         (enter-changes (loop for difference in (all-differences before now)
+                                              for own = (if watched (own-part difference id) difference)
+                                              when own collect own)
                                         text))
                        (setf before now)
                        (note-all-again)))))
