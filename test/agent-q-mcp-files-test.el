@@ -123,7 +123,7 @@ Return the request's id."
       (agent-q-mcp-files-test--answered "one" one first "y")
       (pcase-dolist (`(,client . ,id) (list (cons two second) (cons one again)))
         (let ((answer (agent-q-test-mcp-answer client id)))
-          (should (string-match-p "the user is not asked about it.*bank\\.lisp"
+          (should (string-match-p "bank\\.lisp.*The user is not asked about this any more"
                                   (agent-q-test-mcp-text answer)))
           (should (plist-get (plist-get answer :result) :isError))))
       (with-current-buffer (agent-q-mcp-files-test--buffer "two")
@@ -172,7 +172,7 @@ Return the request's id."
       (agent-q-mcp-files-test--answered "one" one (car ids) "y")
       (with-current-buffer (agent-q-mcp-files-test--buffer "one")
         (should (string-match-p "move_file bank\\.lisp to one\\.lisp [^+]*$" (agent-q-test-log))))
-      (should (string-match-p "the user is not asked about it"
+      (should (string-match-p "The user is not asked about this any more"
                               (agent-q-test-mcp-text (agent-q-test-mcp-answer two (cadr ids)))))
       (should (equal (agent-q-test-files-text "one.lisp") agent-q-mcp-files-test--bank))
       (should-not (file-exists-p (agent-q-test-files-path "two.lisp"))))))

@@ -125,10 +125,10 @@ impl Executor {
         call.consent = Consent::Unanswered;
         call.decider = Decider::Nobody;
         let mut ending = CallEnding::failed(why, || call.source(&batch.place));
-        ending.content = format!(
-            "This can't be done any more, so the user is not asked about it. {}",
-            ending.content
-        );
+        // The reason stands first: the line of the call in the log may have no room for more.
+        ending
+            .content
+            .push_str(" The user is not asked about this any more.");
         ending
     }
 }

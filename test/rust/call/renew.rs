@@ -134,7 +134,7 @@ async fn what_can_not_succeed_any_more_is_withdrawn() {
     assert_eq!(results[0].outcome, CallOutcome::Failed);
     assert_eq!(
         results[0].content,
-        "This can't be done any more, so the user is not asked about it. It is gone."
+        "It is gone. The user is not asked about this any more."
     );
     assert_eq!(results[0].consent, Consent::Unanswered);
 }
