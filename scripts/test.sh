@@ -151,7 +151,7 @@ about_module() { # FILE
 # Whether FILE starts Lisps in which our half is to be put, or others than those that were saved.
 new_images() { # FILE
   case "$1" in
-    *-image-test.el | *-connections-test.el | *-implementations-test.el | *-threadless-test.el) ;;
+    */agent-q-image-test.el | *-connections-test.el | *-implementations-test.el | *-threadless-test.el) ;;
     *) false ;;
   esac
 }
