@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::protocol::{CallArguments, ToolCall};
 use crate::tool::offer::Groups;
+use crate::tool::registry::Registry;
 use crate::tool::work::WorkContext;
 use crate::tool::{Answers, Arguments, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
@@ -120,12 +121,33 @@ fn call_tool() -> Tool {
     tool
 }
 
-/// TEXT of ours, which names tools to be called by `call_tool`, for a model that calls them by their names.
+/// TEXT, which names tools of ALL to be called by `call_tool`, for a model that calls them by their names:
+/// "call_tool system_info lists them" is "system_info lists them". Other words after it are a program's.
 #[must_use]
-pub fn by_name(text: &str) -> String {
-    text.replace("by call_tool: ", "with ")
-        .replace("call_tool: ", "")
-        .replace("call_tool ", "")
+pub fn by_name(text: &str, all: &Registry) -> String {
+    let mut parts = text.split(CALL);
+    let mut said = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let named = part.strip_prefix(": ").or_else(|| part.strip_prefix(' '));
+        let tool = named.filter(|it| {
+            let end = it.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+            all.get(&it[..end.unwrap_or(it.len())]).is_some()
+        });
+        match tool {
+            Some(rest) => {
+                if part.starts_with(':') && said.ends_with("by ") {
+                    said.truncate(said.len() - "by ".len());
+                    said.push_str("with ");
+                }
+                said.push_str(rest);
+            }
+            None => {
+                said.push_str(CALL);
+                said.push_str(part);
+            }
+        }
+    }
+    said
 }
 
 /// The call that CALL stands for: the one of the tool that it names, when it is a `call_tool` that can be
@@ -211,7 +233,6 @@ fn described(tool: &Tool) -> String {
 mod tests {
     use super::*;
     use crate::tool::offer::groups_beyond;
-    use crate::tool::registry::Registry;
     use serde_json::json;
 
     fn call(arguments: Value) -> ToolCall {
@@ -267,6 +288,38 @@ mod tests {
             ..call(json!({"name": "erase", "arguments": {}}))
         };
         assert_eq!(called_through(&other), other);
+    }
+
+    #[test]
+    fn tools_are_called_by_their_names_where_nothing_stands_between() {
+        let registry = Registry::default();
+        crate::builtin::register(&registry);
+        for (text, by) in [
+            (
+                "call_tool system_info lists them.",
+                "system_info lists them.",
+            ),
+            (
+                "Go on by call_tool: eval_in_frame, restart_frame.",
+                "Go on with eval_in_frame, restart_frame.",
+            ),
+            ("use call_tool: invoke_restart", "use invoke_restart"),
+            (
+                "1 with call_tool xref and 2 by call_tool grep_project",
+                "1 with xref and 2 by grep_project",
+            ),
+            // A program's own words.
+            (
+                "(defun call_tool (name) name)",
+                "(defun call_tool (name) name)",
+            ),
+            (
+                "call_tool name, call_tools xref; call_tool",
+                "call_tool name, call_tools xref; call_tool",
+            ),
+        ] {
+            assert_eq!(by_name(text, &registry), by);
+        }
     }
 
     #[test]

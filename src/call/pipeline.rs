@@ -243,7 +243,7 @@ impl Executor {
         );
         let BatchContext { tools, offer, .. } = batch;
         if (ours || result.outcome == CallOutcome::Failed) && offer.goes_without(more::CALL) {
-            result.content = more::by_name(&result.content);
+            result.content = more::by_name(&result.content, tools);
         }
         if let Some(note) = offer.not_here(&result.content, tools) {
             result.add_remark(note);

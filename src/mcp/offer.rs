@@ -81,7 +81,7 @@ pub fn tools(profile: &Profile, registry: &Registry, host: &str) -> Value {
     if offered.get(more::CALL).is_none() {
         for tool in &mut tools {
             if let Some(said) = tool["description"].as_str() {
-                tool["description"] = more::by_name(said).into();
+                tool["description"] = more::by_name(said, registry).into();
             }
         }
     }

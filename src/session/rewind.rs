@@ -64,7 +64,7 @@ impl Means<'_> {
             self.shared.executor.approvals.files_changed();
             if !files.done.is_empty() {
                 let systems = undo::image_changes(&context).await.systems_since(turn);
-                loaded = undo::still_loaded(&context, &systems).await;
+                loaded = undo::still_loaded(&context, &systems, "what was loaded from them").await;
             }
         }
         if parts.contains(&RewindPart::Conversation) {

@@ -131,9 +131,9 @@ impl Loaded {
     }
 }
 
-/// What the image has of SYSTEMS, which it has loaded, after files of the project were put back. Not all need
-/// be defined any more, and those of libraries are as they were.
-pub async fn still_loaded(context: &WorkContext, systems: &[String]) -> Loaded {
+/// What the image has of SYSTEMS, which it has loaded, after files of the project were put back: REST, in
+/// words. Not all need be defined any more, and those of libraries are as they were.
+pub async fn still_loaded(context: &WorkContext, systems: &[String], rest: &str) -> Loaded {
     let listed = match context.policy().await {
         Ok(policy) if !systems.is_empty() => {
             context
@@ -149,9 +149,9 @@ pub async fn still_loaded(context: &WorkContext, systems: &[String]) -> Loaded {
     };
     let systems: Vec<String> = systems.iter().filter(named).cloned().collect();
     let words = match systems.first() {
-        Some(system) => format!(
-            "\nThe image still has what was loaded from them; load_system {system} loads the restored files."
-        ),
+        Some(system) => {
+            format!("\nThe image still has {rest}; load_system {system} loads the restored files.")
+        }
         None => "\nWhat was loaded into the image stays there.".to_owned(),
     };
     Loaded { systems, words }
@@ -197,7 +197,12 @@ async fn undo_files(
     if done.is_empty() {
         return (text, count, Loaded::default());
     }
-    let mut loaded = still_loaded(context, systems).await;
+    let rest = match definitions.is_empty() {
+        true => "what was loaded from them",
+        // These are undone next.
+        false => "what else was loaded from them",
+    };
+    let mut loaded = still_loaded(context, systems, rest).await;
     if !loaded.systems.is_empty() && !added.is_empty() {
         let names = added.join(", ");
         let stay = format!(" Definitions that they no longer have stay: {names}.");
