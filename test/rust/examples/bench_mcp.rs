@@ -150,7 +150,7 @@ fn start(prefix: &str, bridge: &str) {
 fn calls(prefix: &str, bridge: &str) {
     let mut host = Host::introduced(bridge, "bench");
     let echo = json!({});
-    let trivial = json!({"name": "more_tools", "arguments": {"group": "clos"}});
+    let trivial = json!({"name": "more_tools", "arguments": {"group": "introspection"}});
     let describe = json!({"name": "describe_symbol", "arguments": {"symbol": "mapcar"}});
     for round in 0..WARM_UP + ROUNDS {
         let times = [
