@@ -43,7 +43,8 @@ enum Ending {
 /// An exchange that goes on. It is written when it is dropped, however it ended.
 #[derive(Debug)]
 pub struct Recording {
-    folder: PathBuf,
+    /// The file to be made, whose name says when the exchange began: that is their order.
+    file: PathBuf,
     /// What must not be in it.
     secrets: Vec<String>,
     path: String,
@@ -61,7 +62,7 @@ impl Recording {
     #[must_use]
     pub fn begin(folder: &Path, path: &str, request: &[u8], secrets: Vec<String>) -> Self {
         Self {
-            folder: folder.to_owned(),
+            file: folder.join(file_name()),
             secrets,
             path: path.to_owned(),
             request: request.to_vec(),
@@ -165,14 +166,10 @@ impl Recording {
         steps
     }
 
-    fn write(document: &Value, folder: &Path) -> std::io::Result<()> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        std::fs::create_dir_all(folder)?;
-        let file = folder.join(format!("{:013}-{count:04}.json", now.as_millis()));
+    fn write(document: &Value, file: &Path) -> std::io::Result<()> {
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
@@ -182,14 +179,24 @@ impl Recording {
     }
 }
 
+/// A name that comes after those of exchanges that began before.
+fn file_name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{:013}-{count:04}.json", now.as_millis())
+}
+
 impl Drop for Recording {
     fn drop(&mut self) {
-        let (document, folder) = (self.document(), std::mem::take(&mut self.folder));
+        let (document, file) = (self.document(), std::mem::take(&mut self.file));
         let write = move || {
-            if let Err(error) = Self::write(&document, &folder) {
+            if let Err(error) = Self::write(&document, &file) {
                 tracing::warn!(
                     "an exchange could not be recorded in {}: {error}",
-                    folder.display()
+                    file.display()
                 );
             }
         };
