@@ -26,7 +26,7 @@
         (put-back (guard-name guard) bare)))))
 
 (defun put-back (name function)
-  "Make FUNCTION that of NAME without a word, whatever lock there is."
+  "Make FUNCTION that of NAME without a warning, in locked packages, too."
   (let ((setter (list 'setf (find-symbol "FDEFN-FUN" "SB-KERNEL"))))
     (if (fboundp setter)
         (funcall (fdefinition setter) function (internal "SB-INT" "FIND-FDEFN" name))

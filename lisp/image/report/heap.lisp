@@ -60,8 +60,8 @@ from now on. NIL where that can't be known."
      (list (heap-usage) (internal "SB-EXT" "GET-BYTES-CONSED")))))
 
 (defun look-after-collections ()
-  "Have the heap looked at after each collection, in the thread that collected: it tells another one to
-call the hooks, which comes too late where the machine is busy."
+  "Look at the heap after each collection, in the thread that collected. The hooks would be called in
+another one, which is too late on a busy machine."
   (let ((notify (find-symbol "FINALIZER-THREAD-NOTIFY" "SB-IMPL")))
     (if (and notify (fboundp notify))
         (internal "SB-INT" "ENCAPSULATE" notify :agent-q-heap

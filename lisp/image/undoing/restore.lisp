@@ -133,7 +133,7 @@
     (if (eq value *unbound*) (makunbound name) (setf (symbol-value name) value))))
 
 (defun change-package (change)
-  "The package of what CHANGE is of. In it, nobody is kept out by its lock."
+  "The package of what CHANGE is of. Bound to *PACKAGE*, its lock lets changes in."
   (let ((name (change-name change)))
     (or (if (eq (change-kind change) :symbol)
             (change-old change)

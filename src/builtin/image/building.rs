@@ -264,8 +264,8 @@ fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, Too
     }
 }
 
-/// What ended the run before its end: an error of the tests, or of a system that they load. Taking tests that
-/// failed for passed is no choice.
+/// What ended the run early: an error of the tests, or of a system that they load. The restart that counts
+/// failed tests as passed is not offered.
 fn problem(report: &Value) -> String {
     let problem = Plist::new(report);
     let choices = problem.list("restarts").filter_map(|restart| {
