@@ -105,6 +105,19 @@
                    (format "Install SBCL (apt-get install sbcl), then %s"
                          (agent-q-findings--starters)))))))
 
+(defun agent-q-findings--unguarded ()
+  "Return a finding for each image in which something can't be guarded."
+  (delq nil
+        (mapcar (lambda (connection)
+                  (let ((names (process-get (agent-q-image-connection-process connection)
+                                            'agent-q-unguarded)))
+                    (and names
+                         (list 'missing "Watch"
+                               (format "%s: calls of %s can't be stopped"
+                                       (agent-q-image-label connection) (string-join names ", "))
+                               "Code there is looked at before it runs; M-x agent-q-report-bug"))))
+                (and (or (featurep 'sly) (featurep 'slime)) (agent-q-image-connections)))))
+
 (defun agent-q-findings--setting ()
   "Return the finding about `agent-q-provider', or nil without one."
   (cond ((null agent-q-provider) nil)
@@ -189,6 +202,7 @@ SERVERS is as for `agent-q-findings'."
           ,(agent-q-findings--logs)
           ,(agent-q-findings--client)
           ,(agent-q-findings--connections)
+          ,@(agent-q-findings--unguarded)
           ,(agent-q-findings--setting)
           ,@(agent-q-findings--keys)
           ,@(agent-q-findings--local servers)

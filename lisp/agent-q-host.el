@@ -19,8 +19,10 @@
 (require 'agent-q-history)
 (require 'agent-q-image)
 (require 'agent-q-image-connection)
+(require 'agent-q-image-threads)
 (require 'agent-q-operations)
 (require 'agent-q-project)
+(require 'agent-q-render)
 (require 'agent-q-source)
 (eval-when-compile (require 'agent-q-core-functions))
 
@@ -38,13 +40,17 @@ OWNER is the buffer of the chat that asks, if any."
   "Do what EVENT asks of the image behind CONNECTION, which may be nil.
 OWNER is the buffer of the chat that asks, if any."
   (let ((request (plist-get event :request)))
-    (if (null connection)
-        (agent-q-core-resolve request "no-connection" nil)
+    (cond
+     ((null connection) (agent-q-core-resolve request "no-connection" nil))
+     ((agent-q-host--met-later-p event connection)
+      (agent-q-core-resolve request "done" "(:outcome :returned :value (:watched t))"))
+     (t
       (agent-q-image-call connection request
                           (plist-get event :operation)
                           (plist-get event :arguments)
                           (plist-get event :seconds)
                           (lambda (status payload)
+                            (agent-q-host--note-unguarded connection owner payload)
                             (agent-q-events-resolve
                              request status
                              (if (string-prefix-p "(:outcome " (or payload ""))
@@ -52,7 +58,30 @@ OWNER is the buffer of the chat that asks, if any."
                                   connection (plist-get event :operation) owner
                                   (agent-q-image-with-name connection payload))
                                payload)))
-                          owner))))
+                          owner)))))
+
+(defun agent-q-host--met-later-p (event connection)
+  "Whether EVENT wants code looked at that can be asked about while it runs.
+It would run behind CONNECTION.  That saves a trip to the image for each call."
+  (and (equal "assess-form" (plist-get event :operation))
+       (agent-q-image-threads-watched-p connection)
+       (null (plist-get (car (read-from-string (plist-get event :arguments))) :before))))
+
+(defun agent-q-host--note-unguarded (connection owner payload)
+  "Note what PAYLOAD, a reply from CONNECTION, says can't be guarded there.
+OWNER, the chat that asked, says so once."
+  (let* ((process (agent-q-image-connection-process connection))
+         (names (and payload (string-search " :unguarded (" payload)
+                     (plist-get (ignore-errors (car (read-from-string payload))) :unguarded)))
+         (text (string-join names ", ")))
+    (when (and names (not (equal names (process-get process 'agent-q-unguarded))))
+      (process-put process 'agent-q-unguarded names)
+      (when (buffer-live-p owner)
+        (with-current-buffer owner
+          (agent-q-render-notice
+           (format "agent-q can't stop calls of %s in %s.  Code there is looked at before it runs."
+                   text (agent-q-image-label connection))
+           'agent-q-attention))))))
 
 ;;;###autoload
 (defun agent-q-host-answer-outside (event)

@@ -18,6 +18,11 @@
   "Return non-nil when the image of CALL has a thread for each call."
   (agent-q-image-ask (agent-q-image-call-connection call) :threads-p))
 
+(defun agent-q-image-threads-watched-p (connection)
+  "Whether code that runs behind CONNECTION is asked about where it reaches outside."
+  (and (agent-q-image-ask connection :threads-p)
+       (string-prefix-p "SBCL " (agent-q-image-ask connection :implementation))))
+
 (defun agent-q-image-threads-must-wait-p (call)
   "Return non-nil when the image of CALL does another call of ours.
 Without threads it would hear nothing of CALL, nor of its end."

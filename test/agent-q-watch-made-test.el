@@ -134,6 +134,29 @@
       (should (equal '("eval_form" "effect/run_form")
                      (ask "(progn (sb-sys:without-interrupts (+ 1 2)) (aq-eval \"(sb-sys:int-sap 7)\"))"))))))
 
+(agent-q-test-image-on-each watch-knows-variables-by-made-names ()
+  "Setting a variable that is not the program's asks, by whatever sets one and however it is named."
+  (agent-q-watch-made-test--words connection agent-q-watch-made-test--preparation)
+  (dolist (form '("(aq-call 'set name *readtable*)" "(setf (symbol-value name) *readtable*)"
+                  "(locally (declare (optimize (safety 0) (speed 3))) (set name *readtable*))"
+                  "(setf (sb-ext:symbol-global-value name) *readtable*)"
+                  "(sb-ext:cas (symbol-value name) 1 2)" "(sb-ext:atomic-push 1 (symbol-value name))"
+                  "(aq-call (aq-name \"%SET-SYMBOL-VALUE\" :sb-kernel) name *readtable*)"
+                  "(aq-call (aq-name \"%DEFPARAMETER\" :sb-impl) name *readtable* nil)"))
+    (ert-info (form)
+      (should (member "set SB-IMPL::*STANDARD-READTABLE*, which is not the program's"
+                      (agent-q-watch-made-test--words
+                       connection
+                       (format "(let ((name (aq-name \"*STANDARD-READTABLE*\" :sb-impl))) (ignore-errors %s))"
+                               form))))))
+  (let ((client (if (eq 'sly (agent-q-image-connection-client connection)) "SLYNK" "SWANK")))
+    (should (equal (list (format "set %s::*CONNECTIONS*, which is not the program's" client))
+                   (agent-q-watch-made-test--words
+                    connection (format "(ignore-errors (set (aq-name \"*CONNECTIONS*\" %S) nil))" client)))))
+  (dolist (form '("(set (intern \"AQ-OWN\") 1)" "(set (aq-name \"*PRINT-BASE*\" :cl) 10)"
+                  "(progv (list (aq-name \"*STANDARD-READTABLE*\" :sb-impl)) (list 1) 2)"))
+    (should-not (agent-q-watch-made-test--words connection form))))
+
 (agent-q-test-image-on-each watch-knows-what-closes-the-connection-later ()
   "Objects that close the client's descriptor once they are garbage ask; others don't."
   (agent-q-test-image-directly connection "(progn (require :sb-bsd-sockets) t)")
@@ -152,6 +175,57 @@
                   connection "(ignore-errors (sb-bsd-sockets:get-host-by-address #(203 0 113 7)))")))
   (should-not (agent-q-watch-made-test--words
                connection "(ignore-errors (sb-bsd-sockets:get-host-by-address #(127 0 0 1)))")))
+
+(agent-q-test-image-on-each what-is-left-to-the-watch-asks-once-where-it-happens ()
+  "Code that nobody looked at before it runs asks by its effects, and by what its definitions carry."
+  (let ((file (agent-q-test-watch-file "left")))
+    (cl-flet ((asked (form)
+                (agent-q-test-watch-with connection "deny"
+                  (agent-q-test-image-eval connection form
+                                           :assessed "watched" :watch '(:patience 30))
+                  (agent-q-test-watch-words))))
+      (should (equal (list (format "delete %s" file)) (asked (format "(delete-file %S)" file))))
+      (dolist (form '("(defun aq-plain (x) (list x (eval x)))" "(read-from-string (format nil \"(~a)\" 1))"
+                      "(list 'delete-file 'run-program)"))
+        (should-not (asked form)))
+      (dolist (form '("(defun aq-carries () (delete-file \"x\"))"
+                      "(progn 1 (defun aq-carries () (delete-file \"x\")))"
+                      "(setf (fdefinition 'aq-carries) (lambda () (delete-file \"x\")))"
+                      "1 (defmethod aq-carries-too ((x integer)) (delete-file \"x\"))"))
+        (ert-info (form)
+          (let ((words (asked form)))
+            (should (= 1 (length words)))
+            (should (string-match-p "\\`make the definition in form [12], which deletes or writes files: DELETE-FILE"
+                                    (car words))))))
+      (should (equal '("NIL") (agent-q-test-image-values connection "(fboundp 'aq-carries)")))
+      (should (file-exists-p file)))))
+
+(agent-q-test-image-on-each what-can-not-be-guarded-is-looked-at-before ()
+  "A guard that can't be put in is told of, and code is looked at before it runs then."
+  (agent-q-test-image-value connection "watch-remove")
+  (agent-q-test-image-directly
+   connection "(let* ((name (find-symbol \"PUT-GUARD\" \"AGENT-Q-IMAGE\")) (put (fdefinition name)))
+                 (setf (get name :aq-put) put
+                       (fdefinition name)
+                       (lambda (watch guard)
+                         (if (eq 'delete-file (svref guard 0)) (error \"no\") (funcall put watch guard))))
+                 t)")
+  (let ((file (agent-q-test-watch-file "left")) (reply nil))
+    (cl-flet ((asked (form)
+                (agent-q-test-watch-with connection "deny"
+                  (setq reply (agent-q-test-image-reply connection "eval-form" :form form
+                                                        :assessed "watched" :watch '(:patience 30)))
+                  (agent-q-test-watch-words))))
+      (should (string-prefix-p "run form 1, which deletes or writes files: DELETE-FILE"
+                               (car (asked (format "(delete-file %S)" file)))))
+      (should (equal '("DELETE-FILE") (plist-get reply :unguarded)))
+      (should (file-exists-p file))
+      (agent-q-test-image-directly
+       connection "(let ((name (find-symbol \"PUT-GUARD\" \"AGENT-Q-IMAGE\")))
+                     (setf (fdefinition name) (get name :aq-put)) t)")
+      (agent-q-test-image-value connection "watch-remove")
+      (should (equal (list (format "delete %s" file)) (asked (format "(delete-file %S)" file))))
+      (should-not (plist-get reply :unguarded)))))
 
 (provide 'agent-q-watch-made-test)
 ;;; agent-q-watch-made-test.el ends here

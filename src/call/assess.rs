@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::batch::BatchContext;
 use super::executor::Executor;
-use super::policy::EvalPolicy;
+use super::policy::{EvalPolicy, PlanMode};
 use super::reach::Reached;
 use super::{private_reads, reach};
 use crate::effect::{EffectKind, Granted};
@@ -19,6 +19,7 @@ use crate::image;
 use crate::image::{ImageReply, Plist, property_list};
 use crate::protocol::{HostError, HostReply, HostRequest, ImageRequest};
 use crate::rules::{Alarm, Alarms, EDITING, OtherAlarms, WRITING};
+use crate::runtime::held;
 use crate::tool::code::Unit;
 use crate::tool::work::{answered, silent};
 use crate::tool::{Arguments, Assessment, Code, Origin, Tool, ToolFailure, Treatment};
@@ -35,6 +36,35 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(super) enum Look {
     First,
     Again,
+}
+
+/// How far code was looked at before it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// So many of its forms run as they were assessed; the image has to see to the rest while it runs
+    /// them.
+    Forms(i64),
+    /// Not at all: the watch in the image meets what it does.
+    Watched,
+}
+
+impl Settled {
+    /// As an operation of the image is given it.
+    pub(super) fn value(self) -> Value {
+        match self {
+            Self::Forms(count) => Value::from(count),
+            Self::Watched => Value::string("watched"),
+        }
+    }
+}
+
+/// When the image looks at code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// Before it runs: what it does has to be known by then.
+    Before,
+    /// While it runs, where there is a watch.
+    Running,
 }
 
 /// Why an image did not look at code.
@@ -54,9 +84,8 @@ pub(super) struct CallVerdict {
     pub(super) reached: Reached,
     /// What running it does and nothing can undo.
     pub(super) notes: Vec<String>,
-    /// How many forms run as they were assessed, where the image has to see to the rest while it
-    /// runs them.
-    pub(super) settled: Option<i64>,
+    /// How far the image has looked, where it has to see to the rest while it runs the code.
+    pub(super) settled: Option<Settled>,
     /// The effects that were found, which saying yes grants.
     pub(super) effects: Granted,
     /// The code that the arguments only name, or why it can't be found.
@@ -173,6 +202,7 @@ impl Executor {
             Some(Ok(unit)) => Plist::new(&unit.arguments).text("file").map(str::to_owned),
             _ => None,
         };
+        let when = self.when_to_look(batch, runs);
         for (position, text) in texts {
             let treatment = match position {
                 0 => code.treatment,
@@ -181,7 +211,7 @@ impl Executor {
             };
             let reply = match self
                 .look_at(
-                    (treatment, look),
+                    (treatment, look, when),
                     (&text, file.as_deref()),
                     arguments,
                     batch,
@@ -212,9 +242,27 @@ impl Executor {
         Ok(verdict)
     }
 
+    /// When the image has to look at code. Expanding a macro, plans, policies and rules about reasons go
+    /// by what is known before anything runs.
+    fn when_to_look(&self, batch: &BatchContext, runs: bool) -> When {
+        let by_reasons = || {
+            held(&self.rules)
+                .rules()
+                .any(|rule| !rule.alarms.is_empty())
+        };
+        let before = !runs
+            || batch.plan != PlanMode::Off
+            || batch.eval_policy == EvalPolicy::AskAlways
+            || by_reasons();
+        match before {
+            true => When::Before,
+            false => When::Running,
+        }
+    }
+
     async fn look_at(
         &self,
-        (treatment, look): (Treatment, Look),
+        (treatment, look, when): (Treatment, Look, When),
         (text, file): (&str, Option<&str>),
         arguments: &Arguments,
         batch: &BatchContext,
@@ -242,6 +290,13 @@ impl Executor {
                 ("purpose", purpose),
                 ("mode", mode),
                 ("again", again),
+                (
+                    "before",
+                    match when {
+                        When::Before => Value::symbol("t"),
+                        When::Running => Value::Null,
+                    },
+                ),
                 ("file", file.map_or(Value::Null, Value::string)),
             ])),
             deadline: DEADLINE,
@@ -321,7 +376,7 @@ fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) ->
         ImageReply::Returned(value) => Plist::new(value),
         // Such as an object that isn't there: the tool itself says so, and runs nothing.
         ImageReply::Missed(_) if steps => {
-            verdict.settled = Some(0);
+            verdict.settled = Some(Settled::Forms(0));
             return verdict;
         }
         ImageReply::Missed(message) => {
@@ -334,6 +389,10 @@ fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) ->
             return verdict.dangerous("not checked: the image took too long");
         }
     };
+    if data.flag("watched") {
+        verdict.settled = Some(Settled::Watched);
+        return verdict;
+    }
     let (Some(assessed), Some(settled)) = (data.integer("assessed"), data.integer("settled"))
     else {
         return verdict.dangerous("not checked: cannot parse the image's answer");
@@ -352,7 +411,7 @@ fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) ->
     verdict.notes.extend(notes.iter().cloned());
     verdict.effects.take(data);
     if steps {
-        verdict.settled = Some(settled);
+        verdict.settled = Some(Settled::Forms(settled));
     }
     if reasons.is_empty() {
         return verdict;

@@ -8,7 +8,7 @@ use lexpr::Value;
 use tokio::sync::{oneshot, watch};
 
 use super::approvals::ApprovalAnswer;
-use super::assess::CallVerdict;
+use super::assess::{CallVerdict, Settled};
 use super::ending::CallEnding;
 use super::facts::Facts;
 use super::source;
@@ -186,8 +186,8 @@ impl PreparedCall {
     /// approved all of it.
     pub(super) fn with_assessed(&self, arguments: Value) -> Value {
         match (self.consent, self.verdict.settled) {
-            (Consent::NotNeeded, Some(count)) => {
-                Value::append([Value::keyword("assessed"), Value::from(count)], arguments)
+            (Consent::NotNeeded, Some(settled)) => {
+                Value::append([Value::keyword("assessed"), settled.value()], arguments)
             }
             _ => arguments,
         }
@@ -197,12 +197,16 @@ impl PreparedCall {
     /// known there, so all of the code is assessed once more just before it runs.
     pub(super) fn json_with_assessed(&self) -> serde_json::Value {
         let mut arguments = self.arguments.to_json();
-        if let (Consent::NotNeeded, Some(_), Some(object)) = (
+        if let (Consent::NotNeeded, Some(settled), Some(object)) = (
             self.consent,
             self.verdict.settled,
             arguments.as_object_mut(),
         ) {
-            object.insert("assessed".to_owned(), 0.into());
+            let assessed = match settled {
+                Settled::Forms(_) => 0.into(),
+                Settled::Watched => "watched".into(),
+            };
+            object.insert("assessed".to_owned(), assessed);
         }
         arguments
     }

@@ -81,7 +81,7 @@ that was kept is of no use afterwards: the image is another."
     (call-with-lock (lambda () (setf *looks* '())))
     (let ((*look* look)
           ;; What is lost has to be looked at again.
-          (*assessed* (if look *assessed* (and *assessed* 0)))
+          (*assessed* (if (or look (eq *assessed* :watched)) *assessed* (and *assessed* 0)))
           (*known* (list (and look (look-expansions look))))
           (*before-reading* #'restore-symbols))
       (funcall function))))

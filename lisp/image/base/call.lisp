@@ -16,8 +16,8 @@ interrupt is on its way to it.")
   "The id of the call that runs in this thread, while it can be stopped.")
 
 (defvar *assessed* nil
-  "How many forms of the text that is about to run were assessed and mean what they did then; NIL when
-that does not matter.")
+  "How many forms of the text that is about to run were assessed and mean what they did then; :WATCHED
+when none was, as the watch meets what they do; NIL when that does not matter.")
 
 (defvar *progress* (constantly nil)
   "A function that says what the operation has done so far, in case it doesn't finish.")
@@ -105,6 +105,13 @@ report is made is told as well: the call would never end."
   "Call FUNCTION; what it redefines is noted, once there is what can do that."
   (funcall (or (optional-function "AGENT-Q-IMAGE" "CALL-REDEFINING") #'funcall) function))
 
+(defun assessed-of (given)
+  "How far code was looked at, as GIVEN, of Emacs, says. What was left to the watch is looked at form by
+form while it runs where that isn't whole."
+  (cond ((not (equal given "watched")) given)
+        ((funcall (or (optional-function "AGENT-Q-IMAGE" "WATCH-WHOLE-P") (constantly nil))) :watched)
+        (t 0)))
+
 (defun perform (operation arguments)
   "The reply of OPERATION. A condition that gets as far as the debugger is reported, not debugged."
   (let ((function (optional-function "AGENT-Q-IMAGE" (operation-function-name operation))))
@@ -120,7 +127,7 @@ report is made is told as well: the call would never end."
                    (funcall *on-condition* condition)
                    (return (report-of condition)))
                  (lambda ()
-                   (let ((*assessed* (getf arguments :assessed)))
+                   (let ((*assessed* (assessed-of (getf arguments :assessed))))
                      (return
                        (list :outcome :returned
                              :value (call-without-redefinitions

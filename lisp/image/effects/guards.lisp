@@ -19,7 +19,9 @@
   in-c
   ;; Whether it stands in all threads; whether the function was inline before; and whether it expands
   ;; macros of code that is looked at.
-  always inline expands)
+  always inline expands
+  ;; What says quickly that its arguments need no look.
+  passes)
 
 (defun guard-lists ()
   "Lists of a package, a name or (:setf name), what describes an effect, and other slots of a guard."
@@ -131,7 +133,8 @@
      ("DEINIT" effect-of-exit :class :exit) ("REINIT" effect-of-exit :class :exit)
      ("ENCAPSULATE-GENERIC-FUNCTION" effect-of-encapsulating-generic)
      ("%DEFUN" effect-of-defining :way call-defining :always t)
-     ("%DEFVAR" nil :way call-defining :always t) ("%DEFPARAMETER" nil :way call-defining :always t)
+     ("%DEFVAR" effect-of-setting :way call-defining :always t)
+     ("%DEFPARAMETER" effect-of-setting :way call-defining :always t) ("%DEFGLOBAL" effect-of-setting)
      ("%DEFTYPE" effect-of-defining-type :way call-defining :always t)
      ("%DEFSETF" effect-of-defining-type :way call-defining :always t)
      ("CALL-HOOKS" nil :way call-hooks-of-kind :always t)
@@ -146,12 +149,15 @@
     ("SB-KERNEL" ("%DEFINE-CONDITION" effect-of-defining-type :way call-defining :always t)
                  ("%DEFSTRUCT" effect-of-defining-structure :way call-defining :always t)
                  ("%TARGET-DEFSTRUCT" nil :way call-defining :always t)
+                 ("%SET-SYMBOL-VALUE" effect-of-setting :passes sets-own-p)
                  ("%CLOSURE-VALUES" effect-of-looking-into) ("%CLOSURE-INDEX-REF" effect-of-looking-into)
                  ((:setf "FDEFN-FUN") effect-of-setting-cell) ("FDEFN-MAKUNBOUND" effect-of-cell))
     ("SB-PCL" ("LOAD-DEFCLASS" effect-of-defining-type :way call-defining :always t))
     ("SB-MOP" ("SET-FUNCALLABLE-INSTANCE-FUNCTION" effect-of-replacing-function))
     ("SB-INT"
      ("SET-INFO-VALUE" effect-of-setting-info)
+     ;; All that sets a variable whose name is only known at run time comes by here.
+     ("ABOUT-TO-MODIFY-SYMBOL-VALUE" effect-of-setting :passes sets-own-p)
      ("EVAL-IN-LEXENV" nil :way call-with-code :expands t)
      ("SIMPLE-EVAL-IN-LEXENV" nil :way call-with-code :expands t)
      ("ENCAPSULATE" effect-of-defining :covers (:words))

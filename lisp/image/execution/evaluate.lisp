@@ -53,7 +53,7 @@ stay as they are."
 (defun evaluate-form (form evaluator count)
   "The values of FORM, the one number COUNT, by EVALUATOR. What the first part of a PROGN defines may
 make something else of the second, which is looked at in its turn when nobody was asked."
-  (if (and *assessed* (eq evaluator #'eval) (consp form) (eq (first form) 'progn) (rest form))
+  (if (and (integerp *assessed*) (eq evaluator #'eval) (consp form) (eq (first form) 'progn) (rest form))
       (loop for (part . more) on (rest form)
             for settled = t then (and settled settles)
             for settles = (and (atom part) (settles-p part))

@@ -123,7 +123,7 @@ unless that is known not to be so."
 (defun check-operator (expander form)
   "Leave the operation when the code that runs has made EXPANDER the macro of FORM, whose operator was
 another one, or none, when nobody had to be asked about it."
-  (let ((operators (and *assessed* *look* (consp form) (look-operators *look*))))
+  (let ((operators (and (integerp *assessed*) *look* (consp form) (look-operators *look*))))
     (when operators
       (multiple-value-bind (before assessed) (gethash (first form) operators)
         (when (and assessed
@@ -139,7 +139,7 @@ another one, or none, when nobody had to be asked about it."
   "Whether the code that runs has FORM in it, nobody was asked about that, and what FORM has become
 now was not looked at: its macro is local to the text, is defined by it, or makes this of it today and
 made something else before."
-  (let ((operators (and *assessed* *look* (consp form) (symbolp (first form))
+  (let ((operators (and (integerp *assessed*) *look* (consp form) (symbolp (first form))
                         (look-operators *look*))))
     (and operators
          ;; What is interpreted of our own half has such forms, too; a text that names any of it asks.

@@ -34,6 +34,31 @@
                  (not (made-by-implementation-p)))
         (redefining name)))))
 
+(defun sets-own-p (arguments)
+  "Whether the variable that is the first of ARGUMENTS is the program's to set, or only bound. Ours are set
+like this by what is interpreted of us, and nothing hangs on them."
+  (let* ((symbol (first arguments)) (package (and (symbolp symbol) (symbol-package symbol))))
+    ;; What is interpreted comes by here all the time.
+    (or (eq (second arguments) 'progv)
+        (null package)
+        (eq package (load-time-value (find-package "AGENT-Q-IMAGE")))
+        (eq package (load-time-value (find-package "COMMON-LISP")))
+        (not (foreign-package-p package))
+        ;; SBCL makes its caches when they are first used.
+        (and (prefixed-p "**" (symbol-name symbol)) (search "-CACHE-VECTOR**" (symbol-name symbol)))
+        (and (not (ours-or-the-clients-p package))
+             (if (member (package-name package) +internal-packages+ :test #'string=)
+                 (not (internal-symbol-p symbol))
+                 (eq :external (nth-value 1 (find-symbol (symbol-name symbol) package))))))))
+
+(defun effect-of-setting (arguments)
+  "Setting a variable of the implementation's or of the client's by its name."
+  (unless (sets-own-p arguments)
+    (let ((effect (redefining (first arguments))))
+      (setf (effect-words effect)
+            (format nil "set ~A, which is not the program's" (symbol-text (first arguments))))
+      effect)))
+
 (defun effect-of-package-change (arguments)
   "Changing which names a package has that is not the program's: the last of ARGUMENTS, or the current one."
   (let ((package (ignore-errors (find-package (if (rest arguments) (second arguments) *package*)))))

@@ -100,7 +100,7 @@
 
 (defun assess-if-new (text start count)
   "Assess the form at START now if running those above it may have made another form of it."
-  (when (and *assessed* (> count *assessed*))
+  (when (and (integerp *assessed*) (> count *assessed*))
     (let ((assess (optional-function "AGENT-Q-IMAGE" "ASSESS-BEFORE-RUNNING")))
       (if assess
           (funcall assess text start count)
@@ -240,5 +240,9 @@ where #. can't."
   (assess-if-new text start count)
   (funcall *before-reading* text start)
   (let ((*reader-stop* nil))
-    (handler-case (read-knowing-handles text start)
-      (error (condition) (unreadable condition text start count)))))
+    (multiple-value-bind (form end)
+        (handler-case (read-knowing-handles text start)
+          (error (condition) (unreadable condition text start count)))
+      (when (and (eq *assessed* :watched) (not *read-suppress*))
+        (funcall (optional-function "AGENT-Q-IMAGE" "ASSESS-DEFINITIONS") form count))
+      (values form end))))

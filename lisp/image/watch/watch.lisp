@@ -19,6 +19,8 @@
   opener opener-sought
   ;; A hook that looks at expansions, as each such is.
   looking
+  ;; A list of one element: what could not be guarded.
+  (unguarded (list '()))
   ;; Whether it is to go once no call is under it.
   leaving
   version)
@@ -52,8 +54,10 @@ symbol that code can't come by."
                                      (rest (guard-kept guard))
                                      function)))
                    (if (if hold
-                           ;; What is compiled of ours needs no look.
-                           (not (and (guard-expands guard) (member :code (rest hold) :test #'eq)))
+                           (not (or
+                                 ;; What is compiled of ours needs no look.
+                                 (and (guard-expands guard) (member :code (rest hold) :test #'eq))
+                                 (and (guard-passes guard) (funcall (guard-passes guard) arguments))))
                            (guard-always guard))
                        ;; What is still interpreted of ours expands macros: by the program's hook it
                        ;; would come here again, without end. Code that is evaluated has another.
@@ -107,6 +111,8 @@ symbol that code can't come by."
                               (take-answer watch id number decision reason))
                     'ask-about-form (lambda (start reasons form)
                                       (put-form-question watch start reasons form))
+                    'watch-whole-p (lambda ()
+                                     (and (in-force) (null (first (watch-unguarded watch)))))
                     'denials-of (lambda (id) (denials-of-call watch id))
                     'unwatch (lambda (&optional at-once) (remove-watch watch at-once))
                     'leave-watch (lambda () (leave-watch-if-alone watch))
@@ -125,16 +131,22 @@ symbol that code can't come by."
 
 (defun add-guards (watch)
   "Put guards at the functions that have none, be it that they were not there before."
-  (flet ((add (&aux (there (make-hash-table :test 'equal)))
+  (labels ((noting (name function)
+             (let ((unguarded (watch-unguarded watch)))
+               (setf (first unguarded) (remove name (first unguarded) :test #'equal))
+               (handler-case (funcall function)
+                 (error () (push name (first unguarded))))))
+           (add (&aux (there (make-hash-table :test 'equal)))
            (dolist (guard (first (watch-guards watch)))
              (setf (gethash (guard-name guard) there) t))
            (dolist (guard (all-guards))
              (unless (gethash (guard-name guard) there)
                ;; A function that can't be watched is no reason to leave the others alone.
-               (ignore-errors
-                (put-guard watch guard)
-                (push guard (first (watch-guards watch))))))
-           (ignore-errors (add-foreign-hooks watch))
+               (noting (guard-name guard)
+                       (lambda ()
+                         (put-guard watch guard)
+                         (push guard (first (watch-guards watch)))))))
+           (noting "C functions" (lambda () (add-foreign-hooks watch)))
            (unless (watch-opener-sought watch)
              (setf (watch-opener-sought watch) t
                    (watch-opener watch) (ignore-errors (straight-opener))))))
@@ -147,7 +159,7 @@ symbol that code can't come by."
 (defun install-watch ()
   "Put the watch in, unless it is there."
   (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'unmet-in 'map-named
-               'unmet-reason 'looking-hook)
+               'unmet-reason 'looking-hook 'sets-own-p)
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)
     (hear-of-closed-connections)
@@ -230,7 +242,11 @@ consent than it has."
                 (let ((words (first (consent-stopped-at consent))))
                   (and words
                        (list :because (format nil "the user stopped it when it was about to ~A"
-                                              words))))))))
+                                              words))))
+                (let ((unguarded (first (watch-unguarded watch))))
+                  (and unguarded
+                       (list :unguarded (loop for name in unguarded
+                                              collect (printed name :limit 100 :writer #'princ)))))))))
 
 (defun text-of-call (arguments)
   "The code among ARGUMENTS of an operation as the user is shown it, or NIL."
