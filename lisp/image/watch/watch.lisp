@@ -43,31 +43,33 @@ symbol that code can't come by."
                (let ((value (symbol-value state))) (if (eq value :none) nil value)))
              (call-in (value function)
                (progv (list state) (list value) (funcall function)))
-             (surrounding (guard)
+             (surrounding (guard &aux (passes (and (guard-passes guard) (fdefinition (guard-passes guard)))))
                (lambda (function &rest arguments)
                  (declare (dynamic-extent arguments))
-                 (let ((hold (if (and (eq (symbol-value state) :none)
-                                      (guard-describes guard) (first (watch-jobs watch)))
-                                 (hold-of-job watch)
-                                 (in-force)))
-                       (function (if (eq function (first (guard-kept guard)))
+                 (let ((function (if (eq function (first (guard-kept guard)))
                                      (rest (guard-kept guard))
                                      function)))
-                   (if (if hold
-                           (not (or
+                   ;; What is still interpreted of ours binds variables as it runs: it would come here
+                   ;; again, without end, by what is called below.
+                   (if (and passes (funcall passes arguments))
+                       (apply function arguments)
+                       (let ((hold (if (and (eq (symbol-value state) :none)
+                                            (guard-describes guard) (first (watch-jobs watch)))
+                                       (hold-of-job watch)
+                                       (in-force))))
+                         (if (if hold
                                  ;; What is compiled of ours needs no look.
-                                 (and (guard-expands guard) (member :code (rest hold) :test #'eq))
-                                 (and (guard-passes guard) (funcall (guard-passes guard) arguments))))
-                           (guard-always guard))
-                       ;; What is still interpreted of ours expands macros: by the program's hook it
-                       ;; would come here again, without end. Code that is evaluated has another.
-                       (let ((*program-hook* (if (and hold (guard-expands guard))
-                                                 (looking-hook watch *macroexpand-hook*)
-                                                 *macroexpand-hook*))
-                             (*macroexpand-hook* #'funcall))
-                         (funcall (if (guard-expands guard) #'meet-code #'meet)
-                                  watch guard hold (with-program-hook function) (copy-list arguments)))
-                       (apply function arguments)))))
+                                 (not (and (guard-expands guard) (member :code (rest hold) :test #'eq)))
+                                 (guard-always guard))
+                             ;; What is still interpreted of ours expands macros: by the program's hook it
+                             ;; would come here again, without end. Code that is evaluated has another.
+                             (let ((*program-hook* (if (and hold (guard-expands guard))
+                                                       (looking-hook watch *macroexpand-hook*)
+                                                       *macroexpand-hook*))
+                                   (*macroexpand-hook* #'funcall))
+                               (funcall (if (guard-expands guard) #'meet-code #'meet)
+                                        watch guard hold (with-program-hook function) (copy-list arguments)))
+                             (apply function arguments)))))))
              (standing-in (pair)
                (lambda (&rest arguments)
                  (apply (first pair) (rest pair) arguments)))
@@ -159,7 +161,8 @@ symbol that code can't come by."
 (defun install-watch ()
   "Put the watch in, unless it is there."
   (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'unmet-in 'map-named
-               'unmet-reason 'looking-hook 'sets-own-p)
+               'unmet-reason 'looking-hook 'sets-own-p 'foreign-package-p 'ours-or-the-clients-p
+               'internal-symbol-p 'prefixed-p)
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)
     (hear-of-closed-connections)
