@@ -242,7 +242,7 @@ Nor does what is looked at again in its turn."
     (should-not (agent-q-call-waiting))
     (should (string-match-p "eval_form (\\* 6 7) " (agent-q-test-log)))
     (agent-q-assess-test--ask connection "/eval_form (uiop:run-program \"true\")")
-    (should (agent-q-test-shows "runs programs (UIOP:RUN-PROGRAM)"))
+    (should (agent-q-test-shows "A running call wants to run true"))
     (agent-q-test-answer "n")
     (agent-q-test-until (agent-q-test-idle-p))
     (should-not (string-match-p "waits" (agent-q-assess-test--ask
@@ -261,11 +261,10 @@ Nor does what is looked at again in its turn."
                               (concat "/compile_form " form)))
             (ert-info (line)
               (agent-q-assess-test--ask connection line)
-              (should (agent-q-test-shows "A running call wants to run form 2, which deletes or writes files"))
-              (should (agent-q-test-shows "in (DELETE-FILE "))
+              (should (agent-q-test-shows (format "A running call wants to delete %s" (agent-q-test-assess-harm))))
               (agent-q-test-answer "n")
               (agent-q-test-until (agent-q-test-idle-p))
-              (should (string-match-p "Form 2 was not run, because it deletes or writes files.*\\. The user denied it\\."
+              (should (string-match-p "Not allowed: delete .*\\. The user denied it\\."
                                       (agent-q-test-tools-answer)))
               (agent-q-test-image-values connection "(shop::unlearn)"))))
       (should (file-exists-p (agent-q-test-assess-harm)))
@@ -274,21 +273,21 @@ Nor does what is looked at again in its turn."
 (agent-q-test-image-on-each what-is-allowed-later-goes-on ()
   "One yes to a later form is for all of it; the forms after it run, and are looked at in their turn."
   (agent-q-test-assess-prepare connection)
-  (agent-q-test-with-chat
-    (let ((questions 0))
-      (agent-q-assess-test--ask
-       connection
-       (concat "/eval_form (first (push :aq-late *features*)) #+aq-late (progn (print 1) (eval (list (print '+) 1 2))) "
-               "(* 6 7) #+aq-late (macrolet ((m () `(eval (list (print '+) 1 3)))) (m))"))
-      (while (agent-q-call-waiting)
-        (cl-incf questions)
-        (should (string-match-p (format "A running call wants to run form %d, which evaluates" (* 2 questions))
-                                (agent-q-test-log)))
-        (agent-q-test-answer "y")
-        (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p))))
-      (should (= 2 questions))
-      (should (string-match-p "=> 3\n\\(?:.*\n\\)*=> 42\n.*\n=> 4\\(?:\n\\|$\\)" (agent-q-test-tools-answer)))
-      (agent-q-test-image-values connection "(shop::unlearn)"))))
+  (agent-q-test-assess-before (agent-q-test-with-chat
+                                (let ((questions 0))
+                                  (agent-q-assess-test--ask
+                                   connection
+                                   (concat "/eval_form (first (push :aq-late *features*)) #+aq-late (progn (print 1) (eval (list (print '+) 1 2))) "
+                                           "(* 6 7) #+aq-late (macrolet ((m () `(eval (list (print '+) 1 3)))) (m))"))
+                                  (while (agent-q-call-waiting)
+                                    (cl-incf questions)
+                                    (should (string-match-p (format "A running call wants to run form %d, which evaluates" (* 2 questions))
+                                                            (agent-q-test-log)))
+                                    (agent-q-test-answer "y")
+                                    (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p))))
+                                  (should (= 2 questions))
+                                  (should (string-match-p "=> 3\n\\(?:.*\n\\)*=> 42\n.*\n=> 4\\(?:\n\\|$\\)" (agent-q-test-tools-answer)))
+                                  (agent-q-test-image-values connection "(shop::unlearn)")))))
 
 (agent-q-test-image-on-each names-that-a-package-borrowed-are-not-the-programs ()
   "A package with imports of agent-q's or the client's is no place to look up names made of text."
@@ -343,29 +342,41 @@ Nor does what is looked at again in its turn."
 (agent-q-test-image-on-each code-that-reads-private-files-asks ()
   "A private file that the text names is asked about when the text opens files, whatever opens it."
   (agent-q-test-assess-prepare connection)
-  (agent-q-test-with-chat
-    (dolist (form '("(uiop:read-file-string \"~/.ssh/id_rsa\")"
-                    "(with-open-file (s #p\"~/.ssh/id_rsa\") (read-line s))"
-                    "(let ((it \".env\")) (mapcar #'uiop:read-file-lines (list it)))"
-                    "(funcall 'uiop:read-file-form \"/srv/server.pem\")"
-                    "(open (merge-pathnames \".ssh/id_rsa\" (user-homedir-pathname)))"
-                    ;; What is read there depends on what was run.
-                    "(push :aq-late *features*) #+aq-late (open \"~/.ssh/id_rsa\") 1"
-                    ;; The second form is read only once the first has run.
-                    "(in-package :shop) (cl:open \"~/.ssh/id_rsa\")"))
-      (ert-info (form)
-        (agent-q-assess-test--ask connection (concat "/eval_form " form))
-        (should (agent-q-call-waiting))
-        (should (string-match-p "which may hold secrets (private files: "
-                                (agent-q-call-reason (agent-q-call-waiting))))
-        (agent-q-test-answer "n")
-        (agent-q-test-until (agent-q-test-idle-p))))
-    (dolist (form '("(with-open-file (s \"/dev/null\") (read-line s nil))"
-                    "(list (probe-file \"~/.ssh/no-such-key\") \"~/.ssh/id_rsa\")"
-                    "(length \".env and *.pem\")"))
-      (ert-info (form)
-        (agent-q-assess-test--ask connection (concat "/eval_form " form))
-        (should-not (agent-q-call-waiting))))))
+  (agent-q-test-assess-before
+    (agent-q-test-with-chat
+      (dolist (form '("(uiop:read-file-string \"~/.ssh/id_rsa\")"
+                      "(with-open-file (s #p\"~/.ssh/id_rsa\") (read-line s))"
+                      "(let ((it \".env\")) (mapcar #'uiop:read-file-lines (list it)))"
+                      "(funcall 'uiop:read-file-form \"/srv/server.pem\")"
+                      "(open (merge-pathnames \".ssh/id_rsa\" (user-homedir-pathname)))"
+                      ;; What is read there depends on what was run.
+                      "(push :aq-late *features*) #+aq-late (open \"~/.ssh/id_rsa\") 1"
+                      ;; The second form is read only once the first has run.
+                      "(in-package :shop) (cl:open \"~/.ssh/id_rsa\")"))
+        (ert-info (form)
+          (agent-q-assess-test--ask connection (concat "/eval_form " form))
+          (should (agent-q-call-waiting))
+          (should (string-match-p "which may hold secrets (private files: "
+                                  (agent-q-call-reason (agent-q-call-waiting))))
+          (agent-q-test-answer "n")
+          (agent-q-test-until (agent-q-test-idle-p))))
+      (dolist (form '("(with-open-file (s \"/dev/null\") (read-line s nil))"
+                      "(list (probe-file \"~/.ssh/no-such-key\") \"~/.ssh/id_rsa\")"
+                      "(length \".env and *.pem\")"))
+        (ert-info (form)
+          (agent-q-assess-test--ask connection (concat "/eval_form " form))
+          (should-not (agent-q-call-waiting))))))
+  ;; The watch asks where one is opened.
+  (let ((file (expand-file-name "server.pem" agent-q-test-directory)))
+    (write-region "secret" nil file nil 'silent)
+    (agent-q-test-with-chat
+      (agent-q-assess-test--ask connection (format "/eval_form (uiop:read-file-string %S)" file))
+      (should (agent-q-call-effect-p (agent-q-call-waiting)))
+      (should (agent-q-test-shows "server.pem"))
+      (agent-q-test-answer "n")
+      (agent-q-test-until (agent-q-test-idle-p))
+      (agent-q-assess-test--ask connection "/eval_form (probe-file \"/srv/server.pem\")")
+      (should-not (agent-q-call-waiting)))))
 
 (agent-q-test-image-on-each the-policy-is-the-users ()
   "Read-only refuses code, never-ask runs it, ask-always asks."
@@ -445,10 +456,12 @@ Nor does what is looked at again in its turn."
               (let ((foretold (agent-q-assess-test--foretold tool (list (intern (concat ":" parameter))
                                                                         value))))
                 (agent-q-assess-test--ask connection (format "/%s %s" tool value))
-                (let ((happened (agent-q-assess-test--happened)))
+                (let* ((effect (and (agent-q-call-waiting) (agent-q-call-effect-p (agent-q-call-waiting))))
+                       (happened (agent-q-assess-test--happened)))
                   (should (equal (list policy tool value (car foretold))
                                  (list policy tool value (car happened))))
-                  (when (cdr happened)
+                  ;; A question of the watch has the effect's own words.
+                  (when (and (cdr happened) (not effect))
                     (should (equal (cdr foretold) (cdr happened))))))))
         (delete-file outside)))))
 

@@ -65,10 +65,10 @@
      (format "/invoke_restart debugger=%s restart=use-value values=%S" name
              (format "(first (push :aq-late *features*)) #+aq-late (delete-file %S) 1" harm)))
     (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
-    (should (agent-q-test-shows "A running call wants to run form 2, which deletes"))
+    (should (agent-q-test-shows (format "A running call wants to delete %s" harm)))
     (agent-q-test-answer "n")
     (agent-q-test-until (agent-q-test-idle-p))
-    (should (string-match-p "Form 2 was not run, because it deletes" (agent-q-test-tools-answer)))
+    (should (string-match-p "Not allowed: delete " (agent-q-test-tools-answer)))
     (should (file-exists-p harm))
     (should (equal '("NIL") (agent-q-test-image-values
                              connection "(not (setf *features* (remove :aq-late *features*)))")))

@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'agent-q-test)
+(require 'agent-q-test-assess)
 (require 'agent-q-test-tools)
 
 (defconst agent-q-expansion-test--program "
@@ -84,8 +85,9 @@
     (should (string-match-p "=> 3\\'" (value "(symbol-macrolet ((in (+ 1 2))) (seeing in))")))
     ;; What was denied and comes again is expanded again.
     (let ((form "(list (mode) (delete-package (make-package :aq-gone)))"))
-      (agent-q-test-send (concat "/eval_form package=aq-once " form))
-      (agent-q-test-until (agent-q-call-waiting))
+      (agent-q-test-assess-before
+        (agent-q-test-send (concat "/eval_form package=aq-once " form))
+        (agent-q-test-until (agent-q-call-waiting)))
       (agent-q-test-answer "n")
       (agent-q-test-until (agent-q-test-idle-p))
       (agent-q-test-image-directly connection "(setf *mode* :by-user)" "AQ-ONCE")

@@ -56,11 +56,11 @@ Otherwise it has to succeed."
     (agent-q-test-until (agent-q-test-idle-p))))
 
 (defmacro agent-q-rule-widths-test--with-chat (&rest body)
-  "Run BODY in a chat about the image of CONNECTION."
+  "Run BODY in a chat about the image of CONNECTION, as one without a watch."
   (declare (indent 0) (debug t))
   `(agent-q-test-with-chat
      (setq agent-q-session-connection connection)
-     ,@body))
+     (agent-q-test-assess-before ,@body)))
 
 (agent-q-test-image-on-each a-rule-by-operator-is-for-that-operator ()
   "Another operator, and another reason beside it, ask."
@@ -216,6 +216,7 @@ Otherwise it has to succeed."
                                  ("two" . "(in-package :cl-user)\n(defun aq-two (x) (list x '#.(aq-size)))\n")))))
     (agent-q-test-systems-register connection directory)
     (agent-q-test-systems-in-project directory connection
+     (agent-q-test-assess-before
       (cl-flet ((asks-p (text)
                   (when text
                     (write-region (format "(in-package :cl-user)\n(defun aq-two (x) %s)\n" text)
@@ -241,7 +242,11 @@ Otherwise it has to succeed."
         ;; Of another file nothing is known, nor of code that is none's.
         (agent-q-test-send "/eval_form (list '#.(aq-size))")
         (agent-q-test-answer "n")
-        (agent-q-test-until (agent-q-test-idle-p))))))
+        (agent-q-test-until (agent-q-test-idle-p))))
+      ;; The watch meets what it does.
+      (agent-q-test-send "/eval_form (list '#.(aq-size))")
+      (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
+      (should-not (agent-q-call-waiting)))))
 
 (agent-q-test-image-on-each sources-of-libraries-leave-rules-in-force ()
   "What a turn has read of systems that ASDF knows stops no rule; any other file from outside does."

@@ -118,7 +118,7 @@
 
 ;; Where the form says it, nothing new comes to light when it is evaluated.
 (agent-q-test-image-on-each watch-asks-once-about-what-the-form-says ()
-  "A yes to a form covers the names in it that are asked about, and no others."
+  "Each name that a form has is asked about once, and a yes to one is to no other."
   (let* ((asked nil)
          (agent-q-approval-handler (lambda (tool &rest _)
                                      (push (agent-q-tool-name tool) asked)
@@ -129,9 +129,9 @@
                  `((:name "eval_form" :arguments (("form" . ,form)))) 30)
                 (reverse asked)))
       (ask agent-q-watch-made-test--preparation)
-      (should (equal '("eval_form") (ask "(sb-sys:without-interrupts (+ 1 2))")))
-      (should (equal '("eval_form") (ask "(funcall (compile nil '(lambda () (sb-vm::current-sp) 1)))")))
-      (should (equal '("eval_form" "effect/run_form")
+      (should (equal '("effect/run_form") (ask "(sb-sys:without-interrupts (+ 1 2))")))
+      (should (equal '("effect/run_form") (ask "(funcall (compile nil '(lambda () (sb-vm::current-sp) 1)))")))
+      (should (equal '("effect/run_form" "effect/run_form")
                      (ask "(progn (sb-sys:without-interrupts (+ 1 2)) (aq-eval \"(sb-sys:int-sap 7)\"))"))))))
 
 (agent-q-test-image-on-each watch-knows-variables-by-made-names ()
@@ -195,7 +195,7 @@
         (ert-info (form)
           (let ((words (asked form)))
             (should (= 1 (length words)))
-            (should (string-match-p "\\`make the definition in form [12], which deletes or writes files: DELETE-FILE"
+            (should (string-match-p "\\`make a definition that deletes or writes files: DELETE-FILE"
                                     (car words))))))
       (should (equal '("NIL") (agent-q-test-image-values connection "(fboundp 'aq-carries)")))
       (should (file-exists-p file)))))

@@ -36,6 +36,8 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(super) enum Look {
     First,
     Again,
+    /// Nothing runs afterwards: somebody wants to know what the call would do.
+    Only,
 }
 
 /// How far code was looked at before it runs.
@@ -202,7 +204,7 @@ impl Executor {
             Some(Ok(unit)) => Plist::new(&unit.arguments).text("file").map(str::to_owned),
             _ => None,
         };
-        let when = self.when_to_look(batch, runs);
+        let when = self.when_to_look(&verdict, (code.treatment, look), batch);
         for (position, text) in texts {
             let treatment = match position {
                 0 => code.treatment,
@@ -243,14 +245,21 @@ impl Executor {
     }
 
     /// When the image has to look at code. Expanding a macro, plans, policies and rules about reasons go
-    /// by what is known before anything runs.
-    fn when_to_look(&self, batch: &BatchContext, runs: bool) -> When {
+    /// by what is known before anything runs, and a user who is asked anyway is told all of it.
+    fn when_to_look(
+        &self,
+        verdict: &CallVerdict,
+        (treatment, look): (Treatment, Look),
+        batch: &BatchContext,
+    ) -> When {
         let by_reasons = || {
             held(&self.rules)
                 .rules()
                 .any(|rule| !rule.alarms.is_empty())
         };
-        let before = !runs
+        let before = treatment == Treatment::Expand
+            || look == Look::Only
+            || verdict.assessment.level == SafetyLevel::Dangerous
             || batch.plan != PlanMode::Off
             || batch.eval_policy == EvalPolicy::AskAlways
             || by_reasons();
@@ -279,7 +288,7 @@ impl Executor {
             Treatment::RunInSteps | Treatment::RunAtOnce => (Value::Null, Value::Null),
         };
         let again = match look {
-            Look::First => Value::Null,
+            Look::First | Look::Only => Value::Null,
             Look::Again => Value::symbol("t"),
         };
         let request = HostRequest::Image(ImageRequest {

@@ -28,7 +28,7 @@ impl Executor {
         arguments: &Arguments,
         batch: &BatchContext,
     ) -> Result<Prediction, ToolFailure> {
-        let verdict = self.assess(tool, arguments, Look::First, batch).await?;
+        let verdict = self.assess(tool, arguments, Look::Only, batch).await?;
         let facts = Facts::gather(0, tool, arguments, verdict.found(), &batch.place);
         Ok(Prediction {
             explanation: self.explain(&facts),

@@ -70,6 +70,12 @@ eval-form unless it is another."
              (agent-q-test-assess-stopped connection form
                                           (plist-get value :settled))))))
 
+(defmacro agent-q-test-assess-before (&rest body)
+  "Run BODY where code is looked at before it runs, as in a Lisp without a watch."
+  (declare (indent 0) (debug t))
+  `(cl-letf (((symbol-function 'agent-q-image-threads-watched-p) #'ignore))
+     ,@body))
+
 (defun agent-q-test-assess-steps-p (value)
   "Whether VALUE, an assessment, is of forms that are looked at again."
   (or (plist-get value :more)

@@ -77,11 +77,14 @@ there is none."
 (defun call-as-assessed (text package function)
   "Call FUNCTION, which reads and expands TEXT in PACKAGE, with what was kept of its assessment. All
 that was kept is of no use afterwards: the image is another."
-  (let ((look (and text (take-look text package))))
+  (let ((look (and text
+                   ;; Nothing was looked at for this call; what was for others may be of another image.
+                   (not (eq *assessed* :watched))
+                   (take-look text package))))
     (call-with-lock (lambda () (setf *looks* '())))
     (let ((*look* look)
           ;; What is lost has to be looked at again.
-          (*assessed* (if (or look (eq *assessed* :watched)) *assessed* (and *assessed* 0)))
+          (*assessed* (if (or look (not (integerp *assessed*))) *assessed* 0))
           (*known* (list (and look (look-expansions look))))
           (*before-reading* #'restore-symbols))
       (funcall function))))

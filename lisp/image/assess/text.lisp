@@ -352,60 +352,6 @@ characters, and printing its printers. What these try is a hit."
                                  :locals (findings-locals *findings*))))
        form))))
 
-;;; Definitions, where the watch meets the rest
-
-(define-table +defining-names+
-  '(defun defmacro defmethod defgeneric defclass defstruct define-condition deftype defsetf
-    define-setf-expander define-compiler-macro define-modify-macro define-method-combination
-    define-symbol-macro fdefinition symbol-function macro-function compiler-macro-function
-    ensure-generic-function add-method)
-  "What gives code a name.")
-
-(defun may-define-p (form)
-  "Whether FORM may leave code in the image: it has what defines, or a macro that is the program's."
-  (let ((steps 0))
-    (labels ((may-p (it)
-               (loop
-                 (when (> (incf steps) 20000) (return t))
-                 (cond ((comma-content it) (setf it (first (comma-content it))))
-                       ((atom it) (return nil))
-                       ((and (car it) (symbolp (car it))
-                             (or (member (car it) +defining-names+ :test #'eq)
-                                 (and (macro-function (car it)) (not (standard-macro-p (car it))))))
-                        (return t))
-                       ((and (consp (car it)) (may-p (car it))) (return t))
-                       (t (setf it (cdr it)))))))
-      (may-p form))))
-
-(defun carried-dangers ()
-  "The hits that tell what code reaches for, whoever calls it; how it is made is met when it is made."
-  (remove-if-not (lambda (hit)
-                   (and (member (first hit) '(:reaches :unknown))
-                        (or (assoc (second hit) +danger-table+ :test #'string=)
-                            (string= (second hit) "uses what is internal to the implementation"))
-                        (not (member (second hit) '("runs text as code" "changes how text is read")
-                                     :test #'string=))))
-                 (findings-hits *findings*)))
-
-(defun assess-definitions (form count)
-  "Leave the operation when FORM, the one number COUNT, defines what reaches outside, unless the user
-allows that: the program may call it where there is no watch."
-  (if (and (consp form) (eq (first form) 'progn) (ignore-errors (list-length form)))
-      (dolist (part (rest form)) (assess-definitions part count))
-      (when (may-define-p form)
-        (let ((earlier *look*))
-          (call-with-assessment
-           (lambda ()
-             (let ((expansions (call-keeping-expansions (lambda () (assess-one form)))))
-               (setf (findings-hits *findings*) (carried-dangers)
-                     *look* (joined-look (make-look :expansions expansions) earlier))
-               (let ((hits (hit-texts nil)))
-                 (when hits
-                   (ask-to-run (format nil "The definition in form ~D" count)
-                               "It stays when the call has ended." hits form "make")))
-               (when *known*
-                 (setf (first *known*) (append expansions (first *known*)))))))))))
-
 ;;; While a form is expanded
 
 (defun assess-expansion (form expansion)
@@ -441,12 +387,12 @@ without asking anybody."
                                                  (and reason (not soft))))
                                              locals))))))
 
-(defun ask-to-run (what why hits form &optional (verb "run"))
-  "Leave the operation unless the user can be asked about WHAT, which has HITS, and allows to VERB it."
+(defun ask-to-run (what why hits form)
+  "Leave the operation unless the user can be asked about WHAT, which has HITS, and allows it."
   (let ((ask (optional-function "AGENT-Q-IMAGE" "ASK-ABOUT-FORM")))
     (multiple-value-bind (decision reason)
         (and ask (funcall ask
-                          (format nil "~A ~A~A, which" verb (char-downcase (char what 0)) (subseq what 1))
+                          (format nil "run ~A~A, which" (char-downcase (char what 0)) (subseq what 1))
                           (format nil "~{~A~^; ~}" hits)
                           form))
       (unless (equal decision "allow")

@@ -28,6 +28,8 @@
   (hosts (make-hash-table :test 'equal))
   ;; The conses of code that was looked at and needs no question.
   (known (funcall 'make-hash-table :test 'eq :weakness :key :synchronized t))
+  ;; The same of definitions, where nobody has looked at those before the call; NIL otherwise.
+  carried
   ;; Held while a question is open.
   lock
   ;; The code that was sent; and a list of one element, what the user has denied, each with the reason.

@@ -131,6 +131,9 @@
      ("CALL-WITH-NATIVE-DIRECTORY-ITERATOR" nil :way call-listing)
      ("OS-EXIT" effect-of-exit :class :exit)
      ("DEINIT" effect-of-exit :class :exit) ("REINIT" effect-of-exit :class :exit)
+     ;; They end the Lisp however they are left.
+     ("PROCESS-SCRIPT" effect-of-exit :class :exit)
+     ("START-LISP" effect-of-exit :class :exit)
      ("ENCAPSULATE-GENERIC-FUNCTION" effect-of-encapsulating-generic)
      ("%DEFUN" effect-of-defining :way call-defining :always t)
      ("%DEFVAR" effect-of-setting :way call-defining :always t)

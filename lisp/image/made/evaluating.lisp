@@ -17,13 +17,16 @@ that is compiled; or ours."
 
 (defun call-with-code (watch hold function arguments)
   "Evaluate or compile the form that is the first of ARGUMENTS."
-  (let ((form (first arguments)))
-    (if (or (and (atom form) (not (symbolp form)))
-            (null (unmet-in form (consent-known (first hold))))
+  (let* ((form (first arguments))
+         (names-p (and (or (consp form) (symbolp form)) (unmet-in form (consent-known (first hold)))))
+         (defines-p (and (consp form) (consent-carried (first hold)) (names-definer-p form))))
+    (if (or (not (or names-p defines-p))
             (unlooked-p hold))
         (apply function arguments)
         (multiple-value-bind (allowed values)
             (settle-code watch (first hold) form #'made-by-implementation-p)
+          (when (and allowed defines-p)
+            (multiple-value-setq (allowed values) (settle-definition watch (first hold) form)))
           (if allowed (apply function arguments) (values-list values))))))
 
 (defun call-noting-code (watch hold function arguments)
@@ -72,6 +75,58 @@ KNOWN-P says that it may. True when that may be; NIL and the values to return in
                         (setf it (cdr it)))))
       (know form))))
 
+;;; Definitions
+
+(define-table +defining-macros+
+  '(defun defmacro defmethod defgeneric defclass defstruct define-condition deftype defsetf
+    define-setf-expander define-compiler-macro define-modify-macro define-method-combination
+    define-symbol-macro)
+  "Macros that give code a name.")
+
+(define-table +code-places+
+  '(fdefinition symbol-function macro-function compiler-macro-function)
+  "Places that do so when they are set.")
+
+(defun definition-p (form)
+  "Whether FORM, the form of a macro, gives code a name."
+  (or (member (first form) +defining-macros+ :test #'eq)
+      (and (eq (first form) 'setf)
+           (some (lambda (place) (and (consp place) (member (first place) +code-places+ :test #'eq)))
+                 (places-of form)))))
+
+(defun names-definer-p (form)
+  "Whether FORM names a function that gives code a name, as no macro does for it."
+  (let ((steps 0))
+    (labels ((names-p (it)
+               (loop
+                 (cond ((> (incf steps) 2000) (return nil))
+                       ((atom it) (return (member it '(add-method ensure-generic-function) :test #'eq)))
+                       ((and (eq (car it) 'setf) (consp (cdr it))
+                             (member (second it) +code-places+ :test #'eq))
+                        (return t))
+                       ((names-p (car it)) (return t))
+                       (t (setf it (cdr it)))))))
+      (names-p form))))
+
+(defun settle-definition (watch consent form)
+  "Ask about FORM, which is about to define something, when that carries what the watch won't meet once
+the call is over. True when that may be; NIL and the values to return in its place otherwise."
+  (if (gethash form (consent-carried consent))
+      t
+      (let ((reasons (let ((*macroexpand-hook* #'funcall))
+                       (funcall (optional-function "AGENT-Q-IMAGE" "CARRIED-BY") form))))
+        (setf (gethash form (consent-carried consent)) t)
+        (if (null reasons)
+            t
+            (let ((effect (effect-of-carrying reasons form)))
+              (if (granted-p consent effect) t (settle-effect watch consent effect)))))))
+
+(defun effect-of-carrying (reasons form)
+  (let ((text (format nil "~{~A~^; ~}" reasons)))
+    (make-effect :kind "run-form" :target text
+                 :words (format nil "make a definition that ~{~A~^ and ~}" reasons)
+                 :more (list :form (printed form :limit 1000)))))
+
 ;;; Expansions
 
 (defun know-names (consent expansion)
@@ -89,12 +144,28 @@ the copies that macros make which walk code."
   (if (looking-hook-p watch outside)
       outside
       (lambda (expander form environment)
-        (let ((expansion (let ((*macroexpand-hook* outside))
-                           (funcall outside expander form environment))))
-          ;; What is interpreted of ours has macros, too.
-          (let ((*program-hook* outside) (*macroexpand-hook* #'funcall))
-            (look-at-expansion watch form expansion))
-          expansion))))
+        (block hook
+          (flet ((look (function &rest arguments)
+                   ;; What is interpreted of ours has macros, too.
+                   (multiple-value-bind (allowed values)
+                       (let ((*program-hook* outside) (*macroexpand-hook* #'funcall))
+                         (apply function watch arguments))
+                     (unless allowed
+                       (return-from hook `(values-list ',values))))))
+            (look #'look-at-definition form)
+            (let ((expansion (let ((*macroexpand-hook* outside))
+                               (funcall outside expander form environment))))
+              (look #'look-at-expansion form expansion)
+              expansion))))))
+
+(defun look-at-definition (watch form)
+  "Ask about FORM, the form of a macro, where it is a definition. True when it may be made; NIL and the
+values to return in its place otherwise."
+  (let ((hold (funcall (watch-state watch))))
+    (if (and hold (consent-carried (first hold)) (consp form) (definition-p form)
+             (not (unlooked-p hold)))
+        (settle-definition watch (first hold) form)
+        t)))
 
 (defun looking-hook-p (watch hook)
   (flet ((code (function)
@@ -103,17 +174,20 @@ the copies that macros make which walk code."
       (and code (watch-looking watch) (eq code (code (watch-looking watch)))))))
 
 (defun look-at-expansion (watch form expansion)
-  "Look at EXPANSION, of FORM. A macro of the implementation's may expand into what is internal to it."
+  "Look at EXPANSION, of FORM, as SETTLE-CODE does. A macro of the implementation's may expand into what is
+internal to it."
   (let ((hold (funcall (watch-state watch))))
-    (when (and hold (not (unlooked-p hold))
-               ;; What is interpreted of ours. Code that names a macro of ours was asked about.
-               (not (and (consp form) (symbolp (first form))
-                         (eq (symbol-package (first form)) (find-package "AGENT-Q-IMAGE")))))
-      (if (and (consp form) (symbolp (first form)) (standard-macro-p (first form))
-               (not (and (member (first form) +setting-macros+)
-                         (some #'program-place-p (places-of form)))))
-          (know-names (first hold) expansion)
-          (settle-code watch (first hold) expansion)))))
+    (if (and hold (not (unlooked-p hold))
+             ;; What is interpreted of ours. Code that names a macro of ours was asked about.
+             (not (and (consp form) (symbolp (first form))
+                       (eq (symbol-package (first form)) (find-package "AGENT-Q-IMAGE")))))
+        (cond ((and (consp form) (symbolp (first form)) (standard-macro-p (first form))
+                    (not (and (member (first form) +setting-macros+)
+                              (some #'program-place-p (places-of form)))))
+               (know-names (first hold) expansion)
+               t)
+              (t (settle-code watch (first hold) expansion)))
+        t)))
 
 ;;; SBCL compiles for itself, too: dispatch functions, accessors, calls of C's.
 
