@@ -95,7 +95,7 @@ versions() {
 
 # All of the Common Lisp half is one package, so a name that is defined twice means the latter, everywhere.
 defined_once() {
-  bad=$(find lisp/image -name '*.lisp' -exec grep -hoE '^\(def(un|macro|var|parameter|generic|struct) [^ ()]+' {} + |
+  bad=$(find lisp/image -name '*.lisp' -exec grep -hoE '^\((def(un|macro|var|parameter|generic|struct)|define-table) [^ ()]+' {} + |
     awk '{ print $2 }' | sort | uniq -d)
   [ -z "$bad" ] || { echo "lisp/image: defined twice: $bad"; return 1; }
 }

@@ -242,7 +242,7 @@ Nor does what is looked at again in its turn."
     (should-not (agent-q-call-waiting))
     (should (string-match-p "eval_form (\\* 6 7) " (agent-q-test-log)))
     (agent-q-assess-test--ask connection "/eval_form (uiop:run-program \"true\")")
-    (should (agent-q-test-shows "A running call wants to run true"))
+    (should (agent-q-test-shows "A running call wants to run `true`"))
     (agent-q-test-answer "n")
     (agent-q-test-until (agent-q-test-idle-p))
     (should-not (string-match-p "waits" (agent-q-assess-test--ask

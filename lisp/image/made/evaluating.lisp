@@ -83,7 +83,7 @@ KNOWN-P says that it may. True when that may be; NIL and the values to return in
     define-symbol-macro)
   "Macros that give code a name.")
 
-(define-table +code-places+
+(define-table +function-places+
   '(fdefinition symbol-function macro-function compiler-macro-function)
   "Places that do so when they are set.")
 
@@ -91,7 +91,7 @@ KNOWN-P says that it may. True when that may be; NIL and the values to return in
   "Whether FORM, the form of a macro, gives code a name."
   (or (member (first form) +defining-macros+ :test #'eq)
       (and (eq (first form) 'setf)
-           (some (lambda (place) (and (consp place) (member (first place) +code-places+ :test #'eq)))
+           (some (lambda (place) (and (consp place) (member (first place) +function-places+ :test #'eq)))
                  (places-of form)))))
 
 (defun names-definer-p (form)
@@ -102,7 +102,7 @@ KNOWN-P says that it may. True when that may be; NIL and the values to return in
                  (cond ((> (incf steps) 2000) (return nil))
                        ((atom it) (return (member it '(add-method ensure-generic-function) :test #'eq)))
                        ((and (eq (car it) 'setf) (consp (cdr it))
-                             (member (second it) +code-places+ :test #'eq))
+                             (member (second it) +function-places+ :test #'eq))
                         (return t))
                        ((names-p (car it)) (return t))
                        (t (setf it (cdr it)))))))
