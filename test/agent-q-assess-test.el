@@ -238,7 +238,13 @@ Nor does what is looked at again in its turn."
   "Harmless code runs at once; the reason for asking is shown."
   (agent-q-test-assess-prepare connection)
   (agent-q-test-with-chat
-    (agent-q-assess-test--ask connection "/eval_form (* 6 7)")
+    (let* ((operations nil)
+           (note (lambda (_connection _request operation &rest _) (push operation operations))))
+      (advice-add 'agent-q-image-call :before note)
+      (unwind-protect (agent-q-assess-test--ask connection "/eval_form (* 6 7)")
+        (advice-remove 'agent-q-image-call note))
+      ;; Where the watch meets what code does, one trip to the image is enough.
+      (should (equal '("eval-form") operations)))
     (should-not (agent-q-call-waiting))
     (should (string-match-p "eval_form (\\* 6 7) " (agent-q-test-log)))
     (agent-q-assess-test--ask connection "/eval_form (uiop:run-program \"true\")")
