@@ -252,22 +252,18 @@ of its own.  DOCSTRING says what is shown."
   (cl-flet ((file-there-p ()
               (file-exists-p (expand-file-name "input.lisp" agent-q-scenarios-test-root))))
     (agent-q-test-send "go")
+    ;; The form doesn't say which file that is; where it is deleted that is known.
     (let ((call (agent-q-test-until (agent-q-call-waiting))))
-      (should (string-match-p "dangerous" (agent-q-test-log)))
-      (should (string-match-p "DELETE-FILE" (agent-q-call-reason call))))
+      (should (agent-q-call-effect-p call))
+      (should (string-match-p (format "delete .*%s" (regexp-quote "input.lisp")) (agent-q-test-log))))
     (should (file-there-p))
     (agent-q-test-answer "n")
     (agent-q-test-until (agent-q-call-waiting))
     (should (equal "99" (agent-q-test-image-directly connection "my-app::*limit*")))
     (should (file-there-p))
     (agent-q-test-answer "y")
-    ;; The form doesn't say which file that is; now it is known.
-    (agent-q-test-until (let ((call (agent-q-call-waiting))) (and call (agent-q-call-effect-p call))))
-    (should (file-there-p))
-    (should (string-match-p (format "delete .*%s" (regexp-quote "input.lisp")) (agent-q-test-log)))
-    (agent-q-test-answer "y")
     (agent-q-test-until (agent-q-test-idle-p))
-    (agent-q-scenarios-test--states 'succeeded 'succeeded 'denied 'succeeded)
+    (agent-q-scenarios-test--states 'succeeded 'succeeded 'failed 'succeeded)
     (should-not (file-there-p))))
 
 (agent-q-test-scenario-on-each read-only-runs-nothing

@@ -142,6 +142,7 @@
                   "(setf (sb-ext:symbol-global-value name) *readtable*)"
                   "(sb-ext:cas (symbol-value name) 1 2)" "(sb-ext:atomic-push 1 (symbol-value name))"
                   "(aq-call (aq-name \"%SET-SYMBOL-VALUE\" :sb-kernel) name *readtable*)"
+                  "(aq-call (aq-name \"%SET-SYMBOL-VALUE\" :sb-kernel) name 'progv)"
                   "(aq-call (aq-name \"%DEFPARAMETER\" :sb-impl) name *readtable* nil)"))
     (ert-info (form)
       (should (member "set SB-IMPL::*STANDARD-READTABLE*, which is not the program's"
@@ -155,7 +156,19 @@
                     connection (format "(ignore-errors (set (aq-name \"*CONNECTIONS*\" %S) nil))" client)))))
   (dolist (form '("(set (intern \"AQ-OWN\") 1)" "(set (aq-name \"*PRINT-BASE*\" :cl) 10)"
                   "(progv (list (aq-name \"*STANDARD-READTABLE*\" :sb-impl)) (list 1) 2)"))
-    (should-not (agent-q-watch-made-test--words connection form))))
+    (should-not (agent-q-watch-made-test--words connection form)))
+  ;; The program's variables get its own objects.
+  (should (equal '("(T T T)")
+                 (agent-q-test-watch-with connection "deny"
+                   (agent-q-test-image-values
+                    connection
+                    "(let ((a (list 1 \"x\")) (b (make-array 0 :element-type 'character :fill-pointer 0 :adjustable t)))
+                       (setf (get 'aq-kept :a) a (get 'aq-kept :b) b)
+                       (eval '(progn (defvar aq-kept-a (get 'aq-kept :a)) (defparameter aq-kept-b (get 'aq-kept :b))))
+                       (set 'aq-kept-c a)
+                       (list (eq a (symbol-value 'aq-kept-a)) (eq b (symbol-value 'aq-kept-b))
+                             (eq a (symbol-value 'aq-kept-c))))"
+                    :watch '(:patience 30))))))
 
 (agent-q-test-image-on-each watch-knows-what-closes-the-connection-later ()
   "Objects that close the client's descriptor once they are garbage ask; others don't."

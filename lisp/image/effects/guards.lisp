@@ -20,8 +20,9 @@
   ;; Whether it stands in all threads; whether the function was inline before; and whether it expands
   ;; macros of code that is looked at.
   always inline expands
-  ;; What says quickly that its arguments need no look.
-  passes)
+  ;; What says quickly that its arguments need no look; and whether they are passed on themselves, not as
+  ;; copies: the value of a variable is the program's own object.
+  passes as-is)
 
 (defun guard-lists ()
   "Lists of a package, a name or (:setf name), what describes an effect, and other slots of a guard."
@@ -136,8 +137,9 @@
      ("START-LISP" effect-of-exit :class :exit)
      ("ENCAPSULATE-GENERIC-FUNCTION" effect-of-encapsulating-generic)
      ("%DEFUN" effect-of-defining :way call-defining :always t)
-     ("%DEFVAR" effect-of-setting :way call-defining :always t)
-     ("%DEFPARAMETER" effect-of-setting :way call-defining :always t) ("%DEFGLOBAL" effect-of-setting)
+     ("%DEFVAR" effect-of-setting :way call-defining :always t :as-is t)
+     ("%DEFPARAMETER" effect-of-setting :way call-defining :always t :as-is t)
+     ("%DEFGLOBAL" effect-of-setting :as-is t)
      ("%DEFTYPE" effect-of-defining-type :way call-defining :always t)
      ("%DEFSETF" effect-of-defining-type :way call-defining :always t)
      ("CALL-HOOKS" nil :way call-hooks-of-kind :always t)
@@ -152,7 +154,7 @@
     ("SB-KERNEL" ("%DEFINE-CONDITION" effect-of-defining-type :way call-defining :always t)
                  ("%DEFSTRUCT" effect-of-defining-structure :way call-defining :always t)
                  ("%TARGET-DEFSTRUCT" nil :way call-defining :always t)
-                 ("%SET-SYMBOL-VALUE" effect-of-setting :passes sets-own-p)
+                 ("%SET-SYMBOL-VALUE" effect-of-setting :passes sets-own-p :as-is t)
                  ("%CLOSURE-VALUES" effect-of-looking-into) ("%CLOSURE-INDEX-REF" effect-of-looking-into)
                  ((:setf "FDEFN-FUN") effect-of-setting-cell) ("FDEFN-MAKUNBOUND" effect-of-cell))
     ("SB-PCL" ("LOAD-DEFCLASS" effect-of-defining-type :way call-defining :always t))
@@ -160,7 +162,7 @@
     ("SB-INT"
      ("SET-INFO-VALUE" effect-of-setting-info)
      ;; All that sets a variable whose name is only known at run time comes by here.
-     ("ABOUT-TO-MODIFY-SYMBOL-VALUE" effect-of-setting :passes sets-own-p)
+     ("ABOUT-TO-MODIFY-SYMBOL-VALUE" effect-of-setting :passes binds-or-sets-own-p :as-is t)
      ("EVAL-IN-LEXENV" nil :way call-with-code :expands t)
      ("SIMPLE-EVAL-IN-LEXENV" nil :way call-with-code :expands t)
      ("ENCAPSULATE" effect-of-defining :covers (:words))
@@ -238,5 +240,6 @@ those that it gave, while the user looks at them."
 
 (defun own-arguments (guard arguments)
   "The same of the function at which GUARD stands, with what that reads."
-  (let ((copies (own-copies arguments)))
-    (if (member :input (guard-covers guard)) (with-own-input copies) copies)))
+  (cond ((guard-as-is guard) arguments)
+        ((member :input (guard-covers guard)) (with-own-input (own-copies arguments)))
+        (t (own-copies arguments))))

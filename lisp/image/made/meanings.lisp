@@ -35,12 +35,10 @@
         (redefining name)))))
 
 (defun sets-own-p (arguments)
-  "Whether the variable that is the first of ARGUMENTS is the program's to set, or only bound. Ours are set
-like this by what is interpreted of us, and nothing hangs on them."
+  "Whether the variable that is the first of ARGUMENTS is the program's to set. Ours are set like this by
+what is interpreted of us, and nothing hangs on them."
   (let* ((symbol (first arguments)) (package (and (symbolp symbol) (symbol-package symbol))))
-    ;; What is interpreted comes by here all the time.
-    (or (eq (second arguments) 'progv)
-        (null package)
+    (or (null package)
         (eq package (load-time-value (find-package "AGENT-Q-IMAGE")))
         (eq package (load-time-value (find-package "COMMON-LISP")))
         (not (foreign-package-p package))
@@ -50,6 +48,11 @@ like this by what is interpreted of us, and nothing hangs on them."
              (if (member (package-name package) +internal-packages+ :test #'string=)
                  (not (internal-symbol-p symbol))
                  (eq :external (nth-value 1 (find-symbol (symbol-name symbol) package))))))))
+
+(defun binds-or-sets-own-p (arguments)
+  "The same where the second of ARGUMENTS says what is done with the variable. What is interpreted binds
+all the time."
+  (or (eq (second arguments) 'progv) (sets-own-p arguments)))
 
 (defun effect-of-setting (arguments)
   "Setting a variable of the implementation's or of the client's by its name."

@@ -161,7 +161,7 @@ symbol that code can't come by."
 (defun install-watch ()
   "Put the watch in, unless it is there."
   (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'unmet-in 'map-named
-               'unmet-reason 'looking-hook 'sets-own-p 'foreign-package-p 'ours-or-the-clients-p
+               'unmet-reason 'looking-hook 'binds-or-sets-own-p 'sets-own-p 'foreign-package-p 'ours-or-the-clients-p
                'internal-symbol-p 'prefixed-p)
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)

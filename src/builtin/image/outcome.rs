@@ -22,6 +22,15 @@ pub fn returned(reply: &ImageReply) -> Result<Plist<'_>, ToolFailure> {
     }
 }
 
+/// Whether the user has not allowed what REPORT tells of: conditions of the watch, which says the rest
+/// in its own words.
+fn is_denial(report: &ConditionReport) -> bool {
+    report
+        .condition_type
+        .strip_prefix("AGENT-Q-IMAGE::")
+        .is_some_and(|name| name.ends_with("EFFECT-DENIED"))
+}
+
 fn error(report: &ConditionReport) -> String {
     let message = report.message.trim_end();
     let place = Plist::new(&report.value)
@@ -29,11 +38,17 @@ fn error(report: &ConditionReport) -> String {
         .filter(|note| says_again(*note, message))
         .find_map(|note| note.text("where"))
         .map_or(String::new(), |place| format!(" at {place}"));
-    let mut lines = vec![format!("Error {}{place}: {message}", report.condition_type)];
+    let denial = is_denial(report);
+    let mut lines = vec![match denial {
+        true => message.to_owned(),
+        false => format!("Error {}{place}: {message}", report.condition_type),
+    }];
     lines.extend(progress(&report.value, message));
-    let choices = report.restarts.iter();
-    lines.extend(restarts(choices.map(|(name, what)| (&**name, &**what))));
-    if !report.frames.is_empty() {
+    if !denial {
+        let choices = report.restarts.iter();
+        lines.extend(restarts(choices.map(|(name, what)| (&**name, &**what))));
+    }
+    if !denial && !report.frames.is_empty() {
         lines.push("Backtrace, innermost first:".to_owned());
         lines.extend(folded(&report.frames));
     }
