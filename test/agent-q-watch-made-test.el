@@ -199,12 +199,25 @@
                   (agent-q-test-watch-words))))
       (should (equal (list (format "delete %s" file)) (asked (format "(delete-file %S)" file))))
       (dolist (form '("(defun aq-plain (x) (list x (eval x)))" "(read-from-string (format nil \"(~a)\" 1))"
-                      "(list 'delete-file 'run-program)"))
-        (should-not (asked form)))
+                      "(list 'delete-file 'run-program)" "(define-modify-macro aq-maxf (&rest numbers) max)"
+                      "(defstruct (aq-cell (:type list) :named) value next)"
+                      "(setf (fdefinition 'aq-old) #'identity)" "(setf (macro-function 'aq-when) (macro-function 'when))"))
+        (ert-info (form)
+          (should-not (asked form))))
       (dolist (form '("(defun aq-carries () (delete-file \"x\"))"
                       "(progn 1 (defun aq-carries () (delete-file \"x\")))"
                       "(setf (fdefinition 'aq-carries) (lambda () (delete-file \"x\")))"
-                      "1 (defmethod aq-carries-too ((x integer)) (delete-file \"x\"))"))
+                      "(funcall #'(setf fdefinition) (lambda () (delete-file \"x\")) 'aq-carries)"
+                      "1 (defmethod aq-carries-too ((x integer)) (delete-file \"x\"))"
+                      "(progn (defmacro aq-makes () (list 'defun 'aq-carries () (list (intern \"DELETE-FILE\") \"x\"))) (aq-makes))"
+                      "(let ((*macroexpand-hook*
+                               (lambda (expander form environment)
+                                 (if (eq 'defun (car form)) '(defun aq-carries () (delete-file \"x\"))
+                                     (funcall expander form environment)))))
+                         (eval '(defun aq-plain ())))"
+                      "(sb-thread:join-thread (sb-thread:make-thread #'eval :arguments '((defun aq-carries () (delete-file \"x\")))) :default nil)"
+                      "(handler-bind ((error (lambda (it) (invoke-restart (find-restart 'use-value it) 5))))
+                         (eval '(defun aq-carries () (delete-file \"x\"))))"))
         (ert-info (form)
           (let ((words (asked form)))
             (should (= 1 (length words)))

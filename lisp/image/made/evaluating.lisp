@@ -156,6 +156,9 @@ the copies that macros make which walk code."
             (let ((expansion (let ((*macroexpand-hook* outside))
                                (funcall outside expander form environment))))
               (look #'look-at-expansion form expansion)
+              ;; What a hook of the program's makes of a definition is another one.
+              (when (member outside (list 'funcall #'funcall (optional-function "AGENT-Q-IMAGE" "NOTE-AND-EXPAND")))
+                (know-definitions watch form expansion))
               expansion))))))
 
 (defun look-at-definition (watch form)
@@ -166,6 +169,19 @@ values to return in its place otherwise."
              (not (unlooked-p hold)))
         (settle-definition watch (first hold) form)
         t)))
+
+(defun know-definitions (watch form expansion)
+  "Note that the definitions in EXPANSION, of FORM, a definition that was looked at, are parts of that."
+  (let* ((hold (funcall (watch-state watch)))
+         (carried (and hold (consent-carried (first hold))))
+         (steps 0))
+    (labels ((know (it)
+               (loop while (and (consp it) (< (incf steps) 20000))
+                     do (when (definition-p it) (setf (gethash it carried) t))
+                        (know (car it))
+                        (setf it (cdr it)))))
+      (when (and carried (consp form) (gethash form carried))
+        (know expansion)))))
 
 (defun looking-hook-p (watch hook)
   (flet ((code (function)
