@@ -61,15 +61,16 @@ OWNER is the buffer of the chat that asks, if any."
                           owner)))))
 
 (defun agent-q-host--met-later-p (event connection)
-  "Whether EVENT wants code looked at that can be asked about while it runs.
-It would run behind CONNECTION.  That saves a trip to the image for each call."
+  "Return non-nil when code of EVENT is asked about in the image of CONNECTION.
+Nothing has to be known about it before: that saves a trip to the image for
+each call."
   (and (equal "assess-form" (plist-get event :operation))
        (agent-q-image-threads-watched-p connection)
        (null (plist-get (car (read-from-string (plist-get event :arguments))) :before))))
 
 (defun agent-q-host--note-unguarded (connection owner payload)
-  "Note what PAYLOAD, a reply from CONNECTION, says can't be guarded there.
-OWNER, the chat that asked, says so once."
+  "Note what can't be guarded in the image of CONNECTION, by its reply PAYLOAD.
+OWNER is the chat that asked, and is told once."
   (let* ((process (agent-q-image-connection-process connection))
          (names (and payload (string-search " :unguarded (" payload)
                      (plist-get (ignore-errors (car (read-from-string payload))) :unguarded)))

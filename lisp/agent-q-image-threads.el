@@ -19,7 +19,8 @@
   (agent-q-image-ask (agent-q-image-call-connection call) :threads-p))
 
 (defun agent-q-image-threads-watched-p (connection)
-  "Whether code that runs behind CONNECTION is asked about where it reaches outside."
+  "Return non-nil when the image of CONNECTION has a watch.
+Code there is asked about where it reaches outside."
   (and (agent-q-image-ask connection :threads-p)
        (string-prefix-p "SBCL " (agent-q-image-ask connection :implementation))))
 
