@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Asking about an effect: the thread that is about to cause it waits, alive, until Emacs has an
-;;; answer, nobody is there to give one, or the call is stopped.
+;;; Asking about an effect. The thread that is about to cause it waits until Emacs answers, nobody
+;;; is left to answer, or the call is stopped.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -10,10 +10,10 @@
   (:report (lambda (condition stream)
              (format stream "Not allowed: ~A.~@[ ~A~]"
                      (denied-words condition) (denied-reason condition))))
-  (:documentation "What a program sees of an effect that the user has not allowed."))
+  (:documentation "What a program gets for an effect that the user hasn't allowed."))
 
 (define-condition file-effect-denied (effect-denied file-error) ()
-  (:documentation "The same of a file's, which programs expect to fail in ways of their own."))
+  (:documentation "The same for files, as programs handle their errors specially."))
 
 ;;; The question
 
@@ -24,7 +24,7 @@
   (concatenate '(simple-array character (*)) "agent-q effect: " (reply-text plist)))
 
 (defun program-frames-now ()
-  "Some frames of the program that runs in this thread, innermost first, as texts."
+  "Some frames of the program in this thread, innermost first, as lists of text and operator."
   (let ((frames '()))
     (loop for frame in (backend "COMPUTE-BACKTRACE" 0 200)
           for text = (frame-text frame)
@@ -44,7 +44,7 @@
            (constantly '())))
 
 (defun function-of-frames (frames)
-  "The innermost function of the program's in FRAMES, as one writes its name, or NIL."
+  "The innermost function of the program in FRAMES, by name, or NIL."
   (loop for (nil operator) in frames
         for word = (operator-name operator)
         for package = (and word (word-package word))
@@ -54,7 +54,8 @@
           return word))
 
 (defun question-plist (watch consent effect number)
-  "What Emacs is sent about EFFECT. Printing calls the program's printers, which may have no effects."
+  "What to send to Emacs about EFFECT. Printing calls the program's printers, which must have no
+effects."
   (funcall (watch-call-in watch) (list (quiet consent))
            (lambda ()
              (let ((frames (shown-program-frames)))
@@ -64,7 +65,7 @@
                      :program (getf (effect-more effect) :program)
                      :directory (getf (effect-more effect) :directory)
                      :function (function-of-frames frames)
-                      ;; Not the value of -, which is anybody's to set.
+                      ;; Not the value of -, which any code can set.
                       :form (or (getf (effect-more effect) :form)
                                 (and (eq (backend "CURRENT-THREAD") (consent-thread consent))
                                      (consent-text consent)))
@@ -72,13 +73,13 @@
                      :thread (thread-text (backend "CURRENT-THREAD")))))))
 
 (defun tell-emacs (watch consent plist)
-  "Send PLIST over the connection of CONSENT's call. No code of the program's runs meanwhile."
+  "Send PLIST over the connection of CONSENT's call, without running any code of the program."
   (let ((client (consent-client consent)) (text (question-text plist)))
     (call-without-handlers
      (lambda ()
        (funcall (watch-call-in watch) nil
                 (lambda ()
-                  ;; A thread of the program's own has no counter of messages.
+                  ;; The program's own threads have no message counter.
                   (progv (list (client-symbol-named client "*EMACS-CONNECTION*")
                                (client-symbol-named client "*SEND-COUNTER*"))
                       (list (consent-connection consent) 0)
@@ -86,7 +87,7 @@
                              (list :background-message text)))))))))
 
 (defun somebody-there-p (consent)
-  "Whether the connection of CONSENT's call is there, and can bring an answer meanwhile."
+  "Whether the connection of CONSENT's call is open and can bring an answer while this thread waits."
   (let* ((client (consent-client consent))
          (type (client-symbol-named client "MULTITHREADED-CONNECTION")))
     (and (consent-connection consent)
@@ -105,11 +106,12 @@
                       (not (somebody-there-p consent)))))))
 
 (defun new-number ()
-  "A number that no code can guess, or it could answer for the user."
+  "A number that code can't guess: it could answer for the user."
   (random (expt 2 48) (make-random-state t)))
 
 (defun put-question (watch consent effect)
-  "Ask about EFFECT: \"allow\", \"deny\" or \"stop\", and the user's reason."
+  "Ask about EFFECT. Returns \"allow\", \"deny\" or \"stop\", the user's reason, and true if the
+user answered."
   (let ((question (make-question :number (new-number) :id (consent-id consent)
                                  :signal (internal "SB-THREAD" "MAKE-SEMAPHORE"))))
     (unwind-protect
@@ -127,19 +129,19 @@
         (values (if (moot-p effect) "allow" "deny") "Nobody has answered."))))
 
 (defun moot-p (effect)
-  "Whether what EFFECT would do is over: all threads that it would leave running have ended."
+  "Whether EFFECT no longer matters: all threads that it would leave running have ended."
   (and (equal (effect-kind effect) "outlive")
        (notany (lambda (thread) (internal "SB-THREAD" "THREAD-ALIVE-P" thread))
                (effect-detail effect))))
 
 (defun ask (watch consent effect)
-  "What is to become of EFFECT, as PUT-QUESTION; questions of a call wait for each other."
+  "Decide about EFFECT, returning what PUT-QUESTION does; a call asks one question at a time."
   (let ((*client* (consent-client consent)) (lock (consent-lock consent))
-        ;; At the end of a call no guard has seen to that.
+        ;; At the end of a call no guard has bound it.
         (*macroexpand-hook* #'funcall))
     (cond ((or (consent-mode consent)
                (not (somebody-there-p consent))
-               ;; An interrupt, in the middle of a question.
+               ;; An interrupt in the middle of a question.
                (eq (internal "SB-THREAD" "MUTEX-OWNER" lock) (backend "CURRENT-THREAD")))
            (values "deny" nil))
           (t (let ((answer (list "deny" nil)))
@@ -149,7 +151,7 @@
                (values-list answer))))))
 
 (defun ask-once (watch consent effect)
-  "The same as PUT-QUESTION, but that what the user has denied is not asked about again in this call."
+  "As PUT-QUESTION, but don't ask again about what the user has denied in this call."
   (let* ((key (list (effect-kind effect) (effect-identity effect) (effect-files effect)))
          (before (assoc key (first (consent-denied consent)) :test #'equal)))
     (if before
@@ -160,7 +162,7 @@
           (values decision reason)))))
 
 (defun take-answer (watch id number decision reason)
-  "Give the question NUMBER of the call ID its answer. Code of a call can answer nothing."
+  "Answer the question NUMBER of the call ID. Code of a call can't answer anything."
   (let ((question (find number (first (watch-questions watch)) :key #'question-number :test #'eql)))
     (cond ((funcall (watch-state watch)) "not from here")
           ((not (and question (eql id (question-id question))
@@ -171,11 +173,11 @@
              (internal "SB-THREAD" "SIGNAL-SEMAPHORE" (question-signal question))
              "answered"))))
 
-;;; A form of the call's
+;;; Forms of the call
 
 (defun put-form-question (watch start reasons form)
-  "Ask whether FORM, of the call of this thread, may run for which there are REASONS; START says what
-it is. \"allow\", \"deny\" and the user's reason, or NIL when nobody can be asked."
+  "Ask whether FORM, of this thread's call, may run in spite of REASONS; START says what it is.
+Returns \"allow\" or \"deny\" and the user's reason, or NIL if nobody can be asked."
   (let* ((consent (first (funcall (watch-state watch)))) (*client* (and consent (consent-client consent)))
          (effect (make-effect :kind "run-form" :words (format nil "~A ~A" start reasons)
                               :target reasons :more (list :form (printed form :limit 1000)))))
@@ -196,7 +198,8 @@ it is. \"allow\", \"deny\" and the user's reason, or NIL when nobody can be aske
                                :test #'equal)))))
 
 (defun stop-call (consent effect)
-  "Unwind this thread, the call or a thread that it made, instead of EFFECT; one of the program's goes on."
+  "Unwind this thread instead of causing EFFECT, if it is the call's or was made by the call. The
+program's own threads continue."
   (cond ((eq (backend "CURRENT-THREAD") (consent-thread consent))
          (setf (first (consent-stopped-at consent)) (effect-words effect))
          (throw 'stopped nil))
@@ -210,11 +213,12 @@ it is. \"allow\", \"deny\" and the user's reason, or NIL when nobody can be aske
                                        :pathname (effect-pathname effect))
                        (make-condition 'effect-denied :words (effect-words effect) :reason reason)))
         (*macroexpand-hook* *program-hook*))
-    ;; Handlers of the program's run now.
+    ;; The program's handlers run now.
     (error condition)))
 
 (defun settle-effect (watch consent effect)
-  "Ask about EFFECT. True when it may happen; NIL and the values to return in its place otherwise."
+  "Ask about EFFECT. Returns true if it may happen; otherwise NIL and the values to return in its
+place."
   (loop
     (multiple-value-bind (decision reason) (ask watch consent effect)
       (when (equal decision "allow") (return t))

@@ -1,22 +1,23 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What becomes of a module once its text was evaluated. Where the implementation has an
-;;; interpreter beside its compiler, modules arrive interpreted, which takes a fiftieth of the
-;;; time, and are compiled while they are in use already.
+;;; What happens to a module once its text has been evaluated. If the implementation has an
+;;; interpreter as well as a compiler, modules arrive interpreted, which takes a fiftieth of the
+;;; time, and are compiled in the background while already in use.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defvar *compiling* nil
-  "Whether a thread compiles what arrived.")
+  "True while a thread compiles what arrived.")
 
 (defun interpreted-p (function)
-  "Whether FUNCTION is interpreted and quick to compile, which it is not where C compilers are used."
+  "Whether FUNCTION is interpreted and quick to compile, which it is not where compiling runs a C
+compiler."
   (let ((type (and (find-package "SB-EVAL") (find-symbol "INTERPRETED-FUNCTION" "SB-EVAL"))))
     (if type
         (typep function type)
         (and (implementation-p "CLISP" "ABCL") (not (compiled-function-p function))))))
 
 (defun arrives-interpreted-p ()
-  "Whether what is evaluated here is interpreted, and quick to compile."
+  "Whether code evaluated here is interpreted, and quick to compile."
   (or (find-package "SB-EVAL") (implementation-p "CLISP" "ABCL")))
 
 (defun interpreted-names ()
@@ -30,10 +31,10 @@
           (push symbol names))))))
 
 (defun call-plainly (function)
-  "Call FUNCTION, which may expand macros and compile, where the program has no hook for that. It may
-be a call that runs meanwhile which has set one."
+  "Call FUNCTION, which may expand macros and compile, without the program's hooks for that. A call
+in another thread may have set one."
   (let* ((*macroexpand-hook* #'funcall)
-         ;; SBCL's compiler interns names of its own, which have no place among the program's.
+         ;; SBCL's compiler interns names of its own, which don't belong in the program's packages.
          (*package* (find-package "AGENT-Q-IMAGE"))
          (*break-on-signals* nil)
          (package (find-package "SB-C"))
@@ -42,7 +43,8 @@ be a call that runs meanwhile which has set one."
       (funcall function))))
 
 (defun compiled-functions (names)
-  "Of the functions NAMES those that are interpreted: lists of a name, what it means and that compiled."
+  "Compile the interpreted ones of the functions NAMES. Returns lists of a name, its function and
+the compiled function."
   (loop for name in names
         for function = (symbol-function name)
         for compiled = (and (interpreted-p function)
@@ -53,15 +55,16 @@ be a call that runs meanwhile which has set one."
           collect (list name function compiled)))
 
 (defun use-compiled (entries)
-  "Let names mean what was compiled, by ENTRIES of COMPILED-FUNCTIONS, unless they mean another by now."
+  "Install the compiled functions of ENTRIES, from COMPILED-FUNCTIONS, unless a name was redefined
+meanwhile."
   (loop for (name function compiled) in entries
         do (when (eq function (symbol-function name))
              (setf (symbol-function name) compiled))))
 
 (defun compile-function (name)
-  "Compile the function NAME, unless it is another once that is done."
+  "Compile the function NAME, unless it is redefined meanwhile."
   (if (implementation-p "CLISP")
-      ;; It has no threads, and functions lose their names otherwise.
+      ;; CLISP has no threads, and functions would lose their names in the other branch.
       (compile name)
       (use-compiled (compiled-functions (list name)))))
 
@@ -73,28 +76,28 @@ be a call that runs meanwhile which has set one."
          (funcall apart names))))
 
 (defun compile-now (&rest names)
-  "Compile those of the functions NAMES that are not yet: what calls this is about to use them much."
+  "Compile the interpreted functions among NAMES; call before a hot loop."
   (dolist (name (if (compiled-apart-p names) '() names))
     (when (interpreted-p (symbol-function name))
       (handler-bind ((warning #'muffle-warning))
         (ignore-errors (compile-function name))))))
 
 (defun uncompiled (tried)
-  "The functions to compile next; when there are none, the next arrival has to start a thread."
+  "The functions to compile next. If there are none, the next arrival has to start a thread."
   (call-with-lock (lambda ()
                     (or (set-difference (interpreted-names) tried)
                         (setf *compiling* nil)))))
 
 (defun compile-all ()
-  "Compile what is interpreted, without a word to anybody."
+  "Compile everything that is interpreted, silently."
   (let* ((nowhere (make-broadcast-stream))
          (*standard-output* nowhere) (*error-output* nowhere) (*trace-output* nowhere)
-         ;; A call that runs meanwhile may have changed it.
+         ;; A call in another thread may have changed it.
          (*macroexpand-hook* #'funcall)
          (tried '()) (done nil))
     (unwind-protect
          (handler-bind ((warning #'muffle-warning)
-                        ;; Somebody may remove our package meanwhile.
+                        ;; Our package may be deleted meanwhile.
                         (serious-condition (lambda (condition)
                                              (declare (ignore condition))
                                              (return-from compile-all nil))))
@@ -104,12 +107,12 @@ be a call that runs meanwhile which has set one."
                       (push name tried)
                       (ignore-errors (compile-function name))))
            (setf done t))
-      ;; A program may end this thread; what arrives next is compiled all the same.
+      ;; A program may kill this thread; the next arrival must still be compiled.
       (unless done (setf *compiling* nil)))))
 
 (defun receive (client module version text)
-  "Make TEXT, the source of MODULE called VERSION, part of this image.
-Warnings, and what compilers print, are kept from the user."
+  "Load TEXT, the source of MODULE at VERSION, into this image, without showing warnings or compiler
+output to the user."
   (progv (and (find-package "SB-EVAL") (list (find-symbol "*EVALUATOR-MODE*" "SB-EXT")))
       '(:interpret)
     (let* ((*package* (find-package "COMMON-LISP-USER"))
@@ -129,19 +132,20 @@ Warnings, and what compilers print, are kept from the user."
   (arrived client module version))
 
 (defun arrived (client module version)
-  "Note that the text of MODULE called VERSION is there, and make it quick."
+  "Note that MODULE has been loaded at VERSION, and start compiling it."
   (let ((*client* client))
     (setf *versions* (acons module version
                             (remove module *versions* :key #'car :test #'string=)))
     (when (call-with-lock (lambda ()
                             (and (not *compiling*)
-                                 ;; ABCL's threads take each other's interrupts while they are busy.
+                                 ;; On ABCL, busy threads take each other's interrupts.
                                  (not (implementation-p "ABCL"))
                                  (arrives-interpreted-p)
                                  (setf *compiling* t))))
       (if (member :sb-thread *features*)
           (backend "SPAWN" (lambda ()
-                             ;; The call that brought the module goes first, and others with it.
+                             ;; Let the call that brought the module go first, and others that come
+                             ;; with it.
                              (sleep 0.3)
                              (let ((*client* client)) (compile-all)))
                    :name "agent-q compiles itself")

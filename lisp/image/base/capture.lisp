@@ -1,34 +1,34 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What a call prints, in one bounded text in the order of printing; and an empty standard input,
-;;; so that a program which asks a question gets an end of file and not the user's attention.
+;;; What a call prints, kept as one bounded text in printing order; and an empty standard input, so
+;;; that a program that asks a question gets end of file instead of the user's attention.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;; What a program is about stands at the start of its output, how it ended at the end.
+;; The start of a program's output says what it is about, the end how it turned out.
 
 (defparameter *output-head* 2000
-  "How many characters are kept from the start of a call's output.")
+  "How many characters to keep from the start of a call's output.")
 
 (defparameter *output-tail* 6000
-  "How many characters are kept from its end. Those between are counted.")
+  "How many characters to keep from its end. Those in between are only counted.")
 
 (defvar *captured* nil
-  "The output of the running call, a CAPTURED.")
+  "The CAPTURED output of the running call.")
 
 (defstruct captured
   stream
-  ;; What is kept, what came since that was last brought up to date, and how long that is.
+  ;; What is kept; what was printed since that was last updated, and how long that is.
   (head "") (tail "") (recent (make-string-output-stream)) (pending 0)
-  ;; How many characters between head and tail are gone.
+  ;; How many characters between head and tail were dropped.
   (dropped 0)
-  ;; The end of it and how many characters it has, for who looks at the call while it runs.
+  ;; The end of the output and its total length, for looking at the call while it runs.
   (latest "") (printed 0)
-  ;; Whether lines of the compiler's are left out; then: what is known of the line that is being
-  ;; written, :START, :KEEP or :DROP, the blanks at its start, and whether the one before was kept.
+  ;; Whether compiler lines are left out. If so, about the line being written: its state (:START,
+  ;; :KEEP or :DROP), the blanks at its start, and whether the previous line was kept.
   omits (line :start) (indent "") kept)
 
 (defparameter *output-latest* 2000
-  "How many characters are kept for who looks at a call while it runs.")
+  "How many characters to keep for looking at a call while it runs.")
 
 (defun note-latest (capture text)
   (let ((all (concatenate 'string (captured-latest capture) text)))
@@ -42,7 +42,7 @@
     (settle-text capture)))
 
 (defun settle-text (capture)
-  "Bring the head and the tail of CAPTURE up to date."
+  "Update the head and the tail of CAPTURE."
   (let* ((text (concatenate 'string (captured-tail capture)
                             (get-output-stream-string (captured-recent capture))))
          (room (min (length text) (- *output-head* (length (captured-head capture)))))
@@ -53,11 +53,11 @@
           (captured-pending capture) 0)
     (incf (captured-dropped capture) excess)))
 
-;;; Lines of the compiler's, which start with a semicolon
+;;; Compiler lines, which start with a semicolon
 
 (defun omit-compiler-lines (omits)
-  "Whether lines that the compiler writes are left out of the running call's output from now on.
-Returns whether they were until now."
+  "Set whether compiler lines are left out of the running call's output from now on. Returns the old
+setting."
   (let ((capture *captured*))
     (guarded (lambda () (finish-output (captured-stream capture))) #'identity)
     (keep-text capture (shiftf (captured-indent capture) ""))
@@ -65,13 +65,13 @@ Returns whether they were until now."
     (shiftf (captured-omits capture) omits)))
 
 (defun take-piece (capture piece ends)
-  "Take PIECE, a part of a line; ENDS is whether the line ends with it."
+  "Capture PIECE, part of a line. ENDS says whether it ends the line."
   (when (eq (captured-line capture) :start)
     (setf piece (concatenate 'string (shiftf (captured-indent capture) "") piece))
     (let ((first (find-if-not (lambda (it) (member it *blanks*)) piece)))
       (cond ((and (null first) (not ends))
              (setf (captured-indent capture) piece))
-            ;; The compiler writes blank lines around its own.
+            ;; The compiler writes blank lines around its own lines.
             ((null first)
              (when (shiftf (captured-kept capture) nil)
                (keep-text capture piece)))
@@ -95,7 +95,7 @@ Returns whether they were until now."
 ;;; The text
 
 (defun captured-text ()
-  "The output so far. Safe to ask again: what was taken is kept."
+  "The output so far. Asking doesn't consume it."
   (let ((capture *captured*))
     (guarded (lambda () (finish-output (captured-stream capture))) #'identity)
     (settle-text capture)
@@ -105,7 +105,8 @@ Returns whether they were until now."
         (concatenate 'string (captured-head capture) (captured-tail capture)))))
 
 (defun take-captured-text (limit)
-  "The output since it was last taken, about LIMIT characters of it; it is not part of CAPTURED-TEXT any more."
+  "Take about LIMIT characters of the output since the last time; CAPTURED-TEXT no longer includes
+any of it."
   (let ((text (captured-text)) (capture *captured*))
     (setf (captured-head capture) "" (captured-tail capture) "" (captured-dropped capture) 0)
     (if (> (length text) limit)
@@ -122,7 +123,7 @@ Returns whether they were until now."
          (input (make-concatenated-stream))
          (both (make-two-way-stream input output)))
     (setf (captured-stream capture) output)
-    ;; One stream for all three keeps what was printed in its order.
+    ;; One stream for all three keeps the order of printing.
     (let ((*standard-output* output) (*error-output* output) (*trace-output* output)
           (*standard-input* input)
           (*query-io* both) (*debug-io* both) (*terminal-io* both))

@@ -10,8 +10,8 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun note-as-seen (package client accessor)
-  "Keep CLIENT from looking through all symbols, and telling Emacs again how all macros are indented,
-because there is a PACKAGE that it has not seen. ACCESSOR gets those that it has."
+  "Tell CLIENT that it has already seen PACKAGE. Otherwise it would search all symbols and send the
+indentation of all macros to Emacs again. ACCESSOR reads which packages a connection has seen."
   (let ((connection (and (find-package client) (find-symbol "*EMACS-CONNECTION*" client)))
         (accessor (and (find-package client) (find-symbol accessor client))))
     (when (and connection (boundp connection) (symbol-value connection)
@@ -21,36 +21,37 @@ because there is a PACKAGE that it has not seen. ACCESSOR gets those that it has
          (when seen
            (eval `(setf (,accessor (symbol-value ',connection)) ',(adjoin package seen)))))))))
 
-;; Ours has nothing for the user. The client looks at any time from now on.
+;; Our package has nothing for the user. The client may look for new packages at any moment from now
+;; on.
 (note-as-seen *package* "SLYNK" "CONNECTION-INDENTATION-CACHE-PACKAGES")
 (note-as-seen *package* "SWANK" "CONNECTION.INDENTATION-CACHE-PACKAGES")
 
-;; State is in DEFVARs: sending this text again must not lose the calls that run.
+;; State lives in DEFVARs: sending this text again must not lose running calls.
 
 (defvar *versions* '()
-  "By module, what Emacs knows its text by. Noted once all of it was evaluated, so a half-sent text
-has none.")
+  "From modules to the versions by which Emacs knows their texts. Noted once the whole text was
+evaluated, so a half-sent text has none.")
 
 (defvar *client* nil
   "The client whose backend serves this call: :SLYNK or :SWANK. Both can be in one image.")
 
-;;; The client's backend. Looked up at run time, so that this text can be read without either.
+;;; The client's backend, looked up at run time so that this text can be read without it.
 
 (defun backend-package (&optional (client *client*))
   (if (eq client :slynk)
       (find-package "SLYNK-BACKEND")
       (or (find-package "SWANK/BACKEND") (find-package "SWANK-BACKEND")
-          ;; Outside of calls, as in the client's own threads, either does.
+          ;; Outside of calls, as in the client's own threads, either will do.
           (and (null client) (find-package "SLYNK-BACKEND")))))
 
 (defun backend-function (name)
-  "The backend's function NAME, or NIL when this client or implementation has none."
+  "The backend's function NAME, or NIL if this client or implementation lacks it."
   (let* ((package (backend-package))
          (symbol (and package (find-symbol name package))))
     (and symbol (fboundp symbol) (symbol-function symbol))))
 
 (defun implementation-name ()
-  "What people call this implementation."
+  "The common name of this implementation."
   (let ((type (lisp-implementation-type)))
     (if (string= type "Armed Bear Common Lisp") "ABCL" type)))
 
@@ -58,7 +59,7 @@ has none.")
   (member (implementation-name) names :test #'string=))
 
 (defun implemented-p (name)
-  "Whether the client's backend has NAME for this implementation, not only a place for it."
+  "Whether the client's backend really implements NAME here, rather than just declaring it."
   (let* ((package (backend-package))
          (missing (and package (find-symbol "*UNIMPLEMENTED-INTERFACES*" package))))
     (and (backend-function name)
@@ -73,12 +74,12 @@ has none.")
     (apply function arguments)))
 
 (defun optional-function (package-name name)
-  "The function NAME of a package that may not be there, or NIL."
+  "The function NAME of the package, or NIL if either doesn't exist."
   (let* ((package (find-package package-name))
          (symbol (and package (find-symbol name package))))
     (and symbol (fboundp symbol) (symbol-function symbol))))
 
-;;; What the client itself has, beside its backend.
+;;; The client itself, beyond its backend.
 
 (defun client-symbol-named (client name)
   (let ((package (find-package (if (eq client :slynk) "SLYNK" "SWANK"))))
@@ -90,30 +91,30 @@ has none.")
 
 ;;; Operations
 
-;; No table leads from names to functions: whoever came by it could replace them, while nobody
-;; redefines a function of ours unasked.
+;; No table maps names to functions: code that found it could replace them, whereas redefining one
+;; of our functions needs consent.
 (defun operation-function-name (operation)
   (concatenate 'string "OPERATION-" (string-upcase operation)))
 
 (defmacro define-operation (name parameters &body body)
-  "Make NAME an operation that Emacs can call with PARAMETERS as keyword arguments.
-Its value is a property list of strings, integers, keywords and lists of these. It calls MISSED
-for what the caller got wrong, and lets conditions pass for what went wrong in the program. A comment
-says what it does: a docstring would be sent, and nothing in the image shows it."
+  "Make NAME an operation that Emacs can call, with PARAMETERS as keyword arguments. Its value is a
+property list of strings, integers, keywords and lists of these. It calls MISSED for mistakes of the
+caller and lets the program's errors pass. Say in a comment what it does: a docstring would be sent,
+and nothing in the image shows it."
   `(defun ,(intern (operation-function-name name) "AGENT-Q-IMAGE")
        (&key ,@parameters &allow-other-keys)
      ,@body))
 
 (defun missed (control &rest arguments)
-  "Leave the operation with one sentence for the caller, who can do something about it."
+  "End the operation with one sentence for the caller, who can do something about it."
   (throw 'missed (list :outcome :missed
                        :message (let ((*print-pretty* nil))
                                   (apply #'format nil control arguments)))))
 
 (defun unavailable (what reason)
-  "Leave the operation: WHAT can't be had of this implementation, for REASON."
+  "End the operation: this implementation has no WHAT, for REASON."
   (missed "~A is not available on ~A because ~A." what (implementation-name) reason))
 
 (defun failed (type message)
-  "Leave the operation with an error that has no stack worth showing, such as unreadable text."
+  "End the operation with an error whose stack isn't worth showing, such as unreadable text."
   (throw 'missed (list :outcome :error :type type :message message)))

@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Packages as a Lisp programmer writes them, and names that are like others. What isn't found says
-;;; what there is instead.
+;;; Packages as a Lisp programmer writes them, and names that resemble others. When something isn't
+;;; found, the error says what there is instead.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -16,7 +16,7 @@
 ;;; Near names
 
 (defun distance (one other limit)
-  "The edit distance of two strings, or NIL when it is more than LIMIT."
+  "The edit distance of two strings, or NIL if it exceeds LIMIT."
   (when (<= (abs (- (length one) (length other))) limit)
     (let ((row (make-array (1+ (length other)))))
       (dotimes (i (length row)) (setf (aref row i) i))
@@ -36,7 +36,7 @@
         (and (<= result limit) result)))))
 
 (defun nearest (text candidates)
-  "At most five of CANDIDATES, pairs of a string and an object, whose string is like TEXT."
+  "At most five of CANDIDATES, pairs of a string and an object, whose string resembles TEXT."
   (let ((limit (if (< (length text) 5) 1 2))
         (found '()))
     (loop for (string . object) in candidates
@@ -55,7 +55,7 @@
                     collect (cons name name))))
 
 (defun find-package-named (text)
-  "The package called TEXT in any case; local nicknames of the current package count."
+  "The package called TEXT, ignoring case; local nicknames of the current package count."
   (or (find-package text)
       (find-package (string-upcase text))
       (find-if (lambda (package)
@@ -64,7 +64,8 @@
                (list-all-packages))))
 
 (defun package-of-text (text)
-  "The package that TEXT (\"cl-user\", \":CL-USER\", \"#:cl-user\") names; without text the current."
+  "The package that TEXT (\"cl-user\", \":CL-USER\", \"#:cl-user\") names; the current one if TEXT
+is empty."
   (if (or (null text) (string= (trimmed text) ""))
       *package*
       (let ((name (string-trim ":'\"|" (string-left-trim "#" (trimmed text)))))

@@ -1,19 +1,19 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What lasts no longer than the process. An image may be saved with all of this in it; when it
-;;; starts again, its threads are gone, and nobody waits for what they did.
+;;; State that must not outlive the process. An image may be saved with all of this in it; when it
+;;; starts again, its threads are gone, and nobody waits for their results.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defvar *of-the-process* '(*running* *handles* *compiling*)
-  "Variables that are NIL when a process begins.")
+  "Variables to set to NIL when a process starts.")
 
 (defun lasts-for-the-process (variable)
   (pushnew variable *of-the-process*))
 
 (defun forget-connections ()
-  "Reset the clients' lists of connections and servers. The thread that kept them is not in a saved
-image, but is still registered, so no other would be started: new connections would not be listed, and
-nobody could be asked about an effect."
+  "Reset the clients' lists of connections and servers. In a saved image, the thread that kept them
+is gone but still registered, so the client wouldn't start another: new connections wouldn't be
+listed, and nobody could be asked about an effect."
   (dolist (client '(:swank :slynk))
     (let* ((*client* client)
            (register (backend-function "REGISTER-THREAD"))
@@ -30,7 +30,7 @@ nobody could be asked about an effect."
     (setf (symbol-value variable) nil))
   (ignore-errors (forget-connections)))
 
-;; Where there are none, no image can be saved, or nobody can be told that it starts.
+;; Other implementations can't save an image, or have no hook for its start.
 (let* ((package (or (find-package "SB-EXT") (find-package "CUSTOM")))
        (hooks (and package (find-symbol "*INIT-HOOKS*" package))))
   (when (and hooks (boundp hooks))

@@ -1,11 +1,12 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Text that can leave the image: objects printed within bounds whatever their printers do, and
-;;; replies written so that no character of theirs can break the user's connection.
+;;; Text that can leave the image: objects printed within bounds, whatever their printers do, and
+;;; replies without any character that could break the user's connection.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun guarded (function fallback)
-  "Call FUNCTION; whatever enters the debugger in it calls FALLBACK with the condition instead."
+  "Call FUNCTION. If anything in it would enter the debugger, call FALLBACK with the condition
+instead."
   (block nil
     (backend "CALL-WITH-DEBUGGER-HOOK"
              (lambda (condition hook)
@@ -16,8 +17,8 @@
                  (serious-condition (condition) (funcall fallback condition)))))))
 
 (defun shortened (text limit)
-  "TEXT, cut at LIMIT characters with a word on how much is missing."
-  (if (<= (length text) (+ limit 24)) ; The word is as long.
+  "TEXT, cut at LIMIT characters with a note of how many are missing."
+  (if (<= (length text) (+ limit 24)) ; The note is as long.
       text
       (format nil "~A... [~D more characters]" (subseq text 0 limit) (- (length text) limit))))
 
@@ -32,8 +33,8 @@
       text))
 
 (defun write-bounded (writer limit)
-  "What WRITER writes to the stream it is given, at most LIMIT characters of it.
-WRITER is left as soon as it has written more: a printer need not end by itself."
+  "What WRITER writes to the stream it is given, at most LIMIT characters. WRITER is left as soon as
+it has written more: a printer may never end by itself."
   (let ((text (make-string-output-stream))
         (size 0)
         (full (list nil)))
@@ -48,16 +49,16 @@ WRITER is left as soon as it has written more: a printer need not end by itself.
     (cut-at limit (get-output-stream-string text))))
 
 (defun type-name (object)
-  "The type of OBJECT for a sentence, without calling any printer of the program's."
+  "The name of OBJECT's type, without calling any of the program's printers."
   (let ((type (type-of object)))
     (symbol-text (if (consp type) (first type) type))))
 
 (defun shared-p (object length level)
-  "Whether OBJECT needs labels: it has a structure, or some object twice. Looks at LENGTH elements
-and at most LEVEL deep. With labels, SBCL first prints to nowhere, where no limit holds."
+  "Whether OBJECT needs labels: it contains a structure, or the same object twice. Looks at LENGTH
+elements, at most LEVEL deep. For labels SBCL first prints to nowhere, without any limit."
   (let ((seen (make-hash-table :test 'eq)))
     (labels ((see (it level)
-               ;; What is empty reads the same, shared or not.
+               ;; Empty objects read the same, shared or not.
                (unless (typep it '(or number symbol character string (simple-vector 0)))
                  (when (or (gethash it seen) (typep it 'structure-object))
                    (return-from shared-p t))
@@ -87,7 +88,7 @@ and at most LEVEL deep. With labels, SBCL first prints to nowhere, where no limi
     (funcall function)))
 
 (defun printed-parts (list limit)
-  "LIST with each element printed by itself, as one of them can't be."
+  "LIST with each element printed separately, because one of them can't be printed."
   (with-output-to-string (stream)
     (loop for mark = "(" then " "
           for tail = list then (cdr tail)
@@ -98,11 +99,11 @@ and at most LEVEL deep. With labels, SBCL first prints to nowhere, where no limi
           finally (format stream "~:[~; ...~])" tail))))
 
 (defvar *printers* '()
-  "The methods of PRINT-OBJECT when they were last looked at, and whether SBCL's own print what is
-plain.")
+  "The methods of PRINT-OBJECT when last checked, and whether only SBCL's own ones print plain
+objects.")
 
 (defun spares-plain-p (method)
-  "Whether METHOD of SBCL's PRINT-OBJECT prints no plain object, or is SBCL's own."
+  "Whether METHOD of SBCL's PRINT-OBJECT applies to no plain object, or is SBCL's own."
   (let ((class (first (funcall (optional-function "SB-MOP" "METHOD-SPECIALIZERS") method))))
     (typecase class
       ((or standard-class structure-class) t)
@@ -115,8 +116,8 @@ plain.")
                    (and file (prefixed-p "SYS:" (namestring file)))))))))
 
 (defun plain-printing-p ()
-  "Whether no program has a say in how plain objects are printed. On SBCL a program can define
-methods of PRINT-OBJECT for strings and lists."
+  "Whether the program can't change how plain objects are printed. On SBCL it can define
+PRINT-OBJECT methods for strings and lists."
   (cond ((implementation-p "SBCL")
          (let ((methods (funcall (optional-function "SB-MOP" "GENERIC-FUNCTION-METHODS")
                                  #'print-object)))
@@ -126,8 +127,8 @@ methods of PRINT-OBJECT for strings and lists."
         (t (implementation-p "ECL" "CLISP"))))
 
 (defun plain-p (object limit)
-  "Whether printing OBJECT ends soon: it is a tree of symbols, fixnums, characters and strings, with
-about LIMIT characters in it at most."
+  "Whether printing OBJECT ends soon: it is a tree of symbols, fixnums, characters and strings with
+at most about LIMIT characters."
   (let ((left limit))
     (labels ((see (it depth)
                (decf left (typecase it
@@ -146,9 +147,9 @@ about LIMIT characters in it at most."
       t)))
 
 (defun printed (object &key (limit 4000) (writer #'prin1) (length 200) (level 12) (circle t) pretty)
-  "OBJECT as text of at most LIMIT characters, by WRITER; the rest is as in CALL-WITH-PRINTER.
-A printer that fails gives a remark in the place of the object."
-  ;; Of a huge string a stream makes copies.
+  "OBJECT as text of at most LIMIT characters, printed by WRITER; for the rest see
+CALL-WITH-PRINTER. If a printer fails, a remark takes the object's place."
+  ;; A stream would copy a huge string.
   (when (and (stringp object) (> (length object) limit))
     (setf object (subseq object 0 (1+ limit))))
   (flet ((write-object (stream) (funcall writer object stream)))
@@ -168,25 +169,25 @@ A printer that fails gives a remark in the place of the object."
                   (shared-p object length level)))))
 
 (defun symbol-text (symbol)
-  "SYMBOL as one writes it in CL-USER."
+  "SYMBOL as written in CL-USER."
   (let ((*package* (find-package "COMMON-LISP-USER"))
         (*print-case* :upcase) (*print-readably* nil) (*print-pretty* nil)
         (*print-escape* t) (*print-gensym* t) (*print-circle* nil)
-        ;; By these a name may look like a number, and has bars around it.
+        ;; With other values, a name may look like a number and get bars.
         (*print-base* 10) (*print-radix* nil))
     (prin1-to-string symbol)))
 
 ;;; The wire
 
 (defun needs-care-p (character)
-  "Whether CHARACTER can't be written as it is."
+  "Whether CHARACTER can't be written as is."
   (let ((code (char-code character)))
     (not (or (and (<= 32 code 126) (/= code 34) (/= code 92))
              (= code 10) (= code 9)
              (and (< 159 code) (not (<= #xD800 code #xDFFF)))))))
 
 (defun run-end (string start)
-  "Where the run of the character at START of STRING ends."
+  "The end of the run of equal characters that starts at START in STRING."
   (or (position (char string start) string :start start :test #'char/=) (length string)))
 
 (defun write-with-care (character stream)
@@ -199,10 +200,10 @@ A printer that fails gives a remark in the place of the object."
           (t (write-char #\? stream)))))
 
 (defun write-clean (string stream)
-  "Write STRING between quotes. Emacs must be able to read every character of it: for control
-characters stand the pictures that Unicode has of them, which nobody takes for text of the program's
-as one would ^X; for lone surrogates (not characters of any encoding) question marks. Of many of them
-in a row one stands there, with how many there are."
+  "Write STRING in quotes so that Emacs can read every character. Control characters become their
+Unicode pictures, which can't be mistaken for the program's text as ^X could be; lone surrogates,
+which no encoding has, become question marks. A long run of one character is written once, with its
+length."
   (write-char #\" stream)
   (loop for start = 0 then (if many end (1+ care))
         for care = (position-if #'needs-care-p string :start start)
@@ -215,7 +216,7 @@ in a row one stands there, with how many there are."
   (write-char #\" stream))
 
 (defun write-datum (datum stream limit)
-  "Write DATUM, the strings in it cut at LIMIT."
+  "Write DATUM, with the strings in it cut at LIMIT."
   (typecase datum
     (null (write-string "nil" stream))
     ((eql t) (write-string "t" stream))
@@ -228,8 +229,8 @@ in a row one stands there, with how many there are."
            do (write-datum element stream limit)
               (when more (write-char #\Space stream)))
      (write-char #\) stream))
-    ;; Nothing else may cross: the client closes the connection over an object it can't read. Printers
-    ;; of the program's are for operations to call, not for what has no watch around it any more.
+    ;; Nothing else may cross: the client closes the connection over an object that it can't read.
+    ;; Only operations call the program's printers: here, no watch surrounds them any more.
     ((or symbol number character) (write-clean (printed datum :limit 200) stream))
     (t (write-clean (format nil "#<~A>" (class-name (class-of datum))) stream))))
 
@@ -239,7 +240,7 @@ in a row one stands there, with how many there are."
               (cond ((< code #x80) 1) ((< code #x800) 2) ((< code #x10000) 3) (t 4)))))
 
 (defun reply-text (reply)
-  "REPLY for the wire, at most 64 KB; when it is longer, its strings are cut until it fits."
+  "REPLY for the wire, at most 64 KB; in a longer one strings are cut until it fits."
   (loop for limit in '(20000 8000 3000 1000 300 100)
         for text = (let ((*print-base* 10) (*print-radix* nil))
                      (with-output-to-string (stream) (write-datum reply stream limit)))

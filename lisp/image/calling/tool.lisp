@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; A program's tool called. It stands apart from the rest of the tools, as they are listed where
-;;; nothing is run, and the watch isn't needed. Operation: call-tool.
+;;; Calling a tool that the program offers. Apart from the module tools, which only lists them and
+;;; so needs no watch. Operation: call-tool.
 
 (cl:in-package "AGENT-Q-IMAGE")
 

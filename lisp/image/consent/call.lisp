@@ -1,44 +1,44 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; The consent to effects: what a call reaches outside of the program is asked about where it
-;;; happens, while it happens, in the threads of that call and nowhere else. This file has a call's
-;;; side of it: what it was granted, who can be asked, what was denied, what it leaves running.
+;;; The consent to effects. What a call reaches outside of the program is asked about at the moment
+;;; it happens, in the threads of that call only. This file has the call's side: what it was
+;;; granted, who can be asked, what was denied, what it leaves running.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;; Vectors, so that a later version of this text can come while an earlier one is in use.
+;; Vectors, so that a newer version of this text can arrive while an older one is in use.
 (defstruct (consent (:type vector) (:copier nil))
   id client connection thread
-  ;; Lists of a kind and perhaps the text that is all it covers; a table of parts of names of private
-  ;; files; how many seconds a question waits.
+  ;; Lists of a kind and perhaps the only text that it covers; a table of substrings that names of
+  ;; private files have; how many seconds a question waits.
   granted private (patience 600)
-  ;; What the operation stands for by itself, of SCOPE-OF.
+  ;; What the operation implies by itself, of SCOPE-OF.
   scope
-  ;; The packages that were there when it began: what comes with the implementation brings its own.
+  ;; The packages that existed when it began: modules of the implementation bring their own.
   (packages (list-all-packages))
-  ;; What to do instead of asking: NIL, :DENY, or :ENDED once the call is over.
+  ;; NIL to ask; :DENY not to; :ENDED once the call is over.
   mode
-  ;; Lists of one element: what was denied, latest first, and the threads that it made. Then the
-  ;; hooks with what they were before it.
+  ;; Lists of one element: what was denied, latest first; the threads that it made. Then the hooks
+  ;; with their values before the call.
   (denials (list '())) (threads (list '())) (hooks '())
-  ;; A list of one element: the hooks when threads of its that were not to outlive it were told to end.
+  ;; A list of one element: the hooks when its threads that must not outlive it were told to end.
   (outstayed (list nil))
-  ;; From the name of each file that it may write, and of memory that it got, to T.
+  ;; From the name of each file that it may write, and of memory that it allocated, to T.
   (written (make-hash-table :test 'equal))
   ;; The same from the addresses of hosts that it looked up.
   (hosts (make-hash-table :test 'equal))
-  ;; The conses of code that was looked at and needs no question.
+  ;; The conses of code that was checked and needs no question.
   (known (funcall 'make-hash-table :test 'eq :weakness :key :synchronized t))
   ;; The same of definitions, where nobody has looked at those before the call; NIL otherwise.
   carried
   ;; Held while a question is open.
   lock
-  ;; The code that was sent; and a list of one element, what the user has denied, each with the reason.
+  ;; The code that was sent; and a list of one element: what the user has denied, with the reasons.
   text (denied (list '()))
-  ;; A list of one element: what the user stopped the call at, in words, or NIL.
+  ;; A list of one element: the effect, in words, at which the user stopped the call, or NIL.
   (stopped-at (list nil)))
 
 (defun new-consent (id options mode)
-  "What the call ID may do, by OPTIONS, those that Emacs gave it."
+  "The consent of the call ID, with the OPTIONS that Emacs gave it."
   (make-consent :id id :client *client* :mode mode
                 :connection (client-value *client* "*EMACS-CONNECTION*")
                 :thread (backend "CURRENT-THREAD")
@@ -47,7 +47,7 @@
                 :patience (or (getf options :patience) 600)
                 :lock (backend "MAKE-LOCK" :name "agent-q question")))
 
-;;; What all threads share is in lists of one element, which is changed under the lock.
+;;; What all threads share is in lists of one element, which are changed under the lock.
 
 (defun hold-one (held one)
   (call-with-lock (lambda () (push one (first held)))))
@@ -58,9 +58,9 @@
 ;;; What needs no question
 
 (defun granted-p (consent effect)
-  "Whether CONSENT was given for EFFECT beforehand, with the form or by the operation itself."
+  "Whether there was consent to EFFECT beforehand, given with the form or implied by the operation."
   (or (if (equal (effect-kind effect) "run-form")
-          ;; Of several names the form that was agreed to has to have all.
+          ;; If there are several names, the approved form must have all of them.
           (and (effect-texts effect)
                (every (lambda (text)
                         (member (list "run-form" text) (consent-granted consent) :test #'equal))
@@ -80,11 +80,11 @@
                   (lambda (name) (gethash name (consent-written consent))))))
 
 (defun covers-p (text more effect)
-  "Whether TEXT, with MORE to it or not, means what EFFECT is about."
+  "Whether a grant of TEXT, and perhaps MORE, covers EFFECT."
   (let ((files (effect-files effect)))
     (cond ((null files)
            (or (member text (effect-texts effect) :test #'equal)
-               ;; The name of a system may look like that of a file.
+               ;; A system's name may look like a file's.
                (and more (member more (effect-texts effect) :test #'equal))))
           ((equal (effect-kind effect) "make-directory")
            (loop for directory = text then (directory-part directory)
@@ -96,7 +96,7 @@
                (or (equal (effect-kind effect) "load-file") (equal more (effect-detail effect))))))))
 
 (defun names-file-p (text name)
-  "Whether TEXT, an absolute name, is of the file whose real name is NAME."
+  "Whether TEXT, an absolute name, names the file whose real name is NAME."
   (let ((text (string-right-trim "/" text)))
     (or (equal name (ignore-errors (real-native-name text :link t)))
         (equal name (ignore-errors (real-native-name text))))))

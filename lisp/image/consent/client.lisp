@@ -1,23 +1,23 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The client's side of a call: messages that would make Emacs or another thread do something, and
-;;; what the user evaluates in the debugger of a thread that is watched. That is the user's own.
+;;; forms that the user evaluates in the debugger of a watched thread, which are the user's own.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun free-message-p (kind)
-  "Whether a message of KIND is what code sends to Emacs by printing, reading and failing."
+  "Whether code sends messages of KIND to Emacs just by printing, reading and failing."
   (member kind
           '(:write-string :write-image :presentation-start :presentation-end :new-package :new-features
             :background-message :debug :debug-activate :debug-return :debug-condition :read-string
             :read-aborted :read-from-minibuffer :y-or-n-p :ping :indentation-update :channel-send)))
 
 (defun effect-of-message (arguments)
-  "Sending a message to a thread of the client's: some make it run code, or Emacs do something, or
-take an answer of the code's for one of the image's."
+  "The effect of sending a message to one of the client's threads. Some make it run code, make Emacs
+do something, or pass off the code's answer as one of the image's."
   (destructuring-bind (thread message) arguments
     (let ((kind (and (consp message) (first message))))
       (cond ((not (keywordp kind)) (effect-of-odd-message thread message))
-            ;; The client's own hooks do this, also where a call has added one of its own to them.
+            ;; The client's own hooks send these, even if a call has added one of its own.
             ((and (member kind '(:sync-indentation :update-indentation-information))
                   (search "indentation" (thread-text thread)))
              nil)
@@ -49,9 +49,10 @@ take an answer of the code's for one of the image's."
                                (eql (third message) level))))))
 
 (defun effect-of-odd-message (thread message)
-  "Sending one of the client's threads what no client sends: it closes the connection over that."
+  "The effect of sending one of the client's threads what no client sends: it closes the connection
+over that."
   (unless (or (eq thread (backend "CURRENT-THREAD"))
-              ;; Printing does this, so that what was printed is seen soon.
+              ;; Printing does this, so that output appears soon.
               (and (eq message t) (equal (thread-text thread) "auto-flush-thread")))
     (make-effect :kind "write-to-client" :target (thread-text thread)
                  :words (format nil "send the thread ~A the message ~A"
@@ -61,7 +62,7 @@ take an answer of the code's for one of the image's."
   (and (listp object) (ignore-errors (list-length object)) (null (cdr (last object)))))
 
 (defun readable-message-p (message)
-  "Whether Emacs can read MESSAGE. It closes the connection over one that it can't."
+  "Whether Emacs can read MESSAGE. If it can't, it closes the connection."
   (typecase message
     (cons (and (whole-list-p message) (every #'readable-message-p message)))
     (symbol (or (null message)
@@ -70,7 +71,7 @@ take an answer of the code's for one of the image's."
     ((or string integer float) t)))
 
 (defun plain-indentation-p (message)
-  "Whether MESSAGE about indentation has nothing but numbers: Emacs would call a function in it."
+  "Whether MESSAGE about indentation has only numbers: Emacs would call a function in it."
   (labels ((plain-p (it)
              (typecase it
                (cons (and (whole-list-p it) (every #'plain-p it)))
@@ -85,16 +86,16 @@ take an answer of the code's for one of the image's."
                 message))))
 
 (defun effect-of-writing-message (arguments)
-  "Writing a message to Emacs where another thread of the client's does that: what is denied only when
-the stream is flushed goes with the next message."
+  "The effect of writing a message to Emacs, which is another thread's job. Denying only the flush
+would let it go out with the next message."
   (declare (ignore arguments))
   (make-effect :kind "write-to-client" :target "connection" :words "write to the connection to Emacs"))
 
-;;; The user's forms come as messages, and go from there to where they are evaluated. What code of a
-;;; call puts among the messages has not come from the connection.
+;;; The user's forms arrive as messages, and pass from there to where they are evaluated. What a
+;;; call's code puts among the messages hasn't come over the connection.
 
 (defun call-decoding (watch hold function arguments)
-  "Read a message of Emacs, and remember the form in it, if it has one."
+  "Read a message from Emacs, and remember the form in it, if any."
   (let ((message (apply function arguments)))
     (when (and (null hold)
                (consp message) (eq (first message) :emacs-rex) (consp (second message)))
@@ -102,7 +103,7 @@ the stream is flushed goes with the next message."
     message))
 
 (defun call-evaluating (watch hold function arguments)
-  "Evaluate a form as the client does: one that came in a message as if there were no watch."
+  "Evaluate a form for the client: one that came in a message, as if there were no watch."
   (let* ((form (first arguments))
          (came (member form (first (watch-forms watch)) :test #'eq)))
     (when came (drop-one (watch-forms watch) form))
@@ -113,7 +114,7 @@ the stream is flushed goes with the next message."
 ;;; Descriptors
 
 (defun client-descriptors ()
-  "The descriptors of the connections to Emacs. Each file that is closed is compared with them."
+  "The descriptors of the connections to Emacs. Every file that is closed is compared with them."
   (loop for (connections . accessor) in (client-accessors)
         nconc (loop for connection in (symbol-value connections)
                     for stream = (ignore-errors (funcall accessor connection))
@@ -122,7 +123,8 @@ the stream is flushed goes with the next message."
                     when descriptor collect descriptor)))
 
 (defun client-accessors ()
-  "For each client that is here, the variable of its connections, and what gives the stream of one."
+  "For each client that is loaded, the variable with its connections, and the function that returns
+the stream of one."
   (let ((known (load-time-value (list nil nil))))
     (loop for place on known
           for client in '(:swank :slynk)
@@ -137,7 +139,7 @@ the stream is flushed goes with the next message."
          (cons connections accessor))))
 
 (defun client-descriptor-p (descriptor)
-  "Whether DESCRIPTOR, under whatever number, is of a connection to Emacs."
+  "Whether DESCRIPTOR, even under another number, belongs to a connection to Emacs."
   (let ((descriptors (client-descriptors)))
     (or (member descriptor descriptors)
         (let ((name (and (integerp descriptor) (descriptor-name descriptor))))
@@ -145,7 +147,7 @@ the stream is flushed goes with the next message."
                (member name descriptors :key #'descriptor-name :test #'equal))))))
 
 (defun effect-on-client (descriptor what)
-  "The effect of WHAT is done to DESCRIPTOR, if that is of a connection to Emacs."
+  "The effect of doing WHAT to DESCRIPTOR, if that belongs to a connection to Emacs."
   (when (client-descriptor-p descriptor)
     (make-effect :kind "write-to-client" :target "connection"
                  :words (format nil "~A the connection to Emacs" what))))
@@ -154,7 +156,8 @@ the stream is flushed goes with the next message."
   (ignore-errors (internal "SB-BSD-SOCKETS" "SOCKET-FILE-DESCRIPTOR" socket)))
 
 (defun effect-of-writing (arguments)
-  "Writing to a descriptor: that of the client, or a file that nobody in the call has opened."
+  "The effect of writing to a descriptor: the client's, or that of a file that the call hasn't
+opened."
   (let ((descriptor (first arguments)))
     (cond ((not (integerp descriptor)) nil)
           ((<= 0 descriptor 2) nil)
@@ -165,7 +168,7 @@ the stream is flushed goes with the next message."
                               :texts (list name) :words (format nil "write ~A" name))))))))
 
 (defun effect-of-closing (arguments)
-  "Closing the connection to Emacs."
+  "The effect of closing the connection to Emacs."
   (let ((stream (first arguments)))
     (when (and (directly "SB-SYS" "FD-STREAM-P" stream)
                (null (directly "SB-IMPL" "FD-STREAM-FILE" stream))
@@ -174,7 +177,7 @@ the stream is flushed goes with the next message."
                    :words "close the connection to Emacs"))))
 
 (defun effect-of-closing-descriptor (arguments)
-  ;; Closing a copy closes nothing.
+  ;; Closing a duplicate closes nothing.
   (when (member (first arguments) (client-descriptors))
     (effect-on-client (first arguments) "close")))
 

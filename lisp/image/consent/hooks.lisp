@@ -1,11 +1,11 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; The variables of SBCL and of the client by which code is called later: what they are, and putting
-;;; those back that a call has changed and may not.
+;;; The variables of SBCL and of the client through which code is called later: which they are, and
+;;; restoring those that a call has changed and must not.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun hook-names ()
-  "Lists of a package and of the names of the variables in it by which code is called later."
+  "Lists of a package and the names of the variables in it through which code is called later."
   '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
      "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*" "*ED-FUNCTIONS*"
      "*STEPPER-HOOK*" "*MUFFLED-WARNINGS*" "*TRACE-REPORT-DEFAULT*"
@@ -28,8 +28,8 @@
      "*EVAL-FOR-EMACS-WRAPPERS*")))
 
 (defun hook-values ()
-  "The variables by which code is called later, each with its value, a copy of that when it is a list,
-and whether all threads have it."
+  "The variables through which code is called later. Each comes with its value, a copy of that if it
+is a list, and whether all threads share it."
   (loop for (package . names) in (hook-names)
         nconc (loop for name in (and (find-package package) names)
                     for symbol = (find-symbol name package)
@@ -38,16 +38,16 @@ and whether all threads have it."
                                 (list symbol value (own-list value) (of-all-threads-p symbol value))))))
 
 (defun of-all-threads-p (symbol value)
-  "Whether VALUE, which SYMBOL has here, is not one that this thread has bound."
+  "Whether VALUE, which SYMBOL has here, is its global value, not a binding of this thread."
   (eq value (directly "SB-EXT" "SYMBOL-GLOBAL-VALUE" symbol)))
 
 (defun own-list (value)
-  "VALUE, when it is a list, in conses of our own: code can change those of others."
+  "VALUE, copied if it is a list: code can change the original conses."
   (if (consp value) (copy-list value) value))
 
 (defun settle-hooks (before allowed)
-  "Put those hooks back that aren't as in BEFORE, of HOOK-VALUES, unless the function ALLOWED lets one
-be. Returns what is as it is to be now, in the same way."
+  "Restore the hooks that differ from BEFORE, of HOOK-VALUES, unless the function ALLOWED permits
+the change. Returns the values to expect from now on, in the same form."
   (loop for entry in before
         for (symbol value copy shared) = entry
         for now = (symbol-value symbol)
@@ -60,8 +60,8 @@ be. Returns what is as it is to be now, in the same way."
                            (list symbol old (own-list old) shared))))))
 
 (defun quiet-setting-p (symbol value)
-  "Whether VALUE makes SYMBOL, one of HOOK-VALUES, call nothing: warnings may be muffled by classes of
-the implementation's."
+  "Whether VALUE makes SYMBOL, one of HOOK-VALUES, call nothing: the implementation's own classes
+may muffle warnings."
   (flet ((class-name-p (it)
            (and (foreign-symbol-p it) (find-class it nil))))
     (and (string= symbol "*MUFFLED-WARNINGS*")
@@ -73,7 +73,7 @@ the implementation's."
                   (every #'class-name-p (rest value)))))))
 
 (defun defining-hook-p (symbol)
-  "Whether SYMBOL is a variable by which code is called when something gets a definition."
+  "Whether SYMBOL is a variable through which code is called when something is defined."
   (member symbol
           '("*SETF-FDEFINITION-HOOK*" "*SETF-MACRO-FUNCTION-HOOK*"
             "*SETF-COMPILER-MACRO-FUNCTION-HOOK*" "*DEFSTRUCT-HOOKS*" "*DEFINE-CONDITION-HOOKS*")

@@ -1,18 +1,18 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Putting guards at functions and taking them off. SBCL keeps what stood there before where code can
-;;; read it by a name, so what it keeps is guarded, too.
+;;; Installing guards on functions, and removing them. A guard is an encapsulation (advice). SBCL
+;;; keeps the encapsulated function where code can read it by name, so that one is guarded, too.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun put-guard (watch guard)
   (let ((name (guard-name guard)))
-    ;; What is inline is called without its definition; code that is compiled from now on is not.
+    ;; Inlined calls bypass the definition; at least code compiled from now on won't.
     (when (eq (internal "SB-INT" "INFO" :function :inlinep name) 'inline)
       (setf (guard-inline guard) t)
       (proclaim (list 'notinline name)))
     (take-guard-off guard)
     (internal "SB-INT" "ENCAPSULATE" name :agent-q-watch (funcall (watch-surrounding watch) guard))
-    ;; What is known of the environment is read past the guards there.
+    ;; We read the environment past its guards ourselves.
     (unless (eq (guard-class guard) :environment) (hide-original watch guard))))
 
 (defun take-guard-off (guard)
@@ -20,13 +20,13 @@
     (when info
       (set-encapsulated-definition info (bare (encapsulated-definition info))))
     (internal "SB-INT" "UNENCAPSULATE" (guard-name guard) :agent-q-watch)
-    ;; It may have been taken off, with which SBCL puts what we gave it in the place of the function.
+    ;; The encapsulation may have been removed; then SBCL installs what we gave it as the function.
     (let* ((function (guarded-function guard)) (bare (bare function)))
       (unless (eq function bare)
         (put-back (guard-name guard) bare)))))
 
 (defun put-back (name function)
-  "Make FUNCTION that of NAME without a warning, in locked packages, too."
+  "Make FUNCTION the definition of NAME without a warning, even in a locked package."
   (let ((setter (list 'setf (find-symbol "FDEFN-FUN" "SB-KERNEL"))))
     (if (fboundp setter)
         (funcall (fdefinition setter) function (internal "SB-INT" "FIND-FDEFN" name))
@@ -34,7 +34,8 @@
         (eval `(,(find-symbol "WITHOUT-PACKAGE-LOCKS" "SB-EXT") (setf (fdefinition ',name) ,function))))))
 
 (defun bare (function)
-  "FUNCTION, or what one of ours stands in for, perhaps one that is left of an earlier text of ours."
+  "FUNCTION, or the original if it is a stand-in of ours, perhaps left from an earlier version of
+this text."
   (let ((pair (and (functionp function)
                    (search "NEW-WATCH" (printed (internal "SB-KERNEL" "%FUN-NAME" function)))
                    (first (ignore-errors (internal "SB-KERNEL" "%CLOSURE-VALUES" function))))))
@@ -48,7 +49,7 @@
     (proclaim (list 'inline (guard-name guard)))))
 
 (defun hide-original (watch guard)
-  "Keep the function at which GUARD stands, and have SBCL keep one that is guarded."
+  "Keep the original function of GUARD, and have SBCL keep a guarded one."
   (let ((info (guard-encapsulation guard)))
     (when info
       (let* ((original (encapsulated-definition info))
@@ -58,7 +59,7 @@
         (set-encapsulated-definition info stand-in)))))
 
 (defun guard-encapsulation (guard)
-  "What SBCL notes of the function at which GUARD stands, if it has that and is not generic."
+  "SBCL's record of our encapsulation of GUARD's function, if it has one and isn't generic."
   (let ((function (guarded-function guard)))
     (loop for info = (and function (internal "SB-IMPL" "ENCAPSULATION-INFO" function))
           while info
@@ -67,7 +68,7 @@
              (setf function (encapsulated-definition info)))))
 
 (defun guarded-function (guard)
-  "What is called by the name of the function at which GUARD stands: perhaps an encapsulation; or NIL."
+  "The function that is called by the name in GUARD, perhaps an encapsulation; or NIL."
   (let ((name (guard-name guard)))
     (and (fboundp name) (internal "SB-KERNEL" "%COERCE-NAME-TO-FUN" name))))
 

@@ -1,12 +1,12 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Which names of files may be private: those with one of the parts that Emacs gives. Each file that a
-;;; call opens is compared with them, so they are looked up by their first character.
+;;; Which file names may be private: those with one of the substrings that Emacs gives. Each file
+;;; that a call opens is compared with them, so they are looked up by their first character.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun needle-table (needles)
-  "NEEDLES, texts of which the name of each private file has one, in small letters, by their first
-character. Every file that is opened is compared with all of them; one that is empty is in every name."
+  "A table of NEEDLES, the substrings that mark names of private files, lower-cased, by first
+character. An empty one is in every name."
   (let ((table (make-array 128 :initial-element '())))
     (dolist (needle needles table)
       (let ((needle (coerce (string-downcase needle) '(simple-array character (*)))))
@@ -18,8 +18,8 @@ character. Every file that is opened is compared with all of them; one that is e
   (logand 127 (char-code character)))
 
 (defun has-needle-p (name needles)
-  "Whether one of NEEDLES, a table of NEEDLE-TABLE's, is in NAME, in capitals or not. A file without
-any is certainly not private."
+  "Whether NAME has one of NEEDLES, of NEEDLE-TABLE, in it, ignoring case. A file without any is
+certainly not private."
   (declare (type (simple-vector 128) needles))
   (let ((name (coerce name '(simple-array character (*)))))
     (declare (type (simple-array character (*)) name))
@@ -36,15 +36,16 @@ any is certainly not private."
 ;;; Other names
 
 (defun private-by-another-name-p (consent descriptor)
-  "Whether what DESCRIPTOR is open on has several names, of which Emacs knows whether one is private."
+  "Whether the file that DESCRIPTOR is open on has several names: only Emacs can tell whether one is
+private."
   (and (some #'identity (consent-private consent))
-       ;; What was opened may be closed by now.
+       ;; It may be closed by now.
        (typep descriptor '(integer 0))
        (multiple-value-bind (found device inode mode links) (directly "SB-UNIX" "UNIX-FSTAT" descriptor)
          (declare (ignore device inode))
          (and found (< 1 links) (= #o100000 (logand #o170000 mode))))))
 
-;;; Names in a private folder
+;;; Listing a private directory
 
 (defun call-listing (watch hold function arguments)
   (list-directory watch hold (second arguments) (lambda () (apply function arguments))))

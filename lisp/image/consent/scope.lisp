@@ -1,22 +1,22 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What consent to building a system, or to compiling a file or a form, covers by itself: files of
-;;; the system and of those it depends on, what is compiled from them and where that is kept, and
-;;; temporary files. Whatever else their code does is asked about as elsewhere.
+;;; What consent to building a system, or to compiling a file or a form, implies: files of the
+;;; system and of its dependencies, their compiled files and where those are kept, and temporary
+;;; files. Anything else that the code does is asked about as usual.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defstruct (work (:type vector) (:copier nil))
-  ;; :BUILD or :COMPILE; the names of the systems that are built; and as they were when it began, as
-  ;; code that is loaded can change them: where ASDF keeps what it compiles, where temporary files are,
-  ;; from the name of each system to its directory, which is added when the system is first seen; and
-  ;; when it began.
+  ;; :BUILD or :COMPILE; the names of the systems being built. Then what loaded code could change,
+  ;; as it was in the beginning: where ASDF keeps compiled files, where temporary files are, and a
+  ;; table from systems to their directories, to which a system is added when first seen. Then when
+  ;; it began.
   kind names cache temporary (directories (make-hash-table :test 'equal))
   (started (get-universal-time))
-  ;; Whether the code itself is what the user has agreed to: that of files.
+  ;; True if the user has agreed to the code itself: for files.
   whole)
 
 (defun scope-of (operation arguments)
-  "What the operation stands for by itself, or NIL."
+  "The work that the operation implies by itself, or NIL."
   (cond ((member operation '("load-system" "run-tests") :test #'equal)
          (let ((system (getf arguments :system)))
            (new-work :build (and system (system-name-of-text system)))))
@@ -32,7 +32,7 @@
     work))
 
 (defun in-scope-p (work effect &optional (written (constantly nil)))
-  "Whether EFFECT is a part of WORK, which may be NIL. The function WRITTEN says of a file's name
+  "Whether EFFECT is part of WORK, which may be NIL. The function WRITTEN tells of a file's name
 whether the call has made that file."
   (or (contrib-p effect)
       (and work
@@ -49,7 +49,7 @@ whether the call has made that file."
 ;;; Names
 
 (defun directory-name (designator)
-  "The real name of the directory DESIGNATOR, with a slash; NIL when it has none."
+  "The real name of the directory DESIGNATOR, with a slash at its end; NIL if it has none."
   (let ((native (and designator (native-text designator))))
     (and native
          (format nil "~A/" (string-right-trim "/" (followed native))))))
@@ -72,7 +72,7 @@ whether the call has made that file."
   (file-kind-name-p (effect-kind effect)))
 
 (defun contrib-p (effect)
-  "Whether EFFECT is to load what comes with the implementation."
+  "Whether EFFECT is to load something that comes with the implementation."
   (and (equal (effect-kind effect) "load-file")
        (all-within-p effect (directory-name
                              (guarded (lambda () (internal "SB-INT" "SBCL-HOMEDIR-PATHNAME"))
@@ -81,39 +81,40 @@ whether the call has made that file."
 ;;; Systems
 
 (defun asdf-value (name &rest arguments)
-  "What ASDF's function NAME says, or NIL, also when there is no ASDF yet."
+  "The value of ASDF's function NAME, or NIL, also if ASDF isn't there yet."
   (let ((function (optional-function "ASDF" name)))
     (and function
          (guarded (lambda () (apply function arguments)) (constantly nil)))))
 
 (defun cache-directory ()
-  "Where ASDF keeps what it compiles, by the user's settings."
+  "Where ASDF keeps compiled files, by the user's settings."
   (let ((name (directory-name (asdf-value "APPLY-OUTPUT-TRANSLATIONS" #p"/"))))
     (if (equal name "/") nil name)))
 
 (defun temporary-directories ()
-  "Where files are that programs use for a while: for UIOP, and for others that ask this process."
+  "Where programs keep temporary files: by UIOP, and by the environment of this process."
   (let ((names (list "/tmp/")))
-    ;; UIOP's own is that of another process where an image was saved.
+    ;; In a saved image, UIOP's own is that of another process.
     (dolist (name '("TEMPORARY-DIRECTORY" "DEFAULT-TEMPORARY-DIRECTORY"))
       (push (guarded (lambda () (internal "UIOP" name)) (constantly nil)) names))
     (remove nil (mapcar #'directory-name names))))
 
 (defun temporary-p (effect directories)
-  "Whether EFFECT is about a file such as UIOP makes for a while."
+  "Whether EFFECT is about a temporary file such as UIOP makes."
   (and (effect-files effect)
        (loop for name in (effect-files effect)
              always (loop for directory in directories
                             thereis (prefixed-p (concatenate 'string directory "tmp") name)))))
 
 (defun new-file-p (name time)
-  "Whether there is no file NAME, or what is there was written since TIME."
+  "Whether there is no file NAME, or it was written since TIME."
   (let ((pathname (native-pathname-of name)))
     (or (null (probe-file pathname))
         (>= (or (ignore-errors (file-write-date pathname)) 0) time))))
 
 (defun own-temporary-p (consent effect)
-  "Whether EFFECT is about such a file as UIOP makes for a while: a new one, or one of the call's."
+  "Whether EFFECT is about a temporary file such as UIOP makes: a new one, or one that the call
+made."
   (and (temporary-p effect (temporary-directories))
        (every (lambda (name)
                 (or (gethash name (consent-written consent))
@@ -122,7 +123,7 @@ whether the call has made that file."
               (effect-files effect))))
 
 (defun dependencies (names)
-  "NAMES of systems, and those of the systems that they depend on as far as ASDF knows them by now."
+  "NAMES of systems, and those of all systems that they depend on, as far as ASDF knows them by now."
   (let ((found '()) (open names))
     (loop while open
           do (let* ((name (pop open))
@@ -139,7 +140,7 @@ whether the call has made that file."
   "The directory of the system NAME when WORK began, or when the system was first seen."
   (let ((directories (work-directories work)))
     (multiple-value-bind (directory known) (gethash name directories)
-      ;; By its name ASDF would find the system once more, in the midst of finding it.
+      ;; Given the name, ASDF would look for the system again, in the middle of looking for it.
       (let ((system (and (not known) (asdf-value "REGISTERED-SYSTEM" name))))
         (if system
             (setf (gethash name directories)
@@ -151,11 +152,11 @@ whether the call has made that file."
           thereis (all-within-p effect (system-directory work name))))
 
 (defun building-p (work effect)
-  "Whether EFFECT belongs to building the systems of WORK."
+  "Whether EFFECT is part of building the systems of WORK."
   (cond ((equal (effect-kind effect) "foreign-code")
          (if (effect-files effect)
              (library-of-system-p effect)
-             ;; These have hooks: what is called by them is asked about then.
+             ;; These have hooks of their own: what those call is asked about then.
              (or (member (effect-target effect) (foreign-lists) :key #'first :test #'equal)
                  (member (effect-target effect) (memory-foreign-names) :test #'equal))))
         ;; Libraries change readtables while they load.
@@ -169,21 +170,22 @@ whether the call has made that file."
         ((system-directory-p effect work
                              (remove-if-not (lambda (name) (building-now-p work name))
                                             (dependencies (work-names work)))))
-        ;; Code that is loaded is under the watch itself.
+        ;; Loaded code is watched itself.
         ((equal (effect-kind effect) "load-file")
          (or (equal "asd" (pathname-type (first (effect-files effect))))
              (system-directory-p effect work (asdf-value "REGISTERED-SYSTEMS"))))))
 
 (defun building-now-p (work name)
-  "Whether what is compiled or loaded now is of the system NAME, or none is: its sources are no others'."
+  "Whether the file being compiled or loaded, if any, is of the system NAME: no other system's code
+may touch its sources."
   (let ((file (or *load-truename* *compile-file-truename*))
         (directory (system-directory work name)))
     (or (null file) (null directory)
-        ;; What is compiled is kept under the name of its source.
+        ;; Compiled files are kept under the names of their sources.
         (search directory (real-name file)))))
 
 (defun loading-other-p (work)
-  "Whether ASDF is loading a file of a system that those of WORK need, which is not one of them."
+  "Whether ASDF is loading a file of a system that those of WORK depend on, but not of one of them."
   (let ((component (and (boundp '*component*) (symbol-value '*component*))))
     (and component
          (let ((name (asdf-value "COMPONENT-NAME" (asdf-value "COMPONENT-SYSTEM" component))))
@@ -191,7 +193,8 @@ whether the call has made that file."
                 (not (member name (work-names work) :test #'equal)))))))
 
 (defun library-of-system-p (effect)
-  "Whether the library of EFFECT is one of the operating system's, not one that somebody left about."
+  "Whether the library of EFFECT is one of the operating system's, not one that somebody put
+somewhere."
   (let ((given (second (effect-texts effect))))
     (or (not (find #\/ given))
         (loop for directory in '("/lib/" "/lib64/" "/usr/lib/" "/usr/lib64/" "/usr/local/lib/"
@@ -199,7 +202,7 @@ whether the call has made that file."
                 thereis (within-p (first (effect-files effect)) directory)))))
 
 (defun effect-of-operate (arguments)
-  "Having ASDF build a system, or load its definition."
+  "The effect of having ASDF build a system, or load its definition."
   (destructuring-bind (operation component &rest rest) arguments
     (declare (ignore rest))
     (let ((name (if (or (stringp component) (symbolp component))
@@ -214,7 +217,8 @@ whether the call has made that file."
   (symbol-name (if (symbolp operation) operation (class-name (class-of operation)))))
 
 (defun effect-of-defining-system (component name)
-  "Having ASDF load the definition of the system NAME: that of one whose file is another was not loaded."
+  "The effect of having ASDF load the definition of the system NAME, unless that file is already
+loaded."
   (let* ((file (asdf-value "SYSTEM-SOURCE-FILE" component))
          (known (asdf-value "REGISTERED-SYSTEM" name))
          (known-file (and known (not (eq known component))
@@ -232,7 +236,7 @@ whether the call has made that file."
 ;;; What is compiled for the call
 
 (defun compiling-p (effect directories written)
-  "Whether EFFECT is about the files by which the client and we compile something: new ones."
+  "Whether EFFECT is about files through which the client and we compile something: new ones."
   (and (file-kind-p effect)
        (effect-files effect)
        (every (lambda (name)
@@ -243,7 +247,8 @@ whether the call has made that file."
               (effect-files effect))))
 
 (defun temporary-name-p (name)
-  "Whether the client or we call a file NAME that is compiled: six or eight letters after a word."
+  "Whether the client or we give a file to compile the name NAME: six or eight characters after a
+word."
   (let* ((dot (or (position #\. name) (length name)))
          (start (find-if (lambda (it) (prefixed-p it name)) '("agent-q-" "slime" "sly"))))
     (and start
@@ -253,6 +258,6 @@ whether the call has made that file."
              (member (subseq name (1+ dot)) '("lisp" "fasl" "fasl-tmp") :test #'equal)))))
 
 (defun effect-of-output-translations (arguments)
-  "Saying where ASDF keeps what it compiles."
+  "The effect of changing where ASDF keeps compiled files."
   (when (first arguments)
     (effect-of-taking-over "where ASDF keeps what it compiles")))

@@ -1,11 +1,11 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Which variables of the environment may hold a secret: by the words of their names, and by the look of
-;;; their values.
+;;; Which environment variables may hold a secret, judging by the words of their names and the look
+;;; of their values.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun name-words (name)
-  "The words of NAME, in capitals: what stands between other characters than letters and digits."
+  "The words of NAME, in capitals: runs of letters and digits, without digits at their end."
   (let ((words '()) (end 0) (name (string-upcase name)))
     (loop
       (let ((start (position-if #'alphanumericp name :start end)))
@@ -28,21 +28,22 @@
         (and (ends-p "PASS") (notany #'ends-p '("BYPASS" "COMPASS" "ASKPASS"))))))
 
 (defun secret-name-p (name)
-  "Whether a variable called NAME may hold a secret. One of a socket, and where the shell is, doesn't."
+  "Whether a variable called NAME may hold a secret. One for a socket or the shell's directory
+doesn't."
   (let ((words (name-words name)))
     (and (not (member name '("PWD" "OLDPWD") :test #'string-equal))
          (not (member (first (last words)) '("SOCK" "SOCKET") :test #'string=))
          (some #'secret-word-p words))))
 
 (defun identifier-name-p (name)
-  "Whether what is called NAME looks like a secret and is none: it says which one of many."
+  "Whether NAME says that a value, though it looks like a secret, is only an identifier."
   (member (first (last (name-words name)))
           '("ID" "UUID" "GUID" "HASH" "SHA" "COMMIT" "REV" "REVISION" "VERSION" "DIGEST" "CHECKSUM"
             "FINGERPRINT" "STREAM" "BRANCH" "TAG" "ADDRESS")
           :test #'string=))
 
 (defun random-looking-p (text)
-  "Whether TEXT is long, and letters and digits in it change as they do in no word or number."
+  "Whether TEXT is long and mixes letters and digits as no word or number does."
   (flet ((class-of-character (it)
            (cond ((digit-char-p it) :digit) ((upper-case-p it) :upper) ((lower-case-p it) :lower))))
     (and (<= 20 (length text))
@@ -58,7 +59,7 @@
                                     (not (and (eq one :upper) (eq other :lower))))))))))
 
 (defun password-in-address-p (text)
-  "Whether TEXT has an address with a user's password, or with a key in the place of the user."
+  "Whether TEXT has a URL with a user's password, or with a key in the user's place."
   (loop for start = (search "://" text) then (search "://" text :start2 (1+ start))
         while start
           thereis (let* ((from (+ start 3))
@@ -75,7 +76,7 @@
   (and (prefixed-p "eyJ" text) (= 2 (count #\. text)) (not (find #\Space text))))
 
 (defun secret-value-p (name value)
-  "Whether VALUE, of the variable called NAME, looks like a secret."
+  "Whether VALUE, of the variable NAME, looks like a secret."
   (or (search "PRIVATE KEY-----" value)
       (password-in-address-p value)
       (loop for sign in '("password=" "passwd=" "pwd=" "accountkey=" "sharedaccesssignature=" "bearer ")
@@ -87,7 +88,7 @@
       (and (not (identifier-name-p name)) (random-looking-p value))))
 
 (defun secret-variable-p (name value)
-  "Whether the variable NAME with VALUE, which may be NIL, may be a secret."
+  "Whether the variable NAME, with VALUE (which may be NIL), may hold a secret."
   (or (secret-name-p name)
       (and value (secret-value-p name value))))
 

@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Handles in forms: $v7 is a variable whose value is the object v7. Its symbol has a package of its
-;;; own and is of the package that is read in only while that happens.
+;;; Handles in forms: $v7 is a variable whose value is the object v7. Its symbol is in a package of
+;;; its own, and is imported into the current package only while a form is read.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -16,7 +16,7 @@
   (not (or (member character *blanks*) (find character "()'`,\";"))))
 
 (defun mentioned-handle (text found)
-  "The number in TEXT where $v was FOUND, if a handle is written there."
+  "The number of the handle at FOUND in TEXT, where $v is, or NIL if no handle is written there."
   (let* ((first (+ found 2))
          (end (or (position-if-not #'digit-char-p text :start first) (length text)))
          (before (and (plusp found) (char text (1- found)))))
@@ -26,7 +26,7 @@
          (parse-integer text :start first :end end))))
 
 (defun mentioned-handles (text start)
-  "The numbers of what TEXT calls $v and a number after START, be it in a string."
+  "The numbers of the handles in TEXT after START, even in strings."
   (loop for found = (search "$v" text :start2 start :test #'char-equal)
           then (search "$v" text :start2 (+ found 2) :test #'char-equal)
         while found
@@ -34,7 +34,7 @@
           collect it))
 
 (defun handle-variable (number name)
-  "The variable NAME of the object with the handle NUMBER; unbound without an object."
+  "The variable NAME of the object with the handle NUMBER; unbound if there is no such object."
   (multiple-value-bind (symbol known) (intern name *handle-package*)
     (let ((entry (assoc number *handles*)))
       (unless known (proclaim `(special ,symbol)))
@@ -44,7 +44,7 @@
       symbol)))
 
 (defun forget-handle-variables (number)
-  "Let go of the object that had the handle NUMBER."
+  "Release the object that had the handle NUMBER."
   (dolist (control '("$V~D" "$v~D"))
     (let ((symbol (find-symbol (format nil control number) *handle-package*)))
       (when symbol
@@ -52,19 +52,19 @@
         (unintern symbol *handle-package*)))))
 
 (defun lend-handle-variables (text start)
-  "Make the variables of the handles in TEXT known in the current package; a list of them. A program
-that has such a symbol keeps it."
+  "Import the variables of the handles in TEXT into the current package; a list of them. A program's
+own symbol of such a name stays."
   (loop for number in (remove-duplicates (mentioned-handles text start))
         nconc (loop for control in '("$V~D" "$v~D")
                     for name = (format nil control number)
                     unless (nth-value 1 (find-symbol name *package*))
                       nconc (let ((symbol (handle-variable number name)))
-                              ;; A locked package takes no symbol from the reader either.
+                              ;; The reader can't intern in a locked package either.
                               (and (ignore-errors (import symbol *package*))
                                    (list symbol))))))
 
 (defun check-handle-variables (form)
-  "Make sure that FORM has no handle without an object in it."
+  "Return FORM, or miss if it has a handle without an object."
   (let ((seen (make-hash-table :test 'eq))
         (package (find-package *handle-package*))
         (comma (optional-function "AGENT-Q-IMAGE" "COMMA-CONTENT")))
@@ -84,7 +84,7 @@ that has such a symbol keeps it."
       form)))
 
 (defun call-with-handle-names (text start reader)
-  "Call READER, which reads a form of TEXT at START, where handles can be read."
+  "Call READER, which reads a form of TEXT at START, with the handles in TEXT readable."
   (let* ((package *package*)
          (lent (and (find #\$ text :start start)
                     (lend-handle-variables text start))))

@@ -1,20 +1,20 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Objects that were shown, kept under short names such as v7, so that one can look into them
-;;; later, or give them to a form. Only the last ones are kept: the table must not hold the program's
-;;; memory for ever.
+;;; Objects that were shown, kept under short names such as v7, to be inspected or used in forms
+;;; later. Only the latest are kept, so that the table doesn't hold on to the program's memory
+;;; forever.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *handle-limit* 256
-  "How many objects are kept.")
+  "How many objects to keep.")
 
 (defvar *handles* '()
-  "The objects kept, as pairs of a number and the object, the newest first.")
+  "The kept objects as pairs of a number and the object, newest first.")
 
 (defvar *last-handle* 0)
 
 (defun handle-of (object)
-  "The name under which OBJECT is kept."
+  "The handle of OBJECT, under which it is kept from now on."
   (call-with-lock
    (lambda ()
      (let ((known (rassoc object *handles* :test #'eq)))
@@ -28,7 +28,7 @@
        (format nil "v~D" (car known))))))
 
 (defun handle-object (handle)
-  "The object kept as HANDLE."
+  "The object with HANDLE."
   (let* ((text (string-left-trim "$vV" (string-trim "[]" (trimmed handle))))
          (number (and (string/= text "") (every #'digit-char-p text) (parse-integer text)))
          (entry (assoc number *handles*))
@@ -44,7 +44,7 @@
                      handle (car (first (last *handles*))) *last-handle*)))))
 
 (defun whole-p (object text)
-  "Whether TEXT, OBJECT as it prints, shows all of it."
+  "Whether TEXT, the printed OBJECT, shows all of it."
   (or (typep object '(or number character symbol string package pathname))
       (not (or (typep object '(or structure-object standard-object condition hash-table function))
                (search "#<" text)
@@ -52,6 +52,6 @@
                (search "..." text)))))
 
 (defun handle-beyond (object text)
-  "A handle of OBJECT when there is more to it than its print TEXT, or NIL."
+  "A handle for OBJECT if there is more to it than the printed TEXT, or NIL."
   (unless (whole-p object text)
     (handle-of object)))

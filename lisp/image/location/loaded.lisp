@@ -1,22 +1,23 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Which version of a file the image has: the date of the text that a definition was compiled
-;;; from. SBCL keeps it for functions; what it tells of them holds for the rest of their file.
+;;; Which version of a file the image has: the date of the text that a definition was compiled from.
+;;; SBCL records it for functions; it holds for the rest of their file, too.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defvar *began* (get-universal-time)
-  "When this half arrived. A file older than this can't have been loaded and changed in one second.")
+  "When this half arrived. A file older than this can't have been loaded and changed within one
+second.")
 
 (defvar *loaded-dates* nil
-  "While an operation runs: from files, and packages, to the dates of what was loaded.")
+  "During an operation: from files, and packages, to the dates of the loaded texts.")
 
 (defun call-with-loaded-dates (function)
-  "Call FUNCTION, which asks for the dates of many definitions in a few files."
+  "Call FUNCTION, which asks for the dates of many definitions in a few files, with a cache."
   (let ((*loaded-dates* (make-hash-table :test 'equal)))
     (funcall function)))
 
 (defun source-of-function (function)
-  "The file that FUNCTION was loaded from and the date of its text then; NIL without them."
+  "The file that FUNCTION was loaded from and the date of its text then, or NIL."
   (let ((find (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCE")))
     (flet ((part (name source)
              (funcall (optional-function "SB-INTROSPECT" name) source)))
@@ -25,7 +26,7 @@
                    (let* ((source (funcall find function))
                           (file (part "DEFINITION-SOURCE-PATHNAME" source))
                           (date (part "DEFINITION-SOURCE-FILE-WRITE-DATE" source)))
-                     ;; What was compiled from a buffer has the date of the client's own file.
+                     ;; Code compiled from a buffer has the date of the client's temporary file.
                      (when (and file date
                                 (null (getf (part "DEFINITION-SOURCE-PLIST" source)
                                             :emacs-buffer)))
@@ -43,8 +44,8 @@
                              (eql (second name) (mop "EQL-SPECIALIZER-OBJECT" specializer)))))))
 
 (defun functions-of (name &optional method)
-  "The functions that NAME, a symbol or (SETF symbol), stands for, with those of its methods.
-When METHOD, a definition, is given it is only this method's."
+  "The functions called NAME, a symbol or (SETF symbol), including those of its methods; or if
+METHOD, a definition, is given, only that of this method."
   (when (fboundp name)
     (let ((function (or (and (symbolp name) (macro-function name)) (fdefinition name)))
           (body (optional-function "SB-PCL" "SAFE-METHOD-FAST-FUNCTION")))
@@ -58,13 +59,13 @@ When METHOD, a definition, is given it is only this method's."
           (list function)))))
 
 (defun date-among (functions file)
-  "The date of FILE's text that one of FUNCTIONS was loaded from, if any was."
+  "The date of FILE's text that one of FUNCTIONS was loaded from, or NIL."
   (loop for function in functions
         for (from date) = (source-of-function function)
         when (and from (string= from file)) return date))
 
 (defun date-in-package (package file)
-  "The date of FILE's text that some function named in PACKAGE was loaded from."
+  "The date of FILE's text that some function named in PACKAGE was loaded from, or NIL."
   (do-symbols (symbol package nil)
     (when (eq (symbol-package symbol) package)
       (let ((date (or (date-among (functions-of symbol) file)
@@ -72,8 +73,7 @@ When METHOD, a definition, is given it is only this method's."
         (when date (return date))))))
 
 (defun loaded-date (what file)
-  "The date of FILE's text when WHAT, such as (DEFUN name), was loaded from it; NIL when it can't
-be known."
+  "The date of FILE's text when WHAT, such as (DEFUN name), was loaded from it; NIL if unknown."
   (let* ((name (second what))
          (symbol (if (consp name) (second name) name)))
     (when (and (implementation-p "SBCL") (symbolp symbol))

@@ -1,16 +1,16 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Where definitions are. Emacs turns these places into files and lines: it may be on another
-;;; machine, and the text may be in a buffer that nobody saved.
+;;; Where definitions are. Emacs turns these places into files and lines: it may run on another
+;;; machine, and the text may be in an unsaved buffer.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;;; What compile_form made
+;;; What compile_form defined
 
 (defparameter *by-compile-form* "agent-q"
-  "The buffer that the client is given for definitions which only the agent's text has.")
+  "The buffer name that the client gets for definitions that exist only in the agent's text.")
 
 (defvar *compiled-texts* (make-hash-table :test 'equal)
-  "From definitions to the texts that they were compiled from last.")
+  "From definitions to the texts from which they were last compiled.")
 
 (defun kept-text (text)
   (shortened text 6000))
@@ -25,8 +25,8 @@
   (and (evenp (length hints)) (getf hints :snippet)))
 
 (defun location-plist (location &optional what &key uses)
-  "LOCATION, as the client's backend writes it, as a property list, or NIL when it says nothing.
-WHAT is defined there, and USES the name that it is about, which is used there."
+  "LOCATION, from the client's backend, as a property list, or NIL if it says nothing. WHAT is
+defined there; USES is the name that is used there."
   (guarded (lambda ()
              (when (and (consp location) (eq (first location) :location))
                (destructuring-bind (place position &optional hints) (rest location)
@@ -34,31 +34,31 @@ WHAT is defined there, and USES the name that it is about, which is used there."
                    (when place
                      (append place
                              (position-plist position)
-                             ;; Others than SBCL take it from the name, not from the text.
+                             ;; Other implementations derive it from the name, not from the text.
                              (when (implementation-p "SBCL")
                                (list :snippet (snippet-of hints)))
                              (definition-hints what)
                              (compiled-hints what place)
-                             ;; What was compiled from a buffer is newer than the rest.
+                             ;; Code compiled from a buffer is newer than the rest.
                              (when (and (getf place :file) (null (getf place :buffer)))
                                (date-hints what (getf place :file)))
                              (when uses (list :uses (bare-name uses)))))))))
            (constantly nil)))
 
 (defun compiled-hints (what place)
-  "The text of WHAT when it may be at PLACE because of compile_form."
+  "The text of WHAT, if it may be at PLACE because of compile_form."
   (when (and (getf place :buffer) (consp what))
     (list :compiled (gethash (compiled-key what) *compiled-texts*))))
 
 (defun bare-name (text)
-  "TEXT, a name as it is printed, without its package and in lower case."
+  "TEXT, a printed name, without its package and in lower case."
   (let ((text (string-right-trim ")" text)))
     (string-downcase (subseq text (1+ (or (position-if (lambda (it) (find it ": ")) text
                                                        :from-end t)
                                           -1))))))
 
 (defun bare-character (text)
-  "TEXT, a character as it is written, in lower case where it goes by its name."
+  "TEXT, a printed character, in lower case if it goes by its name."
   (if (= 3 (length text)) text (string-downcase text)))
 
 (defun text-atom (atom)
@@ -75,7 +75,7 @@ WHAT is defined there, and USES the name that it is about, which is used there."
         (t (text-atom tree))))
 
 (defun defined-what (what)
-  "WHAT, a definition or the name of a function, as a definition; NIL when it is neither."
+  "WHAT, a definition or the name of a function, as a definition; NIL if it is neither."
   (cond ((null what) nil)
         ((symbolp what) (plain-definition what))
         ((not (and (consp what) (consp (rest what)))) nil)
@@ -83,7 +83,7 @@ WHAT is defined there, and USES the name that it is about, which is used there."
         ((prefixed-p "DEF" (definer what)) what)))
 
 (defun definition-hints (what)
-  "By what the source of WHAT, such as (DEFMETHOD name :AFTER (CLASS)), can be found in a text."
+  "What helps to find the source of WHAT, such as (DEFMETHOD name :AFTER (CLASS)), in a text."
   (let* ((what (defined-what what))
          (methodp (eq 'defmethod (first what)))
          (name (second what)))
@@ -96,14 +96,14 @@ WHAT is defined there, and USES the name that it is about, which is used there."
             :owners (owners what)))))
 
 (defun mentioned (tree)
-  "The names in TREE, the qualifiers and specializers of a method, that sources have to write."
+  "The names in TREE, the qualifiers and specializers of a method, that its source must have."
   (cond ((consp tree) (append (mentioned (car tree)) (mentioned (cdr tree))))
         ((member tree '(nil t)) '())
         ((keywordp tree) (list (bare-text tree)))
         ((or (symbolp tree) (numberp tree)) (list (text-atom tree)))))
 
 (defun owners (what)
-  "The names of the classes and structures whose definition may be what defines WHAT as well."
+  "The names of the classes and structures whose definitions may define WHAT as well."
   (destructuring-bind (definer name &rest more) what
     (cond ((eq definer 'defmethod)
            (loop for specializer in (first (last more))
@@ -114,7 +114,7 @@ WHAT is defined there, and USES the name that it is about, which is used there."
              (and structure (list (text-atom structure))))))))
 
 (defun structure-of-function (name)
-  "The structure of which NAME is an accessor, a constructor or the like, where SBCL knows it."
+  "The structure of which NAME is an accessor, constructor or the like, if SBCL knows it."
   (let ((info (optional-function "SB-INT" "INFO"))
         (structure-name (optional-function "SB-KERNEL" "DD-NAME")))
     (guarded (lambda ()
@@ -129,7 +129,7 @@ WHAT is defined there, and USES the name that it is about, which is used there."
     (when date
       (list :loaded date :before (and (< date *began*) t)))))
 
-;;; What is defined, written as most implementations do: (DEFUN name)
+;;; Definitions, written as most implementations do: (DEFUN name)
 
 (defun class-definer (name)
   (let* ((class (find-class name nil))
@@ -139,7 +139,7 @@ WHAT is defined there, and USES the name that it is about, which is used there."
           (t 'defclass))))
 
 (defun plain-definition (what)
-  "WHAT, as it is on SBCL. CLISP writes the name first, some only the name."
+  "WHAT, as SBCL writes it. CLISP writes the name first; some write only the name."
   (cond ((symbolp what)
          (list (cond ((not (fboundp what)) 'defvar)
                      ((macro-function what) 'defmacro)
@@ -159,7 +159,7 @@ WHAT is defined there, and USES the name that it is about, which is used there."
 
 ;; SBCL's names of methods are flat: (DEFMETHOD name :AFTER CLASS T)
 (defun with-specializers (what)
-  "WHAT with the specializers in a list when it is a method as SBCL names it."
+  "WHAT with the specializers in a list, if it is a method as SBCL names it."
   (let ((function (and (implementation-p "SBCL") (eq 'defmethod (first what))
                        (fboundp (second what)) (fdefinition (second what)))))
     (if (typep function 'generic-function)
@@ -170,7 +170,7 @@ WHAT is defined there, and USES the name that it is about, which is used there."
         what)))
 
 (defun abcl-definitions (name)
-  "What ABCL notes of NAME itself, in the client's words: lists of what and where."
+  "What ABCL records of NAME, in the client's form: lists of what and where."
   (let ((symbol (if (consp name) (second name) name)))
     (loop for (kind file position) in (get symbol (find-symbol "SOURCE" "SYSTEM"))
           for type = (if (consp kind) (first kind) kind)
@@ -191,7 +191,7 @@ WHAT is defined there, and USES the name that it is about, which is used there."
           finally (return (remove-duplicates all :key #'first :test #'equal :from-end t)))))
 
 (defun found-definitions (name)
-  "Pairs of what NAME, a symbol or (SETF symbol), is defined as and of the location."
+  "Pairs of what NAME, a symbol or (SETF symbol), is defined as, and the location."
   (let ((found (guarded (lambda ()
                           (or (and (implementation-p "ABCL") (abcl-definitions name))
                               (backend "FIND-DEFINITIONS" name)))
@@ -210,8 +210,8 @@ WHAT is defined there, and USES the name that it is about, which is used there."
       ""))
 
 (defun real-definitions (definitions)
-  "DEFINITIONS without notes that only serve the compiler, and without a package that only has the same
-name, unless there is nothing else."
+  "DEFINITIONS without notes that only serve the compiler, and without a package of the same name,
+unless nothing else is left."
   (flet ((without (unwanted definitions)
            (or (remove-if (lambda (definition) (funcall unwanted (definer (first definition))))
                           definitions)
@@ -220,7 +220,7 @@ name, unless there is nothing else."
              (without (lambda (definer) (not (prefixed-p "DEF" definer))) definitions))))
 
 (defun definition-list (name &key (limit 8))
-  "The definitions of NAME whose places are known, at most LIMIT."
+  "The definitions of NAME with known places, at most LIMIT."
   (let ((found (real-definitions (remove nil (found-definitions name) :key #'second))))
     (append (loop for (what location) in found
                   repeat limit
@@ -228,10 +228,10 @@ name, unless there is nothing else."
             (when (> (length found) limit)
               (list (list :more (- (length found) limit)))))))
 
-;;; Whose a thing is
+;;; The implementation's, or the program's
 
 (defun implementation-package-p (package)
-  "Whether PACKAGE is of the implementation, of the client, or ours."
+  "Whether PACKAGE belongs to the implementation or to the client, or is ours."
   (or (null package)
       (let ((name (package-name package)))
         (or (null name)
@@ -248,7 +248,8 @@ name, unless there is nothing else."
                   thereis (prefixed-p prefix name))))))
 
 (defun first-symbol (tree)
-  "The first symbol in TREE, a name or (DEFMETHOD name ...), that is of no implementation."
+  "The first symbol in TREE, a name or (DEFMETHOD name ...), that isn't the implementation's; if all
+are, the first."
   (if (symbolp tree)
       tree
       (let ((symbols '()))

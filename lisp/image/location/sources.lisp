@@ -4,13 +4,13 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun asdf-says (name &rest arguments)
-  "What ASDF's function NAME says, or NIL, also where there is no ASDF."
+  "The value of ASDF's function NAME, or NIL, also without ASDF."
   (let ((function (optional-function "ASDF" name)))
     (and function
          (guarded (lambda () (apply function arguments)) (constantly nil)))))
 
 (defun file-name-text (pathname)
-  "The name of PATHNAME as the system takes it, or NIL."
+  "The native name of PATHNAME, or NIL."
   (and pathname
        (guarded (lambda ()
                   (funcall (or (optional-function "UIOP" "NATIVE-NAMESTRING") #'namestring)
@@ -18,7 +18,8 @@
                 (constantly nil))))
 
 (defun definitions-of-systems ()
-  "The names of the files that define the systems which ASDF knows. It registers others to define them."
+  "The names of the files that define the systems known to ASDF. It also registers systems before
+they are defined."
   (remove-duplicates
    (loop for name in (asdf-says "REGISTERED-SYSTEMS")
          for system = (asdf-says "REGISTERED-SYSTEM" name)
@@ -29,13 +30,13 @@
    :test #'string=))
 
 (defun implementation-source ()
-  "A list of the name of one file in the sources of the implementation, if these are here."
+  "A list of one file in the implementation's sources, if they are here."
   (loop for name in '("SYS:SRC;CODE;COLD-INIT.LISP" "CCL:LEVEL-1;L1-INIT.LISP")
         for file = (guarded (lambda () (probe-file name)) (constantly nil))
         when file return (list (file-name-text file))))
 
 (defun source-trees ()
-  "The names of the directories in which ASDF looks for systems by the user's own settings, not by what
+  "The names of the directories where ASDF looks for systems by the user's own settings, not by what
 a program told it."
   (let ((flatten (optional-function "ASDF/SOURCE-REGISTRY" "FLATTEN-SOURCE-REGISTRY")))
     (and flatten

@@ -1,12 +1,12 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What an error about a name can say besides: where such a name means something. Code is read in
-;;; COMMON-LISP-USER, and what a program defines is elsewhere.
+;;; What an error about a name can add: where such a name means something. Code is read in
+;;; COMMON-LISP-USER, but programs define their names elsewhere.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun wanted-name (condition)
-  "Three values about the name that CONDITION misses, or NIL: its text, its package, and a function of
-a symbol that says whether that one would do."
+  "Three values about the name that CONDITION misses, or NIL: its text, its package, and a predicate
+that tells whether a symbol would do."
   (typecase condition
     (undefined-function
      (let ((name (cell-error-name condition)))
@@ -17,7 +17,7 @@ a symbol that says whether that one would do."
     (unbound-variable
      (let ((name (cell-error-name condition)))
        (values (symbol-name name) (symbol-package name) #'boundp)))
-    ;; The reader's: no such symbol, or not an external one.
+    ;; From the reader: no such symbol, or not an external one.
     (package-error
      (let ((name (and (typep condition 'simple-condition)
                       (first (simple-condition-format-arguments condition)))))
@@ -25,7 +25,7 @@ a symbol that says whether that one would do."
          (values name (package-error-package condition) #'facet-p))))))
 
 (defun telling-p (symbol)
-  "Whether SYMBOL is worth naming to one who looks for another of its name."
+  "Whether SYMBOL is worth suggesting for another of the same name."
   (let ((package (symbol-package symbol))
         (inner (optional-function "AGENT-Q-IMAGE" "IMPLEMENTATION-PACKAGE-P")))
     (not (or (eq package (find-package "AGENT-Q-IMAGE"))
@@ -33,7 +33,7 @@ a symbol that says whether that one would do."
                   (not (eq :external (nth-value 1 (find-symbol (symbol-name symbol) package)))))))))
 
 (defun conflict-hint (condition)
-  "What to do about CONDITION, a conflict of names."
+  "What to do about CONDITION, a name conflict."
   (let* ((own (find (package-error-package condition)
                     (internal "SB-EXT" "NAME-CONFLICT-SYMBOLS" condition)
                     :key #'symbol-package))

@@ -1,13 +1,14 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Classes and methods by name: what kind of class one is, and one method of a generic function as
-;;; a Lisp programmer names it: total (item), area :around (square), (setf area) (t square).
+;;; Classes and methods by name: what kind of class one is, and a single method of a generic
+;;; function as a Lisp programmer writes it: total (item), area :around (square), (setf area) (t
+;;; square).
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 ;;; The metaobject protocol
 
 (defun mop (name argument)
-  "Call the metaobject protocol's function NAME, or return NIL when it can't be."
+  "Call the metaobject protocol's function NAME; NIL if that fails."
   (let ((function (if (simple-vector-p argument)
                       (lambda (slot) (structure-slot name slot))
                       (optional-function (if (eq *client* :slynk) "SLYNK-MOP" "SWANK-MOP") name))))
@@ -15,7 +16,7 @@
          (guarded (lambda () (funcall function argument)) (constantly nil)))))
 
 (defun structure-slot (name slot)
-  "What SLOT-DEFINITION-... would give for SLOT, which is a vector on ABCL."
+  "What SLOT-DEFINITION-... would return for SLOT, which is a vector on ABCL."
   (let ((position (cdr (assoc name '(("SLOT-DEFINITION-NAME" . 1) ("SLOT-DEFINITION-INITFORM" . 4)
                                      ("SLOT-DEFINITION-TYPE" . 5))
                               :test #'string=))))
@@ -28,14 +29,14 @@
     (if name (symbol-text name) (printed class :limit 80))))
 
 (defun class-kind (class)
-  "What CLASS makes. A metaclass may be called anything, so only what it is counts."
+  "What kind of class CLASS is. Metaclasses can have any name, so ask what it is instead."
   (cond ((typep class 'built-in-class) "built-in class")
         ((typep class 'structure-class) "structure")
         ((ignore-errors (subtypep class 'condition)) "condition")
         (t "class")))
 
 (defun forward-referenced-p (class)
-  "Whether CLASS is only mentioned as a superclass and was never defined."
+  "Whether CLASS was only mentioned as a superclass, but never defined."
   (loop for package in '("SB-MOP" "CLOS" "MOP")
         for symbol = (and (find-package package)
                           (find-symbol "FORWARD-REFERENCED-CLASS" package))
@@ -54,7 +55,7 @@
         collect (printed qualifier :limit 60)))
 
 (defun ordered-methods (function)
-  "The methods of the generic FUNCTION, primary ones first: most ask for one of those."
+  "The methods of the generic FUNCTION, primary ones first: they are what people ask for most."
   (stable-sort (copy-list (mop "GENERIC-FUNCTION-METHODS" function)) #'<
                :key (lambda (method) (length (qualifier-texts method)))))
 
@@ -66,7 +67,7 @@
 ;;; The text of a method's name
 
 (defun list-end (text start)
-  "Where the list that opens at START of TEXT ends, or NIL."
+  "The end of the list that opens at START in TEXT, or NIL."
   (loop with depth = 0
         for index from start below (length text)
         do (case (char text index)
@@ -75,7 +76,7 @@
            (when (zerop depth) (return (1+ index)))))
 
 (defun text-parts (text)
-  "The tokens and lists that TEXT consists of, each as text; NIL when a list in it has no end."
+  "The tokens and lists in TEXT, each as text; NIL if a list isn't closed."
   (let ((parts '()) (start 0))
     (loop
       (setf start (position-if-not (lambda (it) (member it *blanks*)) text :start start))
@@ -91,7 +92,7 @@
         (setf start (or end (length text)))))))
 
 (defun inner-parts (text)
-  "The parts of the list TEXT; NIL when it isn't one."
+  "The parts of the list TEXT; NIL if it isn't a list."
   (and (prefixed-p "(" text)
        (eql (list-end text 0) (length text))
        (text-parts (subseq text 1 (1- (length text))))))
@@ -104,7 +105,7 @@
 
 (defun method-parts (text)
   "Three values for TEXT, the name of a method: its function's name, the qualifiers and the
-specializers, all as text. NIL when TEXT names no single method."
+specializers, all as text. NIL if TEXT doesn't name a single method."
   (let* ((text (trimmed text))
          (inner (inner-parts text))
          (definition (equalp "defmethod" (first inner)))
@@ -115,7 +116,7 @@ specializers, all as text. NIL when TEXT names no single method."
                     (text-parts (if (prefixed-p "#'" text) (subseq text 2) text))))
          (end (position-if (lambda (part) (prefixed-p "(" part)) parts :start (min 1 (length parts))))
          (specializers (and end (nth end parts))))
-    ;; What follows the lambda list of a definition is its body.
+    ;; In a definition, the body follows the lambda list.
     (when (and end (or definition (= end (1- (length parts)))))
       (values (first parts)
               (subseq parts 1 end)
@@ -124,7 +125,7 @@ specializers, all as text. NIL when TEXT names no single method."
                   (inner-parts specializers))))))
 
 (defun token-names-p (text symbol)
-  "Whether the token TEXT is SYMBOL, by its name alone where TEXT has no package."
+  "Whether the token TEXT names SYMBOL, by name alone if TEXT has no package."
   (multiple-value-bind (prefix rest) (split-token (scan-token text))
     (and (notany (lambda (it) (eq it :colon)) rest)
          (string= (token-name rest) (symbol-name symbol))
@@ -154,8 +155,8 @@ specializers, all as text. NIL when TEXT names no single method."
          (every #'specializer-named-p given specializers))))
 
 (defun method-of-text (text package)
-  "The method that TEXT names, read in PACKAGE, and the name of its function. NIL when TEXT has no
-specializers, so that it is another name."
+  "The method that TEXT, read in PACKAGE, names, and the name of its function. NIL if TEXT has no
+specializers, and so is another kind of name."
   (multiple-value-bind (function qualifiers specializers) (method-parts text)
     (when function
       (let* ((name (name-of-text function package))

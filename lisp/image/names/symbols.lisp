@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Symbols as a Lisp programmer writes them: foo, pkg::foo, |Foo|, #'foo, (setf foo). Looking one up
-;;; never makes one; what isn't found says what there is instead.
+;;; Symbols as a Lisp programmer writes them: foo, pkg::foo, |Foo|, #'foo, (setf foo). Looking one
+;;; up never interns it; when it isn't found, the error says what there is instead.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -12,8 +12,8 @@
 ;;; Tokens
 
 (defun scan-token (text)
-  "The characters of the token TEXT as pairs with whether they were escaped, and :COLON for each
-package marker. NIL when it isn't one token."
+  "The characters of the token TEXT, each paired with whether it was escaped, and :COLON for each
+package marker. NIL if TEXT isn't a single token."
   (let ((result '()) (bars nil) (index 0))
     (loop while (< index (length text))
           do (let ((character (char text index)))
@@ -31,7 +31,7 @@ package marker. NIL when it isn't one token."
     (and (not bars) (nreverse result))))
 
 (defun token-name (characters)
-  "The name that the reader would make of CHARACTERS, by the current readtable's case."
+  "The name that the reader would make of CHARACTERS, by the case of the current readtable."
   (let* ((plain (loop for (character . escaped) in characters
                       when (and (not escaped) (both-case-p character)) collect character))
          (mode (readtable-case *readtable*))
@@ -44,8 +44,8 @@ package marker. NIL when it isn't one token."
          characters)))
 
 (defun split-token (characters)
-  "Two values: the characters before the package marker (:KEYWORD when there are none before it,
-NIL without a marker) and those after it."
+  "Two values: the characters before the package marker (:KEYWORD if it comes first, NIL without a
+marker) and those after it."
   (let ((colon (position :colon characters)))
     (if (null colon)
         (values nil characters)
@@ -55,7 +55,7 @@ NIL without a marker) and those after it."
 ;;; Symbols
 
 (defun elsewhere (name package)
-  "Symbols called NAME, in any case, that are at home in other packages."
+  "Symbols called NAME, in any case, in other packages; those that mean something come first."
   (let ((found '()))
     (dolist (other (list-all-packages))
       (unless (or (eq other package) (eq other (find-package "KEYWORD")))
@@ -70,7 +70,7 @@ NIL without a marker) and those after it."
   (symbol-package symbol))
 
 (defun facet-p (symbol)
-  "Whether SYMBOL means anything beyond its name."
+  "Whether SYMBOL means anything: a function, a variable or a class."
   (or (fboundp symbol) (boundp symbol) (find-class symbol nil) (fboundp (list 'setf symbol))))
 
 (defun near-symbols (name package)
@@ -112,7 +112,7 @@ NIL without a marker) and those after it."
               (miss-symbol name package)))))))
 
 (defun name-of-text (text package-text)
-  "The NAME that TEXT stands for when read in the package called PACKAGE-TEXT."
+  "The NAME that TEXT stands for, read in the package called PACKAGE-TEXT."
   (let* ((package (package-of-text package-text))
          (*package* package)
          (text (string-left-trim "'`" (trimmed text)))
@@ -132,7 +132,7 @@ NIL without a marker) and those after it."
       (symbol-text (name-symbol name))))
 
 (defun meant-function (name)
-  "NAME, or its setf function when that is the only function of the name."
+  "NAME, or its setf function if that is the only function by that name."
   (let ((symbol (name-symbol name)))
     (if (and (eq (name-kind name) :any)
              (not (fboundp symbol))

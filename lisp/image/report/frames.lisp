@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Frames of a stack: as one line each, "(FOO 1)", whatever the implementation shows of them, what
-;;; they call, the package that it is of, and where in the source they stopped.
+;;; Frames of a stack: each as one line, "(FOO 1)", however the implementation shows them; what they
+;;; call, the package of that code, and where in the source they stopped.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -13,7 +13,8 @@
     (subseq text 0 remark)))
 
 (defun ecl-frame-text (frame)
-  "ECL gives the function alone; what has no name of its own is called LAMBDA and a number there."
+  "The text of FRAME on ECL, which gives only the function. Anonymous functions are called LAMBDA
+and a number there."
   (let* ((function (first frame))
          (name (if (functionp function) (backend "FUNCTION-NAME" function) function)))
     (format nil "(~A)"
@@ -24,7 +25,7 @@
                   (t (symbol-text name))))))
 
 (defun without-quotes (call)
-  "CALL, a text, without the quotes that CLISP puts before its arguments."
+  "CALL, a text, without the quotes that CLISP puts before arguments."
   (with-output-to-string (stream)
     (loop for last = #\( then character
           for character across call
@@ -32,8 +33,8 @@
             do (write-char character stream))))
 
 (defun clisp-frame-text (frame)
-  "CLISP has frames for blocks, tags and each form that is interpreted. Calls are shown, with
-arguments where the function is interpreted."
+  "The text of FRAME on CLISP, or NIL. CLISP has frames for blocks, tags and each interpreted form.
+Calls are shown, with arguments if the function is interpreted."
   (let* ((text (printed-frame frame))
          (line (subseq text 0 (position #\Newline text)))
          (call (search "APPLY frame for call (" text)))
@@ -49,12 +50,12 @@ arguments where the function is interpreted."
             (call (without-quotes (substitute #\Space #\Newline (subseq text (+ call 21)))))
             (t (or (name-after "#<COMPILED-FUNCTION ") (name-after "#<SYSTEM-FUNCTION ")))))))
 
-;;; SBCL shows an argument by keyword that wasn't given, and so has its default, as NIL. Where the default
-;;; is more than a constant, the frame also has whether it was given.
+;;; SBCL shows a keyword argument that wasn't passed, and so has its default, as NIL. If the default
+;;; is more than a constant, the frame also has its supplied-p variable.
 
 (defun missing-keywords (frame)
-  "The keywords of the arguments that weren't given to the function of FRAME, of SBCL, as far as that is
-known; and how many arguments by keyword it shows."
+  "Two values for FRAME, on SBCL: the keywords of the arguments that weren't passed, as far as
+known, and how many keyword arguments it shows."
   (let ((place (internal "SB-DI" "FRAME-CODE-LOCATION" frame))
         (keywords (remove :keyword (internal "SB-DI" "DEBUG-FUN-LAMBDA-LIST"
                                              (internal "SB-DI" "FRAME-DEBUG-FUN" frame))
@@ -70,13 +71,13 @@ known; and how many arguments by keyword it shows."
               (length keywords)))))
 
 (defun tells-nothing-p (value)
-  "Whether VALUE is what SBCL shows of an argument that wasn't given, or isn't kept."
+  "Whether VALUE is what SBCL shows for an argument that wasn't passed, or wasn't kept."
   (or (null value)
       (and (typep value 'structure-object)
            (string= "UNPRINTABLE-OBJECT" (symbol-name (type-of value))))))
 
 (defun without-missing (arguments missing count)
-  "ARGUMENTS, as SBCL has them, without those by the keywords MISSING among the last COUNT."
+  "ARGUMENTS, as SBCL has them, without those for the keywords MISSING among the last COUNT."
   (let ((start (- (length arguments) (* 2 count))))
     (when (and (>= start 0)
                (loop for (keyword) on (nthcdr start arguments) by #'cddr always (keywordp keyword)))
@@ -86,7 +87,7 @@ known; and how many arguments by keyword it shows."
                       append (list keyword value))))))
 
 (defun frame-text-of-given (frame)
-  "What FRAME, of SBCL, calls, where it shows arguments that weren't given; NIL otherwise."
+  "The text of FRAME, on SBCL, without the arguments that weren't passed; NIL if all were."
   (multiple-value-bind (missing count) (missing-keywords frame)
     (when missing
       (multiple-value-bind (name arguments) (internal "SB-DEBUG" "FRAME-CALL" frame)
@@ -101,7 +102,7 @@ known; and how many arguments by keyword it shows."
       (printed-frame frame)))
 
 (defun frame-text (frame)
-  "What FRAME calls; NIL when it calls nothing."
+  "The call in FRAME as text; NIL if it is not a call."
   (cond ((implementation-p "SBCL") (sbcl-frame-text frame))
         ((implementation-p "ECL") (ecl-frame-text frame))
         ((implementation-p "CLISP") (clisp-frame-text frame))
@@ -134,7 +135,8 @@ known; and how many arguments by keyword it shows."
           (push (subseq operator start end) words))))))
 
 (defun operator-name (operator)
-  "The function of the program that OPERATOR is of, as a word, or NIL: not a parameter or a class in it."
+  "The program's function that OPERATOR belongs to, as a word, or NIL: not a parameter or a class in
+it."
   (let* ((in (search " :IN " operator :from-end t))
          (words (operator-words (if in (subseq operator (+ in 5)) operator))))
     (flet ((word-p (name) (member (first words) name :test #'string=)))
@@ -147,7 +149,7 @@ known; and how many arguments by keyword it shows."
             (t (first words))))))
 
 (defun word-package (word)
-  "The package that WORD, a symbol as it is written in CL-USER, is of; NIL when it is no symbol."
+  "The package of WORD, a symbol as written in CL-USER; NIL if it isn't a symbol."
   (let ((colon (position #\: word)))
     (cond ((char= (char word 0) #\") nil)
           (colon (find-package (subseq word 0 colon)))
@@ -162,7 +164,7 @@ known; and how many arguments by keyword it shows."
                    thereis (prefixed-p prefix (package-name package))))))
 
 (defun operator-package (operator)
-  "The package of the program that OPERATOR has a name of: code there is read in it."
+  "The program's package that a name in OPERATOR is from: its code is read in that package."
   (loop for word in (operator-words operator)
         for package = (word-package word)
         when (and package (program-package-p package))
@@ -185,8 +187,8 @@ known; and how many arguments by keyword it shows."
     (:line (list :line (second position)))))
 
 (defun frame-location (number operator)
-  "The place, as the client has it, where frame NUMBER, of OPERATOR, stopped."
-  ;; The client reads the source again, with symbols and warnings of its own.
+  "The client's location of where frame NUMBER, of OPERATOR, stopped."
+  ;; The client reads the source again, which interns symbols and prints warnings.
   (let ((*package* (or (operator-package operator) *package*))
         (*error-output* (make-broadcast-stream)))
     (guarded (lambda () (backend "FRAME-SOURCE-LOCATION" number))
@@ -196,7 +198,7 @@ known; and how many arguments by keyword it shows."
   (first (backend "COMPUTE-BACKTRACE" number (1+ number))))
 
 (defun changed-since-p (number file)
-  "Whether FILE was written after the code of frame NUMBER was compiled, where that is known."
+  "Whether FILE was written after the code of frame NUMBER was compiled, if known."
   (guarded (lambda ()
              (let ((created (and (implementation-p "SBCL")
                                  (internal "SB-C" "DEBUG-SOURCE-CREATED"
@@ -207,12 +209,12 @@ known; and how many arguments by keyword it shows."
            (constantly nil)))
 
 (defun source-buffer-p (name)
-  "Whether the buffer NAME has source: ABCL knows the REPL's for what was typed there."
+  "Whether the buffer NAME has source: for code typed at the REPL, ABCL gives the REPL's buffer."
   (not (or (null name) (string= name "agent-q") (prefixed-p "*" name))))
 
 (defun frame-place (number operator)
-  "Where frame NUMBER, of OPERATOR, stopped, as properties for the wire; NIL when that is not known, or
-when the text was compiled for the caller."
+  "Where frame NUMBER, of OPERATOR, stopped, as properties for the wire; NIL if that isn't known, or
+if the text was compiled for the caller."
   (let ((location (frame-location number operator)))
     (when (and (consp location) (eq (first location) :location))
       (destructuring-bind (place position &optional hints) (rest location)

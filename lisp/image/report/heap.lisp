@@ -1,19 +1,20 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; The heap while a call runs, on SBCL. Its collector copies what is alive, but for big vectors, and when
-;;; there is no room for the copy, the image is lost. So a call that fills the heap is stopped while
+;;; The heap during a call, on SBCL. Its collector copies live objects, except big vectors, and if
+;;; there is no room for the copy, the image dies. So a call that fills the heap is stopped while
 ;;; there is still room.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defvar *room-reader* nil
-  "A function that gives how much room there is in the pages in use, and in those of them that the
-collector copies, of generations below a number: big vectors and what is of the core stay where they are.")
+  "A function of a generation. Returns the size of the pages in use, and of those that the collector
+copies for the generations below it: big vectors and objects of the core stay where they are.")
 
 (defparameter *generations* 6
-  "How many generations SBCL collects; those above are of the core.")
+  "How many generations SBCL collects; higher ones belong to the core.")
 
 (defvar *looking-at-heap* nil
-  "Whether this thread looks at the heap: it collects garbage, which is looked at.")
+  "True while this thread checks the heap: that collects garbage, and each collection would start a
+check.")
 
 (defun heap-size ()
   (internal "SB-EXT" "DYNAMIC-SPACE-SIZE"))
@@ -22,7 +23,8 @@ collector copies, of generations below a number: big vectors and what is of the 
   (internal "SB-KERNEL" "DYNAMIC-USAGE"))
 
 (defun room-reader ()
-  "A value of *ROOM-READER*. Where this SBCL keeps its pages otherwise, all counts as copied."
+  "A function for *ROOM-READER*. If this SBCL lays out its pages differently, everything counts as
+copied."
   (or (ignore-errors
        (let* ((*package* (find-package "AGENT-Q-IMAGE"))
               (reader (handler-bind ((warning #'muffle-warning))
@@ -49,8 +51,8 @@ collector copies, of generations below a number: big vectors and what is of the 
         (values (heap-usage) (heap-usage)))))
 
 (defun heap-begun ()
-  "What is used of the heap now, and how much was allocated until now, in a list; the heap is watched
-from now on. NIL where that can't be known."
+  "Start checking the heap. Returns a list of how much of it is in use and how much was allocated so
+far, or NIL if that can't be known."
   (when (implementation-p "SBCL")
     (ignore-errors
      (prepare-interrupts)
@@ -60,8 +62,8 @@ from now on. NIL where that can't be known."
      (list (heap-usage) (internal "SB-EXT" "GET-BYTES-CONSED")))))
 
 (defun look-after-collections ()
-  "Look at the heap after each collection, in the thread that collected. The hooks would be called in
-another one, which is too late on a busy machine."
+  "Check the heap after each collection, in the thread that collected. SBCL calls the hooks in
+another thread, which is too late on a busy machine."
   (let ((notify (find-symbol "FINALIZER-THREAD-NOTIFY" "SB-IMPL")))
     (if (and notify (fboundp notify))
         (internal "SB-INT" "ENCAPSULATE" notify :agent-q-heap
@@ -71,7 +73,7 @@ another one, which is too late on a busy machine."
         (pushnew 'look-at-heap (symbol-value (find-symbol "*AFTER-GC-HOOKS*" "SB-EXT"))))))
 
 (defun size-text (bytes)
-  "BYTES as people write it."
+  "BYTES in readable units."
   (let ((megabytes (round bytes (* 1024 1024))))
     (if (< megabytes 1000)
         (format nil "~D MB" megabytes)
@@ -79,25 +81,26 @@ another one, which is too late on a busy machine."
           (format nil "~D~[~:;.~:*~D~] GB" (floor tenths 10) (mod tenths 10))))))
 
 (defun allocated-since (begun)
-  "What the image allocated since BEGUN, of HEAP-BEGUN, as text, when it is worth a word."
+  "How much the image allocated since BEGUN, of HEAP-BEGUN, as text; NIL if it isn't worth
+mentioning."
   (let ((bytes (and begun (- (internal "SB-EXT" "GET-BYTES-CONSED") (second begun)))))
     (and bytes (>= bytes (* 32 1024 1024)) (size-text bytes))))
 
 (defun heap-filling-p (entry)
-  "Whether the call of ENTRY may fill the heap in the next moments."
+  "Whether the call of ENTRY may fill the heap within moments."
   (and (eighth entry)
        (> (- (heap-usage) (first (eighth entry))) (/ (heap-size) 5))))
 
-;;; The look after each collection
+;;; The check after each collection
 
 (defun heap-wanted (&optional (generations *generations*))
-  "How much of the heap a collection of so many GENERATIONS may want."
+  "How much of the heap collecting so many GENERATIONS may need."
   (multiple-value-bind (used copied) (funcall *room-reader* generations)
     (+ used copied)))
 
 (defun collect-within (limit)
-  "Collect garbage, as many generations at once as may be alive and still be copied within LIMIT. What is
-in use may be garbage that has become old, and more than that, where the look at it comes late."
+  "Collect garbage, as many generations at once as could be copied within LIMIT if all were alive.
+What is in use may be garbage that has grown old, and more of it the later this check comes."
   (let ((*looking-at-heap* t))
     (loop repeat 4
           for generations = (loop for count downfrom *generations* to 1
@@ -108,14 +111,14 @@ in use may be garbage that has become old, and more than that, where the look at
                  (internal "SB-EXT" "GC" :gen (1- generations))))))
 
 (defun call-to-blame (used)
-  "The entry of the running call that has filled the heap, of which USED are in use; or NIL."
+  "The entry of the running call that has filled the heap, of which USED bytes are in use; or NIL."
   (flet ((grown-p (entry share)
            (and (eighth entry) (not (sixth entry))
                 (> (- used (first (eighth entry))) share))))
     (let ((own (find (backend "CURRENT-THREAD") *running* :key #'second)))
       (if (and own (grown-p own (/ (heap-size) 16)))
           own
-          ;; Others allocate, too.
+          ;; Other threads allocate, too.
           (find-if (lambda (entry) (grown-p entry (/ used 2))) *running*)))))
 
 (defun stop-for-heap (entry used)
@@ -130,21 +133,21 @@ in use may be garbage that has become old, and more than that, where the look at
             :frames (call-interruptibly #'interrupted-frames)))))
 
 (defun make-room (entry)
-  "Collect garbage in the thread of the call of ENTRY, or stop it where that doesn't help."
+  "Collect garbage in the thread of the call of ENTRY, or stop the call if that doesn't help."
   (let ((size (heap-size)))
-    ;; Not to the brim: what is copied leaves ends of pages empty.
+    ;; Leave some room: copying leaves the ends of pages empty.
     (collect-within (* 9/10 size))
     (let ((used (heap-usage)))
       (when (and (> (heap-wanted) (* 7/10 size)) (eq entry (call-to-blame used)))
         (stop-for-heap entry used)))))
 
 (defun look-for-room ()
-  "Interrupt the call that has filled the heap, if there is hardly room for the next collection."
-  ;; Until the next look, a tenth more may be wanted, and an eighth with the ends of pages.
+  "Interrupt the call that has filled the heap, if there is barely room for the next collection."
+  ;; Until the next check a tenth more may be needed, and an eighth with the ends of pages.
   (when (> (heap-wanted) (* 3/4 (heap-size)))
     (let ((entry (call-to-blame (heap-usage))))
       (when entry
-        ;; In its own thread, as it allocates nothing more then.
+        ;; In its own thread, because it can't allocate meanwhile.
         (interrupt-call entry (lambda () (make-room entry)))))))
 
 (defun look-at-heap ()
@@ -160,7 +163,7 @@ in use may be garbage that has become old, and more than that, where the look at
        (typep condition (find-symbol "HEAP-EXHAUSTED-ERROR" "SB-KERNEL"))))
 
 (defun free-heap ()
-  "Drop what we keep of the program's objects, and collect garbage: the heap was full."
+  "Release the program's objects that we keep, and collect garbage: the heap was full."
   (dolist (name '("*HANDLES*" "*LAST-EVALUATIONS*"))
     (let ((variable (find-symbol name "AGENT-Q-IMAGE")))
       (when (and variable (boundp variable))

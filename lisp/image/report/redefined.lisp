@@ -1,12 +1,13 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What a call redefines, without SBCL's word on each, which is what an agent does on purpose; and how many
-;;; definitions were from other files, which is the sign of a second copy of a system.
+;;; Redefinitions in a call. SBCL's warnings are muffled, as agents redefine on purpose; but
+;;; definitions that came from other files are counted, as they are the sign of a second copy of a
+;;; system.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defvar *redefined* (list '())
-  "A list of one element: lists of a directory and of how many definitions from files in it were
-redefined in this call from other files.")
+  "A list of one element: lists of a directory and how many definitions from files in it this call
+has replaced with some from other files.")
 
 (defun file-of-function (function)
   (let ((find (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCE"))
@@ -16,7 +17,8 @@ redefined in this call from other files.")
                   (constantly nil)))))
 
 (defun file-of-redefinition (condition)
-  "The name of the file that has the new definition of CONDITION: nothing else knows it so early."
+  "The name of the file with the new definition of CONDITION, read from the function: nothing else
+knows it this early."
   (guarded (lambda ()
              (let ((function (internal "SB-KERNEL" "FUNCTION-REDEFINITION-WARNING-NEW-FUNCTION"
                                        condition)))
@@ -29,7 +31,7 @@ redefined in this call from other files.")
            (constantly nil)))
 
 (defun note-redefinition (condition)
-  "Note where the function is from that is redefined, as CONDITION says, if by one of another file."
+  "Note where the function that CONDITION redefines was from, if the new one is from another file."
   (guarded
    (lambda ()
      (let ((old (file-of-function
@@ -44,7 +46,7 @@ redefined in this call from other files.")
    (constantly nil)))
 
 (defun call-redefining (function)
-  "Call FUNCTION without a word of SBCL's on each definition that replaces another."
+  "Call FUNCTION without SBCL's warnings about redefinitions."
   (let ((type (guarded (lambda () (find-class (find-symbol "REDEFINITION-WARNING" "SB-KERNEL")))
                        (constantly nil)))
         (*redefined* (list '())))

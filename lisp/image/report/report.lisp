@@ -1,21 +1,21 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; A condition that nobody handled, told while its stack is still there: type, message, restarts
-;;; and the frames between the signal and our own code.
+;;; Reporting an unhandled condition while its stack is still there: type, message, restarts and the
+;;; frames between the signal and our own code.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *frame-limit* 20
-  "How many frames of the program are shown.")
+  "How many frames of the program to show.")
 
 (defun condition-type-name (condition)
-  "The type of CONDITION; of CLISP's own SYSTEM::SIMPLE-TYPE-ERROR and the like the standard one."
+  "The type of CONDITION; for CLISP's own SYSTEM::SIMPLE-TYPE-ERROR and the like, the standard type."
   (let* ((text (if (typep condition 'took-too-long) "TOOK-TOO-LONG" (type-name condition)))
          (name (and (prefixed-p "SYSTEM::SIMPLE-" text) (subseq text 15)))
          (standard (and name (find-symbol name "COMMON-LISP"))))
     (if (and standard (find-class standard nil) (typep condition standard)) name text)))
 
 (defun without-references (message)
-  "MESSAGE without the chapters of manuals that SBCL names at its end."
+  "MESSAGE without SBCL's references to manuals at its end."
   (subseq message 0 (search (format nil "~%See also:~%  The ") message)))
 
 (defun condition-message (condition)
@@ -31,23 +31,24 @@
         message)))
 
 (defun name-conflict-p (condition)
-  "Whether CONDITION says that two symbols can't have one name in a package. Its message says all."
+  "Whether CONDITION says that two symbols can't share a name in a package. Its message says
+everything."
   (and (implementation-p "SBCL")
        (typep condition (find-symbol "NAME-CONFLICT" "SB-EXT"))))
 
 (defun of-use-p (name text condition)
-  "Whether the restart called NAME, which TEXT describes, is worth a word for CONDITION."
+  "Whether the restart NAME, which TEXT describes, is worth mentioning for CONDITION."
   (cond ((name-conflict-p condition)
          (member name '("SHADOWING-IMPORT-IT" "DONT-IMPORT-IT" "TAKE-NEW" "KEEP-OLD")
                  :test #'string=))
-        ;; ASDF's, which would only meet the same error.
+        ;; ASDF's, which would only run into the same error.
         ((string= name "RETRY")
          (notany (lambda (start) (prefixed-p start text))
                  '("Retry compiling #<" "Retry loading FASL for #<" "Retry ASDF ")))
         (t (string/= name "CLEAR-CONFIGURATION-AND-RETRY"))))
 
 (defun restart-list (condition)
-  "The restarts of the program, those that a name finds: the innermost ones of each."
+  "The program's restarts that can be found by name, the innermost of each name."
   (loop for restart in (compute-restarts condition)
         for name = (restart-name restart)
         for text = (and name (not (member restart *outer-restarts*)) (not (member name names))
@@ -60,7 +61,7 @@
 ;;; Frames
 
 (defun mentions-package-p (prefix operator)
-  "Whether OPERATOR has a symbol of a package whose name starts with PREFIX."
+  "Whether OPERATOR mentions a symbol of a package whose name starts with PREFIX."
   (loop with start = 0
         for found = (search prefix operator :start2 start)
         while found
@@ -72,11 +73,11 @@
   (mentions-package-p "AGENT-Q-IMAGE:" operator))
 
 (defun machinery-frame-p (operator)
-  "Whether OPERATOR only serves to signal, to debug or to evaluate, or is unknown."
+  "Whether OPERATOR only serves to signal, debug or evaluate, or is unknown."
   (or (own-frame-p operator)
       (search "(\"foreign" operator)
       (search "(\"bogus" operator)
-      ;; What it does to a form of a file that is compiled.
+      ;; What SBCL does to a form of a file that it compiles.
       (search ":IN \"SYS:" operator)
       (eql 0 (search "(#<" operator))
       ;; What SBCL makes of a form to evaluate it in a frame.
@@ -91,7 +92,7 @@
               :test #'string=)))
 
 (defun internal-frame-p (operator)
-  "Whether OPERATOR is of the implementation, not of the program."
+  "Whether OPERATOR belongs to the implementation, not to the program."
   (or (machinery-frame-p operator)
       (string= operator "(COMPILE-FILE")
       (mentions-package-p "SB-" operator)
@@ -101,10 +102,10 @@
 ;;; Which frames to show
 
 (defparameter *leading-frames* 8
-  "How many frames of the implementation are shown before the first of the program.")
+  "How many frames of the implementation to show before the first of the program.")
 
 (defun library-frame-p (operator)
-  "Whether OPERATOR is the implementation's, be it a function that programs call."
+  "Whether OPERATOR is the implementation's, including functions that programs call."
   (or (internal-frame-p operator)
       (every (lambda (word)
                (or (find (char word 0) ":\"")
@@ -112,23 +113,23 @@
              (operator-words operator))))
 
 (defun without-middle (list limit)
-  "LIST with at most LIMIT elements: what is next to the error and to the program is kept."
+  "LIST cut to LIMIT elements, keeping those next to the error and to the program."
   (let ((excess (- (length list) limit)))
     (if (plusp excess)
         (append (subseq list 0 2) (nthcdr (+ 2 excess) list))
         list)))
 
 (defun loading-frame-p (operator)
-  "Whether OPERATOR only brings code into the image."
+  "Whether OPERATOR only loads code into the image."
   (or (loop for prefix in '("ASDF/" "UIOP/" "SB-FASL" "SB-C:" "SB-INT:LOAD-AS")
               thereis (mentions-package-p prefix operator))
       (string= operator "(COMPILE-FILE")))
 
 (defun shown-frames (frames end &optional limit (from 0))
-  "Of FRAMES, innermost first, from number FROM down to the first for whose operator END is true, those
-to show: as lists of their number, text and operator, the last of the program's only, of which there
-are LIMIT at most. What the implementation does for the program is left out, but for what it did last: its
-arguments are the reason."
+  "The frames to show among FRAMES, innermost first: from number FROM down to the first whose
+operator satisfies END. Returns lists of number, text and operator; the operator is only given for
+frames of the program, of which there are at most LIMIT. Frames of the implementation are left out,
+except for the last calls before the error: their arguments are the reason."
   (let ((leading '()) (shown '()) (loading nil))
     (loop for frame in frames
           for number from 0
@@ -138,7 +139,8 @@ arguments are the reason."
                     (and operator (funcall end operator (or shown leading))))
           do (cond ((or (< number from) (null text) (machinery-frame-p operator)))
                    ((and (null shown) (library-frame-p operator))
-                    ;; What ASDF does below an error of its own, or of a form in a file, explains nothing.
+                    ;; ASDF's frames explain nothing below an error of its own, or of a form in a
+                    ;; file.
                     (setf loading (or loading (loading-frame-p operator)))
                     (unless loading
                       (push (list number text nil) leading)))
@@ -148,17 +150,18 @@ arguments are the reason."
             (nreverse shown))))
 
 (defun report-end ()
-  "A function that says whether an operator is the frame of ours that called what is reported."
+  "A function that tells whether an operator is the frame of ours that called the reported code."
   (let ((below-report nil))
     (lambda (operator shown)
       (prog1 (or (equal operator "(AGENT-Q-IMAGE::PERFORM")
                  (and below-report (own-frame-p operator)))
-        ;; Some show what makes this report, too: frames of ours with others among them.
+        ;; Some implementations also show what makes this report: frames of ours with others among
+        ;; them.
         (unless (own-frame-p operator)
           (setf below-report (or shown (implementation-p "SBCL"))))))))
 
 (defun frame-plists (frames)
-  "FRAMES, of SHOWN-FRAMES, for the wire: texts, or lists of a text and a place where one is known."
+  "FRAMES, of SHOWN-FRAMES, for the wire: texts, or lists of a text and its place, if known."
   (let ((end (+ (get-internal-real-time) (floor internal-time-units-per-second 2))))
     (loop for (number text operator) in frames
           collect (let ((place (and operator
@@ -167,9 +170,10 @@ arguments are the reason."
                     (if place (list* :text text place) text)))))
 
 (defun program-frames ()
-  "What to show of this thread's stack, down to the frame of ours that called the program."
+  "The frames to show of this thread's stack, down to the frame of ours that called the program."
   (frame-plists
-   ;; While our half is still interpreted, none of its frames is the end; a thread of SBCL's begins here.
+   ;; While our half is still interpreted, none of its frames marks the end; SBCL's threads begin
+   ;; here.
    (remove-if (lambda (frame) (search "SB-THREAD::RUN" (second frame)))
               (shown-frames (backend "COMPUTE-BACKTRACE" 0 (if (implementation-p "CLISP") 1000 200))
                             (report-end) *frame-limit*))))

@@ -1,12 +1,12 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Running code of ours inside a program that has stopped: its handlers are around what we do, and
-;;; its stack must be there afterwards, whatever we do.
+;;; Running our own code inside a stopped program: its handlers surround ours, and its stack must
+;;; still be there afterwards, whatever we do.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun handler-variable ()
-  "The variable that holds the handlers that are established, and its value where there are none.
-NIL where they are not in a variable."
+  "The variable that holds the established handlers, and its value without any. NIL if there is no
+such variable."
   (loop for (package-name variable-name first-name)
           in '(("SB-KERNEL" "*HANDLER-CLUSTERS*" "**INITIAL-HANDLER-CLUSTERS**")
                ("SI" "*HANDLER-CLUSTERS*")
@@ -21,8 +21,8 @@ NIL where they are not in a variable."
                                (t '())))))
 
 (defun call-without-handlers (function)
-  "Call FUNCTION where no handler of the program's runs: it would be called for conditions that are
-ours, and most handlers unwind the stack."
+  "Call FUNCTION with the program's handlers disabled: they would be called for our conditions, and
+most handlers unwind the stack."
   (multiple-value-bind (variable first) (handler-variable)
     (let ((*break-on-signals* nil))
       (if variable
@@ -30,8 +30,8 @@ ours, and most handlers unwind the stack."
           (handler-bind ((warning (lambda (condition)
                                     (format *error-output* "~&WARNING: ~A~%" condition)
                                     (muffle-warning condition)))
-                         ;; Not every SERIOUS-CONDITION: an interrupt of CLISP's is one, by which Emacs
-                         ;; stops a call.
+                         ;; Not every SERIOUS-CONDITION: CLISP's interrupts, by which Emacs stops a
+                         ;; call, are some.
                          ((or error storage-condition) #'invoke-debugger))
             (funcall function))))))
 
@@ -42,10 +42,9 @@ ours, and most handlers unwind the stack."
                        open. To leave it use call_tool: invoke_restart, restart_frame or return_from_frame.")))
 
 (defun call-staying (function)
-  "The values of FUNCTION, called so that the program's stack is there afterwards: no handler of the
-program's runs, a condition that nobody handles is reported, and nothing unwinds beyond here but
-what ends our own call."
-  ;; A list, as SBCL's interpreter can lose what a variable is set to on such ways.
+  "Return the values of FUNCTION, and keep the program's stack intact: no handler of the program
+runs, unhandled conditions are reported, and only the end of our own call unwinds beyond here."
+  ;; A list, because SBCL's interpreter can lose assignments to variables on such exits.
   (let ((end (list :left nil)))
     (block staying
       (unwind-protect
@@ -71,7 +70,7 @@ what ends our own call."
       (:left (left-outwards)))))
 
 (defun call-reporting (function)
-  "Call FUNCTION without the program's handlers; what enters the debugger in it ends the operation."
+  "Call FUNCTION without the program's handlers; what would enter the debugger ends the operation."
   (call-without-handlers
    (lambda ()
      (backend "CALL-WITH-DEBUGGER-HOOK"

@@ -1,11 +1,12 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; The end of a thread's stack on SBCL, which has to be guarded again after it was reached. A thread
-;;; that ends unguarded leaves its stack to another one, whose next exhaustion ends the image.
+;;; The guard page at the end of a thread's stack on SBCL, which has to be restored after it was
+;;; hit. A thread that ends without it passes its stack on to another thread, whose next exhaustion
+;;; kills the image.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun internal (package name &rest arguments)
-  "The value of a function of SBCL's own."
+  "Call an internal function of SBCL."
   (apply (or (optional-function package name)
              (error "There is no ~A::~A." package name))
          arguments))
@@ -21,18 +22,19 @@
                       (internal "SB-SYS" "FIND-FOREIGN-SYMBOL-ADDRESS" "os_vm_page_size"))
             0))
 
-;;; From its start a stack has a page that ends the process, one that SBCL protects to tell of the
-;;; exhaustion, and one that it protects instead from then on, to see the thread return.
+;;; A stack starts with a page that kills the process. The next one SBCL protects, to report
+;;; exhaustion; and after that it protects the third one instead, to see the thread return.
 
 (defun touch-return-page (start size)
-  "Make SBCL guard the stack of this thread, which is not that deep in it, if it does not."
+  "Make SBCL restore the guard page of this thread, which isn't that deep in its stack, if it is
+missing."
   (funcall (fdefinition (list 'setf (find-symbol "SAP-REF-8" "SB-SYS")))
            0
            (internal "SB-SYS" "INT-SAP" (+ start (* 2 size) (floor size 2)))
            0))
 
 (defun protect-as-new (start size)
-  "Protect the pages of this thread's stack as those of a new one."
+  "Protect the pages of this thread's stack like those of a new one."
   (let* ((*package* (find-package "AGENT-Q-IMAGE"))
          (protect (compile nil (read-from-string
                                 "(lambda (page size protection)
@@ -45,10 +47,11 @@
     (funcall protect (+ start (* 2 size)) size 3)))
 
 (defvar *left-stacks* '()
-  "Lists of a thread that left from the end of its stack by a restart, and where the stack starts.")
+  "Lists of a thread that a restart took away from the end of its stack, and the start of that
+stack.")
 
 (defun inherit-stack (start size)
-  "Protect the stack at START as a new one, if this thread was given it by one that has left it."
+  "Protect the stack at START like a new one, if this thread got it from one that left it unguarded."
   (let ((left (find start *left-stacks* :key #'second)))
     (when left
       (if (eq (first left) (backend "CURRENT-THREAD"))
@@ -75,20 +78,20 @@
                         ((plusp tries) (try-to-inherit start size (1- tries))))))))
 
 (defun leave-stack (start size)
-  "Guard the stack at START, which is this thread's, for others once this thread has ended."
+  "Have the stack at START, which is this thread's, guarded for others once this thread has ended."
   (let ((left (list (backend "CURRENT-THREAD") start)))
     (call-with-lock (lambda () (push left *left-stacks*)))
     (start-thread (lambda ()
                     (join-thread (first left))
-                    ;; Another may have it for a while.
+                    ;; Another thread may have it for a while.
                     (loop repeat 10
                           while (member left *left-stacks*)
                           do (try-to-inherit start size 8)
                              (sleep 0.05))))))
 
 (defun guard-stack-again (event)
-  "See to it that the end of this thread's stack is guarded, for this thread or for the one that gets
-the stack next, if the end was reached. EVENT is of a call: :ENTERED, :RETURNED or :LEFT."
+  "Make sure that the end of this thread's stack is guarded again if it was reached, for this thread
+or for the next one that gets the stack. EVENT is that of a call: :ENTERED, :RETURNED or :LEFT."
   (when (and (implementation-p "SBCL")
              (or *left-stacks* (not (eq event :entered))))
     (guarded (lambda ()
@@ -100,7 +103,7 @@ the stack next, if the end was reached. EVENT is of a call: :ENTERED, :RETURNED 
                         (if (eq event :entered)
                             (inherit-stack start size)
                             (touch-return-page start size)))
-                       ;; What is left from the end runs its clean-up there, too, on its way out.
+                       ;; A call that leaves from the end runs its clean-up there, too.
                        ((eq event :left)
                         (leave-stack start size)))))
              (constantly nil))))

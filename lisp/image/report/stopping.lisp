@@ -1,10 +1,10 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; A call that is stopped from outside: where it was, and how it waits there.
+;;; Stopping a call from outside: where it was, and parking it there.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *stopped-frame-limit* 8
-  "How many frames of the program are shown of a call that was stopped.")
+  "How many frames of the program to show of a stopped call.")
 
 (defun interrupted-number (frames)
   "The number of the first of FRAMES that was there before this thread was interrupted."
@@ -16,7 +16,8 @@
     (if last (1+ last) 0)))
 
 (defvar *with-interrupts* nil
-  "A function that calls another one where interrupts are heard, compiled before it is needed in one.")
+  "A function that calls its argument with interrupts enabled. Compiled beforehand, as it is needed
+inside an interrupt.")
 
 (defun prepare-interrupts ()
   (unless *with-interrupts*
@@ -27,19 +28,20 @@
                                            (funcall function)))))))))
 
 (defun call-interruptibly (function)
-  "Call FUNCTION, in an interrupt, where the next one is heard: it may hang, or wait in the debugger."
+  "Call FUNCTION, inside an interrupt, with interrupts enabled: it may hang, or wait in the
+debugger."
   (funcall (or *with-interrupts* #'funcall) function))
 
 (defun own-work-p (frame)
-  "Whether FRAME, of SHOWN-FRAMES, does something for us, before the program runs."
+  "Whether FRAME, of SHOWN-FRAMES, is our own work before the program runs."
   (search "AGENT-Q-IMAGE:" (second frame)))
 
 (defun interrupted-frames ()
-  "Where this thread was interrupted, as CONDITION-FRAMES has it; nothing where that isn't known."
+  "The frames where this thread was interrupted, as in CONDITION-FRAMES; none if unknown."
   (and (implementation-p "SBCL")
        (guarded
         (lambda ()
-          ;; Printers of the program's may print, or hang as they did before.
+          ;; The program's printers may print, or hang as before.
           (let* ((found '())
                  (nowhere (make-broadcast-stream))
                  (*standard-output* nowhere) (*error-output* nowhere) (*trace-output* nowhere))
@@ -55,7 +57,7 @@
         (constantly '()))))
 
 (defun stopped-report (entry)
-  "What is told of the call of ENTRY, which runs in this thread and is to be stopped."
+  "What to report about the call of ENTRY, which runs in this thread and is being stopped."
   (list :outcome :cancelled
         :frames (call-interruptibly #'interrupted-frames)
         :allocated (and (eighth entry) (allocated-since (eighth entry)))))
@@ -67,12 +69,13 @@
              (unless reading
                (setf reading t)
                (let ((report (stopped-report entry)))
-                 ;; Where it allocates, the stack may not be readable at once; but it must not fill the
-                 ;; heap until then, as it isn't stopped for that any more.
+                 ;; While it allocates, its stack may not be readable at first. But it must not fill
+                 ;; the heap until it is: the heap check no longer stops it.
                  (when (or (getf report :frames) last (heap-filling-p entry))
                    (throw 'stopped report)))
                (setf reading nil))))
-      ;; Should a printer hang, or nothing be heard, Emacs asks again, for a stop without a report.
+      ;; If a printer hangs, or no interrupt is taken, Emacs asks again, for a stop without a
+      ;; report.
       (loop for tries downfrom 6 to 0
             while (running-p entry)
             do (when (zerop tries) (setf last t))
@@ -80,20 +83,20 @@
                  (interrupt-call entry #'look))
                (sleep 0.05)))))
 
-;;; Clean-up forms that don't end, or leave what they clean up after for a loop around it: a stop that is
-;;; asked for once more leaves them out. SBCL keeps them as a chain of blocks on the stack.
+;;; Clean-up forms that never end, or that leave the stop for a surrounding loop: a second stop
+;;; skips them. SBCL keeps them as a chain of blocks on the stack.
 
 (defun clean-up-variable ()
   (and (implementation-p "SBCL")
        (find-symbol "*CURRENT-UNWIND-PROTECT-BLOCK*" "SB-VM")))
 
 (defun innermost-clean-up ()
-  "The block of what runs first when this thread is unwound; NIL where that can't be known."
+  "The block that runs first when this thread unwinds; NIL if unknown."
   (let ((variable (clean-up-variable)))
     (and variable (boundp variable) (symbol-value variable))))
 
 (defun clean-up-p (block)
-  "Whether BLOCK is among those that run when this thread is unwound."
+  "Whether BLOCK is among those that run when this thread unwinds."
   (flet ((address (block)
            (internal "SB-KERNEL" "GET-LISP-OBJ-ADDRESS" block)))
     (loop with wanted = (address block)
@@ -103,11 +106,11 @@
             thereis (= address wanted))))
 
 (defun held-p (lock)
-  "Whether this thread has LOCK, which would stay locked."
+  "Whether this thread holds LOCK, which would stay locked."
   (and lock (implementation-p "SBCL") (internal "SB-THREAD" "HOLDING-MUTEX-P" lock)))
 
 (defun stop-without-clean-up (entry)
-  "Stop the call of ENTRY without the clean-up forms of the program, where that can be."
+  "Stop the call of ENTRY and skip the program's clean-up forms, if possible."
   (interrupt-call
    entry
    (lambda ()
@@ -120,14 +123,14 @@
                  (throw 'stopped (list :outcome :cancelled :unclean t)))
                 (t (throw 'stopped nil)))))))))
 
-;;; Parking what takes too long
+;;; Parking calls that take too long
 
 (define-condition took-too-long (serious-condition)
   ((text :initarg :text :reader took-too-long-text))
   (:report (lambda (condition stream) (write-string (took-too-long-text condition) stream))))
 
 (defun park-for-time (entry name seconds)
-  "Park the call of ENTRY, which runs in this thread, under NAME: its SECONDS are over."
+  "Park the call of ENTRY, which runs in this thread, under NAME: its SECONDS are up."
   (let ((park (optional-function "AGENT-Q-IMAGE" "PARK"))
         (text (format nil "It ran for ~A s~@[; ~A were allocated meanwhile~]. CONTINUE lets it go on"
                       seconds (and (eighth entry) (allocated-since (eighth entry))))))
@@ -136,12 +139,13 @@
        (lambda () (funcall park (make-condition 'took-too-long :text text) name))))))
 
 (defun park-running (client id name seconds)
-  "Stop the call ID where it is and park it under NAME, as its SECONDS are over."
+  "Interrupt the call ID and park it under NAME: its SECONDS are up."
   (let* ((*client* client) (entry (find id *running* :key #'first)))
     (when entry
       (interrupt-call entry (lambda ()
-                              ;; Emacs may have asked for a stop before this is heard. With our lock no
-                              ;; other call could begin; Emacs then asks for a stop.
+                              ;; Emacs may have asked for a stop before the interrupt is taken. If
+                              ;; the call held our lock, no other call could start; Emacs then asks
+                              ;; for a stop.
                               (cond ((sixth entry) (throw 'stopped nil))
                                     ((not (held-p *lock*)) (park-for-time entry name seconds))))))
     nil))
