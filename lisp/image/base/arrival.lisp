@@ -69,7 +69,8 @@ meanwhile."
       (use-compiled (compiled-functions (list name)))))
 
 (defun compiled-apart-p (names)
-  "Whether the functions NAMES were compiled elsewhere: in a call they can't be changed."
+  "Have the functions NAMES compiled outside of this call, which can't change them, if one of them
+is interpreted. True if that was done."
   (let ((apart (optional-function "AGENT-Q-IMAGE" "COMPILE-APART")))
     (and apart
          (some (lambda (name) (interpreted-p (symbol-function name))) names)

@@ -1,12 +1,12 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; How classes and methods hang together. Operations: class-hierarchy, method-specializers.
+;;; Relations of classes and methods. Operations: class-hierarchy, method-specializers.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 ;;; Classes
 
 (defun subclass-lines (class limit)
-  "The subclasses of CLASS, each with its depth, at most LIMIT; and how many there are in all."
+  "At most LIMIT subclasses of CLASS, each with its depth; and how many there are in all."
   (let ((seen '()) (lines '()) (count 0))
     (labels ((walk (class depth)
                (dolist (sub (sort (copy-list (mop "CLASS-DIRECT-SUBCLASSES" class))
@@ -21,7 +21,7 @@
     (values (nreverse lines) count)))
 
 (define-operation "class-hierarchy" (class package limit)
-  ;; A class among its superclasses and subclasses.
+  ;; A class with its superclasses and subclasses.
   (let ((class (class-of-text class package)))
     (multiple-value-bind (lines count) (subclass-lines class (page-size limit 50 500))
       (list :class (class-text class)
@@ -41,7 +41,8 @@
         :specializers (mapcar #'specializer-text (mop "METHOD-SPECIALIZERS" method))))
 
 (defun method-rank (method home)
-  "Methods on classes of HOME's package and other programs before the implementation's."
+  "A number that sorts METHOD: those on classes of HOME, then of other programs, then of the
+implementation."
   (loop for specializer in (mop "METHOD-SPECIALIZERS" method)
         for name = (and (typep specializer 'class) (class-name specializer))
         minimize (cond ((null name) 1)
@@ -50,14 +51,14 @@
                        (t 1))))
 
 (defun combination-text (function)
-  "The method combination of FUNCTION unless it is the standard one."
+  "The method combination of FUNCTION, unless it is the standard one."
   (let ((combination (mop "GENERIC-FUNCTION-METHOD-COMBINATION" function)))
     (when combination
       (let ((text (printed combination :limit 120)))
         (unless (search "STANDARD" text) text)))))
 
 (define-operation "method-specializers" (generic-function package limit offset)
-  ;; The methods of a generic function and the classes they are for.
+  ;; The methods of a generic function and their specializers.
   (let* ((name (name-of-text generic-function package))
          (symbol (name-symbol name))
          (spec (cond ((eq (name-kind name) :setf) (list 'setf symbol))

@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What instances of a class are made of. Operation: class-slots.
+;;; The slots of a class. Operation: class-slots.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -18,7 +18,7 @@
                        others))))))
 
 (defun metaclass-text (class)
-  "The metaclass of CLASS, unless what kind of class it is says it already."
+  "The metaclass of CLASS, unless CLASS-KIND already says it."
   (let ((meta (class-name (class-of class))))
     (unless (or (member meta '(standard-class structure-class built-in-class))
                 (and (string= (symbol-name meta) "CONDITION-CLASS")
@@ -26,13 +26,13 @@
       (symbol-text meta))))
 
 (defun finished-p (class)
-  "Whether CLASS knows its slots; classes without instances may have to be told to."
+  "Whether CLASS is finalized; a class without instances may have to be told to."
   (or (mop "CLASS-FINALIZED-P" class)
       (progn (mop "FINALIZE-INHERITANCE" class)
              (mop "CLASS-FINALIZED-P" class))))
 
 (defun precedence (class)
-  "CLASS and its superclasses in their order, as far as they are known."
+  "CLASS and its superclasses in order of precedence, as far as they are known."
   (or (and (finished-p class) (mop "CLASS-PRECEDENCE-LIST" class))
       (let ((found '()))
         (labels ((add (class)
@@ -48,7 +48,7 @@
           collect (class-text super)))
 
 (defun structure-accessor (class name)
-  "The function that reads the slot NAME of the structure CLASS."
+  "The function that reads slot NAME of the structure CLASS."
   (let* ((description (optional-function "SB-KERNEL" "FIND-DEFSTRUCT-DESCRIPTION"))
          (slots (optional-function "SB-KERNEL" "DD-SLOTS"))
          (slot-name (optional-function "SB-KERNEL" "DSD-NAME"))
@@ -64,10 +64,10 @@
           (and guess (fboundp guess) guess)))))
 
 (defun initform-text (slot)
-  "The slot's initial form, which can be NIL; without one, NIL for none."
+  "The initform of SLOT as text, which may be \"NIL\"; NIL if it has none."
   (let ((initform (mop "SLOT-DEFINITION-INITFORM" slot)))
     (when (or (mop "SLOT-DEFINITION-INITFUNCTION" slot)
-              ;; Slots of structures have no function; ECL has a symbol for none.
+              ;; Slots of structures have no initfunction; ECL has a symbol for no initform.
               (and initform
                    (not (and (symbolp initform)
                              (search "UNSUPPLIED" (symbol-name initform))))))
@@ -77,7 +77,7 @@
   (if (symbolp name) (name-in-package name *package*) (definition-text name)))
 
 (defun slot-accessors (directs)
-  "The readers, writers and accessors that the direct slots DIRECTS define; three lists."
+  "Three lists: the readers, writers and accessors that the direct slots DIRECTS define."
   (let* ((readers (loop for slot in directs append (mop "SLOT-DEFINITION-READERS" slot)))
          (writers (loop for slot in directs append (mop "SLOT-DEFINITION-WRITERS" slot)))
          (both (loop for reader in readers
@@ -90,10 +90,10 @@
               (texts both)))))
 
 (defun first-sentence (text)
-  "The first sentence of TEXT on one line, of 120 characters at most."
+  "The first sentence of TEXT on one line, at most 120 characters."
   (let* ((blank (search (format nil "~%~%") text))
          (line (format nil "~{~A~^ ~}" (words (subseq text 0 blank))))
-         ;; What goes on in small letters was no end: \"i.e. the one\".
+         ;; A stop before a lower-case letter doesn't end it: "i.e. the one".
          (end (loop for stop = (search ". " line) then (search ". " line :start2 (1+ stop))
                     while stop
                     unless (lower-case-p (char line (min (+ stop 2) (1- (length line)))))
@@ -101,9 +101,8 @@
     (shortened (if end (subseq line 0 (1+ end)) line) 120)))
 
 (defun slot-entry (slot classes full)
-  "What there is to say on SLOT, whose direct definitions are in CLASSES. Names are written as in
-the current package, which is that of the class. Of the documentation the first sentence, or all of
-it with FULL."
+  "What to say about SLOT, whose direct definitions are in CLASSES. Names are written as in the
+current package, which is the class's. The documentation is cut to its first sentence, unless FULL."
   (let* ((name (mop "SLOT-DEFINITION-NAME" slot))
          (homes (loop for class in classes
                       for direct = (find name (mop "CLASS-DIRECT-SLOTS" class)
@@ -122,7 +121,7 @@ it with FULL."
                            (when (string= "structure" (class-kind (first classes)))
                              (let ((accessor (structure-accessor (first classes) name)))
                                (and accessor (list (name-in-package accessor *package*))))))
-            ;; CLISP makes (AND T) of no type.
+            ;; CLISP turns no type into (AND T).
             :type (and (not (member type '(t nil (and t)) :test #'equal))
                        (printed type :limit 120 :circle nil))
             :allocation (and allocation (not (eq allocation :instance))
@@ -141,7 +140,7 @@ it with FULL."
                           (printed (second initarg) :limit 120 :circle nil))))
 
 (defun slots-of (class)
-  "The slots of CLASS, inherited ones too, as far as they are known."
+  "The slots of CLASS, including inherited ones, as far as they are known."
   (if (finished-p class)
       (mop "CLASS-SLOTS" class)
       (remove-duplicates
@@ -149,7 +148,7 @@ it with FULL."
        :key (lambda (slot) (mop "SLOT-DEFINITION-NAME" slot)) :from-end t)))
 
 (define-operation "class-slots" (class package full)
-  ;; The slots of a class, inherited ones too; FULL for all of their documentation.
+  ;; The slots of a class, including inherited ones; FULL for their whole documentation.
   (let* ((class (class-of-text class package))
          (classes (precedence class))
          (slots (slots-of class))

@@ -1,11 +1,11 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Objects from the inside, by handle: the user's own inspector is never used. Operation:
+;;; Inspecting objects by their handles, without touching the user's own inspector. Operation:
 ;;; inspect-value.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;; An object is told as facts (texts), how many parts it has, and a page of its parts, each a list
-;; of a label and the part, or of a label and a remark in the place of a part that can't be had.
+;; A view of an object: facts (texts), how many parts it has, and a page of its parts. A part is a
+;; list of a label and the part, or a remark if the part isn't available.
 
 (defstruct (view (:constructor make-view (&key facts total parts)))
   facts total parts)
@@ -108,7 +108,7 @@
    :total 0 :parts '()))
 
 (defun slot-words (slot)
-  "What SLOT, as SLOT-ENTRY has it, is like."
+  "SLOT, from SLOT-ENTRY, in words."
   (flet ((some-of (label texts) (and texts (format nil "~A ~{~A~^ ~}" label texts)))
          (fact (label text) (and text (format nil "~A ~A" label text))))
     (format nil "~{~A~^, ~}"
@@ -122,7 +122,7 @@
                               (fact "from" (getf slot :from)))))))
 
 (defun class-view (class offset limit)
-  "A class by its place among the others and its slots, each in words."
+  "A class in words: its relations to other classes, and its slots."
   (let* ((slots (slots-of class))
          (classes (precedence class))
          (subclasses (mop "CLASS-DIRECT-SUBCLASSES" class))
@@ -152,7 +152,7 @@
                                                  (if (string= words "") "no options" words)))))))))
 
 (defun described-view (object)
-  "For all other objects, what DESCRIBE says."
+  "The view of any other object: what DESCRIBE prints."
   (make-view
    :facts (list (format nil "~A" (type-name object))
                 (trimmed (guarded (lambda ()
@@ -166,7 +166,7 @@
 
 (defun object-view (object offset limit)
   (guarded (lambda () (view-by-type object offset limit))
-           ;; One that was allocated and never initialized may have nothing but slots.
+           ;; An object that was allocated but never initialized may have nothing but slots.
            (lambda (condition)
              (declare (ignore condition))
              (if (mop "CLASS-SLOTS" (class-of object))
@@ -207,7 +207,7 @@
           collect (part-entry label part depth path))))
 
 (define-operation "inspect-value" (handle depth limit offset)
-  ;; An object that was shown before, from the inside.
+  ;; The parts of an object that was shown before.
   (let* ((object (handle-object handle))
          (offset (max 0 (or offset 0)))
          (limit (page-size limit 20 100))

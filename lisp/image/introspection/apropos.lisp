@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Symbols by parts of their names. Operation: apropos-search.
+;;; Finding symbols by parts of their names. Operations: apropos-search, complete-symbol.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -11,7 +11,7 @@
         while end do (setf start (1+ end))))
 
 (defun kinds (symbol)
-  "The names of what SYMBOL is."
+  "What SYMBOL is, in words, one for each kind."
   (remove nil
           (list (or (function-kind symbol) (getf (setf-facet symbol) :kind))
                 (cond ((keywordp symbol) nil)
@@ -22,7 +22,7 @@
                   (and class (class-kind class))))))
 
 (defun kind-p (symbol kind)
-  "Whether SYMBOL is what the caller calls a KIND."
+  "Whether SYMBOL is of the KIND that the caller named."
   (let ((kinds (kinds symbol)))
     (flet ((any (&rest names) (intersection names kinds :test #'string=)))
       (cond ((string-equal kind "function") (any "function" "generic function"))
@@ -37,13 +37,13 @@
             (t (missed "~A is not a kind of symbol." kind))))))
 
 (defun word-forms (word)
-  "WORD in upper and in lower case, for NAME-HAS-P."
+  "WORD in upper and in lower case, as NAME-HAS-P wants it."
   (flet ((form (text) (coerce text '(simple-array character (*)))))
     (cons (form (string-upcase word)) (form (string-downcase word)))))
 
 (defun name-has-p (name forms)
-  "Where the word of FORMS begins in NAME, a symbol's, in letters of any case; NIL when it doesn't."
-  ;; SEARCH asks of each character anew what kind of string it is in.
+  "Where NAME, a symbol's, has the word of FORMS, ignoring case; NIL if it doesn't."
+  ;; SEARCH would ask for each character what kind of string it is in.
   (let* ((upper (car forms)) (lower (cdr forms)) (length (length upper)))
     (declare (type (simple-array character (*)) upper lower))
     (macrolet ((look (type)
@@ -61,10 +61,10 @@
         (t (look string))))))
 
 (defun matching-symbols (words packages external-only)
-  "The symbols that are present in PACKAGES and have all WORDS in their names, each once."
+  "The symbols present in PACKAGES whose names have all WORDS, each once."
   (let ((forms (mapcar #'word-forms words))
         (found '())
-        ;; Those that were imported. There are few, and most of them are found at home as well.
+        ;; Imported symbols. There are few, and most are found in their home packages, too.
         (strangers (make-hash-table :test 'eq)))
     (labels ((consider (symbol package)
                (when (loop with name = (symbol-name symbol)
@@ -79,7 +79,7 @@
       (dolist (package packages)
         (if external-only
             (do-external-symbols (symbol package) (consider symbol package))
-            ;; What a package only inherits is found where it is at home.
+            ;; Inherited symbols are found in their home packages.
             (with-package-iterator (next package :internal :external)
               (loop (multiple-value-bind (more symbol) (next)
                       (unless more (return))
@@ -93,8 +93,8 @@
     (and home (eq :external (nth-value 1 (find-symbol (symbol-name symbol) home))))))
 
 (defun symbol-tier (symbol words implementation-p)
-  "How likely SYMBOL is what somebody looks for who knows WORDS of its name; 0 is the likeliest.
-IMPLEMENTATION-P is a function that says whether a package is of the implementation."
+  "How likely SYMBOL is meant by somebody who knows WORDS of its name; 0 is most likely.
+IMPLEMENTATION-P tells whether a package is the implementation's."
   (let* ((home (symbol-package symbol))
          (standard (eq home (find-package "COMMON-LISP")))
          (program (not (funcall implementation-p home)))
@@ -109,7 +109,7 @@ IMPLEMENTATION-P is a function that says whether a package is of the implementat
           (t 6))))
 
 (defun implementation-test ()
-  "A function like IMPLEMENTATION-PACKAGE-P that looks at each package once."
+  "A version of IMPLEMENTATION-PACKAGE-P that checks each package only once."
   (let ((known (make-hash-table :test 'eq)))
     (lambda (package)
       (multiple-value-bind (value there) (gethash package known)
@@ -117,9 +117,9 @@ IMPLEMENTATION-P is a function that says whether a package is of the implementat
             (setf (gethash package known) (implementation-package-p package)))))))
 
 (defun ranked (symbols words limit beginnings-first)
-  "The LIMIT first ones of SYMBOLS: by their tiers, in a tier the shorter names first. With
-BEGINNINGS-FIRST, those of a tier that begin with one of WORDS come before the others."
-  ;; Of a hundred thousand most are never looked at, so they are not sorted but put into boxes.
+  "The first LIMIT of SYMBOLS, by tier, and within a tier shorter names first. With
+BEGINNINGS-FIRST, symbols of a tier that begin with one of WORDS come before the others."
+  ;; Most of a hundred thousand are never looked at, so sort them into boxes, not completely.
   (let ((boxes (make-array '(8 2 1000) :initial-element '()))
         (implementation-p (implementation-test))
         (forms (and beginnings-first (mapcar #'word-forms words)))
@@ -138,7 +138,7 @@ BEGINNINGS-FIRST, those of a tier that begin with one of WORDS come before the o
 (defun symbol-entry (symbol)
   (list :name (symbol-text symbol)
         :kinds (kinds symbol)
-        ;; A model knows the standard.
+        ;; Models know the standard.
         :documentation (unless (eq (symbol-package symbol) (find-package "COMMON-LISP"))
                          (first-line (or (and (fboundp symbol) (doc symbol 'function))
                                          (and (boundp symbol) (doc symbol 'variable))
@@ -146,8 +146,8 @@ BEGINNINGS-FIRST, those of a tier that begin with one of WORDS come before the o
                                      80))))
 
 (defun searched-packages ()
-  "The packages to search when none is named: keywords are names of nothing, and what only serves
-the connection is nobody's program."
+  "The packages to search if none is given. Keywords name nothing, and no program is in the packages
+that only serve the connection."
   (remove-if (lambda (package)
                (or (eq package (find-package "KEYWORD"))
                    (loop for prefix in '("AGENT-Q-IMAGE" "SLYNK" "SWANK")
@@ -179,11 +179,11 @@ the connection is nobody's program."
           :symbols (mapcar #'symbol-entry (ranked wanted words (page-size limit 50 200) nil)))))
 
 (defparameter *completion-characters* 7000
-  "How long an answer with names for a completion is, about. The clients' servers write in pieces of
-8 KB, and a second one waits for what Emacs's side acknowledges late: 40 ms in which nothing happens.")
+  "About how long an answer with completions may be. The clients' servers write in pieces of 8 KB,
+and the second one waits 40 ms for a late acknowledgement from Emacs's side.")
 
 (define-operation "complete-symbol" (word package)
-  ;; Names that have a word in them, those that begin with it first, and what they are of.
+  ;; Names that contain a word, those that begin with it first, each with what it is.
   (compile-search)
   (let* ((package (and package (package-of-text package)))
          (words (and (string/= word "") (list word)))

@@ -1,16 +1,16 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What a symbol is: every facet of it (function, variable, class...) with arguments, value,
-;;; documentation and the place of its definition. Operations: describe-symbol, function-arglist.
+;;; What a symbol is: all its facets (function, variable, class...) with arguments, value,
+;;; documentation and place of definition. Operations: describe-symbol, function-arglist.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 ;;; Functions
 
 (defun bare-symbols (tree)
-  "TREE with its symbols stripped of their packages, which only lengthen a lambda list."
+  "TREE with its symbols stripped of their packages, which would only lengthen a lambda list."
   (cond ((null tree) nil)
         ((consp tree)
-         ;; A quote has to stay a quote for the printer.
+         ;; Keep quotes as quotes for the printer.
          (if (and (member (first tree) '(quote function)) (consp (rest tree)) (null (cddr tree)))
              tree
              (cons (bare-symbols (car tree)) (bare-symbols (cdr tree)))))
@@ -20,7 +20,7 @@
         (t tree)))
 
 (defun arglist-text (function)
-  "The lambda list of FUNCTION, a function or its name, as text, or NIL when it isn't known."
+  "The lambda list of FUNCTION, a function or its name, as text, or NIL if unknown."
   (let ((arglist (guarded (lambda () (backend "ARGLIST" function))
                           (constantly :not-available))))
     (cond ((eq arglist :not-available) nil)
@@ -39,7 +39,7 @@
         (t "function")))
 
 (defun short-function-type (type)
-  "TYPE, a list (FUNCTION arguments values), without what says nothing; NIL when all of it does."
+  "TYPE, a list (FUNCTION arguments values), without parts that say nothing; NIL if none is left."
   (destructuring-bind (&optional (arguments '*) (values '*)) (rest type)
     (let* ((values (if (and (consp values) (eq (first values) 'values))
                        (let ((known (subseq values 1 (position '&optional values :from-end t))))
@@ -51,7 +51,7 @@
         (list 'function arguments values)))))
 
 (defun function-type-text (symbol)
-  "The type that the implementation knows or has derived for the function."
+  "The type that the implementation knows or has derived for the function SYMBOL."
   (let ((function-type (optional-function "SB-INTROSPECT" "FUNCTION-TYPE")))
     (when function-type
       (let ((type (guarded (lambda ()
@@ -67,14 +67,14 @@
 (defun doc (object type)
   (let ((text (guarded (lambda () (documentation object type)) (constantly nil))))
     (and (stringp text) (string/= text "")
-         ;; A model knows the standard; long text about it only costs tokens.
+         ;; Models know the standard; long texts about it only cost tokens.
          (shortened text (if (and (symbolp object)
                                   (eq (symbol-package object) (find-package "COMMON-LISP")))
                              300
                              1500)))))
 
 (defun inline-p (name)
-  "Whether calls of the function NAME are compiled as its body, as far as that is known."
+  "Whether calls of the function NAME are inlined, as far as known."
   (let ((info (optional-function "SB-INT" "INFO")))
     (and info
          (not (member (guarded (lambda () (funcall info :function :inlinep name)) (constantly nil))
@@ -93,7 +93,7 @@
             :documentation (doc symbol 'function)))))
 
 (defun setf-expander-p (symbol known)
-  "Whether (SETF (SYMBOL ...)) is expanded. Some clients don't say; ABCL keeps it as a property."
+  "Whether SETF expands (SYMBOL ...). Some clients don't say; ABCL keeps it as a property."
   (or (getf known :setf)
       (loop for tail = (symbol-plist symbol) then (cddr tail)
             while (and (consp tail) (consp (cdr tail)))
@@ -103,8 +103,8 @@
                            (implementation-package-p (symbol-package (first tail)))))))
 
 (defun setf-facet (symbol &optional known)
-  "What (SETF SYMBOL) is: a function, or what DEFSETF and DEFINE-SETF-EXPANDER make, which only
-KNOWN, what the client knows of SYMBOL, tells."
+  "What (SETF SYMBOL) is: a function, or something that DEFSETF or DEFINE-SETF-EXPANDER made, which
+only KNOWN, the client's facts about SYMBOL, tells."
   (let ((name (list 'setf symbol)))
     (cond ((fboundp name)
            (list :kind (if (typep (fdefinition name) 'generic-function)
@@ -118,11 +118,12 @@ KNOWN, what the client knows of SYMBOL, tells."
 ;;; Variables
 
 (defun known-facets (symbol)
-  "What the client's own describe knows of SYMBOL, such as :VARIABLE for a special without value."
+  "What the client's own describe knows of SYMBOL, such as :VARIABLE for an unbound special
+variable."
   (guarded (lambda () (backend "DESCRIBE-SYMBOL-FOR-EMACS" symbol)) (constantly nil)))
 
 (defun declared-type-text (symbol)
-  "The type that the variable SYMBOL was declared to have, where one can ask for it."
+  "The declared type of the variable SYMBOL, if the implementation tells."
   (let ((info (optional-function "SB-INT" "INFO"))
         (specifier (optional-function "SB-KERNEL" "TYPE-SPECIFIER")))
     (when (and info specifier (not (constantp symbol)))
@@ -133,7 +134,7 @@ KNOWN, what the client knows of SYMBOL, tells."
                (constantly nil)))))
 
 (defun value-class-text (value text)
-  "The class of VALUE when it has one of its own and TEXT, its print, does not say which."
+  "The class of VALUE if it is one of the program's kind and TEXT, the printed value, doesn't say."
   (when (typep value '(or standard-object structure-object condition))
     (let ((name (guarded (lambda () (class-name (class-of value))) (constantly nil))))
       (and name (not (search (symbol-name name) text))
@@ -170,7 +171,7 @@ KNOWN, what the client knows of SYMBOL, tells."
             :documentation (doc symbol 'type)))))
 
 (defun type-expansion (symbol)
-  "What the type SYMBOL stands for when it needs no arguments, as text, or NIL where that isn't known."
+  "The type that SYMBOL stands for without arguments, as text, or NIL if unknown."
   (let ((expand (optional-function "SB-EXT" "TYPEXPAND-1")))
     (and expand
          (guarded (lambda ()
@@ -199,20 +200,20 @@ KNOWN, what the client knows of SYMBOL, tells."
 ;;; Properties
 
 (defparameter *property-limit* 8
-  "How many entries of a property list are shown.")
+  "How many entries of a property list to show.")
 
 (defun program-property-p (indicator symbol)
-  "Whether the property INDICATOR of SYMBOL is of a program, not of the implementation."
+  "Whether a program, not the implementation, gave SYMBOL the property INDICATOR."
   (if (symbolp indicator)
       (let ((package (symbol-package indicator)))
         (or (not (implementation-package-p package))
-            ;; Programs use the names of Common Lisp as indicators, on names of their own.
+            ;; Programs use standard symbols as indicators, on symbols of their own.
             (and (member package (list (find-package "COMMON-LISP") (find-package "KEYWORD")))
                  (not (implementation-package-p (symbol-package symbol))))))
       t))
 
 (defun property-texts (symbol)
-  "The properties of SYMBOL that programs gave it, as texts."
+  "The properties that programs gave SYMBOL, as texts."
   (let ((texts (loop for tail = (symbol-plist symbol) then (cddr tail)
                      while (and (consp tail) (consp (cdr tail)))
                      when (program-property-p (first tail) symbol)
@@ -237,7 +238,7 @@ KNOWN, what the client knows of SYMBOL, tells."
                       (when (eq kind :any) (package-facet symbol))))))
 
 (defun expander-definition-p (definition)
-  "Whether DEFINITION makes a place that SETF knows, without a function."
+  "Whether DEFINITION defines a place for SETF without a function."
   (let ((text (or (getf definition :what) "")))
     (or (prefixed-p "(DEFINE-SETF" text) (prefixed-p "(DEFSETF" text))))
 
@@ -246,7 +247,8 @@ KNOWN, what the client knows of SYMBOL, tells."
         always (equal (getf one key) (getf other key))))
 
 (defun once-each (definitions)
-  "DEFINITIONS without the setf expanders that SBCL reports for a name and again for its setf function."
+  "DEFINITIONS without repeated setf expanders: SBCL reports them for a name and again for its setf
+function."
   (remove-duplicates definitions
                      :test (lambda (one other)
                              (and (expander-definition-p one) (expander-definition-p other)
@@ -263,13 +265,13 @@ KNOWN, what the client knows of SYMBOL, tells."
                   (definition-list (list 'setf symbol)))))))))
 
 (define-operation "describe-symbol" (symbol package)
-  ;; All that a symbol is.
+  ;; Everything that a symbol is.
   (let* ((name (name-of-text symbol package))
          (symbol (name-symbol name))
          (home (symbol-package symbol))
          (definitions (definitions-to-tell name))
          (facets (or (symbol-facets name)
-                     ;; ECL knows of those only where they are.
+                     ;; All that ECL knows of these is where they are.
                      (and (some #'expander-definition-p definitions)
                           '((:kind "setf expander"))))))
     (list :name (name-text name)

@@ -1,10 +1,10 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; A form's expansion, one step or all of it. Operation: macroexpand-form.
+;;; Expanding a form, by one step or completely. Operation: macroexpand-form.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun expander (mode)
-  "The function that expands a form by MODE: two values, the expansion and whether it differs."
+  "The function that expands a form in MODE: two values, the expansion and whether it differs."
   (flet ((by-backend (name)
            (lambda (form)
              (let ((expansion (backend name form)))
@@ -16,7 +16,8 @@
           (t (missed "Unknown mode ~A: expected once, full, all or compiler." mode)))))
 
 (defun call-expanding-as-assessed (text package function)
-  "Call FUNCTION, which expands the form in TEXT. Its macros ran already where it was assessed."
+  "Call FUNCTION, which expands the form in TEXT. If it was assessed, its macros have already run
+there."
   (let ((call (optional-function "AGENT-Q-IMAGE" "CALL-AS-ASSESSED"))
         (hook (find-symbol "EXPAND-AS-ASSESSED" "AGENT-Q-IMAGE")))
     (cond ((null call) (funcall function))
@@ -32,7 +33,7 @@
   (printed form :limit 8000 :length 500 :level 40 :circle nil :pretty t))
 
 (define-operation "macroexpand-form" (form package mode full)
-  ;; The expansion of a form. The form is read without #. ; its macros do run.
+  ;; The expansion of a form. It is read without #. but its macros do run.
   (let* ((*package* (package-of-text package))
          (start (or (skip-to-form form 0) (missed "The text contains no form.")))
          (mode (or mode (if full "full" "once"))))

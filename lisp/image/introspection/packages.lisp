@@ -1,11 +1,11 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What packages are and what is in them. Operations: package-info, list-package-symbols.
+;;; What packages are and what they contain. Operations: package-info, list-package-symbols.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun package-symbols (package include-internal)
-  "The symbols at home in PACKAGE or exported by it, by name, external ones first.
-Two values: the symbols, and how many of them are external."
+  "The symbols present in PACKAGE or exported by it, by name, external ones first. Two values: the
+symbols, and how many of them are external."
   (let ((external '()) (internal '()))
     (do-external-symbols (symbol package) (push symbol external))
     (when include-internal
@@ -24,7 +24,7 @@ Two values: the symbols, and how many of them are external."
         (incf count)))))
 
 (defun name-in-package (symbol package)
-  "SYMBOL's name as it is written inside PACKAGE."
+  "SYMBOL's name as written inside PACKAGE."
   (let ((*package* package) (*print-readably* nil) (*print-pretty* nil) (*print-case* :upcase)
         (*print-escape* t) (*print-gensym* t) (*print-circle* nil))
     (prin1-to-string symbol)))
@@ -56,7 +56,8 @@ Two values: the symbols, and how many of them are external."
                         (if (packagep target) (package-name target) target))))
 
 (defun user-names (package)
-  "The names of the packages that use PACKAGE; those of the implementation are counted if many."
+  "The names of the packages that use PACKAGE; if there are many, the implementation's are only
+counted."
   (let* ((users (package-used-by-list package))
          (programs (if (> (length users) 20)
                        (remove-if #'implementation-package-p users)
@@ -66,7 +67,7 @@ Two values: the symbols, and how many of them are external."
             (and (plusp others) (list (format nil "~D of the implementation" others))))))
 
 (defun package-lock (package)
-  "\"locked\" or \"unlocked\" where packages can be locked, or NIL."
+  "\"locked\" or \"unlocked\" if packages can be locked, or NIL."
   (let ((locked (or (optional-function "SB-EXT" "PACKAGE-LOCKED-P")
                     (optional-function "EXT" "PACKAGE-LOCK")
                     (optional-function "EXT" "PACKAGE-LOCKED-P"))))

@@ -1,31 +1,31 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Looking at a call that runs, from another thread and without stopping it: what it has printed, and
+;;; Looking at a running call from another thread, without stopping it: what it has printed, and
 ;;; where it is. Operations: call-output, call-backtrace.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun running-call (id)
-  "The entry of the call ID, or NIL when it has ended."
+  "The entry of the call ID, or NIL if it has ended."
   (call-with-lock (lambda () (find id *running* :key #'first))))
 
 (define-operation "call-output" (call)
-  ;; The end of what CALL has printed until now, and how many characters that were.
+  ;; The end of what CALL has printed so far, and how many characters that were.
   (let ((capture (seventh (running-call call))))
     (if (null capture)
         (list :gone t)
         (progn
-          ;; The stream keeps what it gets until there is more of it, under a lock of its own.
+          ;; The stream buffers its output, under a lock of its own.
           (guarded (lambda () (finish-output (captured-stream capture))) #'identity)
           (list :text (captured-latest capture) :printed (captured-printed capture))))))
 
 ;;; Where it is
 
 (defparameter *patience-for-backtrace* 2
-  "For how many seconds a thread may take to say where it is.")
+  "How many seconds a thread may take to say where it is.")
 
 (defun names-of-frames ()
-  "The names of the functions that run in this thread, innermost first. No object of the program's is
-printed, as its printers may be what runs."
+  "The names of the functions on this thread's stack, innermost first. Don't print objects of the
+program: its printers may be what runs."
   (let ((map-backtrace (optional-function "SB-DEBUG" "MAP-BACKTRACE"))
         (function-of (optional-function "SB-DI" "FRAME-DEBUG-FUN"))
         (name-of (optional-function "SB-DI" "DEBUG-FUN-NAME"))
@@ -39,11 +39,11 @@ printed, as its printers may be what runs."
   (and (consp name) (member (first name) '(flet labels lambda)) (setf name (car (last name))))
   (and (symbolp name)
        (or (member (symbol-name name) operators :test #'string=)
-           ;; What evaluates our own functions, until they are compiled.
+           ;; SBCL's interpreter, which runs our functions until they are compiled.
            (and (symbol-package name) (string= (package-name (symbol-package name)) "SB-EVAL")))))
 
 (defun program-names (names)
-  "Those of NAMES that are between the interrupt and our own functions."
+  "The NAMES between the interrupt and our own functions."
   (let* ((interrupt (position-if (lambda (name)
                                    (and (stringp name) (search "signal" name :test #'char-equal)))
                                  names :from-end t))
@@ -54,7 +54,7 @@ printed, as its printers may be what runs."
     (remove "bogus stack frame" (subseq names from to) :test #'equal)))
 
 (define-operation "call-backtrace" (call)
-  ;; The functions in which CALL is now, innermost first, as texts.
+  ;; The functions that CALL is in now, innermost first, as texts.
   (unless (implementation-p "SBCL")
     (unavailable "Looking at a running call" "its threads can't be looked into while they run"))
   (let ((thread (second (running-call call)))

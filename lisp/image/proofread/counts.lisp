@@ -1,13 +1,14 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; How many arguments an operator takes, told by lambda lists: those of the image, and those in the text.
+;;; How many arguments an operator takes, by lambda lists of the image and of the text.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;; A count is a list of the least, the most (NIL without one), and where the keywords start, if they do.
+;; A count is a list of the minimum, the maximum (NIL if there is none), and where keywords start,
+;; if they do.
 
 (defun count-of-lambda-list (elements)
-  "The count for ELEMENTS: :NAME for a parameter, lambda list keywords as their names. NIL for what is
-not understood."
+  "The count for ELEMENTS: :NAME for a parameter, lambda list keywords by name. NIL if one of them
+isn't understood."
   (let ((least 0) (most 0) (state :required) (keys nil) (rest nil) (skip nil))
     (dolist (element elements (list least (if (or rest keys) nil most) (and (not rest) keys)))
       (cond (skip (setf skip nil))
@@ -34,7 +35,7 @@ not understood."
         finally (return (if tail (append elements (list "&REST" :name)) elements))))
 
 (defun count-of-part (part)
-  "The count of the lambda list PART, of the text; T when it isn't known."
+  "The count for the lambda list PART, of the text; T if unknown."
   (cond ((eq (part-kind part) :list)
          (if (some (lambda (it) (member (part-kind it) '(:ellipsis :unclear))) (part-value part))
              t
@@ -55,10 +56,10 @@ not understood."
     (return-from 1 2 nil) (block 1 nil nil) (let 1 nil nil) (let* 1 nil nil) (flet 1 nil nil)
     (labels 1 nil nil) (the 2 2 nil) (unwind-protect 1 nil nil) (eval-when 1 nil nil)
     (multiple-value-prog1 1 nil nil) (load-time-value 1 2 nil))
-  "The counts of special operators.")
+  "The counts for special operators.")
 
 (defun trusted-lambda-list-p (symbol)
-  "Whether the image knows the lambda list of SYMBOL as people know it."
+  "Whether the image has the lambda list of SYMBOL as it is documented."
   (or (implementation-p "SBCL")
       (not (standard-symbol-p symbol))))
 
@@ -72,8 +73,8 @@ not understood."
       (values nil nil)))
 
 (defun count-in-image (symbol)
-  "The count of the operator SYMBOL, or NIL. The lambda lists of macros are known of Common Lisp's only:
-others may be made by functions."
+  "The count for the operator SYMBOL, or NIL. Of macros, only the lambda lists of standard ones are
+certain: others may be made by functions."
   (cond ((special-operator-p symbol) (rest (assoc symbol *special-counts*)))
         ((and (macro-function symbol)
               (not (standard-symbol-p symbol)))
@@ -89,7 +90,7 @@ others may be made by functions."
              (or (null keys) (<= number keys) (evenp (- number keys)))))))
 
 (defun count-words (count number)
-  "What is wrong with NUMBER arguments where COUNT holds."
+  "In words, what is wrong with NUMBER arguments for COUNT."
   (destructuring-bind (least most keys) count
     (flet ((arguments (number) (format nil "~D argument~:P" number)))
       (cond ((and keys (>= number least))

@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What the texts themselves define, load and change, so that it is known. A name counts whatever
-;;; package it is in: code of one answer is often meant for several.
+;;; What the texts themselves define, load and change, so that it is known. Names count whatever
+;;; package they are in: the code of one answer is often meant for several.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -19,7 +19,7 @@
            (note-kin (concatenate 'string "-" name)))))
 
 (defun note-names (part)
-  "Note all names in PART as those of functions."
+  "Note all names in PART as names of functions."
   (cond ((name-part-p part) (note-function (part-value part)))
         ((member (part-kind part) '(:quote :function))
          (when (part-value part) (note-names (part-value part))))
@@ -29,10 +29,10 @@
   '("LOAD" "REQUIRE" "QUICKLOAD" "LOAD-SYSTEM" "LOAD-SYSTEMS" "LOAD-ASD" "DEFSYSTEM" "USE-PACKAGE"
     "IMPORT" "SHADOWING-IMPORT" "MAKE" "OPERATE" "OOS" "TEST-SYSTEM" "INTERN" "MAKE-PACKAGE"
     "RENAME-PACKAGE" "ADD-PACKAGE-LOCAL-NICKNAME" "EVAL" "COMPILE-FILE" "UNUSE-PACKAGE" "SHADOW")
-  "Operators after which the image may know more than it does.")
+  "Operators after which the image may know more than it does now.")
 
 (defun collect-definitions (part)
-  "Note what PART, and what is in it, defines."
+  "Note what PART, or anything in it, defines."
   (case (part-kind part)
     ((:quote :function)
      (when (part-value part) (collect-definitions (part-value part))))
@@ -56,13 +56,13 @@
           ((not (prefixed-p "DEF" operator)))
           ((standard-part-symbol head) (collect-standard operator first (rest parts)))
           (t (note-names first)
-             ;; What such a macro makes besides is often named after the first.
+             ;; What such a macro also defines is often named after its first part.
              (dolist (part (cons first (list-parts first)))
                (note-kin (name-of-part part)))
              (note-slot-functions parts)))))
 
 (defun collect-standard (operator first parts)
-  "Note what OPERATOR, one of Common Lisp's, defines by FIRST and PARTS."
+  "Note what the standard OPERATOR defines, given FIRST and PARTS."
   (let ((name (name-of-part first)))
     (cond ((member operator '("DEFUN" "DEFGENERIC") :test #'string=)
            (note-function name (if parts (count-of-part (first parts)) t)))
@@ -75,7 +75,7 @@
           ((string= operator "DEFSTRUCT") (collect-structure first)))))
 
 (defun note-slot-functions (parts)
-  "Note the functions that options such as :ACCESSOR in PARTS name, however deep."
+  "Note the functions named by options such as :ACCESSOR in PARTS, at any depth."
   (dolist (part parts)
     (loop for (option value) on (list-parts part)
           do (when (and value
@@ -85,7 +85,7 @@
     (note-slot-functions (list-parts part))))
 
 (defun collect-structure (first)
-  "Note the names that a structure's functions have: all that its own name is a part of, and those of its
+  "Note the names of a structure's functions: all that contain its own name, and those in its
 options."
   (let* ((options (list-parts first))
          (prefix (find-if (lambda (it) (part-named-p (first (list-parts it)) "CONC-NAME")) options))
@@ -94,14 +94,14 @@ options."
     (when prefix
       (if (and prefix-name (string/= prefix-name "NIL") (string/= prefix-name ""))
           (note-kin prefix-name)
-          ;; Its slots name functions, and others may include it.
+          ;; Its slots name functions, and another structure may include it.
           (setf (proof-loads *proof*) t)))
     (note-slot-functions (list first))))
 
 ;;; Packages
 
 (defun note-package-form (part)
-  "Note what PART, a form of the top level, does to the current package or defines as one."
+  "Note what PART, a top-level form, does to the current package, or which package it defines."
   (let* ((parts (list-parts part)) (head (first parts)))
     (cond ((part-named-p head "IN-PACKAGE") (enter-named-package (second parts)))
           ((and (part-named-p head "DEFPACKAGE" "DEFINE-PACKAGE") (second parts))

@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Which parts of Common Lisp's forms are code. A macro that is not here, and any of a program's, is
-;;; skipped with all that is in it, as only its expansion could tell.
+;;; Which parts of standard forms are code. A macro that isn't listed here, and any macro of a
+;;; program, is skipped with everything in it: only its expansion could tell.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -38,7 +38,7 @@
   (dolist (part parts) (proofread-place part scope)))
 
 (defun proofread-place (part scope)
-  "Look at PART, a place that is assigned to: its operator may be known as that only."
+  "Check PART, a place that is assigned to: its operator may only be known as a place."
   (let* ((head (first (list-parts part)))
          (symbol (and (name-part-p head) (eq (part-status head) :found) (part-symbol head))))
     (cond ((not (and (name-part-p head) (plain-list-p part))))
@@ -99,10 +99,10 @@
   (proofread-function parts scope))
 
 (defun proofread-function (parts scope)
-  "Proofread a function of which PARTS are the lambda list and the body."
+  "Proofread a function; PARTS are its lambda list and its body."
   (when parts
     (dolist (parameter (list-parts (first parts)))
-      ;; A default is the second of a list; a specializer is no list, but for (EQL form).
+      ;; A default is the second element of a list; a specializer is no list, except (EQL form).
       (let ((default (second (list-parts parameter))))
         (when (and default (eq (part-kind default) :list)
                    (not (part-named-p (first (list-parts default)) "EQL")))
@@ -176,13 +176,13 @@
 ;;; LOOP
 
 (defparameter *loop-variables* '("FOR" "AS" "WITH" "AND")
-  "Words of LOOP before a variable or a list of these.")
+  "Words of LOOP that come before a variable or a list of variables.")
 
 (defparameter *loop-clauses*
   '("DO" "DOING" "COLLECT" "COLLECTING" "APPEND" "APPENDING" "NCONC" "NCONCING" "COUNT" "COUNTING" "SUM"
     "SUMMING" "MAXIMIZE" "MAXIMIZING" "MINIMIZE" "MINIMIZING" "RETURN" "WHEN" "IF" "UNLESS" "WHILE"
     "UNTIL" "REPEAT" "ALWAYS" "NEVER" "THEREIS")
-  "Words of LOOP that AND may stand before.")
+  "Words of LOOP that may follow AND.")
 
 (define-proof (loop) (parts scope)
   (loop with rest = parts
@@ -191,7 +191,7 @@
              (cond ((and (apply #'part-named-p part *loop-variables*)
                          (not (and rest (apply #'part-named-p (first rest) *loop-clauses*))))
                     (pop rest)
-                    ;; Types of variables.
+                    ;; Types of variables
                     (loop while (and rest (eq (part-kind (first rest)) :list)) do (pop rest)))
                    ((part-named-p part "OF-TYPE" "USING" "INTO") (pop rest))
                    (t (proofread part scope))))))

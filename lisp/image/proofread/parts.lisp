@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; A reader that makes parts with their places in the text instead of objects. It knows the standard
-;;; syntax; where the program has changed that, reading ends.
+;;; A reader that makes parts, with their places in the text, instead of objects. It knows the
+;;; standard syntax; where the program has changed that, reading ends.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -10,7 +10,7 @@
     (and (< position (length text)) (char text position))))
 
 (defun stop-reading (&optional unclosed start)
-  "Leave the form: what follows can't be read. UNCLOSED says what began at START and doesn't end."
+  "Give up the form: what follows can't be read. UNCLOSED says what began at START and isn't closed."
   (when (and unclosed (null (proof-unclosed *proof*)))
     (setf (proof-unclosed *proof*) (list unclosed start)))
   (throw 'form-read nil))
@@ -20,13 +20,13 @@
     (setf (proof-position *proof*) (or next (length (proof-text *proof*))))))
 
 (defun read-part ()
-  "The next part, NIL at the end of the text or before a closing parenthesis."
+  "The next part; NIL at the end of the text or before a closing parenthesis."
   (loop
     (skip-blanks)
     (let* ((start (proof-position *proof*)) (character (peek)))
       (when (or (null character) (char= character #\))) (return nil))
       (let ((part (read-part-at start character)))
-        ;; What a feature expression leaves out is no part.
+        ;; A part that a feature expression excludes doesn't count.
         (when part (return part))))))
 
 (defun read-part-at (start character)
@@ -55,14 +55,14 @@
     (decf (proof-depth *proof*))))
 
 (defun read-list (start)
-  "The list whose parenthesis is at START. One that doesn't end has the parts that are there."
+  "The list whose parenthesis is at START. If it isn't closed, it has the parts that are there."
   (read-deeper
    (lambda ()
      (let ((parts (loop for part = (read-part)
                         while part collect part)))
        (if (peek)
            (incf (proof-position *proof*))
-           ;; The outermost one is the last to find its end missing.
+           ;; The outermost list is the last to notice that its end is missing.
            (setf (proof-unclosed *proof*) (list :list start)))
        (make-part :list start (proof-position *proof*) parts)))))
 
@@ -82,7 +82,7 @@
     (make-part kind start (proof-position *proof*) inner)))
 
 (defun read-dispatched (start)
-  "What stands behind a sharp sign, which was read."
+  "What follows a sharp sign, which has been read."
   (loop while (and (peek) (digit-char-p (peek))) do (incf (proof-position *proof*)))
   (let ((character (or (peek) (stop-reading))))
     (flet ((next () (incf (proof-position *proof*)))
@@ -101,21 +101,21 @@
            (make-part :data start (proof-position *proof*) name)))
         ((#\b #\o #\x #\r #\*) (skip-token) (data))
         ((#\s #\p #\a #\c) (next) (read-prefixed :data start) (data))
-        ;; What #. stands before is not looked at: it runs while it is read.
+        ;; The form after #. is not looked at: it runs while it is read.
         (#\. (next) (read-prefixed :unclear start))
         (#\= (next) (read-part))
         (#\# (next) (make-part :unclear start (proof-position *proof*)))
         (t (stop-reading))))))
 
 (defun read-conditional (wanted)
-  "The part behind a feature expression, or NIL when this Lisp skips it."
+  "The part after a feature expression, or NIL if this Lisp skips it."
   (let* ((condition (read-deeper #'read-part))
          (mistakes (proof-mistakes *proof*))
          (part (read-deeper #'read-part))
          (holds (and condition (feature-holds-p condition))))
     (if (eq (and holds t) wanted)
         part
-        ;; It may well name packages that are not here.
+        ;; It may well name packages that don't exist here.
         (progn (setf (proof-mistakes *proof*) mistakes)
                nil))))
 
@@ -130,7 +130,7 @@
 ;;; Tokens
 
 (defun skip-token ()
-  "Go to the end of the token; the value is its text."
+  "Move to the end of the token, and return its text."
   (let* ((text (proof-text *proof*)) (start (proof-position *proof*)) (bars nil)
          (end (loop for position from start below (length text)
                     for character = (char text position)
@@ -144,7 +144,7 @@
     (subseq text start end)))
 
 (defun number-text-p (text)
-  "Whether TEXT is a number, as far as one need know."
+  "Whether TEXT is a number, as far as it matters here."
   (and (some #'digit-char-p text)
        (every (lambda (it) (find it "0123456789+-./eEdDfFsSlL")) text)
        (find (char text 0) "0123456789+-.")
@@ -193,8 +193,8 @@
         (gethash name (proof-planned *proof*)))))
 
 (defun resolve-name (part prefix internal)
-  "PART with the symbol that it means. PREFIX is the package before the colon, INTERNAL whether there
-are two of these."
+  "PART with the symbol that it means. PREFIX is the package before the colon; INTERNAL is true for
+two colons."
   (let ((package (if prefix (package-for-prefix prefix) (proof-package *proof*))))
     (cond ((and prefix (null package))
            (note-mistake part :package (format nil "There is no package ~A in the image." prefix)))
@@ -217,12 +217,12 @@ are two of these."
     part))
 
 (defun exported-by-plan-p (name package)
-  "Whether the texts define PACKAGE, too, and export NAME there."
+  "Whether the texts define PACKAGE again and export NAME from it."
   (let ((plan (gethash (package-name package) (proof-planned *proof*))))
     (and plan (member name (planned-package-exports plan) :test #'string=))))
 
 (defun symbol-in-package (name package)
-  "As FIND-SYMBOL, for a planned package, too. The status is :UNKNOWN where something is missing."
+  "Like FIND-SYMBOL, but also for planned packages. The status is :UNKNOWN if a package is missing."
   (if (packagep package)
       (let ((plan (gethash (package-name package) (proof-planned *proof*))))
         (multiple-value-bind (symbol status) (find-symbol name package)

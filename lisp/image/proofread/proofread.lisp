@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Code of an answer is looked through for what this image could not run: operators and packages that it
-;;; doesn't know, wrong numbers of arguments, parentheses. Operation: proofread-code.
+;;; Proofreading the code of an answer for what this image couldn't run: unknown operators and
+;;; packages, wrong numbers of arguments, parentheses. Operation: proofread-code.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -15,7 +15,7 @@
       (proofread part scope))))
 
 (defun proofread (part scope)
-  "Look at PART, which is code. SCOPE has the local functions, by name with their counts, or with :MACRO."
+  "Check PART, which is code. SCOPE has the local functions, by name, with their counts or :MACRO."
   (case (part-kind part)
     (:function (let ((function (part-value part)))
                  (cond ((null function))
@@ -41,11 +41,11 @@
           (t (proofread-call head (rest parts) scope)))))
 
 (defun looks-like-slot-p (parts)
-  "Whether PARTS are a slot of a class, shown alone."
+  "Whether PARTS are a slot of a class, shown without the class."
   (part-named-p (second parts) "INITARG" "INITFORM" "ACCESSOR" "READER" "WRITER" "ALLOCATION"))
 
 (defun proofread-call (head parts scope)
-  "Look at a form of the operator HEAD, which is no local one."
+  "Check a form whose operator is HEAD, not a local one."
   (let* ((symbol (and (eq (part-status head) :found) (part-symbol head)))
          (proof (and symbol (cdr (assoc symbol *proofs* :test #'eq))))
          (known (check-operator-name head scope (length parts))))
@@ -68,30 +68,31 @@
         (and symbol (fboundp symbol)))))
 
 (defun check-operator-name (part scope number)
-  "Look at the name PART, which is called with NUMBER arguments, when not NIL. Whether it is known."
+  "Check the name PART, called with NUMBER arguments unless that is NIL. Returns whether it is
+known."
   (cond ((known-operator-p part scope)
          (when number (check-known part number))
          t)
         ((or (excusable-p part)
-             ;; More are not told.
+             ;; No more are reported.
              (nthcdr *most-mistakes* (proof-mistakes *proof*)))
          nil)
         (t (note-unknown part)
            nil)))
 
 (defun excusable-p (part)
-  "Whether PART, the name of no function that is known, may yet be one, or no call at all."
+  "Whether PART, which names no known function, may name one all the same, or isn't called at all."
   (let ((name (part-value part)))
     (or (eq (part-status part) :unknown)
-        ;; Such as OTHERWISE or INTEGER: a piece of a form, or of a type.
+        ;; Such as OTHERWISE or INTEGER: part of a form, or of a type.
         (standard-part-symbol part)
         (prefixed-p "DEF" name)
         (find #\< name)
         (some (lambda (kin) (search kin name)) (proof-kin *proof*)))))
 
 (defun note-unknown (part)
-  "Note that nobody knows PART, the name of an operator. Where an inner function of a program has that
-name, the code is meant for the program's package: people show code as it is in their files."
+  "Note that PART, the name of an operator, is unknown. If an internal function of a program has
+that name, the code is meant for the program's package: people show code as it is in their files."
   (let* ((others (remove-if-not (lambda (symbol)
                                   (and (fboundp symbol) (telling-p symbol)
                                        (not (eq symbol (part-symbol part)))))
@@ -115,19 +116,19 @@ name, the code is meant for the program's package: people show code as it is in 
           (mapcar #'symbol-text (subseq others 0 (min 3 (length others))))))
 
 (defun check-known (part number)
-  "Look whether the operator PART takes NUMBER arguments."
+  "Check whether the operator PART takes NUMBER arguments."
   (let* ((name (part-value part))
          (symbol (and (eq (part-status part) :found) (part-symbol part)))
          (counts (gethash name (proof-functions *proof*))))
     (cond ((gethash name (proof-macros *proof*)))
-          ;; A text that redefines what the image has may show both.
+          ;; A text that redefines something of the image may show calls of both.
           ((and symbol (fboundp symbol))
            (proofread-count part (cons (or (count-in-image symbol) t) counts) number symbol))
-          ;; Which package a definition of the text is in is not kept.
+          ;; The package of a definition in the text isn't kept.
           ((not (part-qualified part)) (proofread-count part counts number)))))
 
 (defun proofread-count (part counts number &optional symbol)
-  "Look whether any of COUNTS, those of the operator PART, lets NUMBER arguments pass."
+  "Check whether one of COUNTS, of the operator PART, allows NUMBER arguments."
   (unless (or (null counts) (some (lambda (count) (count-fits-p count number)) counts))
     (note-mistake part :count
                   (format nil "~A ~A~:[.~;~:*: ~A~]"
@@ -137,12 +138,12 @@ name, the code is meant for the program's package: people show code as it is in 
 ;;; Texts
 
 (defun next-line-start (text position)
-  "Where the next line of TEXT after POSITION begins that begins with a parenthesis, or NIL."
+  "The start of the next line of TEXT after POSITION that begins with a parenthesis, or NIL."
   (let ((found (search (format nil "~%(") text :start2 position)))
     (and found (1+ found))))
 
 (defun read-all-parts (text)
-  "The parts of TEXT that could be read, and whether all of it was."
+  "The parts of TEXT that could be read, and whether that was all of it."
   (setf (proof-text *proof*) text
         (proof-position *proof*) 0)
   (let ((parts '()) (tries 0))
@@ -178,7 +179,7 @@ name, the code is meant for the program's package: people show code as it is in 
                       "This form is not closed: a parenthesis is missing."))))
 
 (defun incomplete (part)
-  "PART so that what it defines is known, and nothing else is said of it."
+  "PART, changed so that only its definitions count and nothing else in it is reported."
   (if (eq (part-kind part) :list)
       (make-part :list (part-start part) (part-end part)
                  (append (part-value part)
@@ -186,16 +187,16 @@ name, the code is meant for the program's package: people show code as it is in 
       part))
 
 (defun sketch-p (parts)
-  "Whether PARTS, of the top level, are no source: a session with its answers, or an outline."
+  "Whether PARTS, at top level, aren't source: a session with its answers, or an outline."
   (some (lambda (part) (not (member (part-kind part) '(:list :quote :function :ellipsis :unclear))))
         parts))
 
 (defun elided-p (text)
-  "Whether something is left out of TEXT, as a comment may say, too."
+  "Whether TEXT leaves something out, even in a comment."
   (or (search "..." text) (find (code-char #x2026) text)))
 
 (defun mistakes-in (text)
-  "The mistakes in TEXT, the last one."
+  "The mistakes in TEXT, which is the last text."
   (setf (proof-mistakes *proof*) '())
   (let ((parts (read-all-parts text)))
     (mapc #'collect-definitions parts)
@@ -213,7 +214,7 @@ name, the code is meant for the program's package: people show code as it is in 
       (sort (remove-duplicates (proof-mistakes *proof*) :key #'first) #'< :key #'first))))
 
 (defun drop-meant ()
-  "Forget the operators that a package which the code is meant for knows."
+  "Drop mistakes about operators known in a package that the code is meant for."
   (setf (proof-mistakes *proof*)
         (remove-if (lambda (mistake) (intersection (fifth mistake) (proof-meant *proof*)))
                    (proof-mistakes *proof*))))
@@ -226,10 +227,10 @@ name, the code is meant for the program's package: people show code as it is in 
   (remove nil (mapcar #'find-package-named names)))
 
 (define-operation "proofread-code" (texts package also partial)
-  ;; What this image could not run of the last of TEXTS, the code of an answer so far: lists of start,
-  ;; end and what is wrong. It is read in PACKAGE, or in that which the texts before it have entered,
-  ;; and may as well be meant for those called ALSO. PARTIAL when there were more texts, whose
-  ;; definitions are not known.
+  ;; What this image couldn't run of the last of TEXTS, the code of an answer so far: lists of
+  ;; start, end and what is wrong. It is read in PACKAGE, or in the one that earlier texts have
+  ;; entered, and may also be meant for the packages named in ALSO. PARTIAL: there were more texts,
+  ;; whose definitions are unknown.
   (when (> (reduce #'+ texts :key #'length) 3000)
     (compile-now 'read-part 'read-part-at 'read-list 'read-token 'skip-token 'skip-to-form
                  'strange-character-p 'name-part 'scan-token 'token-name 'split-token

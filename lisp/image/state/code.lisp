@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Machine code, or byte code. Operation: disassemble-function.
+;;; Machine code or byte code. Operation: disassemble-function.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -10,15 +10,15 @@
        (every (lambda (it) (digit-char-p it 16)) text)))
 
 (defun next-word (text start)
-  "The word of TEXT at or after START, and where it ends; NIL at the end of TEXT."
+  "The word of TEXT at or after START, and its end; NIL at the end of TEXT."
   (let* ((from (position-if-not (lambda (it) (member it *blanks*)) text :start start))
          (to (and from (position-if (lambda (it) (member it *blanks*)) text :start from))))
     (and from
          (values (subseq text from to) (or to (length text))))))
 
 (defun instruction (line)
-  "The instruction in LINE, as SBCL writes it, without its address and its bytes; a label that jumps
-may name stays before it. NIL for any other line."
+  "The instruction in LINE, as SBCL writes it, without its address and bytes; a label for jumps
+stays. NIL for any other line."
   (multiple-value-bind (address start) (next-word line (if (prefixed-p "; " line) 2 0))
     (when (and address
                (char= #\: (char address (1- (length address))))
@@ -34,7 +34,7 @@ may name stays before it. NIL for any other line."
             (format nil "~@[~A~]~5T~A" label (spaced-once (trimmed (subseq line start))))))))))
 
 (defun spaced-once (text)
-  "TEXT without the blanks that only line its comment up."
+  "TEXT without the blanks that only align its comment."
   (let ((comment (search "  ; " text)))
     (if comment
         (format nil "~A  ~A" (string-right-trim *blanks* (subseq text 0 comment))
@@ -42,14 +42,14 @@ may name stays before it. NIL for any other line."
         text)))
 
 (defun readable-line (line)
-  "LINE of SBCL as it is worth reading; NIL when it only repeats the name."
+  "LINE, from SBCL, in a form worth reading; NIL if it only repeats the name."
   (cond ((prefixed-p "; disassembly for " line) nil)
         ((search " Origin: #x" line)
          (string-right-trim "." (subseq line 2 (search " Origin: #x" line))))
         (t (or (instruction line) line))))
 
 (defun code-lines (function)
-  "What DISASSEMBLE prints of FUNCTION, as lines."
+  "What DISASSEMBLE prints for FUNCTION, as lines."
   (let* ((text (write-bounded (lambda (stream)
                                 (let ((*standard-output* stream)
                                       (*print-pretty* nil) (*print-circle* nil)
@@ -67,14 +67,14 @@ may name stays before it. NIL for any other line."
 ;;; Functions
 
 (defun method-code (method)
-  "The function with the code of METHOD, not the one that only calls it with a list."
+  "The function with the code of METHOD, not its wrapper that takes a list of arguments."
   (let ((fast (or (optional-function "SB-PCL" "SAFE-METHOD-FAST-FUNCTION")
                   (optional-function "CLOS" "STD-METHOD-FAST-FUNCTION"))))
     (or (and fast (guarded (lambda () (funcall fast method)) (constantly nil)))
         (mop "METHOD-FUNCTION" method))))
 
 (defun code-page (name kind function limit offset)
-  "A page of the code of FUNCTION, which is NAME, a KIND of function."
+  "A page of the code of FUNCTION, called NAME, of KIND."
   (let ((lines (code-lines function)) (offset (max 0 (or offset 0))))
     (when (null lines)
       (unavailable (format nil "disassemble_function for ~A" name)
@@ -90,7 +90,7 @@ may name stays before it. NIL for any other line."
              "method" (method-code method) limit offset))
 
 (defun choice-of-methods (name methods limit offset)
-  "What to ask for instead of the generic function NAME, which only chooses among METHODS."
+  "The choices for NAME, a generic function, which itself only dispatches to METHODS."
   (let ((offset (max 0 (or offset 0))))
     (list :name (name-text name)
           :kind "generic function"
@@ -99,7 +99,7 @@ may name stays before it. NIL for any other line."
           :methods (mapcar #'method-text (page methods offset (page-size limit 40 200))))))
 
 (defun function-page (name limit offset)
-  "A page of the code of the function NAME; for a generic function that of its only method, or its
+  "A page of the code of the function NAME; for a generic function, that of its only method, or its
 methods to choose from."
   (let* ((spec (function-name-of name))
          (macro (and (symbolp spec) (macro-function spec)))

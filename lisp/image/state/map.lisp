@@ -1,14 +1,14 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; A map of the user's project as the image has it: its packages, what they export, and how that is
-;;; called. The same image gives the same text. Operations: image-map, list-programs.
+;;; A map of the user's project as it is in the image: its packages, what they export, and how to
+;;; call that. The same image gives the same text. Operations: image-map, list-programs.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *map-characters* 3200
-  "Most characters of a map, about a thousand tokens.")
+  "The most characters of a map, about a thousand tokens.")
 
 (defun packages-of-programs ()
-  "The packages that are not of the implementation, by name."
+  "The packages that aren't the implementation's, by name."
   (sort (remove-if #'implementation-package-p (list-all-packages)) #'string< :key #'package-name))
 
 (define-operation "list-programs" ()
@@ -22,13 +22,13 @@
           thereis (getf location :file)))
 
 (defun below-p (file root)
-  "Whether FILE is below ROOT, both text; FILE also by its true name."
+  "Whether FILE is below ROOT, both text; the truename of FILE counts, too."
   (or (prefixed-p root file)
       (let ((true (guarded (lambda () (namestring (truename file))) (constantly nil))))
         (and (stringp true) (prefixed-p root true)))))
 
 (defun project-package-p (package root)
-  "Whether files below ROOT define what is at home in PACKAGE. A few definitions tell."
+  "Whether files below ROOT define the symbols of PACKAGE, judging by a few definitions."
   (let ((left 5))
     (dolist (symbol (package-symbols package t) nil)
       (when (and (eq (symbol-package symbol) package) (facet-p symbol))
@@ -42,7 +42,7 @@
   (if (or (some #'lower-case-p text) (find #\| text)) text (string-downcase text)))
 
 (defun map-line (symbol package)
-  "What is told of SYMBOL, which PACKAGE exports."
+  "The line of the map for SYMBOL, which PACKAGE exports."
   (let* ((name (plain-case (name-in-package symbol package)))
          (kind (function-kind symbol))
          (*package* package)
@@ -54,7 +54,7 @@
           (t (format nil "  ~A~@[ ~A~]" name (first (kinds symbol)))))))
 
 (defun map-text (packages most)
-  "The map of PACKAGES with at most MOST symbols of each."
+  "The map of PACKAGES, with at most MOST symbols of each."
   (with-output-to-string (out)
     (dolist (package packages)
       (multiple-value-bind (symbols total) (package-symbols package nil)
@@ -66,7 +66,7 @@
           (format out "  and ~D more~%" (- total most)))))))
 
 (define-operation "image-map" (root)
-  ;; The packages whose definitions are in files below ROOT, with what they export.
+  ;; The packages that files below ROOT define, with what they export.
   (let ((packages (remove-if-not (lambda (package) (project-package-p package root))
                                  (remove (find-package "COMMON-LISP-USER") (packages-of-programs)))))
     (list :packages (length packages)

@@ -6,7 +6,7 @@
 ;;; Status
 
 (defun memory-text ()
-  "How much memory the image uses, of how much, or NIL where that can't be asked."
+  "How much memory the image uses, and of how much, or NIL if unknown."
   (let ((usage (or (optional-function "SB-KERNEL" "DYNAMIC-USAGE")
                    (optional-function "CCL" "%USEDBYTES")))
         (size (optional-function "SB-EXT" "DYNAMIC-SPACE-SIZE")))
@@ -36,18 +36,18 @@
                                           status)))))
            (constantly '())))
 
-;;; What the user's own work is
+;;; What belongs to the user
 
 (defparameter *library-places*
   '("/usr/" "/quicklisp/dists/" "/quicklisp/quicklisp/" "/.qlot/dists/" "/ocicl/" "/nix/store/"
     "/gnu/store/" "SYS:")
-  "Parts of the names of files that somebody has installed.")
+  "Substrings in names of installed files.")
 
 (defvar *project-root* nil
-  "The folder of the user's project, or NIL.")
+  "The directory of the user's project, or NIL.")
 
 (defun own-file-p (file)
-  "Whether FILE is the user's own work: of the project, or without one not of what somebody has installed."
+  "Whether FILE is the user's own: in the project or, without one, not installed."
   (let ((name (namestring (guarded (lambda () (truename file)) (constantly file)))))
     (if *project-root*
         (prefixed-p *project-root* name)
@@ -67,7 +67,7 @@
              (constantly nil))))
 
 (defun loaded-systems ()
-  "The names of the systems that ASDF has loaded and that are still there."
+  "The names of the systems that ASDF has loaded and whose files still exist."
   (let ((systems (optional-function "ASDF" "ALREADY-LOADED-SYSTEMS")))
     (guarded (lambda ()
                (and systems
@@ -81,11 +81,11 @@
              (constantly '()))))
 
 (defun family (system)
-  "The system that SYSTEM is a part of, by its name: \"ironclad\" of \"ironclad/core\"."
+  "The primary system of SYSTEM, by name: \"ironclad\" for \"ironclad/core\"."
   (subseq system 0 (position #\/ system)))
 
 (defun folder-of-system (system)
-  "The folder of the sources of SYSTEM, as far as is known."
+  "The source directory of SYSTEM, as far as known."
   (let ((directory (optional-function "ASDF" "SYSTEM-SOURCE-DIRECTORY")))
     (guarded (lambda ()
                (let ((found (asdf-system system)))
@@ -93,19 +93,19 @@
              (constantly nil))))
 
 (defun own-system-p (system)
-  "Whether the files of SYSTEM are the user's own, as far as is known."
+  "Whether SYSTEM is the user's own, as far as known."
   (let ((directory (folder-of-system system)))
     (and directory (own-file-p directory))))
 
 (defun in-a-system-p (file systems)
-  "Whether FILE is in the folder of one of SYSTEMS."
+  "Whether FILE is in the directory of one of SYSTEMS."
   (loop with name = (namestring file)
         for system in systems
         for directory = (folder-of-system system)
           thereis (and directory (prefixed-p (namestring directory) name))))
 
 (defun system-texts (systems)
-  "SYSTEMS with a word for each family, the user's own first."
+  "SYSTEMS as one text for each family, the user's own first."
   (let ((families '()) (own '()) (others '()))
     (dolist (system systems)
       (incf (getf (rest (or (assoc (family system) families :test #'string=)
@@ -117,7 +117,7 @@
     (append (reverse own) (reverse others))))
 
 (defun package-file (package)
-  "The file that defines PACKAGE and whether that is known; NIL for what was evaluated."
+  "The file that defines PACKAGE, NIL if it was evaluated; and whether that is known."
   (let ((source (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCE"))
         (pathname (optional-function "SB-INTROSPECT" "DEFINITION-SOURCE-PATHNAME")))
     (if (and source pathname)
@@ -126,7 +126,8 @@
         (values nil nil))))
 
 (defun own-package-p (package systems)
-  "Whether PACKAGE is the user's own: made by no file, by one of their own or of none of SYSTEMS."
+  "Whether PACKAGE is the user's own: defined without a file, in the user's own file, or in a file
+of none of SYSTEMS."
   (multiple-value-bind (file known) (package-file package)
     (if known
         (or (null file) (own-file-p file) (not (in-a-system-p file systems)))
@@ -136,7 +137,7 @@
                 systems))))
 
 (defun program-packages (systems)
-  "Two lists of names: the packages that the user's own work defines, and those of libraries."
+  "Two lists of names: the packages that the user's own code defines, and those of libraries."
   (let ((own '()) (others '()))
     (dolist (package (list-all-packages))
       (unless (or (implementation-package-p package)
@@ -151,7 +152,7 @@
         when (symbolp feature) collect (string-downcase (symbol-name feature))))
 
 (defun telling-features ()
-  "The features that the image's implementation and machine don't say already, the latest first."
+  "The features that the implementation and the machine don't already imply, latest first."
   (remove-if (lambda (feature)
                (some (lambda (prefix) (prefixed-p prefix feature))
                      '("asdf" "uiop" "sb-" "os-" "swank" "slynk" "ansi-cl" "common-lisp" "ieee-"
@@ -159,19 +160,19 @@
              (feature-texts)))
 
 (defun counted-once (texts)
-  "TEXTS, those that occur more than once with how often."
+  "TEXTS without duplicates; repeated ones say how often they occur."
   (loop for text in (remove-duplicates texts :test #'string= :from-end t)
         for count = (count text texts :test #'string=)
         collect (format nil "~A~:[~; ×~D~]" text (> count 1) count)))
 
 (defun brief (texts most)
-  "At most MOST of TEXTS, with how many there are beside them."
+  "At most MOST of TEXTS, and how many more there are."
   (if (> (length texts) (1+ most))
       (append (subseq texts 0 most) (list (format nil "~D more" (- (length texts) most))))
       texts))
 
 (defun running-texts ()
-  "The calls of ours that run, but for the one that asks."
+  "Our running calls, except the one that asks."
   (loop for (id nil nil operation start) in *running*
         unless (eql id *call*)
           collect (format nil "~A for ~D s" operation
@@ -179,7 +180,7 @@
                                  internal-time-units-per-second))))
 
 (defun status-part (part limit offset)
-  "A page of PART of the status, which the summary only has the beginning of."
+  "A page of PART of the status, of which the summary has only the beginning."
   (let* ((items (cond ((string= part "systems") (loaded-systems))
                       ((string= part "packages")
                        (multiple-value-call #'append (program-packages (loaded-systems))))
@@ -214,8 +215,8 @@
             :running (running-texts)))))
 
 (define-operation "image-status" (part limit offset file)
-  ;; What the image is and what goes on in it, in short; or all of a PART of that, in pages. FILE is the folder
-  ;; of the user's project.
+  ;; What the image is and what goes on in it, in short; or all of one PART, in pages. FILE is the
+  ;; directory of the user's project.
   (let ((*project-root* (and file (concatenate 'string (string-right-trim "/" file) "/"))))
     (if part
         (status-part part limit offset)

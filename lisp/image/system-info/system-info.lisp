@@ -1,13 +1,13 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What a system is, told without loading anything. Operation: system-info.
+;;; What a system is, without loading anything. Operation: system-info.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *component-limit* 100
-  "How many files of a system are listed.")
+  "How many files of a system to list.")
 
 (defun dependency-text (dependency)
-  "The name in DEPENDENCY, as a definition of a system has it; also (:version \"foo\" \"1\")."
+  "The name in DEPENDENCY, as written in system definitions; also (:version \"foo\" \"1\")."
   (typecase dependency
     (string dependency)
     (symbol (string-downcase (symbol-name dependency)))
@@ -41,7 +41,7 @@
 ;;; Files
 
 (defun component-state (component)
-  "What there is to say of the file of COMPONENT, or NIL: that it is not loaded as it is now."
+  "What to say about the file of COMPONENT: that its current version isn't loaded; or NIL."
   (guarded (lambda ()
              (let* ((lisp (asdf-class "CL-SOURCE-FILE"))
                     (source (asdf-call "COMPONENT-PATHNAME" component))
@@ -78,7 +78,7 @@
 ;;; Packages
 
 (defun package-source (package)
-  "The name of the file that defines PACKAGE, where the implementation knows."
+  "The name of the file that defines PACKAGE, if the implementation knows."
   (let ((find (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCES-BY-NAME"))
         (file (optional-function "SB-INTROSPECT" "DEFINITION-SOURCE-PATHNAME")))
     (and find file
@@ -128,7 +128,7 @@
                   :packages (defined-packages components)))))
 
 (define-operation "system-info" (system systems file)
-  ;; What a system is; without one, which there are in the user's project.
+  ;; What a system is; without SYSTEM, which ones the user's project has.
   (asdf-function "FIND-SYSTEM")
   (let ((*project-systems* systems))
     (if (null system)

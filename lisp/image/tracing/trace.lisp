@@ -1,27 +1,27 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Calls of functions, written down wherever they happen, in a list of bounded length. Operations:
+;;; Recording calls of functions, wherever they happen, in a list of bounded length. Operations:
 ;;; trace-function, untrace-function, get-trace.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *trace-limit* 1000
-  "How many entries are kept; older ones are dropped.")
+  "How many entries to keep; older ones are dropped.")
 
 (defvar *trace-entries* '()
   "The entries, latest first: lists of number, depth, thread and text.")
 
 (defvar *trace-count* 0
-  "How many entries there were in all.")
+  "How many entries there have been in all.")
 
 (defvar *trace-kept* 0)
 
 (defvar *traced* '()
-  "What is traced: lists of the function's name and of what was there before, or :ENCAPSULATED.")
+  "What is traced: lists of the function's name and its previous definition, or :ENCAPSULATED.")
 
 (defvar *trace-depth* 0)
 
 (defvar *writing-trace* nil
-  "Whether this thread writes an entry: what that calls is not traced.")
+  "True while this thread writes an entry: functions called for that are not traced.")
 
 ;;; Entries
 
@@ -31,7 +31,7 @@
     (call-with-lock
      (lambda ()
        (push (list (incf *trace-count*) depth thread text) *trace-entries*)
-       ;; Cut seldom, so that an entry costs the same however many are kept.
+       ;; Cut seldom, so that the cost of an entry doesn't depend on how many are kept.
        (when (> (incf *trace-kept*) (* 2 *trace-limit*))
          (setf *trace-entries* (subseq *trace-entries* 0 *trace-limit*)
                *trace-kept* *trace-limit*))))))
@@ -45,7 +45,7 @@
                 collect (printed object :limit 200 :length 8 :level 3))))
 
 (defun traced-call (client name function arguments)
-  "Call FUNCTION, named NAME, with ARGUMENTS, and write that down."
+  "Call FUNCTION, named NAME, with ARGUMENTS, and record the call."
   (if *writing-trace*
       (apply function arguments)
       (let ((*client* client) (depth *trace-depth*) (values :left))
@@ -67,7 +67,7 @@
 ;;; Tracing
 
 (defun traceable-name (text package)
-  "The name of the function TEXT, which can be traced without harm."
+  "The name of the function TEXT, or a miss if tracing it could do harm."
   (let* ((name (name-of-text text package))
          (symbol (name-symbol name))
          (function (if (eq (name-kind name) :setf) (list 'setf symbol) symbol))
@@ -87,7 +87,7 @@
           (t (values function (name-text name))))))
 
 (defun install-trace (function text)
-  "Record calls of FUNCTION, named TEXT; returns what was there before."
+  "Record calls of FUNCTION, named TEXT; returns the previous definition, or :ENCAPSULATED."
   (let ((client *client*)
         (encapsulate (optional-function "SB-INT" "ENCAPSULATE"))
         (before (fdefinition function)))
@@ -118,13 +118,14 @@
                       (symbol-text function))))
 
 (defun clear-trace ()
-  "Forget all entries; how many there were."
+  "Forget all entries; returns how many there were."
   (call-with-lock (lambda ()
                     (prog1 *trace-count*
                       (setf *trace-entries* '() *trace-kept* 0 *trace-count* 0)))))
 
 (defun untraced-calls (name)
-  "Keywords for the calls of the function NAME that no trace shows: the compiler took them away."
+  "Keywords for calls of the function NAME that a trace can't show, because the compiler removed
+them."
   (let ((info (optional-function "SB-INT" "INFO")))
     (remove nil
             (list (and info
@@ -135,8 +136,8 @@
                   (and (compiler-macro-function name) :compiler-macro)))))
 
 (define-operation "trace-function" (function package)
-  ;; Write down each call of a function from now on. When nothing was traced before, what an earlier
-  ;; trace has left is forgotten: it would look like calls of now.
+  ;; Record calls of a function from now on. If nothing was traced before, forget the entries of
+  ;; earlier traces: they would look like new calls.
   (multiple-value-bind (name text) (traceable-name function package)
     (compile-now 'traced-call 'add-trace-entry 'traced-objects 'printed 'guarded
                  'call-with-printer 'write-bounded)
@@ -150,7 +151,7 @@
             :missing (untraced-calls name)))))
 
 (define-operation "untrace-function" (function package)
-  ;; Stop to write down calls of a function, or of all.
+  ;; Stop recording calls of a function, or of all.
   (let ((entries (if function
                      (list (or (assoc (function-name-of (name-of-text function package)) *traced*
                                       :test #'equal)
@@ -163,7 +164,7 @@
     (list :traced (traced-names))))
 
 (define-operation "get-trace" (limit clear)
-  ;; The latest calls that were written down, oldest first.
+  ;; The latest recorded calls, oldest first.
   (let* ((limit (max 1 (min 500 (or limit 40))))
          (entries (reverse (subseq *trace-entries* 0 (min limit (length *trace-entries*))))))
     (prog1 (list :traced (traced-names)

@@ -1,15 +1,15 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Which code is still in use. An implementation that searches its memory for callers also finds
-;;; functions that were defined again or removed, as long as anything holds on to them: a stack, the
-;;; garbage of a moment ago, our journal. Those call nothing any more.
+;;; functions that were redefined or removed, as long as something holds on to them: a stack, recent
+;;; garbage, our journal. Those call nothing any more.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 ;;; Searching
 
 (defmacro searching-memory (&body body)
-  "Evaluate BODY, a search of SBCL's memory, with no garbage collected meanwhile. Otherwise SBCL does
-so with its memory locked, and for that waits for other threads, which may wait for the memory."
+  "Evaluate BODY, a search of SBCL's memory, without collecting garbage. Otherwise SBCL may collect
+while it holds the memory lock, and wait for other threads, which may wait for that lock."
   (let* ((package (find-package "SB-SYS"))
          (without-gcing (and package (find-symbol "WITHOUT-GCING" package))))
     (if without-gcing
@@ -19,14 +19,14 @@ so with its memory locked, and for that waits for other threads, which may wait 
 ;;; Code
 
 (defun function-core (function)
-  "FUNCTION without what it closes over and without its dispatch, where that is known."
+  "FUNCTION without its closure and its dispatch, where possible."
   (let ((core (optional-function "SB-KERNEL" "%FUN-FUN")))
     (if (and core (functionp function))
         (guarded (lambda () (funcall core function)) (constantly function))
         function)))
 
 (defun code-of (function)
-  "What was compiled together with FUNCTION as one piece: a definition and the functions within it."
+  "The code object that FUNCTION was compiled into, with a definition and the functions inside it."
   (let ((header (optional-function "SB-KERNEL" "FUN-CODE-HEADER")) (core (function-core function)))
     (if header
         (guarded (lambda () (funcall header core)) (constantly core))
@@ -43,7 +43,7 @@ so with its memory locked, and for that waits for other threads, which may wait 
           (guarded (lambda () (mop "METHOD-FUNCTION" method)) (constantly nil)))))
 
 (defun methods-of-name (name)
-  "The methods of the generic function called NAME; none when it is no such function."
+  "The methods of the generic function NAME; none if it isn't one."
   (let ((function (and (fboundp name) (fdefinition name))))
     (and (typep function 'generic-function)
          (mop "GENERIC-FUNCTION-METHODS" function))))
@@ -52,7 +52,7 @@ so with its memory locked, and for that waits for other threads, which may wait 
   (if (same-code-p function definition) :current :gone))
 
 (defun standing (function name)
-  "Whether FUNCTION is the :CURRENT definition of its NAME or :GONE; NIL when NAME names nothing."
+  "Whether FUNCTION is the :CURRENT definition of its NAME or :GONE; NIL if NAME names nothing."
   (flet ((kind-p (&rest kinds)
            (and (symbolp (first name)) (member (symbol-name (first name)) kinds :test #'string=))))
     (cond ((null name) nil)
@@ -77,15 +77,15 @@ so with its memory locked, and for that waits for other threads, which may wait 
   (guarded (lambda () (nth-value 2 (function-lambda-expression function))) (constantly nil)))
 
 (defun within-what-is-gone-p (function)
-  "Whether FUNCTION, which has no name of its own, was within a definition that no longer exists."
+  "Whether FUNCTION, an anonymous one, is inside a definition that no longer exists."
   (let ((outer (enclosing (function-name function))))
     (and outer (symbolp outer) (fboundp outer)
          (not (methods-of-name outer))
          (eq :gone (standing function outer)))))
 
 (defun only-remembered-p (function)
-  "Whether FUNCTION was the value of a variable that has another one now, for all that the journal
-of what the agent changed can say."
+  "Whether FUNCTION was the value of a variable that now has another one, by the journal of what the
+agent changed."
   (let ((journal (find-symbol "*JOURNAL*" "AGENT-Q-IMAGE")))
     (and journal (boundp journal)
          (loop for (nil kind name old new) in (symbol-value journal)
@@ -95,7 +95,7 @@ of what the agent changed can say."
                                       (same-code-p function (symbol-value name)))))))))
 
 (defun living (functions)
-  "Those of FUNCTIONS, compiled as one piece, that are in use, as far as is known."
+  "The FUNCTIONS, compiled together, that are in use, as far as known."
   (let ((standings (mapcar (lambda (function)
                              (guarded (lambda () (standing function (function-name function)))
                                       (constantly nil)))
@@ -104,13 +104,14 @@ of what the agent changed can say."
            (loop for function in functions
                  for standing in standings
                  when (eq standing :current) collect function))
-          ;; Under other names and in variables it may go on; uses by name are what is asked for.
+          ;; It may still be in use under another name or in a variable, but uses by name are asked
+          ;; for.
           ((member :gone standings) '())
           ((some #'only-remembered-p functions) '())
           (t (remove-if #'within-what-is-gone-p functions)))))
 
 (defun by-code (functions)
-  "FUNCTIONS in lists of those that were compiled as one piece."
+  "FUNCTIONS in lists of those that were compiled together."
   (let ((table (make-hash-table :test 'eq)) (order '()))
     (dolist (function functions)
       (let ((code (code-of function)))
@@ -119,21 +120,21 @@ of what the agent changed can say."
     (loop for code in (nreverse order) collect (reverse (gethash code table)))))
 
 (defun plain-name (name)
-  "NAME of a function, as what was recorded while compiling has it."
+  "NAME of a function, in the form that records of the compiler have."
   (flet ((kind-p (&rest kinds)
            (and (consp name) (symbolp (first name))
                 (member (symbol-name (first name)) kinds :test #'string=))))
     (cond ((kind-p "FAST-METHOD" "SLOW-METHOD" "METHOD") (cons 'defmethod (rest name)))
           ((kind-p "MACRO-FUNCTION") (second name))
-          ;; What the client compiled for the agent is in no file that anybody knows.
+          ;; What the client compiled for the agent is in a file that nobody knows.
           ((and (kind-p "LAMBDA") (stringp (second (member :in name)))
                 (not (probe-file (second (member :in name)))))
            (ldiff name (member :in name)))
           (t name))))
 
 (defun referring-sites (target)
-  "What refers to the function TARGET in memory and is in use, as sites; what searches the memory
-is SBCL's."
+  "Sites that refer to the function TARGET in memory and are in use; SBCL's search of memory finds
+them."
   (let ((search (optional-function "SB-INTROSPECT" "FIND-FUNCTION-CALLERS")))
     (if (and search (fboundp target))
         (loop for functions in (by-code (searching-memory
@@ -151,7 +152,7 @@ is SBCL's."
 ;;; What was recorded
 
 (defun functions-of-name (what)
-  "The functions that WHAT, the name of a definition, means now, and whether that is known."
+  "The functions that WHAT, the name of a definition, names now, and whether that is known."
   (flet ((kind-p (&rest kinds)
            (and (consp what) (symbolp (first what)) (consp (rest what))
                 (member (symbol-name (first what)) kinds :test #'string=))))
@@ -170,7 +171,7 @@ is SBCL's."
            (values (mapcan #'method-functions (methods-like (second what) (cddr what))) t)))))
 
 (defun methods-like (name definition)
-  "The methods of NAME with the qualifiers and the specializers that DEFINITION says."
+  "The methods of NAME with the qualifiers and specializers in DEFINITION."
   (let ((methods (methods-of-name name)))
     (if (every #'plain-specializer-p (first (last definition)))
         (remove definition methods
@@ -180,7 +181,7 @@ is SBCL's."
         methods)))
 
 (defun plain-specializer-p (specializer)
-  "Whether SPECIALIZER is written in one way only."
+  "Whether there is only one way to write SPECIALIZER."
   (or (symbolp specializer)
       (and (consp specializer) (eq (first specializer) 'eql) (consp (rest specializer))
            (typep (second specializer) '(or symbol number character)))))
@@ -192,8 +193,8 @@ is SBCL's."
                     `(eql ,(mop "EQL-SPECIALIZER-OBJECT" specializer)))))
 
 (defun map-recorded-uses (receiver function)
-  "Call RECEIVER with the kind and the name of each use that the code of FUNCTION has on record. An
-error on implementations that have none."
+  "Call RECEIVER with the kind and the name of each use recorded in the code of FUNCTION. An error
+on implementations without such records."
   (let ((code (code-of function))
         (count (optional-function "SB-KERNEL" "CODE-N-ENTRIES"))
         (entry (optional-function "SB-KERNEL" "%CODE-ENTRY-POINT"))
@@ -208,8 +209,7 @@ error on implementations that have none."
                    data))))))
 
 (defun recorded-uses-p (function kind target)
-  "Whether the code of FUNCTION has it on record that it uses TARGET as KIND says; :UNKNOWN where that
-can't be told."
+  "Whether the code of FUNCTION records a use of TARGET of KIND; :UNKNOWN if that can't be told."
   (guarded (lambda ()
              (map-recorded-uses (lambda (its-kind name)
                                   (when (and (eq kind its-kind) (equal name target))
@@ -221,7 +221,7 @@ can't be told."
 (defun functions-called (function)
   "The functions that FUNCTION calls, on SBCL."
   (guarded (lambda () (funcall (optional-function "SB-INTROSPECT" "FIND-FUNCTION-CALLEES") function))
-           ;; SBCL 2.5 signals an error where a setf function is among them.
+           ;; SBCL 2.5 signals an error if a setf function is among them.
            (lambda (condition)
              (declare (ignore condition))
              (let ((names '()))
@@ -236,20 +236,20 @@ can't be told."
                (mapcar #'fdefinition (nreverse names))))))
 
 (defun current-site-p (what kind target)
-  "Whether the definition WHAT, of which it is on record that it uses TARGET as KIND says, is there
-and does that still. Some versions of SBCL read the records of all code in memory."
+  "Whether the definition WHAT, which was recorded to use TARGET as KIND, still exists and still
+does. Some versions of SBCL read the records of all code in memory."
   (let ((outer (enclosing what)))
     (multiple-value-bind (functions known) (guarded (lambda () (functions-of-name outer))
                                                     (constantly nil))
       (cond (known (some (lambda (function)
                            (and function (recorded-uses-p function kind target)))
                          functions))
-            ;; What was evaluated at top level and is over, as a rule.
+            ;; Usually code that ran at top level and is finished.
             ((and (implementation-p "SBCL") (consp outer)) (not (eq 'lambda (first outer))))
             (t t)))))
 
 (defun current-sites (sites kind target)
-  "SITES, as they were recorded of TARGET as KIND says, as far as they hold, with plain names."
+  "The SITES whose recorded KIND reference to TARGET still exists, with plain names."
   (if (listp sites)
       (loop for site in sites
             until (search-over-p)

@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Definitions with their sources. Emacs reads the files; the image knows where, and has the
-;;; forms of what was evaluated without a file. Operation: find-definition.
+;;; Definitions with their sources. Emacs reads the files; the image knows where they are, and has
+;;; the forms of what was evaluated without a file. Operation: find-definition.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -11,7 +11,7 @@
     ("constant" "DEFCONSTANT") ("class" "DEFCLASS" "DEFSTRUCT" "DEFINE-CONDITION")
     ("structure" "DEFSTRUCT") ("condition" "DEFINE-CONDITION") ("type" "DEFTYPE" "DEFCLASS")
     ("setf" "DEFSETF" "DEFINE-SETF-EXPANDER" "SETF-EXPANDER"))
-  "The kinds of definition that a caller may name, and what defines them.")
+  "The kinds of definition that a caller may ask for, and the operators that define them.")
 
 (defun of-kind-p (what kind)
   (let ((definers (rest (assoc kind *definers* :test #'string-equal))))
@@ -27,20 +27,20 @@
   (let* ((symbol (name-symbol name)) (found (found-definitions symbol)))
     (real-definitions
      (append (if (eq (name-kind name) :setf)
-                 ;; A setf expander is known by the name of the place.
+                 ;; Setf expanders are listed under the name of the place.
                  (remove-if-not (lambda (it) (of-kind-p (first it) "setf")) found)
                  found)
              (when (and (not (eq (name-kind name) :function)) (setf-name-p symbol))
                (found-definitions (list 'setf symbol)))))))
 
 (defun implementation-note-p (form)
-  "Whether FORM is a declaration that CLISP adds to what it keeps."
+  "Whether FORM is a declaration that CLISP adds to the forms it keeps."
   (and (consp form) (eq 'declare (first form)) (consp (rest form)) (consp (second form))
        (symbolp (first (second form)))
        (string= "IN-DEFUN" (symbol-name (first (second form))))))
 
 (defun evaluated-source (name)
-  "The form of the function NAME, where the implementation keeps what was evaluated."
+  "The form of the function NAME, if the implementation keeps evaluated forms."
   (let* ((spec (function-name-of name))
          (lambda (and (fboundp spec)
                       (not (and (symbolp spec) (macro-function spec)))
@@ -63,9 +63,10 @@
   (and (prefixed-p "(" part) (not (prefixed-p "setf" (trimmed (subseq part 1))))))
 
 (defun wanted-definition (text)
-  "TEXT as the name in it, the operator that defines it if it has one, and what follows, parts."
+  "Three values from TEXT: the name, its defining operator if there is one, and the parts that
+follow."
   (let* ((text (trimmed text))
-         ;; The head of a definition.
+         ;; The start of a definition.
          (text (if (and (prefixed-p "(def" (string-downcase text))) (subseq text 1) text))
          (parts (if (scan-token text) (list text) (text-parts text))))
     (if (and (prefixed-p "def" (string-downcase (first parts)))
@@ -74,7 +75,7 @@
         (values (if (rest parts) (first parts) text) nil (rest parts)))))
 
 (defun bare-part (part)
-  "PART, the name of a class or an EQL specializer, as BARE-TEXT has it."
+  "PART, the name of a class or an EQL specializer, in the form of BARE-TEXT."
   (cond ((prefixed-p "(" part)
          (format nil "(~{~A~^ ~})" (mapcar #'bare-part (inner-parts part))))
         ((prefixed-p "#\\" part) (bare-character part))
@@ -84,7 +85,7 @@
                  (subseq name (1+ (or (position #\: name :from-end t) -1))))))))
 
 (defun wanted-specializers (part)
-  "The specializers in PART, which may be a lambda list with them."
+  "The specializers in PART, perhaps a lambda list with them."
   (loop for element in (inner-parts part)
         until (prefixed-p "&" element)
         collect (let ((inner (and (prefixed-p "(" element) (inner-parts element))))
@@ -93,7 +94,7 @@
                                  element)))))
 
 (defun method-like-p (what wanted)
-  "Whether WHAT is a method with the qualifiers and specializers WANTED, parts of a text."
+  "Whether WHAT is a method with the qualifiers and specializers in WANTED, parts of a text."
   (when (and (consp what) (eq 'defmethod (first what)))
     (let* ((qualifiers (remove-if #'list-part-p wanted))
            (specializers (find-if #'list-part-p wanted))
@@ -102,20 +103,20 @@
            (or (null specializers)
                (let ((given (wanted-specializers specializers)))
                  (and (<= (length given) (length own))
-                      ;; What is left out at the end is T.
+                      ;; Specializers left out at the end are T.
                       (loop for one in own
                             for other = (or (pop given) "t")
                             always (string= one other)))))))))
 
 (defun wanted-definitions (all name definer wanted)
-  "Those of ALL, definitions of NAME, that the parts WANTED and the operator DEFINER name."
+  "Those of ALL, the definitions of NAME, that fit the parts WANTED and the operator DEFINER."
   (let ((found (remove-if-not
                 (lambda (definition)
                   (let ((what (first definition)))
                     (and (or (null definer) (string-equal (bare-part definer) (definer what)))
                          (or (null wanted)
                              (method-like-p what wanted)
-                             ;; A lambda list, of a function.
+                             ;; The lambda list of a function.
                              (and definer (not (eq 'defmethod (first what))))))))
                 all)))
     (when (and all (null found))
@@ -128,14 +129,14 @@
 ;;; The operation
 
 (defun name-or-miss (text package)
-  "The name that TEXT is, or NIL and why the image has none."
+  "The NAME that TEXT is; or NIL and why the image has none."
   (let ((found (catch 'missed (name-of-text text package))))
     (if (name-p found)
         found
         (values nil (getf found :message)))))
 
 (defun unknown-definition (text message)
-  "What is known of TEXT, a name that the image does not have, by MESSAGE: it may be in files."
+  "The answer about TEXT, a name that the image doesn't have, as MESSAGE says: it may be in files."
   (let ((name (bare-name (string-left-trim "#'" text))))
     (unless (scan-token name)
       (missed "~A" message))
@@ -164,7 +165,7 @@
           :nameless (and (null kinds) (null all) t))))
 
 (defun found-by-name (name kind definer parts offset limit)
-  "What is known of NAME as a KIND, or of the definition of it that DEFINER and PARTS specify."
+  "The answer about NAME as a KIND, or about its definition that DEFINER and PARTS specify."
   (let* ((all (definitions-of name))
          (of-kind (if kind
                       (remove-if-not (lambda (it) (of-kind-p (first it) kind)) all)

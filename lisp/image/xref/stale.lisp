@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Which compiled code has in it what a definition was: expansions of macros, bodies of inline functions,
-;;; constants, structures.
+;;; Which compiled code contains the former version of a definition: expansions of macros, bodies of
+;;; inline functions, constants, structures.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -9,26 +9,26 @@
     (defun "inline function" "WHO-CALLS") (defconstant "constant" "WHO-REFERENCES")
     (define-symbol-macro "symbol macro" nil) (defstruct "structure" nil) (deftype "type" nil)
     (define-setf-expander "setf expander" nil))
-  "The definitions of which compiled code has what they were, in words, and what knows that code.")
+  "Definitions that compiled code contains copies of: the operator, in words, and the function that
+finds that code.")
 
 (defun users-of (recorder name)
-  "The definitions that were compiled with NAME, as RECORDER, a function of the backend's, knows them."
+  "The definitions that were compiled with NAME, from RECORDER, a function of the backend."
   (let ((sites (if recorder (recorded-sites recorder name) '())))
     (remove-duplicates (loop for (what) in (if (listp sites) sites '())
                              collect (enclosing what))
                        :test #'equal :from-end t)))
 
 (defun macros-calling (name)
-  "The macros that call the function NAME when they expand."
+  "The macros that call the function NAME during expansion."
   (loop for user in (users-of "WHO-CALLS" name)
-        ;; SBCL's expanders are known by the macro's name, others' as (DEFMACRO name).
+        ;; SBCL names expanders after the macro, other implementations as (DEFMACRO name).
         for macro = (if (consp user) (second user) user)
         when (and macro (symbolp macro) (macro-function macro))
           collect macro))
 
 (defun stale-users (wanted)
-  "In words what may be in compiled code of what WANTED is now, and the definitions that have it; NIL if
-no code can have that."
+  "What compiled code may contain of WANTED, in words, and the definitions that do; NIL if none can."
   (let ((kind (assoc (first wanted) *copied-kinds*)) (name (second wanted)))
     (cond ((null kind) nil)
           ((or (not (eq 'defun (first kind))) (inline-p name))
@@ -40,8 +40,8 @@ no code can have that."
                                 append (users-of "WHO-MACROEXPANDS" macro)))))))))
 
 (defun stale-after (wanted earlier text)
-  "What is to be told of code that has what WANTED was before TEXT replaced it; NIL if none can have
-that. EARLIER is the definition of a file that there was, if any."
+  "What to report about code that contains WANTED as it was before TEXT replaced it; NIL if there
+can't be any. EARLIER is its previous definition in a file, if any."
   (let ((known (gethash (compiled-key wanted) *compiled-texts*))
         (name (second wanted)))
     (when (and (or earlier known) (not (equal known (kept-text text))))

@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Who uses what, as the implementation recorded it while compiling. Operations: who-calls,
+;;; Who uses what, as recorded by the implementation while compiling. Operations: who-calls,
 ;;; who-references, xref.
 
 (cl:in-package "AGENT-Q-IMAGE")
@@ -8,7 +8,7 @@
   '("callers" "callees" "references" "sets" "binds" "macroexpands" "methods"))
 
 (defparameter *other-kind-names* '(("calls" . "callers") ("specializes" . "methods"))
-  "What the clients call two of these.")
+  "The clients' names for two of these.")
 
 (defun kind-named (text)
   (let ((kind (or (cdr (assoc text *other-kind-names* :test #'string-equal)) text)))
@@ -16,14 +16,14 @@
         (missed "Unknown kind of cross-reference ~A: expected one of ~{~A~^, ~}." text *kinds-of-use*))))
 
 (defun method-sites (class)
-  "The methods on CLASS, by the metaobject protocol, in the form of sites. Implementations have them
-in no order."
+  "The methods on CLASS, from the metaobject protocol, as sites. Implementations have them in no
+particular order."
   (loop for method in (sort (copy-list (mop "SPECIALIZER-DIRECT-METHODS" class)) #'string<
                             :key #'method-key)
         for name = (mop "GENERIC-FUNCTION-NAME" (mop "METHOD-GENERIC-FUNCTION" method))
         for what = `(defmethod ,name ,@(method-qualifiers method)
                       ,(specializer-names method))
-        ;; T has thousands: places are looked up for those that are told.
+        ;; T has thousands: find only the places that are shown.
         collect (list what (let ((method method) (name name) (what what))
                              (lambda () (place-of-method method name what))))))
 
@@ -38,11 +38,11 @@ in no order."
       (let ((found (guarded (lambda () (backend "FIND-DEFINITIONS" name)) (constantly '()))))
         (second (or (find what found :key (lambda (it) (plain-definition (first it)))
                                      :test #'equal)
-                    ;; Its text is searched for in the file of any other.
+                    ;; Emacs searches the file of any of them for its text.
                     (first found))))))
 
 (defun machinery-p (name)
-  "Whether NAME, of a callee, is of what SBCL makes of code, not of what anybody writes."
+  "Whether NAME, of a callee, is internal to SBCL's compiled code, not something that people write."
   (let* ((symbol (if (consp name) (first-symbol name) name))
          (package (and (symbolp symbol) (symbol-package symbol))))
     (and package
@@ -54,11 +54,11 @@ in no order."
          t)))
 
 (defun callee-name (callee)
-  "What CALLEE, a function, is called."
+  "The name of CALLEE, a function."
   (plain-name (function-name callee)))
 
 (defun bodies (function)
-  "FUNCTION, or of a generic function those of its methods: itself, it only calls what finds them."
+  "FUNCTION in a list; for a generic function, those of its methods, as it only calls the dispatch."
   (let ((body (or (optional-function "SB-PCL" "SAFE-METHOD-FAST-FUNCTION")
                   (lambda (method) (mop "METHOD-FUNCTION" method)))))
     (if (typep function 'generic-function)
@@ -86,8 +86,8 @@ in no order."
         sites)))
 
 (defun use-sites (kind target)
-  "The places that use TARGET as KIND says: lists of what and a location, or a function that finds
-it. :NOT-IMPLEMENTED when this implementation does not record them."
+  "The sites that use TARGET as KIND says: lists of what and a location, or a function that finds
+it. :NOT-IMPLEMENTED if this implementation doesn't record them."
   (cond ((string= kind "methods") (method-sites (find-class target)))
         ((string= kind "callees") (callee-sites target))
         (t (current-sites (recorded-sites (cdr (assoc kind *recorders* :test #'string=)) target)
@@ -95,7 +95,7 @@ it. :NOT-IMPLEMENTED when this implementation does not record them."
                           target))))
 
 (defun user-rank (what home)
-  "What is at home in HOME first, then other programs, then the implementation."
+  "A number that sorts WHAT: symbols of HOME first, then other programs, then the implementation."
   (let* ((symbol (first-symbol what))
          (package (and symbol (symbol-package symbol))))
     (cond ((implementation-package-p package) 2)
@@ -103,18 +103,18 @@ it. :NOT-IMPLEMENTED when this implementation does not record them."
           (t 1))))
 
 (defun enclosing (what)
-  "The definition that WHAT is in: SBCL calls a function within it (LAMBDA (X) :IN name)."
+  "The definition that contains WHAT: SBCL names a function inside it (LAMBDA (X) :IN name)."
   (let ((outer (and (consp what) (ignore-errors (list-length what))
                     (member (first what) '(lambda flet labels))
                     (second (member :in what)))))
     (cond ((null outer) what)
           ((not (stringp outer)) (enclosing outer))
-          ;; A file: of a function of its own name that is all there is to tell.
+          ;; For a function in a file, its own name is all there is.
           ((and (second what) (symbolp (second what))) (second what))
           (t what))))
 
 (defun merge-sites (sites)
-  "SITES as lists of what, how often, the first location, and in which ways; each what once."
+  "SITES merged by definition: lists of what, how often, the first location, and the ways."
   (let ((table (make-hash-table :test 'equal)) (order '()))
     (loop for (inner location way) in sites
           for what = (enclosing inner)
@@ -128,11 +128,10 @@ it. :NOT-IMPLEMENTED when this implementation does not record them."
     (nreverse order)))
 
 (defun in-order (users home most)
-  "USERS by rank; more than MOST also by name. They come in the order that they have in the memory, most
-times that of their definition, but a collection of garbage moves them, and pages have to follow each
-other."
+  "USERS by rank and, if there are more than MOST, by name. Memory has them mostly in order of
+definition, but garbage collection moves them, and pages have to be consistent."
   (labels ((text (entry)
-             ;; To print it takes longer than to compare names, and few have the same name.
+             ;; Printing takes longer than comparing names, and few share a name.
              (or (fourth entry)
                  (setf (fourth entry) (definition-text (first (third entry))))))
            (before-p (one other)
@@ -152,7 +151,7 @@ other."
                          #'before-p))))
 
 (defun users-page (target-text home sites limit offset)
-  "The data on SITES, lists of what, location and way, for a reader who asked for one page."
+  "One page of SITES, lists of what, location and way, for the reader."
   (let* ((size (page-size limit 30 200))
          (users (in-order (merge-sites sites) home size))
          (offset (max 0 (or offset 0))))
@@ -175,8 +174,8 @@ other."
                                   what :uses target-text)))
 
 (defun not-recorded (kind name &optional (asked (format nil "xref ~A" kind)))
-  "Leave the operation: uses of NAME as KIND says are not known here. Sources can be searched. ASKED
-is what the user of this calls it."
+  "End the operation: this implementation doesn't record uses of NAME of KIND, but sources can be
+searched. ASKED is what the caller knows this as."
   (throw 'missed
     (list :outcome :returned
           :value (list :unavailable
@@ -192,14 +191,14 @@ is what the user of this calls it."
                        :search (unless (string= kind "callees") (use-text name))))))
 
 (defun unused-search (name sites)
-  "What sources can be searched for when a program's NAME has no SITES: at top level and in the
-templates of macros, uses are not recorded."
+  "What to search sources for if a program's NAME has no SITES: uses at top level and in macro
+templates aren't recorded."
   (list :search (unless (or sites *search-cut*
                             (implementation-package-p (symbol-package (name-symbol name))))
                   (use-text name))))
 
 (defun source-text (name)
-  "How sources write NAME, but for its package and case."
+  "NAME as sources write it, but without package and in lower case."
   (let ((text (string-downcase (symbol-name (name-symbol name)))))
     (if (eq (name-kind name) :setf) (format nil "(setf ~A)" text) text)))
 
@@ -216,9 +215,9 @@ templates of macros, uses are not recorded."
 ;;; Callers
 
 (defun caller-sites (name asked)
-  "Who calls the function or macro NAME. What was recorded comes with places; what refers to the
-function's object, and the implementation found that way, is added. ASKED is what the user of this
-calls it."
+  "Who calls the function or macro NAME. Recorded callers come with places; then come those that the
+implementation found by their references to the function object. ASKED is what the caller knows this
+as."
   (let ((symbol (name-symbol name)))
     (if (expanded-p name)
         (let ((sites (use-sites "macroexpands" symbol)))
@@ -239,7 +238,7 @@ calls it."
                                      collect site))))))))))
 
 (defun expanded-p (name)
-  "Whether NAME is a macro's, which is expanded and not called."
+  "Whether NAME is a macro, which is expanded and not called."
   (and (not (eq (name-kind name) :setf)) (macro-function (name-symbol name)) t))
 
 (defun callable-p (name)
@@ -281,7 +280,7 @@ calls it."
 ;;; Any kind
 
 (defun check-target (kind symbol)
-  "Leave with a sentence when SYMBOL is not what KIND is about."
+  "Miss if SYMBOL isn't what KIND is about."
   (flet ((is (what) (missed "~A is not a ~A~@[; it is a ~{~A~^ and a ~}~]."
                             (symbol-text symbol) what (kinds symbol))))
     (cond ((string= kind "methods") (unless (find-class symbol nil) (is "class")))
