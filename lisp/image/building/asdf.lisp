@@ -1,11 +1,11 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; ASDF, found at run time: systems by name, those of the user's project as well, whose files Emacs
-;;; tells, and what ASDF does while it works, file by file.
+;;; ASDF, looked up at run time: systems by name, including those of the user's project, whose files
+;;; Emacs gives, and what ASDF does while it works, file by file.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun asdf-function (name)
-  "ASDF's function NAME, which is loaded first where it comes with the implementation."
+  "ASDF's function NAME. Loads ASDF first if it comes with the implementation."
   (unless (find-package "ASDF")
     (guarded (lambda () (require "ASDF")) (constantly nil)))
   (or (optional-function "ASDF" name)
@@ -15,7 +15,7 @@
   (apply (asdf-function name) arguments))
 
 (defun asdf-fact (name object)
-  "What ASDF's function NAME says of OBJECT, or NIL."
+  "The value of ASDF's function NAME for OBJECT, or NIL."
   (guarded (lambda () (asdf-call name object)) (constantly nil)))
 
 (defun asdf-class (name)
@@ -23,14 +23,14 @@
     (and symbol (find-class symbol nil) symbol)))
 
 (defun native-pathname (text)
-  "The pathname of the file TEXT, no character of which means anything but itself."
+  "The pathname of the file TEXT, in which no character is special."
   (funcall (or (optional-function "UIOP" "PARSE-NATIVE-NAMESTRING") #'pathname) text))
 
 (defun native-name (pathname)
   (funcall (or (optional-function "UIOP" "NATIVE-NAMESTRING") #'namestring) pathname))
 
 (defun primary-name (name)
-  "The name of the system whose file defines the system NAME: bank of bank/tests."
+  "The name of the system whose file defines the system NAME: bank for bank/tests."
   (subseq name 0 (position #\/ name)))
 
 ;;; Systems of the user's project
@@ -39,8 +39,8 @@
   "Whether systems of the project may be loaded over other copies of them.")
 
 (defvar *project-systems* '()
-  "Systems of the user's project, property lists of :name, :file and :place, which is the file's name from
-the project's folder, in the order of their files.")
+  "Systems of the user's project, in the order of their files: property lists of :name, :file and
+:place, the file's name relative to the project's directory.")
 
 (defun entry-named (name)
   (find name *project-systems* :key (lambda (it) (getf it :name)) :test #'string-equal))
@@ -54,11 +54,11 @@ the project's folder, in the order of their files.")
     (and pathname (guarded (lambda () (probe-file pathname)) (constantly nil)))))
 
 (defun project-file (name)
-  "The pathname of the file in the user's project that defines the system NAME, or NIL."
+  "The pathname of the project's file that defines the system NAME, or NIL."
   (file-of-entry (project-entry name)))
 
 (defun call-with-project (systems function)
-  "Call FUNCTION while ASDF finds SYSTEMS before any others. Leave the operation where that would load
+  "Call FUNCTION with ASDF finding SYSTEMS before any others. Ends the operation if that would load
 over another copy of one of them, unless *REPLACING*."
   (asdf-function "FIND-SYSTEM")
   (let ((variable (find-symbol "*SYSTEM-DEFINITION-SEARCH-FUNCTIONS*" "ASDF"))
@@ -77,8 +77,8 @@ over another copy of one of them, unless *REPLACING*."
           (funcall function)))))
 
 (defun project-searches (searches by-name by-primary-name)
-  "SEARCHES, ASDF's functions, behind the function BY-NAME. Systems that are only found by the name of
-their file's are looked for by BY-PRIMARY-NAME once it is known that none was inferred from a package."
+  "SEARCHES, ASDF's search functions, after BY-NAME. BY-PRIMARY-NAME, which finds systems only by
+the primary name, comes once ASDF has had the chance to infer a system from a package."
   (let* ((inferred (member "SYSDEF-PACKAGE-INFERRED-SYSTEM-SEARCH" searches
                            :key (lambda (it) (if (symbolp it) (symbol-name it) ""))
                            :test #'string=))
@@ -91,15 +91,15 @@ their file's are looked for by BY-PRIMARY-NAME once it is known that none was in
   "What ASDF does in the running call, a BUILD, or NIL.")
 
 (defstruct build
-  ;; The names of the systems that were asked for.
+  ;; The names of the requested systems.
   (systems '())
-  ;; The components that were compiled, latest first, and how many were loaded.
+  ;; The compiled components, latest first, and how many were loaded.
   (compiled '()) (loaded 0))
 
 ;;; Names
 
 (defun system-name-of-text (text)
-  "The name of the system that TEXT means: a system's name, or that of its file."
+  "The name of the system that TEXT, its name or its file's, means."
   (let* ((text (string-trim "'\"" (string-left-trim "#:'\"" (trimmed text))))
          (end (- (length text) 4))
          (name (if (and (plusp end) (string-equal ".asd" text :start2 end))
@@ -115,8 +115,8 @@ their file's are looked for by BY-PRIMARY-NAME once it is known that none was in
                                :test #'string=))))
 
 (defun no-such-systems (missing)
-  "Leave the operation: ASDF doesn't find the systems MISSING, lists of a name and of the system that
-needs it, if one does. The answer says what there is instead."
+  "End the operation: ASDF doesn't find the systems MISSING, lists of a name and of the system that
+needs it, if any. The answer says what there is instead."
   (let* ((names (mapcar #'first missing)) (one (and (null (rest names)) (first names))))
     (missed "ASDF cannot find the system~P ~:{~A~@[, which ~A needs~]~:^; ~}.~@[ Near names: ~{~A~^, ~}.~]~
              ~@[ Systems of this project: ~{~A~^, ~}.~] ~:[Their .asd files~;Its .asd file~] must be in the ~
@@ -134,7 +134,7 @@ needs it, if one does. The answer says what there is instead."
       (no-such-systems (list (list name nil)))))
 
 (defun needed-name (dependency)
-  "The name of the system that DEPENDENCY, of a definition, needs in this image, or NIL."
+  "The name of the system that DEPENDENCY, in a definition, requires in this image, or NIL."
   (typecase dependency
     (string dependency)
     (symbol (string-downcase (symbol-name dependency)))
@@ -145,13 +145,14 @@ needs it, if one does. The answer says what there is instead."
                            (needed-name (third dependency))))))))
 
 (defun missing-systems (names)
-  "What ASDF doesn't find of what the systems NAMES need: lists of a name and of what needs it."
+  "The dependencies of the systems NAMES that ASDF doesn't find: lists of a name and of what needs
+it."
   (let ((open (mapcar #'list names)) (seen '()) (missing '()))
     (loop while open
           do (destructuring-bind (name &optional by) (pop open)
                (unless (member name seen :test #'equal)
                  (push name seen)
-                 ;; A definition that fails is told when it is loaded.
+                 ;; A definition that fails is reported when it is loaded.
                  (let ((system (guarded (lambda () (asdf-call "FIND-SYSTEM" name nil))
                                         (constantly t))))
                    (cond ((null system) (push (list name by) missing))
@@ -160,20 +161,20 @@ needs it, if one does. The answer says what there is instead."
     (nreverse missing)))
 
 (defun needed-by (system name)
-  "What the definition of SYSTEM, called NAME, needs in this image: lists of a name and NAME."
+  "The dependencies of SYSTEM, called NAME, in this image: lists of a name and NAME."
   (loop for dependency in (append (asdf-fact "SYSTEM-DEFSYSTEM-DEPENDS-ON" system)
                                   (asdf-fact "SYSTEM-DEPENDS-ON" system))
         for needed = (needed-name dependency)
         when needed collect (list needed name)))
 
 (defun look-again ()
-  "Have ASDF forget which systems it found in its source registry; whether it could."
+  "Make ASDF forget what it found in its source registry. Returns whether it could."
   (let ((clear (optional-function "ASDF" "CLEAR-SOURCE-REGISTRY")))
     (and clear
          (guarded (lambda () (funcall clear) t) (constantly nil)))))
 
 (defun call-looking-again (function)
-  "Call FUNCTION; where ASDF misses a system, once more: that may have been installed just now."
+  "Call FUNCTION; if ASDF misses a system, call it again: that may just have been installed."
   (let ((missing (asdf-class "MISSING-COMPONENT")))
     (flet ((missed-in ()
              (handler-bind ((error (lambda (condition)
@@ -184,7 +185,7 @@ needs it, if one does. The answer says what there is instead."
         (tell-missing (if (look-again) (missed-in) first))))))
 
 (defun tell-missing (condition)
-  "Leave the operation: CONDITION says which system ASDF missed."
+  "End the operation: CONDITION says which system ASDF missed."
   (let ((requires (asdf-fact "MISSING-REQUIRES" condition))
         (by (asdf-fact "MISSING-REQUIRED-BY" condition)))
     (if (typep requires '(or string symbol))
@@ -195,7 +196,7 @@ needs it, if one does. The answer says what there is instead."
         (failed (condition-type-name condition) (condition-message condition)))))
 
 (defun source-components (component)
-  "The files of COMPONENT, a system or a module, in the order in which they are written there."
+  "The files of COMPONENT, a system or a module, in the order of its definition."
   (let ((module (asdf-class "PARENT-COMPONENT")) (file (asdf-class "SOURCE-FILE")))
     (cond ((and module (typep component module))
            (mapcan #'source-components (copy-list (asdf-fact "COMPONENT-CHILDREN" component))))
@@ -204,17 +205,17 @@ needs it, if one does. The answer says what there is instead."
 ;;; What ASDF does
 
 (defvar *noting* nil
-  "Whether what the compiler says of files is noted.")
+  "Whether compiler messages about files are being noted.")
 
 (defvar *component* nil
-  "The file that ASDF compiles or loads now, a component, or NIL.")
+  "The file that ASDF is compiling or loading, a component, or NIL.")
 
 (defvar *compiled-digests* (make-hash-table :test 'equal)
-  "From the name of a file to a digest of its text when it was compiled, for files that were changed
-just before: dates of files are in seconds, and so can't tell a change in the same second.")
+  "From names of files to digests of their texts when compiled, for files that had just been
+changed: file dates are in seconds, so can't show a change within the same second.")
 
 (defun text-digest (pathname)
-  "A number for what is in the file PATHNAME."
+  "A number computed from the contents of the file PATHNAME."
   (with-open-file (stream pathname :element-type '(unsigned-byte 8))
     (let ((octets (make-array 65536 :element-type '(unsigned-byte 8)))
           (digest 2166136261))
@@ -228,10 +229,10 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
   (guarded (lambda () (file-write-date pathname)) (constantly nil)))
 
 (defvar *read-dates* (make-hash-table :test 'equal)
-  "From files to their dates when what stands behind #. in them was noted.")
+  "From files to their dates when their #. forms were noted.")
 
 (defun note-file-readings (file)
-  "Note what stands behind #. in FILE, which is loaded, unless that was done."
+  "Note the #. forms in FILE, which is loaded, unless that was done before."
   (let ((date (date-of file)) (key (file-key file)))
     (unless (or (null date) (eql date (gethash key *read-dates*)))
       (setf (gethash key *read-dates*) date)
@@ -243,14 +244,15 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
                (constantly nil)))))
 
 (defun remember-text (pathname)
-  "Remember what is in the file PATHNAME, which is about to be compiled, if its date won't show a change."
+  "Remember the contents of the file PATHNAME, about to be compiled, if its date couldn't show a
+change."
   (let ((date (date-of pathname)))
     (if (and date (< (- (get-universal-time) date) 3))
         (setf (gethash (namestring pathname) *compiled-digests*) (text-digest pathname))
         (remhash (namestring pathname) *compiled-digests*))))
 
 (defun changed-unnoticed-p (operation component)
-  "Whether the file of COMPONENT may have changed since OPERATION compiled it, in the same second."
+  "Whether the file of COMPONENT may have changed within the second in which OPERATION compiled it."
   (guarded (lambda ()
              (let* ((source (asdf-call "COMPONENT-PATHNAME" component))
                     (date (date-of source)))
@@ -261,7 +263,7 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
            (constantly nil)))
 
 (defvar *failed-files* '()
-  "The names of the files that did not compile or load to the end, when they were last tried here.")
+  "The names of the files that failed to compile or load when last tried here.")
 
 (defun source-name (component)
   (let ((pathname (asdf-fact "COMPONENT-PATHNAME" component)))
@@ -271,7 +273,7 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
   (member (source-name component) *failed-files* :test #'equal))
 
 (defun call-counting-failure (component function)
-  "Call FUNCTION, which compiles or loads COMPONENT; if it does not return, that is remembered."
+  "Call FUNCTION, which compiles or loads COMPONENT; if it doesn't return, remember that."
   (let ((name (source-name component)) (done nil))
     (unwind-protect (multiple-value-prog1 (funcall function)
                       (setf done t))
@@ -288,7 +290,7 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
          component
          (if *noting*
              function
-             ;; Tests load systems while they run, among their own output.
+             ;; Tests load systems while they run, with their own output around it.
              (lambda ()
                (call-omitting-compiler-lines (lambda () (call-noting-files function)))))))
       (funcall function)))
@@ -303,7 +305,7 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
       (funcall function)))
 
 (defun operation-objects (name)
-  "The objects that stand for the operation NAME. ASDF 3.1 has others for each way to ask for it."
+  "The objects for the operation NAME. ASDF 3.1 has several, one for each way to request it."
   (let ((class (asdf-class name)) (make (optional-function "ASDF" "MAKE-OPERATION")))
     (and class make
          (remove-duplicates
@@ -311,8 +313,8 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
                 (guarded (lambda () (list (funcall make class :force t))) (constantly '())))))))
 
 (defun watching-methods ()
-  "Forms that define methods of ASDF's functions. No program has the same: they are for the very
-objects that stand for the operations."
+  "Forms that define methods on ASDF's functions. No program can have the same ones: they specialize
+on the very objects that stand for the operations."
   (let ((file (asdf-class "CL-SOURCE-FILE"))
         (perform (find-symbol "PERFORM" "ASDF"))
         (done (find-symbol "OPERATION-DONE-P" "ASDF")))
@@ -330,8 +332,8 @@ objects that stand for the operations."
                         (call-loading component (lambda () (call-next-method)))))))))
 
 (defun call-watching-asdf (function)
-  "Call FUNCTION; what ASDF does in it is noted in *BUILD*. Files that were changed in the second in
-which they were compiled are compiled again, and so are those that failed."
+  "Call FUNCTION, noting in *BUILD* what ASDF does. Files that changed in the second in which they
+were compiled are compiled again, and so are files that failed."
   (compile-now 'text-digest)
   (let ((methods (loop for form in (watching-methods)
                        collect (cons (fdefinition (second form)) (eval form)))))

@@ -1,26 +1,26 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What the compiler says in a call and where, collected; and what the program printed without the lines
-;;; that the compiler wrote. It stands before the files that bind its variables.
+;;; Collecting what the compiler says in a call, and where; and what the program printed, without
+;;; the compiler's lines. This file comes before those that bind its variables.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *note-limit* 50
-  "How many of the compiler's style-warnings and optimization notes are shown at once.")
+  "How many of the compiler's style-warnings and optimization notes to show at once.")
 
 (defvar *notes* (list '())
-  "What the compiler said in this call: a list of the notes, latest first, and of a table of them.")
+  "What the compiler said in this call: a list of the notes, latest first, and a table of them.")
 
 ;;; Places
 
 (defun line-and-column (text index)
-  "Where INDEX is in TEXT, both counted from 1."
+  "The line and column of INDEX in TEXT, counted from 1."
   (let* ((index (max 0 (min index (length text))))
          (newline (position #\Newline text :end index :from-end t)))
     (values (1+ (count #\Newline text :end index))
             (- index (if newline newline -1)))))
 
 (defun location-index (location base)
-  "The index that LOCATION, in a buffer, has in a text that is at BASE in it; NIL when it says none."
+  "The index for LOCATION, in a buffer, in a text that starts at BASE there; NIL if it has none."
   (when (and (consp location) (eq (first location) :location))
     (let ((position (third location)))
       (case (first position)
@@ -30,7 +30,8 @@
 ;;; Notes
 
 (defun add-note (note)
-  "Add NOTE, a property list that begins with its severity, unless the same was said there before."
+  "Add NOTE, a property list that begins with its severity, unless the same was said at the same
+place."
   (let ((seen (or (second *notes*)
                   (first (setf (rest *notes*) (list (make-hash-table :test 'equal)))))))
     (unless (gethash (cddr note) seen)
@@ -38,7 +39,7 @@
       (push note (first *notes*)))))
 
 (defun call-noting (function note)
-  "Call FUNCTION; what the compiler signals in it is given to NOTE."
+  "Call FUNCTION, passing what the compiler signals to NOTE."
   (let ((type (find-class (find-symbol "COMPILER-CONDITION" (backend-package)))))
     (handler-bind ((condition (lambda (condition)
                                 (when (and (typep condition type)
@@ -59,7 +60,7 @@
   (string-downcase (symbol-name (backend "SEVERITY" condition))))
 
 (defun note-text (condition)
-  "What CONDITION says, without blank lines and where the compiler's own file is."
+  "The text of CONDITION, without blank lines and without the position in the compiler's own file."
   (let* ((text (trimmed (princ-to-string (backend "MESSAGE" condition))))
          (prefix (format nil "READ error during COMPILE-FILE:~%"))
          (text (if (prefixed-p prefix text) (subseq text (length prefix)) text))
@@ -70,13 +71,13 @@
                                  (and (prefixed-p "Line: " line) (search "File-Position" line)))
                         collect line
                       while end do (setf start (1+ end))))
-         ;; ECL says the file and the form first.
+         ;; ECL gives the file and the form first.
          (ecl (member-if (lambda (line) (prefixed-p "! " line)) lines))
          (lines (if ecl (cons (subseq (first ecl) 2) (rest ecl)) lines)))
     (shortened (format nil "~{~A~^~%~}" (without-definition lines)) 600)))
 
 (defun without-definition (lines)
-  "LINES without \"in F : \", with which CLISP says the same thing once more."
+  "LINES without \"in F : \", with which CLISP repeats itself."
   (let ((colon (and (implementation-p "CLISP") lines (prefixed-p "in " (first lines))
                     (search " : " (first lines)))))
     (if colon
@@ -84,7 +85,7 @@
         lines)))
 
 (defun words-of (text)
-  "The beginning of TEXT, whatever its lines and blanks."
+  "The beginning of TEXT, with its whitespace normalized."
   (let ((words (with-output-to-string (stream)
                  (loop for last = #\Space then character
                        for blank = (member last *blanks*)
@@ -95,7 +96,7 @@
     (subseq words 0 (min 160 (length words)))))
 
 (defun later-defined-p (message)
-  "Whether MESSAGE complains of a function that has a definition by now."
+  "Whether MESSAGE complains about a function that is defined by now."
   (let ((prefix "undefined function: "))
     (and (prefixed-p prefix message)
          (guarded (lambda ()
@@ -105,18 +106,19 @@
                   (constantly nil)))))
 
 (defun more-uses-p (message)
-  "Whether MESSAGE only counts \"2 more uses of undefined variable X\", of which others say where."
+  "Whether MESSAGE only counts \"2 more uses of undefined variable X\", which other messages locate."
   (let ((end (search " more use" message)))
     (and end (every #'digit-char-p (subseq message 0 end)))))
 
 (defun left-by-restart-p (message)
-  "Whether MESSAGE is of an error that the caller's restart has left, and which is told as that."
+  "Whether MESSAGE is about an error that the caller's restart has left, and which is reported as
+that."
   (let ((words (words-of message)))
     (loop for recovery in (first *recoveries*)
             thereis (prefixed-p (words-of (getf recovery :message)) words))))
 
 (defun noted (notes)
-  "NOTES in the order in which they were made, as far as they still hold and are not told elsewhere."
+  "NOTES in order, without those that no longer hold or are reported elsewhere."
   (remove-if (lambda (note)
                (let ((message (getf note :message)))
                  (or (later-defined-p message) (more-uses-p message) (left-by-restart-p message)
@@ -124,7 +126,7 @@
              (reverse (first notes))))
 
 (defun placed-note-p (message notes)
-  "Whether one of NOTES says MESSAGE with its place: a load says again what the compiler did."
+  "Whether one of NOTES gives MESSAGE with its place: a load repeats what the compiler said."
   (find-if (lambda (other)
              (and (getf other :location) (string= message (getf other :message))))
            (first notes)))
@@ -140,9 +142,9 @@
   (search "undefined function: " (getf note :message)))
 
 (defun foremost-notes (notes limit)
-  "All errors and warnings among NOTES, and of the rest at most LIMIT, style-warnings first; then
-how many are left out. A macro that is missing is taken for a function, and makes undefined variables
-of names in its forms, so undefined functions come before these."
+  "All errors and warnings in NOTES and at most LIMIT of the rest, style-warnings first; and how
+many are left out. Undefined functions come before undefined variables: a missing macro looks like a
+function, and the names in its forms like variables."
   (flet ((of-rank (rank)
            (remove rank notes :key #'severity-rank :test #'/=)))
     (let* ((problems (of-rank 0))
@@ -160,13 +162,13 @@ of names in its forms, so undefined functions come before these."
 ;;; Output
 
 (defun call-omitting-compiler-lines (function)
-  "Call FUNCTION; the lines that the compiler prints meanwhile are not captured."
+  "Call FUNCTION without capturing the lines that the compiler prints."
   (let ((before (omit-compiler-lines t)))
     (unwind-protect (funcall function)
       (omit-compiler-lines before))))
 
 (defun without-compiler-output (text)
-  "TEXT without the lines that compilers write, which start with a semicolon."
+  "TEXT without the lines of compilers, which start with a semicolon."
   (with-output-to-string (stream)
     (loop with start = 0
           for end = (position #\Newline text :start start)

@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Other copies of the systems of the user's project: what the image has loaded of them, and what ASDF
+;;; Other copies of the project's systems: which ones the image has loaded, and which ones ASDF
 ;;; would find by itself. Operation: system-place.
 
 (cl:in-package "AGENT-Q-IMAGE")
@@ -19,11 +19,11 @@
          (guarded (lambda () (truename other)) (constantly other))))
 
 (defvar *seen-loaded* (make-hash-table :test 'equal)
-  "From the names of systems that were seen to be loaded to the files that define them.")
+  "From names of systems seen loaded to the files that define them.")
 
 (defun whole-system-loaded-p (system)
-  "Whether SYSTEM is loaded. ASDF forgets that where a test operation has it load more, which defines the
-systems of the same file again, so what was seen once holds unless a load has failed since."
+  "Whether SYSTEM is loaded. ASDF forgets that when a test operation loads more and so defines the
+systems of the same file again; so once seen, it stays true until a load fails."
   (let ((name (asdf-fact "COMPONENT-NAME" system)) (file (system-file system)))
     (cond ((asdf-fact "COMPONENT-LOADED-P" system)
            (setf (gethash name *seen-loaded*) file)
@@ -33,13 +33,13 @@ systems of the same file again, so what was seen once holds unless a load has fa
                   (notany #'failed-p (source-components system)))))))
 
 (defun loaded-system-p (system)
-  "Whether any of SYSTEM is loaded."
+  "Whether any part of SYSTEM is loaded."
   (or (whole-system-loaded-p system)
       (some (lambda (it) (asdf-fact "COMPONENT-LOADED-P" it)) (source-components system))))
 
 (defun second-copy (file)
-  "The name of a loaded system that FILE, of the project, defines and the name of the other file that it
-was loaded from, as a list; or NIL."
+  "A list of the name of a loaded system that FILE, of the project, also defines, and the other file
+that it was loaded from; or NIL."
   (let ((pathname (native-pathname file)))
     (dolist (name (guarded (lambda () (asdf-call "REGISTERED-SYSTEMS")) (constantly '())))
       (when (equal file (getf (project-entry name) :file))
@@ -51,7 +51,7 @@ was loaded from, as a list; or NIL."
             (return (list name (native-name source)))))))))
 
 (defun copy-for-file (file systems)
-  "What SECOND-COPY says of the one among SYSTEMS, of the project, in whose folder the source FILE is."
+  "SECOND-COPY for the one of SYSTEMS, of the project, whose directory contains the source FILE."
   (and file
        (find-package "ASDF")
        (let ((*project-systems* systems) (best nil))
@@ -63,7 +63,7 @@ was loaded from, as a list; or NIL."
          (and best (second-copy best)))))
 
 (defun refuse-second-copy (file)
-  "Leave the operation if the image has loaded a system of FILE, of the project, from elsewhere."
+  "End the operation if the image has loaded a system of FILE, of the project, from elsewhere."
   (let ((copy (second-copy file)))
     (when copy
       (missed "The image has loaded ~A from another place, ~A; the project's is ~A. Nothing was loaded, as ~
@@ -73,7 +73,7 @@ was loaded from, as a list; or NIL."
               (first copy) (second copy) file))))
 
 (defun registry-file (name)
-  "The name of the file that ASDF by itself would find for the system NAME, if that is not the project's."
+  "The file that ASDF itself would find for the system NAME, unless it is the project's."
   (let ((ours (project-file name)))
     (loop for search in (guarded (lambda ()
                                    (symbol-value (find-symbol "*SYSTEM-DEFINITION-SEARCH-FUNCTIONS*"
@@ -86,7 +86,7 @@ was loaded from, as a list; or NIL."
                         (native-name found)))))
 
 (defun looking-search-p (search)
-  "Whether SEARCH, a function by which ASDF finds systems, only looks: others may download them."
+  "Whether SEARCH, one of ASDF's search functions, only looks: others may download systems."
   (and (symbolp search)
        (member (symbol-name search)
                '("SYSDEF-CENTRAL-REGISTRY-SEARCH" "SYSDEF-SOURCE-REGISTRY-SEARCH"
@@ -110,19 +110,19 @@ was loaded from, as a list; or NIL."
           (and (look-again) (found-p))))))
 
 (defun search-of-asdf-p (search)
-  "Whether SEARCH, a function by which ASDF finds systems, is its own: they only look."
+  "Whether SEARCH is ASDF's own search function: those only look."
   (and (symbolp search)
        (prefixed-p "ASDF" (package-name (symbol-package search)))))
 
 (defun name-of-file (file text systems)
-  "The name of the system that is meant by TEXT, which names the FILE that defines SYSTEMS."
+  "The name of the system that TEXT means, which names the FILE that defines SYSTEMS."
   (let ((name (system-name-of-text text))
         (names (loop for it in systems
                      when (equal file (getf it :file)) collect (getf it :name))))
     (or (find name names :test #'string=) (first names) name)))
 
 (define-operation "system-place" (system systems file)
-  ;; Where the system would be loaded from, told before anything is.
+  ;; Where a system would be loaded from, before anything is loaded.
   (when (find-package "ASDF")
     (let* ((*project-systems* systems)
            (name (if file (name-of-file file system systems) (system-name-of-text system)))

@@ -1,19 +1,19 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Systems loaded through ASDF, with what the compiler said about their files: what can make a load
-;;; fail first. Operations: load-system, last-notes.
+;;; Loading systems through ASDF, with what the compiler said about their files; what can make a
+;;; load fail comes first. Operations: load-system, last-notes.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defvar *last-notes* '()
-  "What the compiler said about the files of the last system that was loaded here, in its order.")
+  "What the compiler said about the files of the last system loaded here, in order.")
 
 (defparameter *kept-notes* 5000
-  "How many of these are kept.")
+  "How many of these to keep.")
 
 ;;; Notes of files
 
 (defun own-component-p (component)
-  "Whether COMPONENT is of the system that was asked for, or of another one of the user's project."
+  "Whether COMPONENT belongs to a requested system, or to another one of the user's project."
   (or (null component)
       (let ((name (asdf-call "COMPONENT-NAME" (asdf-call "COMPONENT-SYSTEM" component))))
         (or (member (primary-name name) (build-systems *build*)
@@ -21,25 +21,26 @@
             (project-entry name)))))
 
 (defun file-text (component)
-  "The name of COMPONENT's file as people say it."
+  "The name of COMPONENT's file, for people."
   (let ((pathname (asdf-fact "COMPONENT-PATHNAME" component)))
     (if pathname (file-namestring pathname) "a file")))
 
 (defparameter *asdf-warning-limit* 2
-  "How many of ASDF's own warnings, which are about definitions of systems, are shown.")
+  "How many of ASDF's own warnings, which are about system definitions, to show.")
 
 (defun asdf-warning-p (note)
-  "Whether NOTE is a warning that is about no source file."
+  "Whether NOTE is a warning about no source file."
   (and (null (getf note :file-name)) (null (getf note :location)) (zerop (severity-rank note))))
 
 (defun others-complaint-p (note)
-  "Whether NOTE, a warning of ASDF's own, is about the definition of a system outside the user's project."
+  "Whether NOTE, a warning of ASDF itself, is about the definition of a system outside the project."
   (let ((message (getf note :message)))
     (and *project-systems* (search ".asd" message)
          (notany (lambda (entry) (search (getf entry :file) message)) *project-systems*))))
 
 (defun component-at (location)
-  "The component that is compiled, or was in this call: what is undefined is only said at the end."
+  "The component being compiled, or compiled earlier in this call: what is undefined is only
+reported at the end."
   (or *component*
       (let ((file (getf location :file)))
         (find file (and file (build-compiled *build*))
@@ -47,10 +48,11 @@
               :test #'equal))))
 
 (defvar *told-warnings* '()
-  "Warnings of ASDF's own that were shown: they come again with each load.")
+  "ASDF's own warnings that were shown already: each load repeats them.")
 
 (defun new-complaints (notes)
-  "Those of NOTES, warnings of ASDF's own, that were not shown before, a few; they count as shown."
+  "Those of NOTES, warnings of ASDF itself, that weren't shown before; from now on they count as
+shown."
   (let ((new (remove-if (lambda (note)
                           (member (getf note :message) *told-warnings* :test #'equal))
                         notes)))
@@ -69,18 +71,18 @@
 
 (defun note-of-file (condition)
   (let ((text (note-text condition)))
-    ;; ASDF sums up what was noted already, by a warning or an error.
+    ;; ASDF sums up earlier notes in a warning or an error.
     (cond ((prefixed-p "Lisp compilation had" text) (muffle condition))
           ((prefixed-p "COMPILE-FILE-ERROR while" text))
           (t (let ((note (note-about-file condition text)))
                (add-note note)
-               ;; Whether a file that is compiled fails depends on the warnings about it that are not
-               ;; muffled; otherwise they would be printed besides.
+               ;; Whether compiling a file fails depends on its warnings that aren't muffled. Other
+               ;; warnings would be printed as well.
                (when (or (asdf-warning-p note) (null *compile-file-truename*))
                  (muffle condition)))))))
 
 (defun exported-elsewhere (message)
-  "MESSAGE, and where else there is the function that it misses: a package may just not be used."
+  "MESSAGE, with packages that have the function which it misses: perhaps one just isn't used."
   (let* ((prefix "undefined function: ")
          (name (and (prefixed-p prefix message) (subseq message (length prefix))))
          (symbol (and name (guarded (lambda () (let ((*read-eval* nil)) (read-from-string name)))
@@ -102,7 +104,7 @@
         :where (getf note :where) :line (getf note :line) :column (getf note :column)))
 
 (defun counted-by-file (notes)
-  "How many of NOTES there are in which file: lists of its name and a number."
+  "How many of NOTES each file has: lists of its name and the number."
   (let ((counts '()))
     (dolist (note notes (nreverse counts))
       (let* ((name (or (getf note :file-name) "no file"))
@@ -112,8 +114,8 @@
             (push (list name 1) counts))))))
 
 (defun told-notes ()
-  "What is shown of this call's notes: errors and warnings of all files, style-warnings of our own.
-Optimization notes are only counted."
+  "What to show of this call's notes: errors and warnings of all files, style-warnings of our own
+files. Optimization notes are only counted."
   (let ((notes (noted *notes*)))
     (flet ((among (predicate) (remove-if-not predicate notes))
            (minor-p (note)
@@ -141,13 +143,13 @@ Optimization notes are only counted."
                 :elsewhere (length elsewhere)))))))
 
 (defun keep-notes ()
-  "Keep what the compiler said in this call for LAST-NOTES, if it had anything to do."
+  "Keep what the compiler said in this call for LAST-NOTES, if it did anything."
   (let ((notes (noted *notes*)))
     (when (or notes (build-compiled *build*))
       (setf *last-notes* (subseq notes 0 (min *kept-notes* (length notes)))))))
 
 (define-operation "last-notes" (limit offset)
-  ;; A part of what the compiler said about the files of the last system that was loaded.
+  ;; A page of what the compiler said about the files of the last system that was loaded.
   (let ((offset (or offset 0)))
     (list :notes (mapcar #'shown-note (page *last-notes* offset (page-size limit 50 200)))
           :offset offset
@@ -156,10 +158,10 @@ Optimization notes are only counted."
 ;;; Loading
 
 (defparameter *file-limit* 12
-  "How many of the files that were compiled are named.")
+  "How many compiled files to name.")
 
 (defun root-of (entry)
-  "The folder of the user's project, by ENTRY, one of its systems: its file, which is :PLACE there."
+  "The project's directory, by ENTRY, one of its systems, whose file is :PLACE in it."
   (let* ((file (getf entry :file)) (place (getf entry :place))
          (end (and file place (- (length file) (length place)))))
     (if (and end (plusp end) (string= place file :start2 end))
@@ -167,7 +169,7 @@ Optimization notes are only counted."
         "")))
 
 (defun name-in-project (component)
-  "The name of the file of COMPONENT from the folder of the user's project, or that of its system."
+  "The file of COMPONENT relative to the project's directory, or to that of its system."
   (let* ((pathname (asdf-fact "COMPONENT-PATHNAME" component))
          (name (if pathname (native-name pathname) "a file"))
          (own (system-file (asdf-call "COMPONENT-SYSTEM" component)))
@@ -177,7 +179,7 @@ Optimization notes are only counted."
     (subseq name (length root))))
 
 (defun build-facts ()
-  "What was compiled and loaded for the system that was asked for, and for others."
+  "What was compiled and loaded for the requested system, and for others."
   (flet ((names (own)
            ;; A system that is defined again has its files again.
            (loop for component in (remove-duplicates (reverse (build-compiled *build*))
@@ -192,7 +194,7 @@ Optimization notes are only counted."
             :loaded (build-loaded *build*)))))
 
 (defun call-building (name function)
-  "Call FUNCTION, which has ASDF build the system NAME; what the compiler says is noted."
+  "Call FUNCTION, which has ASDF build the system NAME, and note what the compiler says."
   (pushnew name (build-systems *build*) :test #'string=)
   (unwind-protect
        (call-omitting-compiler-lines
@@ -201,13 +203,14 @@ Optimization notes are only counted."
     (keep-notes)))
 
 (defun call-noting-files (function)
-  "Call FUNCTION, in which files are compiled; what the compiler says of them is noted."
+  "Call FUNCTION, which compiles files, and note what the compiler says about them."
   (let ((*noting* t))
     (call-noting (lambda () (backend "CALL-WITH-COMPILATION-HOOKS" function)) #'note-of-file)))
 
 (defun call-accepting (function)
-  "Call FUNCTION, in which ASDF loads what compiled with warnings if the caller's restart is to go on.
-When it says that there were any it has deleted what was compiled, and no restart brings that back."
+  "Call FUNCTION with ASDF loading what compiled with warnings, if the caller's restart asks to go
+on. By the time ASDF reports warnings, it has deleted the compiled file, and no restart brings that
+back."
   (let ((behaviour (and *restart*
                         (member (trimmed *restart*) '("continue" "accept") :test #'string-equal)
                         (find-package "UIOP")
@@ -216,7 +219,7 @@ When it says that there were any it has deleted what was compiled, and no restar
       (funcall function))))
 
 (defun load-system-named (name force)
-  "Load the system NAME, noting what the compiler says; the system."
+  "Load the system NAME, noting what the compiler says; returns the system."
   (let ((load (asdf-function "LOAD-SYSTEM")) (system nil))
     (flet ((work ()
              (setf system (find-system-named name))
@@ -228,7 +231,7 @@ When it says that there were any it has deleted what was compiled, and no restar
     (dolist (component (source-components system))
       (let ((pathname (asdf-fact "COMPONENT-PATHNAME" component)))
         (when pathname (note-file-readings pathname))))
-    ;; What is done next may have ASDF forget which of them are loaded.
+    ;; The next operation may make ASDF forget which of them are loaded.
     (dolist (entry *project-systems*)
       (let ((other (registered-system (getf entry :name))))
         (when other (whole-system-loaded-p other))))
@@ -247,13 +250,13 @@ When it says that there were any it has deleted what was compiled, and no restar
     (list :system name
           :version (and (stringp version) version)
           :file file
-          ;; The image may have another one than the project does.
+          ;; The image may have another one than the project.
           :ours (and ours (not taken) (native-name ours))
           :other (and taken (registry-file name)))))
 
 (defun note-missing-files (system)
-  "Note which source files of SYSTEM, which is loaded, are not there: ASDF says nothing of them
-while it has what they were compiled to."
+  "Note which source files of SYSTEM, which is loaded, are missing: ASDF doesn't mention them as
+long as it has the compiled files."
   (dolist (component (source-components system))
     (let ((pathname (asdf-fact "COMPONENT-PATHNAME" component)))
       (when (and pathname (null (date-of pathname)))
@@ -263,7 +266,7 @@ while it has what they were compiled to."
                                          (native-name pathname))))))))
 
 (defun loading-progress (name)
-  "A function that says how far the load of the system NAME has come, for *PROGRESS*."
+  "A function for *PROGRESS* that tells how far loading the system NAME has come."
   (let ((notes *notes*) (build *build*) (systems *project-systems*) (recoveries *recoveries*))
     (lambda ()
       (let ((*notes* notes) (*build* build) (*project-systems* systems))
@@ -272,7 +275,7 @@ while it has what they were compiled to."
                 (told-notes))))))
 
 (define-operation "load-system" (system force restart systems file)
-  ;; Load a system; what the compiler said about its files. An error is left by RESTART.
+  ;; Load a system; returns what the compiler said about its files. RESTART leaves an error.
   (let ((*notes* (list '()))
         (*build* (make-build))
         (*replacing* force)

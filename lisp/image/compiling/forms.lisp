@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Forms really compiled, by the client's way to compile text. What replaces a definition of a file
-;;; keeps the place in that file, so that the client's way to a definition still leads there.
+;;; Compiling forms, and not just evaluating them, through the client. A form that replaces a
+;;; definition from a file keeps that file's location, so that the client's M-. still leads there.
 ;;; Operations: compile-form, compile-file.
 
 (cl:in-package "AGENT-Q-IMAGE")
@@ -8,7 +8,7 @@
 ;;; What a form defines
 
 (defun standard-definer (name)
-  "The operator by which FOUND-DEFINITIONS reports what the operator called NAME defines."
+  "The operator under which FOUND-DEFINITIONS reports what NAME, an operator, defines."
   (cond ((member name '("DEFPARAMETER" "DEFGLOBAL") :test #'string=) 'defvar)
         (t (find name '(defun defmacro defgeneric defmethod defvar defconstant defclass defstruct
                         define-condition deftype define-compiler-macro define-symbol-macro
@@ -22,13 +22,13 @@
         collect (if (consp parameter) (second parameter) t)))
 
 (defun eql-specializer (specializer)
-  "SPECIALIZER as images report it: the object, not a form for it."
+  "SPECIALIZER as images report it, with the object instead of a form for it."
   (if (and (consp specializer) (quoted-p (second specializer)))
       (list (first specializer) (second (second specializer)))
       specializer))
 
 (defun defined-by (form)
-  "What FORM defines, as FOUND-DEFINITIONS reports it; NIL when it is not known to define anything."
+  "What FORM defines, as FOUND-DEFINITIONS reports it; NIL if it isn't known to define anything."
   (when (and (consp form) (symbolp (first form)) (consp (rest form))
              (prefixed-p "DEF" (symbol-name (first form))))
     (let* ((definer (standard-definer (symbol-name (first form))))
@@ -51,18 +51,19 @@
               (and (eq 'defmethod (first what))
                    (string= (bare-text (cddr what)) (bare-text (cddr wanted)))))
              ((first wanted) (eq (first what) (first wanted)))
-             ;; An operator of the program's.
+             ;; An operator of the program.
              (t (not (eq 'defmethod (first what)))))))
 
 (defun earlier-definition (wanted)
-  "What WANTED is defined as already, and the place, of a file; NIL without one."
+  "The existing definition of WANTED, and its place in a file; NIL if there is none."
   (find-if (lambda (definition)
              (and (same-thing-p (first definition) wanted)
                   (getf (second definition) :file)))
            (guarded (lambda () (found-definitions (second wanted))) (constantly '()))))
 
 (defun other-author (wanted)
-  "Which other chat gave WANTED its present definition, and how long ago, as a property list; NIL if none did."
+  "Which other chat made the present definition of WANTED, and how long ago, as a property list; NIL
+if none did."
   (let ((change (find-if (lambda (change)
                            (and (not (change-restored change))
                                 (equal (second wanted) (change-name change))
@@ -72,41 +73,42 @@
                          *journal*)))
     (when (and change (change-chat change) (not (equal (change-chat change) (first *author*))))
       (let ((chat (change-chat change)))
-        ;; Without what tells several Emacsen apart.
+        ;; Without the part that tells several Emacs processes apart.
         (list :by (subseq chat 0 (position #\Space chat :from-end t))
               :seconds-ago (- (get-universal-time) (change-time change)))))))
 
 (defun inert-form (text start)
-  "The form in TEXT at START, or NIL when it can't be read without running what it has to run."
+  "The form in TEXT at START, or NIL if it can't be read without running code."
   (values (guarded (lambda () (read-inert text start)) (constantly nil))))
 
 ;;; Compiling
 
 (defvar *carried* nil
-  "While a form is compiled: the package and the readtable that it has left, in a list.")
+  "While a form is compiled: a list of the package and the readtable that it has left.")
 
 (defun carry ()
-  "Note which package and readtable hold now, at the end of what is loaded."
+  "Note the package and the readtable at the end of what is loaded."
   (setf *carried* (list *package* *readtable*)))
 
 (defparameter *carrying* " (|AGENT-Q-IMAGE|::|CARRY|)"
-  "What is compiled after a form, in the same file. Bars make it the same in every case of reading.")
+  "Compiled after a form, in the same file. Bars make it read the same in every readtable case.")
 
 (defun definition-text-p (text)
-  "Whether TEXT only defines something, so that the forms after it are read as it was."
+  "Whether TEXT is only a definition, so that the forms after it are read as it was."
   (let ((operator (subseq text 1 (position-if (lambda (it) (or (member it *blanks*) (find it "()")))
                                               text :start 1))))
     (prefixed-p "def" (string-downcase
                        (subseq operator (1+ (or (position #\: operator :from-end t) -1)))))))
 
 (defun buffer-to-tell (name)
-  "The buffer called NAME, or file, as the client can take it: on ABCL it makes a pathname of it."
+  "The buffer called NAME, or the file, in the form that the client can take: on ABCL it makes a
+pathname of it."
   (if (implementation-p "ABCL")
       (subseq name (1+ (or (position #\/ name :from-end t) -1)))
       name))
 
 (defun compile-string (string origin)
-  "Compile and load STRING, which is at ORIGIN; whether that succeeded."
+  "Compile and load STRING, which is at ORIGIN; returns whether that succeeded."
   (let ((*compile-verbose* nil) (*compile-print* nil) (*load-verbose* nil) (*load-print* nil)
         (*carried* nil))
     (prog1 (backend (if (eq *client* :slynk) "SLYNK-COMPILE-STRING" "SWANK-COMPILE-STRING")
@@ -121,7 +123,7 @@
               *readtable* (second *carried*))))))
 
 (defun note-place (string index origin text start)
-  "Where INDEX of STRING is, which is at START in TEXT: in the file of ORIGIN, if it is from one."
+  "The place of INDEX in STRING, which starts at START in TEXT: in ORIGIN's file, if it has one."
   (if (getf origin :line)
       (multiple-value-bind (line column) (line-and-column string index)
         (list :where (format nil "~A:~D:~D" (getf origin :shown)
@@ -130,7 +132,7 @@
         (list :line line :column column))))
 
 (defun compile-one (text start end origin)
-  "Compile the form between START and END of TEXT. Whether the compiler made something of it."
+  "Compile the form between START and END of TEXT. Returns whether the compiler produced code."
   (let ((string (subseq text start end)) (errors 0) (warnings 0))
     (flet ((note (condition)
              (let ((severity (severity-text condition))
@@ -144,13 +146,13 @@
                (muffle condition))))
       (let ((succeeded (call-noting (lambda () (compile-string string origin)) #'note)))
         (and (zerop errors)
-             ;; A warning counts as a failure for compilers, but what it is about is there.
+             ;; Compilers count a warning as a failure, but the code is there.
              (or succeeded (plusp warnings)))))))
 
-;;; Forms one after the other
+;;; One form after the other
 
 (defun origin-of (earlier buffer position)
-  "Where the client is to look for a form that stands at POSITION of BUFFER and replaces EARLIER."
+  "Where the client should locate a form at POSITION of BUFFER that replaces EARLIER."
   (let ((place (and (implementation-p "SBCL") (second earlier))))
     (if (and (getf place :file) (getf place :position))
         (list :buffer *by-compile-form* :file (getf place :file)
@@ -158,8 +160,8 @@
         (list :buffer (or buffer *by-compile-form*) :position position))))
 
 (defun told-stale (stale compiled)
-  "STALE, of STALE-AFTER, for the wire, without the users that are among COMPILED, of DEFINED-BY; NIL when
-that are all."
+  "STALE, of STALE-AFTER, for the wire, without users among COMPILED, of DEFINED-BY; NIL if that
+leaves none."
   (let* ((all (getf stale :users))
          (users (remove-if (lambda (user)
                              (find-if (lambda (wanted)
@@ -179,8 +181,8 @@ that are all."
     (setf (gethash (compiled-key wanted) *compiled-texts*) (kept-text text))))
 
 (defun compile-forms (text origin progress)
-  "Compile the forms of TEXT as long as it goes. ORIGIN gives a form's place by its start and what
-it replaces; PROGRESS is called, with keywords, when a form begins and when it ends."
+  "Compile the forms of TEXT until one fails. ORIGIN returns a form's place, given its start and
+what it replaces; PROGRESS is called with keywords when a form begins and when it ends."
   (loop with start = 0
         for count from 1
         for next = (skip-to-form text start)
@@ -208,7 +210,7 @@ it replaces; PROGRESS is called, with keywords, when a form begins and when it e
              (setf start end))))
 
 (defun form-end (text start count)
-  "Where the form in TEXT at START ends. Nothing of it is interned or evaluated."
+  "The end of the form in TEXT at START. Interns and evaluates nothing."
   (let ((*read-suppress* t))
     (nth-value 1 (read-form text start count))))
 
@@ -218,8 +220,8 @@ it replaces; PROGRESS is called, with keywords, when a form begins and when it e
     (definition-text what)))
 
 (defun call-telling-progress (function notes)
-  "Call FUNCTION with what notes the progress of a compilation; all that there is to say. NOTES gives
-what of it is of the compiler's notes."
+  "Call FUNCTION with a function that notes the progress of a compilation; returns everything to
+report. NOTES returns the part about the compiler's notes."
   (let ((current nil) (count 0) (failed nil) (more-forms nil) (replaced '()) (stale '())
         (defined '()) (recoveries *recoveries*))
     (flet ((tell ()
@@ -250,7 +252,7 @@ what of it is of the compiler's notes."
       (append (tell) (list :output (captured-text))))))
 
 (defun form-notes (notes shown)
-  "What is shown of NOTES, of forms that SHOWN names. Optimization notes are only counted."
+  "What to show of NOTES, about forms that SHOWN names. Optimization notes are only counted."
   (let* ((all (noted notes))
          (minor (count 2 all :key #'severity-rank)))
     (setf *last-notes* all)
@@ -260,9 +262,10 @@ what of it is of the compiler's notes."
             :counts (and (plusp minor) (list (list shown minor)))))))
 
 (define-operation "compile-form" (form package restart buffer position file line start shown systems)
-  ;; Compile and load forms one after the other; what the compiler said. An error is left by RESTART.
-  ;; BUFFER shows them from POSITION on. With a FILE the form at START is there instead, at LINE, and the forms before it only say
-  ;; how to read it; SHOWN is how to write the file. SYSTEMS are the project's.
+  ;; Compile and load forms one after the other; returns what the compiler said. RESTART leaves an
+  ;; error. BUFFER shows the forms from POSITION on. With a FILE, only the form at START counts: it
+  ;; is at LINE of that file, and the forms before it only say how to read it; SHOWN is how to write
+  ;; the file's name. SYSTEMS are the project's.
   (let* ((*package* (package-of-text package))
          (*known-readings* (readings-of file))
          (notes (list '()))
@@ -287,11 +290,11 @@ what of it is of the compiler's notes."
 ;;; A whole file
 
 (defun fasl-of (file)
-  "A file for what is made of FILE, away from what the user has beside it."
+  "A compiled file for FILE, away from the user's own."
   (let ((name (format nil "agent-q-~36R" (random (expt 36 8) (make-random-state t)))))
     (merge-pathnames (make-pathname :name name :type (pathname-type (compile-file-pathname file))
                                     :version nil)
-                     ;; That of a process that was saved may be gone.
+                     ;; A saved image's temporary directory may be gone.
                      (or (loop for place in '("TEMPORARY-DIRECTORY" "DEFAULT-TEMPORARY-DIRECTORY")
                                for directory = (guarded (lambda () (internal "UIOP" place))
                                                         (constantly nil))
@@ -300,10 +303,10 @@ what of it is of the compiler's notes."
                          #p"/tmp/"))))
 
 (defun compile-into (file fasl)
-  "Compile FILE, so that FASL is made of it; its name, or NIL."
+  "Compile FILE to FASL; returns its name, or NIL."
   (let ((format (guarded (lambda () (backend "FIND-EXTERNAL-FORMAT" "utf-8-unix"))
                          (constantly nil))))
-    ;; The client loads nothing that has a warning; a program with one can be of use.
+    ;; The client loads nothing that has a warning, but such a program can still be useful.
     (values (backend (if (eq *client* :slynk) "SLYNK-COMPILE-FILE" "SWANK-COMPILE-FILE")
                      file fasl nil (or format :default)))))
 
@@ -313,7 +316,8 @@ what of it is of the compiler's notes."
     (add-note note)))
 
 (defun compile-and-load-file (file progress)
-  "Compile FILE, and load the result unless there was an error. PROGRESS is called with the outcome, as keywords."
+  "Compile FILE, and load the result unless there was an error. PROGRESS is called with the outcome,
+as keywords."
   (let ((fasl (fasl-of file)))
     (unwind-protect
          (let ((output (call-noting (lambda () (compile-into file fasl))
@@ -328,8 +332,8 @@ what of it is of the compiler's notes."
                (constantly nil)))))
 
 (define-operation "compile-file" (file restart systems)
-  ;; Compile and load the file FILE; what the compiler said. An error is left by RESTART. SYSTEMS are
-  ;; the project's.
+  ;; Compile and load the file FILE; returns what the compiler said. RESTART leaves an error.
+  ;; SYSTEMS are the project's.
   (let* ((notes (list '()))
          (build (make-build))
          (*notes* notes)

@@ -1,14 +1,14 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What reaches outside the program or takes away the user's hold on it: tables of packages and
-;;; names. They apply where such packages exist; a name stands for whatever symbol it finds there.
+;;; What reaches outside the program or takes control away from the user: tables of packages and
+;;; names. They apply if such packages exist; a name stands for any symbol that it finds there.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 ;;; Tables
 
 (defmacro define-table (name value documentation)
-  "Make NAME stand for VALUE, computed now, in our functions. Each has a copy of its own, and there is
-no variable by which the code that is assessed could change what it is compared with."
+  "Make NAME stand for VALUE, computed now, in our functions. Each function has a copy of its own,
+so there is no variable through which assessed code could change what it is compared with."
   (declare (ignore documentation))
   (let ((copy (intern (format nil "COPY-OF-~A" name) "AGENT-Q-IMAGE")))
     `(progn
@@ -16,7 +16,7 @@ no variable by which the code that is assessed could change what it is compared 
        (define-symbol-macro ,name (,copy)))))
 
 (defun comma-content (object)
-  "What is behind a comma that a backquote left as an object; NIL for anything else."
+  "A list of the form inside a comma object, which a backquote leaves behind; NIL for anything else."
   (let ((comma-p (optional-function "SB-INT" "COMMA-P")))
     (and comma-p (funcall comma-p object)
          (list (funcall (optional-function "SB-INT" "COMMA-EXPR") object)))))
@@ -68,7 +68,7 @@ no variable by which the code that is assessed could change what it is compared 
      (("SLYNK" "SLYNK-*" "SLYNK/*" "SWANK" "SWANK-*" "SWANK/*") :all)
      (("COMMON-LISP") "ED"))
     ("changes agent-q's own half in the image"
-     ;; Code may handle what is denied to it; and what is interpreted of ours looks functions up.
+     ;; Code may handle denials; and our own functions, while interpreted, look up others.
      (("AGENT-Q-IMAGE") :all "EFFECT-DENIED" "FILE-EFFECT-DENIED" "ASK-AGAIN" "OWN-LOOKUP"))
     ("quits, forks or saves the Lisp"
      (("SB-EXT" "EXT" "CCL" "SI" "UIOP" "CUSTOM")
@@ -131,14 +131,15 @@ no variable by which the code that is assessed could change what it is compared 
       "*MODULE-PROVIDER-FUNCTIONS*" "*AFTER-GC-HOOKS*" "*STACK-ALLOCATE-DYNAMIC-EXTENT*")
      (("UIOP") "CALL-WITH-FATAL-CONDITION-HANDLER")))
   "For each reason: lists of packages (a star ends a prefix) and of names in them. :ALL stands for
-every symbol at home there but those that follow. A name with :SOFT is also an everyday word.")
+every symbol whose home is there, except those that follow. A name with :SOFT is also an everyday
+word.")
 
 (define-table +internal-packages+
   (if (string= (lisp-implementation-type) "SBCL")
       '("SB-IMPL" "SB-INT" "SB-KERNEL" "SB-VM" "SB-C" "SB-SYS" "SB-DI" "SB-FASL" "SB-EVAL" "SB-ASSEM"
         "SB-FORMAT" "SB-BIGNUM" "SB-REGALLOC" "SB-LOOP" "SB-PCL" "SB-WALKER" "SB-THREAD")
       '("SYSTEM" "SYS" "SI" "COMPILER" "C"))
-  "Packages of implementations that a program has no business in.")
+  "Packages of the implementation that programs have no business in.")
 
 (define-table +harmless-internals+
   '("DYNAMIC-USAGE" "FUNCTION-ARGLIST" "%FUN-LAMBDA-LIST" "%FUN-NAME" "CLASS-SLOTS" "QUASIQUOTE"
@@ -148,14 +149,14 @@ every symbol at home there but those that follow. A name with :SOFT is also an e
     "MAKE-DOUBLE-FLOAT" "GET-LISP-OBJ-ADDRESS" "WIDETAG-OF" "LOWTAG-OF" "N-WORD-BITS" "N-WORD-BYTES"
     "CLOSUREP" "%CLOSURE-FUN" "%SIMPLE-FUN-NAME" "%SIMPLE-FUN-TYPE" "WITH-UNIQUE-NAMES" "TOP-FRAME"
     "FRAME-DOWN" "FRAME-DEBUG-FUN" "DEBUG-FUN-NAME" "DEBUG-FUN-LAMBDA-LIST" "FUN-DEBUG-FUN")
-  "Names in such packages that only look.")
+  "Names in those packages that only look.")
 
 (defvar *danger-symbols* nil
-  "While an assessment runs: from a symbol to its reason and whether it is an everyday word; :LATER
-until it is first asked for.")
+  "During an assessment: from a symbol to its reason and whether it is also an everyday word; :LATER
+until first needed.")
 
 (defvar *danger-packages* nil
-  "While an assessment runs: from a package to its reason and the names that are harmless in it.")
+  "During an assessment: from a package to its reason and the harmless names in it.")
 
 (defun packages-like (pattern)
   (let ((star (position #\* pattern)))
@@ -187,12 +188,12 @@ until it is first asked for.")
   *danger-symbols*)
 
 (defun package-danger (package)
-  "The reason why PACKAGE is dangerous and the names that are harmless in it, or NIL."
+  "A list of the reason why PACKAGE is dangerous and the harmless names in it, or NIL."
   (danger-symbols)
   (values (gethash package *danger-packages*)))
 
 (defun danger (symbol)
-  "The reason why SYMBOL is dangerous, if it is, and whether it is an everyday word too."
+  "The reason why SYMBOL is dangerous, or NIL; and whether it is also an everyday word."
   (let ((entry (gethash symbol (danger-symbols))))
     (if entry
         (values (car entry) (cdr entry))
@@ -209,7 +210,7 @@ until it is first asked for.")
            (and (eq found symbol) (eq status :external))))))
 
 (defun internal-symbol-p (symbol)
-  "Whether SYMBOL is of the implementation's own, and nothing that programs use."
+  "Whether SYMBOL is internal to the implementation and not meant for programs."
   (let ((package (symbol-package symbol)))
     (and package
          (member (package-name package) +internal-packages+ :test #'string=)
@@ -227,20 +228,20 @@ until it is first asked for.")
     (and locked (ignore-errors (funcall locked package)))))
 
 (defvar *made-packages* '()
-  "Packages that forms of chats have made, each with the chat as Emacs names it.")
+  "Packages that forms of chats have made, each with its chat, as Emacs names it.")
 
 (lasts-for-the-process '*made-packages*)
 
 (defvar *assessed-for* nil
-  "While code is assessed or run: the chat that it is of, as Emacs names it, or NIL.")
+  "While code is assessed or run: its chat, as Emacs names it, or NIL.")
 
 (defun made-for-chat-p (package)
-  "Whether the chat whose code is looked at made PACKAGE, perhaps in the place of a library."
+  "Whether the chat whose code is assessed made PACKAGE, perhaps under the name of a library."
   (let ((made (assoc package *made-packages*)))
     (and made *assessed-for* (equal (rest made) *assessed-for*))))
 
 (defun defined-p (name)
-  "Whether NAME, a symbol or (setf symbol), has a meaning that a definition could replace."
+  "Whether NAME, a symbol or (setf symbol), has a meaning that a definition would replace."
   (or (ignore-errors (fboundp name))
       (and (symbolp name)
            (or (boundp name) (find-class name nil)))))

@@ -1,11 +1,11 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Looking into an error whose stack is alive. These operations are called in the thread that is
-;;; in the client's debugger. Operations: debugger-frames, eval-in-frame.
+;;; Looking into an error whose stack is alive. These operations run in the thread that is in the
+;;; client's debugger. Operations: debugger-frames, eval-in-frame.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun debugger-variable (slynk-name swank-name)
-  "The value that the client's debugger has for a variable; NIL outside of the debugger."
+  "The value of a variable of the client's debugger; NIL outside the debugger."
   (let* ((package (find-package (if (eq *client* :slynk) "SLYNK" "SWANK")))
          (symbol (and package
                       (find-symbol (if (eq *client* :slynk) slynk-name swank-name) package))))
@@ -23,17 +23,17 @@
 (defparameter *deepest-frame* 400)
 
 (defun frames-on-stack ()
-  "The frames to show, innermost first, as SHOWN-FRAMES has them; there may be none."
+  "The frames to show, innermost first, as from SHOWN-FRAMES; may be empty."
   (shown-frames (backend "COMPUTE-BACKTRACE" 0 *deepest-frame*)
-                ;; Below our own call there is nothing of the program's; above it, what makes this
-                ;; answer, in a call of its own.
+                ;; Nothing below our own call is the program's. The frames that make this answer, in
+                ;; a call of their own, are above.
                 (let ((calls 0))
                   (lambda (operator shown)
                     (and (equal operator "(AGENT-Q-IMAGE::PERFORM")
                          (or shown (> (incf calls) 1)))))))
 
 (defun program-frame-list ()
-  "Those, of which there has to be one."
+  "The same, or a miss if there is none."
   (or (frames-on-stack)
       (missed "That stack has no frame of the program.")))
 
@@ -52,7 +52,7 @@
                             (t (format nil "~D to ~D" first last)))))))
 
 (defun chosen-frame (number frames)
-  "The one of FRAMES called NUMBER; without a number the innermost of the program."
+  "The one of FRAMES with NUMBER; without a number, the innermost one of the program."
   (cond (number
          (or (assoc number frames)
              (missed "There is no frame ~D. ~:[The only frame is~;The frames are~] ~A; ~
@@ -61,14 +61,14 @@
         (t (or (find-if #'third frames) (first frames)))))
 
 (defun frame-package (frame frames)
-  "The package that code in FRAME is read in: that of what it calls, or else of what called it."
+  "The package in which to read code for FRAME: that of what it calls, or else of its callers."
   (or (loop for (nil text) in (member frame frames :test #'eq)
             thereis (operator-package (frame-operator text)))
       *package*))
 
 (defun inner-frame (number)
-  "The number of the frame with the variables of frame NUMBER. CLISP has them in the frames of the
-forms that the call evaluates."
+  "The number of the frame that has the variables of frame NUMBER. On CLISP, those are in the frames
+of the forms that the call evaluates."
   (if (implementation-p "CLISP")
       (loop with frames = (backend "COMPUTE-BACKTRACE" 0 number)
             for inner downfrom (1- number) to 0
@@ -83,13 +83,13 @@ forms that the call evaluates."
   (loop for local in (guarded (lambda () (backend "FRAME-LOCALS" (inner-frame number)))
                               (constantly '()))
         for name = (getf local :name)
-        ;; ECL has the names of what was compiled as texts.
+        ;; ECL has the names of compiled variables as strings.
         for symbol = (and (stringp name) (implementation-p "ECL")
                           (ignore-errors (let ((*read-eval* nil)) (read-from-string name))))
         collect (list :name (or symbol name) :value (getf local :value))))
 
 (defun in-form-p (symbol form)
-  "Whether SYMBOL is in FORM, which may be circular."
+  "Whether SYMBOL occurs in FORM, which may be circular."
   (let ((seen (make-hash-table :test 'eq)))
     (labels ((walk (form)
                (cond ((eq form symbol) t)
@@ -99,7 +99,7 @@ forms that the call evaluates."
       (walk form))))
 
 (defun check-frame-variable (name form number)
-  "Leave with a sentence where NAME, of FORM, is not among the variables of frame NUMBER."
+  "Miss if NAME, in FORM, isn't a variable of frame NUMBER."
   (let ((names (remove-duplicates (mapcar (lambda (variable) (princ-to-string (getf variable :name)))
                                           (frame-variables number))
                                   :test #'string= :from-end t)))
@@ -116,7 +116,7 @@ forms that the call evaluates."
 
 (defun evaluate-with-variables (form number)
   (if (implementation-p "ECL")
-      ;; Its own way mixes variables up. So they can be read, but not set.
+      ;; ECL's own way mixes variables up. So they can be read, but not set.
       (let ((variables (remove-duplicates
                         (loop for variable in (frame-variables number)
                               for name = (getf variable :name)
@@ -129,8 +129,9 @@ forms that the call evaluates."
       (backend "EVAL-IN-FRAME" form (inner-frame number))))
 
 (defun local-entries (number)
-  "The variables of frame NUMBER as lists of name, value and, where there is more to it, a handle; of
-many the last are only named. Those without a home are the compiler's, or a macro's."
+  "The variables of frame NUMBER as lists of name, value and, if there is more to it, a handle; if
+there are many, the last ones are only named. Leaves out uninterned ones: they belong to the
+compiler or to a macro."
   (let ((locals (remove-if (lambda (local)
                              (let ((name (getf local :name)))
                                (and (symbolp name) (null (symbol-package name)))))
@@ -151,7 +152,7 @@ many the last are only named. Those without a home are the compiler's, or a macr
 (defun frame-entry (frame locals)
   (destructuring-bind (number text operator) frame
     (list* :number number :text text
-           ;; What the implementation was called with stands in the text.
+           ;; The text has the arguments of the implementation's own frames.
            :locals (and locals operator (local-entries number))
            (and operator (frame-place number operator)))))
 
@@ -175,8 +176,8 @@ many the last are only named. Those without a home are the compiler's, or a macr
                              collect (frame-entry frame locals))))))))
 
 (defun call-in-frame (number package function)
-  "Call FUNCTION with the number of the frame called NUMBER, where text is read in PACKAGE or that of
-the frame, so that the debugger stays."
+  "Call FUNCTION with the number of the frame NUMBER, reading text in PACKAGE or the frame's
+package, and stay in the debugger."
   (debugged-condition)
   (call-staying
    (lambda ()
@@ -188,7 +189,7 @@ the frame, so that the debugger stays."
        (funcall function (first frame))))))
 
 (define-operation "eval-in-frame" (frame form package)
-  ;; The values of forms, evaluated where FRAME stopped, with its variables.
+  ;; The values of forms, evaluated in FRAME with its variables.
   (let ((*recoveries* (list '())))
     (call-in-frame
      frame package

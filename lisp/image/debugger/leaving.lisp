@@ -28,7 +28,7 @@
 ;;; By a frame
 
 (defun lost-argument-p (argument)
-  "Whether ARGUMENT stands for one that SBCL has not kept."
+  "Whether ARGUMENT is SBCL's stand-in for one that it hasn't kept."
   (member (symbol-name (type-of-symbol argument)) '("UNPRINTABLE-OBJECT") :test #'string=))
 
 (defun type-of-symbol (object)
@@ -36,20 +36,20 @@
     (if (consp type) (first type) type)))
 
 (defun lost-arguments-p (number)
-  "Whether SBCL has not kept all arguments of the call that frame NUMBER is."
+  "Whether SBCL hasn't kept all arguments of the call in frame NUMBER."
   (let ((call (and (implementation-p "SBCL") (optional-function "SB-DEBUG" "FRAME-CALL"))))
     (and call
          (some #'lost-argument-p
                (nth-value 1 (funcall call (frame-object number)))))))
 
 (defun leavable-frames ()
-  "The numbers of the frames that can be left by, where that is known."
+  "The numbers of the frames that can be unwound to, if known."
   (loop for (number) in (program-frame-list)
         when (backend "FRAME-RESTARTABLE-P" (frame-object number))
           collect number))
 
 (defun check-leavable (number tool)
-  "Make sure that TOOL can leave by frame NUMBER, before anything is evaluated for it."
+  "Miss if TOOL can't leave by frame NUMBER, before evaluating anything for it."
   (unless (implemented-p (substitute #\- #\_ (string-upcase tool)))
     (unavailable tool "its debugger can't leave a stack by a frame"))
   (when (implementation-p "SBCL")
@@ -61,22 +61,22 @@
                             (and others (number-ranges others)))))))
 
 (defun leave-by (number name &rest arguments)
-  "Leave by frame NUMBER with the backend's function NAME. Returns only where that can't be done."
+  "Leave by frame NUMBER through the backend's function NAME. Returns only if that fails."
   (let ((told (handler-case (apply #'backend name (inner-frame number) arguments)
                 (error (condition) (condition-message condition)))))
     (missed "Frame ~D can't be left by: ~A~@[ CLISP leaves only frames of interpreted code.~]"
             number told (implementation-p "CLISP"))))
 
-;;; Methods: SBCL's frames have the code as it was when they were called.
+;;; Methods: SBCL's frames have the code as it was when it was called.
 
 (defun specializer-name (specializer)
-  "SPECIALIZER as the names of SBCL's frames have it."
+  "SPECIALIZER as it is in the names of SBCL's frames."
   (if (typep specializer 'class)
       (class-name specializer)
       (list 'eql (internal "SB-MOP" "EQL-SPECIALIZER-OBJECT" specializer))))
 
 (defun method-call (number)
-  "If frame NUMBER is a call of a method, a function that calls that as it is defined now."
+  "If frame NUMBER is a call of a method, a function that calls its present definition."
   (let ((call (and (implementation-p "SBCL") (optional-function "SB-DEBUG" "FRAME-CALL"))))
     (multiple-value-bind (name arguments) (and call (funcall call (frame-object number)))
       (when (and (consp name) (symbolp (first name))
@@ -104,7 +104,7 @@
                         :key #'method-qualifiers :test-not #'equal))
          (combination (internal "SB-MOP" "GENERIC-FUNCTION-METHOD-COMBINATION" generic)))
     (cond ((equal qualifiers '(:around))
-           ;; Which others come behind it is known to the generic function alone.
+           ;; Only the generic function knows which methods come next.
            (unless (eq method (first alike))
              (missed "Frame ~D is a call of an :around method by another, so it would run as it was. ~
                       Restart the frame of the outermost one."
@@ -121,7 +121,7 @@
                      number)))))
 
 (define-operation "restart-frame" (frame)
-  ;; Unwind to FRAME and call again what it is a call of, as it is defined now.
+  ;; Unwind to FRAME and repeat its call, with the present definition.
   (let ((number (call-in-frame frame nil
                                (lambda (number)
                                  (check-leavable number "restart_frame")
@@ -138,7 +138,7 @@
     (leave-by number "RESTART-FRAME")))
 
 (define-operation "return-from-frame" (frame values package)
-  ;; Unwind to FRAME, which returns the values of the forms in VALUES, evaluated in it.
+  ;; Unwind to FRAME and let it return the values of the forms in VALUES, evaluated in it.
   (destructuring-bind (number . returned)
       (call-in-frame frame package
                      (lambda (number)

@@ -1,13 +1,14 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; C functions that code calls which was compiled before the watch came: SBCL goes to them through
-;;; a table, in which stands ours instead. It runs within the call of C's, so nothing may unwind from
-;;; it: what is denied fails there, as when the system does not permit it. None of them has more
-;;; than six arguments, which is as many as are passed on.
+;;; C functions called by code that was compiled before the watch existed: SBCL calls them through a
+;;; table, in which we put our own hooks. A hook runs inside the C call, so nothing may unwind from
+;;; it: a denied call fails as if the system didn't permit it. None of these functions has more than
+;;; six arguments, which is as many as a hook passes on.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun foreign-lists ()
-  "Lists of a C function, the class it is of, what describes its effect, and what its arguments are."
+  "Lists of a C function, its class, the function that describes its effect, and the kinds of its
+arguments."
   '(("unlink" :delete effect-of-unlink :text) ("remove" :delete effect-of-unlink :text)
     ("rmdir" :rmdir effect-of-rmdir :text) ("rename" :rename effect-of-unix-rename :text :text)
     ("mkdir" :mkdir effect-of-mkdir :text) ("chmod" :change effect-of-change :text)
@@ -65,18 +66,19 @@
   (make-effect :kind kind :words (format nil words text) :target text :texts (list text)))
 
 (defun effect-of-opening-c (arguments)
-  "Opening a file as C's library does, with a text for what is to be done with it."
+  "The effect of opening a file through C's library, with a mode text."
   (when (find-if (lambda (it) (find it "wa+")) (second arguments))
     (effect-of-writing-name arguments)))
 
 (defun effect-of-raising (arguments)
-  ;; By that one SBCL has a thread hear of a further interrupt, which was asked about when it was sent.
+  ;; With that signal, SBCL tells a thread about another interrupt, which was asked about when it
+  ;; was sent.
   (unless (eql (first arguments) (symbol-value (find-symbol "SIGURG" "SB-UNIX")))
     (effect-of-kill (list "of its own" (first arguments)))))
 
 (defun foreign-hook-maker ()
-  "A function that makes what C calls, and gives its address, of a function that says whether it may
-be called and of the address of the real one. Its text has symbols that others can't read."
+  "A function that makes a hook and returns its address, given a predicate that says whether the
+call is allowed and the address of the original. Its text has symbols that others can't read."
   (compile nil (let ((*package* (find-package "COMMON-LISP-USER")))
                  (read-from-string
                   "(lambda (may-p address errno failure)
@@ -106,8 +108,8 @@ be called and of the address of the real one. Its text has symbols that others c
                                     failure)))))))"))))
 
 (defun foreign-entry (name)
-  "The place, an address, where the table has what to call for the C function NAME; NIL when no code
-has it yet."
+  "The address in the table that holds what to call for the C function NAME; NIL if no code uses it
+yet."
   (let ((table (symbol-value (find-symbol "*LINKAGE-INFO*" "SB-SYS"))))
     (when (gethash name (if (consp table) (car table) table))
       (+ 8 (internal "SB-VM" "ALIEN-LINKAGE-TABLE-ENTRY-ADDRESS"
@@ -121,7 +123,7 @@ has it yet."
            word (internal "SB-SYS" "INT-SAP" address) 0))
 
 (defun hookable-p ()
-  "Whether the table is as it is known here."
+  "Whether the table is as we know it."
   (and (member :x86-64 *features*)
        (optional-function "SB-VM" "ALIEN-LINKAGE-TABLE-ENTRY-ADDRESS")
        (optional-function "SB-IMPL" "ENSURE-ALIEN-LINKAGE-INDEX")
@@ -129,7 +131,7 @@ has it yet."
        t))
 
 (defun add-foreign-hooks (watch)
-  "Put ours in the place of the C functions that code calls already."
+  "Install hooks for the C functions that code already calls."
   (when (hookable-p)
     (let ((maker (or (watch-maker watch) (setf (watch-maker watch) (foreign-hook-maker))))
           (errno (internal "SB-SYS" "FIND-DYNAMIC-FOREIGN-SYMBOL-ADDRESS" "__errno_location")))
@@ -144,12 +146,12 @@ has it yet."
                                               old errno (failure-of name))))
                           (push (list entry old hook) (first (watch-foreign watch)))
                           (set-memory-word entry hook)))
-                       ;; SBCL rewrites its table when libraries come or go.
+                       ;; SBCL rewrites its table when libraries are loaded or unloaded.
                        ((/= (memory-word entry) (third known))
                         (set-memory-word entry (third known))))))))
 
 (defun failure-of (name)
-  "What the C function NAME gives when it fails: those that give a pointer give none."
+  "What the C function NAME returns on failure: a null pointer if it returns pointers."
   (if (member name '("popen" "mkdtemp" "dlopen" "fopen" "fopen64") :test #'equal) 0 -1))
 
 (defun remove-foreign-hooks (watch)
@@ -157,7 +159,7 @@ has it yet."
         do (set-memory-word entry old)))
 
 (defun foreign-text (address)
-  "The text at ADDRESS, as C has it."
+  "The C string at ADDRESS."
   (if (zerop address)
       ""
       (let ((sap (internal "SB-SYS" "INT-SAP" address)))
@@ -171,7 +173,7 @@ has it yet."
                   :external-format :utf-8))))
 
 (defun foreign-address (address)
-  "The address of the network at ADDRESS in memory as people write it, or NIL when there is none."
+  "The network address at ADDRESS in memory, for people, or NIL if there is none."
   (unless (zerop address)
     (let ((octets (loop with sap = (internal "SB-SYS" "INT-SAP" address)
                         for index from 0 below 24
@@ -189,7 +191,8 @@ has it yet."
   (if (logbitp 31 word) (- (ldb (byte 32 0) word) (expt 2 32)) (ldb (byte 32 0) word)))
 
 (defun foreign-arguments (kinds words)
-  "What WORDS, those that C has, are by their KINDS; :AT is the directory of the name that follows."
+  "WORDS, the arguments as C has them, decoded by their KINDS; :AT is the directory of the following
+name."
   (let ((directory nil) (arguments '()))
     (loop for kind in kinds
           for word in words
@@ -205,20 +208,20 @@ has it yet."
     (nreverse arguments)))
 
 (defun effect-of-reading-in-c (guard hold arguments)
-  "Opening a private file to read it, where nobody looks at what was opened."
+  "The effect of opening a private file for reading, where nobody checks what was opened."
   (and (member (guard-name guard) '("open" "open64" "openat" "fopen" "fopen64") :test #'equal)
        (not (member :reading (rest hold) :test #'eq))
        (effect-of-reading (first hold) (real-native-name (first arguments)))))
 
 (defun only-reading-p (guard hold words)
-  "Whether WORDS are of opening a file to read it, where what was opened is looked at afterwards. Which
-file it is need not be known then."
+  "Whether WORDS open a file for reading, and what was opened is checked afterwards, so that the
+file's name needn't be known yet."
   (and (member :reading (rest hold) :test #'eq)
        (member (guard-name guard) '("open" "open64") :test #'equal)
        (not (writing-flags-p (foreign-number (second words))))))
 
 (defun foreign-may-p (watch guard hold kinds words)
-  "Whether the C function of GUARD may be called with WORDS, what C has of its arguments."
+  "Whether the C function of GUARD may be called with WORDS, its arguments as C has them."
   (handler-case
       (or (only-reading-p guard hold words)
           (let ((arguments (foreign-arguments kinds words)))
@@ -233,7 +236,7 @@ file it is need not be known then."
                         (when (equal decision "stop")
                           (setf (consent-mode (first hold)) :deny))
                         (and (equal decision "allow")
-                             ;; Another thread may have changed it while the user looked.
+                             ;; Another thread may have changed them while the user looked.
                              (equal arguments (foreign-arguments kinds words))))
                       (progn (note-denial (first hold) effect) nil))))))
     (error () nil)))

@@ -1,10 +1,10 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; C functions by name, where code is linked to them; by address; and libraries.
+;;; C functions by name, when code is linked to them; by address; and libraries.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun harmful-foreign-names ()
-  "Functions of C's that reach outside of the process, or into it where Lisp is not looking."
+  "C functions that reach outside the process, or into it where Lisp can't see."
   '("system" "popen" "execve" "execv" "execvp" "execvpe" "execl" "execlp" "execle" "fexecve"
     "posix_spawn" "posix_spawnp" "fork" "vfork" "clone" "spawn" "daemon"
     "unlink" "unlinkat" "rename" "renameat" "renameat2" "remove" "rmdir" "mkdir" "mkdirat" "open"
@@ -28,8 +28,8 @@
     "mq_open" "open_by_handle_at" "vmsplice" "tee" "acct" "swapon"))
 
 (defun memory-foreign-names ()
-  "Functions of C's that read and write memory or descriptors, or stop threads. Libraries that are built
-have their reasons for them."
+  "C functions that access memory or descriptors, or stop threads. Libraries being built have
+legitimate uses for them."
   '("memcpy" "memmove" "memset" "mempcpy" "bcopy" "bzero" "strcpy" "strncpy" "stpcpy" "strcat" "strncat"
     "sprintf" "snprintf" "vsprintf" "read" "pread" "pread64" "readv" "recv" "recvfrom" "recvmsg" "fread"
     "fgets" "free" "realloc" "munmap" "mremap" "madvise" "mlockall" "dup" "ioctl" "fcntl" "fcntl64" "close"
@@ -38,7 +38,7 @@ have their reasons for them."
     "getaddrinfo" "gethostbyname"))
 
 (defun effect-of-linking-name (arguments)
-  "Making the foreign name, the first of ARGUMENTS, known to code."
+  "The effect of linking code to a foreign name, the first of ARGUMENTS."
   (let* ((name (first arguments)) (name (if (consp name) (first name) name)))
     (when (or (member name (harmful-foreign-names) :test #'equal)
               (member name (memory-foreign-names) :test #'equal))
@@ -46,13 +46,13 @@ have their reasons for them."
                    :words (format nil "use the C function ~A" name)))))
 
 (defun linked-address-p (address)
-  "Whether ADDRESS is one by which C functions are called that have a name, which was met then."
+  "Whether ADDRESS calls a C function that has a name, which was checked when it was linked."
   (flet ((entry (index)
            (internal "SB-VM" "ALIEN-LINKAGE-TABLE-ENTRY-ADDRESS" index)))
     (ignore-errors (<= (entry 0) address (entry 20000)))))
 
 (defun effect-of-calling-address (arguments)
-  "Calling what a foreign value points to, where the compiler has not seen the call."
+  "The effect of calling what a foreign value points to, in a call that the compiler hasn't seen."
   (let ((address (internal "SB-SYS" "SAP-INT" (internal "SB-ALIEN" "ALIEN-SAP" (first arguments)))))
     (unless (linked-address-p address)
       (make-effect :kind "foreign-code" :target "an address"

@@ -1,71 +1,73 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; The journal of what the agent changed in the image, and its way back. Each call that can define
-;;; anything is compared with what was there before. Where there is a watch, it tells who defined what, so
-;;; that what others do meanwhile is left out, but for variables that they set without defining them.
+;;; The journal of what the agent changed in the image, so that it can be undone. For each call that
+;;; may define something, the image is compared with what was there before. A watch, if there is
+;;; one, tells who defined what, so that other people's changes are left out, except for variables
+;;; that they set without defining them.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;; A list, so that a later version of this text can add to it in an image that has some already.
+;; Lists, so that a later version of this text can add fields in an image that already has changes.
 (defstruct (change (:copier nil) (:type list))
   id kind name
-  ;; What was there and what came; of methods the removed and the added ones.
+  ;; The definition before and after; for methods, those removed and those added.
   old new
   text time restored
-  ;; On whose behalf, and in which turn of theirs, as Emacs names it.
+  ;; The chat it was made for, and its turn, as Emacs names them.
   chat turn
-  ;; Whether a file brought it, and no form that says its name; the file that its form is from.
+  ;; Whether it came with a file rather than from a form that has its name; the file that its form
+  ;; is from.
   loaded file)
 
 (defvar *journal* '()
   "The changes, latest first.")
 
-;; The chats that they are of do not outlive the process, and a saved image is a new beginning.
+;; Its chats don't outlive the process, and a saved image starts with an empty journal.
 (lasts-for-the-process '*journal*)
 
 (defvar *last-change* 0)
 
 (defvar *author* nil
-  "While a call runs: a list of the chat on whose behalf it does, if any, and of the turn of that,
-as Emacs knows them, and of the file whose form it compiles, if it does. A call that was parked goes on
-for the one who invoked the restart.")
+  "During a call: a list of the chat that it runs for, if any, and of its turn, as Emacs names them,
+and of the file whose form it compiles, if any. A parked call continues for the chat that invokes
+the restart.")
 
 (defvar *loads* nil
-  "Whether the call that runs does no more than to load files; :SYSTEM when they are a system's.")
+  "True if the running call only loads files; :SYSTEM if they are a system's.")
 
 (defvar *loaded-files* (list 0)
-  "While a call runs: a list of one element, how many files of systems it has loaded.")
+  "During a call: a list of one element, how many files of systems it has loaded.")
 
 (defun note-loaded-file ()
   (incf (first *loaded-files*)))
 
 (defvar *settle* (constantly nil)
-  "While a call is compared: a function that enters what has changed until now. With :FORGET, what
-has changed is left out: others did it.")
+  "While a call is compared: a function that enters what has changed so far. With :FORGET, it skips
+those changes: others made them.")
 
 (defvar *compared* '()
-  "The ids of the calls that are compared now, of which only those of the watch count.")
+  "The ids of the calls being compared; only those under a watch count.")
 
 (defvar *definition-notes* '()
-  "While calls are compared: lists of a name that was given a meaning, the id of the call that did, NIL
-for others, and the operator that it was before; latest first.")
+  "While calls are compared: lists of a name that was defined, the id of the call that did so (NIL
+for others), and its previous definition as an operator; latest first.")
 
 (lasts-for-the-process '*compared*)
 
 (defparameter *journal-limit* 1000)
 
 (defvar *journal-cut* nil
-  "Whether the journal once had more than it keeps.")
+  "Whether the journal was ever cut.")
 
 (defparameter *values-limit* 8
-  "How many earlier values of a variable are kept, so that the journal does not fill the memory.")
+  "How many earlier values of a variable to keep, so that the journal doesn't fill the memory.")
 
 (defparameter *unbound* (list :unbound)
-  "Stands for the value of a variable that had none.")
+  "The value of an unbound variable.")
 
-;;; Variables, some of which no snapshot has
+;;; Variables, including some that aren't in snapshots
 
 (defvar *noted* nil
-  "While a call runs: a list of one element, what may be set by it with what it was before.")
+  "During a call: a list of one element, what the call may set, with the values before.")
 
 (defparameter *setters*
   '(setq setf psetq psetf incf decf push pushnew pop defvar defparameter defconstant
@@ -76,7 +78,7 @@ for others, and the operator that it was before; latest first.")
     *query-io* *debug-io* *terminal-io* *macroexpand-hook* *debugger-hook* *read-eval* *read-base*
     *read-suppress*
     * ** *** + ++ +++ / // /// -)
-  "Variables that each call has values of its own for.")
+  "Variables that each call binds.")
 
 (defun note-variable (symbol)
   (unless (or (null symbol) (member symbol *bound-by-calls*)
@@ -89,7 +91,7 @@ for others, and the operator that it was before; latest first.")
   (and (symbol-package symbol) (watched-package-p (symbol-package symbol))))
 
 (defun note-setting (form)
-  "Note what FORM may set, when it is one that sets something."
+  "Note what FORM may set, if its operator sets variables."
   (when (and *noted* (consp form) (ignore-errors (list-length form)))
     (let ((operator (first form)))
       (when (member operator *setters*)
@@ -97,7 +99,8 @@ for others, and the operator that it was before; latest first.")
           (when (symbolp part) (note-variable part)))))))
 
 (defun note-settings-of-text (text)
-  "Note what the forms of TEXT may set, as far as they can be read. Whether all are plain ones."
+  "Note what the forms of TEXT may set, as far as they can be read. Returns whether all are plain
+forms."
   (let ((*findings* (make-findings)) (*symbols-before* '()) (*package* *package*) (start 0)
         (forms '()) (all-read nil))
     (remember-symbols *package* text)
@@ -116,10 +119,10 @@ for others, and the operator that it was before; latest first.")
       (forget-new-symbols forms))))
 
 (defvar *outer-hook* 'funcall
-  "While a call runs: the hook that expands macros outside of it.")
+  "During a call: the macroexpand hook outside of it.")
 
 (defun note-and-expand (expander form environment)
-  "Note what FORM sets, then expand it as it was assessed, or as it would be otherwise."
+  "Note what FORM sets, then expand it as it was assessed or, if it wasn't, as usual."
   (let ((outside *outer-hook*))
     (let ((*macroexpand-hook* outside))
       (note-setting form))
@@ -127,11 +130,11 @@ for others, and the operator that it was before; latest first.")
       (expand-as-assessed expander form environment outside))))
 
 (defun call-noting-settings (function)
-  "Call FUNCTION; what forms set that macros make on the way is noted before it happens."
+  "Call FUNCTION; variables that macros in it set are noted before that happens."
   (apply #'compile-now 'note-and-expand 'note-setting 'note-variable 'watched-symbol-p
          +used-while-expanding+)
   (let ((hook #'note-and-expand))
-    ;; SBCL takes compiled functions only; and an evaluation in a frame has the hook already.
+    ;; SBCL takes only compiled functions here, and evaluating in a frame already has the hook.
     (if (or (interpreted-p hook) (eq hook *macroexpand-hook*))
         (funcall function)
         (let ((*outer-hook* *macroexpand-hook*) (*macroexpand-hook* hook))
@@ -144,13 +147,14 @@ for others, and the operator that it was before; latest first.")
           collect (list kind name old new)))
 
 (defun note-all-again ()
-  "Note what there is now of all that is noted."
+  "Update the values of everything noted."
   (loop for entry in (first *noted*)
         for ((nil . name)) = entry
         do (setf (second entry) (variable-value name))))
 
 (defun all-differences (before now)
-  "What differs between the snapshots; and of what is noted, which had its value later, what else."
+  "What differs between the snapshots, and among the noted variables, which may have got their old
+values later."
   (let ((found (snapshot-differences before now)))
     (append (remove-if (lambda (noted)
                          (find-if (lambda (other)
@@ -163,7 +167,7 @@ for others, and the operator that it was before; latest first.")
 ;;; Who defined what
 
 (defun note-definer (name id)
-  "Note that NAME is being given a meaning by the call ID, or by others when that is NIL."
+  "Note that the call ID, or others if it is NIL, is about to define NAME."
   (when *compared*
     (let ((before (ignore-errors (if (consp name)
                                      (setf-definition (second name))
@@ -171,13 +175,13 @@ for others, and the operator that it was before; latest first.")
       (call-with-lock (lambda () (push (list name id before) *definition-notes*))))))
 
 (defun forget-definer (name)
-  "Forget who defined NAME last: it was undone."
+  "Forget who defined NAME last: that was undone."
   (call-with-lock
    (lambda ()
      (setf *definition-notes* (remove name *definition-notes* :key #'first :test #'equal :count 1)))))
 
 (defun call-noting-definers (function)
-  "Call FUNCTION while it is noted who defines what."
+  "Call FUNCTION while noting who defines what."
   (let ((id *call*))
     (unwind-protect (progn (call-with-lock (lambda () (push id *compared*)))
                            (funcall function))
@@ -186,8 +190,8 @@ for others, and the operator that it was before; latest first.")
                         (unless *compared* (setf *definition-notes* '())))))))
 
 (defun own-part (difference id)
-  "What of DIFFERENCE the call ID made, as far as that is known: others may have given its name a meaning
-before, or after. NIL when nothing is its own."
+  "The part of DIFFERENCE that the call ID made, as far as known: others may have defined its name
+before or after. NIL if it made none of it."
   (destructuring-bind (kind name old new) difference
     (let* ((notes (remove name *definition-notes* :key #'first :test-not #'equal))
            (latest (position id notes :key #'second))
@@ -201,7 +205,7 @@ before, or after. NIL when nothing is its own."
                    (list kind name from to))))))))
 
 (defun watched-p (arguments)
-  "Whether a call with ARGUMENTS is under a watch, which knows its threads from others."
+  "Whether a call with ARGUMENTS is under a watch, which can tell its threads from others."
   (let ((options (getf arguments :watch)))
     (and options (not (getf options :off)) (not (getf options :look))
          (optional-function "AGENT-Q-IMAGE" "CURRENT-WATCH-P"))))
@@ -209,7 +213,7 @@ before, or after. NIL when nothing is its own."
 ;;; Writing the journal
 
 (defun mentions-name-p (word text start end)
-  "Whether TEXT has WORD between START and END, and not as a part of a longer name."
+  "Whether TEXT has WORD between START and END, but not as part of a longer name."
   (flet ((ends-name-p (index)
            (or (< index start) (>= index end)
                (not (or (alphanumericp (char text index))
@@ -220,7 +224,7 @@ before, or after. NIL when nothing is its own."
             thereis (and (ends-name-p (1- found)) (ends-name-p (+ found (length word)))))))
 
 (defun defining-text (name text)
-  "The form in TEXT that has NAME in it, or all of TEXT; and whether there is such a form."
+  "The form in TEXT that has NAME, or all of TEXT; and whether there is such a form."
   (let* ((symbol (if (consp name) (second name) name))
          (word (symbol-name symbol)) (start 0) (found nil))
     (ignore-errors
@@ -237,15 +241,15 @@ before, or after. NIL when nothing is its own."
 (defparameter *loading-words*
   '("load" "load*" "require" "load-system" "load-systems" "require-system" "test-system" "operate"
     "quickload")
-  "What forms that load files are called.")
+  "The operators of forms that load files.")
 
 (defun loading-text-p (text)
   (loop for word in *loading-words*
           thereis (mentions-name-p word text 0 (length text))))
 
 (defun no-use-p (difference text)
-  "Whether DIFFERENCE is of no use to list: a function that was made for a place without a name, or a
-counter that TEXT doesn't name and that went up on the way."
+  "Whether listing DIFFERENCE is useless: a function for a place, made without a name, or a counter
+that went up without being named in TEXT."
   (destructuring-bind (kind name old new) difference
     (case kind
       (:function (and (consp name) (null (symbol-package (second name)))))
@@ -253,8 +257,8 @@ counter that TEXT doesn't name and that went up on the way."
                       (not (mentions-name-p (symbol-name name) text 0 (length text))))))))
 
 (defun make-change-again (difference)
-  "Have the change of this turn that made what is old in DIFFERENCE be one that made what is new: a load
-has only brought the same again."
+  "If a change of this turn made the old definition in DIFFERENCE, let it be one that made the new
+one: a load has only loaded it again."
   (destructuring-bind (kind name old new) difference
     (let ((change (find-if (lambda (change)
                              (and (eq (change-kind change) kind)
@@ -270,14 +274,14 @@ has only brought the same again."
         (setf (change-new change) new)))))
 
 (defun enter-change (difference text)
-  "Enter DIFFERENCE, with TEXT as the reason; or return it when it is only a part of a load."
+  "Enter DIFFERENCE with TEXT as its reason; or return it if it is only part of a load."
   (destructuring-bind (kind name old new) difference
     (unless (no-use-p difference text)
       (multiple-value-bind (form named) (defining-text name text)
         (let ((loaded (or *loads*
                           (and (not named)
                                (or (loading-text-p text)
-                                   ;; ECL dies of a look at some values.
+                                   ;; ECL crashes when it looks at some values.
                                    (and (not (eq kind :variable)) (in-file-p new)))))))
           (cond ((not (and loaded (or (eq *loads* :system) (new-p kind old))))
                  (add-change kind name old new form loaded))
@@ -296,8 +300,9 @@ has only brought the same again."
   nil)
 
 (defun enter-load (differences text)
-  "Enter DIFFERENCES as what a load has brought, by TEXT: one change with the names, and how many files
-there were. They are not undone: the files have them, and ASDF, or whoever loaded them, relies on it."
+  "Enter DIFFERENCES, which were loaded because of TEXT, as one change with their names and the
+number of files. They can't be undone: the files contain them, and ASDF, or the code that loaded
+them, relies on them."
   (when differences
     (add-change :load (shortened (trimmed text) 4000) (mapcar #'second differences)
                 (list :files (shiftf (first *loaded-files*) 0)
@@ -305,7 +310,7 @@ there were. They are not undone: the files have them, and ASDF, or whoever loade
                 (shortened (trimmed text) 4000) t)))
 
 (defun in-file-p (definition)
-  "Whether DEFINITION, a function, a macro or a class, was read from a file."
+  "Whether DEFINITION, a function, a macro or a class, was loaded from a file."
   (let ((object (if (and (consp definition) (eq (first definition) :macro))
                     (second definition)
                     definition)))
@@ -315,7 +320,7 @@ there were. They are not undone: the files have them, and ASDF, or whoever loade
                 (eq (first (second location)) :file))))))
 
 (defun join-old-values (name)
-  "When too many values of the variable NAME are kept, make one change of two old ones."
+  "If too many values of the variable NAME are kept, merge two old changes into one."
   (let ((changes (reverse (remove-if-not (lambda (change)
                                            (and (eq (change-kind change) :variable)
                                                 (eq (change-name change) name)
@@ -333,7 +338,7 @@ there were. They are not undone: the files have them, and ASDF, or whoever loade
 (defun enter-changes (differences text)
   (call-with-lock
    (lambda ()
-     ;; A class after its functions: the list is read latest first.
+     ;; A class after its functions, as the list is read latest first.
      (let ((parts '()))
        (dolist (difference (sort (copy-list differences) #'string<
                                  :key (lambda (it) (format nil "~A~A" (second it) (first it)))))
@@ -345,7 +350,7 @@ there were. They are not undone: the files have them, and ASDF, or whoever loade
      (cut-journal))))
 
 (defun cut-journal ()
-  "Keep the journal within its limit. What forms redefined is kept longest."
+  "Cut the journal to its limit. Redefinitions by forms are kept longest."
   (let ((excess (- (length *journal*) *journal-limit*)))
     (when (plusp excess)
       (let ((gone (flet ((latest (list) (subseq list 0 (min excess (length list)))))
@@ -355,7 +360,7 @@ there were. They are not undone: the files have them, and ASDF, or whoever loade
               *journal* (remove-if (lambda (change) (member change gone :test #'eq)) *journal*))))))
 
 (defun defines-nothing-p (arguments)
-  "Note what a call with ARGUMENTS may set. Whether it certainly defines nothing."
+  "Note what a call with ARGUMENTS may set. Returns true if it certainly defines nothing."
   (and (ignore-errors
         (let ((*package* (let ((named (getf arguments :package)))
                            (or (and named (find-package-named named)) *package*))))
@@ -365,8 +370,8 @@ there were. They are not undone: the files have them, and ASDF, or whoever loade
        (null (getf arguments :restart))))
 
 (defun call-compared (function text watched)
-  "Call FUNCTION and enter what it has defined otherwise, with TEXT as the reason. WATCHED is whether the
-watch knows what others define."
+  "Call FUNCTION and enter what it has redefined, with TEXT as the reason. WATCHED: the watch knows
+what others define."
   (compile-now 'take-snapshot 'symbol-state 'call-with-own-symbols 'symbol-definition
                'symbol-macro 'expanders 'direct-superclasses 'variable-value 'setf-definition
                'snapshot-differences 'equalp-states 'same-definition-p 'generic-methods
@@ -388,7 +393,8 @@ watch knows what others define."
       (ignore-errors (funcall *settle*)))))
 
 (defun take-over (arguments)
-  "When ARGUMENTS are those of leaving a debugger: what goes on then does so for who left it."
+  "If ARGUMENTS are those of leaving a debugger, let the parked call continue on behalf of the
+caller."
   (when (and *author*
              (or (getf arguments :restart) (getf arguments :frame))
              (null (getf arguments :form)))
@@ -396,7 +402,7 @@ watch knows what others define."
           (second *author*) (getf arguments :turn))))
 
 (defun call-journaled (function arguments)
-  "Call FUNCTION, an operation with ARGUMENTS, and enter what it changed, however it ends."
+  "Call FUNCTION, an operation with ARGUMENTS, and enter what it changed, however it exits."
   (take-over arguments)
   (let ((*noted* (list '()))
         (*author* (list (getf arguments :chat) (getf arguments :turn)
@@ -405,7 +411,7 @@ watch knows what others define."
         (*loaded-files* (list 0))
         (*loads* (cond ((getf arguments :form) nil)
                        ((getf arguments :system) :system)
-                       ;; A debugger that is left; what loads may have the name of a restart, too.
+                       ;; Leaving a debugger; loading may also be given the name of a restart.
                        ((and (or (getf arguments :restart) (getf arguments :frame))
                              (not (getf arguments :file)))
                         nil)
@@ -423,14 +429,15 @@ watch knows what others define."
                              (watched-p arguments)))))))))
 
 (defun call-making-packages (function arguments)
-  "Call FUNCTION, the work of a call with ARGUMENTS; packages that its form makes are its chat's."
+  "Call FUNCTION, the work of a call with ARGUMENTS; packages that its form makes belong to its
+chat."
   (let ((form (getf arguments :form)) (chat (getf arguments :chat)))
     (if (and form chat)
         (call-noting-packages function form chat)
         (funcall function))))
 
 (defun call-text (arguments)
-  "What stands for a call with ARGUMENTS that brings no code."
+  "The text for a call with ARGUMENTS that has no code."
   (flet ((given-p (key) (get-properties arguments (list key))))
     (format nil "~A~{ ~A~}"
             (cond ((given-p :suite) "run_tests")
@@ -443,7 +450,7 @@ watch knows what others define."
                   when (getf arguments key) collect it))))
 
 (defun call-in-journal (operation function arguments)
-  "Call FUNCTION, which does OPERATION with ARGUMENTS, and note what it redefines, if it can."
+  "Call FUNCTION, which performs OPERATION with ARGUMENTS, and note what it redefines, if it can."
   (if (member operation '("eval-form" "compile-form" "compile-file" "load-system" "eval-in-frame"
                           "invoke-restart" "restart-frame" "return-from-frame" "run-tests")
               :test #'string=)

@@ -1,18 +1,18 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What a class says beside its slots and superclasses: its documentation, its default initargs and
-;;; how a condition reports. A class that is only changed in these is put back by them.
+;;; What a class has besides slots and superclasses: its documentation, its default initargs, and
+;;; how a condition reports. A class that changed only in these can be restored from them.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun direct-default-initargs (class)
-  "The default initargs that CLASS itself has, each a list of name, form and function."
+  "The direct default initargs of CLASS, each a list of name, form and function."
   (let ((reader (or (optional-function "SB-MOP" "CLASS-DIRECT-DEFAULT-INITARGS")
                     (optional-function "SLYNK-MOP" "CLASS-DIRECT-DEFAULT-INITARGS")
                     (optional-function "SWANK-MOP" "CLASS-DIRECT-DEFAULT-INITARGS"))))
     (and reader (ignore-errors (funcall reader class)))))
 
 (defun report-place (class)
-  "The form of the place that has what reports the conditions of CLASS, where that is known."
+  "The form of the place with the report function for conditions of CLASS, if known."
   (let ((reader (find-symbol "CONDITION-CLASSOID-REPORT" (or (find-package "SB-KERNEL")
                                                              "COMMON-LISP")))
         (find (find-symbol "FIND-CLASSOID" (or (find-package "SB-KERNEL") "COMMON-LISP"))))
@@ -27,7 +27,8 @@
                                                         (class-name class)))))))
 
 (defun class-options (class)
-  "Lists of the documentation, the default initargs and the report of CLASS; NIL without one."
+  "A list of the documentation, the default initargs and the report function of CLASS; NIL without a
+class."
   (and class
        (list (ignore-errors (documentation class t))
              (direct-default-initargs class)
@@ -55,7 +56,7 @@
                 collect (substitute #\Space #\- (string-downcase (symbol-name option))))))
 
 (defun put-class-options (name old new)
-  "Give the class NAME the options OLD, as far as they are not those of NEW."
+  "Give the class NAME the options OLD wherever they differ from NEW."
   (let ((class (find-class name)))
     (dolist (option (changed-options old new))
       (ecase option
@@ -64,7 +65,7 @@
         (:report (eval `(setf ,(report-place class) ',(third old))))))))
 
 (defun irreversible-options-p (name old new)
-  "Why the options of the class NAME can't become OLD again, or NIL."
+  "Why the options of the class NAME can't be restored to OLD, or NIL."
   (when (and (member :default-initargs (changed-options old new))
              (not (typep (find-class name nil) 'standard-class)))
     "The default initargs of a class that is not a standard class can't be restored; define it again."))

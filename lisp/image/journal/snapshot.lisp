@@ -1,21 +1,21 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What is defined in the image, before and after a call of the agent's: functions, macros, places,
-;;; methods, types, classes and the values of variables, in all packages that are the program's.
+;;; What is defined in the image before and after a call of the agent: functions, macros, places,
+;;; methods, types, classes and values of variables, in all packages of the program.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *watched-symbols-limit* 400000
-  "With more symbols than this in an image only those packages are watched that the call names.")
+  "With more symbols than this, an image's remaining packages are left out of snapshots.")
 
-;; States are plain vectors and their parts macros: there are many, and the first ones are taken while
-;; this text is not compiled yet.
+;; States are plain vectors with macros as accessors: there are many, and the first ones are taken
+;; while this text is still interpreted.
 (defparameter *state-parts*
   '(function methods setf-function setf-methods compiler-macro class superclasses slots options
     type setf-expander symbol-macro variable home)
-  "The function or (:macro function), and of a generic function its methods; the same of the setf
-function; the compiler macro; the class, its direct superclasses, its own slots and its other
-options; what a type and a place expand by; what a symbol macro stands for, in a list; the value and
-the package.")
+  "The function, or (:macro function), and the methods of a generic function; the same of the setf
+function; the compiler macro; the class, its direct superclasses, its direct slots and its other
+options; the expanders of a type and of a place; the expansion of a symbol macro, in a list; the
+value and the package.")
 
 (defmacro part (part state)
   `(svref ,state ,(position part *state-parts*)))
@@ -25,19 +25,19 @@ the package.")
     (not (or (null name)
              (member name '("KEYWORD" "COMMON-LISP") :test #'string=)
              (prefixed-p "AGENT-Q-IMAGE" name) (prefixed-p "SLYNK" name) (prefixed-p "SWANK" name) (prefixed-p "SB-" name)
-             ;; A program may lock its packages; SBCL's own are known by their names.
+             ;; A program may lock its packages; SBCL's own are recognized by their names.
              (and (locked-p package) (not (implementation-p "SBCL")))))))
 
 (defun followed-values-p (package)
-  "Whether the values of PACKAGE's variables are of use to anybody; build tools change theirs always."
+  "Whether values of variables in PACKAGE matter to anybody; build tools change theirs all the time."
   (notany (lambda (prefix) (prefixed-p prefix (package-name package)))
           '("ASDF" "UIOP" "QUICKLISP" "QL-" "QLQS-")))
 
 (defvar *expander-readers* nil
-  "Functions that give what a name expands by as a type and as a place, NIL before they are made.")
+  "Functions that return the expanders of a name as a type and as a place; NIL until they are made.")
 
 (defun expander-reader (kind)
-  "A function that gives what a name expands by as KIND, :TYPE or :SETF, where that is known."
+  "A function that returns a name's expander as KIND, :TYPE or :SETF, if known."
   (let ((info (find-symbol "INFO" (or (find-package "SB-INT") "COMMON-LISP"))))
     (or (and info (fboundp info)
              (ignore-errors
@@ -46,21 +46,21 @@ the package.")
         (constantly nil))))
 
 (defun expanders (name)
-  "What NAME expands by as a type and as a place."
+  "The expanders of NAME as a type and as a place."
   (unless *expander-readers*
     (setf *expander-readers* (list (expander-reader :type) (expander-reader :setf))))
   (values (funcall (first *expander-readers*) name)
           (funcall (second *expander-readers*) name)))
 
 (defun symbol-macro (symbol)
-  "A list of what SYMBOL stands for as a symbol macro, or NIL."
+  "A list of the expansion of SYMBOL as a symbol macro, or NIL."
   (unless (boundp symbol)
     (multiple-value-bind (expansion expanded) (macroexpand-1 symbol)
       (and expanded (list expansion)))))
 
 (defvar *global-value* (or (optional-function "SB-EXT" "SYMBOL-GLOBAL-VALUE") 'symbol-value)
-  "The function of a symbol that gives its value outside of all bindings, where there is one: a call may
-be compared while it waits within some.")
+  "A function that returns a symbol's global value, if there is one: a call may be compared while it
+waits inside bindings.")
 
 (defun variable-value (symbol)
   (if (boundp symbol)
@@ -75,7 +75,7 @@ be compared while it waits within some.")
     (and superclasses class (ignore-errors (copy-list (funcall superclasses class))))))
 
 (defun generic-methods (function)
-  "The methods of FUNCTION when it is generic."
+  "The methods of FUNCTION if it is generic."
   (and (typep function 'generic-function)
        (let ((methods (or (optional-function "SB-MOP" "GENERIC-FUNCTION-METHODS")
                           (optional-function "SLYNK-MOP" "GENERIC-FUNCTION-METHODS")
@@ -89,7 +89,7 @@ be compared while it waits within some.")
     (and slots class (ignore-errors (funcall slots class)))))
 
 (defun symbol-definition (symbol)
-  "What SYMBOL is as an operator: a function, (:MACRO function), or NIL."
+  "The definition of SYMBOL as an operator: a function, (:MACRO function), or NIL."
   (cond ((special-operator-p symbol) nil)
         ((macro-function symbol) (list :macro (macro-function symbol)))
         ((fboundp symbol) (symbol-function symbol))))
@@ -99,7 +99,7 @@ be compared while it waits within some.")
     (and (fboundp name) (fdefinition name))))
 
 (defun symbol-state (symbol value)
-  "What SYMBOL means, with VALUE as its value, or NIL when it means nothing."
+  "The state of SYMBOL, with VALUE as its value, or NIL if it means nothing."
   (let* ((function (symbol-definition symbol))
          (setf-function (setf-definition symbol))
          (compiler-macro (compiler-macro-function symbol))
@@ -114,7 +114,7 @@ be compared while it waits within some.")
                 (class-options class) type setf-expander symbol-macro value (symbol-package symbol))))))
 
 (defun call-with-own-symbols (function package)
-  "Call FUNCTION with each symbol at home in PACKAGE."
+  "Call FUNCTION with each symbol whose home is PACKAGE."
   (with-package-iterator (next package :internal :external)
     (loop
       (multiple-value-bind (more symbol) (next)
@@ -123,7 +123,7 @@ be compared while it waits within some.")
           (funcall function symbol))))))
 
 (defun take-snapshot ()
-  "From each watched symbol that means anything to its state."
+  "A table from each symbol that means something to its state."
   (let ((table (make-hash-table :test 'eq)) (count 0) (nothing-known (nothing-known-p)))
     (labels ((take (symbol value)
                (incf count)
@@ -136,7 +136,7 @@ be compared while it waits within some.")
         (when (and (watched-package-p package) (< count *watched-symbols-limit*))
           (call-with-own-symbols (if (followed-values-p package) #'take-all #'take-function)
                                  package)))
-      ;; Common Lisp's own generic functions get methods for the program's classes.
+      ;; Standard generic functions get methods for the program's classes.
       (do-external-symbols (symbol "COMMON-LISP")
         (when (and (fboundp symbol) (typep (fdefinition symbol) 'generic-function))
           (take-function symbol))))
@@ -146,14 +146,14 @@ be compared while it waits within some.")
 
 (defun same-definition-p (one other)
   (or (eql one other)
-      ;; A variable that has the same text again.
+      ;; A variable set to an equal text.
       (and (stringp one) (stringp other) (string= one other))
       (and (consp one) (consp other)
            (eq (first one) :macro) (eq (first other) :macro)
            (eq (second one) (second other)))))
 
 (defun slot-features (slot)
-  "What the definition of SLOT says."
+  "What the definition of SLOT says, as a list."
   (flet ((feature (name)
            (let ((reader (or (optional-function "SB-MOP" name)
                              (optional-function "SLYNK-MOP" name)
@@ -165,7 +165,7 @@ be compared while it waits within some.")
               "SLOT-DEFINITION-WRITERS"))))
 
 (defun same-class-p (before after)
-  "Whether the class in the state AFTER is what it was BEFORE, perhaps defined again."
+  "Whether the class is the same in the states BEFORE and AFTER, even if it was defined again."
   (and (eq (part class before) (part class after))
        (equal (part superclasses before) (part superclasses after))
        (or (equal (part slots before) (part slots after))
@@ -178,7 +178,7 @@ be compared while it waits within some.")
     state))
 
 (defun state-differences (symbol before after)
-  "What differs of SYMBOL: lists of kind, name, old and new."
+  "The differences of SYMBOL: lists of kind, name, old and new."
   (let ((before (or before (nothing-state))) (after (or after (nothing-state))) (found '()))
     (flet ((compare (kind name old new)
              (unless (same-definition-p old new)
@@ -228,7 +228,7 @@ be compared while it waits within some.")
     found))
 
 (defun equalp-states (one other)
-  "Whether nothing differs, by a quick look."
+  "A quick check whether nothing differs."
   (and one other
        (eq (part class one) (part class other))
        (eq (part compiler-macro one) (part compiler-macro other))

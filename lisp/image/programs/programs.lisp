@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Running programs, in words: what is run, and what it is given besides its arguments where that is
-;;; not what a program has without a word: this process's directory and environment, and no input.
+;;; Running programs, in words: what is run, and what it gets besides its arguments, unless that is
+;;; the default: this process's directory and environment, and no input.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -10,7 +10,8 @@
   (subseq name (1+ (or (position #\/ name :from-end t) -1))))
 
 (defun shell-word (text)
-  "TEXT as one writes it for a shell: no two texts are written alike, nor with what is around them."
+  "TEXT quoted for a shell, so that no two texts look the same and none can be confused with its
+surroundings."
   (if (and (plusp (length text))
            (every (lambda (it) (or (and (alphanumericp it) (< (char-code it) 128))
                                    (find it "%+-./:=@_")))
@@ -26,7 +27,7 @@
   (format nil "~{~A~^ ~}" (mapcar #'shell-word texts)))
 
 (defun shell-command (program arguments)
-  "The text that PROGRAM, if it is a shell, is given to run."
+  "The command text given to PROGRAM, if it is a shell."
   (and (member (last-part program) '("sh" "bash" "dash" "zsh" "ksh" "ash" "csh" "fish")
                :test #'string=)
        (equal (first arguments) "-c")
@@ -43,8 +44,8 @@
 ;;; The effect
 
 (defun program-effect (program arguments &optional options)
-  "The effect of running PROGRAM with ARGUMENTS, or with what nobody knows where they are :UNKNOWN, and
-with OPTIONS, those of RUN-PROGRAM."
+  "The effect of running PROGRAM with ARGUMENTS (:UNKNOWN if they are) and OPTIONS, those of
+RUN-PROGRAM."
   (let* ((program (text-of-name program))
          (known (listp arguments))
          (arguments (and known (mapcar #'princ-to-string arguments)))
@@ -64,11 +65,11 @@ with OPTIONS, those of RUN-PROGRAM."
                              :directory (directory-of-program options)))))
 
 (defun exact-line (words options)
-  "All that a program is given, its name first among WORDS, as a text that no other has."
+  "Everything that a program gets, with its name first in WORDS, as a unique text."
   (format nil "~A~{, ~A~}" (shell-words words) (situation-texts options t)))
 
 (defun program-file (name options)
-  "The real name of the file that is run by NAME, if there is one."
+  "The real name of the file that NAME runs, if there is one."
   (let ((directory (directory-of-program options)))
     (flet ((file (name)
              (let ((name (absolute-name name directory)))
@@ -87,7 +88,7 @@ with OPTIONS, those of RUN-PROGRAM."
     (and (integerp mode) (logtest #o111 mode) (= #o100000 (logand #o170000 mode)))))
 
 (defun setting-of (name options)
-  "What the variable NAME is set to for the program of OPTIONS."
+  "The value of the environment variable NAME for the program of OPTIONS."
   (let* ((given (given-environment options))
          (settings (if (eq given :inherited) (usual-environment) given))
          (found (find name settings :key #'variable-name :test #'equal)))
@@ -101,15 +102,15 @@ with OPTIONS, those of RUN-PROGRAM."
                                (unix-name "UNIX-REALPATH" "."))))))
 
 (defun effect-of-command (arguments)
-  "Running a program as UIOP takes it: a text for the shell or a list."
+  "The effect of running a program through UIOP: a text for the shell, or a list."
   (destructuring-bind (command &rest options) arguments
-    ;; UIOP looks for each in the directories of the PATH.
+    ;; UIOP searches the directories of PATH for each.
     (if (consp command)
         (program-effect (first command) (rest command) (list* :search t options))
         (program-effect "/bin/sh" (list "-c" (princ-to-string command)) (list* :search t options)))))
 
 (defun input-put-into-file-p (arguments)
-  "Whether UIOP puts what a program is to read into a file of its own making."
+  "Whether UIOP puts the program's input into a temporary file."
   (not (typep (getf (rest arguments) :input) '(or string pathname stream symbol))))
 
 (defun effect-of-run-program (arguments)
@@ -128,13 +129,13 @@ with OPTIONS, those of RUN-PROGRAM."
                               (and settings
                                    (list :environment
                                          (if (listp settings) settings '("what is not known"))))
-                              ;; Some programs go by what they are called.
+                              ;; Some programs depend on the name by which they are called.
                               (unless (or (atom words) (equal (first words) (text-of-name program)))
                                 (list :called (first words)))
                               (list :search (not (eql search 0))))))))
 
 (defun native-texts (texts)
-  "TEXTS, a list, or as C has such a one."
+  "TEXTS, a list, or the address of a C array of strings, as a list."
   (cond ((listp texts) texts)
         ((not (internal "SB-SYS" "SYSTEM-AREA-POINTER-P" texts)) :unknown)
         ((zerop (internal "SB-SYS" "SAP-INT" texts)) '())
@@ -142,11 +143,11 @@ with OPTIONS, those of RUN-PROGRAM."
                  for address = (internal "SB-SYS" "SAP-REF-64" texts offset)
                  until (zerop address) collect (foreign-text address)))))
 
-;;; Besides its arguments
+;;; Besides the arguments
 
 (defun situation-texts (options &optional exactly)
-  "What OPTIONS of RUN-PROGRAM give a program besides its arguments; EXACTLY so that it can be compared
-with another."
+  "What OPTIONS of RUN-PROGRAM give a program besides its arguments. EXACTLY: so that it can be
+compared with others."
   (remove nil (append (list (and (getf options :called)
                                  (format nil "called ~A" (shell-word (princ-to-string
                                                                       (getf options :called)))))
@@ -155,7 +156,7 @@ with another."
                       (list (input-text (getf options :input) exactly)))))
 
 (defun comparable-p (options)
-  "Whether a rule can know again what OPTIONS give to a program. No secret is written down in one."
+  "Whether a rule can recognize what OPTIONS give a program. Rules must not contain secrets."
   (let ((given (given-environment options)) (input (getf options :input)))
     (and (or (typep input '(or null string pathname))
              (and (streamp input) (string-left input) t))
@@ -185,7 +186,7 @@ with another."
                        (listed-text "without" missing))))))))
 
 (defun given-environment (options)
-  "The environment that OPTIONS give to a program, as texts like A=b."
+  "The environment that OPTIONS give a program, as texts like A=b."
   (let ((given (getf options :environment :inherited)))
     (cond ((listp given) (mapcar #'princ-to-string given))
           ((getf options :env)
@@ -194,13 +195,13 @@ with another."
           (t :inherited))))
 
 (defun usual-environment ()
-  "That of this process, past the guard at the function for it."
+  "The environment of this process, read past the guard on the function for it."
   (let* ((name (find-symbol "WRAPPED-ENVIRON" "SB-IMPL"))
          (function (and name (fboundp name) (unguarded (fdefinition name)))))
     (and function (internal "SB-INT" "C-STRINGS->STRING-LIST" (funcall function)))))
 
 (defun unguarded (function)
-  "FUNCTION without what encapsulates it."
+  "FUNCTION without its encapsulations."
   (loop for info = (internal "SB-IMPL" "ENCAPSULATION-INFO" function)
         while info
         do (setf function (internal "SB-IMPL" "ENCAPSULATION-INFO-DEFINITION" info)))
@@ -210,7 +211,7 @@ with another."
   (subseq setting 0 (position #\= setting)))
 
 (defun setting-text (setting)
-  "SETTING of a variable, without what may be a secret."
+  "SETTING of a variable, without anything that may be secret."
   (if (secret-setting-p setting)
       (format nil "~A=..." (variable-name setting))
       (shell-word setting)))
@@ -227,7 +228,7 @@ with another."
             (and more (length more)))))
 
 (defun input-text (input exactly)
-  "Where what a program reads comes from, if that isn't nowhere."
+  "Where a program's input comes from, or NIL for no input."
   (flet ((file (name)
            (format nil "reading ~A" (if exactly (shell-word (real-name name)) (real-name name)))))
     (typecase input
@@ -244,7 +245,7 @@ with another."
       (t (format nil "reading ~A" (printed input :limit 10000))))))
 
 (defun string-left (stream)
-  "The text that STREAM, if it is one of a string, has not given yet."
+  "The unread text of STREAM, if it is a string stream."
   (let ((type (find-symbol "STRING-INPUT-STREAM" "SB-IMPL")))
     (when (and type (typep stream type))
       (ignore-errors
@@ -255,8 +256,8 @@ with another."
            (file-position stream place)))))))
 
 (defun with-own-input (arguments)
-  "ARGUMENTS of RUN-PROGRAM with the text that a program reads in a stream of our own: nobody else can
-change it while the user looks at it."
+  "ARGUMENTS of RUN-PROGRAM with the input text in a stream of our own: other code can't change it
+while the user looks at it."
   (let ((text (ignore-errors (string-left (getf (cddr arguments) :input)))))
     (if text
         (list* (first arguments) (second arguments) :input (make-string-input-stream text)
@@ -264,7 +265,7 @@ change it while the user looks at it."
         arguments)))
 
 (defun input-copy-p (effect)
-  "Whether EFFECT is on a file into which SBCL puts what a program is to read from a stream."
+  "Whether EFFECT is on a temporary file for input that SBCL copies from a stream."
   (and (member (effect-kind effect) '("write-file" "delete-file") :test #'equal)
        (effect-files effect)
        (every (lambda (name)

@@ -1,14 +1,14 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Why the tests of a system ran nothing, as far as that can be seen: whether it has a test operation, and
-;;; where the project may have tests, in other systems and in files that belong to none.
+;;; Why testing a system ran nothing, as far as one can see: whether it has a test operation, and
+;;; where the project may have tests, in other systems or in files of no system.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *test-file-limit* 5
-  "How many files are named that look like tests.")
+  "How many files that look like tests to name.")
 
 (defun test-operation-p (system)
-  "Whether somebody wrote what testing SYSTEM does; T where that can't be known."
+  "Whether somebody defined what testing SYSTEM does; T if unknown."
   (let ((specializers (optional-function "SB-MOP" "METHOD-SPECIALIZERS")))
     (flet ((own-method-p (method)
              (let ((component (second (funcall specializers method))))
@@ -28,7 +28,7 @@
   (search "test" text :test #'char-equal))
 
 (defun other-test-systems (name)
-  "The names of the project's systems, other than NAME, that look like tests or have a test operation."
+  "The names of the project's systems, except NAME, that look like tests or have a test operation."
   (loop for entry in *project-systems*
         for other = (getf entry :name)
         for system = (registered-system other)
@@ -39,7 +39,8 @@
 ;;; Files
 
 (defun source-files-below (directory depth)
-  "The names of the Lisp files in DIRECTORY and, DEPTH levels deep, below it; without hidden folders."
+  "The names of the Lisp files in DIRECTORY and at most DEPTH levels below it, without hidden
+directories."
   (append (loop for file in (internal "UIOP" "DIRECTORY-FILES" directory)
                 when (member (pathname-type file) '("lisp" "lsp" "cl") :test #'equal)
                   collect (native-name file))
@@ -61,9 +62,9 @@
                      when pathname collect (native-name pathname))))
 
 (defun stray-test-files (directory)
-  "The names of the files in DIRECTORY or below that look like tests and belong to no system."
+  "The names of the files in or below DIRECTORY that look like tests and belong to no system."
   (let ((known (registered-files))
-        ;; Definitions that are not loaded are only looked at: loading one runs it.
+        ;; Definitions that aren't loaded are only searched: loading one would run it.
         (definitions (loop for entry in *project-systems*
                            unless (registered-system (getf entry :name))
                              collect (text-of-file (getf entry :file)))))
@@ -78,7 +79,7 @@
 ;;; Packages
 
 (defun package-forms (text)
-  "The forms in TEXT that define or choose a package; only these are read, in a package of their own."
+  "The forms in TEXT that define or choose a package; only these are read, in a temporary package."
   (let ((place (make-package (gensym "READING-") :use '("COMMON-LISP")))
         (start 0))
     (unwind-protect
@@ -93,7 +94,7 @@
       (delete-package place))))
 
 (defun used-packages (options)
-  "The names of the packages that OPTIONS of a package's definition take symbols from."
+  "The names of the packages from which OPTIONS of a package definition take symbols."
   (loop for option in options
         for (kind . names) = (and (consp option) (symbolp (first option)) option)
         append (cond ((member kind '("USE" "MIX" "REEXPORT") :test #'string=)
@@ -102,8 +103,8 @@
                       (list (string (first names)))))))
 
 (defun missing-packages (forms)
-  "The names of packages that FORMS, of PACKAGE-FORMS, use or choose, and which neither exist nor are
-defined by them; and whether they are used by the one that is chosen."
+  "The names of packages that FORMS, of PACKAGE-FORMS, use or choose, but that neither exist nor are
+defined there; and true if they are used."
   (let ((defined '()) (used '()) (chosen '()))
     (loop for form in forms
           do (when (and (consp form) (consp (rest form)) (typep (second form) '(or symbol string)))
@@ -121,16 +122,17 @@ defined by them; and whether they are used by the one that is chosen."
         (values (or missing (missing chosen)) (and missing t))))))
 
 (defun stray-file (file directory)
-  "What there is to say of FILE, which is in no system, for the wire."
+  "What to say about FILE, which is in no system, for the wire."
   (multiple-value-bind (missing used)
       (guarded (lambda () (missing-packages (package-forms (text-of-file file))))
                (constantly nil))
     (list :file (subseq file (length directory)) :missing missing :used used)))
 
-;;; All of it
+;;; Together
 
 (defun absence-facts (name printed)
-  "Why testing the system NAME ran nothing, for the wire; nothing where what it PRINTED may be of tests."
+  "Why testing the system NAME ran nothing, for the wire; nothing if what it PRINTED may come from
+tests."
   (guarded (lambda ()
              (let* ((system (find-system-named name))
                     (operation (test-operation-p system))

@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; RT, Fiasco and 1AM, which keep no results: each check is seen by the functions that it calls. An
-;;; entry is made at once, and is what is noted.
+;;; RT, Fiasco and 1AM, which keep no results: we observe the functions that each check calls. An
+;;; entry is made at once and noted.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -8,10 +8,10 @@
   (declare (ignore surroundings package))
   (list entry))
 
-;;; RT, which SBCL has as SB-RT, too
+;;; RT, which SBCL includes as SB-RT
 
 (defun rt-entry (package entry text)
-  "What became of ENTRY, a test that printed TEXT."
+  "The outcome of ENTRY, a test that printed TEXT."
   (let ((name (own-call package "NAME" entry))
         (form (guarded (lambda () (own-call package "FORM" entry)) (constantly nil)))
         (pending (own-call package "PEND" entry)))
@@ -34,7 +34,7 @@
     result))
 
 (defun rt-do-entries (package note original stream)
-  "Run all tests that wait. Their names are not printed to STREAM."
+  "Run all pending tests, without printing their names to STREAM."
   (declare (ignore package note stream))
   (funcall original (make-broadcast-stream)))
 
@@ -106,10 +106,10 @@
 ;;; 1AM
 
 (defvar *one-am-test* nil
-  "The name of the test of 1AM that runs.")
+  "The name of the running 1AM test.")
 
 (defun one-am-test (package note original name function)
-  "Run the test NAME. An error in it, such as a check that fails, ends all of the run."
+  "Run the test NAME. An error in it, such as a failed check, ends the whole run."
   (declare (ignore package))
   (let ((*one-am-test* (test-name name)))
     (handler-bind ((error (lambda (condition)

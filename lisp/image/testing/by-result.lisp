@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; FiveAM, Parachute, Rove and Prove, which make an object of each check's result: what it says,
-;;; and how a test or a suite is found and run.
+;;; FiveAM, Parachute, Rove and Prove, which make an object for each check's result: what the object
+;;; says, and how to find and run a test or a suite.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -26,14 +26,14 @@
     (lambda () (own-call package "RUN" target))))
 
 (defun fiveam-names (package)
-  ;; NIL is the suite of those that are in no other. What was defined twice may be there twice.
+  ;; NIL is the suite for tests of no other suite. Tests defined twice may be listed twice.
   (remove-duplicates (remove nil (own-call package "TEST-NAMES"))))
 
 (defun table-keys (table)
   (and (hash-table-p table) (loop for key being the hash-keys of table collect key)))
 
 (defun fiveam-inner (suite package)
-  "The names of what is in SUITE; later versions keep an object of their own for a table."
+  "The names of what SUITE contains; later versions have an object of their own instead of a table."
   (let ((tests (own-slot (own-call package "GET-TEST" suite) package "TESTS")))
     (if (or (null tests) (hash-table-p tests))
         (table-keys tests)
@@ -46,7 +46,7 @@
 ;;; Parachute
 
 (defun parachute-test-name (parent package)
-  "The name of the test whose result PARENT is."
+  "The name of the test whose result is PARENT."
   (guarded (lambda ()
              (let ((test (own-call package "EXPRESSION" parent)))
                (short (if (of-class-p test package "TEST")
@@ -65,7 +65,7 @@
                          :expression (short (ask "EXPRESSION"))
                          :reason (and (eq status :failed)
                                       (short (or (ask "FORMAT-RESULT" :extensive) "") 600)))))
-            ;; A test fails by itself when its body signals an error or takes too long.
+            ;; A test fails on its own if its body signals an error or takes too long.
             ((and (eq status :failed)
                   (of-class-p result package "TEST-RESULT")
                   (notany (lambda (child) (eq :failed (own-call package "STATUS" child)))
@@ -146,7 +146,7 @@
       (list (list :status (status)
                   :test (part "DESCRIPTION")
                   :expression (let ((form (part "GOT-FORM")))
-                                ;; It has none for an error.
+                                ;; An error has no form.
                                 (and (not (and (symbolp form) (null (symbol-package form))))
                                      (short form)))
                   :reason (let ((got (part "GOT")))
@@ -156,7 +156,7 @@
                                         (part "NOTP") (short (part "EXPECTED"))))))))))
 
 (defun prove-tests (package)
-  "The tests of PACKAGE that DEFTEST defined: lists of a name and a function."
+  "The tests of PACKAGE defined by DEFTEST: lists of a name and a function."
   (let ((table (own-value "PROVE.TEST" "*PACKAGE-TESTS*")))
     (and table (gethash package table))))
 

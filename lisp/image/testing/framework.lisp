@@ -1,28 +1,28 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; The test frameworks whose results can be counted, as far as they are loaded. Results are seen as
-;;; they are made, however the tests are run. How each framework finds and runs a test or a suite, and
+;;; The test frameworks whose results we can count, if they are loaded. We observe results as they
+;;; are made, however the tests are run. How each framework finds and runs a test or a suite, and
 ;;; what its results say, is in the other files.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defstruct test-framework
-  ;; All functions here are called with the name of the package, last.
+  ;; All functions here get the name of the package as their last argument.
   title package
-  ;; The name of the class of its results, or which functions show what becomes of a check: lists of
-  ;; their name and of one that is called instead, with the package, a function that notes an entry,
-  ;; the original function and its arguments.
+  ;; The name of the class of its results, or the functions that show the outcome of a check: lists
+  ;; of a function's name and of a replacement, which is called with the package, a function that
+  ;; notes an entry, the original function and its arguments.
   result-class (calls '())
-  ;; What a result says, a list of property lists; called with the result and what surrounds it.
+  ;; Called with a result and its surroundings; returns what they say, as a list of property lists.
   entries
-  ;; What surrounds a result while it is made.
+  ;; The surroundings of a result while it is made.
   (surroundings (constantly nil))
-  ;; Whether the :TEST of what a result says is the name of a test.
+  ;; Whether the :TEST of an entry is the name of a test.
   (names-tests t)
   ;; A function that runs what a symbol or a package names, or NIL.
   runner
-  ;; What can be run: symbols and packages; and what is run along with a symbol, NIL when that isn't known.
+  ;; What can be run: symbols and packages; and what runs together with a symbol, or NIL if unknown.
   (names (constantly '())) (inner nil)
-  ;; What keeps it from printing what its results say, and from the debugger: variables and values.
+  ;; Variables and values that keep it from printing its results and from entering the debugger.
   (quiet (constantly '())))
 
 (defun own-function (package name)
@@ -38,7 +38,7 @@
     (and symbol (boundp symbol) (symbol-value symbol))))
 
 (defun own-slot (object package name)
-  "The value of the slot NAME of OBJECT, or NIL when it has none."
+  "The value of slot NAME of OBJECT, or NIL if it has no such slot."
   (let ((symbol (find-symbol name package)))
     (guarded (lambda ()
                (and symbol (slot-exists-p object symbol) (slot-boundp object symbol)
@@ -46,7 +46,7 @@
              (constantly nil))))
 
 (defun own-bindings (package &rest names-and-values)
-  "Lists of a variable of PACKAGE and a value, for those variables that there are."
+  "Lists of a variable of PACKAGE and a value, for those variables that exist."
   (loop for (name value) on names-and-values by #'cddr
         for symbol = (and (find-package package) (find-symbol name package))
         when symbol collect (list symbol value)))
@@ -57,7 +57,7 @@
       (printed object :limit limit :length 20 :level 6 :circle nil)))
 
 (defun test-name (name)
-  "NAME of a test, as one writes it wherever that is."
+  "NAME, of a test, written so that it can be read in any package."
   (if (symbolp name) (symbol-text name) (short name)))
 
 (defun of-class-p (object package name)
@@ -106,21 +106,21 @@
                           :inner (constantly '())))))
 
 (defun ask-framework (framework accessor &rest arguments)
-  "Call the function of FRAMEWORK that ACCESSOR gives with ARGUMENTS and its package."
+  "Call the function in slot ACCESSOR of FRAMEWORK with ARGUMENTS and its package."
   (apply (funcall accessor framework) (append arguments (list (test-framework-package framework)))))
 
 (defun framework-titles (frameworks)
   (remove-duplicates (mapcar #'test-framework-title frameworks) :test #'string=))
 
 (defun loaded-frameworks ()
-  ;; One package can be known by two names.
+  ;; A package may be known by two names.
   (remove-duplicates (remove-if-not (lambda (framework) (find-package (test-framework-package framework)))
                                     *frameworks*)
                      :key (lambda (framework) (find-package (test-framework-package framework)))
                      :from-end t))
 
 (defun test-names ()
-  "What the loaded frameworks can run: lists of its bare name and how one writes it."
+  "What the loaded frameworks can run: lists of its bare name and how to write it."
   (loop for framework in (loaded-frameworks)
         append (loop for it in (guarded (lambda () (ask-framework framework #'test-framework-names))
                                         (constantly '()))
@@ -128,16 +128,16 @@
                                  (list (package-name it) (package-name it))
                                  (list (symbol-name it) (symbol-text it))))))
 
-;;; Seeing results
+;;; Observing results
 
 (defvar *results* '()
-  "The results that were made since the tests began: lists of framework, result, surroundings.")
+  "The results since the tests began: lists of framework, result, surroundings.")
 
 (defun note-result (framework result)
   (push (list framework result (ask-framework framework #'test-framework-surroundings)) *results*))
 
 (defun watch-class (framework)
-  "Note each result that FRAMEWORK makes from now on; functions that end that."
+  "Note each result that FRAMEWORK makes from now on; returns functions that end that."
   (let* ((name (test-framework-result-class framework))
          (class (and name (find-symbol name (test-framework-package framework))))
          (method (and class
@@ -148,7 +148,7 @@
          (list (lambda () (remove-method #'initialize-instance method))))))
 
 (defun watch-call (framework name instead)
-  "Call INSTEAD in place of FRAMEWORK's function NAME; functions that end that."
+  "Call INSTEAD in place of FRAMEWORK's function NAME; returns functions that end that."
   (let* ((package (test-framework-package framework))
          (symbol (find-symbol name package))
          (encapsulate (optional-function "SB-INT" "ENCAPSULATE"))
@@ -173,7 +173,7 @@
                 append (watch-call framework name instead))))
 
 (defun call-quietly (function)
-  "Call FUNCTION; no framework prints meanwhile what its results say, or enters the debugger."
+  "Call FUNCTION while no framework prints its results or enters the debugger."
   (let ((bindings (loop for framework in (loaded-frameworks)
                         append (guarded (lambda () (ask-framework framework #'test-framework-quiet))
                                         (constantly '())))))
@@ -181,7 +181,7 @@
       (funcall function))))
 
 (defun call-watching (function)
-  "Call FUNCTION; the results that were made meanwhile, latest first."
+  "Call FUNCTION; returns the results that were made, latest first."
   (setf *results* '())
   (let ((ends (mapcan #'watch-framework (loaded-frameworks))))
     (unwind-protect (call-quietly function)

@@ -1,15 +1,15 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Tests run, and told by what failed. Operations: run-tests, test-place.
+;;; Running tests and reporting what failed. Operations: run-tests, test-place.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *result-limit* 30
-  "How many results other than passed ones are shown.")
+  "How many results other than passed ones to show.")
 
 ;;; What to run
 
 (defun test-candidates (text package)
-  "The symbols and packages that TEXT can mean, read in PACKAGE."
+  "The symbols and packages that TEXT, read in PACKAGE, may mean."
   (if (find #\: text)
       (list (symbol-of-token text package))
       (append (find-all-symbols (token-name (or (scan-token text) (missed "~S is not a name." text))))
@@ -17,7 +17,7 @@
                 (and named (list named))))))
 
 (defun no-such-test (text)
-  "Leave the operation: TEXT names nothing that can be run. The answer says what does."
+  "End the operation: TEXT names nothing that can be run. The answer says what does."
   (let* ((names (test-names))
          (bare (subseq text (1+ (or (position #\: text :from-end t) -1))))
          (near (nearest bare (loop for (name full) in names collect (cons name full))))
@@ -30,7 +30,7 @@
             (and (not near) all))))
 
 (defun test-runner (text package)
-  "The function that runs the test or suite TEXT, and the symbol or package that this is."
+  "The function that runs the test or suite TEXT, and the symbol or package that TEXT is."
   (dolist (candidate (test-candidates (string-left-trim "'" (trimmed text)) package)
                      (no-such-test text))
     (dolist (framework (loaded-frameworks))
@@ -41,7 +41,7 @@
           (return-from test-runner (values runner candidate)))))))
 
 (defun tested-systems (name)
-  "The systems whose test operations the one of the system NAME performs, itself last."
+  "The systems whose test operations the one of the system NAME performs, NAME last."
   (let* ((operation (find-symbol "TEST-OP" "ASDF"))
          (plan (guarded (lambda ()
                           (funcall (asdf-function "MAKE-PLAN") nil
@@ -55,8 +55,8 @@
             collect (asdf-call "COMPONENT-SYSTEM" (cdr action)))))
 
 (defun load-tests-of (systems)
-  "Load what holds the tests of SYSTEMS: with it may come the framework, whose results are not seen
-unless it is there before."
+  "Load the systems that contain the tests of SYSTEMS: they may bring the framework, whose results
+can only be observed if it is there beforehand."
   (dolist (system systems)
     (load-system-named (asdf-call "COMPONENT-NAME" system) nil)))
 
@@ -66,7 +66,7 @@ unless it is there before."
     (lambda () (funcall test name))))
 
 (defun changed-systems ()
-  "The names of the project's systems that are loaded, but not as their files are now."
+  "The names of the project's loaded systems whose files have changed since."
   (loop for entry in *project-systems*
         for name = (getf entry :name)
         for system = (and (find-package "ASDF") (registered-system name))
@@ -77,8 +77,9 @@ unless it is there before."
           collect name))
 
 (defun load-changed-systems (wanted)
-  "Load what has changed of the project's systems, but for WANTED, which is loaded anyway. An error in
-another one doesn't keep the tests from running: its files count as failed, which is all that is told."
+  "Load the project's systems that have changed, except WANTED, which is loaded anyway. An error in
+one of them doesn't keep the tests from running: its files count as failed, and nothing else is
+reported."
   (dolist (name (changed-systems))
     (unless (equal name wanted)
       (let ((notes (first *notes*)))
@@ -88,7 +89,7 @@ another one doesn't keep the tests from running: its files count as failed, whic
         (setf (first *notes*) notes)))))
 
 (defun tests-in (packages framework)
-  "What FRAMEWORK can run that is of PACKAGES: packages, or their symbols that are run with no other."
+  "What FRAMEWORK can run in PACKAGES: packages, or symbols that don't run as part of another."
   (flet ((ask (accessor &rest arguments)
            (guarded (lambda () (apply #'ask-framework framework accessor arguments))
                     (constantly '()))))
@@ -101,7 +102,7 @@ another one doesn't keep the tests from running: its files count as failed, whic
                                          append (ask #'test-framework-inner name))))))))
 
 (defun tests-of-system (name)
-  "What can be run of the packages that the files of the system NAME define: lists of a text and a
+  "What can be run in the packages that the files of the system NAME define: lists of a text and a
 function that runs it."
   (let ((packages (loop for (nil text) in (defined-packages (source-components (find-system-named name)))
                         collect (find-package text))))
@@ -115,8 +116,8 @@ function that runs it."
                                        runner)))))
 
 (defun run-system-tests (system)
-  "The results of the tests of SYSTEM, what ended them if anything did, and the names of those that were
-run because its test operation runs none."
+  "Three values: the results of the tests of SYSTEM, the report of what ended them, if anything did,
+and the names of the tests that were run instead, if its test operation runs none."
   ;; Its test operation may load and compile more.
   (multiple-value-bind (results problem)
       (call-watching-asdf (lambda () (run-watched (system-runner system))))
@@ -129,7 +130,7 @@ run because its test operation runs none."
           (values results problem '())))))
 
 (defun tested-facts (name systems)
-  "Whose tests those of the system NAME are that SYSTEMS have, for the wire."
+  "For the wire: which systems have the tests of the system NAME, if SYSTEMS do."
   (let* ((others (remove name systems
                          :key (lambda (it) (asdf-fact "COMPONENT-NAME" it)) :test #'equal))
          (told (or others (list (find-system-named name)))))
@@ -142,7 +143,7 @@ run because its test operation runs none."
 ;;; Running
 
 (defun run-to-end (function)
-  "Call FUNCTION; the report of the condition that ended it, if one did."
+  "Call FUNCTION; returns the report of the condition that ended it, or NIL."
   (block nil
     (let* ((recovering *on-condition*)
            (*on-condition* (lambda (condition)
@@ -157,7 +158,7 @@ run because its test operation runs none."
           sum (getf entry :count 1)))
 
 (defun ran-tests (entries)
-  "The names of the tests that ENTRIES are of; none where a framework doesn't tell."
+  "The names of the tests in ENTRIES; none if a framework doesn't tell them."
   (let ((names (loop for entry in entries
                      collect (and (test-framework-names-tests
                                    (find (getf entry :framework) *frameworks*
@@ -167,7 +168,8 @@ run because its test operation runs none."
       (remove-duplicates names :test #'string=))))
 
 (defun summary (results problem &optional only)
-  "What RESULTS say, of the test ONLY if that is given, for the wire. PROBLEM ended the run, if anything did."
+  "What RESULTS say, for the wire; if ONLY is given, only about that test. PROBLEM is what ended the
+run, if anything did."
   (let* ((entries (result-entries results))
          (passed (check-count entries "passed"))
          (skipped (check-count entries "skipped"))
@@ -187,17 +189,17 @@ run because its test operation runs none."
           :results (loop for entry in told repeat *result-limit* collect entry)
           :more (max 0 (- (length told) *result-limit*))
           :problem problem
-          ;; A framework that is not known may well print its results as comments.
+          ;; An unknown framework may print its results as comments.
           :output (if (plusp total) (without-compiler-output (captured-text)) (captured-text)))))
 
 (defun run-watched (runner)
-  "Call RUNNER, with which a framework may come; the results, and what ended it, if anything did."
+  "Call RUNNER, which may load a framework; returns the results, and what ended it, if anything did."
   (let* ((frameworks (loaded-frameworks))
          (problem nil))
     (flet ((run ()
              (call-watching (lambda () (setf problem (run-to-end runner))))))
       (let ((results (run)))
-        ;; Whatever brought a framework along only now ran tests that nobody saw.
+        ;; If a framework was only loaded now, its tests ran unobserved: run them again.
         (unless (or results (equal frameworks (loaded-frameworks)))
           (setf results (run)))
         (values results problem)))))
@@ -210,7 +212,7 @@ run because its test operation runs none."
     (list :file (and (packagep home) (package-source home)))))
 
 (define-operation "run-tests" (system suite test package restart systems file)
-  ;; Run a test, a suite, or all tests of a system, and report the outcome. An error is left by RESTART.
+  ;; Run a test, a suite, or all tests of a system, and report the outcome. RESTART leaves an error.
   (let* ((*notes* (list '()))
          (*build* (make-build))
          (*package* (package-of-text package))

@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Lisp-Unit, Lisp-Unit2 and CLUnit2, which make an object of each test's result, with all its
-;;; checks: what it says, and how a test or a suite is found and run.
+;;; Lisp-Unit, Lisp-Unit2 and CLUnit2, which make an object for each test's result, with all its
+;;; checks: what the object says, and how to find and run a test or a suite.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -11,8 +11,8 @@
   (format nil "~{~A~^, ~}" (mapcar #'short values)))
 
 (defun unequal-entry (failure test package)
-  "What FAILURE, an object of a failed check of Lisp-Unit or Lisp-Unit2, says. Its extra forms may be all
-that tells it from others of a loop."
+  "What FAILURE, a failed check of Lisp-Unit or Lisp-Unit2, says. In a loop, only its extra forms
+may tell it from the other checks."
   (list :status "failed" :test test
         :expression (short (own-slot failure package "FORM"))
         :reason (format nil "~A, not ~A~{~%~A => ~A~}"
@@ -84,7 +84,7 @@ that tells it from others of a loop."
 
 (defun lisp-unit2-quiet (package)
   (declare (ignore package))
-  ;; With a hook, it leaves each error to the debugger, and so ends there.
+  ;; With a hook, each error would enter the debugger, and so end the run.
   (and (implementation-p "SBCL")
        (own-bindings "COMMON-LISP" "*DEBUGGER-HOOK*" nil)))
 

@@ -1,21 +1,22 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Tools that a running program offers to the agent. Also part of the system agent-q-image, so
-;;; defining one needs neither Emacs nor the rest of this package. Operation: list-tools.
+;;; Tools that a running program offers to the agent. This file is also part of the system
+;;; agent-q-image, so a program can define tools without Emacs and without the rest of this package.
+;;; Operation: list-tools.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;; A program has these only once Emacs has sent the rest.
+;; A program has these only after Emacs has sent the rest.
 (declaim (ftype function captured-text guarded printed json-text tool-schema result-text parse-json))
 
 (defstruct (tool (:copier nil))
   name description parameters required safety-level categories handler)
 
 (defvar *tools* '()
-  "The tools that the program offers, in the order in which they were defined.")
+  "The tools that the program offers, in order of definition.")
 
 (defparameter *tools-changed* "agent-q: the program offers other tools now"
-  "What Emacs is sent then. Clients pass on only messages that they know; this is a plain one, which
-Emacs's side of agent-q keeps to itself.")
+  "The message to Emacs when that happens. Clients pass on only messages that they know; this is a
+plain one, which agent-q in Emacs doesn't show.")
 
 (defvar *tool-listeners* '()
   "Connections whose Emacs wants to know when tools change: lists of client and connection.")
@@ -51,17 +52,15 @@ Emacs's side of agent-q keeps to itself.")
                                   name (first stray))))))
 
 (defun define-tool (name description parameters &key required safety-level categories handler)
-  "Offer HANDLER to the agent as the tool NAME, in snake_case, in the place of one of that name.
-
-DESCRIPTION tells the model when to use it. PARAMETERS is a list of property lists, such as
-(:name \"x\" :type :string :description \"...\"), with :enum, :default, :minimum, :maximum and, for
-arrays, :items where they help; REQUIRED a list of the names of those that a call must give.
-SAFETY-LEVEL is :safe, :cautious (logged, then run) or :dangerous (the user is asked, the default);
-CATEGORIES a list of keywords.
-
-HANDLER is called, in a thread of its own, with a hash table from names to values; JSON's arrays are
-lists, false and null are NIL. Its first value is the result, its second one, if not NIL, says what
-went wrong. Conditions that it signals are caught and told."
+  "Offer HANDLER to the agent as the tool NAME, in snake_case, replacing any tool of that name.
+DESCRIPTION tells the model when to use it. PARAMETERS is a list of property lists, such as (:name
+\"x\" :type :string :description \"...\"), with :enum, :default, :minimum, :maximum and, for arrays,
+:items where they help; REQUIRED lists the names of the parameters that each call must give.
+SAFETY-LEVEL is :safe, :cautious (logged, then run) or :dangerous (the user is asked; the default).
+CATEGORIES is a list of keywords.
+HANDLER is called, in a thread of its own, with a hash table from names to values; JSON arrays
+become lists, false and null become NIL. Its first value is the result; its second value, if not
+NIL, says what went wrong. Conditions that it signals are caught and reported."
   (unless (snake-case-p name)
     (invalid-tool "The tool name ~S is not in snake_case: lower-case letters, digits and ~
                    underscores, a letter first."
@@ -87,7 +86,7 @@ went wrong. Conditions that it signals are caught and told."
   (find name *tools* :key #'tool-name :test #'equal))
 
 (defun remove-tool (name)
-  "Offer the tool NAME no longer; whether there was one."
+  "Stop offering the tool NAME; returns whether it existed."
   (let ((tool (find-tool name)))
     (when tool
       (setf *tools* (remove tool *tools*))
@@ -101,12 +100,12 @@ went wrong. Conditions that it signals are caught and told."
     (and package (find-symbol name package))))
 
 (defun announce-tools ()
-  "Tell every Emacs that has asked for the tools that there are others now."
+  "Tell every Emacs that has asked for the tools that they have changed."
   (loop for (client connection) in *tool-listeners*
         do (handler-case
                (progv (list (client-symbol client "*EMACS-CONNECTION*")) (list connection)
                  (funcall (client-symbol client "BACKGROUND-MESSAGE") "~A" *tools-changed*))
-             ;; A closed connection hears nothing.
+             ;; A closed connection can't be told.
              (serious-condition ()
                (setf *tool-listeners*
                      (remove connection *tool-listeners* :key #'second))))))

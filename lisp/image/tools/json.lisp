@@ -1,9 +1,9 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; As much JSON as tools need: arguments come in as hash tables, schemas and results go out.
+;;; As much JSON as tools need: arguments come in as hash tables; schemas and results go out.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;;; Out
+;;; Writing
 
 (defun write-json-string (string stream)
   (write-char #\" stream)
@@ -21,7 +21,7 @@
          (subseq text 0 (position #\d text :test #'char-equal))))))
 
 (defun write-json (value stream)
-  "Write VALUE. A property list with keywords as keys is an object; NIL is the empty array."
+  "Write VALUE. A property list with keyword keys is an object; NIL is the empty array."
   (flet ((write-pairs (pairs)
            (write-char #\{ stream)
            (loop for ((key . value) . more) on pairs
@@ -93,7 +93,7 @@
              "additionalProperties" :false))
 
 (defun result-text (result)
-  "RESULT of a handler as text for the model."
+  "RESULT of a handler, as text for the model."
   (cond ((stringp result) result)
         ((hash-table-p result) (guarded (lambda () (json-text result))
                                         (lambda (condition)
@@ -101,10 +101,10 @@
                                           (printed result))))
         (t (printed result :limit 12000))))
 
-;;; In
+;;; Reading
 
 (defun parse-json (text)
-  "The value of the JSON text: hash tables, lists, strings, numbers, T, and NIL for false and null."
+  "The value of TEXT, JSON: hash tables, lists, strings, numbers, T, and NIL for false and null."
   (with-input-from-string (stream text)
     (read-json stream)))
 
@@ -119,7 +119,7 @@
     (t (read-json-word stream))))
 
 (defun read-json-separated (stream end reader)
-  "Call READER for each element up to the character END."
+  "Call READER for each element until the character END."
   (if (char= end (next-json-character stream))
       (read-char stream)
       (loop

@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Bringing back what was taken back, as long as nobody has changed it since. Operation: journal-redo.
+;;; Redoing what was undone, unless somebody has changed it since. Operation: journal-redo.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -21,13 +21,13 @@
     (setf (change-restored change) nil)))
 
 (defun still-taken-back-p (change)
-  "Whether what was there before CHANGE is there again."
-  ;; Which methods there are is looked at one by one.
+  "Whether the definition before CHANGE is in place again."
+  ;; Methods are checked one by one.
   (or (eq (change-kind change) :methods)
       (same-meaning-p (change-kind change) (current-definition change) (change-old change))))
 
 (defun try-to-redo (change)
-  "A sentence on what came of bringing back CHANGE."
+  "Redo CHANGE; returns a sentence on the outcome."
   (let ((name (change-name-text change)) (kind (kind-text change)))
     (cond ((not (change-restored change)) (format nil "~A: its ~A is there." name kind))
           ((not (still-taken-back-p change))
@@ -39,8 +39,8 @@
                          (first-line (condition-message condition) 200))))))))
 
 (define-operation "journal-redo" (ids turns)
-  ;; Bring back the changes with IDS, which were restored, as far as they are of TURNS: numbers that
-  ;; a stored chat has may be those of other changes in another image.
+  ;; Redo the changes with IDS, which were undone, if they belong to TURNS: in another image, the
+  ;; numbers in a stored chat may be those of other changes.
   (list :results (loop for change in (reverse *journal*)
                        when (and (member (change-id change) ids)
                                   (member (change-turn change) turns :test #'equal))

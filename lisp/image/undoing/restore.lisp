@@ -1,11 +1,11 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; The way back from what the agent changed: what a change was, whether it can be undone, and
-;;; undoing it. Operations: journal-list, journal-restore, journal-undo.
+;;; Undoing what the agent changed: what a change was, whether it can be undone, and undoing it.
+;;; Operations: journal-list, journal-restore, journal-undo.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun changed-symbol-text (symbol)
-  "SYMBOL as one writes it; one that was uninterned since as one wrote it then."
+  "SYMBOL as text; if it has been uninterned since, as it was written before."
   (let ((removed (and (null (symbol-package symbol))
                       (find-if (lambda (change)
                                  (and (eq (change-kind change) :symbol) (eq (change-name change) symbol)))
@@ -50,12 +50,12 @@
                (t "redefined")))
         ((no-definition-p change (change-old change)) "new")
         ((no-definition-p change (change-new change)) "removed")
-        ;; It may well have been set by a function that was called.
+        ;; It may also have been set by a function that was called.
         ((eq (change-kind change) :variable) "changed")
         (t "redefined")))
 
 (defun load-text (change)
-  "How much the load CHANGE has brought."
+  "How much the load CHANGE brought."
   (destructuring-bind (&key files new) (change-new change)
     (let* ((all (length (change-old change))) (redefined (- all new)))
       (format nil "~@[~D file~:P, ~]~D definition~:P~[~:;, ~:*~D redefined~]"
@@ -133,7 +133,7 @@
     (if (eq value *unbound*) (makunbound name) (setf (symbol-value name) value))))
 
 (defun change-package (change)
-  "The package of what CHANGE is of. Bound to *PACKAGE*, its lock lets changes in."
+  "The package of what CHANGE changed. While it is the current package, its lock permits changes."
   (let ((name (change-name change)))
     (or (if (eq (change-kind change) :symbol)
             (change-old change)
@@ -142,7 +142,7 @@
 
 (defun undo-change (change)
   (let ((name (change-name change)) (old (change-old change))
-        ;; It is nobody's definition.
+        ;; Undoing doesn't count as a definition by anybody.
         (*compared* '())
         (*package* (change-package change)))
     (handler-bind ((warning #'muffle-warning))
@@ -161,11 +161,11 @@
     (setf (change-restored change) t)))
 
 (defun in-chat-p (change chat)
-  "Whether CHANGE was made on behalf of CHAT; all are when it is NIL."
+  "Whether CHANGE was made for CHAT; true for all if CHAT is NIL."
   (or (null chat) (equal chat (change-chat change))))
 
 (defun later-changes (change chat)
-  "The changes of the same thing in CHAT that came after CHANGE and hold, latest first."
+  "The changes of the same thing in CHAT that came after CHANGE and weren't undone, latest first."
   (let ((later (loop for other in *journal*
                      until (eq other change)
                      when (and (in-chat-p other chat)
@@ -178,8 +178,8 @@
         later)))
 
 (defun of-the-same-methods (methods later)
-  "Those of LATER, changes of a function's methods, latest first, that replaced or removed METHODS, or what
-came in their place."
+  "Among LATER, changes of a function's methods, latest first, those that replaced or removed
+METHODS or their replacements."
   (let ((found '()))
     (dolist (change (reverse later) found)
       (when (intersection methods (change-old change))
@@ -187,8 +187,8 @@ came in their place."
         (push change found)))))
 
 (defun try-to-undo (change chat)
-  "Undo CHANGE and those of the same thing after it in CHAT; a sentence on the outcome, and
-whether it is undone."
+  "Undo CHANGE and later changes of the same thing in CHAT. Returns a sentence on the outcome, and
+whether it was undone."
   (let* ((all (append (later-changes change chat) (list change)))
          (problem (irreversible-p change)))
     (cond ((change-restored change)
@@ -217,14 +217,14 @@ whether it is undone."
     (t (same-definition-p one other))))
 
 (defun unchanged-since-p (change)
-  "Whether what CHANGE made is still there."
+  "Whether what CHANGE made is still in place."
   (same-meaning-p (change-kind change) (current-definition change) (change-new change)))
 
 ;;; Operations
 
 (defun first-changes (changes)
-  "Of CHANGES, latest first, those that none of them goes on from: with each what goes on from it is
-undone, too. Methods are several things."
+  "Those of CHANGES, latest first, that don't continue another one of them: undoing a change also
+undoes its continuations. Methods are separate things."
   (flet ((goes-on-p (change earlier)
            (let ((kind (change-kind change)))
              (and (not (eq kind :methods))
@@ -253,7 +253,7 @@ undone, too. Methods are several things."
                   (printed (change-old change) :limit 200))))
 
 (define-operation "journal-list" (limit chat)
-  ;; What the agent changed in this image, or on behalf of CHAT, latest first.
+  ;; What the agent changed in this image, or only for CHAT, latest first.
   (let ((changes (remove-if-not (lambda (change) (in-chat-p change chat)) *journal*)))
     (list :total (length *journal*)
           :listed (length changes)
@@ -262,13 +262,14 @@ undone, too. Methods are several things."
                          collect (change-entry change)))))
 
 (defun try-to-undo-for-turn (change turn)
-  "Undo CHANGE unless something that came after TURN would go with it."
+  "Undo CHANGE unless that would also undo something that came after TURN."
   (if (find turn (later-changes change nil) :key #'change-turn :test-not #'equal)
       (format nil "~A was left alone: it was changed again after that turn." (change-name-text change))
       (try-to-undo change nil)))
 
 (define-operation "journal-restore" (id chat turn)
-  ;; Restore what the change ID replaced; without an id all that can be, or all of CHAT or TURN.
+  ;; Restore what the change ID replaced; without ID, everything that can be restored, or only what
+  ;; is of CHAT or TURN.
   (let ((changes (if id
                      (list (or (find id *journal* :key #'change-id)
                                (missed "The journal has no change ~A." id)))
@@ -283,12 +284,12 @@ undone, too. Methods are several things."
                            collect (if turn
                                        (try-to-undo-for-turn change turn)
                                        (try-to-undo change (if id nil chat))))
-          ;; By these it can be brought back.
+          ;; With these it can be redone.
           :ids (loop for change in changes
                      when (change-restored change) collect (change-id change)))))
 
 (defun changes-of-name (name)
-  "What can be undone of the definition called NAME, a name structure, latest first."
+  "The changes that can be undone of the definition NAME, a name structure, latest first."
   (loop with symbol = (name-symbol name)
         for change in *journal*
         for changed = (change-name change)
@@ -303,7 +304,7 @@ undone, too. Methods are several things."
           collect change))
 
 (defun undo-last (changes chat)
-  "Undo those of CHANGES in CHAT that the last of them came with."
+  "Undo the last of CHANGES in CHAT, and those that came with it."
   (let ((results '()) (undone t))
     (dolist (change (remove (change-text (first changes)) changes
                             :key #'change-text :test-not #'string=))
@@ -313,8 +314,8 @@ undone, too. Methods are several things."
     (list :results (nreverse results) :undone undone)))
 
 (defun changes-of-text (text package)
-  "What can be undone of the definition that TEXT names, latest first, and its name. A method is named by
-its specializers, too."
+  "The changes that can be undone of the definition that TEXT names, latest first, and its name. A
+method may be given with its specializers."
   (multiple-value-bind (function qualifiers specializers) (method-parts text)
     (let ((name (name-of-text (or function text) package)))
       (values (remove-if-not (lambda (change)
@@ -328,7 +329,7 @@ its specializers, too."
               name))))
 
 (defun undo-of-name (found all chat)
-  "Undo the last of ALL, changes of the name FOUND, that is of CHAT."
+  "Undo the last of ALL, changes of the name FOUND, that was made for CHAT."
   (let* ((changes (remove-if-not (lambda (change) (in-chat-p change chat)) all))
          (last (first changes)))
     (cond ((and last (change-loaded last))
@@ -343,6 +344,6 @@ its specializers, too."
                      (and *journal-cut* ", or that was so many changes ago that it isn't kept"))))))
 
 (define-operation "journal-undo" (name package chat)
-  ;; Undo the last change in CHAT of the definition called NAME, in all that it means.
+  ;; Undo the last change in CHAT of the definition NAME, in everything that it means.
   (multiple-value-bind (all found) (changes-of-text name package)
     (undo-of-name found all chat)))
