@@ -39,9 +39,9 @@
   (note-latest capture text)
   (write-string text (captured-recent capture))
   (when (> (incf (captured-pending capture) (length text)) *output-tail*)
-    (settle-text capture)))
+    (merge-recent-text capture)))
 
-(defun settle-text (capture)
+(defun merge-recent-text (capture)
   "Update the head and the tail of CAPTURE."
   (let* ((text (concatenate 'string (captured-tail capture)
                             (get-output-stream-string (captured-recent capture))))
@@ -98,7 +98,7 @@ setting."
   "The output so far. Asking doesn't consume it."
   (let ((capture *captured*))
     (guarded (lambda () (finish-output (captured-stream capture))) #'identity)
-    (settle-text capture)
+    (merge-recent-text capture)
     (if (plusp (captured-dropped capture))
         (format nil "~A~&[~D characters of output omitted]~%~A"
                 (captured-head capture) (captured-dropped capture) (captured-tail capture))

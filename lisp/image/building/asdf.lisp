@@ -312,7 +312,7 @@ change."
           (cons (funcall make class)
                 (guarded (lambda () (list (funcall make class :force t))) (constantly '())))))))
 
-(defun watching-methods ()
+(defun observing-methods ()
   "Forms that define methods on ASDF's functions. No program can have the same ones: they specialize
 on the very objects that stand for the operations."
   (let ((file (asdf-class "CL-SOURCE-FILE"))
@@ -331,11 +331,11 @@ on the very objects that stand for the operations."
              collect `(defmethod ,perform :around ((operation (eql ',load)) (component ,file))
                         (call-loading component (lambda () (call-next-method)))))))))
 
-(defun call-watching-asdf (function)
+(defun call-observing-asdf (function)
   "Call FUNCTION, noting in *BUILD* what ASDF does. Files that changed in the second in which they
 were compiled are compiled again, and so are files that failed."
   (compile-now 'text-digest)
-  (let ((methods (loop for form in (watching-methods)
+  (let ((methods (loop for form in (observing-methods)
                        collect (cons (fdefinition (second form)) (eval form)))))
     (unwind-protect (funcall function)
       (loop for (generic . method) in methods

@@ -12,7 +12,7 @@
 
 ;;; Notes of files
 
-(defun own-component-p (component)
+(defun project-component-p (component)
   "Whether COMPONENT belongs to a requested system, or to another one of the user's project."
   (or (null component)
       (let ((name (asdf-call "COMPONENT-NAME" (asdf-call "COMPONENT-SYSTEM" component))))
@@ -47,17 +47,17 @@ reported at the end."
               :key (lambda (it) (namestring (asdf-call "COMPONENT-PATHNAME" it)))
               :test #'equal))))
 
-(defvar *told-warnings* '()
+(defvar *reported-warnings* '()
   "ASDF's own warnings that were shown already: each load repeats them.")
 
 (defun new-complaints (notes)
   "Those of NOTES, warnings of ASDF itself, that weren't shown before; from now on they count as
 shown."
   (let ((new (remove-if (lambda (note)
-                          (member (getf note :message) *told-warnings* :test #'equal))
+                          (member (getf note :message) *reported-warnings* :test #'equal))
                         notes)))
     (dolist (note new)
-      (push (getf note :message) *told-warnings*))
+      (push (getf note :message) *reported-warnings*))
     new))
 
 (defun note-about-file (condition text)
@@ -67,7 +67,7 @@ shown."
           :message text
           :location location
           :file-name (and component (file-text component))
-          :own (and (own-component-p component) t))))
+          :own (and (project-component-p component) t))))
 
 (defun note-of-file (condition)
   (let ((text (note-text condition)))
@@ -113,7 +113,7 @@ shown."
             (incf (second count))
             (push (list name 1) counts))))))
 
-(defun told-notes ()
+(defun reported-notes ()
   "What to show of this call's notes: errors and warnings of all files, style-warnings of our own
 files. Optimization notes are only counted."
   (let ((notes (noted *notes*)))
@@ -184,7 +184,7 @@ files. Optimization notes are only counted."
            ;; A system that is defined again has its files again.
            (loop for component in (remove-duplicates (reverse (build-compiled *build*))
                                                      :key #'source-name :test #'equal)
-                 when (eq own (and (own-component-p component) t))
+                 when (eq own (and (project-component-p component) t))
                    collect (name-in-project component))))
     (let ((own (names t)))
       (list :compiled (subseq own 0 (min *file-limit* (length own)))
@@ -199,7 +199,7 @@ files. Optimization notes are only counted."
   (unwind-protect
        (call-omitting-compiler-lines
         (lambda ()
-          (call-watching-asdf (lambda () (call-noting-files function)))))
+          (call-observing-asdf (lambda () (call-noting-files function)))))
     (keep-notes)))
 
 (defun call-noting-files (function)
@@ -272,7 +272,7 @@ long as it has the compiled files."
       (let ((*notes* notes) (*build* build) (*project-systems* systems))
         (append (list :current (format nil "loading ~A" name) :output (captured-text))
                 (recoveries-of recoveries)
-                (told-notes))))))
+                (reported-notes))))))
 
 (define-operation "load-system" (system force restart systems file)
   ;; Load a system; returns what the compiler said about its files. RESTART leaves an error.
@@ -284,6 +284,6 @@ long as it has the compiled files."
              (setf *progress* (loading-progress name))
              (let ((loaded (load-system-named name force)))
                (note-missing-files loaded)
-               (append (system-facts loaded) (told-notes) (build-facts) (recoveries-of *recoveries*)
+               (append (system-facts loaded) (reported-notes) (build-facts) (recoveries-of *recoveries*)
                        (list :output (captured-text))))))
       (call-recovering restart (lambda () (call-with-project systems #'work))))))

@@ -159,7 +159,7 @@ pathname of it."
               :position (getf place :position))
         (list :buffer (or buffer *by-compile-form*) :position position))))
 
-(defun told-stale (stale compiled)
+(defun reported-stale (stale compiled)
   "STALE, of STALE-AFTER, for the wire, without users among COMPILED, of DEFINED-BY; NIL if that
 leaves none."
   (let* ((all (getf stale :users))
@@ -232,7 +232,7 @@ report. NOTES returns the part about the compiler's notes."
                                                     (and location (list :location location))
                                                     author))
                     :stale (loop for (old . compiled) in (reverse stale)
-                                 for told = (told-stale old (ldiff defined compiled))
+                                 for told = (reported-stale old (ldiff defined compiled))
                                  when told collect told)
                     :package (package-name *package*)
                     (append (recoveries-of recoveries) (funcall notes)))))
@@ -352,7 +352,7 @@ as keywords."
                                     (lambda ()
                                       (let ((*notes* notes) (*build* build))
                                         (list* :copy (copy-for-file file systems)
-                                               (told-notes)))))))
+                                               (reported-notes)))))))
       (call-recovering restart
                        (if systems
                            (lambda () (call-with-project systems #'work))

@@ -27,7 +27,7 @@ do something, or pass off the code's answer as one of the image's."
                                          (thread-text thread))))
             ((or (not (free-message-p kind))
                  (not (readable-message-p message))
-                 (not (own-debugger-p message))
+                 (not (this-debugger-p message))
                  (and (eq kind :indentation-update) (not (plain-indentation-p (rest message))))
                  (and (eq kind :background-message)
                       (stringp (second message))
@@ -36,7 +36,7 @@ do something, or pass off the code's answer as one of the image's."
                           :words (format nil "make Emacs do ~(~A~): ~A" kind
                                          (printed (rest message) :limit 300))))))))
 
-(defun own-debugger-p (message)
+(defun this-debugger-p (message)
   "Whether MESSAGE, if it is about a debugger, is about the one that this thread is in."
   (or (not (member (first message) '(:debug :debug-activate :debug-return :debug-condition)))
       (loop for (client variable) in '((:swank "*SLDB-LEVEL*") (:slynk "*SLY-DB-LEVEL*"))

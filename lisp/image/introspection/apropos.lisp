@@ -65,13 +65,13 @@
   (let ((forms (mapcar #'word-forms words))
         (found '())
         ;; Imported symbols. There are few, and most are found in their home packages, too.
-        (strangers (make-hash-table :test 'eq)))
+        (imported (make-hash-table :test 'eq)))
     (labels ((consider (symbol package)
                (when (loop with name = (symbol-name symbol)
                            for form in forms always (name-has-p name form))
                  (if (eq (symbol-package symbol) package)
                      (push symbol found)
-                     (setf (gethash symbol strangers) t))))
+                     (setf (gethash symbol imported) t))))
              (found-at-home-p (symbol home)
                (and (member home packages)
                     (member (nth-value 1 (find-symbol (symbol-name symbol) home))
@@ -84,7 +84,7 @@
               (loop (multiple-value-bind (more symbol) (next)
                       (unless more (return))
                       (consider symbol package))))))
-      (loop for symbol being the hash-keys of strangers
+      (loop for symbol being the hash-keys of imported
             unless (found-at-home-p symbol (symbol-package symbol)) do (push symbol found)))
     found))
 
@@ -120,17 +120,17 @@ IMPLEMENTATION-P tells whether a package is the implementation's."
   "The first LIMIT of SYMBOLS, by tier, and within a tier shorter names first. With
 BEGINNINGS-FIRST, symbols of a tier that begin with one of WORDS come before the others."
   ;; Most of a hundred thousand are never looked at, so sort them into boxes, not completely.
-  (let ((boxes (make-array '(8 2 1000) :initial-element '()))
+  (let ((buckets (make-array '(8 2 1000) :initial-element '()))
         (implementation-p (implementation-test))
         (forms (and beginnings-first (mapcar #'word-forms words)))
         (ranked '()))
     (dolist (symbol symbols)
       (let ((name (symbol-name symbol)))
-        (push symbol (aref boxes (symbol-tier symbol words implementation-p)
+        (push symbol (aref buckets (symbol-tier symbol words implementation-p)
                            (if (loop for form in forms thereis (eql 0 (name-has-p name form))) 0 1)
                            (min 999 (length name))))))
-    (dotimes (index (array-total-size boxes) (nreverse ranked))
-      (dolist (symbol (sort (row-major-aref boxes index) #'string< :key #'symbol-name))
+    (dotimes (index (array-total-size buckets) (nreverse ranked))
+      (dolist (symbol (sort (row-major-aref buckets index) #'string< :key #'symbol-name))
         (when (minusp (decf limit))
           (return-from ranked (nreverse ranked)))
         (push symbol ranked)))))
@@ -154,7 +154,7 @@ that only serve the connection."
                          thereis (prefixed-p prefix (package-name package)))))
              (list-all-packages)))
 
-(defun own-symbol-p (symbol)
+(defun our-symbol-p (symbol)
   (eq (symbol-package symbol) (find-package "AGENT-Q-IMAGE")))
 
 (defun compile-search ()
@@ -166,7 +166,7 @@ that only serve the connection."
   (compile-search)
   (let* ((package (and package (package-of-text package)))
          (words (words pattern))
-         (matches (remove-if #'own-symbol-p
+         (matches (remove-if #'our-symbol-p
                              (matching-symbols words
                                                (if package (list package) (searched-packages))
                                                external-only)))
@@ -187,7 +187,7 @@ and the second one waits 40 ms for a late acknowledgement from Emacs's side.")
   (compile-search)
   (let* ((package (and package (package-of-text package)))
          (words (and (string/= word "") (list word)))
-         (matches (remove-if #'own-symbol-p
+         (matches (remove-if #'our-symbol-p
                              (matching-symbols words
                                                (if package (list package) (searched-packages))
                                                nil)))

@@ -82,13 +82,13 @@ for others), and its previous definition as an operator; latest first.")
 
 (defun note-variable (symbol)
   (unless (or (null symbol) (member symbol *bound-by-calls*)
-              (not (or (watched-symbol-p symbol)
+              (not (or (tracked-symbol-p symbol)
                        (eq (symbol-package symbol) (find-package "COMMON-LISP"))))
               (find (cons :variable symbol) (first *noted*) :key #'first :test #'equal))
     (push (list (cons :variable symbol) (variable-value symbol)) (first *noted*))))
 
-(defun watched-symbol-p (symbol)
-  (and (symbol-package symbol) (watched-package-p (symbol-package symbol))))
+(defun tracked-symbol-p (symbol)
+  (and (symbol-package symbol) (tracked-package-p (symbol-package symbol))))
 
 (defun note-setting (form)
   "Note what FORM may set, if its operator sets variables."
@@ -131,7 +131,7 @@ forms."
 
 (defun call-noting-settings (function)
   "Call FUNCTION; variables that macros in it set are noted before that happens."
-  (apply #'compile-now 'note-and-expand 'note-setting 'note-variable 'watched-symbol-p
+  (apply #'compile-now 'note-and-expand 'note-setting 'note-variable 'tracked-symbol-p
          +used-while-expanding+)
   (let ((hook #'note-and-expand))
     ;; SBCL takes only compiled functions here, and evaluating in a frame already has the hook.
@@ -189,7 +189,7 @@ values later."
                         (setf *compared* (remove id *compared* :count 1))
                         (unless *compared* (setf *definition-notes* '())))))))
 
-(defun own-part (difference id)
+(defun part-of-call (difference id)
   "The part of DIFFERENCE that the call ID made, as far as known: others may have defined its name
 before or after. NIL if it made none of it."
   (destructuring-bind (kind name old new) difference
@@ -247,7 +247,7 @@ before or after. NIL if it made none of it."
   (loop for word in *loading-words*
           thereis (mentions-name-p word text 0 (length text))))
 
-(defun no-use-p (difference text)
+(defun not-worth-listing-p (difference text)
   "Whether listing DIFFERENCE is useless: a function for a place, made without a name, or a counter
 that went up without being named in TEXT."
   (destructuring-bind (kind name old new) difference
@@ -276,7 +276,7 @@ one: a load has only loaded it again."
 (defun enter-change (difference text)
   "Enter DIFFERENCE with TEXT as its reason; or return it if it is only part of a load."
   (destructuring-bind (kind name old new) difference
-    (unless (no-use-p difference text)
+    (unless (not-worth-listing-p difference text)
       (multiple-value-bind (form named) (defining-text name text)
         (let ((loaded (or *loads*
                           (and (not named)
@@ -372,10 +372,10 @@ them, relies on them."
 (defun call-compared (function text watched)
   "Call FUNCTION and enter what it has redefined, with TEXT as the reason. WATCHED: the watch knows
 what others define."
-  (compile-now 'take-snapshot 'symbol-state 'call-with-own-symbols 'symbol-definition
+  (compile-now 'take-snapshot 'symbol-state 'call-with-home-symbols 'symbol-definition
                'symbol-macro 'expanders 'direct-superclasses 'variable-value 'setf-definition
                'snapshot-differences 'equalp-states 'same-definition-p 'generic-methods
-               'own-slots 'optional-function 'state-differences 'class-options
+               'direct-slots 'optional-function 'state-differences 'class-options
                'direct-default-initargs 'condition-report-function 'report-place
                'same-options-p 'changed-options)
   (let* ((before (take-snapshot))
@@ -384,7 +384,7 @@ what others define."
                      (let ((now (take-snapshot)))
                        (unless forget
                          (enter-changes (loop for difference in (all-differences before now)
-                                              for own = (if watched (own-part difference id) difference)
+                                              for own = (if watched (part-of-call difference id) difference)
                                               when own collect own)
                                         text))
                        (setf before now)

@@ -4,7 +4,7 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defparameter *watched-symbols-limit* 400000
+(defparameter *tracked-symbols-limit* 400000
   "With more symbols than this, an image's remaining packages are left out of snapshots.")
 
 ;; States are plain vectors with macros as accessors: there are many, and the first ones are taken
@@ -20,7 +20,7 @@ value and the package.")
 (defmacro part (part state)
   `(svref ,state ,(position part *state-parts*)))
 
-(defun watched-package-p (package)
+(defun tracked-package-p (package)
   (let ((name (package-name package)))
     (not (or (null name)
              (member name '("KEYWORD" "COMMON-LISP") :test #'string=)
@@ -28,7 +28,7 @@ value and the package.")
              ;; A program may lock its packages; SBCL's own are recognized by their names.
              (and (locked-p package) (not (implementation-p "SBCL")))))))
 
-(defun followed-values-p (package)
+(defun tracked-values-p (package)
   "Whether values of variables in PACKAGE matter to anybody; build tools change theirs all the time."
   (notany (lambda (prefix) (prefixed-p prefix (package-name package)))
           '("ASDF" "UIOP" "QUICKLISP" "QL-" "QLQS-")))
@@ -82,7 +82,7 @@ waits inside bindings.")
                           (optional-function "SWANK-MOP" "GENERIC-FUNCTION-METHODS"))))
          (and methods (copy-list (funcall methods function))))))
 
-(defun own-slots (class)
+(defun direct-slots (class)
   (let ((slots (or (optional-function "SB-MOP" "CLASS-DIRECT-SLOTS")
                    (optional-function "SLYNK-MOP" "CLASS-DIRECT-SLOTS")
                    (optional-function "SWANK-MOP" "CLASS-DIRECT-SLOTS"))))
@@ -110,10 +110,10 @@ waits inside bindings.")
                 (not (eq value *unbound*)))
         (vector function (generic-methods function)
                 setf-function (generic-methods setf-function)
-                compiler-macro class (direct-superclasses class) (own-slots class)
+                compiler-macro class (direct-superclasses class) (direct-slots class)
                 (class-options class) type setf-expander symbol-macro value (symbol-package symbol))))))
 
-(defun call-with-own-symbols (function package)
+(defun call-with-home-symbols (function package)
   "Call FUNCTION with each symbol whose home is PACKAGE."
   (with-package-iterator (next package :internal :external)
     (loop
@@ -133,9 +133,9 @@ waits inside bindings.")
              (take-function (symbol) (take symbol *unbound*))
              (take-all (symbol) (take symbol (variable-value symbol))))
       (dolist (package (list-all-packages))
-        (when (and (watched-package-p package) (< count *watched-symbols-limit*))
-          (call-with-own-symbols (if (followed-values-p package) #'take-all #'take-function)
-                                 package)))
+        (when (and (tracked-package-p package) (< count *tracked-symbols-limit*))
+          (call-with-home-symbols (if (tracked-values-p package) #'take-all #'take-function)
+                                  package)))
       ;; Standard generic functions get methods for the program's classes.
       (do-external-symbols (symbol "COMMON-LISP")
         (when (and (fboundp symbol) (typep (fdefinition symbol) 'generic-function))

@@ -24,7 +24,7 @@ that tells whether a symbol would do."
        (when (and (stringp name) (packagep (package-error-package condition)))
          (values name (package-error-package condition) #'facet-p))))))
 
-(defun telling-p (symbol)
+(defun worth-suggesting-p (symbol)
   "Whether SYMBOL is worth suggesting for another of the same name."
   (let ((package (symbol-package symbol))
         (inner (optional-function "AGENT-Q-IMAGE" "IMPLEMENTATION-PACKAGE-P")))
@@ -55,7 +55,7 @@ that tells whether a symbol would do."
   (multiple-value-bind (name package suitable) (wanted-name condition)
     (when name
       (let ((found (remove-if-not (lambda (symbol)
-                                    (and (funcall suitable symbol) (telling-p symbol)))
+                                    (and (funcall suitable symbol) (worth-suggesting-p symbol)))
                                   (elsewhere name package))))
         (when found
           (format nil "It exists elsewhere: ~{~A~^, ~}."

@@ -31,7 +31,7 @@
   (functions (make-hash-table :test 'equal))
   (macros (make-hash-table :test 'equal))
   ;; Parts of names that macros of the texts may define.
-  (kin '())
+  (name-parts '())
   ;; Whether the texts load or export something, or change the reader.
   loads exports other-reader
   ;; The program's packages that the code seems to be meant for, whatever package it is read in.
@@ -88,15 +88,15 @@
 
 ;;; How to look at the parts of forms
 
-(defvar *proofs* '()
+(defvar *proofreaders* '()
   "From standard operators to the functions that proofread their forms.")
 
-(defmacro define-proof (operators (parts scope) &body body)
+(defmacro define-proofreader (operators (parts scope) &body body)
   "Define by BODY how to proofread forms of OPERATORS, symbols; PARTS are the parts after the
 operator."
   (let ((function (intern (format nil "PROOFREAD-FORM/~A" (first operators)) "AGENT-Q-IMAGE")))
     `(progn
        (defun ,function (,parts ,scope) (declare (ignorable ,parts ,scope)) ,@body)
-       (setf *proofs* (append (mapcar (lambda (operator) (cons operator ',function)) ',operators)
-                              (remove-if (lambda (entry) (member (car entry) ',operators))
-                                         *proofs*))))))
+       (setf *proofreaders* (append (mapcar (lambda (operator) (cons operator ',function)) ',operators)
+                                    (remove-if (lambda (entry) (member (car entry) ',operators))
+                                               *proofreaders*))))))

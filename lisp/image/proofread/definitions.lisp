@@ -12,11 +12,11 @@
   (when (stringp name)
     (setf (gethash name (proof-macros *proof*)) t)))
 
-(defun note-kin (name)
+(defun note-name-part (name)
   (cond ((or (not (stringp name)) (string= name "")))
-        ((> (length name) 1) (pushnew name (proof-kin *proof*) :test #'string=))
-        (t (note-kin (concatenate 'string name "-"))
-           (note-kin (concatenate 'string "-" name)))))
+        ((> (length name) 1) (pushnew name (proof-name-parts *proof*) :test #'string=))
+        (t (note-name-part (concatenate 'string name "-"))
+           (note-name-part (concatenate 'string "-" name)))))
 
 (defun note-names (part)
   "Note all names in PART as names of functions."
@@ -58,7 +58,7 @@
           (t (note-names first)
              ;; What such a macro also defines is often named after its first part.
              (dolist (part (cons first (list-parts first)))
-               (note-kin (name-of-part part)))
+               (note-name-part (name-of-part part)))
              (note-slot-functions parts)))))
 
 (defun collect-standard (operator first parts)
@@ -90,10 +90,10 @@ options."
   (let* ((options (list-parts first))
          (prefix (find-if (lambda (it) (part-named-p (first (list-parts it)) "CONC-NAME")) options))
          (prefix-name (and prefix (name-of-part (second (list-parts prefix))))))
-    (note-kin (name-of-part (or (first options) first)))
+    (note-name-part (name-of-part (or (first options) first)))
     (when prefix
       (if (and prefix-name (string/= prefix-name "NIL") (string/= prefix-name ""))
-          (note-kin prefix-name)
+          (note-name-part prefix-name)
           ;; Its slots name functions, and another structure may include it.
           (setf (proof-loads *proof*) t)))
     (note-slot-functions (list first))))

@@ -4,37 +4,37 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(define-proof (progn and or when unless if prog1 prog2 multiple-value-prog1 unwind-protect catch throw
-               return ignore-errors time locally nth-value multiple-value-list multiple-value-call
-               step psetq setq progv tagbody)
+(define-proofreader (progn and or when unless if prog1 prog2 multiple-value-prog1 unwind-protect catch throw
+                     return ignore-errors time locally nth-value multiple-value-list multiple-value-call
+                     step psetq setq progv tagbody)
     (parts scope)
   (proofread-body parts scope))
 
-(define-proof (block return-from eval-when the load-time-value multiple-value-setq defvar defparameter
-               defconstant with-simple-restart symbol-macrolet)
+(define-proofreader (block return-from eval-when the load-time-value multiple-value-setq defvar defparameter
+                     defconstant with-simple-restart symbol-macrolet)
     (parts scope)
   ;; The first part is a name, a type or the like.
   (proofread-body (rest parts) scope))
 
 ;;; Places
 
-(define-proof (setf psetf) (parts scope)
+(define-proofreader (setf psetf) (parts scope)
   (loop for (place value) on parts by #'cddr
         do (proofread-place place scope)
            (when value (proofread value scope))))
 
-(define-proof (push pushnew) (parts scope)
+(define-proofreader (push pushnew) (parts scope)
   (when (rest parts)
     (proofread (first parts) scope)
     (proofread-place (second parts) scope)
     (proofread-all (cddr parts) scope)))
 
-(define-proof (incf decf pop remf) (parts scope)
+(define-proofreader (incf decf pop remf) (parts scope)
   (when parts
     (proofread-place (first parts) scope)
     (proofread-all (rest parts) scope)))
 
-(define-proof (rotatef shiftf) (parts scope)
+(define-proofreader (rotatef shiftf) (parts scope)
   (dolist (part parts) (proofread-place part scope)))
 
 (defun proofread-place (part scope)
@@ -48,26 +48,26 @@
           ((known-operator-p head scope)
            (proofread-all (rest (part-value part)) scope)))))
 
-(define-proof (assert check-type) (parts scope)
+(define-proofreader (assert check-type) (parts scope)
   (when parts (proofread (first parts) scope)))
 
-(define-proof (cond) (parts scope)
+(define-proofreader (cond) (parts scope)
   (dolist (clause parts)
     (proofread-body (list-parts clause) scope)))
 
-(define-proof (case ccase ecase typecase ctypecase etypecase) (parts scope)
+(define-proofreader (case ccase ecase typecase ctypecase etypecase) (parts scope)
   (when parts (proofread (first parts) scope))
   (dolist (clause (rest parts))
     (proofread-body (rest (list-parts clause)) scope)))
 
 ;;; Bindings
 
-(define-proof (let let* prog prog*) (parts scope)
+(define-proofreader (let let* prog prog*) (parts scope)
   (dolist (binding (and parts (list-parts (first parts))))
     (proofread-all (rest (list-parts binding)) scope))
   (proofread-body (rest parts) scope))
 
-(define-proof (do do*) (parts scope)
+(define-proofreader (do do*) (parts scope)
   (dolist (binding (and parts (list-parts (first parts))))
     (proofread-all (rest (list-parts binding)) scope))
   (when (rest parts)
@@ -75,27 +75,27 @@
     (proofread-all (list-parts (second parts)) scope)
     (proofread-body (cddr parts) scope)))
 
-(define-proof (dolist dotimes do-symbols do-external-symbols do-all-symbols) (parts scope)
+(define-proofreader (dolist dotimes do-symbols do-external-symbols do-all-symbols) (parts scope)
   (when parts (proofread-all (rest (list-parts (first parts))) scope))
   (proofread-body (rest parts) scope))
 
-(define-proof (with-open-file with-open-stream with-output-to-string with-input-from-string
-               print-unreadable-object)
+(define-proofreader (with-open-file with-open-stream with-output-to-string with-input-from-string
+                     print-unreadable-object)
     (parts scope)
   (when parts (proofread-all (rest (list-parts (first parts))) scope))
   (proofread-body (rest parts) scope))
 
-(define-proof (with-slots with-accessors multiple-value-bind destructuring-bind) (parts scope)
+(define-proofreader (with-slots with-accessors multiple-value-bind destructuring-bind) (parts scope)
   (proofread-body (rest parts) scope))
 
-(define-proof (with-hash-table-iterator with-package-iterator) (parts scope)
+(define-proofreader (with-hash-table-iterator with-package-iterator) (parts scope)
   (let ((name (and parts (first (list-parts (first parts))))))
     (proofread-body (rest parts)
                     (if (name-part-p name) (acons (part-value name) :macro scope) scope))))
 
 ;;; Functions
 
-(define-proof (lambda) (parts scope)
+(define-proofreader (lambda) (parts scope)
   (proofread-function parts scope))
 
 (defun proofread-function (parts scope)
@@ -109,21 +109,21 @@
           (proofread default scope))))
     (proofread-body (rest parts) scope)))
 
-(define-proof (defun) (parts scope)
+(define-proofreader (defun) (parts scope)
   (proofread-function (rest parts) scope))
 
-(define-proof (defmacro) (parts scope)
+(define-proofreader (defmacro) (parts scope)
   (proofread-body (cddr parts) scope))
 
-(define-proof (defmethod) (parts scope)
+(define-proofreader (defmethod) (parts scope)
   (proofread-function (member :list (rest parts) :key #'part-kind) scope))
 
-(define-proof (defgeneric) (parts scope)
+(define-proofreader (defgeneric) (parts scope)
   (dolist (option (cddr parts))
     (when (part-named-p (first (list-parts option)) "METHOD")
       (proofread-function (member :list (rest (list-parts option)) :key #'part-kind) scope))))
 
-(define-proof (flet labels) (parts scope)
+(define-proofreader (flet labels) (parts scope)
   (let* ((definitions (and parts (list-parts (first parts))))
          (inner (append (loop for definition in definitions
                               for (name lambda-list) = (list-parts definition)
@@ -135,7 +135,7 @@
       (proofread-function (rest (list-parts definition)) inner))
     (proofread-body (rest parts) inner)))
 
-(define-proof (macrolet) (parts scope)
+(define-proofreader (macrolet) (parts scope)
   (proofread-body (rest parts)
                   (append (loop for definition in (and parts (list-parts (first parts)))
                                 for name = (first (list-parts definition))
@@ -145,30 +145,30 @@
 
 ;;; Classes and structures
 
-(define-proof (defclass define-condition) (parts scope)
+(define-proofreader (defclass define-condition) (parts scope)
   (dolist (slot (and (third parts) (list-parts (third parts))))
     (loop for (option value) on (rest (list-parts slot)) by #'cddr
           when (and value (part-named-p option "INITFORM"))
             do (proofread value scope))))
 
-(define-proof (defstruct) (parts scope)
+(define-proofreader (defstruct) (parts scope)
   (dolist (slot (rest parts))
     (let ((default (second (list-parts slot))))
       (when default (proofread default scope)))))
 
 ;;; Conditions
 
-(define-proof (handler-case) (parts scope)
+(define-proofreader (handler-case) (parts scope)
   (when parts (proofread (first parts) scope))
   (dolist (clause (rest parts))
     (proofread-body (cddr (list-parts clause)) scope)))
 
-(define-proof (handler-bind restart-bind) (parts scope)
+(define-proofreader (handler-bind restart-bind) (parts scope)
   (dolist (binding (and parts (list-parts (first parts))))
     (proofread-all (rest (list-parts binding)) scope))
   (proofread-body (rest parts) scope))
 
-(define-proof (restart-case) (parts scope)
+(define-proofreader (restart-case) (parts scope)
   (when parts (proofread (first parts) scope))
   (dolist (clause (rest parts))
     (proofread-body (cddr (list-parts clause)) scope)))
@@ -184,7 +184,7 @@
     "UNTIL" "REPEAT" "ALWAYS" "NEVER" "THEREIS")
   "Words of LOOP that may follow AND.")
 
-(define-proof (loop) (parts scope)
+(define-proofreader (loop) (parts scope)
   (loop with rest = parts
         while rest
         do (let ((part (pop rest)))

@@ -47,7 +47,7 @@
 (defun proofread-call (head parts scope)
   "Check a form whose operator is HEAD, not a local one."
   (let* ((symbol (and (eq (part-status head) :found) (part-symbol head)))
-         (proof (and symbol (cdr (assoc symbol *proofs* :test #'eq))))
+         (proof (and symbol (cdr (assoc symbol *proofreaders* :test #'eq))))
          (known (check-operator-name head scope (length parts))))
     (cond (proof (funcall proof parts scope))
           ((or (not known)
@@ -88,13 +88,13 @@ known."
         (standard-part-symbol part)
         (prefixed-p "DEF" name)
         (find #\< name)
-        (some (lambda (kin) (search kin name)) (proof-kin *proof*)))))
+        (some (lambda (piece) (search piece name)) (proof-name-parts *proof*)))))
 
 (defun note-unknown (part)
   "Note that PART, the name of an operator, is unknown. If an internal function of a program has
 that name, the code is meant for the program's package: people show code as it is in their files."
   (let* ((others (remove-if-not (lambda (symbol)
-                                  (and (fboundp symbol) (telling-p symbol)
+                                  (and (fboundp symbol) (worth-suggesting-p symbol)
                                        (not (eq symbol (part-symbol part)))))
                                 (elsewhere (part-value part) nil)))
          (programs (remove-if #'implementation-package-p others :key #'symbol-package))

@@ -70,7 +70,7 @@ known, and how many keyword arguments it shows."
                     when (absent-p given) collect keyword)
               (length keywords)))))
 
-(defun tells-nothing-p (value)
+(defun not-passed-value-p (value)
   "Whether VALUE is what SBCL shows for an argument that wasn't passed, or wasn't kept."
   (or (null value)
       (and (typep value 'structure-object)
@@ -83,7 +83,7 @@ known, and how many keyword arguments it shows."
                (loop for (keyword) on (nthcdr start arguments) by #'cddr always (keywordp keyword)))
       (append (subseq arguments 0 start)
               (loop for (keyword value) on (nthcdr start arguments) by #'cddr
-                    unless (and (tells-nothing-p value) (member keyword missing))
+                    unless (and (not-passed-value-p value) (member keyword missing))
                       append (list keyword value))))))
 
 (defun frame-text-of-given (frame)

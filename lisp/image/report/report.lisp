@@ -36,7 +36,7 @@ everything."
   (and (implementation-p "SBCL")
        (typep condition (find-symbol "NAME-CONFLICT" "SB-EXT"))))
 
-(defun of-use-p (name text condition)
+(defun useful-restart-p (name text condition)
   "Whether the restart NAME, which TEXT describes, is worth mentioning for CONDITION."
   (cond ((name-conflict-p condition)
          (member name '("SHADOWING-IMPORT-IT" "DONT-IMPORT-IT" "TAKE-NEW" "KEEP-OLD")
@@ -53,7 +53,7 @@ everything."
         for name = (restart-name restart)
         for text = (and name (not (member restart *outer-restarts*)) (not (member name names))
                         (printed restart :limit 200 :writer #'princ))
-        when (and text (of-use-p (symbol-name name) text condition))
+        when (and text (useful-restart-p (symbol-name name) text condition))
           collect name into names
           and collect (list (symbol-name name) text) into restarts
         finally (return restarts)))
@@ -69,12 +69,12 @@ everything."
              (return t))
            (setf start (1+ found))))
 
-(defun own-frame-p (operator)
+(defun our-frame-p (operator)
   (mentions-package-p "AGENT-Q-IMAGE:" operator))
 
 (defun machinery-frame-p (operator)
   "Whether OPERATOR only serves to signal, debug or evaluate, or is unknown."
-  (or (own-frame-p operator)
+  (or (our-frame-p operator)
       (search "(\"foreign" operator)
       (search "(\"bogus" operator)
       ;; What SBCL does to a form of a file that it compiles.
@@ -154,10 +154,10 @@ except for the last calls before the error: their arguments are the reason."
   (let ((below-report nil))
     (lambda (operator shown)
       (prog1 (or (equal operator "(AGENT-Q-IMAGE::PERFORM")
-                 (and below-report (own-frame-p operator)))
+                 (and below-report (our-frame-p operator)))
         ;; Some implementations also show what makes this report: frames of ours with others among
         ;; them.
-        (unless (own-frame-p operator)
+        (unless (our-frame-p operator)
           (setf below-report (or shown (implementation-p "SBCL"))))))))
 
 (defun frame-plists (frames)

@@ -32,7 +32,7 @@ inside an interrupt.")
 debugger."
   (funcall (or *with-interrupts* #'funcall) function))
 
-(defun own-work-p (frame)
+(defun our-work-p (frame)
   "Whether FRAME, of SHOWN-FRAMES, is our own work before the program runs."
   (search "AGENT-Q-IMAGE:" (second frame)))
 
@@ -50,7 +50,7 @@ debugger."
                        (let ((frames (backend "COMPUTE-BACKTRACE" 0 200)))
                          (setf found
                                (frame-plists
-                                (remove-if #'own-work-p
+                                (remove-if #'our-work-p
                                            (shown-frames frames (report-end) *stopped-frame-limit*
                                                          (interrupted-number frames))))))))
             found))

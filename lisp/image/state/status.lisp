@@ -46,7 +46,7 @@
 (defvar *project-root* nil
   "The directory of the user's project, or NIL.")
 
-(defun own-file-p (file)
+(defun user-file-p (file)
   "Whether FILE is the user's own: in the project or, without one, not installed."
   (let ((name (namestring (guarded (lambda () (truename file)) (constantly file)))))
     (if *project-root*
@@ -80,7 +80,7 @@
                           #'string<)))
              (constantly '()))))
 
-(defun family (system)
+(defun primary-system-name (system)
   "The primary system of SYSTEM, by name: \"ironclad\" for \"ironclad/core\"."
   (subseq system 0 (position #\/ system)))
 
@@ -92,10 +92,10 @@
                  (and found directory (funcall directory found))))
              (constantly nil))))
 
-(defun own-system-p (system)
+(defun user-system-p (system)
   "Whether SYSTEM is the user's own, as far as known."
   (let ((directory (folder-of-system system)))
-    (and directory (own-file-p directory))))
+    (and directory (user-file-p directory))))
 
 (defun in-a-system-p (file systems)
   "Whether FILE is in the directory of one of SYSTEMS."
@@ -108,12 +108,12 @@
   "SYSTEMS as one text for each family, the user's own first."
   (let ((families '()) (own '()) (others '()))
     (dolist (system systems)
-      (incf (getf (rest (or (assoc (family system) families :test #'string=)
-                            (first (push (list (family system) :parts 0) families))))
+      (incf (getf (rest (or (assoc (primary-system-name system) families :test #'string=)
+                            (first (push (list (primary-system-name system) :parts 0) families))))
                   :parts)))
-    (loop for (family nil parts) in (reverse families)
-          for text = (format nil "~A~:[~; (+~D)~]" family (> parts 1) (1- parts))
-          do (if (own-system-p family) (push text own) (push text others)))
+    (loop for (name nil parts) in (reverse families)
+          for text = (format nil "~A~:[~; (+~D)~]" name (> parts 1) (1- parts))
+          do (if (user-system-p name) (push text own) (push text others)))
     (append (reverse own) (reverse others))))
 
 (defun package-file (package)
@@ -125,15 +125,15 @@
                  (lambda (condition) (declare (ignore condition)) (values nil t)))
         (values nil nil))))
 
-(defun own-package-p (package systems)
+(defun user-package-p (package systems)
   "Whether PACKAGE is the user's own: defined without a file, in the user's own file, or in a file
 of none of SYSTEMS."
   (multiple-value-bind (file known) (package-file package)
     (if known
-        (or (null file) (own-file-p file) (not (in-a-system-p file systems)))
+        (or (null file) (user-file-p file) (not (in-a-system-p file systems)))
         (notany (lambda (system)
-                  (and (prefixed-p (family system) (package-name package))
-                       (not (own-system-p system))))
+                  (and (prefixed-p (primary-system-name system) (package-name package))
+                       (not (user-system-p system))))
                 systems))))
 
 (defun program-packages (systems)
@@ -142,7 +142,7 @@ of none of SYSTEMS."
     (dolist (package (list-all-packages))
       (unless (or (implementation-package-p package)
                   (eq package (find-package "COMMON-LISP-USER")))
-        (if (own-package-p package systems)
+        (if (user-package-p package systems)
             (push (package-name package) own)
             (push (package-name package) others))))
     (values (sort own #'string<) (sort others #'string<))))
@@ -151,7 +151,7 @@ of none of SYSTEMS."
   (loop for feature in *features*
         when (symbolp feature) collect (string-downcase (symbol-name feature))))
 
-(defun telling-features ()
+(defun notable-features ()
   "The features that the implementation and the machine don't already imply, latest first."
   (remove-if (lambda (feature)
                (some (lambda (prefix) (prefixed-p prefix feature))
@@ -159,13 +159,13 @@ of none of SYSTEMS."
                        "elf" "gencgc" "non-base" "package-local" "little-endian")))
              (feature-texts)))
 
-(defun counted-once (texts)
+(defun without-duplicates (texts)
   "TEXTS without duplicates; repeated ones say how often they occur."
   (loop for text in (remove-duplicates texts :test #'string= :from-end t)
         for count = (count text texts :test #'string=)
         collect (format nil "~A~:[~; ×~D~]" text (> count 1) count)))
 
-(defun brief (texts most)
+(defun first-few (texts most)
   "At most MOST of TEXTS, and how many more there are."
   (if (> (length texts) (1+ most))
       (append (subseq texts 0 most) (list (format nil "~D more" (- (length texts) most))))
@@ -205,13 +205,13 @@ of none of SYSTEMS."
             :client (if (eq *client* :slynk) "SLY" "SLIME")
             :directory (printed *default-pathname-defaults* :writer #'princ :limit 300)
             :memory (memory-text)
-            :threads (brief (counted-once (thread-texts)) 10)
+            :threads (first-few (without-duplicates (thread-texts)) 10)
             :packages (length (list-all-packages))
-            :own-packages (brief own 15)
+            :own-packages (first-few own 15)
             :library-packages (length libraries)
             :system-count (length systems)
-            :systems (brief (system-texts systems) 30)
-            :features (brief (telling-features) 8)
+            :systems (first-few (system-texts systems) 30)
+            :features (first-few (notable-features) 8)
             :running (running-texts)))))
 
 (define-operation "image-status" (part limit offset file)

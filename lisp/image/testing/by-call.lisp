@@ -12,11 +12,11 @@
 
 (defun rt-entry (package entry text)
   "The outcome of ENTRY, a test that printed TEXT."
-  (let ((name (own-call package "NAME" entry))
-        (form (guarded (lambda () (own-call package "FORM" entry)) (constantly nil)))
-        (pending (own-call package "PEND" entry)))
+  (let ((name (framework-call package "NAME" entry))
+        (form (guarded (lambda () (framework-call package "FORM" entry)) (constantly nil)))
+        (pending (framework-call package "PEND" entry)))
     (list :status (cond ((not pending) "passed")
-                        ((member name (own-value package "*EXPECTED-FAILURES*") :test #'equal)
+                        ((member name (framework-value package "*EXPECTED-FAILURES*") :test #'equal)
                          "skipped")
                         (t "failed"))
           :test (test-name name)
@@ -39,19 +39,19 @@
   (funcall original (make-broadcast-stream)))
 
 (defun rt-names (package)
-  (loop for entry in (rest (own-value package "*ENTRIES*"))
-        for name = (own-call package "NAME" entry)
+  (loop for entry in (rest (framework-value package "*ENTRIES*"))
+        for name = (framework-call package "NAME" entry)
         when (and name (symbolp name)) collect name))
 
 (defun rt-runner (target package)
   (when (and (symbolp target) (member target (rt-names package)))
-    (lambda () (own-call package "DO-TEST" target))))
+    (lambda () (framework-call package "DO-TEST" target))))
 
 ;;; Fiasco
 
 (defun fiasco-test-name (package)
-  (let ((test (own-value package "*CURRENT-TEST*")))
-    (and test (test-name (own-call package "NAME-OF" test)))))
+  (let ((test (framework-value package "*CURRENT-TEST*")))
+    (and test (test-name (framework-call package "NAME-OF" test)))))
 
 (defun fiasco-passed (package note original &rest arguments)
   (funcall note (list :status "passed" :test (fiasco-test-name package)))
@@ -62,7 +62,7 @@
         (observed (getf arguments :observed-condition))
         (control (getf arguments :format-control)))
     (funcall note
-             (list :status (cond ((own-value package "*FAILURES-AND-ERRORS-ARE-EXPECTED*") "skipped")
+             (list :status (cond ((framework-value package "*FAILURES-AND-ERRORS-ARE-EXPECTED*") "skipped")
                                  (condition "error")
                                  (t "failed"))
                    :test (fiasco-test-name package)
@@ -86,22 +86,22 @@
 
 (defun fiasco-runner (target package)
   (cond ((packagep target)
-         (when (gethash target (own-value package "*PACKAGE-BOUND-SUITES*"))
-           (lambda () (own-call package "RUN-PACKAGE-TESTS" :package target))))
-        ((gethash target (own-value package "*TESTS*"))
+         (when (gethash target (framework-value package "*PACKAGE-BOUND-SUITES*"))
+           (lambda () (framework-call package "RUN-PACKAGE-TESTS" :package target))))
+        ((gethash target (framework-value package "*TESTS*"))
          (lambda () (funcall target)))))
 
 (defun fiasco-names (package)
-  (loop for name being the hash-keys of (own-value package "*TESTS*")
+  (loop for name being the hash-keys of (framework-value package "*TESTS*")
         when (symbolp name) collect name))
 
 (defun fiasco-inner (suite package)
-  (table-keys (own-slot (gethash suite (own-value package "*TESTS*")) package "CHILDREN")))
+  (table-keys (framework-slot (gethash suite (framework-value package "*TESTS*")) package "CHILDREN")))
 
 (defun fiasco-quiet (package)
-  (own-bindings package
-                "*DEBUG-ON-UNEXPECTED-ERROR*" nil "*DEBUG-ON-ASSERTION-FAILURE*" nil
-                "*PRINT-TEST-RUN-PROGRESS*" nil))
+  (framework-bindings package
+                      "*DEBUG-ON-UNEXPECTED-ERROR*" nil "*DEBUG-ON-ASSERTION-FAILURE*" nil
+                      "*PRINT-TEST-RUN-PROGRESS*" nil))
 
 ;;; 1AM
 
@@ -123,8 +123,8 @@
   (funcall original))
 
 (defun one-am-names (package)
-  (own-value package "*TESTS*"))
+  (framework-value package "*TESTS*"))
 
 (defun one-am-runner (target package)
   (when (and (symbolp target) (member target (one-am-names package)))
-    (lambda () (own-call package "RUN" (list target)))))
+    (lambda () (framework-call package "RUN" (list target)))))

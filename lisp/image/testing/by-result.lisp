@@ -9,7 +9,7 @@
 (defun fiveam-entries (result surroundings package)
   (declare (ignore surroundings))
   (flet ((ask (name object)
-           (guarded (lambda () (own-call package name object)) (constantly nil))))
+           (guarded (lambda () (framework-call package name object)) (constantly nil))))
     (list (list :status (cond ((of-class-p result package "TEST-PASSED") "passed")
                               ((of-class-p result package "TEST-SKIPPED") "skipped")
                               ((of-class-p result package "UNEXPECTED-TEST-FAILURE") "error")
@@ -22,41 +22,41 @@
                           (and reason (short reason 600)))))))
 
 (defun fiveam-runner (target package)
-  (when (and (symbolp target) (own-call package "GET-TEST" target))
-    (lambda () (own-call package "RUN" target))))
+  (when (and (symbolp target) (framework-call package "GET-TEST" target))
+    (lambda () (framework-call package "RUN" target))))
 
 (defun fiveam-names (package)
   ;; NIL is the suite for tests of no other suite. Tests defined twice may be listed twice.
-  (remove-duplicates (remove nil (own-call package "TEST-NAMES"))))
+  (remove-duplicates (remove nil (framework-call package "TEST-NAMES"))))
 
 (defun table-keys (table)
   (and (hash-table-p table) (loop for key being the hash-keys of table collect key)))
 
 (defun fiveam-inner (suite package)
   "The names of what SUITE contains; later versions have an object of their own instead of a table."
-  (let ((tests (own-slot (own-call package "GET-TEST" suite) package "TESTS")))
+  (let ((tests (framework-slot (framework-call package "GET-TEST" suite) package "TESTS")))
     (if (or (null tests) (hash-table-p tests))
         (table-keys tests)
-        (own-call package "%TEST-NAMES" tests))))
+        (framework-call package "%TEST-NAMES" tests))))
 
 (defun fiveam-quiet (package)
-  (own-bindings package
-                "*TEST-DRIBBLE*" (make-broadcast-stream) "*ON-ERROR*" nil "*ON-FAILURE*" nil))
+  (framework-bindings package
+                      "*TEST-DRIBBLE*" (make-broadcast-stream) "*ON-ERROR*" nil "*ON-FAILURE*" nil))
 
 ;;; Parachute
 
 (defun parachute-test-name (parent package)
   "The name of the test whose result is PARENT."
   (guarded (lambda ()
-             (let ((test (own-call package "EXPRESSION" parent)))
+             (let ((test (framework-call package "EXPRESSION" parent)))
                (short (if (of-class-p test package "TEST")
-                          (own-call package "NAME" test)
+                          (framework-call package "NAME" test)
                           test))))
            (constantly nil)))
 
 (defun parachute-entries (result parent package)
   (flet ((ask (name &rest arguments)
-           (guarded (lambda () (apply #'own-call package name result arguments))
+           (guarded (lambda () (apply #'framework-call package name result arguments))
                     (constantly nil))))
     (let ((status (ask "STATUS")))
       (cond ((not (of-class-p result package "PARENT-RESULT"))
@@ -68,36 +68,36 @@
             ;; A test fails on its own if its body signals an error or takes too long.
             ((and (eq status :failed)
                   (of-class-p result package "TEST-RESULT")
-                  (notany (lambda (child) (eq :failed (own-call package "STATUS" child)))
+                  (notany (lambda (child) (eq :failed (framework-call package "STATUS" child)))
                           (ask "RESULTS")))
              (list (list :status "error" :test (parachute-test-name result package)
                          :reason (let ((description (ask "DESCRIPTION")))
                                    (and description (short description 600))))))))))
 
 (defun parachute-parent (package)
-  (own-value package "*PARENT*"))
+  (framework-value package "*PARENT*"))
 
 (defun parachute-runner (target package)
   (let ((known (if (packagep target)
-                   (own-call package "PACKAGE-TESTS" target)
+                   (framework-call package "PACKAGE-TESTS" target)
                    (and (symbol-package target)
                         (guarded (lambda ()
-                                   (own-call package "FIND-TEST" target (symbol-package target)))
+                                   (framework-call package "FIND-TEST" target (symbol-package target)))
                                  (constantly nil))))))
     (when known
       (lambda ()
-        (own-call package "TEST" (if (packagep target) target known)
-                  :report (find-symbol "QUIET" package))))))
+        (framework-call package "TEST" (if (packagep target) target known)
+                        :report (find-symbol "QUIET" package))))))
 
 (defun parachute-names (package)
-  (remove-if-not (own-function package "PACKAGE-TESTS") (list-all-packages)))
+  (remove-if-not (framework-function package "PACKAGE-TESTS") (list-all-packages)))
 
 ;;; Rove
 
 (defun rove-entries (result surroundings package)
   (declare (ignore surroundings))
   (flet ((ask (name)
-           (guarded (lambda () (own-call package name result)) (constantly nil))))
+           (guarded (lambda () (framework-call package name result)) (constantly nil))))
     (list (list :status (cond ((of-class-p result package "PASSED-ASSERTION") "passed")
                               ((of-class-p result package "PENDING-ASSERTION") "skipped")
                               (t "failed"))
@@ -115,20 +115,20 @@
   (declare (ignore package))
   (let ((suites "ROVE/CORE/SUITE/PACKAGE"))
     (flet ((suite-call (function)
-             (lambda () (own-call "ROVE/CORE/SUITE" "CALL-WITH-SUITE" function))))
+             (lambda () (framework-call "ROVE/CORE/SUITE" "CALL-WITH-SUITE" function))))
       (if (packagep target)
-          (when (gethash target (own-value suites "*PACKAGE-SUITES*"))
+          (when (gethash target (framework-value suites "*PACKAGE-SUITES*"))
             (suite-call (lambda ()
-                          (own-call suites "RUN-SUITE"
-                                    (gethash target (own-value suites "*PACKAGE-SUITES*"))))))
-          (let ((test (guarded (lambda () (own-call suites "GET-TEST" target))
+                          (framework-call suites "RUN-SUITE"
+                                          (gethash target (framework-value suites "*PACKAGE-SUITES*"))))))
+          (let ((test (guarded (lambda () (framework-call suites "GET-TEST" target))
                                (constantly nil))))
             (when test
               (suite-call test)))))))
 
 (defun rove-names (package)
   (declare (ignore package))
-  (loop for package being the hash-keys of (own-value "ROVE/CORE/SUITE/PACKAGE" "*PACKAGE-SUITES*")
+  (loop for package being the hash-keys of (framework-value "ROVE/CORE/SUITE/PACKAGE" "*PACKAGE-SUITES*")
         when (package-name package) collect package))
 
 ;;; Prove
@@ -136,7 +136,7 @@
 (defun prove-entries (report surroundings package)
   (declare (ignore surroundings))
   (labels ((of (name) (of-class-p report package name))
-           (part (name) (own-slot report package name))
+           (part (name) (framework-slot report package name))
            (status ()
              (cond ((of "PASSED-TEST-REPORT") "passed")
                    ((of "SKIPPED-TEST-REPORT") "skipped")
@@ -157,18 +157,18 @@
 
 (defun prove-tests (package)
   "The tests of PACKAGE defined by DEFTEST: lists of a name and a function."
-  (let ((table (own-value "PROVE.TEST" "*PACKAGE-TESTS*")))
+  (let ((table (framework-value "PROVE.TEST" "*PACKAGE-TESTS*")))
     (and table (gethash package table))))
 
 (defun prove-runner (target package)
   (declare (ignore package))
   (cond ((packagep target)
          (when (prove-tests target)
-           (lambda () (own-call "PROVE.TEST" "RUN-TEST-PACKAGE" target))))
+           (lambda () (framework-call "PROVE.TEST" "RUN-TEST-PACKAGE" target))))
         ((assoc target (prove-tests (symbol-package target)) :test #'string=)
          (lambda ()
            (let ((*package* (symbol-package target)))
-             (own-call "PROVE.TEST" "RUN-TEST" target))))))
+             (framework-call "PROVE.TEST" "RUN-TEST" target))))))
 
 (defun prove-names (package)
   (declare (ignore package))
@@ -176,4 +176,4 @@
 
 (defun prove-quiet (package)
   (declare (ignore package))
-  (own-bindings "PROVE.OUTPUT" "*TEST-RESULT-OUTPUT*" (make-broadcast-stream)))
+  (framework-bindings "PROVE.OUTPUT" "*TEST-RESULT-OUTPUT*" (make-broadcast-stream)))

@@ -25,19 +25,19 @@
   ;; Variables and values that keep it from printing its results and from entering the debugger.
   (quiet (constantly '())))
 
-(defun own-function (package name)
+(defun framework-function (package name)
   "The function NAME of a test framework's PACKAGE."
   (or (optional-function package name)
       (error "~A of ~A is missing; its version may be an unknown one." name package)))
 
-(defun own-call (package name &rest arguments)
-  (apply (own-function package name) arguments))
+(defun framework-call (package name &rest arguments)
+  (apply (framework-function package name) arguments))
 
-(defun own-value (package name)
+(defun framework-value (package name)
   (let ((symbol (find-symbol name package)))
     (and symbol (boundp symbol) (symbol-value symbol))))
 
-(defun own-slot (object package name)
+(defun framework-slot (object package name)
   "The value of slot NAME of OBJECT, or NIL if it has no such slot."
   (let ((symbol (find-symbol name package)))
     (guarded (lambda ()
@@ -45,7 +45,7 @@
                     (slot-value object symbol)))
              (constantly nil))))
 
-(defun own-bindings (package &rest names-and-values)
+(defun framework-bindings (package &rest names-and-values)
   "Lists of a variable of PACKAGE and a value, for those variables that exist."
   (loop for (name value) on names-and-values by #'cddr
         for symbol = (and (find-package package) (find-symbol name package))
@@ -136,7 +136,7 @@
 (defun note-result (framework result)
   (push (list framework result (ask-framework framework #'test-framework-surroundings)) *results*))
 
-(defun watch-class (framework)
+(defun observe-class (framework)
   "Note each result that FRAMEWORK makes from now on; returns functions that end that."
   (let* ((name (test-framework-result-class framework))
          (class (and name (find-symbol name (test-framework-package framework))))
@@ -147,7 +147,7 @@
     (and method
          (list (lambda () (remove-method #'initialize-instance method))))))
 
-(defun watch-call (framework name instead)
+(defun observe-call (framework name instead)
   "Call INSTEAD in place of FRAMEWORK's function NAME; returns functions that end that."
   (let* ((package (test-framework-package framework))
          (symbol (find-symbol name package))
@@ -167,10 +167,10 @@
                        (lambda (&rest arguments) (call original arguments)))
                  (list (lambda () (setf (fdefinition symbol) original)))))))))
 
-(defun watch-framework (framework)
-  (append (watch-class framework)
+(defun observe-framework (framework)
+  (append (observe-class framework)
           (loop for (name instead) in (test-framework-calls framework)
-                append (watch-call framework name instead))))
+                append (observe-call framework name instead))))
 
 (defun call-quietly (function)
   "Call FUNCTION while no framework prints its results or enters the debugger."
@@ -180,10 +180,10 @@
     (progv (mapcar #'first bindings) (mapcar #'second bindings)
       (funcall function))))
 
-(defun call-watching (function)
+(defun call-observing (function)
   "Call FUNCTION; returns the results that were made, latest first."
   (setf *results* '())
-  (let ((ends (mapcan #'watch-framework (loaded-frameworks))))
+  (let ((ends (mapcan #'observe-framework (loaded-frameworks))))
     (unwind-protect (call-quietly function)
       (mapc #'funcall ends)))
   (shiftf *results* '()))

@@ -120,12 +120,12 @@ function that runs it."
 and the names of the tests that were run instead, if its test operation runs none."
   ;; Its test operation may load and compile more.
   (multiple-value-bind (results problem)
-      (call-watching-asdf (lambda () (run-watched (system-runner system))))
+      (call-observing-asdf (lambda () (run-observed (system-runner system))))
     (let ((tests (and (null results) (null problem) (string= "" (trimmed (captured-text)))
                       (guarded (lambda () (tests-of-system system)) (constantly '())))))
       (if tests
           (multiple-value-bind (results problem)
-              (run-watched (lambda () (mapc #'funcall (mapcar #'second tests))))
+              (run-observed (lambda () (mapc #'funcall (mapcar #'second tests))))
             (values results problem (mapcar #'first tests)))
           (values results problem '())))))
 
@@ -192,12 +192,12 @@ run, if anything did."
           ;; An unknown framework may print its results as comments.
           :output (if (plusp total) (without-compiler-output (captured-text)) (captured-text)))))
 
-(defun run-watched (runner)
+(defun run-observed (runner)
   "Call RUNNER, which may load a framework; returns the results, and what ended it, if anything did."
   (let* ((frameworks (loaded-frameworks))
          (problem nil))
     (flet ((run ()
-             (call-watching (lambda () (setf problem (run-to-end runner))))))
+             (call-observing (lambda () (setf problem (run-to-end runner))))))
       (let ((results (run)))
         ;; If a framework was only loaded now, its tests ran unobserved: run them again.
         (unless (or results (equal frameworks (loaded-frameworks)))
@@ -235,7 +235,7 @@ run, if anything did."
                                   (append (summary *results* nil) (recoveries-of recoveries))))
                (multiple-value-bind (runner found) (and target (test-runner target *package*))
                  (multiple-value-bind (results problem instead)
-                     (if runner (run-watched runner) (run-system-tests system))
+                     (if runner (run-observed runner) (run-system-tests system))
                    (append (and system (tested-facts system tested))
                            (summary results problem (and test (symbolp found) (symbol-text found)))
                            (list :instead instead)
@@ -245,5 +245,5 @@ run, if anything did."
                            (list :failed-files (mapcar #'file-namestring
                                                        (remove-if-not #'date-of *failed-files*)))
                            (and (or system (build-compiled *build*))
-                                (append (told-notes) (build-facts)))))))))
+                                (append (reported-notes) (build-facts)))))))))
       (call-recovering restart (lambda () (call-with-project systems #'work))))))

@@ -14,11 +14,11 @@
   "What FAILURE, a failed check of Lisp-Unit or Lisp-Unit2, says. In a loop, only its extra forms
 may tell it from the other checks."
   (list :status "failed" :test test
-        :expression (short (own-slot failure package "FORM"))
+        :expression (short (framework-slot failure package "FORM"))
         :reason (format nil "~A, not ~A~{~%~A => ~A~}"
-                        (values-text (own-slot failure package "ACTUAL"))
-                        (values-text (own-slot failure package "EXPECTED"))
-                        (mapcar #'short (own-slot failure package "EXTRAS")))))
+                        (values-text (framework-slot failure package "ACTUAL"))
+                        (values-text (framework-slot failure package "EXPECTED"))
+                        (mapcar #'short (framework-slot failure package "EXTRAS")))))
 
 (defun error-entry (condition test)
   (list :status "error" :test test :reason (condition-message condition)))
@@ -27,25 +27,25 @@ may tell it from the other checks."
 
 (defun lisp-unit-entries (result surroundings package)
   (declare (ignore surroundings))
-  (let ((test (test-name (own-slot result package "NAME")))
-        (passed (own-slot result package "PASS"))
-        (condition (own-slot result package "EXERR")))
+  (let ((test (test-name (framework-slot result package "NAME")))
+        (passed (framework-slot result package "PASS"))
+        (condition (framework-slot result package "EXERR")))
     (append (and (plusp passed) (list (passed-entry passed test)))
-            (loop for failure in (reverse (own-slot result package "FAIL"))
+            (loop for failure in (reverse (framework-slot result package "FAIL"))
                   collect (unequal-entry failure test package))
             (and condition (list (error-entry condition test))))))
 
 (defun lisp-unit-tests (package)
   "The table of the tests of each package."
-  (own-value package "*TEST-DB*"))
+  (framework-value package "*TEST-DB*"))
 
 (defun lisp-unit-runner (target package)
   (let* ((tests (lisp-unit-tests package))
          (home (if (packagep target) target (symbol-package target)))
          (table (and home (gethash home tests))))
     (cond ((null table) nil)
-          ((packagep target) (lambda () (own-call package "RUN-TESTS" :all target)))
-          ((gethash target table) (lambda () (own-call package "RUN-TESTS" (list target) home))))))
+          ((packagep target) (lambda () (framework-call package "RUN-TESTS" :all target)))
+          ((gethash target table) (lambda () (framework-call package "RUN-TESTS" (list target) home))))))
 
 (defun lisp-unit-names (package)
   (loop for home being the hash-keys of (lisp-unit-tests package)
@@ -55,28 +55,28 @@ may tell it from the other checks."
 
 (defun collected (collector package)
   "The elements of COLLECTOR, a list with its length and end, or NIL."
-  (and collector (own-call package "HEAD" collector)))
+  (and collector (framework-call package "HEAD" collector)))
 
 (defun lisp-unit2-entries (result surroundings package)
   (declare (ignore surroundings))
-  (let* ((unit (own-slot result package "UNIT-TEST"))
-         (test (test-name (own-call package "NAME" unit)))
-         (passed (length (collected (own-slot result package "PASSED") package))))
+  (let* ((unit (framework-slot result package "UNIT-TEST"))
+         (test (test-name (framework-call package "NAME" unit)))
+         (passed (length (collected (framework-slot result package "PASSED") package))))
     (append (and (plusp passed) (list (passed-entry passed test)))
-            (loop for failure in (collected (own-slot result package "FAILED") package)
+            (loop for failure in (collected (framework-slot result package "FAILED") package)
                   collect (unequal-entry failure test package))
-            (loop for condition in (collected (own-slot result package "ERRORS") package)
+            (loop for condition in (collected (framework-slot result package "ERRORS") package)
                   collect (error-entry condition test)))))
 
 (defun lisp-unit2-index (package name)
-  (own-call package name (own-value package "*TEST-DB*")))
+  (framework-call package name (framework-value package "*TEST-DB*")))
 
 (defun lisp-unit2-runner (target package)
   (if (packagep target)
       (when (gethash target (lisp-unit2-index package "PACKAGE-INDEX"))
-        (lambda () (own-call package "RUN-TESTS" :package target)))
+        (lambda () (framework-call package "RUN-TESTS" :package target)))
       (when (gethash target (lisp-unit2-index package "NAME-INDEX"))
-        (lambda () (own-call package "RUN-TESTS" :tests target)))))
+        (lambda () (framework-call package "RUN-TESTS" :tests target)))))
 
 (defun lisp-unit2-names (package)
   (loop for home being the hash-keys of (lisp-unit2-index package "PACKAGE-INDEX")
@@ -86,13 +86,13 @@ may tell it from the other checks."
   (declare (ignore package))
   ;; With a hook, each error would enter the debugger, and so end the run.
   (and (implementation-p "SBCL")
-       (own-bindings "COMMON-LISP" "*DEBUGGER-HOOK*" nil)))
+       (framework-bindings "COMMON-LISP" "*DEBUGGER-HOOK*" nil)))
 
 ;;; CLUnit2
 
 (defun clunit-entry (condition test package)
   (flet ((of (name) (of-class-p condition package name))
-         (part (name) (own-slot condition package name)))
+         (part (name) (framework-slot condition package name)))
     (cond ((of "ASSERTION-PASSED") (passed-entry 1 test))
           ((of "ASSERTION-ERROR")
            (list :status "error" :test test :reason (short (part "MESSAGE") 600)))
@@ -107,18 +107,18 @@ may tell it from the other checks."
 
 (defun clunit-entries (report surroundings package)
   (declare (ignore surroundings))
-  (let ((test (test-name (own-slot report package "TEST-NAME"))))
-    (if (own-slot report package "SKIPPED-P")
+  (let ((test (test-name (framework-slot report package "TEST-NAME"))))
+    (if (framework-slot report package "SKIPPED-P")
         (list (list :status "skipped" :test test))
-        (loop for condition in (own-slot report package "ASSERTION-CONDITIONS")
+        (loop for condition in (framework-slot report package "ASSERTION-CONDITIONS")
               collect (clunit-entry condition test package)))))
 
 (defun clunit-runner (target package)
   (when (symbolp target)
-    (cond ((own-call package "GET-TEST-CASE" target)
-           (lambda () (own-call package "RUN-TEST" target :report-progress nil)))
-          ((own-call package "GET-TEST-SUITE" target)
-           (lambda () (own-call package "RUN-SUITE" target :report-progress nil))))))
+    (cond ((framework-call package "GET-TEST-CASE" target)
+           (lambda () (framework-call package "RUN-TEST" target :report-progress nil)))
+          ((framework-call package "GET-TEST-SUITE" target)
+           (lambda () (framework-call package "RUN-SUITE" target :report-progress nil))))))
 
 (defun clunit-names (package)
-  (append (own-call package "GET-DEFINED-SUITES") (own-call package "GET-DEFINED-TESTS")))
+  (append (framework-call package "GET-DEFINED-SUITES") (framework-call package "GET-DEFINED-TESTS")))

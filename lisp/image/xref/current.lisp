@@ -51,7 +51,7 @@ while it holds the memory lock, and wait for other threads, which may wait for t
 (defun compare-code (function definition)
   (if (same-code-p function definition) :current :gone))
 
-(defun standing (function name)
+(defun definition-status (function name)
   "Whether FUNCTION is the :CURRENT definition of its NAME or :GONE; NIL if NAME names nothing."
   (flet ((kind-p (&rest kinds)
            (and (symbolp (first name)) (member (symbol-name (first name)) kinds :test #'string=))))
@@ -76,14 +76,14 @@ while it holds the memory lock, and wait for other threads, which may wait for t
 (defun function-name (function)
   (guarded (lambda () (nth-value 2 (function-lambda-expression function))) (constantly nil)))
 
-(defun within-what-is-gone-p (function)
+(defun inside-removed-definition-p (function)
   "Whether FUNCTION, an anonymous one, is inside a definition that no longer exists."
   (let ((outer (enclosing (function-name function))))
     (and outer (symbolp outer) (fboundp outer)
          (not (methods-of-name outer))
-         (eq :gone (standing function outer)))))
+         (eq :gone (definition-status function outer)))))
 
-(defun only-remembered-p (function)
+(defun former-value-p (function)
   "Whether FUNCTION was the value of a variable that now has another one, by the journal of what the
 agent changed."
   (let ((journal (find-symbol "*JOURNAL*" "AGENT-Q-IMAGE")))
@@ -94,21 +94,21 @@ agent changed."
                             (not (and (boundp name)
                                       (same-code-p function (symbol-value name)))))))))
 
-(defun living (functions)
+(defun functions-in-use (functions)
   "The FUNCTIONS, compiled together, that are in use, as far as known."
-  (let ((standings (mapcar (lambda (function)
-                             (guarded (lambda () (standing function (function-name function)))
-                                      (constantly nil)))
-                           functions)))
-    (cond ((member :current standings)
+  (let ((statuses (mapcar (lambda (function)
+                            (guarded (lambda () (definition-status function (function-name function)))
+                                     (constantly nil)))
+                          functions)))
+    (cond ((member :current statuses)
            (loop for function in functions
-                 for standing in standings
-                 when (eq standing :current) collect function))
+                 for definition-status in statuses
+                 when (eq definition-status :current) collect function))
           ;; It may still be in use under another name or in a variable, but uses by name are asked
           ;; for.
-          ((member :gone standings) '())
-          ((some #'only-remembered-p functions) '())
-          (t (remove-if #'within-what-is-gone-p functions)))))
+          ((member :gone statuses) '())
+          ((some #'former-value-p functions) '())
+          (t (remove-if #'inside-removed-definition-p functions)))))
 
 (defun by-code (functions)
   "FUNCTIONS in lists of those that were compiled together."
@@ -140,7 +140,7 @@ them."
         (loop for functions in (by-code (searching-memory
                                      (funcall search (fdefinition target))))
               until (search-over-p)
-              append (loop for function in (living functions)
+              append (loop for function in (functions-in-use functions)
                            collect (list (plain-name (function-name function))
                                          (let ((function function))
                                            (lambda ()
