@@ -92,7 +92,7 @@
     (should (string-match-p (concat "  (AQ-FACT 3)\n    (AQ-FACT 2)\n      (AQ-FACT 1)\n"
                                     "      AQ-FACT => 1\n    AQ-FACT => 2\n  AQ-FACT => 6\n")
                             told))
-    (should (string-match-p "  (AQ-THROWS)\n  AQ-THROWS was left without a value" told)))
+    (should (string-match-p "  (AQ-THROWS)\n  AQ-THROWS exited non-locally" told)))
   (should (string-match-p "No calls recorded" (agent-q-test-tools-ask "/get_trace")))
   (agent-q-test-tools-ask "/eval_form (dotimes (i 3000) (aq-fact 1))")
   (should (string-match-p "\n(5998 earlier entries; a larger limit shows more of them.)\n.*\n  (AQ-FACT 1)\n  AQ-FACT => 1\\'"

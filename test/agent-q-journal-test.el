@@ -213,7 +213,7 @@ This goes over CONNECTION, and past the journal."
                                              connection "assess-form" :package "AQ-JOURNAL" :form form)
                                             :notes))))
     (agent-q-test-image-values connection form :package "AQ-JOURNAL"))
-  (should (string-match-p "was not restored: A constant can't be undone"
+  (should (string-match-p "was not restored: The definition of a constant can't be undone"
                           (string-join (plist-get (agent-q-test-image-value connection "journal-restore")
                                                   :results)
                                        "\n")))

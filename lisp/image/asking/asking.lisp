@@ -126,7 +126,7 @@ user answered."
                                          :question (question-number question) :withdrawn t)))))
     (if (question-answer question)
         (values (question-answer question) (question-reason question) t)
-        (values (if (moot-p effect) "allow" "deny") "Nobody has answered."))))
+        (values (if (moot-p effect) "allow" "deny") "Nobody answered."))))
 
 (defun moot-p (effect)
   "Whether EFFECT no longer matters: all threads that it would leave running have ended."
@@ -228,5 +228,5 @@ place."
         (ask-again ()
           :report "Try it again.")
         (use-value (&rest values)
-          :report "Return values in the place of the effect."
+          :report "Return values instead."
           (return (values nil values)))))))

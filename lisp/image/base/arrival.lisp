@@ -9,8 +9,7 @@
   "True while a thread compiles what arrived.")
 
 (defun interpreted-p (function)
-  "Whether FUNCTION is interpreted and quick to compile, which it is not where compiling runs a C
-compiler."
+  "Whether FUNCTION is interpreted and quick to compile. Compiling is slow if it runs a C compiler."
   (let ((type (and (find-package "SB-EVAL") (find-symbol "INTERPRETED-FUNCTION" "SB-EVAL"))))
     (if type
         (typep function type)

@@ -96,7 +96,7 @@ that it was loaded from; or NIL."
            (equal "QUICKLISP-CLIENT" (package-name (symbol-package search))))))
 
 (defun findable-p (name)
-  "Whether ASDF may find the system NAME, of no project, as far as can be told without downloading."
+  "Whether ASDF may find the system NAME, of no project; doesn't download anything."
   (let ((name (primary-name name)))
     (flet ((found-p ()
              (some (lambda (search)

@@ -49,8 +49,8 @@ do something, or pass off the code's answer as one of the image's."
                                (eql (third message) level))))))
 
 (defun effect-of-odd-message (thread message)
-  "The effect of sending one of the client's threads what no client sends: it closes the connection
-over that."
+  "The effect of sending one of the client's threads a message that no client sends, over which it
+would close the connection."
   (unless (or (eq thread (backend "CURRENT-THREAD"))
               ;; Printing does this, so that output appears soon.
               (and (eq message t) (equal (thread-text thread) "auto-flush-thread")))

@@ -21,7 +21,7 @@ on its environment."
   "Whether the program defines assignment to PLACE by a form, not by a function."
   (and (consp place) (symbolp (first place))
        (symbol-package (first place))
-       ;; Our interpreted functions still expand forms of their own meanwhile.
+       ;; Our interpreted functions expand forms of their own, too.
        (not (eq (symbol-package (first place)) (find-package "AGENT-Q-IMAGE")))
        (not (standard-macro-p (first place)))
        (not (macro-function (first place)))

@@ -55,7 +55,7 @@
   (when (implementation-p "SBCL")
     (unless (backend "FRAME-RESTARTABLE-P" (frame-object number))
       (missed "Frame ~D can't be left by ~A: it is the implementation's, or was compiled with ~
-               (debug 0), where SBCL does not keep what that takes. ~:[No frame of this stack ~
+               (debug 0), where SBCL does not keep enough for that. ~:[No frame of this stack ~
                can~;Frames that can: ~:*~A~]. Leave by a restart: call_tool invoke_restart."
               number tool (let ((others (leavable-frames)))
                             (and others (number-ranges others)))))))
@@ -106,8 +106,8 @@
     (cond ((equal qualifiers '(:around))
            ;; Only the generic function knows which methods come next.
            (unless (eq method (first alike))
-             (missed "Frame ~D is a call of an :around method by another, so it would run as it was. ~
-                      Restart the frame of the outermost one."
+             (missed "Frame ~D is a call of an :around method by another, so the old definition ~
+                      would run. Restart the frame of the outermost one."
                      number))
            (lambda () (apply generic arguments)))
           ((member (symbol-name (type-of-symbol combination))
@@ -116,8 +116,8 @@
            (let ((function (internal "SB-MOP" "METHOD-FUNCTION" method))
                  (rest (if qualifiers '() (rest (member method alike)))))
              (lambda () (funcall function arguments rest))))
-          (t (missed "Frame ~D is a call of a method, which its generic function combines in a way of ~
-                      its own, so it would run as it was. Restart its caller's frame."
+          (t (missed "Frame ~D is a call of a method under a long-form method combination, so ~
+                      the old definition would run. Restart its caller's frame."
                      number)))))
 
 (define-operation "restart-frame" (frame)

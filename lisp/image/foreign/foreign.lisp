@@ -168,7 +168,7 @@ yet."
                                 for octet = (directly "SB-SYS" "SAP-REF-8" sap index)
                                 until (zerop octet) collect octet
                                 do (when (> index (* 4 *longest-command*))
-                                     (error "What C is given has no end.")))
+                                     (error "The C string has no end.")))
                           '(vector (unsigned-byte 8)))
                   :external-format :utf-8))))
 

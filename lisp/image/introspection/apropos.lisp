@@ -42,7 +42,8 @@
     (cons (form (string-upcase word)) (form (string-downcase word)))))
 
 (defun name-has-p (name forms)
-  "Where NAME, a symbol's, has the word of FORMS, ignoring case; NIL if it doesn't."
+  "The position in NAME, a symbol's name, where the word of FORMS begins, ignoring case; NIL if it
+isn't there."
   ;; SEARCH would ask for each character what kind of string it is in.
   (let* ((upper (car forms)) (lower (cdr forms)) (length (length upper)))
     (declare (type (simple-array character (*)) upper lower))

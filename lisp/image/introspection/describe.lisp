@@ -74,7 +74,7 @@
                              1500)))))
 
 (defun inline-p (name)
-  "Whether calls of the function NAME are inlined, as far as known."
+  "Whether calls of the function NAME are inlined, if that is known."
   (let ((info (optional-function "SB-INT" "INFO")))
     (and info
          (not (member (guarded (lambda () (funcall info :function :inlinep name)) (constantly nil))
@@ -134,7 +134,8 @@ variable."
                (constantly nil)))))
 
 (defun value-class-text (value text)
-  "The class of VALUE if it is one of the program's kind and TEXT, the printed value, doesn't say."
+  "The class of VALUE, if that is an object, structure or condition and TEXT, the printed value,
+doesn't name it."
   (when (typep value '(or standard-object structure-object condition))
     (let ((name (guarded (lambda () (class-name (class-of value))) (constantly nil))))
       (and name (not (search (symbol-name name) text))

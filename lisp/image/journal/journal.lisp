@@ -190,7 +190,7 @@ values later."
                         (unless *compared* (setf *definition-notes* '())))))))
 
 (defun part-of-call (difference id)
-  "The part of DIFFERENCE that the call ID made, as far as known: others may have defined its name
+  "The part of DIFFERENCE that the call ID is known to have made: others may have defined its name
 before or after. NIL if it made none of it."
   (destructuring-bind (kind name old new) difference
     (let* ((notes (remove name *definition-notes* :key #'first :test-not #'equal))

@@ -40,10 +40,10 @@ that tells whether a symbol would do."
          (restart (find-if (lambda (name) (find name (restart-list condition) :key #'first :test #'string=))
                            '("SHADOWING-IMPORT-IT" "TAKE-NEW"))))
     (if (and own restart (not (facet-p own)))
-        (format nil "~A means nothing; it is there because it was read before. Call again with restart ~A, ~
+        (format nil "~A has no meaning; it exists only because it was read before. Call again with restart ~A, ~
                      or unintern it."
                 (symbol-text own) (string-downcase restart))
-        "Decide by :shadowing-import-from in the package's definition, or by a restart.")))
+        "Resolve it with :shadowing-import-from in the package's definition, or with a restart.")))
 
 (defun elsewhere-hint (condition)
   "A sentence on where the name that CONDITION misses is defined, or on what to do; or NIL."

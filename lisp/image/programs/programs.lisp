@@ -39,7 +39,7 @@ surroundings."
 
 (defun check-length (texts)
   (when (> (reduce #'+ texts :key #'length) *longest-command*)
-    (error 'effect-denied :words "run a program with more text than anybody can look through")))
+    (error 'effect-denied :words "run a program with more text than anybody could read")))
 
 ;;; The effect
 
@@ -57,7 +57,7 @@ RUN-PROGRAM."
                  :words (format nil "run `~A`~:[~; in a shell~]~@[ ~{~A~^, ~}~]"
                                 (or shell (shell-words words)) shell
                                 (if known situation
-                                    (cons "with arguments that are not known" situation)))
+                                    (cons "with unknown arguments" situation)))
                  :target (and known (comparable-p options) (exact-line words options))
                  :texts (and known (list (exact-line words options)))
                  :detail (if known (exact-line words (list* :input nil options)) (list program))

@@ -54,8 +54,8 @@ Calls are shown, with arguments if the function is interpreted."
 ;;; is more than a constant, the frame also has its supplied-p variable.
 
 (defun missing-keywords (frame)
-  "Two values for FRAME, on SBCL: the keywords of the arguments that weren't passed, as far as
-known, and how many keyword arguments it shows."
+  "Two values for FRAME, on SBCL: the keywords that are known not to have been passed, and how many
+keyword arguments it shows."
   (let ((place (internal "SB-DI" "FRAME-CODE-LOCATION" frame))
         (keywords (remove :keyword (internal "SB-DI" "DEBUG-FUN-LAMBDA-LIST"
                                              (internal "SB-DI" "FRAME-DEBUG-FUN" frame))
@@ -187,7 +187,7 @@ it."
     (:line (list :line (second position)))))
 
 (defun frame-location (number operator)
-  "The client's location of where frame NUMBER, of OPERATOR, stopped."
+  "The client's location for the point where frame NUMBER, of OPERATOR, stopped."
   ;; The client reads the source again, which interns symbols and prints warnings.
   (let ((*package* (or (operator-package operator) *package*))
         (*error-output* (make-broadcast-stream)))

@@ -123,8 +123,8 @@ What is in use may be garbage that has grown old, and more of it the later this 
 
 (defun stop-for-heap (entry used)
   "Stop the call of ENTRY, which runs in this thread and has filled the heap."
-  (let ((text (format nil "it used ~A of a heap of ~A~:[~;, and to collect garbage takes room for a copy~]; ~
-                           going on would have killed the image"
+  (let ((text (format nil "it used ~A of a heap of ~A~:[~;, and collecting garbage needs room for a copy~]; ~
+                           continuing would have killed the image"
                       (size-text (- used (first (eighth entry)))) (size-text (heap-size))
                       (< used (* 7/10 (heap-size))))))
     (setf (sixth entry) t)

@@ -132,9 +132,9 @@ debugger."
 (defun park-for-time (entry name seconds)
   "Park the call of ENTRY, which runs in this thread, under NAME: its SECONDS are up."
   (let ((park (optional-function "AGENT-Q-IMAGE" "PARK"))
-        (text (format nil "It ran for ~A s~@[; ~A were allocated meanwhile~]. CONTINUE lets it go on"
+        (text (format nil "It ran for ~A s~@[; ~A were allocated meanwhile~]. CONTINUE resumes it"
                       seconds (and (eighth entry) (allocated-since (eighth entry))))))
-    (with-simple-restart (continue "Go on where it was.")
+    (with-simple-restart (continue "Resume where it was interrupted.")
       (call-interruptibly
        (lambda () (funcall park (make-condition 'took-too-long :text text) name))))))
 

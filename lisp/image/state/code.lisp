@@ -120,6 +120,6 @@ methods to choose from."
             ((not (fboundp spec))
              (missed "~A is not a function." (name-text name)))
             ((and (symbolp spec) (special-operator-p spec))
-             (missed "~A is a special operator; the compiler makes its code in each place where it occurs."
+             (missed "~A is a special operator and has no code of its own; the compiler generates it at each use."
                      (name-text name)))
             (t (function-page name limit offset))))))

@@ -85,7 +85,7 @@
   (subseq system 0 (position #\/ system)))
 
 (defun folder-of-system (system)
-  "The source directory of SYSTEM, as far as known."
+  "The source directory of SYSTEM, or NIL if unknown."
   (let ((directory (optional-function "ASDF" "SYSTEM-SOURCE-DIRECTORY")))
     (guarded (lambda ()
                (let ((found (asdf-system system)))
@@ -93,7 +93,7 @@
              (constantly nil))))
 
 (defun user-system-p (system)
-  "Whether SYSTEM is the user's own, as far as known."
+  "Whether SYSTEM is known to be the user's own."
   (let ((directory (folder-of-system system)))
     (and directory (user-file-p directory))))
 
@@ -215,8 +215,8 @@ of none of SYSTEMS."
             :running (running-texts)))))
 
 (define-operation "image-status" (part limit offset file)
-  ;; What the image is and what goes on in it, in short; or all of one PART, in pages. FILE is the
-  ;; directory of the user's project.
+  ;; What the image is and what is happening in it, in short; or all of one PART, in pages. FILE is
+  ;; the directory of the user's project.
   (let ((*project-root* (and file (concatenate 'string (string-right-trim "/" file) "/"))))
     (if part
         (status-part part limit offset)

@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Why testing a system ran nothing, as far as one can see: whether it has a test operation, and
-;;; where the project may have tests, in other systems or in files of no system.
+;;; Why testing a system ran nothing: whether it has a test operation, and where the project may
+;;; have tests, in other systems or in files of no system.
 
 (cl:in-package "AGENT-Q-IMAGE")
 

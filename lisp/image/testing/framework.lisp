@@ -28,7 +28,7 @@
 (defun framework-function (package name)
   "The function NAME of a test framework's PACKAGE."
   (or (optional-function package name)
-      (error "~A of ~A is missing; its version may be an unknown one." name package)))
+      (error "~A of ~A is missing; perhaps this version is not supported." name package)))
 
 (defun framework-call (package name &rest arguments)
   (apply (framework-function package name) arguments))

@@ -60,7 +60,7 @@
                                  (apply function arguments))))
                  (values-list values))
             (let ((*writing-trace* t))
-              (cond ((eq values :left) (note "~A was left without a value" name))
+              (cond ((eq values :left) (note "~A exited non-locally" name))
                     ((null values) (note "~A => no values" name))
                     (t (note "~A => ~A" name (traced-objects values))))))))))
 

@@ -29,7 +29,7 @@
 (defun try-to-redo (change)
   "Redo CHANGE; returns a sentence on the outcome."
   (let ((name (change-name-text change)) (kind (kind-text change)))
-    (cond ((not (change-restored change)) (format nil "~A: its ~A is there." name kind))
+    (cond ((not (change-restored change)) (format nil "~A: its ~A was not undone." name kind))
           ((not (still-taken-back-p change))
            (format nil "~A was left alone: someone has changed it since." name))
           (t (handler-case (progn (redo-change change)

@@ -71,7 +71,7 @@
           ((eq kind :class-options)
            (irreversible-options-p (change-name change) (change-old change) (change-new change)))
           ((and (eq kind :variable) new-p (constantp (change-name change)))
-           "A constant can't be undone.")
+           "The definition of a constant can't be undone.")
           ((and (member kind '(:type :place :symbol-macro))
                 (not (find-package "SB-INT")))
            (format nil "~A does not record how that was defined." (lisp-implementation-type))))))

@@ -95,7 +95,7 @@ agent changed."
                                       (same-code-p function (symbol-value name)))))))))
 
 (defun functions-in-use (functions)
-  "The FUNCTIONS, compiled together, that are in use, as far as known."
+  "The FUNCTIONS, compiled together, that seem to be in use."
   (let ((statuses (mapcar (lambda (function)
                             (guarded (lambda () (definition-status function (function-name function)))
                                      (constantly nil)))

@@ -36,9 +36,9 @@
   "Kinds of use, and the backend's function that returns the records of each.")
 
 (defun sbcl-sites (name target)
-  "SBCL's records for TARGET, like those of the backend's function NAME: names, with functions that
-find the places, as the backend would find all of them, in all files. NIL if the backend has to be
-asked."
+  "SBCL's records for TARGET, as the backend's function NAME would return them, but with functions
+that find the places: the backend would find all of them at once, in all files. NIL if the backend
+has to be asked."
   (let ((recorded (and (prefixed-p "WHO-" name) (optional-function "SB-INTROSPECT" name)))
         (path (optional-function "SB-INTROSPECT" "DEFINITION-SOURCE-FORM-PATH"))
         (place (or (optional-function "SWANK/SBCL" "SOURCE-LOCATION-FOR-XREF-DATA")
