@@ -247,4 +247,4 @@ length."
         when (<= (octets text) 65536)
           return (coerce text '(simple-array character (*)))
         finally (return (concatenate 'string "(:outcome :missed :message \"The answer is longer"
-                                     " than 64 KB. Ask for less at once.\")"))))
+                                     " than 64 KB. Ask for less at a time.\")"))))
