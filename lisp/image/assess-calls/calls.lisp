@@ -5,7 +5,7 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun check-open (form arguments)
-  "Opening a file to write to it, or in a way that isn't known, is a hit."
+  "Opening a file for writing, or in an unknown way, is a hit."
   (let ((options (rest arguments)))
     (if (and (evenp (length options))
              (loop for (option) on options by #'cddr always (keywordp option)))
@@ -18,12 +18,12 @@
 (define-call-check (open) (form arguments) (check-open form arguments))
 
 (defun walk-code (code)
-  "Look at CODE, which is expanded at run time, when the image is as nobody knows it."
+  "Check CODE, which is expanded at run time, when the state of the image is unknown."
   (let ((*usable-p* nil))
     (walk code (make-scope))))
 
 (defun check-code (form code)
-  "Look at CODE, an argument that is evaluated or compiled by the call FORM."
+  "Check CODE, an argument that the call FORM evaluates or compiles."
   (cond ((quoted-p code) (walk-code (second code)))
         ((atom code)
          (when (and (symbolp code) (not (constantp code)))
@@ -36,14 +36,14 @@
                    (t (hit-run-time form)))))))
 
 (defun literal-text-p (code)
-  "Whether CODE reads a string of the text's, in the current package, and nothing runs then."
+  "Whether CODE reads a literal string, in the current package, and reading it runs nothing."
   (and (not (findings-leaves *findings*))
        (not (findings-defers *findings*))
        (eq (first code) 'read-from-string) (stringp (second code)) (null (cddr code))
        (not (find #\# (second code)))))
 
 (defun walk-text (string form)
-  "Look at the code that STRING is, which the call FORM evaluates."
+  "Check the code in STRING, which the call FORM evaluates."
   (multiple-value-bind (code end problem) (read-inert string 0)
     (declare (ignore end))
     (cond (problem (hit-run-time form))
@@ -52,7 +52,7 @@
              (walk-code code)))))
 
 (defun check-code-variable (form variable)
-  "Look at VARIABLE, which the call FORM evaluates: it is code of the text where a LET says so."
+  "Check VARIABLE, which the call FORM evaluates: a LET may say that it is code of the text."
   (let ((code (cdr (assoc variable (scope-forms *scope*)))))
     (cond ((or (null code) (assoc variable (scope-symbol-macros (make-scope)))) (hit-run-time form))
           ((or (quoted-p code) (and (consp code) (not (eq (first code) 'lambda))
@@ -61,7 +61,7 @@
            (check-code form code))
           (t (hit-run-time form)))))
 
-;;; Code that is put together: its operators are in the text
+;;; Code that is put together, with its operators in the text
 
 (defun hole () (make-symbol "HOLE"))
 
@@ -72,8 +72,8 @@
   (and (consp form) (symbolp (first form)) (string= (symbol-name (first form)) "QUASIQUOTE")))
 
 (defun code-template (form)
-  "The code that evaluating FORM makes, with holes in it for what is only known at run time, and
-whether all of its operators are in the text."
+  "The code that evaluating FORM makes, with holes for what is only known at run time; and whether
+all its operators are in the text."
   (let ((template (call-deeper (lambda () (template-of form)))))
     (values template
             (and (consp template) (not (holes-call-p template))))))
@@ -97,7 +97,7 @@ whether all of its operators are in the text."
   (if (and (listp template) (proper-list-p template)) template (list (hole))))
 
 (defun quasi-template (tree)
-  "TREE, which a backquote left, with holes for what is behind commas."
+  "TREE, left by a backquote, with holes in place of its commas."
   (take-step)
   (cond ((comma-content tree) (hole))
         ((consp tree)
@@ -108,7 +108,7 @@ whether all of its operators are in the text."
         (t tree)))
 
 (defun holes-call-p (template)
-  "Whether what is only known at run time may be an operator in TEMPLATE."
+  "Whether TEMPLATE may have an operator that is only known at run time."
   (and (consp template) (not (eq (first template) 'quote))
        (or (hole-p (first template))
            (loop for part in (if (and (member (first template) '(lambda flet labels let let*))
@@ -118,7 +118,7 @@ whether all of its operators are in the text."
                    thereis (call-deeper (lambda () (holes-call-p part)))))))
 
 (defun binding-templates (template)
-  "The forms in the second part of TEMPLATE, which has variables or functions."
+  "The forms in the second element of TEMPLATE, which binds variables or functions."
   (case (first template)
     (lambda '())
     ((let let*) (loop for binding in (spliced (second template))
@@ -167,13 +167,13 @@ whether all of its operators are in the text."
            bound))))
 
 (defun check-reading (form argument)
-  "Look at FORM, which reads the string that ARGUMENT gives."
+  "Check FORM, which reads the string that ARGUMENT gives."
   (let ((text (text-of-argument argument form)))
     (when (or (null text) (runs-when-read-p text))
       (hit-reading form))))
 
 (defun runs-when-read-p (text)
-  "Whether reading TEXT may run code: #. does, and so do the program's own characters after #."
+  "Whether reading TEXT may run code: #. does, and so may the program's own dispatch characters."
   (loop for found = (position #\# text) then (position #\# text :start (1+ found))
         while found
           thereis (let ((next (position-if-not #'digit-char-p text :start (1+ found))))
@@ -192,7 +192,7 @@ whether all of its operators are in the text."
   (check-symbol-argument (first arguments)))
 
 (defun check-redefinition (name form)
-  "Look at NAME, an argument that names what the call FORM defines or undoes."
+  "Check NAME, an argument naming what the call FORM defines or undoes."
   (cond ((null name))
         ((not (or (quoted-p name) (stringp name) (keywordp name)))
          (hit :redefines "redefines what is only known at run time" nil form))
@@ -203,16 +203,16 @@ whether all of its operators are in the text."
   (check-redefinition (first arguments) form))
 
 (defun check-output (form target)
-  "Look at TARGET in FORM, a call of a function that writes to a file when it is given a name."
+  "Check TARGET in FORM, a call of a function that writes to a file if it is given a name."
   (when (or (pathnamep target) (and (consp target) (not (quoted-p target))))
     (hit :reaches "deletes or writes files" (first form))))
 
 (defun option-of (keyword arguments)
-  "What ARGUMENTS of a call have for KEYWORD, or NIL."
+  "The argument for KEYWORD in ARGUMENTS, or NIL."
   (second (member keyword (and (proper-list-p arguments) arguments))))
 
 (defun check-named-call (form)
-  "Look at FORM, a call of a function or macro of a library's, which is known by its name."
+  "Check FORM, a call of a library's function or macro that is known by its name."
   (let ((name (symbol-name (first form))))
     (cond ((string= name "CALL-WITH-OUTPUT") (check-output form (second form)))
           ((string= name "WRITE-CSV") (check-output form (option-of :stream (rest form))))
@@ -227,14 +227,14 @@ whether all of its operators are in the text."
            (check-system form name)))))
 
 (defun check-expanded (code)
-  "Look at CODE, which a form expands, when it is in the text."
+  "Check CODE, which a form expands, if it is in the text."
   (let ((code (and (quoted-p code) (second code))))
     (when (and (consp code) (symbolp (first code)) (macro-function (first code))
                (proper-list-p code))
       (check-expander code))))
 
 (defun known-system-p (designator)
-  "Whether DESIGNATOR in the text is a system whose definition is loaded, as far as is known."
+  "Whether DESIGNATOR in the text is a system whose definition is loaded, as far as known."
   (let ((registered (optional-function "ASDF" "REGISTERED-SYSTEM"))
         (name (if (quoted-p designator) (second designator) designator)))
     (or (null registered)
@@ -247,8 +247,8 @@ whether all of its operators are in the text."
     (and watchable (funcall watchable))))
 
 (defun check-system (form name)
-  "Look at FORM, a call of ASDF's NAME, which loads the definition of a system that has none yet.
-To find a system whose definition isn't there does nothing, so that the watch is left to ask about that."
+  "Check FORM, a call of ASDF's NAME that may load the definition of a system. Looking for one whose
+definition doesn't exist does nothing, so that question is left to the watch."
   (let ((systems (cond ((member name '("FIND-SYSTEM" "SYSTEM-SOURCE-DIRECTORY" "SYSTEM-SOURCE-FILE"
                                        "SYSTEM-RELATIVE-PATHNAME" "FIND-COMPONENT")
                                 :test #'string=)
@@ -260,7 +260,7 @@ To find a system whose definition isn't there does nothing, so that the watch is
       (hit :reaches "loads or compiles files" (first form) form))))
 
 (defun registry-call-p (form)
-  "Whether FORM only has ASDF read which systems there are, by the settings that it has."
+  "Whether FORM only makes ASDF read which systems exist, with its present settings."
   (let ((operator (first form)))
     (and (null (rest form))
          (string= (symbol-name operator) "INITIALIZE-SOURCE-REGISTRY")
@@ -286,7 +286,7 @@ To find a system whose definition isn't there does nothing, so that the watch is
         (hit :redefines "redefines what is only known at run time" nil form))))
 
 (defun check-package (named form)
-  "Look at the package that NAMED stands for in the text, whose names FORM changes."
+  "Check the package that NAMED means in the text, whose names FORM changes."
   (let ((package (if (quoted-p named) (second named) named)))
     (when (and (typep package '(and (or symbol string) (not null)))
                (find-package package)
@@ -300,11 +300,11 @@ To find a system whose definition isn't there does nothing, so that the watch is
   (note-operator (first form))
   (check-package (second arguments) form))
 
-;;; Packages that the chat made, which it may delete again
+;;; Packages made by the chat, which it may delete again
 
 (defun call-noting-packages (function text chat)
   "Call FUNCTION, which evaluates TEXT for CHAT. New packages that TEXT names are CHAT's: others may
-make some meanwhile."
+be made meanwhile."
   (let ((before (list-all-packages)))
     (unwind-protect (funcall function)
       (setf *made-packages*
@@ -314,7 +314,7 @@ make some meanwhile."
                     (remove nil *made-packages* :key (lambda (it) (package-name (first it)))))))))
 
 (defun package-of-chat-p (argument)
-  "Whether ARGUMENT in the text is the name of a package that this chat made and no other uses."
+  "Whether ARGUMENT in the text names a package that this chat made and that no other package uses."
   (let* ((name (if (quoted-p argument) (second argument) argument))
          (package (and (or (stringp name) (keywordp name) (and (quoted-p argument) (symbolp name)))
                        (find-package name))))

@@ -1,11 +1,11 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; How the assessment looks at definitions: whose name it is that they define, the code in them,
-;;; and what they change for good.
+;;; How the assessment checks definitions: who owns the name that they define, the code in them, and
+;;; what they change permanently.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun check-name (name form)
-  "Look at NAME, which FORM is about to define."
+  "Check NAME, which FORM is about to define."
   (when (protected-p name)
     (hit :redefines "redefines what is not the program's" name form)))
 
@@ -55,7 +55,7 @@
 ;;; Generic functions
 
 (defun qualified-parts (definition)
-  "Of a method's DEFINITION after its name: its lambda list and its body."
+  "The lambda list and the body of a method's DEFINITION, given without its name."
   (let ((rest (member-if #'listp definition)))
     (values (first rest) (rest rest))))
 
@@ -67,19 +67,20 @@
              (and class (not (protected-p class)))))))
 
 (defun extensible-p (symbol)
-  "Whether programs are meant to put methods for their own classes on SYMBOL, which is protected."
+  "Whether programs are meant to define methods on SYMBOL, which is protected, for their own
+classes."
   (or (eq (symbol-package symbol) (find-package "COMMON-LISP"))
       (some (lambda (package) (exported-by-p symbol package))
             '("SB-MOP" "SB-GRAY" "SB-SEQUENCE" "MOP" "CLOS" "GRAY" "SEQUENCE"))))
 
 (defun walk-method (name definition form scope)
-  "Look at a method; on a function that is not the program's it has to be for a class that is."
+  "Check a method; on a function that isn't the program's, it must be for a class that is."
   (multiple-value-bind (lambda-list body) (qualified-parts definition)
     (when (and (protected-p name)
                (or (not (extensible-p (if (consp name) (second name) name)))
                    (notany #'own-class-p lambda-list)))
       (hit :redefines "changes for everybody what is not the program's" name form))
-    ;; What it gives is code that is compiled where nobody looks.
+    ;; Its value is code that is compiled without a check.
     (when (eq name 'make-load-form) (note-caller form))
     (when (proper-list-p lambda-list)
       (dolist (parameter lambda-list)
@@ -90,7 +91,7 @@
                  (with-functions scope '(call-next-method next-method-p)))))
 
 (defun plain-lambda-list (lambda-list)
-  "LAMBDA-LIST of a method without its specializers."
+  "LAMBDA-LIST, a method's, without specializers."
   (let ((required t))
     (mapcar (lambda (parameter)
               (when (member parameter lambda-list-keywords) (setf required nil))
@@ -117,18 +118,18 @@
   (loop for (option value) on (cddr form)
         when (and (eq option :operator) (symbolp value))
           do (walk-function-name value scope))
-  ;; What its body gives is code, which nobody looks at.
+  ;; Its body returns code that nobody checks.
   (when (and (cddr form) (listp (third form))) (note-caller form))
   (walk-loosely (remove-if #'symbolp (cddr form)) scope))
 
 ;;; Classes
 
 (defun note-for-good (control &rest arguments)
-  "Note what can't be undone, described by CONTROL and ARGUMENTS."
+  "Note something that can't be undone, described by CONTROL and ARGUMENTS."
   (pushnew (apply #'format nil control arguments) (findings-notes *findings*) :test #'string=))
 
 (defun note-superclasses (name superclasses)
-  "Note that a class which exists gets other SUPERCLASSES, if it does."
+  "Note if an existing class gets other SUPERCLASSES."
   (let ((class (and (symbolp name) (find-class name nil)))
         (reader (or (optional-function "SB-MOP" "CLASS-DIRECT-SUPERCLASSES")
                     (optional-function "SLYNK-MOP" "CLASS-DIRECT-SUPERCLASSES")
@@ -140,7 +141,7 @@
                        (symbol-text name))))))
 
 (defun note-layout (name slots kind)
-  "Note that a class which exists gets other SLOTS, if it does."
+  "Note if an existing class gets other SLOTS."
   (let ((class (and (symbolp name) (find-class name nil))))
     (when class
       (let ((old (existing-slots class)))
@@ -152,7 +153,7 @@
                                (t ""))))))))
 
 (defun existing-slots (class)
-  "The names of CLASS's own slots."
+  "The names of CLASS's direct slots."
   (let ((slots (or (optional-function "SB-MOP" "CLASS-DIRECT-SLOTS")
                    (optional-function "SLYNK-MOP" "CLASS-DIRECT-SLOTS")
                    (optional-function "SWANK-MOP" "CLASS-DIRECT-SLOTS")))

@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; How the assessment looks at special forms, at macros of Common Lisp whose parts are not all
-;;; code, and at places that are assigned to.
+;;; How the assessment checks special forms, standard macros whose parts aren't all code, and places
+;;; that are assigned to.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -65,7 +65,7 @@
     (walk-body (cddr form) inner)))
 
 (define-walker (macrolet) (form scope)
-  ;; When a macro of the image made it, what the text gave to that macro is still looked at.
+  ;; If a macro of the image made it, still check what the text gave that macro.
   (when (from-text-p (second form))
     (when *expanding* (hit-brought "a MACROLET" form))
     (setf *usable-p* nil)
@@ -87,10 +87,10 @@
 
 (define-table +hooks+
   '(*macroexpand-hook* *debugger-hook* *readtable* *print-pprint-dispatch* *read-eval*)
-  "Variables through which code of others runs, or text is read.")
+  "Variables through which other code runs, or text is read.")
 
 (defun function-only-p (symbol)
-  "Whether SYMBOL is Common Lisp's and no variable there, so that a variable of its name is the text's."
+  "Whether SYMBOL is standard and no variable, so that a variable of that name is the text's."
   (and (eq (symbol-package symbol) (find-package "COMMON-LISP"))
        (not (boundp symbol))))
 
@@ -112,7 +112,7 @@
         ((eq symbol '*package*) (setf (findings-defers *findings*) t))))
 
 (defun check-code-place (place)
-  "Look at PLACE, through which a definition is replaced: the program's own may be, when it is named."
+  "Check PLACE, through which a definition is replaced: allowed for the program's own, if named."
   (let ((name (and (quoted-p (second place)) (second (second place)))))
     (unless (if (eq (first place) 'readtable-case)
                 (own-readtable-p (second place))
@@ -120,12 +120,12 @@
       (hit :reaches "replaces a definition behind its name" (first place) place))))
 
 (defun own-readtable-p (form)
-  "Whether FORM gives a readtable that the text has made, by what it looks like."
+  "Whether FORM, by its looks, returns a readtable that the text has made."
   (or (and form (symbolp form) (not (eq form '*readtable*)))
       (and (consp form) (eq (first form) 'copy-readtable))))
 
 (defun own-name-p (name place)
-  "Whether NAME in PLACE stands for a definition of the program's."
+  "Whether NAME in PLACE means a definition of the program."
   (and name
        (not (eq place 'logical-pathname-translations))
        (symbolp (if (consp name) (second name) name))
@@ -134,22 +134,22 @@
 (define-table +code-places+
   '(fdefinition symbol-function macro-function compiler-macro-function find-class
     logical-pathname-translations readtable-case)
-  "Places through which definitions are replaced without a definition.")
+  "Places through which definitions are replaced without a defining form.")
 
 (define-table +atomic-operators+
   '(("CAS" . 0) ("COMPARE-AND-SWAP" . 0) ("ATOMIC-UPDATE" . 0) ("ATOMIC-INCF" . 0)
     ("ATOMIC-DECF" . 0) ("ATOMIC-POP" . 0) ("ATOMIC-PUSH" . 1))
-  "Names of implementations' macros that assign to a place, and which of their arguments it is.")
+  "Names of the implementations' macros that assign to a place, and which argument that is.")
 
 (defun check-atomic (form scope)
-  "Look at the place that FORM assigns to when it is one of the implementation's atomic operations."
+  "Check the place that FORM assigns to, if it is an atomic operation of the implementation."
   (let* ((operator (first form))
          (position (cdr (assoc (symbol-name operator) +atomic-operators+ :test #'string=))))
     (when (and position (protected-p operator))
       (check-place (nth position (rest form)) scope))))
 
 (defun check-place (place scope &optional (value t))
-  "Look at PLACE, which is about to be assigned to."
+  "Check PLACE, which is about to be assigned to."
   (cond ((symbolp place)
          (push place (findings-assigned *findings*))
          (let ((local (assoc place (scope-symbol-macros scope))))
@@ -185,7 +185,7 @@
            (when expanded (check-place expansion scope))))))
 
 (defun check-symbol-argument (form)
-  "Look at FORM, whose value is a symbol that is about to get a value or lose its meaning."
+  "Check FORM, whose value is a symbol that is about to be set or to lose its meaning."
   (cond ((not (quoted-p form))
          (hit :reaches "changes a symbol that is only known at run time" nil))
         ((symbolp (second form))
