@@ -1,88 +1,90 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What the assessment of code stands on: the findings, the lexical scope, the bounds and the
-;;; table of walkers. It is a guard rail for a helpful agent, not a sandbox for a hostile program.
+;;; The basis of assessing code: findings, lexical scope, limits and the table of walkers. It is a
+;;; guard rail for a helpful agent, not a sandbox for a hostile program.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;;; Bounds
+;;; Limits
 
 (define-table +step-limit+ 200000
-  "How many forms and parts of data one assessment looks at.")
+  "How many forms and parts of data one assessment checks.")
 
 (define-table +depth-limit+ 400
-  "How deep code may be nested.")
+  "How deeply code may be nested.")
 
 (defstruct (findings (:copier nil))
-  ;; What would be dangerous, latest first: lists of kind, reason, text and the operator's name.
+  ;; Dangers, latest first: lists of kind, reason, text and the operator's name.
   (hits '())
   (steps 0)
   (depth 0)
   ;; By name: what the text itself defines that runs when code is compiled.
   (brought (make-hash-table :test 'equal))
-  ;; The names of the functions that the text has local definitions of.
+  ;; The names of functions that the text defines locally.
   (locals '())
-  ;; Variables whose value in the text was taken for the code that is evaluated, each with the form
-  ;; that evaluates it; and the variables that the text assigns to.
+  ;; Variables whose value in the text was taken for the code that is evaluated, each with the
+  ;; evaluating form; and variables that the text assigns to.
   (trusted '())
   (assigned '())
-  ;; Symbols that mean harm as functions and may as well be data, told if something calls them.
+  ;; Symbols that are dangerous as functions but may be mere data; reported if something calls them.
   (soft '())
-  ;; Operators that make symbols of strings, and calls of what is only known at run time.
+  ;; Operators that make symbols from strings, and calls of what is only known at run time.
   (makers '())
   (callers '())
-  ;; Of the former, calls that may find what is not the program's; calls that find names of the
-  ;; current package, and whether the text leaves that; and what is looked up by such names.
+  ;; Of the former, calls that may find symbols that aren't the program's; calls that find symbols
+  ;; of the current package, and whether the text leaves that package; and what is looked up by such
+  ;; symbols.
   (foreign '())
   (local '())
   (leaves nil)
   (lookups '())
-  ;; From each operator of the code that is not the text's own to its macro function, or NIL.
+  ;; From each operator in the code, except the text's own, to its macro function, or NIL.
   (operators (make-hash-table :test 'eq))
-  ;; Strings that run code when they are read.
+  ;; Strings that run code when read.
   (readings '())
-  ;; What reads from streams, and streams of strings that are not in the text.
+  ;; What reads from streams, and string streams whose strings aren't in the text.
   (reads '())
   (strings '())
-  ;; The conses that macros of the program's were seen to be given.
+  ;; The conses that were seen as arguments of the program's macros.
   (offered (make-hash-table :test 'eq))
-  ;; Whether it opens files to read them. Which of those are private Emacs knows.
+  ;; Whether it opens files for reading. Emacs knows which of them are private.
   (opens nil)
-  ;; Whether the forms that follow can mean something else once this one was run.
+  ;; Whether the following forms may mean something else once this one has run.
   (defers nil)
-  ;; What running it does and nothing can undo.
+  ;; Permanent changes that running it would make.
   (notes '())
-  ;; The conses of the text, to tell them from what macros made.
+  ;; The conses of the text, to distinguish them from what macros made.
   (conses (make-hash-table :test 'eq))
-  ;; The innermost form that is being looked at, for the reasons.
+  ;; The innermost form being checked, for the reasons.
   (current nil))
 
 (defvar *findings* nil
-  "The findings of the assessment that runs in this thread.")
+  "The findings of the assessment in this thread.")
 
 (defvar *look* nil
   "While text is assessed or run: what is kept of its assessment.")
 
 (defvar *expanding* nil
-  "How the first form is expanded when nothing is to be run: :ONCE, :FULL, :COMPILER or :ALL.")
+  "How the first form is expanded if nothing is to be run: :ONCE, :FULL, :COMPILER or :ALL.")
 
 (defvar *usable-p* nil
-  "Whether what the assessment expands now it expands as the call will that runs the text: nothing
-that is evaluated before can make another expansion of it.")
+  "Whether what the assessment expands now will expand the same way in the call that runs the text:
+nothing evaluated before can change the expansion.")
 
 (defstruct (scope (:copier copy-scope))
-  ;; Local functions, local macros of macros' expansions, symbol macros with their expansions,
-  ;; variables with the symbols that they are bound to in the text, and with the forms.
+  ;; Local functions; local macros of macros' expansions; symbol macros with their expansions;
+  ;; variables with the symbols to which the text binds them, and with the forms.
   (functions '()) (macros '()) (symbol-macros '()) (aliases '()) (forms '())
-  ;; Whether *READ-EVAL* is bound to NIL around.
+  ;; Whether *READ-EVAL* is bound to NIL here.
   (inert nil))
 
 (defvar *scope* (make-scope)
-  "The scope of the call that is being checked.")
+  "The scope of the call being checked.")
 
 ;;; Hits
 
 (defun backquoted-p (form)
-  "Whether a backquote is near the beginning of FORM, which only a pretty printer writes as one."
+  "Whether there is a backquote near the beginning of FORM, which only the pretty printer writes as
+one."
   (let ((steps 200)
         (quasiquote (and (find-package "SB-INT") (find-symbol "QUASIQUOTE" "SB-INT"))))
     (labels ((look (tree)
@@ -97,13 +99,13 @@ that is evaluated before can make another expansion of it.")
   (printed form :limit 90 :length 6 :level 4 :circle t :pretty (backquoted-p form)))
 
 (defun known-name (symbol)
-  "SYMBOL as people write it, not by the package that happens to be its home."
+  "SYMBOL as people write it, rather than with the package that happens to be its home."
   (if (and (symbol-package symbol) (exported-by-p symbol "UIOP"))
       (format nil "UIOP:~A" (symbol-name symbol))
       (symbol-text symbol)))
 
 (defun hit (kind reason &optional what (form (findings-current *findings*)))
-  "Note that running FORM would do what REASON says, by WHAT, a symbol or another object."
+  "Note that running FORM would do what REASON says, through WHAT, a symbol or another object."
   (note-hit-effects kind reason what form)
   (pushnew (list kind reason
                  (format nil "~:[~*~;: ~A~]~A"
@@ -142,12 +144,12 @@ that is evaluated before can make another expansion of it.")
 ;;; Walkers
 
 (defvar *walkers* '()
-  "From an operator to the function that looks at its forms. All other operators are expanded when
-they are macros, and functions otherwise. WALKER has a copy.")
+  "From operators to the functions that check their forms. Other operators are expanded if they are
+macros, and are functions otherwise. WALKER has a copy.")
 
 (defvar *call-checks* '()
-  "From a function's name to what looks at calls of it: harm depends on the arguments. CALL-CHECK has
-a copy.")
+  "From names of functions to the functions that check calls of them, as harm may depend on the
+arguments. CALL-CHECK has a copy.")
 
 (defun with-entries (operators function table)
   "TABLE with FUNCTION for OPERATORS."
@@ -155,14 +157,14 @@ a copy.")
           (remove-if (lambda (entry) (member (car entry) operators)) table)))
 
 (defmacro define-walker (operators (form scope) &body body)
-  "Look at the forms of OPERATORS, a list of symbols, with BODY."
+  "Define by BODY how to check forms of OPERATORS, a list of symbols."
   (let ((function (intern (format nil "WALK-FORM/~A" (first operators)) "AGENT-Q-IMAGE")))
     `(progn
        (defun ,function (,form ,scope) (declare (ignorable ,form ,scope)) ,@body)
        (setf *walkers* (with-entries ',operators ',function *walkers*)))))
 
 (defmacro define-call-check (operators (form arguments) &body body)
-  "Look at calls of the functions OPERATORS with BODY, before their arguments are looked at."
+  "Define by BODY how to check calls of the functions OPERATORS, before their arguments are checked."
   (let ((function (intern (format nil "CHECK-CALL/~A" (first operators)) "AGENT-Q-IMAGE")))
     `(progn
        (defun ,function (,form ,arguments) (declare (ignorable ,form ,arguments)) ,@body)

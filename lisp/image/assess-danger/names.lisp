@@ -1,10 +1,10 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Names that are made of text or found in packages, and what is read or changed by name. Together
-;;; they lead to data of ours, of the client or of the implementation without writing its name.
+;;; Symbols made from text or found in packages, and what is read or changed through them. Together,
+;;; these reach data of ours, of the client or of the implementation without writing its name.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;;; Making names
+;;; Making symbols
 
 (defun makes-symbols-p (operator)
   (and (symbol-package operator)
@@ -18,7 +18,7 @@
                    :test #'string=))))
 
 (defun gives-name-p (operator)
-  "Whether OPERATOR gives the name of something in the image, as a symbol."
+  "Whether OPERATOR returns the name of something in the image, as a symbol."
   (member (symbol-name operator)
           '("SLOT-DEFINITION-NAME" "GENERIC-FUNCTION-NAME" "CLASS-NAME" "%FUN-NAME"
             "%SIMPLE-FUN-NAME" "FUNCTION-NAME" "COMPILED-FUNCTION-NAME" "METHOD-COMBINATION-NAME"
@@ -29,12 +29,12 @@
   '(("FIND-SYMBOL" . 1) ("INTERN" . 1) ("FIND-SYMBOL*" . 1) ("INTERN*" . 1) ("ENSURE-SYMBOL" . 1)
     ("APROPOS-LIST" . 1) ("FORMAT-SYMBOL" . 0) ("DO-SYMBOLS" 1) ("DO-EXTERNAL-SYMBOLS" 1)
     ("WITH-PACKAGE-ITERATOR" 1) ("MAP-SYMBOLS" . 1))
-  "Makers of names, each with which argument is the package; or which part of the first one, in a
-list.")
+  "Operators that make symbols, each with the position of its package argument; or in a list, the
+position in its first argument.")
 
 (defun package-argument (form)
-  "The form of the package in which FORM, a call of a maker, finds its names; NIL for the current one,
-and :ANY when there is no telling."
+  "The form of the package in which FORM, which makes symbols, finds them; NIL for the current
+package, and :ANY if that can't be told."
   (let ((place (cdr (assoc (symbol-name (first form)) +makers-packages+ :test #'string=))))
     (cond ((eq (first form) 'apropos-list) (or (third form) :any))
           ((integerp place) (nth place (rest form)))
@@ -46,14 +46,14 @@ and :ANY when there is no telling."
           (t :any))))
 
 (defun finds-package-p (operator)
-  "Whether OPERATOR is FIND-PACKAGE, or what an implementation has in place of it in expansions."
+  "Whether OPERATOR is FIND-PACKAGE, or what the implementation's expansions have instead."
   (and (symbolp operator)
        (search "FIND-" (symbol-name operator))
        (search "PACKAGE" (symbol-name operator))
        (protected-p operator)))
 
 (defun named-package (form aliases)
-  "The package that FORM says in the text, if it does. ALIASES are variables with what they are."
+  "The package that FORM literally names, or NIL. ALIASES are variables with their values."
   (let ((form (or (and (symbolp form) (cdr (assoc form aliases))) form)))
     (cond ((or (stringp form) (keywordp form)) (find-package form))
           ((quoted-p form) (named-package-of-datum (second form)))
@@ -67,7 +67,7 @@ and :ANY when there is no telling."
         ((and (typep datum '(or string symbol)) datum) (find-package datum))))
 
 (defun open-package-p (package)
-  "Whether PACKAGE is known, and every name found in it is the program's or harmless to look into."
+  "Whether PACKAGE is known, and every symbol found in it is the program's or harmless to look into."
   (flet ((closed-p (package)
            (or (package-danger package)
                (member (package-name package) +internal-packages+ :test #'string=))))
@@ -84,7 +84,7 @@ and :ANY when there is no telling."
                               (eq symbol (find-symbol (symbol-name symbol) package))))))))
 
 (defun made-name (form)
-  "The symbol that FORM, a call of a maker, certainly finds; NIL when there is no telling."
+  "The symbol that FORM, which makes symbols, certainly finds; NIL if that can't be told."
   (and (member (symbol-name (first form)) '("FIND-SYMBOL" "INTERN" "FIND-SYMBOL*" "INTERN*")
                :test #'string=)
        (stringp (second form))
@@ -92,7 +92,7 @@ and :ANY when there is no telling."
          (and package (values (find-symbol (second form) package))))))
 
 (defun note-foreign-names (form aliases)
-  "Note what names FORM, a call of a maker, may find that are not the program's."
+  "Note if FORM, which makes symbols, may find any that aren't the program's."
   (let* ((argument (package-argument form))
          (current (or (null argument) (eq argument '*package*)))
          (symbol (made-name form)))
@@ -104,12 +104,12 @@ and :ANY when there is no telling."
            (push form (findings-foreign *findings*)))
           (current (push form (findings-local *findings*))))))
 
-;;; Reading and changing by name
+;;; Reading and changing through symbols
 
 (define-table +value-places+
   '("SYMBOL-VALUE" "SYMBOL-PLIST" "SYMBOL-GLOBAL-VALUE" "SYMBOL-VALUE-IN-THREAD"
     "SYMBOL-VALUE-IN-PROCESS" "DEFAULT-VALUE" "DEFAULT-TOPLEVEL-VALUE")
-  "Names of the places, Common Lisp's and implementations', that give a symbol another value.")
+  "Names of the places, standard or not, that set a symbol's value.")
 
 (defun value-place-p (operator)
   (and (member (symbol-name operator) +value-places+ :test #'string=)
@@ -118,14 +118,15 @@ and :ANY when there is no telling."
 (define-table +lookups+
   '((get . 0) (remprop . 0) (slot-value . 1) (slot-makunbound . 1) (find-class . 0)
     (make-instance . 0))
-  "Functions that give what belongs to a symbol, and which argument that is. Value places do, too.")
+  "Functions that return what belongs to a symbol, and the position of that argument. Value places
+do so, too.")
 
 (defun lookup-position (operator)
   (or (cdr (assoc operator +lookups+))
       (and (symbol-package operator) (value-place-p operator) 0)))
 
 (defun check-lookup (form scope)
-  "Look at FORM, a call or a place, when it gives what belongs to a symbol that it does not write."
+  "Check FORM, a call or a place, if it returns what belongs to a symbol that it doesn't write."
   (let* ((position (lookup-position (first form)))
          (argument (and position (nth position (rest form)))))
     (when (and argument (not (quoted-p argument)))
@@ -139,7 +140,7 @@ and :ANY when there is no telling."
             (hit :reaches reason value form)))))))
 
 (defun judge-lookups ()
-  "Hits when names that are not written are looked up, and may not be the program's."
+  "Hits for looking up symbols that aren't written in the text and may not be the program's."
   (let ((lookups (findings-lookups *findings*))
         (names (append (findings-foreign *findings*)
                        (and (findings-leaves *findings*) (findings-local *findings*)))))

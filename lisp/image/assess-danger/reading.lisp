@@ -1,31 +1,31 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What opens files to read them. That is no harm, unless the text names a file that the user keeps
-;;; private; it is Emacs's half that knows which those are.
+;;; Opening files for reading. That is harmless unless the text names one of the user's private
+;;; files; Emacs knows which those are.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (define-table +file-readers+
   '("READ-FILE" "SAFE-READ-FILE" "WITH-INPUT-FILE" "WITH-INPUT-FROM-FILE" "CALL-WITH-INPUT-FILE"
     "SLURP" "FILE-STRING" "FROM-FILE" "FILE-CONTENTS" "MAP-FILE-LINES")
-  "How the names of functions and macros begin that read a file, whatever library has them.")
+  "How the names of functions and macros that read a file begin, in any library.")
 
 (defun note-reader (symbol)
-  "Note that the text opens files when SYMBOL is an operator that does so to read them."
+  "Note that the text opens files for reading, if SYMBOL is an operator that does."
   (when (or (member symbol '(open with-open-file))
             (and (fboundp symbol)
                  (some (lambda (name) (prefixed-p name (symbol-name symbol))) +file-readers+)))
     (setf (findings-opens *findings*) t)))
 
-;;; Reading with the Lisp reader, which runs what #. stands before
+;;; The Lisp reader, which runs the form after #.
 
 (define-table +stream-readers+
   '("READ" "READ-PRESERVING-WHITESPACE" "READ-DELIMITED-LIST" "SLURP-STREAM-FORM"
     "SLURP-STREAM-FORMS" "SLURP-INPUT-STREAM")
-  "Functions of Common Lisp's and UIOP's that read forms from a stream.")
+  "Standard functions and UIOP's that read forms from a stream.")
 
 (defun note-reading (operator form scope)
-  "Note that OPERATOR, in FORM and SCOPE if it is called there, reads or makes a stream of a string.
-A file that is read is one of the user's; a string may have been put together just for this."
+  "Note that OPERATOR (in FORM and SCOPE, if called there) reads forms or makes a string stream.
+Files are the user's, but a string may have been put together just to be read."
   (cond ((and form (scope-inert scope)))
         ((and (member (symbol-name operator) +stream-readers+ :test #'string=)
               (protected-or-uiop-p operator))
@@ -45,7 +45,7 @@ A file that is read is one of the user's; a string may have been put together ju
       (exported-by-p symbol "UIOP")))
 
 (defun scope-for-reading (operator scope)
-  "SCOPE of the forms in a macro OPERATOR, which may bind *READ-EVAL*."
+  "The scope of the forms inside the macro OPERATOR, in SCOPE: it may bind *READ-EVAL*."
   (let ((inert (cond ((eq operator 'with-standard-io-syntax) nil)
                      ((string= (symbol-name operator) "WITH-SAFE-IO-SYNTAX") t)
                      (t (scope-inert scope)))))
