@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Which of Common Lisp's functions, and of others, call what they are given, and which only look.
+;;; Which functions, standard or not, call their arguments, and which only look at them.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -26,11 +26,11 @@
     (nsubst-if . 1) (nsubst-if-not . 1) (substitute-if . 1) (substitute-if-not . 1)
     (nsubstitute-if . 1) (nsubstitute-if-not . 1) (maphash . 0) (merge . 3)
     (multiple-value-call . 0) (complement . 0))
-  "Functions that call an argument, and which one.")
+  "Functions that call an argument, and its position.")
 
 (define-table +named-callers+
   '(("MAKE-THREAD" . 0) ("PROCESS-RUN-FUNCTION" . 1) ("MAKE-TIMER" . 0) ("FINALIZE" . 1))
-  "The same of functions that other packages have, by their names.")
+  "The same for functions of other packages, by name.")
 
 (define-table +keyed-functions+
   '((1 remove-duplicates delete-duplicates)
@@ -42,13 +42,14 @@
     (3 substitute nsubstitute subst nsubst subst-if subst-if-not nsubst-if nsubst-if-not substitute-if
      substitute-if-not nsubstitute-if nsubstitute-if-not)
     (4 merge))
-  "Functions that call what they are given as :KEY or :TEST, by how many arguments are before those.")
+  "Functions that call their :KEY or :TEST arguments, by the number of arguments before the
+keywords.")
 
 (defun keywords-start (operator)
-  "How many arguments of OPERATOR are before its keywords, when it calls what it is given by those."
+  "How many arguments of OPERATOR come before its keywords, if it calls keyword arguments."
   (loop for (count . operators) in +keyed-functions+
         when (member operator operators) return count))
 
 (define-table +careful-functions+
   '(open eval read-from-string set fmakunbound makunbound)
-  "Functions whose harm depends on arguments that can't be seen when they are passed on.")
+  "Functions whose harm depends on arguments that can't be seen when the function is passed on.")

@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What an expression surely gives now, told without running any of the program: constants, global
-;;; variables and what is found in them. So a name that an earlier call stored is still seen.
+;;; What the value of an expression certainly is now, without running the program: constants, global
+;;; variables and what is in them. So a symbol stored by an earlier call is still noticed.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -8,13 +8,13 @@
   '(find-symbol intern find-package symbol-name symbol-value symbol-function fdefinition
     get getf gethash car cdr first second third fourth fifth caar cadr cdar cddr nth aref svref assoc
     concatenate string string-upcase string-downcase reverse subseq list cons)
-  "Functions that only look at what they are given; INTERN is taken for FIND-SYMBOL.")
+  "Functions that only look at their arguments; INTERN is treated as FIND-SYMBOL.")
 
 (define-table +known-length+ 200
-  "The longest string that is made to find out a name.")
+  "The longest string to build in order to find out a name.")
 
 (defun known-value (form scope)
-  "The value of FORM and whether it is known. What a lexical variable has never is."
+  "The value of FORM and whether it is known. Values of lexical variables never are."
   (take-step)
   (cond ((quoted-p form) (values (second form) t))
         ((symbolp form)
@@ -44,7 +44,7 @@
       (error () (values nil nil)))))
 
 (defun function-symbol (object)
-  "The symbol that OBJECT, a symbol or a global function, goes by; NIL for anything else."
+  "The symbol that names OBJECT, a symbol or a global function; NIL for anything else."
   (cond ((symbolp object) object)
         ((functionp object)
          (let ((name (ignore-errors (nth-value 2 (function-lambda-expression object)))))
@@ -53,7 +53,7 @@
                 name)))))
 
 (defun mention-value (form operator scope)
-  "Look at FORM, given to OPERATOR, when its value is known to be a name or a function."
+  "Check FORM, an argument of OPERATOR, if its value is known to be a symbol or a function."
   (when (or (and form (symbolp form)) (consp form))
     (multiple-value-bind (value known) (known-value form scope)
       (let ((symbol (and known (function-symbol value))))
@@ -61,10 +61,10 @@
                    (or (member symbol +careful-functions+)
                        (nth-value 1 (danger symbol)))
                    (not (eq (symbol-package operator) (find-package "COMMON-LISP"))))
-          ;; Code that looks a name up doesn't mean an everyday word.
+          ;; Code that looks up a name doesn't mean an everyday word.
           (hit :reaches "passes on a function that runs code or opens files" symbol))
         (when (and symbol (danger symbol) (not (only-looks-p operator)))
-          ;; What Common Lisp's own functions do with it shows where it is called or stored.
+          ;; What a standard function does with it shows where it is called or stored.
           (if (and operator (eq (symbol-package operator) (find-package "COMMON-LISP"))
                    (not (assoc operator +function-callers+)))
               (push symbol (findings-soft *findings*))

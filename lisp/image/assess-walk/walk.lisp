@@ -1,13 +1,13 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; The walk over code: macros of the image are expanded, what the text brings is not; calls,
-;;; quoted names and data are compared with what is dangerous. Nothing of the text is run.
+;;; The code walker: macros of the image are expanded, macros of the text aren't; calls, quoted
+;;; symbols and data are compared with what is dangerous. Nothing in the text is run.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;;; Names that are mentioned
+;;; Mentioned symbols
 
 (defun called-position (operator)
-  "Which of its arguments OPERATOR calls, if it calls one."
+  "The position of the argument that OPERATOR calls, or NIL."
   (or (cdr (assoc operator +function-callers+))
       (and (symbol-package operator)
            (cdr (assoc (symbol-name operator) +named-callers+ :test #'string=)))))
@@ -19,12 +19,12 @@
   (and (consp form) (eq (first form) 'quote) (consp (rest form))))
 
 (defun literal-function-p (form)
-  "Whether FORM says in its text which function it means."
+  "Whether FORM literally says which function it means."
   (or (and (consp form) (member (first form) '(function lambda)))
       (and (quoted-p form) (symbolp (second form)))))
 
 (defun mention (symbol operator)
-  "Look at SYMBOL as data given to OPERATOR, which calls it, is :UNKNOWN, or NIL without one."
+  "Check SYMBOL as data given to OPERATOR, which may be a function that calls it, :UNKNOWN, or NIL."
   (take-step)
   (multiple-value-bind (reason soft) (danger symbol)
     (let ((called (assoc operator +function-callers+)))
@@ -37,7 +37,7 @@
             ((not (eq operator :unknown)) (push symbol (findings-soft *findings*)))))))
 
 (defun call-with-atoms (function tree &optional (seen (make-hash-table :test 'eq)))
-  "Call FUNCTION with each atom in TREE, which may be circular, vectors and commas included."
+  "Call FUNCTION with each atom in TREE, which may be circular, including vectors and commas."
   (loop
     (take-step)
     (cond ((consp tree)
@@ -53,7 +53,7 @@
           (t (funcall function tree) (return)))))
 
 (defun scan-data (data operator)
-  "Look at what DATA mentions. Code that is only built at run time shows itself here."
+  "Check what DATA mentions. Code that is only put together at run time shows up here."
   (unless (only-looks-p operator)
     (call-with-atoms (lambda (atom)
                        (cond ((null atom))
@@ -124,16 +124,16 @@
        nil form))
 
 (defun walk-brought (what form scope)
-  "Look at FORM, whose operator is WHAT, a macro of the text: what it makes is looked at when it is
-expanded. When nothing but expanding is asked for, that itself would run code of the text."
-  ;; Nobody can tell what else it changes for the macros after it.
+  "Check FORM, whose operator is WHAT, a macro that the text defines: its expansion is checked when
+it is made. If the text is only to be expanded, that itself would run code of the text."
+  ;; There is no telling what else it changes for the macros after it.
   (setf *usable-p* nil)
   (when *expanding* (hit-brought what form))
   (note-expanded-later (first form))
   (walk-loosely (rest form) scope :unknown))
 
 (defun note-expanded-later (operator)
-  "Note that forms of OPERATOR can be expanded only by the call that runs the text."
+  "Note that forms of OPERATOR can only be expanded by the call that runs the text."
   (setf (gethash operator (findings-operators *findings*)) :later))
 
 (defun walk-compound (form scope)
@@ -161,8 +161,7 @@ expanded. When nothing but expanding is asked for, that itself would run code of
                    (t (walk-call form scope)))))))
 
 (defun walk-loosely (forms scope &optional operator)
-  "Look at FORMS, of which nobody knows what is code in them and what is not. What they mention is
-taken for data of OPERATOR."
+  "Check FORMS, in which code can't be told from data. What they mention counts as data of OPERATOR."
   (scan-data forms operator)
   (dolist (form (and (proper-list-p forms) forms))
     (when (and (consp form) (proper-list-p form))
@@ -178,14 +177,14 @@ taken for data of OPERATOR."
     (handler-case (if (and (consp form) (symbolp (first form)) (macro-function (first form)))
                       (values (expansion-result (expand-and-keep form)) t)
                       (macroexpand-1 form))
-      ;; Running the form tells what is wrong with it, if it still is then.
+      ;; Running the form reports what is wrong with it, if it still is then.
       (serious-condition ()
         (setf *usable-p* nil)
         (when (consp form) (note-expanded-later (first form)))
         (values form nil)))))
 
 (defun changes-names-p (operator)
-  "Whether a form of OPERATOR can change what later text means to the reader."
+  "Whether a form of OPERATOR can change how the reader takes later text."
   (and (member (symbol-name operator)
                '("USE-PACKAGE" "IMPORT" "SHADOWING-IMPORT" "SHADOW" "UNUSE-PACKAGE" "MAKE-PACKAGE"
                  "DEFPACKAGE" "DEFINE-PACKAGE" "ADD-PACKAGE-LOCAL-NICKNAME" "IN-READTABLE")
@@ -193,7 +192,7 @@ taken for data of OPERATOR."
        (not (eq (symbol-package operator) (find-package "KEYWORD")))))
 
 (defun note-operator (operator &optional form scope)
-  "Note what OPERATOR does: in FORM, which is in SCOPE, or wherever it is passed to."
+  "Note what OPERATOR does: in FORM, which is in SCOPE, or wherever it is passed."
   (note-reader operator)
   (note-reading operator form scope)
   (when (changes-names-p operator)
@@ -207,13 +206,13 @@ taken for data of OPERATOR."
         ((lookup-position operator) (push operator (findings-lookups *findings*)))))
 
 (defun mentions-danger-p (forms)
-  "Whether FORMS mention what is dangerous whatever one does with it; that is noted, too."
+  "Whether FORMS mention what is dangerous in any use; that is noted, too."
   (let ((before (findings-hits *findings*)))
     (scan-data forms nil)
     (not (eq before (findings-hits *findings*)))))
 
 (defun check-expander (form)
-  "Look at what FORM gives to its macro: one of the program's may evaluate that while it expands."
+  "Check what FORM gives its macro: a macro of the program may evaluate that during expansion."
   (when (and (not (eq (symbol-package (first form)) (find-package "COMMON-LISP")))
              (from-text-p form)
              (or (mentions-danger-p (rest form))
@@ -221,11 +220,11 @@ taken for data of OPERATOR."
     (hit :expander "gives that to a macro" (first form))
     t))
 
-;;; What a macro that evaluates what it is given would do
+;;; What a macro that evaluates its arguments would do
 
 (defun offers-harm-p (form)
-  "Whether FORM, of a macro of the program's, has in it what is a hit where it is evaluated; that is
-told too. All of it is looked at as if it were code, once."
+  "Whether FORM, of a macro of the program, contains something that would be a hit if evaluated;
+that is noted, too. All of it is checked once, as if it were code."
   (let ((before (findings-hits *findings*)) (makers '()) (callers '()))
     (labels ((look (part)
                (take-step)
@@ -253,7 +252,7 @@ told too. All of it is looked at as if it were code, once."
          (not (literal-function-p (nth (1+ position) form))))))
 
 (defun look-at-call (form)
-  "Look at FORM, which may be a call, when its operator can do harm by what it is given."
+  "Check FORM, which may be a call, if its operator can do harm through its arguments."
   (let* ((operator (first form)) (position (called-position operator))
          (called (and position (nth (1+ position) form))))
     (cond ((and operator (danger operator) (fboundp operator))
@@ -267,7 +266,7 @@ told too. All of it is looked at as if it were code, once."
            (mention (second called) 'funcall)))))
 
 (defvar *expanded* nil
-  "The macro whose expansion is being looked at.")
+  "The macro whose expansion is being checked.")
 
 (defun walk-macro (form scope)
   (let* ((operator (first form)) (reason (danger operator)))
@@ -305,8 +304,8 @@ told too. All of it is looked at as if it were code, once."
         (walk-arguments operator arguments scope))))
 
 (defun calls-of-data (form)
-  "The calls that FORM, a call of MAPCAR or MAPC, makes when all that is so in the text: of EVAL, whose
-arguments are known, or of READ-FROM-STRING."
+  "The calls that FORM, of MAPCAR or MAPC, makes if they are literal: of EVAL, with known arguments,
+or of READ-FROM-STRING."
   (destructuring-bind (operator &optional function data &rest more) form
     (and (member operator '(mapcar mapc)) (null more)
          (literal-function-p function) (member (second function) '(eval read-from-string))
@@ -315,7 +314,7 @@ arguments are known, or of READ-FROM-STRING."
                  (second data)))))
 
 (defun walk-calling (form position scope)
-  "Look at FORM, which calls its argument at POSITION with what others give."
+  "Check FORM, which calls its argument at POSITION with the others."
   (let ((calls (calls-of-data form)))
     (if calls
         (walk-all calls scope)
@@ -335,12 +334,12 @@ arguments are known, or of READ-FROM-STRING."
       (cond ((not (keywords-start operator))
              (walk-arguments operator rest scope (first form) 1))
             ((eq (first form) 'funcall) (walk-arguments operator rest scope))
-            (t ;; Lists of arguments may have keywords in them.
+            (t ;; Lists of arguments may contain keywords.
              (when (member (first form) '(apply multiple-value-call)) (note-caller form))
              (walk-arguments nil rest scope (first form) 1))))))
 
 (defun check-found-name (function form scope)
-  "Look at FUNCTION, which FORM calls, when it is a name that is found in the image."
+  "Check FUNCTION, which FORM calls, if it is a symbol found in the image."
   (let ((found (or (and (symbolp function) (cdr (assoc function (scope-forms scope)))) function)))
     (when (and (consp found) (symbolp (first found)) (gives-name-p (first found)))
       (hit :reaches "calls what a name found in the image names" (first found) form))))
@@ -349,14 +348,14 @@ arguments are known, or of READ-FROM-STRING."
   (push form (findings-callers *findings*)))
 
 (defun check-alias (function scope)
-  "Look at FUNCTION, a variable perhaps that a LET in SCOPE has bound to a name."
+  "Check FUNCTION, perhaps a variable that a LET in SCOPE has bound to a symbol."
   (let ((alias (and (symbolp function) (cdr (assoc function (scope-aliases scope))))))
     (when (member alias +careful-functions+)
       (hit-careful alias))))
 
 (defun walk-arguments (operator arguments scope &optional (keyed operator) (missing 0))
-  "Look at ARGUMENTS of OPERATOR. KEYED is the function that their keywords belong to, and MISSING how
-many arguments of that are not here."
+  "Check ARGUMENTS of OPERATOR. KEYED is the function that their keywords belong to; MISSING is how
+many of that function's arguments aren't here."
   (let ((start (and (keywords-start keyed) (- (keywords-start keyed) missing)))
         (unclear nil) (keyword nil))
     (loop for argument in arguments
@@ -372,14 +371,14 @@ many arguments of that are not here."
                    (t (walk-argument operator argument scope))))))
 
 (defun walk-called (argument keyed scope)
-  "Look at ARGUMENT, which KEYED calls or may call: its keyword may be known only at run time."
+  "Check ARGUMENT, which KEYED calls, or may call if its keyword is only known at run time."
   (unless (or (constantp argument) (literal-function-p argument))
     (note-caller (list keyed argument))
     (check-alias argument scope))
   (walk-argument 'funcall argument scope))
 
 (defun note-type-maker (datum)
-  "Note that a type which calls something is put together when DATUM, which is quoted, says so."
+  "Note if DATUM, which is quoted, shows that a type with a call in it is put together."
   (when (eq datum 'satisfies) (note-caller '(satisfies))))
 
 (defun walk-argument (operator argument scope)
@@ -395,12 +394,12 @@ many arguments of that are not here."
 ;;; Functions and lambda lists
 
 (defun walk-function-name (name scope)
-  "Look at #'NAME."
+  "Check #'NAME."
   (cond ((member name (scope-functions scope) :test #'equal))
         ((and (symbolp name) (danger name)) (hit :reaches (danger name) name))
         ((member name +careful-functions+) (hit-careful name))
         ((symbolp name) (note-operator name))
-        ;; SBCL has functions called (CAS place), too.
+        ;; SBCL also has functions named (CAS place).
         ((and (consp name) (consp (rest name)) (null (cddr name)) (symbolp (second name))
               (or (eq (first name) 'setf)
                   (string= (string (first name)) "CAS")))
@@ -413,13 +412,13 @@ many arguments of that are not here."
         (t (beyond-assessment "a function in it has no name"))))
 
 (defun walk-lambda (definition scope)
-  "Look at a function whose lambda list and body are DEFINITION."
+  "Check a function; DEFINITION is its lambda list and its body."
   (unless (and (consp definition) (proper-list-p definition))
     (beyond-assessment "a function in it has no lambda list"))
   (walk-body (rest definition) (walk-lambda-list (first definition) scope)))
 
 (defun walk-lambda-list (lambda-list scope)
-  "Look at the defaults in LAMBDA-LIST, destructuring or not; the scope with its variables."
+  "Check the defaults in LAMBDA-LIST, destructuring or not; returns the scope with its variables."
   (let ((optional nil) (variables '()) (rest lambda-list))
     (loop
       (take-step)
@@ -443,7 +442,7 @@ many arguments of that are not here."
               (t (setf scope (call-deeper (lambda () (walk-lambda-list parameter scope))))))))))
 
 (defun walk-body (body scope)
-  "Look at BODY, which may begin with declarations and a documentation string."
+  "Check BODY, which may begin with declarations and a docstring."
   (unless (proper-list-p body)
     (beyond-assessment "a body in it is not a proper list"))
   (dolist (form body)
@@ -452,15 +451,15 @@ many arguments of that are not here."
         (walk form scope))))
 
 (defun standard-declaration-p (specifier)
-  "Whether SPECIFIER is one that the implementation's own macros make, and not the text."
+  "Whether SPECIFIER was made by a macro of the implementation, not written in the text."
   (and (not (from-text-p specifier))
        *expanded*
        (standard-macro-p *expanded*)))
 
 (defun walk-declarations (specifiers)
-  "Look at what SPECIFIERS of a declaration are about, not at what they say of it."
+  "Check what SPECIFIERS of a declaration are about, not what they say about it."
   (dolist (specifier (and (proper-list-p specifiers) specifiers))
     (when (and (consp specifier) (symbolp (first specifier)) (danger (first specifier))
-               ;; Common Lisp's own macros unlock what their local macros are called.
+               ;; Standard macros unlock the names of their local macros.
                (not (standard-declaration-p specifier)))
       (hit :reaches (danger (first specifier)) (first specifier)))))
