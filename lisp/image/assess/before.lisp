@@ -1,12 +1,12 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Which symbols there were before a text was read, told by the names that it may have in it, so that
-;;; this takes no longer in an image with many symbols.
+;;; Which symbols existed before a text was read. Only names that may be in the text are checked, so
+;;; that this takes no longer in an image with many symbols.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defvar *symbols-before* nil
   "While a text is read: the packages it is read in, each with a table of the names in the text that
-had no symbol there. The names themselves are with NIL for a package.")
+had no symbol there. The entry for NIL has the names themselves.")
 
 (defun name-ends-p (character)
   (or (member character *blanks*) (find character "()'`,\";:|")))
@@ -38,15 +38,15 @@ had no symbol there. The names themselves are with NIL for a package.")
                (setf start end)))))
 
 (defun names-in (text)
-  "The names that symbols in TEXT may have; one that is written otherwise is not found."
+  "The names that symbols in TEXT may have. Names with escapes inside aren't found."
   (let ((table (make-hash-table :test 'equal)))
     (add-plain-names text table)
     (add-barred-names text table)
     (loop for name being the hash-keys of table collect name)))
 
 (defun remember-symbols (package &optional text)
-  "Remember which names have no symbol in PACKAGE: those of TEXT, which is about to be read, or of the
-one before it. So do the packages that TEXT names before a double colon."
+  "Remember which names have no symbol in PACKAGE: those of TEXT, which is about to be read, or of
+the text before. With TEXT, also do so for packages that it names before a double colon."
   (when text
     (push (cons nil (names-in text)) *symbols-before*))
   (unless (or (assoc package *symbols-before* :test #'eq)
@@ -59,7 +59,7 @@ one before it. So do the packages that TEXT names before a double colon."
   (when text (remember-prefixes text)))
 
 (defun remember-prefixes (text)
-  "Remember the packages that TEXT names before a double colon, where reading makes symbols."
+  "Remember symbols of the packages that TEXT names before a double colon, where reading interns."
   (loop for end = (search "::" text) then (search "::" text :start2 (+ end 2))
         while end
         do (let* ((start (position-if #'name-ends-p text :end end :from-end t))

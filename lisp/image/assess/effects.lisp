@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What the hits of an assessment are about, in the words of the watch: when the user says yes to
-;;; them, the call need not ask about the same again when it happens. Names of files are absolute, as
-;;; they are now. What can't be told here is asked about when it happens, with its name.
+;;; What the hits of an assessment are about, as effects: once the user has agreed to them, the call
+;;; need not ask again when they happen. File names are absolute, as of now. What can't be told here
+;;; is asked about, by name, when it happens.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -23,7 +23,7 @@
     ("stop-thread" "TERMINATE-THREAD" "DESTROY-THREAD" "INTERRUPT-THREAD" "ABORT-THREAD" "KILL"
      "PROCESS-KILL")
     ("set-environment" "SETENV" "UNSETENV" "PUTENV" "CHDIR" "WITH-CURRENT-DIRECTORY"))
-  "From a kind of effect to the names of the operators that have it, whatever library they are of.")
+  "From a kind of effect to the names of the operators that have it, whatever library they are from.")
 
 (defparameter *reason-effects*
   '(("runs programs" "run-program")
@@ -37,14 +37,14 @@
     ("loads or compiles files" "load-file")
     ("takes over the debugger or the evaluator" "take-over")
     ("changes the environment of the programs that it runs" "set-environment"))
-  "From a reason to the kinds of effects that it is about whatever the operator.")
+  "From a reason to the kinds of effects that it is about, whatever the operator.")
 
 (defvar *hit-effects* (list '())
-  "While an assessment runs: a list of one element, what its hits are about.")
+  "During an assessment: a list of one element, the effects of its hits.")
 
 (defun literal-argument (form)
-  "A list of what FORM, an argument, surely is: by itself, by the LET around it, or by variables and
-constants of the image; NIL otherwise."
+  "A list of the certain value of the argument FORM: a literal, or known from the LET around it or
+from variables and constants of the image; NIL otherwise."
   (let ((bound (and form (symbolp form) (assoc form (scope-forms *scope*)))))
     (cond ((typep form '(or string pathname number character keyword null (eql t))) (list form))
           ((quoted-p form) (list (second form)))
@@ -58,10 +58,10 @@ constants of the image; NIL otherwise."
 (define-table +second-argument+
   '("COPY-FILE" "SYMLINK" "LINK" "CONCATENATE-FILES" "COMBINE-FASLS" "WRITE-STRING-INTO-FILE"
     "WRITE-BYTE-VECTOR-INTO-FILE")
-  "Operators that write the file which is their second argument.")
+  "Operators that write the file in their second argument.")
 
 (define-table +both-arguments+ '("RENAME-FILE" "RENAME" "RENAME-FILE-OVERWRITING-TARGET" "SYMLINK" "LINK")
-  "Operators about two files, of which the second is shown, too.")
+  "Operators on two files, of which the second is shown, too.")
 
 (define-table +named-in-a-list+ '("WITH-OPEN-FILE" "WITH-OUTPUT-FILE" "WITH-OUTPUT-TO-FILE")
   "Macros whose first argument is a list of a variable and a file.")
@@ -70,13 +70,13 @@ constants of the image; NIL otherwise."
   (member operator names :test #'string=))
 
 (defun file-designator-text (designator)
-  "The absolute name of the file DESIGNATOR as it is now, or NIL."
+  "The absolute name of the file DESIGNATOR, as of now, or NIL."
   (and (typep designator '(or string pathname))
        (native-text designator)))
 
 (defun object-texts (kind operator forms)
-  "Lists of a text, and perhaps one more, for each thing that OPERATOR does what is of KIND to, as its
-arguments, FORMS, say."
+  "The things on which OPERATOR, with the arguments FORMS, has an effect of KIND: lists of a text
+and perhaps one more."
   (let* ((forms (if (and (named-p operator +named-in-a-list+) (proper-list-p (first forms)))
                     (rest (first forms))
                     forms))
@@ -100,8 +100,8 @@ arguments, FORMS, say."
           ((and object (symbolp object)) (list (list (string-downcase (symbol-name object))))))))
 
 (defun program-texts (operator program more)
-  "The line that runs PROGRAM, with its arguments in the first of MORE where OPERATOR has them there,
-and with what else it is given as far as MORE tells that."
+  "The command line that runs PROGRAM, with its arguments from the first of MORE if OPERATOR takes
+them there, and with other options as far as MORE tells."
   (let* ((form (first more))
          (direct (and (string= operator "RUN-PROGRAM") form (not (keywordp form))))
          (arguments (and direct (literal-argument form)))
@@ -115,7 +115,7 @@ and with what else it is given as far as MORE tells that."
                                  (literal-options more)))))))
 
 (defun literal-options (forms)
-  "Those of a program's options that FORMS have literally."
+  "The literal options for a program in FORMS."
   (loop for keyword in '(:directory :environment :env :input)
         for literal = (and (member keyword forms) (literal-argument (option-of keyword forms)))
         when literal
@@ -144,7 +144,8 @@ and with what else it is given as far as MORE tells that."
       (rest (assoc reason *reason-effects* :test #'string=))))
 
 (defun texts-of-hit (kind what form)
-  "What a hit by WHAT in FORM is about, as OBJECT-TEXTS: nothing when that is only known once it runs."
+  "The things that a hit by WHAT in FORM is about, as OBJECT-TEXTS; none if that is only known at
+run time."
   (cond ((not (and what (symbolp what))) '())
         ((and (consp form) (symbolp (first form)) (proper-list-p form)
               (or (eq (first form) what)
@@ -153,7 +154,7 @@ and with what else it is given as far as MORE tells that."
         ((named-p kind '("redefine" "take-over")) (list (list (symbol-text what))))))
 
 (defun note-hit-effects (kind reason what form)
-  "Note what a hit, which has these arguments, is about."
+  "Note the effects of a hit with these arguments."
   (unless (eq kind :expander)
     (when (and what (symbolp what) (unmet-reason what))
       (pushnew (list "run-form" (symbol-text what)) (first *hit-effects*) :test #'equal))
@@ -167,7 +168,7 @@ and with what else it is given as far as MORE tells that."
 ;;; Expanding where nothing is allowed
 
 (defun call-harmlessly (form function)
-  "Call FUNCTION, which expands FORM. What its macro tries meanwhile doesn't happen, and is a hit."
+  "Call FUNCTION, which expands FORM. Effects that its macro tries don't happen, but are hits."
   (call-looking
    (lambda () (call-staying-in form function))
    (lambda (words)
@@ -175,8 +176,8 @@ and with what else it is given as far as MORE tells that."
           (first form) form))))
 
 (defun call-staying-in (form function)
-  "Call FUNCTION, which expands FORM. Its macro can't end the assessment with a throw, nor reach what
-was found until now."
+  "Call FUNCTION, which expands FORM. The macro can't end the assessment by a throw, nor see what
+has been found so far."
   (let ((end (list :left)))
     (multiple-value-bind (result problem)
         (block expanding

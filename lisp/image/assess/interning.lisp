@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What reading the code of a call leaves in the user's packages when the call fails: symbols that
-;;; mean nothing, and that a later USE-PACKAGE of the user's would meet as name conflicts.
+;;; Symbols that reading a call's code leaves in the user's packages if the call fails. They mean
+;;; nothing, but a later USE-PACKAGE would run into them as name conflicts.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -9,7 +9,7 @@
        (member (symbol-name operator) '("QUOTE" "QUASIQUOTE" "BACKQUOTE") :test #'string=)))
 
 (defun map-evaluated-symbols (function form)
-  "Call FUNCTION with the symbols of FORM that are not in quoted data, which may have been kept."
+  "Call FUNCTION with the symbols of FORM outside quoted data, which may have been kept."
   (let ((open (list form)) (seen (make-hash-table :test 'eq)))
     (loop while open
           do (let ((part (pop open)))
@@ -20,8 +20,8 @@
                         (push (first part) open)))))))
 
 (defun nothing-known-p ()
-  "A function that quickly recognizes most symbols without a meaning. Most of the
-symbols in an image are such."
+  "A function that quickly recognizes most symbols without a meaning, which most symbols in an image
+are."
   (let ((info (optional-function "SB-KERNEL" "SYMBOL-%INFO")))
     (if info
         (lambda (symbol)
@@ -29,7 +29,7 @@ symbols in an image are such."
         (constantly nil))))
 
 (defun forget-symbol (symbol)
-  "Take SYMBOL out of its package if reading made it in one that was remembered, and it means nothing."
+  "Unintern SYMBOL if reading made it in a remembered package and it means nothing."
   (let ((before (and symbol (symbol-package symbol)
                      (assoc (symbol-package symbol) *symbols-before*))))
     (when (and before
@@ -39,7 +39,7 @@ symbols in an image are such."
       (unintern symbol (first before)))))
 
 (defun forget-unread (text start)
-  "Forget the symbols of TEXT from START on that are in no form, because it can't be read there."
+  "Forget the symbols of TEXT after START, where it can't be read and so has no forms."
   (let ((names (names-in (subseq text start))))
     (loop for (package . missing) in *symbols-before*
           do (when package
@@ -50,7 +50,7 @@ symbols in an image are such."
                        (forget-symbol symbol)))))))))
 
 (defun forget-symbols-of-text (text done)
-  "Forget the symbols that reading TEXT made, but for those of its first DONE forms, which were run."
+  "Forget the symbols that reading TEXT made, except those of its first DONE forms, which were run."
   (loop with start = 0
         for count from 1
         for next = (skip-to-form text start)
@@ -64,15 +64,16 @@ symbols in an image are such."
              (setf start end))))
 
 (defun forms-done (progress)
-  "How many forms were run, by the PROGRESS of an evaluation or a compilation."
+  "How many forms were run, according to the PROGRESS of an evaluation or a compilation."
   (or (getf progress :compiled) (length (getf progress :forms))))
 
 (defun call-tidying-symbols (text package function)
-  "Call FUNCTION, which reads TEXT in PACKAGE, runs it and makes a reply. When that is a failure,
-forget the symbols which the reading made."
+  "Call FUNCTION, which reads TEXT in PACKAGE, runs it and returns a reply. If that is a failure,
+forget the symbols that reading made."
   (let ((*symbols-before* '()))
     (flet ((there (function)
-             ;; Nothing of this is an answer; in a debugger, that of the call which stopped there.
+             ;; Nothing in here is an answer; in a debugger, the answer is that of the call that
+             ;; stopped there.
              (catch 'missed
                (guarded (lambda ()
                           (let ((*package* (or (and package (find-package-named package))
@@ -83,7 +84,8 @@ forget the symbols which the reading made."
                (remember-symbols *package* text)))
       (let ((reply (funcall function)))
         (unless (eq (getf reply :outcome) :returned)
-          ;; This reads as the program does: its characters may be those of a call, or of a parked error.
+          ;; This reads as the program does: reader macros may be those of a call, or of a parked
+          ;; error.
           (call-looking
            (lambda ()
              (there (lambda ()

@@ -1,26 +1,26 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What is kept of an assessment for the call that runs the text: the macros that were expanded, and
-;;; the symbols that reading it made, which are those of the expansions.
+;;; What is kept of an assessment for the call that runs the text: the macros that were expanded,
+;;; and the symbols that reading made, which the expansions use.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defstruct (look (:type list) (:copier nil))
   text package
-  ;; The forms as they were read, each after its start.
+  ;; The forms as read, each after its start.
   forms
-  ;; The symbols that were taken out of their packages again, each with its package.
+  ;; The symbols that were uninterned again, each with its package.
   forgotten
-  ;; In the order in which they were made.
+  ;; In order of expansion.
   expansions
-  ;; From each operator of the forms to the macro function that it had, :LATER when that was not known.
+  ;; From each operator in the forms to its macro function then; :LATER if that wasn't known.
   operators
   ;; The names of the forms' local functions.
   locals
-  ;; Whether the user was asked about the form that runs, and allowed it.
+  ;; Whether the user was asked about the running form and allowed it.
   allowed)
 
 (defvar *looks* '()
-  "What was assessed and not run yet, latest first. Once anything runs it is of no use.")
+  "What was assessed but not yet run, latest first. Useless once anything runs.")
 
 (defparameter *looks-limit* 8)
 
@@ -28,8 +28,8 @@
   (and (equal text (look-text look)) (equal package (look-package look))))
 
 (defun take-look (text package &optional forget)
-  "What was kept of TEXT in PACKAGE, as the caller named it, or NIL. That is asked once. With FORGET
-there is none."
+  "What was kept of TEXT in PACKAGE, as the caller named it, or NIL. It can be taken only once. With
+FORGET, drop it and return NIL."
   (call-with-lock
    (lambda ()
      (let ((look (find-if (lambda (look) (look-of-p look text package)) *looks*)))
@@ -56,7 +56,7 @@ there is none."
       new))
 
 (defun restore-symbols (text start)
-  "Give the form in TEXT at START, which is about to be read, the symbols that it had before."
+  "Restore the symbols of the form in TEXT at START, which is about to be read."
   (declare (ignore text))
   (let ((form (and *look* (second (assoc start (look-forms *look*))))))
     (when (and form (look-forgotten *look*))
@@ -72,7 +72,7 @@ there is none."
                    (ignore-errors (import atom package))))))
            form))))))
 
-;;; A call that runs what was assessed
+;;; Running what was assessed
 
 (defun call-as-assessed (text package function)
   "Call FUNCTION, which reads and expands TEXT in PACKAGE, with what was kept of its assessment. All

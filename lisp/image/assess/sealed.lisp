@@ -1,14 +1,14 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What looks at which operator, as it is known once all that looks has arrived. What is entered in the
-;;; variables later looks at nothing.
+;;; The walkers and the call checks, fixed once all of them have arrived. What code enters in the
+;;; variables later has no influence.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (define-table +walkers+ *walkers*
-  "From an operator to the function that looks at its forms.")
+  "From operators to the functions that check their forms.")
 
 (define-table +call-checks+ *call-checks*
-  "From a function's name to what looks at calls of it.")
+  "From names of functions to the functions that check calls of them.")
 
 (defun walker (operator)
   (cdr (assoc operator +walkers+ :test #'eq)))

@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; The assessment of a text: its forms are read without #. and looked at one after the other, as
-;;; far as they can be read before the ones before them were run. Operation: assess-form.
+;;; Assessing a text: its forms are read without #. and checked one after the other, as far as they
+;;; can be read before the forms above them have run. Operation: assess-form.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -12,8 +12,8 @@
   (not (or (boundp symbol) (fboundp symbol) (symbol-plist symbol) (find-class symbol nil))))
 
 (defun forget-new-symbols (form)
-  "Take the symbols of FORM that its reading made out of their packages: a USE-PACKAGE or IMPORT in
-the text must meet what it would have met without us. The symbols, each with its package."
+  "Unintern the symbols that reading FORM made: a USE-PACKAGE or IMPORT in the text must find the
+packages as they would be without us. Returns the symbols, each with its package."
   (let ((*findings* (make-findings)) (forgotten '()))
     (catch 'assessed
       (call-with-atoms
@@ -32,7 +32,7 @@ the text must meet what it would have met without us. The symbols, each with its
 ;;; Reading
 
 (defun inert-readtable ()
-  "The current readtable without the syntax that runs functions of the program."
+  "The current readtable without syntax that runs the program's functions."
   (let ((readtable (copy-readtable)))
     (when (ignore-errors (get-dispatch-macro-character #\# #\S readtable))
       (set-dispatch-macro-character #\# #\S
@@ -43,15 +43,15 @@ the text must meet what it would have met without us. The symbols, each with its
     readtable))
 
 (defun read-inert (text start)
-  "The form in TEXT at START and where it ends; or NIL, NIL, the condition and where the reader was."
+  "The form in TEXT at START and its end; or NIL, NIL, the condition and where the reader was."
   (let ((*read-eval* nil) (*read-suppress* nil) (*readtable* (inert-readtable)) (*reader-stop* nil))
     (handler-case (read-knowing-handles text start)
       (serious-condition (condition) (values nil nil condition *reader-stop*)))))
 
-;;; Looking at a form
+;;; Checking a form
 
 (defun check-type-predicate (form)
-  "Look at FORM as (SATISFIES NAME): wherever such a type is, it calls what it names."
+  "Check FORM as (SATISFIES NAME): wherever such a type occurs, it calls what it names."
   (when (and (eq (car form) 'satisfies) (consp (cdr form)) (symbolp (cadr form)))
     (mention (cadr form) 'funcall)))
 
@@ -69,7 +69,7 @@ the text must meet what it would have met without us. The symbols, each with its
       (note form))))
 
 (defun check-format-control (string)
-  "Look at the functions that STRING calls when it is a FORMAT control string: ~/name/."
+  "Check the functions that STRING calls if it is a FORMAT control string: ~/name/."
   (loop for tilde = (position #\~ string) then (position #\~ string :start (1+ tilde))
         while tilde
         do (let* ((slash (position-if-not (lambda (it) (or (digit-char-p it) (find it "+-,:@#vV'")))
@@ -88,7 +88,7 @@ the text must meet what it would have met without us. The symbols, each with its
                    (hit :reaches (danger symbol) symbol string)))))))
 
 (defun scan-text (form)
-  "Look at what FORM mentions, whatever it does with it."
+  "Check what FORM mentions, whatever it does with it."
   (call-with-atoms
    (lambda (atom)
      (cond ((stringp atom)
@@ -102,7 +102,7 @@ the text must meet what it would have met without us. The symbols, each with its
    form))
 
 (defun trivial-p (form)
-  "Whether FORM is of Common Lisp's harmless operators and literals only, which need no look."
+  "Whether FORM has only harmless standard operators and literals, and so needs no check."
   (and (plain-form-p form)
        (loop for tree = form then (cdr tree)
              while (consp tree)
@@ -128,7 +128,8 @@ the text must meet what it would have met without us. The symbols, each with its
     (note-evaluated form)))
 
 (defun expand-outermost (form)
-  "Look at what expanding FORM would do. Macros within it are not expanded then, so not now."
+  "Check what expanding FORM would do. Macros inside it wouldn't be expanded, so they aren't
+checked."
   (when (and (consp form) (symbolp (first form)) (proper-list-p form))
     (cond ((or (eq *expanding* :compiler) (not (macro-function (first form))))
            (when (and (compiler-macro-function (first form)) (eq *expanding* :compiler))
@@ -140,7 +141,8 @@ the text must meet what it would have met without us. The symbols, each with its
                  (when expanded (expand-outermost expansion))))))))
 
 (defun judge-combinations ()
-  "Hits that no form makes alone: names made of text and calls of what has no name in the text."
+  "Hits that only several forms make together: symbols made from text, and calls of what the text
+doesn't name."
   (let ((makers (findings-makers *findings*))
         (callers (findings-callers *findings*))
         (soft (findings-soft *findings*)))
@@ -162,8 +164,8 @@ the text must meet what it would have met without us. The symbols, each with its
 ;;; A text
 
 (defun assess-forms (text &optional (origin 0))
-  "Look at the forms of TEXT; how many could be looked at, whether some could not yet, and how many of
-the former are settled. The text begins at ORIGIN of all that is run."
+  "Check the forms of TEXT, which starts at ORIGIN of all that is run. Returns how many could be
+checked, whether there are more, and how many of the former are settled."
   (let ((forms '()) (expansions '()))
     (unwind-protect
          (flet ((note (form start) (push (list (+ origin start) form) forms))
@@ -180,15 +182,15 @@ the former are settled. The text begins at ORIGIN of all that is run."
                                 :locals (findings-locals *findings*)))))))
 
 (defun settles-p (form)
-  "Whether what stands after FORM surely is read and expanded once FORM was run, and its values
-printed, as it is now. Objects of the program have printers of the program's."
+  "Whether anything after FORM is certainly read and expanded the same way once FORM was run and its
+values were printed. Objects of the program have the program's printers."
   (if (atom form)
       (or (null form) (eq form t) (typep form '(or number character string keyword)))
       (and (member (first form) '(defun in-package))
            (changes-nothing-p form))))
 
 (defun expands-by-program-p ()
-  "Whether compiling what was walked until now calls functions of the program."
+  "Whether compiling what was walked so far calls functions of the program."
   (or (not *usable-p*)
       (loop for operator being the hash-keys of (findings-operators *findings*)
               using (hash-value macro)
@@ -216,8 +218,9 @@ printed, as it is now. Objects of the program have printers of the program's."
             finally (return (result nil))))))
 
 (defun unread-p (text start condition count &optional stop)
-  "Whether the form in TEXT at START, which can't be read at STOP because of CONDITION, may be once the
-COUNT forms before it were run. It is a hit when it can be read then, and nobody could look at it."
+  "Whether the form in TEXT at START, which can't be read at STOP because of CONDITION, may be
+readable once the COUNT forms before it have run. If it could be read then, but never checked, that
+is a hit."
   (cond (*expanding* nil)
         ((read-evaluation-p text start)
          (hit-brought "a #." (subseq text (or (and stop (<= start stop (length text))
@@ -225,7 +228,7 @@ COUNT forms before it were run. It is a hit when it can be read then, and nobody
                                               (read-evaluation-p text start))))
          nil)
         ((plusp count) t)
-        ;; What nobody can read is not run either: the reader's complaint comes first.
+        ;; What can't be read doesn't run either: the reader complains first.
         ((typep condition '(or end-of-file reader-error package-error)) nil)
         (t (hit :unknown "not checked: it can't be read" nil)
            nil)))
@@ -241,15 +244,15 @@ COUNT forms before it were run. It is a hit when it can be read then, and nobody
     (funcall function)))
 
 (defun prepare-assessment ()
-  "Put in a watch, which can't be done under another, and compile what is slow otherwise."
+  "Install a watch, which can't be done under another one, and compile what would be slow."
   (let ((ensure (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH")))
     (when ensure (funcall ensure)))
   (compile-now 'walk 'walk-compound 'walk-call 'walk-arguments 'walk-argument 'known-value
                'call-with-atoms 'enter-danger 'call-in-order 'expand-and-keep 'same-form-p))
 
 (defun hit-texts (kinds)
-  "A text for each reason that there is a hit for: with the first one, and in how many places they are.
-None is left out, so that no reason hides behind others."
+  "A text for each reason among the hits: the first one, and in how many places there are more. None
+is left out, so that no reason can hide behind others."
   (let ((hits (remove-duplicates
                (loop for (kind reason text) in (reverse (findings-hits *findings*))
                      when (or (null kinds) (member kind kinds))
@@ -260,8 +263,8 @@ None is left out, so that no reason hides behind others."
           collect (format nil "~A~A~[~;~:;~:* (~D places)~]" reason text places))))
 
 (defun hit-alarms (kinds)
-  "The reasons that there are hits for, each with the name of the operator, if one is known: all of
-them, so that a rule about some can't let others pass."
+  "The reasons of the hits, each with the name of the operator, if known. Complete, so that a rule
+about some of them can't let others pass."
   (remove-duplicates
    (loop for (kind reason nil operator) in (reverse (findings-hits *findings*))
          when (or (null kinds) (member kind kinds))
@@ -269,9 +272,9 @@ them, so that a rule about some can't let others pass."
    :test #'equal :from-end t))
 
 (define-operation "assess-form" (form package purpose mode again chat file)
-  ;; What evaluating the text FORM, of FILE if it is of one, would do beyond the program, without doing
-  ;; any of it. With the PURPOSE "expand" only what expanding its macros would do, by MODE or all of
-  ;; them. AGAIN when the same call was assessed before.
+  ;; What evaluating the text FORM (of FILE, if given) would do outside the program, without doing
+  ;; any of it. With the PURPOSE "expand", only what expanding its macros would do, by MODE or all
+  ;; of them. AGAIN: the same call was assessed before.
   (let ((found (catch 'missed (package-of-text package))))
     (if (packagep found)
         (let* ((*package* found)
@@ -292,8 +295,8 @@ them, so that a rule about some can't let others pass."
         (list :assessed 0 :settled 0 :fails (getf found :message)))))
 
 (defun assess-alone (function)
-  "Call FUNCTION, which assesses, where nothing is allowed: reading calls what the program has hung on
-characters, and printing its printers. What these try is a hit."
+  "Call FUNCTION, which assesses, with nothing allowed: reading runs the program's reader macros,
+and printing its printers. What these try is a hit."
   (prepare-assessment)
   (let* ((tried '())
          (result (call-looking function (lambda (words) (push words tried)))))
@@ -304,7 +307,8 @@ characters, and printing its printers. What these try is a hit."
     result))
 
 (defun assess-text (text package expanding)
-  "What assessing TEXT, in PACKAGE as the caller named it, gives; EXPANDING when it is only expanded."
+  "The assessment of TEXT, in PACKAGE as the caller named it; EXPANDING if it is only to be
+expanded."
   (remember-symbols *package* text)
   (multiple-value-bind (assessed more settled) (multiple-value-prog1 (assess-forms text)
                                                  (forget-unread text 0))
@@ -321,10 +325,10 @@ characters, and printing its printers. What these try is a hit."
           :more (and more t)
           :unwatched (not (effects-asked-p)))))
 
-;;; Just before a form is run
+;;; Just before a form runs
 
 (defun assess-before-running (text start count)
-  "Leave the operation unless the form in TEXT at START can be run without asking anybody."
+  "End the operation unless the form in TEXT at START can run without asking anybody."
   (call-checking-form
    (format nil "Form ~D" count)
    (case count
@@ -340,7 +344,7 @@ characters, and printing its printers. What these try is a hit."
        form))))
 
 (defun assess-part (form count)
-  "As ASSESS-BEFORE-RUNNING for FORM, a part of the form that is the one number COUNT."
+  "Like ASSESS-BEFORE-RUNNING for FORM, part of the form with number COUNT."
   (unless (and *look* (look-allowed *look*))
     (call-checking-form
      (format nil "A part of form ~D" count)
@@ -355,8 +359,8 @@ characters, and printing its printers. What these try is a hit."
 ;;; While a form is expanded
 
 (defun assess-expansion (form expansion)
-  "Leave the operation unless EXPANSION, which FORM has become in the call that runs it, can be run
-without asking anybody."
+  "End the operation unless EXPANSION, which FORM has become in the running call, can run without
+asking anybody."
   (let ((earlier *look*))
     (call-checking-form
      (format nil "What ~A expands to" (excerpt form))
@@ -365,7 +369,7 @@ without asking anybody."
        (let ((expansions (call-keeping-expansions
                           (lambda () (assess-expanded expansion (look-locals earlier)))))
              (operators (findings-operators *findings*)))
-         ;; The rest of what FORM is a part of is still to be expanded.
+         ;; The rest of the form that contains FORM is still to be expanded.
          (maphash (lambda (operator macro)
                     (unless (nth-value 1 (gethash operator operators))
                       (setf (gethash operator operators) macro)))
@@ -375,7 +379,7 @@ without asking anybody."
        expansion))))
 
 (defun assess-expanded (expansion locals)
-  "Look at EXPANSION, in which functions called LOCALS may be those of the text."
+  "Check EXPANSION, in which functions called LOCALS may be the text's own."
   (setf (findings-current *findings*) expansion)
   (catch 'assessed
     (note-conses expansion)
@@ -388,7 +392,7 @@ without asking anybody."
                                              locals))))))
 
 (defun ask-to-run (what why hits form)
-  "Leave the operation unless the user can be asked about WHAT, which has HITS, and allows it."
+  "End the operation unless the user can be asked about WHAT, which has HITS, and allows it."
   (let ((ask (optional-function "AGENT-Q-IMAGE" "ASK-ABOUT-FORM")))
     (multiple-value-bind (decision reason)
         (and ask (funcall ask
@@ -406,8 +410,8 @@ without asking anybody."
                                     why))))))))
 
 (defun call-checking-form (what why assess)
-  "When ASSESS, which looks at WHAT is about to be run and gives the form, finds a hit, leave the
-operation unless the user allows that. WHY says why nobody was asked before."
+  "If ASSESS, which checks WHAT (about to be run) and returns the form, finds a hit, end the
+operation unless the user allows it. WHY says why nobody was asked before."
   (let ((earlier *look*) (allowed nil))
     (call-with-assessment
      (lambda ()
@@ -419,7 +423,7 @@ operation unless the user allows that. WHY says why nobody was asked before."
              (setf allowed t))))))
     (setf *look* (joined-look *look* earlier))
     (when allowed
-      ;; Nor is there a question about what the form makes of itself.
+      ;; Then don't ask about the form's expansions either.
       (setf (look-allowed *look*) t
             (look-operators *look*) nil))
     (when *known*
