@@ -1,14 +1,14 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Effects on code: definitions that are not the program's.
+;;; Effects on code: definitions that aren't the program's.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 ;;; Definitions
 
 (defun foreign-package-p (package)
-  "Whether PACKAGE is the implementation's, the client's or ours. A framework for tests that comes with
-SBCL is nobody's: tests define things in it, and run_tests looks on. The variables of handles become
-special while a form is read."
+  "Whether PACKAGE is the implementation's, the client's or ours. Exceptions: tests define things in
+SBCL's test framework, which run_tests observes, and variables of handles become special while a
+form is read."
   (or (eq package (find-package "COMMON-LISP"))
       (loop until (member (package-name package) '("SB-RT" "AGENT-Q-IMAGE-HANDLES") :test #'string=)
             for prefix in '("SB-" "SWANK" "SLYNK" "AGENT-Q-IMAGE")
@@ -19,26 +19,26 @@ special while a form is read."
     (and locked (funcall locked package))))
 
 (defun home-package (name)
-  "The package of NAME, a symbol or such as (setf symbol)."
+  "The home package of NAME, a symbol or (setf symbol)."
   (let ((symbol (if (consp name) (second name) name)))
     (and (symbolp symbol) (symbol-package symbol))))
 
 (defun foreign-name-p (name)
-  "Whether the definition of NAME, a symbol or (setf symbol), is not the program's to change. A library
+  "Whether the program may not change the definition of NAME, a symbol or (setf symbol). A library
 may lock its package, but not against its own files."
   (let* ((symbol (cond ((symbolp name) name)
                        ((and (consp name) (eq (first name) 'setf) (symbolp (second name)))
                         (second name))))
          (package (and symbol (symbol-package symbol))))
     (and package
-         ;; SBCL's profiler measures itself by this one.
+         ;; SBCL's profiler redefines this one to measure itself.
          (not (string= symbol "COMPUTE-OVERHEAD-AUX"))
          (or (and (foreign-package-p package)
                   (or (fboundp name) (eq package (find-package "AGENT-Q-IMAGE"))))
              (and (locked-package-p package) (not (eq package *package*)) (fboundp name))))))
 
 (defun effect-of-defining (arguments)
-  "Giving another meaning to the function name that is the first of ARGUMENTS."
+  "The effect of redefining the function name that is the first of ARGUMENTS."
   (let ((name (first arguments)))
     (when (foreign-name-p name)
       (make-effect :kind "redefine" :target (printed name :limit 200)
@@ -61,7 +61,7 @@ may lock its package, but not against its own files."
   (effect-of-defining (list (internal "SB-MOP" "GENERIC-FUNCTION-NAME" (first arguments)))))
 
 (defun effect-of-breakpoint (arguments)
-  "Having code run wherever a function that is not the program's comes to a place."
+  "The effect of running code at a breakpoint in a function that isn't the program's."
   (let* ((what (internal "SB-DI" "BREAKPOINT-WHAT" (first arguments)))
          (function (if (internal "SB-DI" "CODE-LOCATION-P" what)
                        (internal "SB-DI" "CODE-LOCATION-DEBUG-FUN" what)
@@ -87,14 +87,14 @@ may lock its package, but not against its own files."
                  :words (format nil "redefine ~A, which is not the program's" text))))
 
 (defun foreign-symbol-p (symbol)
-  "Whether SYMBOL is not for the program to give a meaning to."
+  "Whether the program may not give SYMBOL a meaning."
   (let ((package (and symbol (symbolp symbol) (symbol-package symbol))))
     (and package
          (or (foreign-package-p package)
              (and (locked-package-p package) (not (eq package *package*)))))))
 
 (defun effect-of-defining-type (arguments)
-  "Defining a class, a condition, a type, a setf expander, a compiler macro or a symbol macro."
+  "The effect of defining a class, condition, type, setf expander, compiler macro or symbol macro."
   (let* ((name (first arguments)) (symbol (if (consp name) (second name) name)))
     (when (foreign-symbol-p symbol)
       (redefining name))))
@@ -106,13 +106,14 @@ may lock its package, but not against its own files."
   (effect-of-defining-type (list (internal "SB-KERNEL" "DD-NAME" (first arguments)))))
 
 (defun specializer-object (specializer)
-  "The name of the class SPECIALIZER, or the object that it is about."
+  "The name of the class SPECIALIZER, or the object of an EQL specializer."
   (if (typep specializer 'class)
       (class-name specializer)
       (ignore-errors (internal "SB-MOP" "EQL-SPECIALIZER-OBJECT" specializer))))
 
 (defun effect-of-adding-method (arguments)
-  "A method of a function that is not the program's, for objects that aren't either."
+  "The effect of adding a method to a function that isn't the program's, for objects that aren't
+either."
   (let ((name (internal "SB-MOP" "GENERIC-FUNCTION-NAME" (first arguments))))
     (flet ((foreign-p (specializer)
              (let ((named (specializer-object specializer)))
@@ -123,7 +124,7 @@ may lock its package, but not against its own files."
         (defining-method name (first arguments) (second arguments))))))
 
 (defun defining-method (name generic method)
-  "The effect of adding METHOD to GENERIC, called NAME, which is not the program's."
+  "The effect of adding METHOD to GENERIC, called NAME, which isn't the program's."
   (let* ((effect (redefining name))
          (qualifiers (method-qualifiers method))
          (specializers (internal "SB-MOP" "METHOD-SPECIALIZERS" method))
@@ -141,7 +142,7 @@ may lock its package, but not against its own files."
                                                  (cons name (mapcar #'specializer-object specializers)))))
     effect))
 
-;;; What is nobody's but the implementation's, the client's or ours
+;;; What belongs only to the implementation, the client or us
 
 (defun ours-or-the-clients-p (package)
   (and package
@@ -157,7 +158,7 @@ may lock its package, but not against its own files."
   (destructuring-bind (symbol &optional (package *package*)) arguments
     (when (and (foreign-package-p (find-package package))
                (eq (symbol-package symbol) (find-package package))
-               ;; One without a meaning is what reading a form has left.
+               ;; Reading a form leaves symbols without a meaning.
                (or (fboundp symbol) (boundp symbol) (symbol-plist symbol)))
       (redefining symbol))))
 
@@ -167,7 +168,8 @@ may lock its package, but not against its own files."
       (effect-of-taking-over (format nil "the package ~A" (package-name package))))))
 
 (defun effect-of-renaming-package (arguments)
-  "DEFPACKAGE of newer SBCLs has this give nicknames, by which nothing gets another meaning."
+  "The effect of renaming a package. In newer SBCLs, DEFPACKAGE uses this to add nicknames, which
+change no meaning."
   (destructuring-bind (designator name &optional nicknames) arguments
     (let ((package (find-package designator)))
       (unless (and package
@@ -176,7 +178,7 @@ may lock its package, but not against its own files."
         (effect-of-package arguments)))))
 
 (defun effect-of-looking-into (arguments)
-  "Reading what a closure of ours has in it."
+  "The effect of reading the variables of one of our closures."
   (when (mentions-us-p (internal "SB-KERNEL" "%FUN-NAME" (first arguments)))
     (effect-of-taking-over "agent-q's own half")))
 
@@ -184,7 +186,7 @@ may lock its package, but not against its own files."
   (effect-of-cell (rest arguments)))
 
 (defun effect-of-cell (arguments)
-  "Changing the cell, first of ARGUMENTS, in which SBCL keeps a function by its name."
+  "The effect of changing the fdefn, first of ARGUMENTS, in which SBCL keeps a function by name."
   (effect-of-defining (list (internal "SB-KERNEL" "FDEFN-NAME" (first arguments)))))
 
 (defun effect-of-renaming-class (arguments)

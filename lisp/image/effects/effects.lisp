@@ -1,21 +1,21 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What a call of one of the implementation's functions is about to do, in words: for each such
-;;; function one here takes its arguments and gives the effect, or NIL when it has none.
+;;; What a call of one of the implementation's functions is about to do, in words. For each such
+;;; function, one here takes its arguments and returns the effect, or NIL if there is none.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defstruct (effect (:type vector) (:copier nil))
   kind words
-  ;; Names of files; what a rule compares else; and what the text of a consent may call it.
+  ;; Names of files; what else a rule compares; names that the text of a consent may use for it.
   (files '()) target (texts '())
-  ;; What the condition of a denial has as its pathname; and what more there is to it than that file: of
-  ;; definitions a list of the packages of what they name.
+  ;; The pathname for the condition of a denial; and details beyond that file: for definitions, a
+  ;; list of the packages of what they name.
   pathname detail
-  ;; What Emacs is told of it besides.
+  ;; What else Emacs is told.
   (more '()))
 
 (defun effect-identity (effect)
-  "A text that no other effect of its kind has."
+  "A text that identifies the effect among those of its kind."
   (or (and (equal (effect-kind effect) "run-program") (first (effect-texts effect)))
       (effect-words effect)))
 
@@ -25,7 +25,8 @@
     (equal (parts one) (parts other))))
 
 (defun file-effect (kind words designator &key link more)
-  "An effect on the file DESIGNATOR, and on the one named MORE, put into WORDS, a control string."
+  "An effect on the file DESIGNATOR, and on the file MORE; their names fill in WORDS, a format
+control."
   (let ((name (real-name designator :link link)))
     (make-effect :kind kind :words (format nil words name more)
                  :files (if more (list name more) (list name)) :target name
@@ -33,7 +34,7 @@
                  :pathname (ignore-errors (pathname designator)))))
 
 (defun native-effect (kind words name &key link more)
-  "The same of NAME, as the system's functions are given it."
+  "The same for NAME, in native syntax."
   (let ((real (real-native-name name :link link)))
     (make-effect :kind kind :words (format nil words real more)
                  :files (if more (list real more) (list real)) :target real
@@ -73,7 +74,7 @@
       effect)))
 
 (defun directory-as-file (designator)
-  "The name of the directory DESIGNATOR without its last slash, where it can be had."
+  "The name of the directory DESIGNATOR without its final slash, if possible."
   (let ((native (native-text designator)))
     (or (and native (native-pathname-of (string-right-trim "/" native)))
         designator)))
@@ -91,7 +92,7 @@
           (t (file-effect "load-file" "load ~A" (loaded-name what))))))
 
 (defun loaded-name (designator)
-  "The name of the file that LOAD takes for DESIGNATOR, which may be without a type."
+  "The name of the file that LOAD chooses for DESIGNATOR, which may lack a type."
   (or (and (not (streamp designator))
            (ignore-errors
             (let ((name (merge-pathnames designator)))
@@ -101,10 +102,10 @@
                        (probe-file (make-pathname :type "lisp" :defaults name)))))))
       designator))
 
-;;; Files by their native names
+;;; Files by native names
 
 (defmacro writing-flags ()
-  "Those bits of the system's flags that let a file be opened for more than reading."
+  "The bits of the system's open flags that allow more than reading."
   (reduce #'logior
           (loop for name in '("O_WRONLY" "O_RDWR" "O_CREAT" "O_TRUNC")
                 for symbol = (and (find-package "SB-UNIX") (find-symbol name "SB-UNIX"))
@@ -126,7 +127,7 @@
       (native-effect "write-file" "write ~A" (text-of-name name)))))
 
 (defun text-of-name (name)
-  "NAME, a string or a pathname."
+  "NAME, a string or a pathname, as text."
   (if (pathnamep name) (native-text name) (princ-to-string name)))
 
 (defun effect-of-unlink (arguments)
@@ -144,18 +145,18 @@
                  (string-right-trim "/" (text-of-name (first arguments))) :link t))
 
 (defun name-or-descriptor (what)
-  "The name of WHAT, one itself or a descriptor."
+  "The name of WHAT, a name or a descriptor."
   (cond ((or (stringp what) (pathnamep what)) (text-of-name what))
         ((and (integerp what) (descriptor-name what)))
         (t (princ-to-string what))))
 
 (defun effect-of-change (arguments)
-  "Changing the mode, the owner or the dates of a file."
+  "The effect of changing a file's mode, owner or dates."
   (native-effect "change-attributes" "change the attributes of ~A"
                  (name-or-descriptor (first arguments))))
 
 (defun effect-of-writing-name (arguments)
-  "Creating or cutting a file by its name or its descriptor."
+  "The effect of creating or truncating a file by its name or descriptor."
   (native-effect "write-file" "write ~A" (name-or-descriptor (first arguments))))
 
 (defun effect-of-linking (arguments)
@@ -180,7 +181,7 @@
 ;;; The network
 
 (defun address-text (address)
-  "ADDRESS of the network as people write it: numbers with dots, a name, with its port."
+  "The network ADDRESS as people write it: numbers with dots or a name, with its port."
   (let ((host (first address)) (port (second address)))
     (format nil "~A~@[:~A~]"
             (if (typep host '(and vector (not string)))
@@ -215,14 +216,14 @@
   (effect-on-client (socket-descriptor (first arguments)) "read from"))
 
 (defun effect-of-reading-descriptor (arguments)
-  "Reading what Emacs has sent to the client."
+  "The effect of reading what Emacs has sent to the client."
   (effect-on-client (first arguments) "read from"))
 
 (defun effect-of-copying-descriptor (arguments)
   (effect-on-client (first arguments) "copy"))
 
 (defun effect-of-device-control (arguments)
-  "Having the system do something with a terminal or a file; but for asking how large it is and the like."
+  "The effect of ioctl on a terminal or a file, except for asking about sizes and the like."
   (destructuring-bind (descriptor command &rest rest) arguments
     (declare (ignore rest))
     ;; TCGETS, TIOCGPGRP, TIOCOUTQ, TIOCGWINSZ, FIONREAD
@@ -232,8 +233,8 @@
                                      command)))))
 
 (defun effect-of-looking-up (arguments)
-  "Asking other machines what a name or an address of the network is. What a name is looked up for is
-to connect to it, so that the answer counts for both."
+  "The effect of looking up a host name or address on other machines. A name is looked up in order
+to connect to it, so the answer counts for both."
   (let ((text (address-text (list (first arguments)))))
     (unless (or (string-equal text "localhost")
                 (every (lambda (it) (or (digit-char-p it) (char= it #\.))) text))
@@ -241,7 +242,7 @@ to connect to it, so that the answer counts for both."
                    :words (format nil "look up ~A in the network and connect to it" text)))))
 
 (defun effect-of-looking-up-address (arguments)
-  "Asking other machines for the name of an address."
+  "The effect of asking other machines for the name of an address."
   (let ((address (first arguments)))
     (unless (and (typep address 'vector) (member (length address) '(4 16)) (own-address-p address))
       (let ((text (address-text arguments)))
@@ -249,13 +250,13 @@ to connect to it, so that the answer counts for both."
                      :words (format nil "look up ~A in the network" text))))))
 
 (defun own-address-p (address)
-  "Whether ADDRESS, numbers, is of this machine or of what serves it alone."
+  "Whether ADDRESS, numbers, belongs to this machine or its local network link."
   (or (every #'zerop (subseq address 0 (1- (length address))))
       (case (length address)
         (4 (or (member (elt address 0) '(0 127))
                (and (= (elt address 0) 169) (= (elt address 1) 254))))
         (16 (or (and (= (elt address 0) 254) (<= 128 (elt address 1) 191))
-                ;; One of four numbers in the longer form.
+                ;; An IPv4 address in IPv6 form.
                 (and (every #'zerop (subseq address 0 10))
                      (own-address-p (subseq address 12))))))))
 
@@ -281,7 +282,7 @@ to connect to it, so that the answer counts for both."
                :words (format nil "run code in the thread ~A" (thread-text (first arguments)))))
 
 (defun effect-of-binding-elsewhere (arguments)
-  "Giving a variable another value in a thread that has its own."
+  "The effect of setting a variable's value in another thread."
   (destructuring-bind (symbol thread value) arguments
     (declare (ignore value))
     (unless (eq thread (backend "CURRENT-THREAD"))
@@ -310,7 +311,7 @@ to connect to it, so that the answer counts for both."
 ;;; Descriptors
 
 (defun effect-of-descriptor-stream (arguments)
-  "Making a stream that writes to a descriptor, which nobody knows where from it is."
+  "The effect of making a stream that writes to a descriptor of unknown origin."
   (destructuring-bind (descriptor &key output delete-original auto-close &allow-other-keys) arguments
     (cond ((or output delete-original)
            (let ((name (or (descriptor-name descriptor) (format nil "the descriptor ~A" descriptor))))
@@ -325,7 +326,7 @@ to connect to it, so that the answer counts for both."
                               (printed (first arguments) :limit 20))))
 
 (defun effect-of-controlling (arguments)
-  "Having the system send signals because of a descriptor, or changing the client's."
+  "The effect of having the system send signals for a descriptor, or of changing the client's."
   (destructuring-bind (descriptor command &optional value) arguments
     (let ((descriptor (if (integerp descriptor) descriptor
                           (ignore-errors (internal "SB-SYS" "FD-STREAM-FD" descriptor)))))

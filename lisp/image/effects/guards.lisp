@@ -1,21 +1,21 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Which functions of SBCL's are watched. Below what programs call stand those that all of SBCL's
-;;; own code goes through, so that there is no way around; what was allowed above covers them.
+;;; Which functions of SBCL are guarded. Below those that programs call are those through which all
+;;; of SBCL's own code goes, so that there is no way around; what was allowed above covers them.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defstruct (guard (:type vector) (:copier nil))
-  ;; The function's name, and the function that makes an effect of its arguments, or NIL for none.
+  ;; The function's name, and the function that makes an effect of its arguments, or NIL.
   name describes
-  ;; The class of what is low down: it needs no question where that class is covered already; and
-  ;; the classes that an effect which may happen covers while it does.
+  ;; The class of a low-level function, which needs no question while that class is covered; and the
+  ;; classes that an allowed effect covers while it happens.
   class covers
-  ;; How the function is called otherwise than with its arguments: a function of ours.
+  ;; A function of ours that calls the original, if that needs more than its arguments.
   way
-  ;; What SBCL has in the place of the function, and that.
+  ;; A pair: what SBCL keeps in place of the function, and the function.
   kept
-  ;; Whether the hook of a C function stands below it, where there are such hooks. SBCL takes some
-  ;; milliseconds to put a guard at a function of its own.
+  ;; Whether a hook of a C function replaces it, where such hooks exist: encapsulating a function of
+  ;; SBCL takes some milliseconds.
   in-c
   ;; Whether it stands in all threads; whether the function was inline before; and whether it expands
   ;; macros of code that is looked at.
@@ -209,14 +209,14 @@
      ("SETRLIMIT" effect-of-process) ("ALARM" effect-of-process))))
 
 (defun guarded-name (package-name name)
-  "The function's name that NAME stands for in the package, or NIL when there is none."
+  "The function name that NAME stands for in the package, or NIL."
   (let* ((package (find-package package-name))
          (symbol (and package (find-symbol (if (consp name) (second name) name) package)))
          (name (and symbol (if (consp name) (list 'setf symbol) symbol))))
     (and name (fboundp name) (not (and (symbolp name) (macro-function name))) name)))
 
 (defun all-guards ()
-  "A guard for each of the functions that is there."
+  "A guard for each of these functions that exists."
   (loop for (package-name . entries) in (guard-lists)
         nconc (loop for (name describes . slots) in entries
                     for found = (guarded-name package-name name)
@@ -224,11 +224,11 @@
                       collect (apply #'make-guard :name found :describes describes
                                      (copy-tree slots)))))
 
-;;; What it is called with
+;;; Arguments
 
 (defun own-copies (arguments)
-  "ARGUMENTS with strings of our own, in lists as well: another thread of the program's may change
-those that it gave, while the user looks at them."
+  "ARGUMENTS with copies of strings, also inside lists: another thread may change the originals
+while the user looks at them."
   (labels ((own (it depth)
              (cond ((stringp it) (copy-seq it))
                    ((or (atom it) (zerop depth)) it)

@@ -1,11 +1,12 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Names of files as the system takes them: absolute, with links followed as far as they exist, as
-;;; that is what the user is asked about and what rules are compared with.
+;;; File names as the system takes them: absolute, with links followed as far as they exist. That is
+;;; what the user is asked about and what rules are compared with.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defmacro directly (package name &rest arguments)
-  "The value of a function of SBCL's own, which is looked up once: what opens a file comes by here."
+  "Call an internal function of SBCL, which is looked up only once: every file that is opened comes
+through here."
   `(funcall (load-time-value (own-lookup ,package ,name)) ,@arguments))
 
 (defun own-lookup (package name)
@@ -15,11 +16,11 @@
   (error "This implementation lacks a function for ~S." arguments))
 
 (defun unix-name (name &rest arguments)
-  "What a function of SBCL's for the system's files says, or NIL."
+  "The value of an SBCL function for system files, or NIL."
   (ignore-errors (values (apply #'internal "SB-UNIX" name arguments))))
 
 (defun followed (name)
-  "NAME, a native one, absolute, with all links in it followed, also one that leads nowhere yet."
+  "NAME, native and absolute, with all its links followed, even one that leads nowhere yet."
   (loop repeat 20
         do (let ((real (unix-name "UNIX-REALPATH" name)))
              (when real (return-from followed real))
@@ -29,13 +30,13 @@
   (followed-but-last name))
 
 (defun directory-part (name)
-  "What stands before the last part of NAME, with its slash."
+  "What comes before the last part of NAME, with its slash."
   (let* ((end (position #\/ name :test #'char/= :from-end t))
          (slash (and end (position #\/ name :end end :from-end t))))
     (if slash (subseq name 0 (1+ slash)) "/")))
 
 (defun followed-but-last (name)
-  "NAME with the links in its directory followed: what is deleted or renamed is a link itself."
+  "NAME with the links in its directory followed: deleting or renaming affects a link itself."
   (let* ((directory (directory-part name))
          (last (string-right-trim "/" (subseq name (min (length directory) (length name))))))
     (cond ((string= last "") name)
@@ -50,26 +51,26 @@
       (concatenate 'string (string-right-trim "/" (or directory "")) "/" name)))
 
 (defun native-text (designator)
-  "The native name that DESIGNATOR of a file stands for, absolute, or NIL when it has none."
+  "The native, absolute name that DESIGNATOR stands for, or NIL."
   (ignore-errors
    (let ((name (internal "SB-EXT" "NATIVE-NAMESTRING"
                          (translate-logical-pathname (merge-pathnames designator)))))
      (coerce (absolute-name name) '(simple-array character (*))))))
 
 (defun real-name (designator &key link)
-  "The name of the file DESIGNATOR as the user is shown it; with LINK that of a link itself."
+  "The name of the file DESIGNATOR as shown to the user; with LINK, that of a link itself."
   (let ((native (native-text designator)))
     (cond ((null native) (printed designator :limit 300 :writer #'princ))
           (link (followed-but-last native))
           (t (followed native)))))
 
 (defun real-native-name (name &key link)
-  "The same of NAME, a native one as the system's functions are given it."
+  "The same for NAME, in native syntax."
   (let ((name (absolute-name (coerce name 'string))))
     (if link (followed-but-last name) (followed name))))
 
 (defun descriptor-name (descriptor)
-  "The name of what DESCRIPTOR, a number of the system's, is open on, or NIL."
+  "The name of what DESCRIPTOR is open on, or NIL."
   (let* ((name (ignore-errors
                 (values (directly "SB-UNIX" "UNIX-READLINK" (descriptor-link descriptor)))))
          (length (length name))
@@ -82,7 +83,7 @@
           (t name))))
 
 (defun descriptor-link (descriptor)
-  "The link by which Linux says what DESCRIPTOR is open on."
+  "The link through which Linux tells what DESCRIPTOR is open on."
   (let ((table (load-time-value
                 (coerce (loop for number below 64
                               collect (format nil "/proc/self/fd/~D" number))

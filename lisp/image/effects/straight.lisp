@@ -1,16 +1,16 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Opening a file by a name that leads straight to it: without a link, so that no look at what was opened
-;;; is needed.
+;;; Opening a file whose name has no links in it, so that what was opened needn't be checked.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;; Linux can refuse to follow links when it opens a file. Then what it has opened is what the name says,
-;; and needs no look at the descriptor, which takes as long as opening. Nobody who swaps files and
-;; directories meanwhile gains by that: each part of the name was called so when the system came to it.
-;; Names with characters that some file systems take for others, or for a short name, go the usual way.
+;; Linux can refuse to follow links when it opens a file. Then what it has opened is what the name
+;; says, and needs no look at the descriptor, which takes as long as opening. Swapping files and
+;; directories meanwhile gains nothing: each part of the name was valid when the system came to it.
+;; Names with characters that some file systems take for others, or that look like short names, go
+;; the usual way.
 
 (defun straight-octets (name)
-  "The octets of the text NAME, ended by a zero as C's are, if it says by itself where it leads to."
+  "The octets of NAME, zero-terminated for C, if the name alone tells where it leads; else NIL."
   (declare (type (simple-array character (*)) name))
   (let* ((length (length name)) (start 1)
          (octets (make-array (1+ length) :element-type '(unsigned-byte 8) :initial-element 0)))
@@ -33,8 +33,8 @@
            octets))))
 
 (defun straight-opener ()
-  "A function that opens a file by the octets of its name and by flags, unless there is a link in that
-name: its descriptor, or -1. NIL where there is no such way."
+  "A function that opens a file, given the octets of its name and flags, unless the name has a link
+in it: returns the descriptor, or -1. NIL if the system can't do that."
   (let ((address (and (member :linux *features*)
                       (or (member :x86-64 *features*) (member :arm64 *features*))
                       (unfiltered-p)
@@ -66,7 +66,7 @@ name: its descriptor, or -1. NIL where there is no such way."
           address))))
 
 (defun unfiltered-p ()
-  "Whether the process may call whatever the system has: a filter may end one that does otherwise."
+  "Whether the process may make any system call: a filter may kill one that makes others."
   (ignore-errors
    (with-open-file (stream "/proc/self/status")
      (let* ((text (make-string 4000)) (end (read-sequence text stream)))
