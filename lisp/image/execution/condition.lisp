@@ -1,19 +1,19 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What the caller can have done about a condition instead of being told: leave it by a restart,
-;;; or park it, with its stack alive, in the client's debugger. Emacs keeps that one to itself.
+;;; What the caller can do about a condition besides reading about it: leave it by a restart, or
+;;; park it in the client's debugger, with its stack alive. Emacs doesn't show that debugger.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 ;;; Restarts
 
 (defvar *recoveries* (list '())
-  "A list of one element: what the caller's restart was invoked for, latest first.")
+  "A list of one element: the conditions for which the caller's restart was invoked, latest first.")
 
 (defparameter *recovery-limit* 20
-  "How often a call may be recovered: a restart can lead to the same error for ever.")
+  "How often a call may recover: a restart can lead to the same error forever.")
 
 (defun restart-named (name restarts)
-  "The first of RESTARTS called NAME, with or without a package and in any case."
+  "The first of RESTARTS called NAME, with or without a package, ignoring case."
   (let ((name (subseq name (let ((colon (position #\: name :from-end t))) (if colon (1+ colon) 0)))))
     (find-if (lambda (restart)
                (and (restart-name restart)
@@ -37,7 +37,8 @@
         (first *recoveries*)))
 
 (defun recover (condition text)
-  "Leave CONDITION by the restart that TEXT, a name and perhaps forms, says; return without it."
+  "Leave CONDITION by the restart in TEXT, a name and perhaps forms; returns if there is no such
+restart."
   (let* ((end (position-if (lambda (it) (member it *blanks*)) text))
          (name (subseq text 0 end))
          (restart (restart-named name (compute-restarts condition))))
@@ -54,14 +55,14 @@
                       (guarded (lambda () (apply #'invoke-restart restart values))
                                (constantly nil)))))))))
 
-;;; Restarts of a call
+;;; Restarts for a call
 
 (defvar *restart* nil
-  "The name of the restart by which the caller leaves errors, and perhaps forms, or NIL.")
+  "The name, perhaps with forms, of the restart by which the caller leaves errors, or NIL.")
 
 (defun call-recovering (restart function &optional (otherwise (constantly nil)))
-  "Call FUNCTION; what nobody handles in it is left by RESTART, if that says one. What is not left so
-is given to OTHERWISE."
+  "Call FUNCTION; leave its unhandled conditions by RESTART, if given. OTHERWISE is called with
+those that remain."
   (let ((*restart* restart)
         (*recoveries* (list '()))
         (*on-condition* (lambda (condition)
@@ -77,12 +78,12 @@ is given to OTHERWISE."
 ;;; Parking
 
 (defvar *parked* '()
-  "The errors that are parked: lists of the debugger's name, the call's id and the reply.")
+  "The parked errors: lists of the debugger's name, the call's id and the reply.")
 
 (lasts-for-the-process '*parked*)
 
 (defun parked-names ()
-  "What is parked, but for this very call, each as a name and a condition."
+  "What is parked, except for this very call, each as a name and a condition."
   (loop for (name id reply) in (reverse *parked*)
         unless (eql id *call*)
           collect (list name (first-line (format nil "~A: ~A" (getf reply :type)
@@ -90,10 +91,10 @@ is given to OTHERWISE."
                                          120))))
 
 (defvar *parked-told* '()
-  "What PARKED-NAMES gave when the caller was last told.")
+  "The PARKED-NAMES that the caller was last told.")
 
 (defun parked-news ()
-  "What is parked, if that is something else than when the caller was last told."
+  "What is parked, if that has changed since the caller was last told."
   (let ((names (parked-names)))
     (unless (equal names (shiftf *parked-told* names))
       names)))
@@ -104,7 +105,7 @@ is given to OTHERWISE."
       (optional-function "SWANK" "SWANK-DEBUGGER-HOOK")))
 
 (defun parked-report (condition name)
-  ;; Here the restarts of the client are a way out, too.
+  ;; Here, the client's restarts are a way out, too.
   (let ((report (let ((*outer-restarts* '())) (condition-report condition))))
     (append report
             (list :debugger name :output (captured-text) :value (funcall *progress*))
@@ -117,7 +118,8 @@ is given to OTHERWISE."
     (and denied (list :denials denied))))
 
 (defun park (condition name)
-  "Wait in the client's debugger until somebody invokes a restart. Returns only without a debugger."
+  "Wait in the client's debugger until somebody invokes a restart. Returns only if there is no
+debugger."
   (let ((debugger (client-debugger))
         (entry (list name *call* (parked-report condition name))))
     (when debugger
@@ -131,7 +133,7 @@ is given to OTHERWISE."
         (ignore-errors (funcall *settle* :forget))))))
 
 (defun parked-reply (id)
-  "The reply to the call ID, which is parked, for the wire; NIL when it isn't any more."
+  "The reply of the parked call ID, for the wire; NIL if it isn't parked any more."
   (let ((entry (find id *parked* :key #'second)))
     (and entry
          (reply-text (third entry)))))

@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Forms given as text, read one at a time and evaluated. Operation: eval-form.
+;;; Evaluating forms given as text, one at a time. Operation: eval-form.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -19,25 +19,24 @@
 ;;; The last evaluations
 
 (defvar *last-evaluations* '()
-  "By connection, latest first, the values of the variables in *LAST-VARIABLES* of our own there.")
+  "By connection, latest first: our values of *LAST-VARIABLES* there.")
 
 (lasts-for-the-process '*last-evaluations*)
 
 (defparameter *last-variables* '(* ** *** / // /// + ++ +++ -))
 
 (defun this-connection ()
-  "The client's object for the connection that this call came over."
+  "The client's object for this call's connection."
   (client-value *client* "*EMACS-CONNECTION*"))
 
 (defun call-with-last-evaluations (function)
-  "Call FUNCTION where * and its like are about what was evaluated for us. Those of the user's REPL
-stay as they are."
+  "Call FUNCTION with * and the like bound to our last evaluations; the user's REPL keeps its own."
   (let ((known (rest (assoc (this-connection) *last-evaluations* :test #'eq))))
     (progv *last-variables* (or known (mapcar (constantly nil) *last-variables*))
       (funcall function))))
 
 (defun note-evaluation (form values)
-  "Make VALUES, those of FORM, the last ones, here and for the calls that follow."
+  "Make VALUES, of FORM, the last ones, here and for the following calls."
   (shiftf *** ** * (first values))
   (shiftf /// // / values)
   (shiftf +++ ++ + form)
@@ -63,7 +62,7 @@ make something else of the second, which is looked at in its turn when nobody wa
       (funcall evaluator form)))
 
 (defun call-without-compiler-notes (function note)
-  "Call FUNCTION without what SBCL's compiler prints on code that could be faster. NOTE is called for each."
+  "Call FUNCTION without SBCL's notes on code that could be faster. NOTE is called for each."
   (let ((type (and (implementation-p "SBCL") (find-symbol "COMPILER-NOTE" "SB-EXT"))))
     (handler-bind ((condition (lambda (condition)
                                 (let ((restart (and type (typep condition type)
@@ -74,14 +73,14 @@ make something else of the second, which is looked at in its turn when nobody wa
       (funcall function))))
 
 (defun evaluate-text (text &optional (evaluator #'eval))
-  "Evaluate the forms in TEXT one after the other; what each gave, in their order."
+  "Evaluate the forms in TEXT one after the other; returns what each gave, in order."
   (call-with-last-evaluations (lambda () (evaluate-forms text evaluator))))
 
 (defun evaluate-forms (text evaluator)
   (let ((done '()) (current nil) (unprinted '()) (budget 12000) (room 8000) (start 0) (notes 0)
         (recoveries *recoveries*))
     (flet ((output ()
-             ;; What the last form prints is told as that of the call.
+             ;; The last form's output is reported as the call's.
              (when (skip-to-form text start)
                (let ((output (take-captured-text (max 400 room))))
                  (decf room (length output))
@@ -116,15 +115,15 @@ make something else of the second, which is looked at in its turn when nobody wa
       (progress))))
 
 (define-operation "eval-form" (form package restart on-error debugger)
-  ;; Evaluate forms; their values, and what they printed. When an error happens, leave it by RESTART,
-  ;; or, when ON-ERROR is "park", keep its stack alive under the name DEBUGGER.
+  ;; Evaluate forms; returns their values and output. On an error, leave it by RESTART or, if
+  ;; ON-ERROR is "park", keep its stack alive under the name DEBUGGER.
   (let ((*package* (package-of-text package)))
     (when (null (skip-to-form form 0))
       (missed "The text contains no form."))
     (append (call-recovering restart
                              (lambda () (evaluate-text form))
                              (lambda (condition)
-                               ;; A stack that is kept would keep the heap full.
+                               ;; A parked stack would keep the heap full.
                                (when (and (equal on-error "park")
                                           (not (heap-exhausted-p condition)))
                                  (park condition debugger))))
