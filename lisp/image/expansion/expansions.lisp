@@ -1,33 +1,33 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; The expansions of the program's macros that an assessment has made, for the call that runs the
-;;; text: a macro that counts, registers or prints does so once, and what was assessed is what runs.
+;;; Expansions of the program's macros, made by an assessment and kept for the call that runs the
+;;; text: a macro that counts, registers or prints does so only once, and what was assessed is what
+;;; runs.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defstruct (expansion (:type list) (:copier nil))
-  ;; The form that was expanded, and the macro function that did it.
+  ;; The form that was expanded, and the macro function.
   form function
   ;; The expansion, the warnings it signalled, and what it printed.
   result warnings output)
 
 (defvar *kept* nil
-  "While an assessment runs: from each form that it expanded to the expansion.")
+  "During an assessment: from each expanded form to its expansion.")
 
 (defvar *usable* nil
-  "While an assessment runs: a list of one element, the expansions that the call can use, latest
-first.")
+  "During an assessment: a list of one element, the expansions that the call can use, latest first.")
 
 (defvar *known* nil
-  "While a call runs, or text is assessed again: a list of one element, the expansions that were made
-of it before and that nothing has used yet.")
+  "During a call, or another assessment of the same text: a list of one element, earlier expansions
+that haven't been used yet.")
 
 ;;; Forms that were read twice
 
 (define-table +comparison-limit+ 20000
-  "How many parts of two forms are compared.")
+  "How many parts of two forms to compare.")
 
 (defun same-form-p (one other)
-  "Whether ONE and OTHER are what reading a text twice gives."
+  "Whether ONE and OTHER could come from reading the same text twice."
   (let ((steps 0))
     (labels ((same-p (one other)
                (when (> (incf steps) +comparison-limit+)
@@ -54,8 +54,8 @@ of it before and that nothing has used yet.")
     (and kind (eql (funcall kind one) (funcall kind other)))))
 
 (defun share-places (known form)
-  "Make the compiler take the conses of KNOWN for those of FORM, which it has read, so that its notes
-have their lines."
+  "Make the compiler treat the conses of KNOWN as those of FORM, which it has read, so that its
+notes have line numbers."
   (let* ((package (find-package "SB-C"))
          (symbol (and package (find-symbol "*SOURCE-PATHS*" package)))
          (paths (and symbol (boundp symbol) (symbol-value symbol))))
@@ -70,11 +70,11 @@ have their lines."
 ;;; Environments
 
 (defun takes-environment-p (operator function)
-  "Whether FUNCTION, which expands the macro OPERATOR, can see the lexical environment of a form,
-unless that is known not to be so."
+  "Whether FUNCTION, the expander of the macro OPERATOR, can see a form's lexical environment; true
+unless known otherwise."
   (if (implementation-p "SBCL")
-      ;; The lambda lists that it tells have no &ENVIRONMENT; an argument that is not used is no
-      ;; variable of the compiled function.
+      ;; The lambda lists that SBCL reports lack &ENVIRONMENT; but an unused argument is no variable
+      ;; of the compiled function.
       (not (eq :deleted
                (guarded (lambda ()
                           (second (funcall (optional-function "SB-DI" "DEBUG-FUN-LAMBDA-LIST")
@@ -96,10 +96,10 @@ unless that is known not to be so."
                              (null (funcall variables environment))))
                       (constantly nil))))))
 
-;;; Using one
+;;; Using an expansion
 
 (defun take-known (form function environment)
-  "The expansion of FORM by FUNCTION that is known, if there is one; it is used once."
+  "The known expansion of FORM by FUNCTION, if there is one; each is used once."
   (when *known*
     (let ((known (find-if (lambda (known)
                             (and (eq function (expansion-function known))
@@ -112,7 +112,7 @@ unless that is known not to be so."
         known))))
 
 (defun known-expansion (function form environment)
-  "A list of the expansion of FORM by FUNCTION, when it is known; what it said is said again."
+  "A list of the known expansion of FORM by FUNCTION, or NIL; its output and warnings are repeated."
   (let ((known (and *known* (consp form) (take-known form function environment))))
     (when known
       (share-places (expansion-form known) form)
@@ -142,7 +142,8 @@ made something else before."
   (let ((operators (and (integerp *assessed*) *look* (consp form) (symbolp (first form))
                         (look-operators *look*))))
     (and operators
-         ;; What is interpreted of our own half has such forms, too; a text that names any of it asks.
+         ;; Our own interpreted functions have such forms, too; a text that names any of them is
+         ;; asked about.
          (if (member (first form) +setting-macros+)
              (and (some #'program-place-p (places-of form))
                   (not (mentions-us-p form)))
@@ -150,8 +151,9 @@ made something else before."
                   (not (standard-macro-p (first form))))))))
 
 (defun expand-as-assessed (expander form environment &optional (outside 'funcall))
-  "The expansion of FORM by EXPANDER: the one that was assessed, or else what the hook OUTSIDE makes."
-  ;; What is interpreted still has macros of its own to expand, which must not lead here again.
+  "The expansion of FORM by EXPANDER: the one that was assessed, or else what the hook OUTSIDE
+makes."
+  ;; Our interpreted functions expand macros of their own, which must not lead here again.
   (let ((known (let ((*macroexpand-hook* 'funcall))
                  (check-operator expander form)
                  (known-expansion expander form environment))))
@@ -164,7 +166,7 @@ made something else before."
               (funcall (optional-function "AGENT-Q-IMAGE" "ASSESS-EXPANSION") form expansion)))
           expansion))))
 
-;;; Making one
+;;; Making an expansion
 
 (defun new-expansion (form function)
   (let* ((output (make-string-output-stream)) (warnings '())
@@ -189,15 +191,15 @@ made something else before."
         (setf (gethash form *kept*) expansion))))
 
 (defun call-keeping-expansions (function)
-  "Call FUNCTION, which assesses; the expansions that a call of what it assesses can use."
+  "Call FUNCTION, which assesses; returns the expansions that a call running the same code can use."
   (let ((*kept* (make-hash-table :test 'eq)) (*usable* (list '())) (*usable-p* t))
     (funcall function)
     (reverse (first *usable*))))
 
-;;; What is evaluated before what
+;;; Order of evaluation
 
 (defvar *top-form* nil
-  "While an assessment runs: the form that is evaluated as a whole.")
+  "During an assessment: the form that is evaluated as a whole.")
 
 (defvar *sequence* '()
   "The forms that are evaluated one after the other, each before the next one is expanded.")
@@ -207,14 +209,14 @@ made something else before."
   (member (first form) '(progn if setq locally eval-when macrolet symbol-macrolet)))
 
 (defun changes-nothing-p (form)
-  "Whether macros expand after evaluating FORM, which was walked, as they did before."
+  "Whether macros expand the same way after evaluating FORM, which was walked."
   (or (plain-form-p form)
       (and (consp form)
            (let ((expansion (and *kept* (gethash form *kept*))))
              (cond (expansion (changes-nothing-p (expansion-result expansion)))
                    ((eq (first form) 'progn) (every #'changes-nothing-p (rest form)))
                    ((eq (first form) 'in-package))
-                   ;; No macro can have called a function that was not there.
+                   ;; No macro can have called a function that didn't exist.
                    ((eq (first form) 'defun)
                     (and (symbolp (second form)) (not (fboundp (second form))))))))))
 
@@ -235,4 +237,4 @@ made something else before."
 (define-table +used-while-expanding+
   '(expand-as-assessed check-operator known-expansion take-known same-form-p share-places unseen-p
     program-place-p standard-macro-p)
-  "Functions of ours that expand macros of their own unless they are compiled.")
+  "Our functions that expand macros of their own unless compiled.")

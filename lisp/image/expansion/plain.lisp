@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Forms that certainly define nothing: literals, variables and Common Lisp's own operators that
-;;; call nothing they are given. The journal need not compare the image before and after those, and
-;;; macros expand after them as before.
+;;; Forms that certainly define nothing: literals, variables and standard operators that don't call
+;;; their arguments. For those the journal need not compare the image before and after, and macros
+;;; expand the same way after them.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -18,14 +18,14 @@
     symbol-name symbol-package package-name find-package keywordp boundp fboundp gethash
     hash-table-count type-of get-universal-time get-internal-real-time get-internal-run-time
     lisp-implementation-type lisp-implementation-version machine-type software-type)
-  "Functions that neither call what they are given nor change anything.")
+  "Functions that don't call their arguments and change nothing.")
 
 (define-table +plain-operators+ '(progn and or when unless if multiple-value-list prog1)
-  "Operators all of whose arguments are forms.")
+  "Operators whose arguments are all forms.")
 
 (defun plain-variable-p (symbol)
   (or (keywordp symbol)
-      ;; A symbol macro stands for any form.
+      ;; A symbol macro may stand for any form.
       (eq symbol (macroexpand-1 symbol))))
 
 (defun plain-binding-p (binding)
@@ -35,7 +35,7 @@
                (and (consp (rest binding)) (null (cddr binding)) (plain-form-p (second binding)))))))
 
 (defun plain-form-p (form)
-  "Whether evaluating FORM certainly defines nothing; NIL when a quick look can't decide."
+  "Whether evaluating FORM certainly defines nothing; NIL if a quick look can't tell."
   (cond ((symbolp form) (plain-variable-p form))
         ((atom form) t)
         ((not (ignore-errors (list-length form))) nil)
