@@ -1,18 +1,19 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Where code is evaluated or compiled in a call: whatever makes code of a list ends here, however the
-;;; list came about. What macros make of it is looked at while they are expanded.
+;;; Evaluating and compiling code in a call: everything that turns a list into code comes through
+;;; here, however the list was made. Expansions are checked when they are made.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun unlooked-p (hold)
-  "Whether code that is evaluated with HOLD in force is part of what may happen: of building, or of a file
-that is compiled; or ours."
+  "Whether code evaluated under HOLD needs no check: it is part of building or of a compiled file,
+or it is ours."
   (or (member :code (rest hold) :test #'eq)
       (find-if (lambda (it) (and (consp it) (eq (first it) :build))) (rest hold))
       (let ((work (consent-scope (first hold)))) (and work (work-whole work)))))
 
 (defun meet-code (watch guard hold function arguments)
-  "As MEET, where GUARD is in the way of all that is evaluated: nothing but code needs a question there."
+  "Like MEET, where GUARD intercepts everything that is evaluated: only code may need a question
+there."
   (funcall (guard-way guard) watch hold function arguments))
 
 (defun call-with-code (watch hold function arguments)
@@ -30,13 +31,13 @@ that is compiled; or ours."
           (if allowed (apply function arguments) (values-list values))))))
 
 (defun call-noting-code (watch hold function arguments)
-  "Compile the form that is the first of ARGUMENTS, and note the code: threads may be given it."
+  "Compile the form that is the first of ARGUMENTS, and note its code: threads may be given it."
   (let ((made (multiple-value-list (call-with-code watch hold function arguments))))
     (note-code watch (first hold) (first made))
     (values-list made)))
 
 (defun call-compiling-frame (watch hold function arguments)
-  "Compile the form that is the first of ARGUMENTS for a frame: around it comes what is SBCL's."
+  "Compile the form that is the first of ARGUMENTS for a frame; SBCL wraps it in code of its own."
   (multiple-value-bind (allowed values) (settle-code watch (first hold) (first arguments))
     (if allowed
         (funcall (watch-call-in watch) (list* (first hold) :code (rest hold))
@@ -44,7 +45,7 @@ that is compiled; or ours."
         (values-list values))))
 
 (defun call-standing-for (watch hold function arguments)
-  "Define a symbol macro: what it stands for is evaluated without a hook for expansions."
+  "Define a symbol macro: its expansion is evaluated without a macroexpand hook."
   (multiple-value-bind (allowed values)
       (or (null hold)
           (unlooked-p hold)
@@ -54,8 +55,8 @@ that is compiled; or ours."
         (values-list values))))
 
 (defun settle-code (watch consent form &optional (known-p (constantly nil)))
-  "Ask about FORM, which is about to be evaluated or compiled, when it names what no guard meets, unless
-KNOWN-P says that it may. True when that may be; NIL and the values to return in its place otherwise."
+  "Ask about FORM, about to be evaluated or compiled, if it names what no guard meets, unless
+KNOWN-P permits it. Returns true if it may run; otherwise NIL and the values to return in its place."
   (let* ((known (consent-known consent))
          (found (unmet-in form known)))
     (cond ((or (null found) (funcall known-p)) t)
@@ -130,8 +131,8 @@ the call is over. True when that may be; NIL and the values to return in its pla
 ;;; Expansions
 
 (defun know-names (consent expansion)
-  "Note that what EXPANSION, of a standard macro, names needs no question: neither where it stands nor in
-the copies that macros make which walk code."
+  "Note that the names in EXPANSION, of a standard macro, need no question, neither there nor in
+copies made by macros that walk code."
   (let* ((known (consent-known consent)) (found (unmet-in expansion known)))
     (when found
       (know-code consent expansion)
@@ -140,7 +141,7 @@ the copies that macros make which walk code."
                  (setf (gethash name known) t))))))
 
 (defun looking-hook (watch outside)
-  "A hook that looks at what the hook OUTSIDE makes of a form."
+  "A macroexpand hook that checks what the hook OUTSIDE makes of a form."
   (if (looking-hook-p watch outside)
       outside
       (lambda (expander form environment)
@@ -205,10 +206,10 @@ internal to it."
               (t (settle-code watch (first hold) expansion)))
         t)))
 
-;;; SBCL compiles for itself, too: dispatch functions, accessors, calls of C's.
+;;; Code that SBCL compiles for itself: dispatch functions, accessors, C calls
 
 (defun frame-owner (frame)
-  "The package of what runs in FRAME, a frame of SBCL's debugger, and its name there."
+  "Two values for FRAME of SBCL's debugger: the package of the function in it, and its name."
   (let* ((name (directly "SB-DI" "DEBUG-FUN-NAME" (directly "SB-DI" "FRAME-DEBUG-FUN" frame)))
          (name (loop while (consp name)
                      ;; (flet x :in y), (lambda (x) :in y), (setf x)
@@ -218,7 +219,7 @@ internal to it."
          (values (package-name (symbol-package name)) (symbol-name name)))))
 
 (defun made-by-implementation-p ()
-  "Whether it is SBCL's own functions that want code of this thread evaluated or compiled."
+  "Whether SBCL's own functions want code evaluated or compiled in this thread."
   (loop repeat 60
         for frame = (directly "SB-DI" "TOP-FRAME") then (directly "SB-DI" "FRAME-DOWN" frame)
         while frame

@@ -1,11 +1,12 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What else gives a meaning to names that aren't the program's, beside their definitions: what is
-;;; proclaimed, what the compiler knows of them, packages, and how text is read.
+;;; What gives names that aren't the program's another meaning, besides definitions: proclamations,
+;;; what the compiler knows about them, packages, and how text is read.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun effect-of-proclaiming (arguments)
-  "Saying of a name that isn't the program's what all code that is compiled believes from then on."
+  "The effect of proclaiming something about a name that isn't the program's, which all code
+compiled from then on believes."
   (let* ((form (first arguments)) (kind (and (consp form) (first form)))
          (names (and (consp form) (ignore-errors (list-length form))
                      (if (member kind '(type ftype)) (cddr form) (rest form))))
@@ -22,7 +23,7 @@
         effect))))
 
 (defun effect-of-setting-info (arguments)
-  "Changing how the compiler takes a name that isn't the program's."
+  "The effect of changing how the compiler treats a name that isn't the program's."
   (destructuring-bind (name number value) arguments
     (declare (ignore value))
     (let* ((symbol (if (consp name) (second name) name))
@@ -63,7 +64,8 @@ all the time."
       effect)))
 
 (defun effect-of-package-change (arguments)
-  "Changing which names a package has that is not the program's: the last of ARGUMENTS, or the current one."
+  "The effect of changing which names a package has that isn't the program's: the second of
+ARGUMENTS, or the current one."
   (let ((package (ignore-errors (find-package (if (rest arguments) (second arguments) *package*)))))
     (when (and package (foreign-package-p package))
       (make-effect :kind "redefine" :target (package-name package) :detail (list package)
@@ -71,7 +73,7 @@ all the time."
                    :words (format nil "change the names of the package ~A" (package-name package))))))
 
 (defun effect-of-locking (arguments)
-  "Locking a package that was open: nobody could define anything in it from then on."
+  "The effect of locking a package: nothing could be defined in it from then on."
   (let ((package (ignore-errors (find-package (first arguments)))))
     (when (and package (not (locked-package-p package)))
       (make-effect :kind "redefine" :target (package-name package) :detail (list package)
@@ -79,7 +81,7 @@ all the time."
                    :words (format nil "lock the package ~A" (package-name package))))))
 
 (defun users-readtable-p (readtable)
-  "Whether forms of the user's and of Emacs's are read by READTABLE."
+  "Whether forms of the user and of Emacs are read with READTABLE."
   (let ((standard (find-symbol "*STANDARD-READTABLE*" "SB-IMPL")))
     (or (eq readtable (directly "SB-EXT" "SYMBOL-GLOBAL-VALUE" '*readtable*))
         (and standard (boundp standard) (eq readtable (symbol-value standard))))))
@@ -104,7 +106,8 @@ all the time."
   (effect-of-reading-otherwise (second arguments)))
 
 (defun effect-of-replacing-function (arguments)
-  "Giving a generic function that isn't the program's another function; SBCL does so itself."
+  "The effect of replacing the function of a generic function that isn't the program's; SBCL does so
+itself."
   (let* ((generic (first arguments))
          (name (and (typep generic 'generic-function)
                     (internal "SB-MOP" "GENERIC-FUNCTION-NAME" generic))))

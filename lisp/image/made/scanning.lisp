@@ -1,17 +1,17 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What code names of what no guard meets once it runs: memory and foreign code, what is internal to the
-;;; implementation, to the client and to us. Names are enough here: code that hides them has to make
-;;; code, which is looked at in its turn.
+;;; Names in code for things that no guard meets at run time: memory and foreign code, internals of
+;;; the implementation, of the client and of ours. Checking names is enough: code that hides them
+;;; has to make code, which is checked in its turn.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (define-table +unmet-reasons+
   '("calls foreign code" "reaches into Emacs" "changes agent-q's own half in the image"
     "uses system calls")
-  "The reasons of dangers that are asked about where code is evaluated or compiled.")
+  "The reasons for which code is asked about when evaluated or compiled.")
 
 (defun dangers-of-package (package)
-  "Lists of a reason and the names in PACKAGE that it is about, :ALL but those that follow, or :INTERNAL."
+  "Lists of a reason and its names in PACKAGE, or :ALL and the exceptions, or :INTERNAL."
   (let ((name (package-name package)))
     (append
      (loop for (reason . groups) in (if name +danger-table+ '())
@@ -30,7 +30,7 @@
           '(("uses what is internal to the implementation" :internal))))))
 
 (defun known-dangers (package)
-  "The same, found out once."
+  "DANGERS-OF-PACKAGE, cached."
   (let ((table (load-time-value
                 (if (find-package "SB-EXT")
                     (funcall 'make-hash-table :test 'eq :weakness :key :synchronized t)
@@ -41,16 +41,16 @@
           (setf (gethash package table) (dangers-of-package package))))))
 
 (define-table +met-names+ '("ALIEN-FUNCALL" "EXTERN-ALIEN" "DEFINE-ALIEN-ROUTINE")
-  "What calls C by a name: the name is met where it is linked.")
+  "Operators that call C by name: the name is met when it is linked.")
 
 (defun met-p (symbol)
-  "Whether what SYMBOL names is met where it happens: a guarded function, or a hook."
+  "Whether what SYMBOL names is met when it happens: a guarded function, or a hook variable."
   (let ((package (package-name (symbol-package symbol))) (name (symbol-name symbol)))
     (or (loop for (guarded) in (rest (assoc package (guard-lists) :test #'string=))
                 thereis (equal name guarded))
         (member name (rest (assoc package (hook-names) :test #'string=)) :test #'string=)
         (member name +met-names+ :test #'string=)
-        ;; Tables of ours, in what is interpreted still: they give data.
+        ;; Our tables, for interpreted code: they return data.
         (and (string= package "AGENT-Q-IMAGE") (prefixed-p "COPY-OF-" name)))))
 
 (defun unmet-reason (symbol)
@@ -79,8 +79,8 @@
        (not (and (consp (third form)) (string= "FUNCTION" (first (third form)))))))
 
 (defun map-named (function form known)
-  "Call FUNCTION with the symbols and functions in FORM, and what names C's variables, but for conses of
-the table KNOWN. FORM may be circular."
+  "Call FUNCTION with the symbols and functions in FORM, and with forms that name C variables,
+skipping the conses in the table KNOWN. FORM may be circular."
   (let ((steps 0) (seen nil)
         (known (and (plusp (hash-table-count known)) known)))
     (labels ((passed-p (cons)
@@ -109,8 +109,8 @@ the table KNOWN. FORM may be circular."
       (look form))))
 
 (defun unmet-in (form known)
-  "Lists of a reason for which FORM is asked about and of what it names. What is in conses of the table
-KNOWN, or a symbol there, is known."
+  "Lists of a reason to ask about FORM and what FORM names for it. Conses and symbols in the table
+KNOWN are skipped."
   (let ((found '()))
     (labels ((note (symbol)
                (let ((reason (and (not (gethash symbol known)) (unmet-reason symbol))))
@@ -128,7 +128,7 @@ KNOWN, or a symbol there, is known."
     (nreverse found)))
 
 (defun effect-of-made (found form)
-  "The effect of evaluating or compiling FORM, in which FOUND was."
+  "The effect of evaluating or compiling FORM, in which FOUND was found."
   (let ((text (format nil "~:{~A: ~@{~A~^, ~}~:^; ~}"
                       (loop for (reason . symbols) in found
                             collect (cons reason (mapcar #'symbol-text (reverse symbols)))))))
