@@ -1,11 +1,12 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Where a thread of a call comes to a function that is watched. What is in force there is a list of
-;;; the consent and of the classes of low functions that an effect covers which may happen just now.
+;;; What happens when a thread of a call comes to a guarded function. The hold is a list of the
+;;; consent in force there, and of the classes of low-level functions covered by an effect that may
+;;; happen just now.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun meet (watch guard hold function arguments)
-  "Call FUNCTION with ARGUMENTS, where GUARD stands and HOLD is in force, if that may be."
+  "Call FUNCTION with ARGUMENTS, where GUARD is installed and HOLD is in force, if that is allowed."
   (if (or (null hold) (covered-class-p guard hold arguments))
       (go-on watch guard hold nil function arguments)
       (let* ((arguments (if (guard-describes guard) (own-arguments guard arguments) arguments))
@@ -21,11 +22,11 @@
               (cond ((not allowed) (values-list values))
                     ((same-effect-p effect (effect-at guard arguments))
                      (go-on watch guard hold effect function arguments))
-                    ;; A name means another file than when the user was asked.
+                    ;; The name means another file than when the user was asked.
                     (t (meet watch guard hold function arguments))))))))
 
-;;; What is covered is a class of low functions; one for files whose names begin in a certain way; or
-;;; just the effect that was allowed. Code of the program's may run meanwhile, as a handler.
+;;; A cover is a class of low-level functions; or a class with a prefix of file names; or just the
+;;; effect that was allowed. Code of the program, such as a handler, may run meanwhile.
 
 (defun covered-class-p (guard hold arguments)
   (let ((class (guard-class guard)))
@@ -39,7 +40,7 @@
                              (eq class covered))))))
 
 (defun begins-with-p (name given)
-  "Whether GIVEN, the native name of a file or its pathname, is really NAME or begins so."
+  "Whether GIVEN, a native name or a pathname, is NAME or begins with it, links followed."
   (flet ((begins (text) (and text (>= (length text) (length name))
                              (string= name text :end2 (length name)))))
     (let ((given (text-of-name given)))
@@ -58,7 +59,7 @@
                                          (equal (rest covered) (effect-detail effect)))))))))
 
 (defun covers-of (guard effect arguments)
-  "What EFFECT of ARGUMENTS, which may happen, covers while it does."
+  "What EFFECT of ARGUMENTS, which is allowed, covers while it happens."
   (and effect
        (loop for class in (if (guard-class guard)
                               (cons (guard-class guard) (guard-covers guard))
@@ -75,12 +76,12 @@
                            (t class)))))
 
 (defun effect-at (guard arguments)
-  "What calling the function of GUARD with ARGUMENTS would do, or NIL. A call that nobody can make
-sense of fails by itself, before it does anything."
+  "What calling the function of GUARD with ARGUMENTS would do, or NIL. A call that makes no sense
+fails by itself before it does anything."
   (and (guard-describes guard)
        (handler-case (let ((*print-pretty* nil) (*print-base* 10) (*print-radix* nil)
                            (*print-readably* nil) (*print-length* nil) (*print-level* nil))
-                       ;; The program's settings could make other words of it.
+                       ;; The program's settings could change the words.
                        (funcall (guard-describes guard) arguments))
          (effect-denied (condition) (error condition))
          (error () (make-effect :kind "foreign-code" :target (printed (guard-name guard))
@@ -104,7 +105,7 @@ sense of fails by itself, before it does anything."
           (work)))))
 
 (defun call-with-handlers-outside (watch hold work)
-  "Call WORK so that the handlers around it run with HOLD in force, not with what WORK may do."
+  "Call WORK with the handlers around it running under HOLD, not with what WORK may do."
   (let* ((clusters (find-symbol "*HANDLER-CLUSTERS*" "SB-KERNEL"))
          (around (symbol-value clusters)))
     (progv (list clusters) (list nil)
@@ -115,8 +116,8 @@ sense of fails by itself, before it does anything."
         (funcall work)))))
 
 (defun note-written (consent effect)
-  "Note that the call may write the files of EFFECT from now on; of a renamed one, what it is called
-then if it had made that."
+  "Note that from now on the call may write the files of EFFECT; for a renamed file, its new name if
+the call made it."
   (let ((written (consent-written consent)) (files (effect-files effect)))
     (cond ((equal (effect-kind effect) "write-file")
            (dolist (name files) (setf (gethash name written) t)))
@@ -134,14 +135,15 @@ then if it had made that."
            (lambda () (apply function arguments))))
 
 (defun call-closing (watch hold function arguments)
-  "Closing a stream of a file renames and deletes what opening it has made."
+  "Close a stream. For a file that the call writes, closing renames and deletes what opening it has
+made."
   (let* ((stream (first arguments))
-         ;; What has written nothing is spared the look at the file's name.
+         ;; Streams that have written nothing are spared the look at the file's name.
          (file (and (plusp (hash-table-count (consent-written (first hold))))
                     (directly "SB-SYS" "FD-STREAM-P" stream)
                     (directly "SB-IMPL" "FD-STREAM-FILE" stream)))
          (file (and (stringp file) (real-native-name file))))
-    ;; Which file it is code may have changed.
+    ;; Code may have changed which file it is.
     (if (and file (gethash file (consent-written (first hold))))
         (call-covering watch hold (list (cons :delete file) (cons :rename file)) function arguments)
         (apply function arguments))))
@@ -149,15 +151,15 @@ then if it had made that."
 (defun call-loading-file (watch hold function arguments)
   (declare (ignore hold))
   (multiple-value-prog1 (apply function arguments)
-    ;; It may have brought what is to be watched.
+    ;; It may have brought functions to guard.
     (add-guards watch)))
 
 (defun call-finding (watch hold function arguments)
-  "The definition of a function: a watched one's with the guard, which SBCL leaves out."
+  "The definition of a function; for a guarded one, with the guard, which SBCL would leave out."
   (declare (ignore hold))
   (let ((name (first arguments)))
     (if (find name (first (watch-guards watch)) :key #'guard-name :test #'equal)
-        ;; Newer SBCLs have such cells only for lists.
+        ;; Newer SBCLs have such fdefns only for lists.
         (if (symbolp name)
             (symbol-function name)
             (internal "SB-KERNEL" "FDEFN-FUN" (internal "SB-INT" "FIND-FDEFN" name)))
@@ -174,14 +176,14 @@ then if it had made that."
   (declare (ignore hold))
   (multiple-value-prog1 (apply function arguments)
     (when (find (first arguments) (foreign-lists) :key #'first :test #'equal)
-      ;; That looks the name up by the function that is watched here.
+      ;; That looks the name up through the function that is guarded here.
       (funcall (watch-call-in watch) nil (lambda () (add-foreign-hooks watch))))))
 
 (defun call-looking-up (watch hold function arguments)
-  "Look up a host, to which the call may connect then: not to this machine under another's name."
+  "Look up a host, to which the call may then connect; but not to this machine under another name."
   (declare (ignore watch))
   (let ((found (multiple-value-list (apply function arguments))))
-    ;; What nobody was asked about is no reason to connect.
+    ;; A lookup that needed no question doesn't permit connecting.
     (dolist (host (and (effect-of-looking-up arguments) found))
       (dolist (address (ignore-errors (internal "SB-BSD-SOCKETS" "HOST-ENT-ADDRESSES" host)))
         (unless (own-address-p address)
@@ -202,7 +204,7 @@ then if it had made that."
 (defun call-starting (watch hold function arguments)
   (destructuring-bind (thread work . more) arguments
     (cond ((eq work (optional-function "SB-IMPL" "FINALIZER-THREAD-LOOP"))
-           ;; The implementation's own, for whatever is finalized.
+           ;; The implementation's own thread, for everything that is finalized.
            (funcall (watch-call-in watch) nil (lambda () (apply function arguments))))
           (t (note-thread (first hold) thread)
              (apply function thread (funcall (watch-inheriting watch) (list (first hold)) work)
@@ -221,11 +223,11 @@ then if it had made that."
                          threads))))))))
 
 (defun asking-nobody (watch hold work)
-  "The function WORK for a thread that serves all of the image: what isn't granted is denied there."
+  "The function WORK for a thread that serves the whole image: what isn't granted is denied there."
   (funcall (watch-inheriting watch) (list (quiet (first hold))) work))
 
 (defun effect-of-finalizing (arguments)
-  "Giving to the garbage collector a socket that has the client's descriptor: it would close that."
+  "The effect of a finalizer on a socket with the client's descriptor, which would close that."
   (let ((class (ignore-errors (find-class (find-symbol "SOCKET" "SB-BSD-SOCKETS") nil)))
         (object (first arguments)))
     (and class
@@ -233,17 +235,18 @@ then if it had made that."
          (effect-of-closing-socket (list object)))))
 
 (defun call-finalizing (watch hold function arguments)
-  "What is finalized runs in a thread that serves all of the image."
+  "Finalizers run in a thread that serves the whole image."
   (destructuring-bind (object work . more) arguments
     (apply function object (if (own-buffer-work-p work) work (asking-nobody watch hold work)) more)))
 
 (defun call-handling (watch hold function arguments)
-  "What waits for a descriptor is called by any thread that looks."
+  "Handlers for descriptors are called by any thread that waits."
   (destructuring-bind (descriptor direction work) arguments
     (funcall function descriptor direction (asking-nobody watch hold work))))
 
 (defun call-hooking-process (watch hold function arguments)
-  "The hook of a process is called by whatever thread hears of its end: one of a call's can ask."
+  "The hook of a process is called by any thread that learns of its end; one of a call's threads can
+ask."
   (destructuring-bind (hook process) arguments
     (let ((quietly (and hook (asking-nobody watch hold hook))))
       (funcall function
@@ -259,7 +262,7 @@ then if it had made that."
 (defun call-scheduling (watch hold function arguments)
   (let ((timer (first arguments)))
     (unless (inheriting-p watch (slot-value timer 'function))
-      ;; Only a thread of its own, or that of the call, can wait for an answer.
+      ;; Only the call's thread, or a new one, can wait for an answer.
       (let ((thread (internal "SB-IMPL" "%TIMER-THREAD" timer)))
         (setf (slot-value timer 'function)
               (funcall (watch-inheriting watch)
@@ -270,8 +273,7 @@ then if it had made that."
     (apply function arguments)))
 
 (defun inheriting-p (watch function)
-  "Whether FUNCTION takes along what was in force already, as that of a timer which was scheduled
-before."
+  "Whether FUNCTION already carries what was in force, as that of a timer scheduled before."
   (flet ((code (function)
            (ignore-errors (internal "SB-KERNEL" "%CLOSURE-FUN" function))))
     (let ((code (code function)))
@@ -284,20 +286,20 @@ before."
   (call-hooks-under watch hold (first arguments) (lambda () (apply function arguments))))
 
 (defun call-hooks-under (watch hold hooks work)
-  "Call WORK, which calls HOOKS. In a thread of a call they run under its consent; elsewhere those that
-a call has changed do, where nobody is asked: it may be the thread that brings answers."
+  "Call WORK, which calls HOOKS. In a call's thread they run under its consent; elsewhere, those
+that a call has changed run with nobody asked: it may be the thread that delivers answers."
   (let ((consent (and hooks (null hold)
                       (find-if-not (lambda (consent) (hooks-before-p hooks consent))
                                    (first (watch-consents watch))))))
     (cond (consent (funcall (watch-call-in watch) (list (quiet consent)) work))
-          ;; A collection may have come while the system opens a file.
+          ;; A garbage collection may have happened while the system opens a file.
           ((member :reading (rest hold) :test #'eq)
            (funcall (watch-call-in watch) (remove :reading hold) work))
           (t (funcall work)))))
 
 (defun defined-name (arguments)
-  "The name that a defining function gives a meaning to, by its ARGUMENTS: it stands first, or behind
-the new meaning; or what is first is a generic function, or describes a structure."
+  "The name that a defining function defines, by its ARGUMENTS: it comes first, or after the new
+definition; or the first one is a generic function, or describes a structure."
   (flet ((name-p (it)
            (or (and it (symbolp it))
                (and (consp it) (eq (first it) 'setf) (symbolp (car (last it)))))))
@@ -309,8 +311,8 @@ the new meaning; or what is first is a generic function, or describes a structur
             (t (ignore-errors (internal "SB-KERNEL" "DD-NAME" first)))))))
 
 (defun call-defining (watch hold function arguments)
-  "Define something, upon which SBCL calls hooks. Threads that are of no call get those of before. The
-journal is told for whom it was."
+  "Define something, which makes SBCL call hooks. Threads of no call get the hooks from before the
+calls. Tell the journal who defined it."
   (let ((note (optional-function "AGENT-Q-IMAGE" "NOTE-DEFINER")))
     (when note
       (funcall note (defined-name arguments) (if hold (consent-id (first hold)) *call*))))
@@ -325,16 +327,16 @@ journal is told for whom it was."
           thereis (and (eq value hooks) (equal copy hooks))))
 
 (defun call-saving (watch hold function arguments)
-  "Save the image without the watch, of which it would have no working hooks."
+  "Save the image without the watch, whose C hooks wouldn't work in it."
   (declare (ignore hold))
   (unwind-protect
        (progn (funcall (watch-call-in watch) nil (lambda () (remove-watch watch t)))
               (apply function arguments))
-    ;; It goes on when there are other threads.
+    ;; The image continues if other threads kept it from being saved.
     (add-guards watch)))
 
 (defun quiet (consent)
-  "CONSENT where nobody is asked: what was not granted is denied."
+  "CONSENT with nobody to ask: what wasn't granted is denied."
   (let ((quiet (copy-seq consent)))
     (setf (consent-mode quiet) :deny)
     quiet))

@@ -1,15 +1,15 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Opening files in a call. Private ones are asked about by the name of what was opened, not of what
-;;; the program asked for: that may change from one moment to the next.
+;;; Opening files in a call. Private files are asked about by the name of what was opened, not of
+;;; what the program asked for: that may change from one moment to the next.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-;;; OPEN comes by UNIX-OPEN, where the descriptor is looked at. Handlers of the program's may run in the
-;;; extent of OPEN, so no file that is opened there goes unseen.
+;;; OPEN goes through UNIX-OPEN, where the descriptor is checked. Handlers of the program may run
+;;; within OPEN, so every file that is opened there is checked.
 
 (defstruct (opening (:type vector) (:copier nil))
-  ;; What was in force around OPEN; returns from it the values that it is given in a list; and the
-  ;; descriptor that needs no look any more.
+  ;; What was in force around OPEN; a function that returns from OPEN with a list of values; and the
+  ;; descriptor that needs no check any more.
   hold return descriptor)
 
 (defun call-opening (watch hold function arguments)
@@ -42,7 +42,7 @@
                      (apply function arguments))))
         (opening (find-if #'simple-vector-p (rest hold))))
     (if (or (not (integerp (first opened)))
-            ;; What OPEN does with a file that it writes, it has to do as well when that is denied.
+            ;; If OPEN is denied a file that it writes, it still has to clean up.
             (and opening (writing-flags-p (second arguments))))
         (values-list opened)
         (multiple-value-bind (allowed values)
@@ -55,7 +55,8 @@
                 (t (values-list values)))))))
 
 (defun fails-quietly-p (arguments)
-  "Whether nothing of the program's, as a handler, can run while the system opens a file by ARGUMENTS."
+  "Whether nothing of the program, such as a handler, can run while the system opens a file by
+ARGUMENTS."
   (destructuring-bind (&optional name flags (mode 0) &rest more) arguments
     (and (simple-string-p name)
          (every (lambda (character) (< 0 (char-code character) 128)) name)
@@ -64,8 +65,8 @@
          (null more))))
 
 (defun open-straight (watch consent arguments)
-  "The descriptor of the file that ARGUMENTS of UNIX-OPEN name, open for reading; NIL when it may be
-private, or has to be opened in the usual way, which also tells why it can't be."
+  "The descriptor of the file that ARGUMENTS of UNIX-OPEN name, opened for reading; NIL if it may be
+private, or has to be opened the usual way, which also reports why it can't be."
   (destructuring-bind (&optional name flags &rest more) arguments
     (let ((opener (watch-opener watch)))
       (and opener
@@ -83,11 +84,11 @@ private, or has to be opened in the usual way, which also tells why it can't be.
                           (t (close-opened descriptor)
                              nil)))))))))
 
-;;; What is private
+;;; Private files
 
 (defun check-private (watch consent opened)
-  "Ask when OPENED, a stream or a descriptor, reads a file that may be private. True when it may be
-read; NIL and the values to return in its place otherwise, and it is closed."
+  "Ask if OPENED, a stream or a descriptor, reads a file that may be private. Returns true if it may
+be read; otherwise closes it and returns NIL and the values to return in its place."
   (let* ((name (opened-name opened))
          (effect (and name (effect-of-reading consent name (opened-descriptor opened))))
          (end (list (or (null effect) (granted-p consent effect)))))
@@ -99,7 +100,7 @@ read; NIL and the values to return in its place otherwise, and it is closed."
           (unless (first end) (close-opened opened))))))
 
 (defun effect-of-reading (consent name &optional descriptor)
-  "The effect of reading the file NAME, on which DESCRIPTOR is open, if that needs consent."
+  "The effect of reading the file NAME, open on DESCRIPTOR, if that needs consent."
   (flet ((reading (kind)
            (make-effect :kind kind :words (format nil "read ~A" name) :files (list name)
                         :target name :texts (list name)
@@ -112,7 +113,8 @@ read; NIL and the values to return in its place otherwise, and it is closed."
              effect)))))
 
 (defun opened-name (opened)
-  "The real name of the file that OPENED, a stream or a descriptor, is open on; NIL for no file."
+  "The real name of the file that OPENED, a stream or a descriptor, is open on; NIL if it is no
+file."
   (let ((descriptor (opened-descriptor opened)))
     (and descriptor
          (or (descriptor-name descriptor)
