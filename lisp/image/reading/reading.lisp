@@ -1,10 +1,10 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Forms given as text: where each starts, and what is wrong with one that can't be read.
+;;; Forms given as text: where each one starts, and what is wrong with one that can't be read.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun skip-to-form (text start)
-  "Where the next form in TEXT starts, after blanks and comments; NIL at the end."
+  "The start of the next form in TEXT, after blanks and comments; NIL at the end."
   (loop
     (let ((next (position-if-not (lambda (it) (member it *blanks*)) text :start start)))
       (cond ((null next) (return nil))
@@ -14,7 +14,7 @@
                (unless start (return next)))))))
 
 (defun block-comment-end (text start)
-  "Where the block comment in TEXT at START ends; NIL when there is none, or it has no end."
+  "The end of the block comment in TEXT at START; NIL if there is none, or it has no end."
   (flet ((at (first second position)
            (and (char= first (char text position)) (char= second (char text (1+ position))))))
     (loop with depth = 0 and position = start
@@ -28,20 +28,20 @@
                    (t (incf position))))))
 
 (defun reader-complaint (condition)
-  "What the reader says, without the name of our stream and the manual's chapters."
+  "The reader's message, without the name of our stream and references to manuals."
   (let ((text (condition-message condition)))
     (dolist (end (list (format nil "~%~%") " Stream: #<" (format nil "~%See also:")))
       (setf text (subseq text 0 (search end text))))
     (getf (with-hint condition (list :message (trimmed text))) :message)))
 
 (defun unreadable-object-hint (text start)
-  "What to write in place of the printed object that TEXT may have after START."
+  "What to write instead of a printed object that TEXT may have after START."
   (if (search "#<" text :start2 start)
       " #<...> only shows an object: use its handle, such as $v7, or the form that returned it."
       ""))
 
 (defun read-evaluation-p (text start)
-  "Where TEXT may have its first #. after START, or NIL."
+  "The position of the first possible #. in TEXT after START, or NIL."
   (loop for found = (position #\# text :start start)
           then (position #\# text :start (1+ found))
         while found
@@ -49,10 +49,10 @@
                     (and next (char= (char text next) #\.) found))))
 
 (defvar *reader-stop* nil
-  "Where in its text the reader was when it failed, if that is known.")
+  "Where in its text the reader failed, if known.")
 
 (defun read-noting-stop (text start)
-  "The form in TEXT at START, and where it ends. Where it can't be read, *READER-STOP* is set."
+  "The form in TEXT at START, and its end. On an error, sets *READER-STOP*."
   (let ((end start))
     (values (with-input-from-string (stream text :start start :index end)
               (flet ((place () (guarded (lambda () (file-position stream)) (constantly nil))))
@@ -84,14 +84,15 @@
                     (first-line (trimmed (subseq text place)) 120)))))
 
 (defun line-of (text index)
-  "The line of TEXT, from 1, that INDEX is in."
+  "The line number of INDEX in TEXT, from 1."
   (1+ (count #\Newline text :end index)))
 
 (defun fault-place (text start)
-  "Where in TEXT the line begins in which the form at START can't be read; START in its first line."
+  "The start of the line in TEXT where the form at START can't be read; START if that is its first
+line."
   (let ((newline (and *reader-stop*
                       (< start *reader-stop* (1+ (length text)))
-                      ;; The character at which the reader saw that a token ended is not a part of it.
+                      ;; The character that ended a token isn't part of it.
                       (position #\Newline text :start start :end (1- *reader-stop*) :from-end t))))
     (if newline (1+ newline) start)))
 
@@ -107,7 +108,7 @@
           (failed "NOT-RUN" "The image has lost the code that assesses calls. Send the call again.")))))
 
 (defun data-p (object)
-  "Whether OBJECT is made of lists, symbols, numbers and texts alone, and not large."
+  "Whether OBJECT consists only of lists, symbols, numbers and strings, and isn't large."
   (let ((count 0))
     (labels ((data-p (object)
                (loop
@@ -125,12 +126,12 @@
     cons list list* car cdr first second third fourth fifth rest last nth append reverse length elt
     vector aref svref char schar string string-upcase string-downcase
     char-code code-char char-upcase char-downcase digit-char name-char symbol-name)
-  "Functions that neither call what they are given nor do, or look at, anything else.")
+  "Functions that don't call their arguments and neither do nor look at anything else.")
 
 (defparameter *plain-types*
   '(vector simple-vector array simple-array string simple-string base-string simple-base-string
     list character unsigned-byte signed-byte integer fixnum bit float single-float double-float * t)
-  "What types are made of that are known without asking the program.")
+  "What types consist of that are known without asking the program.")
 
 (defun refuse-reading (form)
   (error "#. of ~S is not allowed here." form))
@@ -141,7 +142,7 @@
       (or (integerp type) (null type) (member type *plain-types*))))
 
 (defun pure-call (form arguments)
-  "The value of the call FORM with ARGUMENTS, if calling its function is harmless and ends soon."
+  "The value of the call FORM with ARGUMENTS, if the function is harmless and ends soon."
   (let ((function (first form)))
     (cond ((member function *pure-functions*))
           ((eq function 'coerce)
@@ -153,8 +154,8 @@
     (apply function arguments)))
 
 (defun pure-value (form)
-  "The value of FORM, which stands behind #., when getting it runs no code of the program's and it is
-the same whenever it is read: calls of pure functions on literals, constants and variables with data."
+  "The value of FORM, after #., if it runs no code of the program and is the same each time it is
+read: calls of pure functions on literals, constants and variables with data."
   (cond ((symbolp form)
          (if (and (boundp form) (data-p (symbol-value form)))
              (symbol-value form)
@@ -172,10 +173,10 @@ the same whenever it is read: calls of pure functions on literals, constants and
              (t (pure-call form (mapcar #'pure-value (rest form))))))))
 
 (defvar *run-readings* (make-hash-table :test 'equal)
-  "From files to what stands behind #. in them, as texts: it ran when they were loaded here.")
+  "From files to their #. forms, as texts: those ran when the files were loaded here.")
 
 (defvar *known-readings* '()
-  "Those of the file that is read.")
+  "Those of the file being read.")
 
 (defun file-key (file)
   (or (ignore-errors (namestring (truename file))) file))
@@ -184,7 +185,7 @@ the same whenever it is read: calls of pure functions on literals, constants and
   (and file (gethash (file-key file) *run-readings*)))
 
 (defun readings-in (text)
-  "What stands behind each #. in TEXT, as texts. Nothing of it is interned or evaluated."
+  "The forms after each #. in TEXT, as texts. Interns and evaluates nothing."
   (let ((*readtable* (copy-readtable nil)) (*read-suppress* t) (*read-eval* nil))
     (loop for start = 0 then (+ found 2)
           for found = (search "#." text :start2 start)
@@ -201,8 +202,8 @@ the same whenever it is read: calls of pure functions on literals, constants and
             (union readings (readings-of file) :test #'string=)))))
 
 (defun read-harmlessly (stream text start)
-  "Read what stands behind #., here in TEXT, which is read from START on, when that runs no code of the
-program's. What has run already gives a constant that nobody knows."
+  "Read the form after #., in TEXT, which is read from START on, if that runs no code of the
+program. A form that has run before gives a constant of unknown value."
   (let* ((from (file-position stream))
          (form (read stream t nil t))
          (to (file-position stream)))
@@ -213,8 +214,8 @@ program's. What has run already gives a constant that nobody knows."
         (pure-value form))))
 
 (defun call-reading-values (text start function)
-  "Call FUNCTION, which reads TEXT from START on, so that #.*VARIABLE* and #.(code-char 13) can be read
-where #. can't."
+  "Call FUNCTION, which reads TEXT from START on, with #.*VARIABLE* and #.(code-char 13) readable
+even where #. isn't allowed."
   (let ((*readtable* *readtable*))
     (when (and (not *read-eval*) (read-evaluation-p text start)
                (ignore-errors (get-dispatch-macro-character #\# #\.)))
@@ -226,7 +227,7 @@ where #. can't."
     (funcall function)))
 
 (defun read-knowing-handles (text start)
-  "The form in TEXT at START, and where it ends. $v7 in it is the object that was shown as v7."
+  "The form in TEXT at START, and its end. $v7 in it is the object shown as v7."
   (let ((around (optional-function "AGENT-Q-IMAGE" "CALL-WITH-HANDLE-NAMES")))
     (flet ((read-it ()
              (call-reading-values
@@ -236,7 +237,7 @@ where #. can't."
       (if around (funcall around text start #'read-it) (read-it)))))
 
 (defun read-form (text start count)
-  "The form in TEXT at START, and where it ends."
+  "The form in TEXT at START, and its end."
   (assess-if-new text start count)
   (funcall *before-reading* text start)
   (let ((*reader-stop* nil))
