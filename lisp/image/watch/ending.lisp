@@ -1,11 +1,12 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; The end of a call: whether its threads may live on, what it has hung on hooks, and whether all
-;;; guards still stand. And the end of it all, once no connection is left that had a call watched.
+;;; The end of a call: whether its threads may live on, which hooks it has set, and whether all
+;;; guards are still installed. And the end of the watch, once no connection is left that had a
+;;; watched call.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun settled-p (watch consent effect)
-  "Whether EFFECT, of a call that is over, may stay. Stopping the call is no more than a denial now."
+  "Whether EFFECT, of a call that is over, may stay. Stopping the call is now no more than a denial."
   (or (granted-p consent effect)
       (equal "allow" (ask watch consent effect))
       (progn (note-denial consent effect) nil)))
@@ -13,8 +14,8 @@
 ;;; Hooks
 
 (defun hooks-before (watch)
-  "The hooks as a call finds them: one that another call has changed, which runs now, as it was before.
-A value that either has bound is its own affair."
+  "The hooks as a call finds them; if another running call has changed one, the value before that.
+Values bound by either call are its own affair."
   (let ((consent (find-if #'consent-hooks (first (watch-consents watch)))))
     (loop for entry in (hook-values)
           for before = (and consent (assoc (first entry) (consent-hooks consent) :test #'eq))
@@ -23,7 +24,7 @@ A value that either has bound is its own affair."
                       entry))))
 
 (defun withdraw-hooks (consent)
-  "Put those hooks of definitions back that the call of CONSENT has changed and was not granted."
+  "Restore the hooks for definitions that the call of CONSENT has changed without a grant."
   (flet ((granted (effect)
            (or (granted-p consent effect)
                (progn (note-denial consent effect) nil))))
@@ -64,7 +65,7 @@ A value that either has bound is its own affair."
 ;;; Guards
 
 (defun restore-guards (watch consent)
-  "Put back the guards that the call has taken away, and note that it did."
+  "Reinstall guards that the call has removed, and note that it did."
   (ignore-errors (add-foreign-hooks watch))
   (dolist (guard (first (watch-guards watch)))
     (let ((name (guard-name guard)))
@@ -75,7 +76,7 @@ A value that either has bound is its own affair."
                                                          (printed name))))))))
 
 (defun end-call (watch consent reply)
-  "What remains to be asked of the call of CONSENT, which had REPLY."
+  "Ask what remains to be asked about the call of CONSENT, which had REPLY."
   (restore-guards watch consent)
   (let ((stopped (eq (getf reply :outcome) :cancelled)))
     (labels ((allowed (effect) (and (not stopped) (settled-p watch consent effect)))
@@ -94,8 +95,8 @@ A value that either has bound is its own affair."
         (settle)))))
 
 (defun end-look (watch consent within)
-  "Leave nothing of what ran under CONSENT, which allows nothing: no thread of its and no hook, unless
-it is WITHIN a call or another look, which sees to that."
+  "Leave nothing behind of what ran under CONSENT, which allows nothing: no thread and no hook,
+unless it is WITHIN a call or another look, which sees to that."
   (flet ((denied (effect)
            (note-denial consent effect)
            nil))
@@ -105,8 +106,9 @@ it is WITHIN a call or another look, which sees to that."
       (settle-hooks (consent-hooks consent) #'denied))))
 
 (defun call-keeping-hooks (consent function arguments)
-  "Call FUNCTION for a timer, a finalizer or a thread of CONSENT's call. What begins once that is over,
-or where nobody is asked, or is told to end, changes no hook: the end of the call won't see to it."
+  "Call FUNCTION for a timer, a finalizer or a thread of CONSENT's call. If it starts when the call
+is over or nobody is asked, or if it is told to end, it changes no hook: the end of the call won't
+take care of it."
   (let ((before (and (consent-mode consent) (hook-values))))
     (unwind-protect (apply function arguments)
       (settle-hooks (or before (first (consent-outstayed consent)))
@@ -117,31 +119,31 @@ or where nobody is asked, or is told to end, changes no hook: the end of the cal
 ;;; Connections
 
 (defun note-connection (watch consent)
-  "Hear of it when the connection of CONSENT's call is closed."
+  "Notice when the connection of CONSENT's call is closed."
   (when (and (consent-connection consent)
              (not (member (consent-connection consent) (first (watch-connections watch))
                           :test #'eq)))
     (push (consent-connection consent) (first (watch-connections watch)))
-    ;; Its client may have come after the watch.
+    ;; Its client may have been loaded after the watch.
     (hear-of-closed-connections)
     (add-guards watch)))
 
 (defun hear-of-closed-connections ()
-  "Have the clients call us for each connection that is closed."
-  ;; A call that runs beside this would be charged with it, so it is done before there are any.
+  "Have the clients call us for each closed connection."
+  ;; Done before there are any calls: one that ran at the same time would be blamed for it.
   (dolist (client '(:swank :slynk))
     (let ((hook (client-symbol-named client "*CONNECTION-CLOSED-HOOK*")))
       (when (and hook (boundp hook))
         (pushnew 'forget-closed-connections (symbol-value hook))))))
 
 (defun forget-closed-connections (&rest ignored)
-  "Take the watch out when no connection is left that had calls under it."
+  "Remove the watch when no connection is left that had watched calls."
   (declare (ignore ignored))
   (let ((leave (optional-function "AGENT-Q-IMAGE" "LEAVE-WATCH")))
     (when leave (ignore-errors (funcall leave)))))
 
 (defun leave-watch-if-alone (watch)
-  "The same for WATCH, once no call is under it."
+  "The same for WATCH, once it has no calls."
   (let ((open (append (client-value :swank "*CONNECTIONS*") (client-value :slynk "*CONNECTIONS*"))))
     (when (and (null (first (watch-consents watch)))
                (or (watch-leaving watch)

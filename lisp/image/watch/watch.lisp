@@ -1,23 +1,25 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; The watch itself: what of it is compiled at once, as all threads of the image come through it,
-;;; and how it is put in and taken out. Operation: watch-remove.
+;;; The watch itself: the part that is compiled at once, because all threads of the image go through
+;;; it, and installing and removing it. Operation: watch-remove.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defstruct (watch (:type vector) (:copier nil))
-  ;; Functions that no name leads to: what is in force in this thread; to call one with something in
-  ;; force; to make what stands around a guarded function, and in for it; to make one that takes along to
-  ;; another thread what is in force; to make what says whether a C function may be called.
+  ;; Functions that can't be reached by name: returning the hold in force in this thread; calling a
+  ;; function under a hold; making the encapsulation of a guarded function, and its stand-in; making
+  ;; a function that carries the hold to another thread; making a predicate that says whether a C
+  ;; function may be called.
   state call-in surrounding standing-in inheriting permitting
-  ;; Lists of one element, which is changed under the lock: guards, consents in use, open questions,
-  ;; C functions with their hooks, the user's forms that are about to be evaluated, connections, and jobs.
+  ;; Lists of one element, changed under the lock: guards, consents in use, open questions, C
+  ;; functions with their hooks, the user's forms about to be evaluated, connections, and jobs.
   (guards (list '())) (consents (list '())) (questions (list '())) (foreign (list '()))
   (forms (list '())) (connections (list '())) (jobs (list '()))
-  ;; What makes the hooks of C functions, once it is compiled.
+  ;; The function that makes hooks of C functions, once compiled.
   maker
-  ;; What opens a file whose name has no link in it, where the system can; once it was looked for.
+  ;; The function that opens files whose names have no links, if the system can; and whether it was
+  ;; looked for.
   opener opener-sought
-  ;; A hook that looks at expansions, as each such is.
+  ;; A hook that checks expansions; all such hooks have its code.
   looking
   ;; A list of one element: what could not be guarded.
   (unguarded (list '()))
@@ -26,16 +28,16 @@
   version)
 
 (defvar *watch-version* nil
-  "What distinguishes this text of the module from an earlier one that an image may have.")
+  "Distinguishes this version of the module from an earlier one that an image may have.")
 
 (setf *watch-version* (list :watch))
 
 (defvar *program-hook* 'funcall
-  "Where ours runs in the place of a watched function: the hook that expands macros around it.")
+  "In our code that runs in place of a guarded function: the macroexpand hook around it.")
 
 (defun new-watch (version)
-  "A watch, of which only safe functions are to be had by name: what is in force is the value of a
-symbol that code can't come by."
+  "A watch, of which only safe functions can be reached by name: the hold is the value of an
+uninterned symbol that code can't get at."
   (let* ((state (make-symbol "STATE")) (watch (make-watch :version version)))
     (proclaim (list 'special state))
     (setf (symbol-value state) :none)
@@ -84,7 +86,7 @@ symbol that code can't come by."
                  (call-guarding-stack
                   (lambda ()
                     (block nil
-                      ;; A thread that nobody handles a denial in ends; the image may have no debugger.
+                      ;; A thread that doesn't handle a denial ends; the image may have no debugger.
                       (handler-bind ((effect-denied (lambda (condition)
                                                       (declare (ignore condition))
                                                       (return nil))))
@@ -123,7 +125,7 @@ symbol that code can't come by."
                                                      t))
                     'idle-watch-p (lambda () (null (first (watch-consents watch)))))))))
 
-;;; In and out
+;;; Installing and removing
 
 (defun watchable-p ()
   (and (implementation-p "SBCL")
@@ -152,14 +154,14 @@ symbol that code can't come by."
            (unless (watch-opener-sought watch)
              (setf (watch-opener-sought watch) t
                    (watch-opener watch) (ignore-errors (straight-opener))))))
-    ;; A call of the program's may be around it.
+    ;; There may be a call of the program around this.
     (funcall (watch-call-in watch) nil
              (lambda ()
                (call-plainly (lambda ()
                                (call-without-handlers (lambda () (call-with-lock #'add)))))))))
 
 (defun install-watch ()
-  "Put the watch in, unless it is there."
+  "Install the watch, unless it is there."
   (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'unmet-in 'map-named
                'unmet-reason 'looking-hook 'binds-or-sets-own-p 'sets-own-p 'foreign-package-p 'ours-or-the-clients-p
                'internal-symbol-p 'prefixed-p)
@@ -170,8 +172,8 @@ symbol that code can't come by."
           do (setf (fdefinition name) function))))
 
 (defun ensure-watch ()
-  "Whether there is a watch; it is put in when it isn't, and an earlier text's makes room for it once
-no call is under it."
+  "Whether there is a watch. Installs one if there is none, or in place of one from an earlier
+version that has no calls."
   (flet ((says-p (name)
            (let ((function (optional-function "AGENT-Q-IMAGE" name)))
              (and function (funcall function)))))
@@ -187,7 +189,7 @@ no call is under it."
       t)))
 
 (defun remove-before-saving ()
-  "See to it that a saved image is without a watch: what C calls of ours isn't there when it starts."
+  "Make sure that a saved image has no watch: our C hooks don't exist when it starts."
   (let ((hooks (find-symbol "*SAVE-HOOKS*" "SB-EXT")))
     (when hooks (pushnew 'forget-watch (symbol-value hooks)))))
 
@@ -196,8 +198,7 @@ no call is under it."
     (when remove (funcall remove t))))
 
 (defun remove-watch (watch &optional at-once)
-  "Leave the functions as they were, once no call is under WATCH, or AT-ONCE. Code of a call can't have
-that."
+  "Restore the functions once WATCH has no calls, or AT-ONCE. Code of a call can't do that."
   (cond ((funcall (watch-state watch)) nil)
         ((and (first (watch-consents watch)) (not at-once))
          (setf (watch-leaving watch) t)
@@ -208,17 +209,16 @@ that."
            t)))
 
 (define-operation "watch-remove" ()
-  ;; Take the watch out, as when nobody of agent-q's is here any more; at the end of the calls that are
-  ;; under it.
+  ;; Remove the watch, as if agent-q were gone; at the end of the calls under it.
   (let ((remove (optional-function "AGENT-Q-IMAGE" "UNWATCH")))
     (list :removed (and remove (funcall remove) t))))
 
-;;; Under it
+;;; Calls under the watch
 
 (defun call-under (watch id operation arguments work)
-  "Call WORK, a function that is given what is to be called with the watch in force, for the call ID
-of OPERATION with ARGUMENTS; its reply, with what was denied. Code of a call can have no other
-consent than it has."
+  "Call WORK, which gets a function that calls its argument with the watch in force, for the call ID
+of OPERATION with ARGUMENTS. Returns the reply, with what was denied. Code of a call can't get
+another consent than its own."
   (if (funcall (watch-state watch))
       (funcall work #'funcall)
       (let ((consent (new-consent id (getf arguments :watch) nil)) (reply (list nil)))
@@ -237,7 +237,7 @@ consent than it has."
                                      (funcall (watch-call-in watch) (list consent) function))))
                (end-call watch consent (first reply))
                (setf (rest reply) (list :ended)))
-          ;; A restart of the client's, or the end of the thread, leaves it without a word.
+          ;; A restart of the client, or the end of the thread, leaves it without notice.
           (unless (rest reply) (end-look watch consent nil))
           (setf (consent-mode consent) :ended)
           (drop-one (watch-consents watch) consent)
@@ -255,7 +255,7 @@ consent than it has."
                                               collect (printed name :limit 100 :writer #'princ)))))))))
 
 (defun text-of-call (arguments)
-  "The code among ARGUMENTS of an operation as the user is shown it, or NIL."
+  "The code in ARGUMENTS of an operation, as shown to the user, or NIL."
   (let ((text (getf arguments :form)))
     (and (stringp text) (shortened (trimmed text) 1000))))
 
@@ -264,16 +264,16 @@ consent than it has."
     (and consent (reverse (first (consent-denials consent))))))
 
 (defun call-denying (watch work note)
-  "The values of WORK, called where nothing is allowed, and nobody asked. NOTE is called with what it
-has tried, however it ends."
+  "The values of WORK, called with nothing allowed and nobody asked. NOTE is called with what it
+tried, however it exits."
   (let* ((consent (new-consent nil '() :deny))
-         ;; What is around it settles hooks.
+         ;; The surrounding call settles hooks.
          (within (funcall (watch-state watch))))
     (unless within
       (setf (consent-hooks consent) (hooks-before watch))
       (hold-one (watch-consents watch) consent))
     (unwind-protect (funcall (watch-call-in watch) (list consent) work)
-      ;; What is in force around this allows nothing either.
+      ;; The surrounding hold allows nothing either.
       (funcall (watch-call-in watch) nil (lambda () (end-look watch consent within)))
       (unless within
         (drop-one (watch-consents watch) consent)
@@ -281,14 +281,15 @@ has tried, however it ends."
       (mapc note (reverse (first (consent-denials consent)))))))
 
 (defun call-apart (watch names)
-  "Compile the functions NAMES of ours in a thread where nothing of a program is around it, when the
-watch is in force in this one; whether it is."
+  "If the watch is in force in this thread, compile our functions NAMES in a thread without any of
+the program around it. Returns whether the watch is in force."
   (when (funcall (watch-state watch))
     (let* ((client *client*)
            (names (remove (find-package "AGENT-Q-IMAGE") names :key #'symbol-package :test-not #'eq))
-           ;; Our own macros reach nothing; who knows what was imported into our package.
+           ;; Our own macros reach nothing, but something may have been imported into our package.
            (hold (list (quiet (first (funcall (watch-state watch)))) :code))
-           ;; Not COMPILE-NOW: the watch is in force there too, which would start such a thread again.
+           ;; Not COMPILE-NOW: the watch is in force there too, which would start another such
+           ;; thread.
            (compiling (funcall (watch-inheriting watch) hold
                                (lambda () (compiled-functions names)))))
       (funcall (watch-call-in watch) nil
