@@ -1,54 +1,55 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; How Emacs calls: one operation per call, in a thread of its own, with one text as the answer
-;;; whatever happens in it; and how Emacs stops a call.
+;;; How Emacs calls: one operation per call, in a thread of its own, and one text as the answer,
+;;; whatever happens; and how Emacs stops a call.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defvar *running* '()
-  "The calls that run now: lists of the call's id, its thread, its client, its operation, when it
-began, whether it is to be stopped, its output, the heap as it began, and in a list whether an
-interrupt is on its way to it.")
+  "The running calls: lists of the call's id, thread, client, operation, start time, whether it is
+to be stopped, its output, the heap at its start, and a list with whether an interrupt is on its
+way.")
 
 (defvar *lock* (let ((*client* (if (backend-package :slynk) :slynk :swank)))
                  (backend "MAKE-LOCK" :name "agent-q calls")))
 
 (defvar *call* nil
-  "The id of the call that runs in this thread, while it can be stopped.")
+  "The id of the call in this thread, while it can be stopped.")
 
 (defvar *assessed* nil
   "How many forms of the text that is about to run were assessed and mean what they did then; :WATCHED
 when none was, as the watch meets what they do; NIL when that does not matter.")
 
 (defvar *progress* (constantly nil)
-  "A function that says what the operation has done so far, in case it doesn't finish.")
+  "A function that returns what the operation has done so far, in case it doesn't finish.")
 
 (defvar *on-condition* (constantly nil)
-  "Called with an unhandled condition before it is reported: it may leave by a restart.")
+  "Called with an unhandled condition before it is reported; may leave by a restart.")
 
 (defvar *our-clean-up* nil
-  "While the program runs: what INNERMOST-CLEAN-UP gave before.")
+  "While the program runs: what INNERMOST-CLEAN-UP returned before.")
 
 (defvar *outer-restarts* '()
-  "The restarts that were there before the call: the client's own, nothing to do with the program.")
+  "The restarts from before the call: they are the client's, not the program's.")
 
 (defun call-with-lock (function)
   (backend "CALL-WITH-LOCK-HELD" *lock* function))
 
 (defun guard-stack (event)
-  "Keep this thread's stack guarded, at EVENT of a call: :ENTERED, :RETURNED or :LEFT, by a restart."
-  ;; Not there before the first call that needs more than the base.
+  "Keep this thread's stack guarded, at EVENT of a call: :ENTERED, :RETURNED or :LEFT (by a
+restart)."
+  ;; It arrives with the first call that needs more than the base.
   (let ((guard (optional-function "AGENT-Q-IMAGE" "GUARD-STACK-AGAIN")))
     (when guard (funcall guard event))))
 
 (defun stop-requested-p ()
-  "Whether the call of this thread is to be stopped, so that whatever unwinds it may go on."
+  "Whether this thread's call is to be stopped, so that anything that unwinds it may continue."
   (some (lambda (entry)
           (and (eq (second entry) (backend "CURRENT-THREAD")) (sixth entry)))
         *running*))
 
 (defun call-guarding-stack (function)
-  "Call FUNCTION and leave this thread's stack guarded, however FUNCTION ends."
-  ;; A list, as SBCL's interpreter can lose what a variable is set to.
+  "Call FUNCTION, and leave this thread's stack guarded however FUNCTION exits."
+  ;; A list, because SBCL's interpreter can lose assignments to variables.
   (let ((end (list :left)))
     (unwind-protect
          (progn (guard-stack :entered)
@@ -72,7 +73,7 @@ when none was, as the watch meets what they do; NIL when that does not matter.")
          (call-with-lock (lambda () (setf *running* (remove entry *running*)))))))))
 
 (defun call-around (operation function arguments)
-  "Call FUNCTION with ARGUMENTS, in the journal if OPERATION can redefine something."
+  "Call FUNCTION with ARGUMENTS; in the journal, if OPERATION can redefine something."
   (flet ((work ()
            (let* ((innermost (optional-function "AGENT-Q-IMAGE" "INNERMOST-CLEAN-UP"))
                   (*our-clean-up* (and innermost (funcall innermost))))
@@ -83,7 +84,7 @@ when none was, as the watch meets what they do; NIL when that does not matter.")
           (work)))))
 
 (defun with-hint (condition report)
-  "REPORT, with where the name that CONDITION misses is defined, if anything knows that."
+  "REPORT, with a hint where the name that CONDITION misses is defined, if known."
   (let* ((hint (optional-function "AGENT-Q-IMAGE" "ELSEWHERE-HINT"))
          (text (and hint (guarded (lambda () (funcall hint condition)) (constantly nil)))))
     (when text
@@ -91,8 +92,8 @@ when none was, as the watch meets what they do; NIL when that does not matter.")
     report))
 
 (defun report-of (condition)
-  "The reply about CONDITION. In a debugger there is no other to go to, so what goes wrong while the
-report is made is told as well: the call would never end."
+  "The reply about CONDITION. This runs in the debugger hook, so there is no other debugger for
+errors in it: they are reported as well, or the call would never end."
   (guarded (lambda () (with-hint condition (condition-report condition)))
            (lambda (problem)
              (list :outcome :error
@@ -102,7 +103,7 @@ report is made is told as well: the call would never end."
                                     (or (ignore-errors (princ-to-string problem)) "not printable"))))))
 
 (defun call-without-redefinitions (function)
-  "Call FUNCTION; what it redefines is noted, once there is what can do that."
+  "Call FUNCTION; note what it redefines, once the code for that has arrived."
   (funcall (or (optional-function "AGENT-Q-IMAGE" "CALL-REDEFINING") #'funcall) function))
 
 (defun assessed-of (given)
@@ -113,7 +114,7 @@ form while it runs where that isn't whole."
         (t 0)))
 
 (defun perform (operation arguments)
-  "The reply of OPERATION. A condition that gets as far as the debugger is reported, not debugged."
+  "The reply of OPERATION. A condition that would enter the debugger is reported, not debugged."
   (let ((function (optional-function "AGENT-Q-IMAGE" (operation-function-name operation))))
     (block nil
       (catch 'missed
@@ -135,17 +136,17 @@ form while it runs where that isn't whole."
                                        (call-around operation function arguments))))))))))))
 
 (defun perform-stoppable (id operation arguments &optional (around #'funcall))
-  ;; *CALL* is bound inside the CATCH: who sees it bound can throw, NIL or a reply. The reply is not
-  ;; SETF from within: SBCL's interpreter, which runs this at first, loses what it sets a variable to
-  ;; when an unbound variable was left on the way.
+  ;; *CALL* is bound inside the CATCH: code that sees it bound can throw NIL or a reply. Don't SETF
+  ;; the reply from within: SBCL's interpreter, which runs this at first, loses assignments to
+  ;; variables if an unbound variable was left on the way.
   (or (catch 'stopped
         (let ((*call* id))
           (funcall around (lambda () (perform operation arguments)))))
       (list :outcome :cancelled)))
 
 (defun perform-watched (id operation arguments)
-  "As PERFORM-STOPPABLE. What reaches outside of the program is asked about, where there are the means
-and Emacs wants it; the reply says what was denied."
+  "Like PERFORM-STOPPABLE, but ask about effects outside the program if there is a watch and Emacs
+wants it. The reply says what was denied."
   (let* ((options (getf arguments :watch))
          (ensure (and options (not (getf options :off)) (not (getf options :look))
                       (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH"))))
@@ -156,13 +157,13 @@ and Emacs wants it; the reply says what was denied."
           (t (perform-stoppable id operation arguments)))))
 
 (defun call-looking (function &optional (note #'identity))
-  "Call FUNCTION where nothing is allowed, if there is a watch; NOTE is told what it tries."
+  "Call FUNCTION with no effects allowed, if there is a watch; NOTE is called with what it tries."
   (let ((trying (optional-function "AGENT-Q-IMAGE" "CALL-TRYING")))
     (if trying (funcall trying function note) (funcall function))))
 
 (defun perform-looking (id operation arguments)
-  "As PERFORM-STOPPABLE. Printers of the program's, which may be a call's, don't reach outside it:
-nobody expects a look to do anything."
+  "Like PERFORM-STOPPABLE, for operations that only look. The program's printers, which a call may
+have defined, get no effects: nobody expects a look to have any."
   (let* ((ensure (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH"))
          (denials (progn (when ensure (funcall ensure)) '()))
          (reply (call-looking (lambda () (perform-stoppable id operation arguments))
@@ -170,7 +171,7 @@ nobody expects a look to do anything."
     (append reply (and denials (list :denials (reverse denials))))))
 
 (defun perform-tidily (id operation arguments)
-  "As PERFORM-WATCHED. What reading code left behind is taken away when running it failed."
+  "Like PERFORM-WATCHED. If running code fails, remove what reading it left behind."
   (let ((tidy (optional-function "AGENT-Q-IMAGE" "CALL-TIDYING-SYMBOLS"))
         (form (getf arguments :form)))
     (flet ((work () (perform-watched id operation arguments)))
@@ -179,14 +180,14 @@ nobody expects a look to do anything."
           (work)))))
 
 (defun call-showing-names-plainly (function)
-  "Call FUNCTION where the client's debugger, should the user be given it, shows names as in CL-USER:
+  "Call FUNCTION with the client's debugger, should the user get it, printing names as in CL-USER:
 Emacs calls in a package without symbols."
   (let ((variable (client-symbol-named *client* "*BUFFER-PACKAGE*")))
     (progv (and variable (list variable)) (list (find-package "COMMON-LISP-USER"))
       (funcall function))))
 
 (defun call-for-text (id operation arguments)
-  "The text of the reply of OPERATION, and whether the heap was full."
+  "The text of OPERATION's reply, and whether the heap was full."
   (call-with-captured-output
    (lambda ()
      (let ((reply (call-with-registration
@@ -204,20 +205,20 @@ Emacs calls in a package without symbols."
         (getf reply :heap))))))
 
 (defun call (client id operation arguments)
-  "Run OPERATION with the property list ARGUMENTS for CLIENT; the answer is the reply's text.
-CANCEL with the same ID stops it."
+  "Run OPERATION with the property list ARGUMENTS for CLIENT; returns the reply's text. CANCEL with
+the same ID stops it."
   (multiple-value-bind (text full)
       (let ((*client* client)
             (*package* (find-package "COMMON-LISP-USER"))
             (*readtable* *readtable*)
-            ;; What the code sets these to would change what every later call and the user's REPL read.
+            ;; If code could set these, later calls and the user's REPL would read differently.
             (*read-base* *read-base*) (*read-suppress* nil)
             (*progress* (constantly nil))
             (*on-condition* (constantly nil))
             (*outer-restarts* (compute-restarts)))
         (ensure-undelayed)
         (call-for-text id operation arguments))
-    ;; Nothing of the call's is held here any more.
+    ;; Nothing of the call is held here any more.
     (when full
       (funcall (optional-function "AGENT-Q-IMAGE" "FREE-HEAP")))
     text))
@@ -227,8 +228,8 @@ CANCEL with the same ID stops it."
 
 (defun interrupt-call (entry function)
   "Call FUNCTION in the thread of the call of ENTRY, if it still runs there and can be stopped."
-  ;; SBCL has a thread that was interrupted twice send itself a signal in between, and the watch would
-  ;; ask about that: so a second interrupt waits until the first is heard.
+  ;; If a thread is interrupted twice, SBCL makes it send itself a signal, which the watch would ask
+  ;; about: so a second interrupt waits until the first was taken.
   (let ((id (first entry)) (on-its-way (ninth entry)))
     (unless (and (first on-its-way) (implementation-p "SBCL"))
       (setf (first on-its-way) t)
@@ -238,7 +239,8 @@ CANCEL with the same ID stops it."
                  (when (eql *call* id) (funcall function)))))))
 
 (defun stop-running (entry)
-  "Stop the call of ENTRY. It is a throw: no handler of the program's can keep it, clean-up forms run."
+  "Stop the call of ENTRY by a throw: no handler of the program can catch it, and clean-up forms
+run."
   (let ((heard nil))
     (flet ((interrupt ()
              (interrupt-call entry (lambda ()
@@ -246,7 +248,7 @@ CANCEL with the same ID stops it."
                                        (setf heard t)
                                        (throw 'stopped nil))))))
       (interrupt)
-      ;; On ABCL any other thread may take the interrupt away.
+      ;; On ABCL any other thread may take the interrupt.
       (when (implementation-p "ABCL")
         (loop repeat 20
               do (sleep 0.02)
@@ -254,7 +256,7 @@ CANCEL with the same ID stops it."
               do (interrupt))))))
 
 (defun cancel (id &optional (way "STOP-RUNNING"))
-  "Stop the call ID by the function called WAY, or by STOP-RUNNING where that isn't there."
+  "Stop the call ID by the function named WAY, or by STOP-RUNNING if that doesn't exist."
   (let* ((entry (find id *running* :key #'first)) (*client* (third entry)))
     (cond (entry
            (setf (sixth entry) t)
