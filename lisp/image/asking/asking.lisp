@@ -126,7 +126,7 @@ user answered."
                                          :question (question-number question) :withdrawn t)))))
     (if (question-answer question)
         (values (question-answer question) (question-reason question) t)
-        (values (if (moot-p effect) "allow" "deny") "Nobody answered."))))
+        (values (if (moot-p effect) "allow" "deny") "There was no answer."))))
 
 (defun moot-p (effect)
   "Whether EFFECT no longer matters: all threads that it would leave running have ended."

@@ -132,7 +132,7 @@ debugger."
 (defun park-for-time (entry name seconds)
   "Park the call of ENTRY, which runs in this thread, under NAME: its SECONDS are up."
   (let ((park (optional-function "AGENT-Q-IMAGE" "PARK"))
-        (text (format nil "It ran for ~A s~@[; ~A were allocated meanwhile~]. CONTINUE resumes it"
+        (text (format nil "It ran for ~A s~@[; ~A were allocated in that time~]. CONTINUE lets it go on"
                       seconds (and (eighth entry) (allocated-since (eighth entry))))))
     (with-simple-restart (continue "Resume where it was interrupted.")
       (call-interruptibly
