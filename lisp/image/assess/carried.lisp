@@ -1,11 +1,12 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What a definition carries: what its code reaches for, whoever calls it. The watch meets what a call
-;;; does; the program may call a definition of the call later, where there is no watch.
+;;; The dangers that a definition carries: what its code reaches for, no matter who calls it. The
+;;; watch meets what a call does, but the program may call the definition later, without a watch.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun carried-dangers ()
-  "The hits that tell what code reaches for, whoever calls it; how it is made is met when it is made."
+  "The hits for what code reaches for, no matter who calls it; how the code is made is met when that
+happens."
   (remove-if-not (lambda (hit)
                    (and (member (first hit) '(:reaches :unknown))
                         (or (assoc (second hit) +danger-table+ :test #'string=)
@@ -16,8 +17,8 @@
                  (findings-hits *findings*)))
 
 (defun carried-by (form)
-  "A text for each reason to ask before FORM, a definition, is made. The macros that are expanded for that
-are not expanded again when it is compiled."
+  "A text for each reason to ask before FORM, a definition, is made. The expansions made for this
+are used again when it is compiled."
   (call-with-assessment
    (lambda ()
      (let ((expansions (call-keeping-expansions (lambda () (assess-one form)))))

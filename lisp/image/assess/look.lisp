@@ -75,15 +75,15 @@ FORGET, drop it and return NIL."
 ;;; Running what was assessed
 
 (defun call-as-assessed (text package function)
-  "Call FUNCTION, which reads and expands TEXT in PACKAGE, with what was kept of its assessment. All
-that was kept is of no use afterwards: the image is another."
+  "Call FUNCTION, which reads and expands TEXT in PACKAGE, with what was kept of its assessment.
+Afterwards everything kept is useless: the image has changed."
   (let ((look (and text
-                   ;; Nothing was looked at for this call; what was for others may be of another image.
+                   ;; Nothing was assessed for this call; what was for others may be out of date.
                    (not (eq *assessed* :watched))
                    (take-look text package))))
     (call-with-lock (lambda () (setf *looks* '())))
     (let ((*look* look)
-          ;; What is lost has to be looked at again.
+          ;; What was lost has to be assessed again.
           (*assessed* (if (or look (not (integerp *assessed*))) *assessed* 0))
           (*known* (list (and look (look-expansions look))))
           (*before-reading* #'restore-symbols))

@@ -16,8 +16,8 @@ way.")
   "The id of the call in this thread, while it can be stopped.")
 
 (defvar *assessed* nil
-  "How many forms of the text that is about to run were assessed and mean what they did then; :WATCHED
-when none was, as the watch meets what they do; NIL when that does not matter.")
+  "How many forms of the text that is about to run were assessed and still mean the same; :WATCHED
+if none were, as the watch meets what they do; NIL if that doesn't matter.")
 
 (defvar *progress* (constantly nil)
   "A function that returns what the operation has done so far, in case it doesn't finish.")
@@ -107,8 +107,8 @@ errors in it: they are reported as well, or the call would never end."
   (funcall (or (optional-function "AGENT-Q-IMAGE" "CALL-REDEFINING") #'funcall) function))
 
 (defun assessed-of (given)
-  "How far code was looked at, as GIVEN, of Emacs, says. What was left to the watch is looked at form by
-form while it runs where that isn't whole."
+  "How much of the code was assessed, given GIVEN from Emacs. What was left to the watch is assessed
+form by form while it runs, if some functions couldn't be guarded."
   (cond ((not (equal given "watched")) given)
         ((funcall (or (optional-function "AGENT-Q-IMAGE" "WATCH-WHOLE-P") (constantly nil))) :watched)
         (t 0)))

@@ -28,7 +28,7 @@
   (hosts (make-hash-table :test 'equal))
   ;; The conses of code that was checked and needs no question.
   (known (funcall 'make-hash-table :test 'eq :weakness :key :synchronized t))
-  ;; The same of definitions, where nobody has looked at those before the call; NIL otherwise.
+  ;; The same for definitions, if they weren't assessed before the call; NIL otherwise.
   carried
   ;; Held while a question is open.
   lock

@@ -17,11 +17,11 @@
   ;; Whether a hook of a C function replaces it, where such hooks exist: encapsulating a function of
   ;; SBCL takes some milliseconds.
   in-c
-  ;; Whether it stands in all threads; whether the function was inline before; and whether it expands
-  ;; macros of code that is looked at.
+  ;; Whether it applies to all threads; whether the function was inline before; and whether it
+  ;; expands macros of code that is checked.
   always inline expands
-  ;; What says quickly that its arguments need no look; and whether they are passed on themselves, not as
-  ;; copies: the value of a variable is the program's own object.
+  ;; A predicate that quickly recognizes arguments that need no check; and whether arguments are
+  ;; passed on as they are, not as copies: a variable's value must be the program's own object.
   passes as-is)
 
 (defun guard-lists ()
@@ -132,7 +132,7 @@
      ("CALL-WITH-NATIVE-DIRECTORY-ITERATOR" nil :way call-listing)
      ("OS-EXIT" effect-of-exit :class :exit)
      ("DEINIT" effect-of-exit :class :exit) ("REINIT" effect-of-exit :class :exit)
-     ;; They end the Lisp however they are left.
+     ;; These end the Lisp process however they are exited.
      ("PROCESS-SCRIPT" effect-of-exit :class :exit)
      ("START-LISP" effect-of-exit :class :exit)
      ("ENCAPSULATE-GENERIC-FUNCTION" effect-of-encapsulating-generic)
@@ -161,7 +161,7 @@
     ("SB-MOP" ("SET-FUNCALLABLE-INSTANCE-FUNCTION" effect-of-replacing-function))
     ("SB-INT"
      ("SET-INFO-VALUE" effect-of-setting-info)
-     ;; All that sets a variable whose name is only known at run time comes by here.
+     ;; Setting a variable that is only known at run time goes through here.
      ("ABOUT-TO-MODIFY-SYMBOL-VALUE" effect-of-setting :passes binds-or-sets-own-p :as-is t)
      ("EVAL-IN-LEXENV" nil :way call-with-code :expands t)
      ("SIMPLE-EVAL-IN-LEXENV" nil :way call-with-code :expands t)
@@ -239,7 +239,8 @@ while the user looks at them."
     (mapcar (lambda (argument) (own argument 3)) arguments)))
 
 (defun own-arguments (guard arguments)
-  "The same of the function at which GUARD stands, with what that reads."
+  "The arguments to check and to pass on for GUARD: copies, including the input that its function
+reads, unless they are passed on as they are."
   (cond ((guard-as-is guard) arguments)
         ((member :input (guard-covers guard)) (with-own-input (own-copies arguments)))
         (t (own-copies arguments))))

@@ -50,8 +50,8 @@
 ;;; Texts
 
 (defun evaluate-form (form evaluator count)
-  "The values of FORM, the one number COUNT, by EVALUATOR. What the first part of a PROGN defines may
-make something else of the second, which is looked at in its turn when nobody was asked."
+  "The values of FORM, with number COUNT, by EVALUATOR. The first part of a PROGN may define
+something that changes the second, which is then assessed in its turn if nobody was asked."
   (if (and (integerp *assessed*) (eq evaluator #'eval) (consp form) (eq (first form) 'progn) (rest form))
       (loop for (part . more) on (rest form)
             for settled = t then (and settled settles)

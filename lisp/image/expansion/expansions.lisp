@@ -121,8 +121,8 @@ unless known otherwise."
       (list (expansion-result known)))))
 
 (defun check-operator (expander form)
-  "Leave the operation when the code that runs has made EXPANDER the macro of FORM, whose operator was
-another one, or none, when nobody had to be asked about it."
+  "End the operation if the running code has made EXPANDER the macro of FORM since it was assessed
+without a question: then the operator was another macro, or none."
   (let ((operators (and (integerp *assessed*) *look* (consp form) (look-operators *look*))))
     (when operators
       (multiple-value-bind (before assessed) (gethash (first form) operators)
@@ -136,9 +136,8 @@ another one, or none, when nobody had to be asked about it."
                           (excerpt form) (first form) before)))))))
 
 (defun unseen-p (form)
-  "Whether the code that runs has FORM in it, nobody was asked about that, and what FORM has become
-now was not looked at: its macro is local to the text, is defined by it, or makes this of it today and
-made something else before."
+  "Whether FORM is in the running code, nobody was asked about that, and its present expansion
+wasn't checked: its macro is local to the text, is defined by it, or expands differently now."
   (let ((operators (and (integerp *assessed*) *look* (consp form) (symbolp (first form))
                         (look-operators *look*))))
     (and operators

@@ -86,17 +86,17 @@ KNOWN-P permits it. Returns true if it may run; otherwise NIL and the values to 
 
 (define-table +function-places+
   '(fdefinition symbol-function macro-function compiler-macro-function)
-  "Places that do so when they are set.")
+  "Places that give code a name when they are set.")
 
 (defun definition-p (form)
-  "Whether FORM, the form of a macro, gives code a name."
+  "Whether FORM, a macro form, gives code a name."
   (or (member (first form) +defining-macros+ :test #'eq)
       (and (eq (first form) 'setf)
            (some (lambda (place) (and (consp place) (member (first place) +function-places+ :test #'eq)))
                  (places-of form)))))
 
 (defun names-definer-p (form)
-  "Whether FORM names a function that gives code a name, as no macro does for it."
+  "Whether FORM names a function that gives code a name."
   (let ((steps 0))
     (labels ((names-p (it)
                (loop
@@ -110,8 +110,9 @@ KNOWN-P permits it. Returns true if it may run; otherwise NIL and the values to 
       (names-p form))))
 
 (defun settle-definition (watch consent form)
-  "Ask about FORM, which is about to define something, when that carries what the watch won't meet once
-the call is over. True when that may be; NIL and the values to return in its place otherwise."
+  "Ask about FORM, about to define something, if that carries what the watch won't meet once the
+call is over. Returns true if it may be defined; otherwise NIL and the values to return in its
+place."
   (if (gethash form (consent-carried consent))
       t
       (let ((reasons (let ((*macroexpand-hook* #'funcall))
@@ -147,7 +148,7 @@ copies made by macros that walk code."
       (lambda (expander form environment)
         (block hook
           (flet ((look (function &rest arguments)
-                   ;; What is interpreted of ours has macros, too.
+                   ;; Our interpreted functions use macros, too.
                    (multiple-value-bind (allowed values)
                        (let ((*program-hook* outside) (*macroexpand-hook* #'funcall))
                          (apply function watch arguments))
@@ -157,14 +158,15 @@ copies made by macros that walk code."
             (let ((expansion (let ((*macroexpand-hook* outside))
                                (funcall outside expander form environment))))
               (look #'look-at-expansion form expansion)
-              ;; What a hook of the program's makes of a definition is another one.
+              ;; If a macroexpand hook of the program changes a definition, the result is another
+              ;; definition.
               (when (member outside (list 'funcall #'funcall (optional-function "AGENT-Q-IMAGE" "NOTE-AND-EXPAND")))
                 (know-definitions watch form expansion))
               expansion))))))
 
 (defun look-at-definition (watch form)
-  "Ask about FORM, the form of a macro, where it is a definition. True when it may be made; NIL and the
-values to return in its place otherwise."
+  "Ask about FORM, a macro form, if it is a definition. Returns true if it may be made; otherwise
+NIL and the values to return in its place."
   (let ((hold (funcall (watch-state watch))))
     (if (and hold (consent-carried (first hold)) (consp form) (definition-p form)
              (not (unlooked-p hold)))
@@ -172,7 +174,8 @@ values to return in its place otherwise."
         t)))
 
 (defun know-definitions (watch form expansion)
-  "Note that the definitions in EXPANSION, of FORM, a definition that was looked at, are parts of that."
+  "Note that the definitions in EXPANSION, of FORM, are parts of FORM, a definition that was
+checked."
   (let* ((hold (funcall (watch-state watch)))
          (carried (and hold (consent-carried (first hold))))
          (steps 0))
@@ -191,11 +194,11 @@ values to return in its place otherwise."
       (and code (watch-looking watch) (eq code (code (watch-looking watch)))))))
 
 (defun look-at-expansion (watch form expansion)
-  "Look at EXPANSION, of FORM, as SETTLE-CODE does. A macro of the implementation's may expand into what is
-internal to it."
+  "Check EXPANSION, of FORM, and return what SETTLE-CODE does. The implementation's macros may
+expand into its internals."
   (let ((hold (funcall (watch-state watch))))
     (if (and hold (not (unlooked-p hold))
-             ;; What is interpreted of ours. Code that names a macro of ours was asked about.
+             ;; Our own interpreted code. Code that names one of our macros was asked about.
              (not (and (consp form) (symbolp (first form))
                        (eq (symbol-package (first form)) (find-package "AGENT-Q-IMAGE")))))
         (cond ((and (consp form) (symbolp (first form)) (standard-macro-p (first form))

@@ -36,8 +36,8 @@ compiled from then on believes."
         (redefining name)))))
 
 (defun sets-own-p (arguments)
-  "Whether the variable that is the first of ARGUMENTS is the program's to set. Ours are set like this by
-what is interpreted of us, and nothing hangs on them."
+  "Whether the program may set the variable that is the first of ARGUMENTS. Our own interpreted code
+sets our variables this way, and nothing depends on those."
   (let* ((symbol (first arguments)) (package (and (symbolp symbol) (symbol-package symbol))))
     (or (null package)
         (eq package (load-time-value (find-package "AGENT-Q-IMAGE")))
@@ -51,12 +51,12 @@ what is interpreted of us, and nothing hangs on them."
                  (eq :external (nth-value 1 (find-symbol (symbol-name symbol) package))))))))
 
 (defun binds-or-sets-own-p (arguments)
-  "The same where the second of ARGUMENTS says what is done with the variable. What is interpreted binds
-all the time."
+  "The same if the second of ARGUMENTS says what is done with the variable. Interpreted code binds
+variables all the time."
   (or (eq (second arguments) 'progv) (sets-own-p arguments)))
 
 (defun effect-of-setting (arguments)
-  "Setting a variable of the implementation's or of the client's by its name."
+  "The effect of setting a variable of the implementation or of the client by name."
   (unless (sets-own-p arguments)
     (let ((effect (redefining (first arguments))))
       (setf (effect-words effect)

@@ -100,7 +100,7 @@ line."
   "Called with a text and the start of the form in it that is about to be read.")
 
 (defun assess-if-new (text start count)
-  "Assess the form at START now if running those above it may have made another form of it."
+  "Assess the form at START now if the forms above it, which have run, may have changed it."
   (when (and (integerp *assessed*) (> count *assessed*))
     (let ((assess (optional-function "AGENT-Q-IMAGE" "ASSESS-BEFORE-RUNNING")))
       (if assess

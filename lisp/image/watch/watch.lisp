@@ -21,9 +21,9 @@
   opener opener-sought
   ;; A hook that checks expansions; all such hooks have its code.
   looking
-  ;; A list of one element: what could not be guarded.
+  ;; A list of one element: what couldn't be guarded.
   (unguarded (list '()))
-  ;; Whether it is to go once no call is under it.
+  ;; Whether to remove it once it has no calls.
   leaving
   version)
 
@@ -51,8 +51,8 @@ uninterned symbol that code can't get at."
                  (let ((function (if (eq function (first (guard-kept guard)))
                                      (rest (guard-kept guard))
                                      function)))
-                   ;; What is still interpreted of ours binds variables as it runs: it would come here
-                   ;; again, without end, by what is called below.
+                   ;; Our interpreted code binds variables as it runs: through the functions called
+                   ;; below it would come here again, endlessly.
                    (if (and passes (funcall passes arguments))
                        (apply function arguments)
                        (let ((hold (if (and (eq (symbol-value state) :none)
@@ -60,11 +60,12 @@ uninterned symbol that code can't get at."
                                        (hold-of-job watch)
                                        (in-force))))
                          (if (if hold
-                                 ;; What is compiled of ours needs no look.
+                                 ;; Our compiled code needs no check.
                                  (not (and (guard-expands guard) (member :code (rest hold) :test #'eq)))
                                  (guard-always guard))
-                             ;; What is still interpreted of ours expands macros: by the program's hook it
-                             ;; would come here again, without end. Code that is evaluated has another.
+                             ;; Our interpreted code expands macros: with the program's hook it
+                             ;; would come here again, endlessly. Code being evaluated has another
+                             ;; hook.
                              (let ((*program-hook* (if (and hold (guard-expands guard))
                                                        (looking-hook watch *macroexpand-hook*)
                                                        *macroexpand-hook*))
@@ -134,7 +135,7 @@ uninterned symbol that code can't get at."
        t))
 
 (defun add-guards (watch)
-  "Put guards at the functions that have none, be it that they were not there before."
+  "Install guards on the functions that have none, including new ones."
   (labels ((noting (name function)
              (let ((unguarded (watch-unguarded watch)))
                (setf (first unguarded) (remove name (first unguarded) :test #'equal))
@@ -145,7 +146,7 @@ uninterned symbol that code can't get at."
              (setf (gethash (guard-name guard) there) t))
            (dolist (guard (all-guards))
              (unless (gethash (guard-name guard) there)
-               ;; A function that can't be watched is no reason to leave the others alone.
+               ;; A function that can't be guarded is no reason to leave the others alone.
                (noting (guard-name guard)
                        (lambda ()
                          (put-guard watch guard)
