@@ -460,7 +460,7 @@ Those that it says are called by call_tool may be left out."
     (let* ((agent-q-offered-tools nil)
            (usual (agent-q-registry-offered))
            (image (with-temp-buffer
-                    (insert-file-contents "src/mcp/profile.rs")
+                    (insert-file-contents "src/mcp/tools.rs")
                     (re-search-forward "IMAGE: &\\[&str\\] = &\\(\\[[^]]*\\)\\]")
                     (split-string (match-string 1) "[^a-z_]+" t)))
            (both (seq-intersection usual image))

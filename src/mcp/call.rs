@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! One call of a client's while it goes its way, which may take longer than a host waits: what it waits
-//! for now, and its outcome once there is one.
+//! One call of a client while it runs, which may take longer than a host waits: what it waits for now,
+//! its progress for clients that ask for that, and its outcome once there is one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,9 +8,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use once_cell::sync::OnceCell;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::protocol::{is_repeatable, notification};
+use super::transport::Outgoing;
 use crate::protocol::Event;
 use crate::runtime::held;
 
@@ -218,5 +220,30 @@ impl ClientCall {
         let mut result = CallText::result(text).to_json();
         result["_meta"] = json!({"agent-q/status": "pending", "agent-q/callId": self.id});
         result
+    }
+}
+
+/// When a client that wants to know first hears how a call goes, and how often then.
+const FIRST_NOTE: Duration = Duration::from_secs(1);
+const PACE: Duration = Duration::from_secs(2);
+
+/// Says to OUT from time to time how CALL goes, to a client that gave TOKEN for that. Never ends.
+pub async fn tell_progress(call: &ClientCall, token: Option<&Value>, out: &mpsc::Sender<Outgoing>) {
+    let Some(token) = token.filter(|it| is_repeatable(it)) else {
+        return std::future::pending().await;
+    };
+    let mut pause = FIRST_NOTE;
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = PACE;
+        let note = notification(
+            "notifications/progress",
+            json!({
+                "progressToken": token,
+                "progress": call.seconds(),
+                "message": format!("{} {}", call.tool, call.waits_for()),
+            }),
+        );
+        let _ = out.try_send(Outgoing::new(&note));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A program that calls: its session, which Emacs opens with the first call, its turns, which are calls
-//! with little time between them, and its calls.
+//! with little time between them, its calls, and what is asked of Emacs for it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,25 +8,56 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 
-use super::call::{CallText, ClientCall};
-use super::emacs::{ask_emacs, ask_session};
-use super::offer;
-use super::open_turn::OpenTurn;
-use super::options::ClientOptions;
-use super::profile::{WHICH_IMAGE, looks_into_image, takes_image};
-use super::share::SHARE;
+use super::call::{CallStep, CallText, ClientCall};
+use super::tools::{self, Profile, WHICH_IMAGE, looks_into_image, takes_image};
+use super::transport::SHARE;
 use crate::builtin::more::called_through;
 use crate::engine::Engine;
+use crate::engine::batch::NO_SESSION;
 use crate::engine::client::ClientTurn;
 use crate::host::{Host, WatchedHost};
-use crate::protocol::{CallArguments, CallOutcome, Event, SessionId, ToolCall};
+use crate::protocol::{
+    CallArguments, CallOutcome, Event, HostReply, HostRequest, SessionId, ToolCall,
+};
 use crate::runtime::{held, on_emacs};
-use crate::trust::SafetyLevel;
 use crate::trust::fence::{draw, fence};
-use crate::trust::{Provenance, Source};
+use crate::trust::{Provenance, SafetyLevel, Source};
+
+/// What the user set for clients.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClientOptions {
+    pub profile: Profile,
+    /// Seconds within which each call is answered.
+    pub patience: f64,
+    /// Seconds without a call after which a turn is over.
+    pub turn_pause: f64,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            profile: Profile::default(),
+            patience: 45.0,
+            turn_pause: 60.0,
+        }
+    }
+}
+
+impl ClientOptions {
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        Duration::try_from_secs_f64(self.patience).unwrap_or(Duration::from_secs(45))
+    }
+
+    #[must_use]
+    pub fn turn_pause(&self) -> Duration {
+        Duration::try_from_secs_f64(self.turn_pause).unwrap_or(Duration::from_secs(60))
+    }
+}
 
 /// How many calls of a client may be under way, and outcomes wait to be awaited.
 const MOST_CALLS: usize = 100;
@@ -433,7 +464,7 @@ impl McpClient {
             old.turn.end();
         }
         let name = self.who().name;
-        let listed = offer::offered(&profile, self.engine.registry(), &name);
+        let listed = tools::offered(&profile, self.engine.registry(), &name);
         let turn = self
             .engine
             .begin_client_turn(session, &name, listed, profile.unoffered())
@@ -489,7 +520,7 @@ impl McpClient {
     /// What CALL has printed so far, fenced, if that can be had quickly.
     pub async fn output_so_far(&self, call: &ClientCall) -> Option<String> {
         let session = self.session()?;
-        if call.step() != super::call::CallStep::Running {
+        if call.step() != CallStep::Running {
             return None;
         }
         let host = &**self.engine.host();
@@ -508,4 +539,89 @@ impl McpClient {
 pub enum Pausing {
     On,
     Off,
+}
+
+/// A turn that its client marks lasts until the next mark, or this many times the pause that ends others.
+const MARKED_PAUSES: u32 = 10;
+
+/// The turn that a client's calls are made in.
+pub struct OpenTurn {
+    pub turn: Arc<ClientTurn>,
+    /// What the client marks the calls of the turn with, if it does.
+    pub mark: Option<String>,
+    pub running: usize,
+    pub resting_since: Instant,
+    /// Why tools of the image can't be called.
+    pub no_image: Option<String>,
+}
+
+impl OpenTurn {
+    /// Whether a call marked with MARK is one of it. Where a turn is not marked, that depends on how
+    /// long nothing was called, with PAUSE as the longest time.
+    pub fn takes(&self, mark: Option<&str>, pause: Duration) -> bool {
+        // Two turns at once can't be told apart in Emacs.
+        self.running > 0
+            || match (&self.mark, mark) {
+                (Some(mine), Some(mark)) => mine == mark,
+                _ => self.resting_since.elapsed() < pause,
+            }
+    }
+
+    /// Takes a call with MARK.
+    pub fn take(&mut self, mark: Option<&str>) {
+        self.running += 1;
+        if self.mark.is_none() {
+            self.mark = mark.map(str::to_owned);
+        }
+    }
+
+    /// How long nothing has to be called until it is over, where PAUSE is the time for one that is not
+    /// marked.
+    pub fn pause(&self, pause: Duration) -> Duration {
+        match self.mark {
+            Some(_) => pause * MARKED_PAUSES,
+            None => pause,
+        }
+    }
+}
+
+/// How long Emacs may take.
+const EMACS_TIME: Duration = Duration::from_secs(20);
+
+/// Emacs's answer to OPERATION with ARGUMENTS, which belongs to no session.
+///
+/// # Errors
+///
+/// A sentence when there is none.
+pub async fn ask_emacs(
+    host: &dyn Host,
+    operation: &'static str,
+    arguments: Value,
+) -> Result<String, String> {
+    ask_session(host, NO_SESSION, operation, arguments).await
+}
+
+/// The same for SESSION.
+///
+/// # Errors
+///
+/// A sentence when there is none.
+async fn ask_session(
+    host: &dyn Host,
+    session: SessionId,
+    operation: &'static str,
+    arguments: Value,
+) -> Result<String, String> {
+    let request = HostRequest::Operation {
+        operation,
+        arguments,
+    };
+    match tokio::time::timeout(EMACS_TIME, host.request(session, request)).await {
+        Ok(HostReply::Done(answer)) => Ok(answer),
+        Ok(HostReply::Failed(error)) => Err(error.to_string()),
+        Err(_) => Err(format!(
+            "Emacs is busy and did not answer within {} s. Try again later.",
+            EMACS_TIME.as_secs()
+        )),
+    }
 }

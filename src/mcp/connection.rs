@@ -12,20 +12,15 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::call::{CallText, ClientCall, missing};
-use super::client::McpClient;
-use super::emacs::ask_emacs;
-use super::lines::Outgoing;
-use super::offer;
-use super::own_tools::{self, AWAIT_CALL, CANCEL_CALL, LIST_IMAGES, STOPPING_TIME};
-use super::progress::tell_progress;
-use super::rpc::{Incoming, Parsed, Request, RpcError, notification, parse, reply};
-use super::share::Share;
-use super::version::{
-    AnswerStyle, BATCHING, Cached, SUBSCRIPTION_KEY, client_name, discovered, dressed, negotiated,
-    style, turn_mark,
+use super::call::{CallText, ClientCall, missing, tell_progress};
+use super::client::{McpClient, ask_emacs};
+use super::prompts;
+use super::protocol::{
+    AnswerStyle, BATCHING, Cached, Incoming, Parsed, Request, RpcError, SUBSCRIPTION_KEY,
+    client_name, discovered, dressed, negotiated, notification, parse, reply, style, turn_mark,
 };
-use super::words;
+use super::tools::{self, AWAIT_CALL, CANCEL_CALL, LIST_IMAGES, STOPPING_TIME};
+use super::transport::{Outgoing, Share};
 use crate::engine::Engine;
 use crate::protocol::CallArguments;
 use crate::runtime::{self, held};
@@ -315,13 +310,13 @@ impl ClientConnection {
         let (result, cached) = match request.method.as_str() {
             "server/discover" => (
                 discovered(
-                    &offer::capabilities(),
-                    &offer::instructions(&self.client.who().name),
+                    &tools::capabilities(),
+                    &tools::instructions(&self.client.who().name),
                 ),
                 Cached::Maybe,
             ),
             "tools/list" => (
-                offer::tools(
+                tools::tools(
                     &self.client.options().profile,
                     self.engine.registry(),
                     &self.client.who().name,
@@ -329,9 +324,9 @@ impl ClientConnection {
                 Cached::Maybe,
             ),
             "tools/call" => (self.call(request, cancel, out).await?, Cached::Never),
-            "prompts/list" => (words::prompts(), Cached::Maybe),
-            "prompts/get" => (words::prompt(params)?, Cached::Never),
-            "resources/list" => (words::resources(), Cached::Maybe),
+            "prompts/list" => (prompts::prompts(), Cached::Maybe),
+            "prompts/get" => (prompts::prompt(params)?, Cached::Never),
+            "resources/list" => (prompts::resources(), Cached::Maybe),
             "resources/templates/list" => (json!({"resourceTemplates": []}), Cached::Maybe),
             "resources/read" => (
                 self.read_resource(params, style, cancel).await?,
@@ -342,7 +337,7 @@ impl ClientConnection {
             }
             other => return Err(RpcError::method_not_found(other)),
         };
-        Ok(dressed(result, style, cached, offer::server()))
+        Ok(dressed(result, style, cached, tools::server()))
     }
 
     fn initialize(&self, params: &Map<String, Value>) -> Value {
@@ -357,7 +352,7 @@ impl ClientConnection {
         let version = negotiated(requested.unwrap_or_default());
         peer.version = Some(version);
         peer.has_roots = roots;
-        offer::introduction(version, &self.client.who().name)
+        tools::introduction(version, &self.client.who().name)
     }
 
     /// How much this Emacs has to do with the directory in PARAMS, for the bridge, which has to choose
@@ -390,7 +385,7 @@ impl ClientConnection {
         let began = match name {
             LIST_IMAGES => return Ok(self.images().await.to_json()),
             AWAIT_CALL | CANCEL_CALL => {
-                let found = own_tools::call_id(&arguments)
+                let found = tools::call_id(&arguments)
                     .and_then(|id| self.client.call(id).ok_or_else(|| missing(id)));
                 match found {
                     Ok(call) if name == CANCEL_CALL => return Ok(self.stop(&call).await),
@@ -474,7 +469,7 @@ impl ClientConnection {
         cancel: &CancellationToken,
     ) -> Result<Value, RpcError> {
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or("");
-        let tool = words::tool_of_resource(uri, style)?;
+        let tool = prompts::tool_of_resource(uri, style)?;
         let text =
             match self
                 .client

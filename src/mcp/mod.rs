@@ -5,21 +5,12 @@
 pub mod call;
 pub mod client;
 mod connection;
-mod emacs;
-pub mod folder;
-pub mod lines;
-mod offer;
-mod open_turn;
-pub mod options;
-mod own_tools;
-pub mod profile;
-mod progress;
+mod prompts;
+pub mod protocol;
 mod readable;
-pub mod rpc;
-mod share;
-pub mod version;
-mod watch;
-mod words;
+pub mod socket;
+pub mod tools;
+pub mod transport;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -38,13 +29,11 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::Engine;
 use crate::protocol::SessionId;
 use crate::runtime::held;
-use client::{McpClient, Pausing};
+use client::{ClientOptions, McpClient, Pausing};
 use connection::ClientConnection;
-use folder::SocketError;
-use lines::{LONGEST, Line, Outgoing, WAITING};
-use options::ClientOptions;
-use rpc::{RpcError, reply};
-use watch::SocketWatch;
+use protocol::{RpcError, reply};
+use socket::{SocketError, SocketWatch};
+use transport::{LONGEST, Line, Outgoing, WAITING};
 
 /// How many clients may be connected at once.
 const MOST_CLIENTS: usize = 64;
@@ -70,7 +59,7 @@ impl Drop for Listening {
     fn drop(&mut self) {
         // First, so that the loss of its file is not mended.
         self.stop.cancel();
-        folder::remove(&self.path);
+        socket::remove(&self.path);
     }
 }
 
@@ -108,7 +97,7 @@ impl McpServer {
     pub fn listen(self: &Arc<Self>, folder: &Path) -> Result<PathBuf, SocketError> {
         let mut listening = held(&self.listening);
         *listening = None;
-        let (path, listener) = folder::open_socket(folder)?;
+        let (path, listener) = socket::open_socket(folder)?;
         let stop = CancellationToken::new();
         self.engine
             .spawn(Arc::clone(self).accept(listener, path.clone(), stop.clone()));
@@ -127,7 +116,7 @@ impl McpServer {
         if stop.is_cancelled() {
             return None;
         }
-        let opened = path.parent().map(folder::open_socket)?;
+        let opened = path.parent().map(socket::open_socket)?;
         let listener = opened.map(|(_, listener)| UnixListener::from_std(listener));
         match listener {
             Ok(Ok(listener)) => {
@@ -234,7 +223,7 @@ impl McpServer {
         let (reader, writer) = stream.into_split();
         let (out, messages) = mpsc::channel(WAITING);
         let gone = CancellationToken::new();
-        let writing = lines::write(writer, messages, gone.clone());
+        let writing = transport::write(writer, messages, gone.clone());
         if held(&self.connections).len() >= MOST_CLIENTS {
             let error = RpcError::invalid_request(format!(
                 "{MOST_CLIENTS} clients are connected to this Emacs already. Close some of them."
@@ -323,7 +312,7 @@ fn next_key() -> u64 {
 async fn read(reader: OwnedReadHalf, connection: &Arc<ClientConnection>) {
     let mut reader = BufReader::new(reader);
     loop {
-        match lines::read(&mut reader, LONGEST).await {
+        match transport::read(&mut reader, LONGEST).await {
             Ok(Line::Whole(line)) => connection.take(&line).await,
             Ok(Line::TooLong) => {
                 let error = RpcError::invalid_request(format!(

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Messages on a stream, one a line: read within a limit, and written within a time, so that no client
-//! can fill the memory by what it sends or by what it doesn't read.
+//! Messages on a stream, one a line: read within a limit and written within a time, so that no client
+//! can fill the memory by what it sends or doesn't read. A client also has a share of the memory, for its
+//! requests from when they are read until their answers are.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 /// The longest message that is read, in bytes.
@@ -113,11 +115,63 @@ pub async fn write(
     gone.cancel();
 }
 
+// The share of the memory. A client that sends more than that, or doesn't read, is not read from meanwhile.
+
+/// How many bytes the requests of a client, or the arguments of its calls, may hold.
+pub const SHARE: usize = 2 * LONGEST;
+
+/// As how long each large request counts at least.
+const LEAST: usize = SHARE / 64;
+
+/// The longest request that is small. Those have room of their own, so that what is large can be waited for
+/// and cancelled.
+const SMALL: usize = 64 * 1024;
+
+/// How many small requests are worked on at once.
+const MOST_SMALL: usize = 64;
+
+/// One client's share.
+pub struct Share {
+    /// The bytes of large requests.
+    large: Arc<Semaphore>,
+    /// The number of small ones.
+    small: Arc<Semaphore>,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self {
+            large: Arc::new(Semaphore::new(SHARE)),
+            small: Arc::new(Semaphore::new(MOST_SMALL)),
+        }
+    }
+}
+
+impl Share {
+    /// Waits for the room that a request of LENGTH bytes takes, and gives it; none when the client is GONE.
+    pub async fn take(
+        &self,
+        length: usize,
+        gone: &CancellationToken,
+    ) -> Option<OwnedSemaphorePermit> {
+        let (room, size) = match length <= SMALL {
+            true => (&self.small, 1),
+            false => (&self.large, length.clamp(LEAST, SHARE)),
+        };
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        tokio::select! {
+            room = Arc::clone(room).acquire_many_owned(size) => room.ok(),
+            () = gone.cancelled() => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
     use tokio::io::{AsyncReadExt, BufReader};
+
+    use super::*;
 
     fn lines(text: &[u8], longest: usize, piece: usize) -> Vec<Line> {
         let runtime = tokio::runtime::Builder::new_current_thread()

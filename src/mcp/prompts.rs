@@ -4,8 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::rpc::RpcError;
-use super::version::AnswerStyle;
+use super::protocol::{AnswerStyle, RpcError};
 
 /// No longer than hosts pass on.
 pub const INSTRUCTIONS: &str = include_str!("instructions.md");
@@ -125,7 +124,7 @@ mod tests {
         let text = prompt["messages"][0]["content"]["text"].as_str().unwrap();
         assert!(text.contains("get_last_error") && text.ends_with("\n\nIt began today."));
         let unknown = json!({"name": "x"});
-        let error = super::prompt(unknown.as_object().unwrap()).unwrap_err();
+        let error = prompt(unknown.as_object().unwrap()).unwrap_err();
         assert!(error.message.contains("repl_loop, debug_error"));
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The folder with the sockets of all Emacsen of a user, which nobody else can open. Beside each socket
-//! lies a file that says to our bridge whose it is.
+//! lies a file that tells our bridge whose it is. A socket whose file was removed is noticed.
 
 use std::fs::{self, DirBuilder, OpenOptions};
+use std::future::pending;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, getuid, test_kill_process};
 use serde_json::json;
+use tokio::net::unix::pipe::Receiver;
 
 /// The number of what passes between the bridge and the server before MCP begins. The bridge has it, too.
 pub const BRIDGE_INTERFACE: u64 = 1;
@@ -158,10 +160,88 @@ pub fn remove_stale(folder: &Path) {
     }
 }
 
+// Programs that tidy up folders remove sockets: nobody could connect any more, and nothing would say so.
+// The system wakes us for that; nothing is polled.
+
+/// A look-out for the loss of a socket and of the file beside it.
+pub struct SocketWatch {
+    files: [PathBuf; 2],
+    losses: Option<Receiver>,
+}
+
+impl SocketWatch {
+    /// Watches SOCKET, which is there, and its description. Where the system has no such service,
+    /// nothing is ever noticed, and the doctor says what to do.
+    #[must_use]
+    pub fn new(socket: &Path) -> Self {
+        let folder = socket.parent().unwrap_or(socket);
+        let losses = losses(folder)
+            .inspect_err(|error| tracing::info!("the socket's folder is not watched: {error}"))
+            .ok();
+        Self {
+            files: [socket.to_owned(), socket.with_extension("json")],
+            losses,
+        }
+    }
+
+    /// Watches nothing any more: another loss would not be mended either.
+    pub fn give_up(&mut self) {
+        self.losses = None;
+    }
+
+    /// Waits until one of the files is gone.
+    pub async fn gone(&self) {
+        let Some(losses) = &self.losses else {
+            return pending().await;
+        };
+        while self.files.iter().all(|file| file.exists()) {
+            if let Err(error) = told(losses).await {
+                tracing::info!("the socket's folder is not watched any more: {error}");
+                return pending().await;
+            }
+        }
+    }
+}
+
+/// What is told of the losses of FOLDER.
+#[cfg(target_os = "linux")]
+fn losses(folder: &Path) -> io::Result<Receiver> {
+    use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+
+    let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    let losses = WatchFlags::DELETE
+        | WatchFlags::MOVED_FROM
+        | WatchFlags::DELETE_SELF
+        | WatchFlags::MOVE_SELF;
+    inotify::add_watch(&events, folder, losses | WatchFlags::ONLYDIR)?;
+    // It is no pipe, but is read like one.
+    Receiver::from_owned_fd_unchecked(events)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn losses(_folder: &Path) -> io::Result<Receiver> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Waits until LOSSES tell of one since the last time.
+async fn told(losses: &Receiver) -> io::Result<()> {
+    // What was lost is looked for, not read here.
+    let mut events = [0_u8; 4096];
+    loop {
+        losses.readable().await?;
+        match losses.try_read(&mut events) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::fs::symlink;
+
+    use super::*;
 
     #[test]
     fn the_folder_is_the_users_alone() {
