@@ -124,7 +124,7 @@ mod tests {
         let text = prompt["messages"][0]["content"]["text"].as_str().unwrap();
         assert!(text.contains("get_last_error") && text.ends_with("\n\nIt began today."));
         let unknown = json!({"name": "x"});
-        let error = prompt(unknown.as_object().unwrap()).unwrap_err();
+        let error = super::prompt(unknown.as_object().unwrap()).unwrap_err();
         assert!(error.message.contains("repl_loop, debug_error"));
     }
 }
