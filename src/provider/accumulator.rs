@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Puts streamed tool calls together again, whatever a server does with ids, indexes and names.
-//! Pure; dialects feed it the `tool_calls` of each delta.
+//! Puts streamed tool calls together again, whatever a server does with ids, indexes and names, and knows
+//! how much of a reply is taken. Pure; dialects feed it the `tool_calls` of each delta.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -8,10 +8,58 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde_json::Value;
+
 use super::arguments::{plain_name, understood};
-use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, TooMuch};
-use super::whole::WholeObject;
 use crate::protocol::{CallArguments, ToolCall};
+
+// How much of a reply is taken. No honest model comes near; a mad or hostile server must not fill
+// the memory, the chat or the logs.
+
+/// The most bytes of text in a reply, and the most of reasoning.
+pub const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
+
+/// The most bytes of all tool calls of a reply: their arguments, names and ids. The longest replies
+/// that models can give are a quarter of it.
+pub const MAX_CALL_BYTES: usize = 2 * 1024 * 1024;
+
+/// The most tool calls that a reply may have. Far fewer of them are run.
+pub const MAX_CALLS: usize = 1024;
+
+/// The most parts that a reply may have, whatever is in them.
+pub const MAX_PARTS: usize = 65_536;
+
+/// What there is too much of in a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TooMuch {
+    #[error("its text is longer than {} MB", MAX_TEXT_BYTES >> 20)]
+    Text,
+    #[error("its reasoning is longer than {} MB", MAX_TEXT_BYTES >> 20)]
+    Reasoning,
+    #[error(
+        "the arguments of its tool calls are longer than {} MB, so no call was run",
+        MAX_CALL_BYTES >> 20
+    )]
+    Arguments,
+    #[error("it has more than {MAX_CALLS} tool calls, so no call was run")]
+    Calls,
+    #[error("it has more than {MAX_PARTS} parts")]
+    Parts,
+}
+
+/// About how many bytes VALUE has as JSON.
+#[must_use]
+pub fn size_of(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(values) => 2 + values.iter().map(|it| size_of(it) + 1).sum::<usize>(),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| name.len() + 4 + size_of(value);
+            2 + fields.iter().map(field).sum::<usize>()
+        }
+    }
+}
 
 /// How the reply that carried the calls ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,4 +282,104 @@ pub fn new_call_id() -> String {
         number /= 36;
     }
     id
+}
+
+// Whether a text that comes in pieces is one whole JSON object by now. It is read once, however often
+// that is asked.
+
+/// What is known of the text.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WholeObject {
+    place: ReadState,
+    /// How many brackets are open.
+    depth: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum ReadState {
+    #[default]
+    Before,
+    Inside,
+    InString,
+    Escaped,
+    /// Behind its last bracket; nobody has looked whether it is valid.
+    Behind,
+    /// Behind its last bracket, and it is valid.
+    Whole,
+    /// It is no object, whatever follows.
+    Never,
+}
+
+impl WholeObject {
+    /// Takes in MORE of the text.
+    pub fn read(&mut self, more: &str) {
+        for byte in more.bytes() {
+            self.place = match (self.place, byte) {
+                (ReadState::Never, _) => return,
+                (ReadState::Escaped, _) | (ReadState::InString, ..=b'!' | b'#'..=b'[' | b']'..) => {
+                    ReadState::InString
+                }
+                (ReadState::InString, b'\\') => ReadState::Escaped,
+                (ReadState::InString, b'"') => ReadState::Inside,
+                (ReadState::Inside, b'"') => ReadState::InString,
+                (place, b' ' | b'\t' | b'\n' | b'\r') => place,
+                (ReadState::Before, b'{') | (ReadState::Inside, b'{' | b'[') => {
+                    self.depth += 1;
+                    ReadState::Inside
+                }
+                (ReadState::Inside, b'}' | b']') => {
+                    self.depth -= 1;
+                    match self.depth {
+                        0 => ReadState::Behind,
+                        _ => ReadState::Inside,
+                    }
+                }
+                (ReadState::Inside, _) => ReadState::Inside,
+                (ReadState::Before | ReadState::Behind | ReadState::Whole, _) => ReadState::Never,
+            };
+        }
+    }
+
+    /// Whether TEXT, all of what was read, is an object.
+    pub fn is(&mut self, text: &str) -> bool {
+        if self.place == ReadState::Behind {
+            let valid = serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+            self.place = if valid {
+                ReadState::Whole
+            } else {
+                ReadState::Never
+            };
+        }
+        self.place == ReadState::Whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_knows_an_object_in_any_pieces() {
+        for (text, whole) in [
+            ("{}", true),
+            (" {\"a\": [1, {\"b\": \"}\\\"]\"}]}\n", true),
+            ("{\"a\": \"\\\\\"}", true),
+            ("", false),
+            ("[]", false),
+            ("{\"a\"", false),
+            ("{\"a\": \"}", false),
+            ("{} {}", false),
+            ("{}x", false),
+            ("{x}", false),
+            ("{]", false),
+            ("}", false),
+        ] {
+            let mut object = WholeObject::default();
+            for (place, character) in text.char_indices() {
+                object.read(&text[place..place + character.len_utf8()]);
+            }
+            assert_eq!(object.is(text), whole, "{text}");
+            assert_eq!(object.is(text), whole, "{text}, asked again");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::address::{endpoint, headers, models_url, settings_failure};
 use super::body::read_up_to;
-use super::cause::proxy_wants_user;
+use super::connection_failure::proxy_wants_user;
 use super::error_report::ErrorReport;
 use super::http::{Client, destination, without_secrets};
 use super::refusal::refusal;

@@ -2,19 +2,22 @@
 //! A reply in the making. The decoder of a dialect says what came; the draft keeps it within bounds,
 //! says what there is to show, and in the end whether it is a whole reply. Pure.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
-use super::accumulator::{CallAccumulator, CallFragment, ReplyEnd, new_call_id};
-use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, MAX_PARTS, MAX_TEXT_BYTES, TooMuch, size_of};
-use super::draft_part::{CallState, DraftCall, DraftContent, DraftPart, name_calls_apart};
+use super::accumulator::{
+    CallAccumulator, CallFragment, MAX_CALL_BYTES, MAX_CALLS, MAX_PARTS, MAX_TEXT_BYTES, ReplyEnd,
+    TooMuch, new_call_id, size_of,
+};
 use super::failure::{FailureKind, ProviderError};
-use super::history::MessagePart;
-use super::model_text::ModelText;
-use super::pieces::Pieces;
-use super::report::{cut_off, unexplained_failure};
+use super::history::{MessagePart, PartContent};
+use super::model_text::{ModelText, Shown};
+use super::refusal::{cut_off, unexplained_failure};
 use super::retry::RetryAdvice;
 use super::written_calls::{ID_PREFIX, ReadableCalls, WrittenCall, ends_like_a_call};
 use super::{Finish, ModelReply, StreamEvent, Unparsed, Usage};
+use crate::protocol::ToolCall;
 
 /// What has come of a reply.
 #[derive(Debug, Default)]
@@ -536,3 +539,140 @@ const LONGEST_UNREAD: usize = 16_000;
 
 /// How often the log is told of it.
 const MOST_LOGGED: usize = 5;
+
+// The parts of a reply in the making, and what they become in the end.
+
+#[derive(Debug)]
+pub struct DraftPart {
+    pub content: DraftContent,
+    pub seal: Option<Value>,
+}
+
+#[derive(Debug)]
+pub enum DraftContent {
+    Text(ModelText),
+    Thinking(String),
+    Call(DraftCall),
+    Sealed,
+}
+
+/// A call, from dialects that say which call each piece is of.
+#[derive(Debug)]
+pub struct DraftCall {
+    /// Which call of the reply, from 0.
+    pub number: usize,
+    pub id: String,
+    pub name: String,
+    pub arguments: String,
+    pub state: CallState,
+}
+
+/// Whether the server said that a call has all its arguments. Only where none came does that matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallState {
+    Open,
+    Closed,
+}
+
+impl DraftPart {
+    /// What it becomes, which is nothing when there is nothing in it.
+    pub fn into_parts(self, ending: ReplyEnd) -> impl Iterator<Item = MessagePart> {
+        let sealed = self.seal.is_some();
+        let (before, content) = match self.content {
+            DraftContent::Text(text) => {
+                let (thinking, text) = text.into_parts();
+                (
+                    thinking,
+                    (sealed || !text.is_empty()).then_some(PartContent::Text(text)),
+                )
+            }
+            DraftContent::Thinking(mut text) => {
+                text.shrink_to_fit();
+                let content = (sealed || !text.is_empty()).then_some(PartContent::Thinking(text));
+                (String::new(), content)
+            }
+            DraftContent::Call(call) => (
+                String::new(),
+                Some(PartContent::Call(call.into_call(ending))),
+            ),
+            DraftContent::Sealed => (String::new(), Some(PartContent::Sealed)),
+        };
+        let before = (!before.is_empty()).then(|| MessagePart::thinking(before));
+        let seal = self.seal;
+        before
+            .into_iter()
+            .chain(content.map(|content| MessagePart { content, seal }))
+    }
+}
+
+impl DraftCall {
+    /// The call, as its reply ended with ENDING.
+    fn into_call(self, ending: ReplyEnd) -> ToolCall {
+        let ending = match (self.state, self.arguments.is_empty()) {
+            (CallState::Open, true) => ReplyEnd::Cut,
+            _ => ending,
+        };
+        ending.call(self.id, &self.name, self.arguments)
+    }
+}
+
+/// Gives each call of PARTS an id of its own, as some servers give none, or the same to all.
+fn name_calls_apart(parts: &mut [MessagePart]) {
+    let mut seen = HashSet::new();
+    for part in parts {
+        if let PartContent::Call(call) = &mut part.content
+            && (call.id.is_empty() || !seen.insert(call.id.clone()))
+        {
+            call.id = new_call_id();
+        }
+    }
+}
+
+// What there is to show of a reply since the last look: adjacent pieces of the same thing are one.
+
+#[derive(Debug, Default)]
+pub struct Pieces(Vec<StreamEvent>);
+
+impl Pieces {
+    /// A piece of text is to be shown.
+    pub fn shown(&mut self, shown: Shown<'_>) {
+        match shown {
+            Shown::Answer(text) => self.text(text),
+            Shown::Thinking(text) => self.reasoning(text),
+        }
+    }
+
+    /// MORE of the text came.
+    fn text(&mut self, more: &str) {
+        match self.0.last_mut() {
+            Some(StreamEvent::Text(shown)) => shown.push_str(more),
+            _ => self.0.push(StreamEvent::Text(more.to_owned())),
+        }
+    }
+
+    /// MORE of the thinking came.
+    pub fn reasoning(&mut self, more: &str) {
+        match self.0.last_mut() {
+            Some(StreamEvent::Reasoning(shown)) => shown.push_str(more),
+            _ => self.0.push(StreamEvent::Reasoning(more.to_owned())),
+        }
+    }
+
+    /// MORE of the arguments of the call of the number NUMBER, to TOOL, came.
+    pub fn arguments(&mut self, number: usize, tool: &str, more: &str) {
+        match self.0.last_mut() {
+            Some(StreamEvent::Arguments {
+                call, more: shown, ..
+            }) if *call == number => shown.push_str(more),
+            _ => self.0.push(StreamEvent::Arguments {
+                call: number,
+                tool: tool.to_owned(),
+                more: more.to_owned(),
+            }),
+        }
+    }
+
+    pub fn take(&mut self) -> Vec<StreamEvent> {
+        std::mem::take(&mut self.0)
+    }
+}

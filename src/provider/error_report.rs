@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a server says of an error, read out of whatever it sent: all texts and codes at any depth. Pure;
-//! `words` judges it.
+//! What a server says of an error, read out of whatever it sent: all texts and codes at any depth, the
+//! words of pages, and how long to wait. Pure; `error_words` judges it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use encoding_rs::{Encoding, GB18030, UTF_8, WINDOWS_1252};
 use serde_json::{Map, Value};
-
-use super::{page, wait};
 
 /// How deep errors are looked for in errors.
 const DEEPEST: u32 = 20;
@@ -60,7 +59,7 @@ impl ErrorReport {
     /// What the body of a refusal says. CONTENT_TYPE is its header.
     #[must_use]
     pub fn of_body(body: &[u8], content_type: Option<&str>) -> Self {
-        let text = page::decoded(body, content_type);
+        let text = decoded_body(body, content_type);
         let text = text.trim_start_matches('\u{feff}').trim();
         match json_in(text) {
             Some(value) => Self::of(&value),
@@ -96,7 +95,7 @@ impl ErrorReport {
         });
         self.wait
             .or(until)
-            .or_else(|| self.said.lines().find_map(wait::in_words))
+            .or_else(|| self.said.lines().find_map(wait_in_words))
     }
 
     /// The most tokens that it counts, as in "request (4932 tokens) exceeds the context size (4096 tokens)".
@@ -231,8 +230,8 @@ impl ErrorReport {
         }
         if let Some(inner) = quoted(text) {
             self.take_text(&inner, depth + 1);
-        } else if page::is_html(text) {
-            let readable = page::readable(text);
+        } else if is_html(text) {
+            let readable = readable_html(text);
             self.add_text(&readable);
         } else if let Some((before, inner)) = split_json(text) {
             let known = self.texts.len();
@@ -290,7 +289,7 @@ impl ErrorReport {
         let text = || {
             value
                 .as_str()
-                .and_then(|text| wait::duration(&text.to_lowercase()))
+                .and_then(|text| wait_of(&text.to_lowercase()))
         };
         let seconds = |number: f64| Duration::try_from_secs_f64(number).ok();
         let wait = match name {
@@ -422,4 +421,241 @@ pub fn excerpt(text: &str) -> String {
         short.push('…');
     }
     short
+}
+
+// The words of a body that is not JSON: in any character set, and without the markup where it is HTML.
+
+/// The text of BYTES, which came with the header CONTENT_TYPE.
+#[must_use]
+fn decoded_body(bytes: &[u8], content_type: Option<&str>) -> String {
+    let encoding = match content_type.and_then(named) {
+        Some(encoding) => encoding,
+        None if std::str::from_utf8(bytes).is_ok() => UTF_8,
+        None => guessed(bytes),
+    };
+    encoding.decode(bytes).0.into_owned()
+}
+
+fn named(content_type: &str) -> Option<&'static Encoding> {
+    let (_, label) = content_type.split_once("charset=")?;
+    let label = label.split(';').next().unwrap_or_default();
+    Encoding::for_label(label.trim_matches(['"', '\'', ' ']).as_bytes())
+}
+
+/// The likeliest encoding of BYTES, which are no UTF-8: in Chinese, bytes beyond ASCII come in rows.
+/// A body that was cut within a character is UTF-8 nevertheless.
+fn guessed(bytes: &[u8]) -> &'static Encoding {
+    let cut = std::str::from_utf8(bytes)
+        .is_err_and(|error| error.error_len().is_none() && error.valid_up_to() > 0);
+    if cut {
+        UTF_8
+    } else if bytes
+        .chunk_by(|left, right| left.is_ascii() == right.is_ascii())
+        .any(|run| run.len() >= 4 && !run[0].is_ascii())
+    {
+        GB18030
+    } else {
+        WINDOWS_1252
+    }
+}
+
+#[must_use]
+fn is_html(text: &str) -> bool {
+    let start = text.trim_start().get(..256).unwrap_or(text.trim_start());
+    let start = start.to_ascii_lowercase();
+    start.starts_with('<')
+        && [
+            "<!doctype",
+            "<html",
+            "<head",
+            "<body",
+            "<title",
+            "<h1",
+            "<center",
+        ]
+        .iter()
+        .any(|tag| start.contains(tag))
+}
+
+/// What a reader sees of the page HTML: no tags, no styles, no scripts.
+#[must_use]
+fn readable_html(html: &str) -> String {
+    // What these tags hold is not for readers.
+    const UNSEEN: [&str; 4] = ["style", "script", "svg", "noscript"];
+    let mut text = String::new();
+    let mut rest = html;
+    while let Some(start) = rest.find('<') {
+        text.push_str(&rest[..start]);
+        let tag = &rest[start..];
+        let end = if tag.starts_with("<!--") {
+            tag.find("-->").map(|end| end + 3)
+        } else {
+            let begins = |name: &&&str| {
+                let beginning = tag.as_bytes().get(1..=name.len());
+                beginning.is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes()))
+            };
+            let closing = UNSEEN
+                .iter()
+                .find(begins)
+                .and_then(|name| tag.to_ascii_lowercase().find(&format!("</{name}")));
+            let from = closing.unwrap_or(0);
+            tag[from..].find('>').map(|end| from + end + 1)
+        };
+        text.push(' ');
+        rest = end.map_or("", |end| &tag[end..]);
+    }
+    text.push_str(rest);
+    for (entity, character) in [
+        ("&nbsp;", " "),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&amp;", "&"),
+    ] {
+        text = text.replace(entity, character);
+    }
+    // A title is often the heading, too.
+    let mut lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines.dedup();
+    lines
+        .join(" ")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+// How long a server wants a client to wait, as its words and fields say it: `1m30s`, "try again in 4.2s",
+// "retry after 20 seconds".
+
+/// What stands in front of a wait, in small letters.
+const LEADS: &[&str] = &[
+    "try again in",
+    "try again after",
+    "retry in",
+    "retry after",
+    "retrying in",
+    "resets in",
+    "reset in",
+    "reset after",
+    "available in",
+    "wait for",
+    "wait",
+];
+
+/// The wait that TEXT, in small letters, asks for.
+#[must_use]
+fn wait_in_words(text: &str) -> Option<Duration> {
+    LEADS
+        .iter()
+        .flat_map(|lead| text.match_indices(lead))
+        .find_map(|(start, lead)| wait_of(&text[start + lead.len()..]))
+}
+
+/// The time at the beginning of TEXT, in small letters: numbers with their units, largest first. A number
+/// without a unit counts seconds.
+#[must_use]
+fn wait_of(text: &str) -> Option<Duration> {
+    let mut rest = text.trim_start_matches([' ', ':', '~', '"', '\'']);
+    rest = rest.strip_prefix("about ").unwrap_or(rest);
+    let mut seconds = None;
+    loop {
+        let end = rest
+            .find(|character: char| !character.is_ascii_digit() && character != '.')
+            .unwrap_or(rest.len());
+        let Ok(number) = rest[..end].trim_end_matches('.').parse::<f64>() else {
+            break;
+        };
+        let behind = rest[end..].trim_start();
+        let word_end = behind
+            .find(|character: char| !character.is_ascii_alphabetic())
+            .unwrap_or(behind.len());
+        let Some(unit) = unit(&behind[..word_end]) else {
+            let alone = word_end == 0 && seconds.is_none();
+            seconds = if alone { Some(number) } else { seconds };
+            break;
+        };
+        seconds = Some(seconds.unwrap_or(0.0) + number * unit);
+        rest = behind[word_end..].trim_start_matches([' ', ',']);
+        rest = rest.strip_prefix("and ").unwrap_or(rest);
+    }
+    Duration::try_from_secs_f64(seconds?)
+        .ok()
+        .filter(|wait| !wait.is_zero())
+}
+
+/// The seconds of a unit called WORD.
+fn unit(word: &str) -> Option<f64> {
+    Some(match word {
+        "ms" | "millisecond" | "milliseconds" => 0.001,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
+        "h" | "hr" | "hrs" | "hour" | "hours" => 3600.0,
+        "d" | "day" | "days" => 24.0 * 3600.0,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_become_what_a_reader_sees() {
+        let page = "<!DOCTYPE html><html><head><title>502</title>\n<style>h1 { color: red }</style>\
+                    <!-- <p>no</p> --><script>if (1 < 2) {}</script></head>\n<BODY><h1>Bad&nbsp;gateway</h1>\
+                    <p>It is &lt;down&gt; &amp; out.</p></BODY></html>";
+        assert!(is_html(page));
+        assert_eq!(readable_html(page), "502 Bad gateway It is <down> & out.");
+        assert_eq!(readable_html("<p>cut <style>h1 {"), "cut h1 {");
+        assert!(!is_html("<function=f>{}</function>"));
+    }
+
+    #[test]
+    fn bodies_are_read_in_their_character_set() {
+        let (text, chinese) = ("模型不存在", GB18030.encode("模型不存在").0);
+        assert_eq!(decoded_body(&chinese, None), text);
+        assert_eq!(
+            decoded_body(&chinese, Some("text/html; charset=\"gbk\"")),
+            text
+        );
+        assert_eq!(decoded_body(b"no caf\xe9 here", None), "no café here");
+        assert_eq!(
+            decoded_body("é, cut: é".as_bytes().split_last().unwrap().1, None),
+            "é, cut: \u{fffd}"
+        );
+        assert_eq!(decoded_body(b"\xef\xbb\xbf{}", None), "{}");
+    }
+
+    #[test]
+    fn waits_are_read_as_they_are_written() {
+        for (text, seconds) in [
+            ("please try again in 4.2s. visit our page", Some(4.2)),
+            ("please retry after 20 seconds.", Some(20.0)),
+            ("try again in 1m30s", Some(90.0)),
+            ("try again in 22h12m3.5s.", Some(79_923.5)),
+            ("retry in 6.534s.", Some(6.534)),
+            ("try again in 100ms", Some(0.1)),
+            ("try again in 5 minutes", Some(300.0)),
+            ("try again in 1 hour and 2 minutes", Some(3720.0)),
+            ("retry after 7", Some(7.0)),
+            (
+                "please wait 30 seconds before you try again later",
+                Some(30.0),
+            ),
+            ("please wait. try again in 3s", Some(3.0)),
+            ("try again in a few minutes", None),
+            ("try again later", None),
+            ("waiting for 3 people", None),
+            ("retry after 0s", None),
+            ("try again in 9e99 years", None),
+        ] {
+            let wait = wait_in_words(text).map(|wait| wait.as_secs_f64());
+            assert_eq!(wait, seconds, "{text}");
+        }
+    }
 }

@@ -1,53 +1,59 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Sends requests to providers and reads what comes back, with time-outs and retries. The only
-//! file of `provider` that touches the network; all understanding is in `reply` and `failure`.
+//! Sends requests to providers and reads what comes back, with time-outs and retries. All
+//! understanding is in `reply`, `refusal` and `connection_failure`.
 
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Deref;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use hyper::body::Bytes;
+use once_cell::sync::OnceCell;
 use reqwest::header::HeaderMap;
 use reqwest::{Response, Url};
+use serde_json::{Map, Value, json};
 use tracing::Instrument as _;
 
 use super::address::{KEY_HEADERS, chat_url, headers, public_part, settings_failure};
 use super::body::{drain, in_own_pages, read_up_to};
-use super::cause::{
-    Cause, Culprit, idle_failure, lost_connection, proxy_wants_user, silent_failure,
-    unanswered_failure,
+use super::certificates::tls;
+use super::connection_failure::{
+    Cause, Culprit, idle_failure, looked_into, lost_connection, proxy_wants_user, root_cause,
+    silent_failure, unanswered_failure,
 };
-use super::dialect::written_body;
+use super::dialect::{request_body, written_body};
 use super::error_report::ErrorReport;
-use super::failure::{Destination, FailureKind, KeyPresence, ProviderError, redact};
-use super::look::looked_into;
-use super::pools::{Connection, Pools};
+use super::failure::{Destination, KeyPresence, redact};
 use super::recording::Recording;
 use super::refusal::refusal;
-use super::refused::{RefusedFields, refused_field};
 use super::reply::ReplyReader;
 use super::retry::{RetryPolicy, advice};
-use super::route::Way;
+use super::route::{Trust, Way};
 use super::written_calls::ReadableCalls;
-use super::{ChatRequest, Dialect, ModelReply, ProviderSettings, StreamEvent};
+use super::{
+    ChatRequest, Dialect, FailureKind, ModelReply, ProviderError, ProviderSettings, StreamEvent,
+};
 use crate::log::Causes;
+use crate::runtime::held;
 
 /// How long the server has to accept the connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a server may take to begin its answer. Slow local ones read a long prompt for minutes.
-pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(600);
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How long a server may send nothing at all within an answer. Reasoning models are silent for minutes;
 /// pings count as something.
-pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How long a server may send nothing of the reply, whatever else it sends meanwhile: some send
 /// signs of life while a model thinks.
-pub const CONTENT_TIMEOUT: Duration = Duration::from_secs(1800);
+const CONTENT_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// How long to wait for what may follow the reason why a reply ended: counts, the end mark, the connection's end.
-pub const END_TIMEOUT: Duration = Duration::from_millis(1500);
+const END_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// How long to wait for an error's body.
 const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
@@ -485,4 +491,226 @@ fn secrets(settings: &ProviderSettings) -> Vec<&str> {
 fn jitter() -> f64 {
     let hash = RandomState::new().hash_one("retry");
     f64::from(u16::try_from(hash % 1000).unwrap_or(0)) / 1000.0
+}
+
+// The clients of the HTTP library, one for each way to a server. Each keeps connections open between
+// requests; when one of them turns out to be dead, all of its way are given up.
+
+/// Whether a request may have gone over a connection that was kept from an earlier one. While the
+/// machine slept, or the server restarted, such a connection has died without a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connection {
+    MayBeKept,
+    New,
+}
+
+#[derive(Debug)]
+struct Pool {
+    client: reqwest::Client,
+    /// The places from which an answer came, so that a connection to them may have been kept.
+    answered: HashSet<String>,
+}
+
+/// The connections that are kept.
+#[derive(Debug, Default)]
+pub struct Pools(Mutex<HashMap<Way, Pool>>);
+
+impl Pools {
+    /// The client for WAY, which waits CONNECT_TIMEOUT for a new connection.
+    pub fn client(
+        &self,
+        way: &Way,
+        connect_timeout: Duration,
+    ) -> Result<reqwest::Client, ProviderError> {
+        let mut pools = held(&self.0);
+        if let Some(pool) = pools.get(way) {
+            return Ok(pool.client.clone());
+        }
+        let client = made(way, connect_timeout)?;
+        let answered = HashSet::new();
+        pools.insert(
+            way.clone(),
+            Pool {
+                client: client.clone(),
+                answered,
+            },
+        );
+        Ok(client)
+    }
+
+    /// An answer from PLACE came by WAY.
+    pub fn note_answer(&self, way: &Way, place: &Destination) {
+        if let Some(pool) = held(&self.0).get_mut(way) {
+            pool.answered.insert(place.place());
+        }
+    }
+
+    /// Over what a request to PLACE by WAY goes.
+    pub fn connection(&self, way: &Way, place: &Destination) -> Connection {
+        let pools = held(&self.0);
+        let pool = pools.get(way);
+        match pool.is_some_and(|pool| pool.answered.contains(&place.place())) {
+            true => Connection::MayBeKept,
+            false => Connection::New,
+        }
+    }
+
+    /// Keeps none of the connections of WAY any more: what has killed one has killed its like.
+    pub fn forget(&self, way: &Way) {
+        held(&self.0).remove(way);
+    }
+}
+
+fn made(way: &Way, connect_timeout: Duration) -> Result<reqwest::Client, ProviderError> {
+    install_tls();
+    let builder = reqwest::Client::builder()
+        .connect_timeout(connect_timeout)
+        // A redirect would carry the key and the conversation to a host that the user did not name.
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("agent-q-module/", env!("CARGO_PKG_VERSION")))
+        // As curl does: what some gateway adds to the head must not cost the answer.
+        .http1_max_headers(MAX_HEADERS)
+        .http1_allow_obsolete_multiline_headers_in_responses(true)
+        .http1_allow_spaces_after_header_name_in_responses(true)
+        .http1_ignore_invalid_headers_in_responses(true)
+        // The environment of this process is not asked: Emacs has one of its own.
+        .no_proxy();
+    let builder = match &way.trust {
+        Trust::Unneeded => builder.tls_certs_only([]),
+        Trust::Certificates { authorities, own } => {
+            builder.tls_backend_preconfigured(tls(authorities, own.as_ref())?)
+        }
+    };
+    let cannot = |error: reqwest::Error| {
+        settings_failure(format!(
+            "No HTTP client can be made: {}.",
+            root_cause(&error)
+        ))
+    };
+    let builder = match &way.via {
+        Some(via) => builder.proxy(reqwest::Proxy::all(via.url.clone()).map_err(cannot)?),
+        None => builder,
+    };
+    builder.build().map_err(cannot)
+}
+
+/// The most headers that an answer may have.
+const MAX_HEADERS: usize = 1000;
+
+/// Choose ring as the process's TLS implementation, unless somebody has chosen one.
+fn install_tls() {
+    static INSTALLED: OnceCell<()> = OnceCell::new();
+    INSTALLED.get_or_init(|| {
+        // An error means that a provider is installed already, which is all that we need.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+// Fields of ours that a host refuses are not sent to it again. The user's own fields stay.
+
+/// What was left out of requests that were answered then: names of fields by host and model.
+#[derive(Debug, Default)]
+pub struct RefusedFields(Mutex<HashMap<(String, String), Vec<&'static str>>>);
+
+/// Settings whose requests leave out some fields.
+#[derive(Debug)]
+pub struct FittedSettings {
+    settings: ProviderSettings,
+    left_out: Vec<&'static str>,
+}
+
+impl Deref for FittedSettings {
+    type Target = ProviderSettings;
+
+    fn deref(&self) -> &ProviderSettings {
+        &self.settings
+    }
+}
+
+impl FittedSettings {
+    pub fn leave_out(&mut self, field: &'static str) {
+        if !is_users(&self.settings, field) {
+            self.settings.body.insert(field.to_owned(), Value::Null);
+        }
+        self.left_out.push(field);
+    }
+}
+
+impl RefusedFields {
+    /// SETTINGS without what their host refused before.
+    pub fn without(&self, settings: &ProviderSettings) -> FittedSettings {
+        let mut fitted = FittedSettings {
+            settings: settings.clone(),
+            left_out: Vec::new(),
+        };
+        let fields = held(&self.0).get(&key(settings)).cloned();
+        for field in fields.unwrap_or_default() {
+            fitted.leave_out(field);
+        }
+        fitted
+    }
+
+    /// Takes in that a request with SETTINGS was answered.
+    pub fn note(&self, settings: &FittedSettings) {
+        if !settings.left_out.is_empty() {
+            held(&self.0).insert(key(settings), settings.left_out.clone());
+        }
+    }
+}
+
+fn key(settings: &ProviderSettings) -> (String, String) {
+    (settings.base_url.clone(), settings.model.clone())
+}
+
+fn is_users(settings: &ProviderSettings, field: &str) -> bool {
+    settings.body.contains_key(field) || settings.first_body.contains_key(field)
+}
+
+/// The field of ours in REQUEST with SETTINGS that ERROR refuses, if it can be left out.
+pub fn refused_field(
+    error: &ProviderError,
+    settings: &ProviderSettings,
+    request: &ChatRequest,
+) -> Option<&'static str> {
+    let FailureKind::Refused(400 | 422) = error.kind else {
+        return None;
+    };
+    let sent = written_body(settings, request).fields;
+    let report = error.report.as_ref()?;
+    report.refused_field(|field| sent.contains_key(field) && !is_users(settings, field))
+}
+
+// A request as its user may see it: the same body and address, with each header that could hold a secret
+// left blank.
+
+/// What stands for a value that is not shown.
+const HIDDEN: &str = "[not shown]";
+
+/// What would be sent: `{"url", "headers", "body"}`. The user's own headers are left blank like the key,
+/// as any of them may be one.
+///
+/// # Errors
+///
+/// When the settings make no request.
+pub fn shown_request(
+    settings: &ProviderSettings,
+    request: &ChatRequest,
+) -> Result<Value, ProviderError> {
+    let url = chat_url(settings)?;
+    let host = url.host_str().unwrap_or_default().to_owned();
+    let shown: Map<String, Value> = headers(settings, &host)?
+        .iter()
+        .map(|(name, value)| {
+            let text = match value.to_str() {
+                Ok(text) if !value.is_sensitive() => text,
+                _ => HIDDEN,
+            };
+            (name.to_string(), Value::from(text))
+        })
+        .collect();
+    Ok(json!({
+        "url": public_part(url.as_str()),
+        "headers": shown,
+        "body": request_body(settings, request),
+    }))
 }

@@ -1,48 +1,33 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Language model providers: what a conversation is, how it goes over the wire, how a streamed
-//! reply is put together. Everything but `http`, its `pools`, `look` and `certificates`
-//! is a pure function of data.
+//! reply is put together. Everything but `http`, `certificates` and the look at
+//! the network in `connection_failure` is a pure function of data.
 
 pub mod accumulator;
 mod address;
 pub mod arguments;
 mod body;
-pub mod bounds;
-mod cause;
 mod certificates;
+mod connection_failure;
 pub mod dialect;
 pub mod discovery;
 mod draft;
-mod draft_part;
 pub mod error_report;
-pub mod facts;
+mod error_words;
 pub mod failure;
 pub mod fields;
 mod finish;
+pub mod framing;
 mod gate;
 pub mod history;
 pub mod http;
-mod look;
 mod model_text;
-mod models;
-mod ndjson;
-mod nearly_json;
-mod page;
-mod pieces;
-mod pools;
-mod python_call;
+pub mod models;
 mod recording;
 mod refusal;
-mod refused;
 pub mod reply;
-mod report;
 pub mod retry;
 pub mod route;
-pub mod shown;
-pub mod sse;
-mod wait;
-mod whole;
-mod words;
 pub mod written_calls;
 
 use std::path::PathBuf;
@@ -50,14 +35,14 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::protocol::ToolCall;
-
-pub use facts::ModelFacts;
 pub use failure::{FailureKind, ProviderError};
 pub use finish::Finish;
 pub use history::{ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent};
 pub use http::{Client, ClientSettings};
+pub use models::ModelFacts;
 pub use route::Route;
+
+use crate::protocol::ToolCall;
 
 /// Which tools the model may call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

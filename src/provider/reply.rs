@@ -3,16 +3,15 @@
 //! the end one [`ModelReply`]. The dialect's decoder understands what the framing brings. Pure;
 //! `http` feeds it.
 
+use super::arguments::{awaits_half, joined, mended};
 use super::dialect::{Decoder, FormReading};
 use super::draft::ReplyDraft;
 use super::error_report::excerpt;
 use super::failure::{FailureKind, ProviderError};
+use super::framing::{EventSource, LineDecoder, MAX_EVENT_BYTES, SseDecoder, SseError, SseEvent};
 use super::history::Dialect;
-use super::ndjson::LineDecoder;
-use super::nearly_json::{awaits_half, joined, mended};
-use super::report::{mistaken, reported, unreadable};
+use super::refusal::{mistaken, reported, unreadable};
 use super::retry::RetryAdvice;
-use super::sse::{EventSource, MAX_EVENT_BYTES, SseDecoder, SseError, SseEvent};
 use super::written_calls::ReadableCalls;
 use super::{ModelReply, StreamEvent};
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::error_report::ErrorReport;
-use super::words::RefusalReason;
+use super::error_words::RefusalReason;
 
 /// A server that asks for a longer wait than this gets no second request.
 const LONGEST_REQUESTED_WAIT: Duration = Duration::from_secs(120);

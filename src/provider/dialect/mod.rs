@@ -1,31 +1,25 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The protocols of model servers. Each has two pure faces: the body of a request from a history, and
-//! a decoder of what comes back. A file for each face; nothing outside of here knows a dialect's words.
+//! a decoder of what comes back. Nothing outside of here knows the words of a dialect, a file each.
 
 mod chat_completions;
-mod chat_reply;
 mod form;
 mod gemini;
-mod gemini_reply;
 mod messages;
-mod messages_reply;
 mod ollama;
-mod ollama_reply;
 mod responses;
-mod responses_reply;
 mod wire;
-mod written;
 
 use serde_json::Value;
 
+pub use super::body::WrittenBody;
+pub use form::FormReading;
+
+use super::body::WriteHistory;
 use super::draft::ReplyDraft;
 use super::gate::passed;
 use super::history::Dialect;
 use super::{ChatRequest, ProviderSettings};
-use written::WriteHistory;
-
-pub use form::FormReading;
-pub use written::WrittenBody;
 
 /// The JSON body of a request. The user's fields come last and win; one that is null takes ours
 /// out.
@@ -80,11 +74,11 @@ pub fn written_body<'r>(
 /// What understands the payloads of a reply.
 #[derive(Debug)]
 pub enum Decoder {
-    ChatCompletions(chat_reply::ChatDecoder),
-    Messages(messages_reply::MessagesDecoder),
-    Responses(responses_reply::ResponsesDecoder),
-    Gemini(gemini_reply::GeminiDecoder),
-    Ollama(ollama_reply::OllamaDecoder),
+    ChatCompletions(chat_completions::ChatDecoder),
+    Messages(messages::MessagesDecoder),
+    Responses(responses::ResponsesDecoder),
+    Gemini(gemini::GeminiDecoder),
+    Ollama(ollama::OllamaDecoder),
 }
 
 impl Decoder {

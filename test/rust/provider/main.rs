@@ -11,6 +11,8 @@ mod connections;
 mod cuts;
 mod dialects;
 mod efforts;
+mod error_words;
+mod framing;
 mod histories;
 mod hosts;
 mod http;
@@ -24,9 +26,7 @@ mod request;
 mod retry;
 mod said;
 mod scripts;
-mod sse;
 mod ways;
-mod words;
 mod written;
 
 #[path = "../support/fault_server.rs"]

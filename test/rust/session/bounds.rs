@@ -4,13 +4,14 @@
 
 use std::time::Instant;
 
-use crate::chat::{calls, chat, turns};
 use agent_q_core::call::batch::MOST_CALLS;
 use agent_q_core::protocol::{CallOutcome, Event, Op, TurnOutcome};
-use agent_q_core::provider::bounds::{MAX_CALL_BYTES, MAX_CALLS, MAX_TEXT_BYTES};
+use agent_q_core::provider::accumulator::{MAX_CALL_BYTES, MAX_CALLS, MAX_TEXT_BYTES};
 use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::{FailureKind, ProviderError};
 use serde_json::{Value, json};
+
+use crate::chat::{calls, chat, turns};
 
 fn payload(delta: &Value) -> Vec<u8> {
     format!("data: {}\n\n", json!({"choices": [{"delta": delta}]})).into_bytes()

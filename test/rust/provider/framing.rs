@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The decoder of server-sent events: what counts as an event, and that chunking never matters.
 
-use agent_q_core::provider::sse::{EventSource, SseDecoder, SseError, SseEvent};
+use agent_q_core::provider::framing::{EventSource, SseDecoder, SseError, SseEvent};
 use proptest::prelude::*;
 
 type Event = (String, String);
