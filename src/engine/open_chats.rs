@@ -26,9 +26,11 @@ use crate::host::Host;
 use crate::protocol::{Event, PastPlace, SessionId, TurnId};
 use crate::runtime::{handle, held};
 use crate::session::Beginning;
-use crate::session::conversation::{Conversation, Entry, Observer, Opening};
-use crate::session::lost::{lost_results, unanswered};
+use crate::session::conversation::{
+    Conversation, Entry, Observer, Opening, lost_results, unanswered,
+};
 use crate::workspace::Workspace;
+
 /// How often, and with what pauses, a chat is asked for that was just closed.
 const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(50);

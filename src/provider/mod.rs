@@ -15,7 +15,6 @@ mod draft;
 pub mod error_report;
 mod error_words;
 pub mod failure;
-pub mod fields;
 mod finish;
 pub mod framing;
 mod gate;

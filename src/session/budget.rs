@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a turn may use up before its user is asked whether it goes on: requests, tokens, time, money. Pure;
-//! `turn` counts, and `pause` asks.
+//! `turn` counts and asks.
 
 use std::time::Duration;
 

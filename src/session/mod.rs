@@ -6,25 +6,17 @@ pub mod budget;
 mod compaction;
 pub mod context;
 pub mod conversation;
-mod correction;
-mod drafting;
+pub mod drafting;
 pub mod guidance;
-pub mod lost;
-mod pause;
 mod prefix;
 pub mod prompt;
-mod repeats;
 mod reply_end;
 mod rewind;
-mod room;
 pub mod selection;
 pub mod settings;
-mod shared;
 pub mod skills;
-mod steering;
 pub mod tokens;
 mod turn;
-mod window;
 mod work;
 
 use std::collections::VecDeque;
@@ -39,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 pub use settings::{SessionSettings, Settings};
-pub use shared::Shared;
+pub use turn::Shared;
 
 use crate::call::batch::{BatchContext, Watcher};
 use crate::call::policy::PlanMode;
@@ -53,9 +45,8 @@ use crate::tool::registry::Registry;
 use crate::workspace::Workspace;
 use context::Told;
 use conversation::{Conversation, Opening};
-use pause::Pause;
 use prefix::Prefix;
-use steering::Steering;
+use turn::{Pause, Steering};
 use work::{Means, Work};
 
 /// A session as Emacs's side holds it.

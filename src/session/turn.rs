@@ -2,41 +2,55 @@
 //! One turn: ask the model, run the tools it calls, give it the results, until it asks for nothing
 //! more, is cancelled, or meets a limit and is not to go on. The history is consistent at every exit.
 
-use std::sync::{Mutex, OnceLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
+
+use super::budget::Spent;
+use super::context::Told;
+use super::conversation::{Conversation, Entry, EntryContent, EntryId};
+use super::drafting::Drafts;
+use super::prefix::Prefix;
+use super::reply_end::{
+    Calls, Correction, TurnEnding, ending, refusal, replayable, result_message, truncated,
+    unparsed_notice, with_new_ids,
+};
+use super::settings::Settings;
+use super::tokens::{TokenRatios, request_bytes};
 use crate::builtin::more::called_through;
 use crate::call::batch::{BatchContext, MOST_CALLS};
+use crate::call::executor::Executor;
 use crate::call::format::{RESULT_LIMIT, cap};
 use crate::call::policy::Approval;
-use crate::protocol::{CallArguments, Event, LimitAnswer, SessionState, ToolCall, TurnOutcome};
+use crate::protocol::{
+    CallArguments, CallOutcome, CallResult, Event, LimitAnswer, SessionState, ToolCall,
+    TurnOutcome, UserMessage,
+};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::history::texts_of;
+use crate::provider::http::Client;
 use crate::provider::reply::ReplyReader;
 use crate::provider::{
     ChatMessage, ChatRequest, Finish, MessagePart, Messages, ModelReply, ProviderSettings,
     RequestPosition, StreamEvent, WrittenCalls,
 };
 use crate::runtime::held;
+use crate::tool::libraries::Libraries;
 use crate::tool::registry::Registry;
+use crate::tool::sendable::LONGEST_NAME;
+use crate::trust::SafetyLevel;
+use crate::visible::spelled;
 
-use super::budget::Spent;
-use super::compaction::RoomMaking;
-use super::context::Told;
-use super::conversation::{Conversation, Entry, EntryContent, EntryId};
-use super::correction::Correction;
-use super::drafting::Drafts;
-use super::pause::Pause;
-use super::prefix::Prefix;
-use super::repeats::Repeats;
-use super::reply_end::{
-    Calls, TurnEnding, ending, refusal, replayable, result_message, truncated, unparsed_notice,
-    with_new_ids,
-};
-use super::settings::Settings;
-use super::shared::Shared;
-use super::steering::Steering;
-use super::tokens::request_bytes;
+/// What a turn tried to make room.
+#[derive(Debug, Default)]
+pub struct RoomMaking {
+    /// Why no summary came about; it is not tried again in the same turn.
+    pub failure: Option<String>,
+    /// How often the host refused the conversation as too long.
+    pub overflows: u32,
+}
 
 /// What a turn needs besides the history.
 pub struct Turn<'a> {
@@ -501,4 +515,160 @@ impl Turn<'_> {
         });
         AnswerKept::Something
     }
+}
+
+/// What all sessions use.
+#[derive(Clone)]
+pub struct Shared {
+    /// All tools of the process; each turn takes from it what its chat offers.
+    pub registry: Arc<Registry>,
+    /// What agents' specifications are bound to.
+    pub libraries: Arc<Libraries>,
+    pub executor: Executor,
+    pub client: Arc<Client>,
+    /// How many bytes each model has to a token.
+    pub ratios: Arc<TokenRatios>,
+}
+
+// The question whether a turn that met a limit goes on. The turn waits here, between two requests; the
+// actor of its session brings the answer.
+
+/// A place for one question at a time.
+#[derive(Debug, Default)]
+pub struct Pause(Mutex<Option<oneshot::Sender<LimitAnswer>>>);
+
+impl Pause {
+    /// Has ASK put the question to the user, and waits for the answer.
+    pub async fn answer(&self, ask: impl FnOnce()) -> LimitAnswer {
+        let (sender, receiver) = oneshot::channel();
+        *held(&self.0) = Some(sender);
+        ask();
+        receiver.await.unwrap_or(LimitAnswer::Stop)
+    }
+
+    /// Gives ANSWER, if a question waits for one.
+    pub fn settle(&self, answer: LimitAnswer) {
+        if let Some(sender) = held(&self.0).take() {
+            // A turn that was cancelled meanwhile doesn't listen any more.
+            let _ = sender.send(answer);
+        }
+    }
+}
+
+// Messages that the user puts into a running turn. They wait here until the calls that run have their
+// results; those that no turn took become a turn of their own.
+
+/// What waits to be put into the running turn, first one first.
+#[derive(Debug, Default)]
+pub struct Steering(Mutex<Vec<UserMessage>>);
+
+impl Steering {
+    pub fn add(&self, message: UserMessage) {
+        held(&self.0).push(message);
+    }
+
+    /// Takes back the message TEXT; whether it still waited.
+    #[must_use]
+    pub fn take_back(&self, text: &str) -> bool {
+        let mut messages = held(&self.0);
+        let found = messages.iter().rposition(|message| message.text == text);
+        found.map(|index| messages.remove(index)).is_some()
+    }
+
+    /// All that waits, which doesn't wait any more.
+    #[must_use]
+    pub fn take(&self) -> Vec<UserMessage> {
+        std::mem::take(&mut held(&self.0))
+    }
+}
+
+// Calls that a model makes again and again with the same result. Weak models never stop; each round
+// costs the user a request. A turn tells the model, and then ends.
+
+/// How often a call has to give the same result before the model is told.
+const TOLD: u32 = 3;
+/// How often before the turn ends, when the calls fail.
+const LAST_FAILED: u32 = 4;
+/// How often before the turn ends, when they succeed: somebody may be waiting for something.
+const LAST: u32 = 5;
+
+/// What a model asked for: the name of a tool and the arguments, as it wrote them.
+type Asked = (String, String);
+
+/// The calls of a turn since anything was last changed.
+#[derive(Debug, Default)]
+pub struct Repeats {
+    seen: HashMap<Asked, SeenResult>,
+}
+
+#[derive(Debug)]
+struct SeenResult {
+    outcome: CallOutcome,
+    content: String,
+    times: u32,
+}
+
+impl Repeats {
+    /// Takes in CALL and RESULT, to which a word is added when it has come too often. Gives the reason
+    /// to end the turn when nothing else will.
+    pub fn note(&mut self, call: &ToolCall, result: &mut CallResult) -> Option<String> {
+        let asked = (call.name.clone(), call.raw_arguments.clone());
+        if changed_something(result) {
+            // What came before may come out differently now.
+            self.seen.retain(|key, _| *key == asked);
+        }
+        let times = self.count(asked, result);
+        if times >= TOLD {
+            let how = match result.outcome {
+                CallOutcome::Succeeded => "was made {times} times with the same result",
+                _ => "did not succeed {times} times",
+            };
+            result.add_remark(format!(
+                "(This call {}. Try something else, or stop and tell the user what you found.)",
+                how.replace("{times}", &times.to_string())
+            ));
+        }
+        let (last, end) = match result.outcome {
+            CallOutcome::Succeeded => (LAST, "got the same result"),
+            CallOutcome::Failed | CallOutcome::Denied | CallOutcome::Cancelled => {
+                (LAST_FAILED, "it did not succeed")
+            }
+        };
+        (times >= last).then(|| {
+            format!(
+                "Stopped: the model called {} {times} times with the same arguments and {end}. Send a message to go on.",
+                spelled(&call.name, LONGEST_NAME)
+            )
+        })
+    }
+
+    fn count(&mut self, asked: Asked, result: &CallResult) -> u32 {
+        let seen = self.seen.entry(asked).or_insert_with(|| SeenResult {
+            outcome: result.outcome,
+            content: String::new(),
+            times: 0,
+        });
+        // What fails may say so in other words each time, with a new address or the time.
+        let alike = match (seen.outcome, result.outcome) {
+            (CallOutcome::Succeeded, CallOutcome::Succeeded) => seen.content == result.content,
+            (CallOutcome::Succeeded, _) | (_, CallOutcome::Succeeded) => false,
+            _ => true,
+        };
+        if seen.times > 0 && alike {
+            seen.times += 1;
+            seen.outcome = result.outcome;
+        } else {
+            *seen = SeenResult {
+                outcome: result.outcome,
+                content: result.content.clone(),
+                times: 1,
+            };
+        }
+        seen.times
+    }
+}
+
+fn changed_something(result: &CallResult) -> bool {
+    result.outcome == CallOutcome::Succeeded
+        && result.level.is_some_and(|level| level > SafetyLevel::Safe)
 }
