@@ -37,8 +37,7 @@ use emacs::{Env, Result, Value, Vector, defun};
 
 use bridge::text::Text;
 use bridge::{core, signal, tell};
-use call::batch::Watcher;
-use call::policy::Approval;
+use call::batch::{Approval, Watcher};
 use protocol::{BatchId, CallKey, Decider, Op, RequestId, Sending, SessionId, UserMessage};
 
 emacs::plugin_is_GPL_compatible!();

@@ -9,14 +9,11 @@ use std::time::Duration;
 use lexpr::Value;
 use tokio::time::timeout;
 
-use super::batch::BatchContext;
-use super::executor::Executor;
-use super::policy::{EvalPolicy, PlanMode};
-use super::reach::Reached;
-use super::{private_reads, reach};
+use super::batch::{BatchContext, EvalPolicy, PlanMode};
+use super::reach::{self, Reached};
+use super::{Executor, private_reads};
 use crate::effect::{EffectKind, Granted};
-use crate::image;
-use crate::image::{ImageReply, Plist, property_list};
+use crate::image::{self, ImageReply, Plist, property_list};
 use crate::protocol::{HostError, HostReply, HostRequest, ImageRequest};
 use crate::rules::{Alarm, Alarms, EDITING, OtherAlarms, WRITING};
 use crate::runtime::held;

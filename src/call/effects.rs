@@ -11,11 +11,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::batch::BatchContext;
+use super::Executor;
+use super::batch::{Approval, BatchContext, EvalPolicy};
 use super::dispatch::provenance_of;
-use super::executor::Executor;
 use super::facts::Facts;
-use super::policy::{Approval, EvalPolicy};
 use super::prepared::PreparedCall;
 use crate::audit::{AuditRecord, AuditStep};
 use crate::effect::{

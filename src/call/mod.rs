@@ -1,25 +1,66 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The way of a call, from what a model or a user sent to its one result: looked up, validated, assessed,
-//! decided, run, recorded. `pipeline` has the order; each step has a file of its own.
+//! decided, run, recorded. `pipeline` has the order; each step adds to [`Executor`] in a file of its own.
 
 pub mod approvals;
 mod assess;
 pub mod batch;
-mod decide;
+pub mod decide;
 mod dispatch;
 mod effects;
-mod ending;
-pub mod executor;
 pub mod facts;
-mod following;
-pub mod format;
-mod libraries;
 pub mod metrics;
 mod pipeline;
-pub mod policy;
-pub mod predict;
 mod prepared;
 mod private_reads;
 pub mod reach;
-mod renew;
-mod source;
+pub mod result;
+
+use std::sync::{Arc, Mutex};
+
+use crate::audit::AuditLog;
+use crate::host::Host;
+use crate::protocol::Event;
+use crate::rules::RuleBook;
+use crate::tool::work::{Echo, NextCalls, Proposal, WorkContext};
+use approvals::Approvals;
+use batch::BatchContext;
+use metrics::Metrics;
+
+/// What all calls share.
+#[derive(Clone)]
+pub struct Executor {
+    pub approvals: Arc<Approvals>,
+    pub host: Arc<dyn Host>,
+    pub audit: Arc<AuditLog>,
+    pub metrics: Arc<Metrics>,
+    pub rules: Arc<Mutex<RuleBook>>,
+}
+
+impl Executor {
+    /// What the work of a call here may reach.
+    #[must_use]
+    pub fn context(&self, batch: &BatchContext) -> WorkContext {
+        WorkContext {
+            session: batch.session,
+            host: Arc::clone(&self.host),
+            workspace: Arc::clone(&batch.workspace),
+            cancel: batch.cancel.clone(),
+            judged: Arc::default(),
+            reviewed: None,
+            proposal: Proposal::New,
+            next: NextCalls::default(),
+            echo: Echo::default(),
+            tools: Arc::clone(&batch.tools),
+            offer: Arc::clone(&batch.offer),
+            past: Arc::clone(&batch.past),
+        }
+    }
+
+    /// Tells Emacs of EVENT, if anybody there wants to know.
+    pub(super) fn tell(&self, batch: &BatchContext, event: Event) {
+        if batch.watcher.wants(&event) {
+            self.host.emit(event);
+        }
+    }
+}

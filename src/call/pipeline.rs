@@ -12,16 +12,14 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use super::Executor;
 use super::assess::Look;
 use super::batch::BatchContext;
-use super::ending::{CallEnding, remark, too_many};
-use super::executor::Executor;
 use super::facts::Facts;
-use super::format::{RESULT_LIMIT, cap};
 use super::metrics::MetricsKey;
 use super::prepared::{Allowed, Freshness, Prepared, PreparedCall, Waited};
 use super::reach::precheck;
-use super::source;
+use super::result::{self, CallEnding, RESULT_LIMIT, cap, remark, too_many};
 use crate::audit::{AuditFailure, AuditRecord, AuditStep};
 use crate::builtin::more;
 use crate::protocol::{
@@ -163,7 +161,7 @@ impl Executor {
         };
         let place = &batch.place;
         let ended = |failure| {
-            let source = || source::of_call(&tool, &arguments, place, tool.provenance);
+            let source = || result::source_of_call(&tool, &arguments, place, tool.provenance);
             CallEnding::failed(failure, source)
         };
         let verdict = match self.assess(&tool, &arguments, Look::First, batch).await {
@@ -331,7 +329,7 @@ impl Executor {
                 source: match call.tool.answers {
                     Answers::Text => {
                         let source = call.source(&batch.place);
-                        Some(source::of_content(source, &content))
+                        Some(result::source_of_content(source, &content))
                     }
                     Answers::Words => None,
                 },

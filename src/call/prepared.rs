@@ -9,9 +9,8 @@ use tokio::sync::{oneshot, watch};
 
 use super::approvals::ApprovalAnswer;
 use super::assess::{CallVerdict, Settled};
-use super::ending::CallEnding;
 use super::facts::Facts;
-use super::source;
+use super::result::{self, CallEnding};
 use crate::effect::Question;
 use crate::protocol::{CallKey, Consent, Decider};
 use crate::rules::{Explanation, TurnPlace};
@@ -179,7 +178,7 @@ impl PreparedCall {
 
     /// Where what the call returns comes from.
     pub(super) fn source(&self, place: &TurnPlace) -> Source {
-        source::of_call(&self.tool, &self.arguments, place, self.facts.yields())
+        result::source_of_call(&self.tool, &self.arguments, place, self.facts.yields())
     }
 
     /// ARGUMENTS of the operation, with how far the code was assessed unless the user has seen and

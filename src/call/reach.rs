@@ -4,13 +4,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::libraries;
 use crate::files::FileError;
 use crate::files::path::{PathPolicy, PathVerdict, Resolved};
-use crate::protocol::HostRequest;
+use crate::files::sources::source_folders;
+use crate::image::{ImageReply, Plist, parse_reply};
+use crate::protocol::{HostRequest, ImageRequest};
 use crate::tool::preview::Preview;
 use crate::tool::work::{EMACS_DEADLINE, FoundForCall, Judged, WorkContext, off_emacs, within};
 use crate::tool::{Arguments, Assessment, Origin, Tool, ToolFailure};
@@ -153,7 +155,7 @@ async fn reach(
         .chain(visited.iter().filter_map(|(_, verdict)| verdict.as_ref()))
         .any(|verdict| matches!(verdict, PathVerdict::Outside(_)));
     let libraries = match &policy {
-        Some(policy) if outside && only_reads(tool) => libraries::folders(policy, context).await,
+        Some(policy) if outside && only_reads(tool) => library_folders(policy, context).await,
         _ => Vec::new(),
     };
     let (mut reached, mut judged) = (Reached::default(), Judged::default());
@@ -241,4 +243,34 @@ async fn visited(name: Option<&str>, context: &WorkContext) -> Option<Visited> {
             remote: true,
         })
     })
+}
+
+// The sources that every Lisper reads: of systems that ASDF knows and of the Lisp itself. The chat's image
+// is asked where they are, each time, as any call may load another system.
+
+/// How long the image may take to name them. Without them the user is asked.
+const DEADLINE: Duration = Duration::from_secs(3);
+
+/// The folders of such sources; none where no image says.
+pub(super) async fn library_folders(
+    policy: &Arc<PathPolicy>,
+    context: &WorkContext,
+) -> Vec<PathBuf> {
+    let body = HostRequest::Image(ImageRequest {
+        operation: "source-places".to_owned(),
+        arguments: "nil".to_owned(),
+        deadline: DEADLINE,
+    });
+    let request = context.host.request(context.session, body);
+    let reply = within(DEADLINE * 2, request).await.ok();
+    let Some(ImageReply::Returned(data)) = reply.and_then(|it| parse_reply(&it).ok()) else {
+        return Vec::new();
+    };
+    let policy = Arc::clone(policy);
+    let found = context.on_a_thread(move |_| {
+        let data = Plist::new(&data);
+        let (files, trees) = (data.texts("files"), data.texts("trees"));
+        Ok(source_folders(&files, &trees, policy.home()))
+    });
+    found.await.unwrap_or_default()
 }

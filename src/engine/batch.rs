@@ -9,8 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Engine;
 use super::running::RunningBatch;
-use crate::call::batch::{BatchContext, Watcher};
-use crate::call::policy::Approval;
+use crate::call::batch::{Approval, BatchContext, Watcher};
 use crate::files::FileError;
 use crate::files::path::PathPolicy;
 use crate::files::search::{FileSearch, search_files};
@@ -103,7 +102,7 @@ impl Engine {
             tools: Arc::clone(&self.shared.registry),
             offer: Arc::default(),
             past: Arc::default(),
-            plan: crate::call::policy::PlanMode::Off,
+            plan: crate::call::batch::PlanMode::Off,
             approval,
             eval_deadline: Settings::default().eval_deadline,
             workspace: Arc::default(),

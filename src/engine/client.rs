@@ -9,8 +9,8 @@ use once_cell::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::{Engine, RequestError};
+use crate::call::Executor;
 use crate::call::batch::{BatchContext, Watcher};
-use crate::call::executor::Executor;
 use crate::host::Host;
 use crate::protocol::{CallResult, Event, SessionId, SessionState, ToolCall, TurnId, TurnOutcome};
 use crate::rules::{Scope, TurnPlace};
@@ -106,7 +106,7 @@ impl ClientTurn {
             tools: Arc::clone(&self.tools),
             offer: Arc::clone(&self.handles.offer),
             past: Arc::clone(&self.handles.past),
-            plan: crate::call::policy::PlanMode::Off,
+            plan: crate::call::batch::PlanMode::Off,
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             workspace: Arc::clone(&self.handles.workspace),

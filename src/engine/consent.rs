@@ -9,9 +9,8 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{Engine, RequestError};
-use crate::call::batch::BatchContext;
-use crate::call::policy::Approval;
-use crate::call::predict::Prediction;
+use crate::call::batch::{Approval, BatchContext};
+use crate::call::decide::Prediction;
 use crate::exact;
 use crate::protocol::{CallKey, Decider, Decision, Event, QuestionId, SessionId};
 use crate::rules::{Outcome, Rule, TurnPlace, Width};

@@ -15,11 +15,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use open_chats::OpenChats;
-use running::RunningBatch;
 
 use crate::audit::AuditLog;
-use crate::call::executor::Executor;
+use crate::builtin;
+use crate::call::Executor;
 use crate::call::metrics::Metrics;
 use crate::chats::ChatError;
 use crate::chats::recorder::write_down;
@@ -28,19 +27,18 @@ use crate::protocol::{BatchId, Event, Op, QuestionId, SessionId, UserMessage};
 use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
 use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
-use crate::runtime::{held, on_emacs};
+use crate::runtime::{self, held, on_emacs};
 use crate::session::guidance::sections;
 use crate::session::selection::{SelectionError, ToolSelection};
-use crate::session::skills;
-use crate::session::{Beginning, Session, SessionSettings, Shared};
+use crate::session::{self, Beginning, Session, SessionSettings, Shared, skills};
 use crate::tool::ToolFailure;
 use crate::tool::definition::InvalidTool;
 use crate::tool::libraries::Libraries;
 use crate::tool::registry::Registry;
 use crate::trust::SafetyLevel;
-use crate::workspace::Workspace;
-use crate::workspace::journal;
-use crate::{builtin, runtime, session};
+use crate::workspace::{Workspace, journal};
+use open_chats::OpenChats;
+use running::RunningBatch;
 
 /// Why Emacs's request could not be passed on.
 #[derive(Debug, thiserror::Error)]

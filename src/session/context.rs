@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 
-use crate::call::policy::PlanMode;
+use crate::call::batch::PlanMode;
 use crate::protocol::UserMessage;
 use crate::trust::fence::{draw, fence, one_line};
 use crate::trust::{Provenance, Source};

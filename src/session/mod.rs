@@ -33,8 +33,7 @@ use tracing::Instrument as _;
 pub use settings::{SessionSettings, Settings};
 pub use turn::Shared;
 
-use crate::call::batch::{BatchContext, Watcher};
-use crate::call::policy::PlanMode;
+use crate::call::batch::{BatchContext, PlanMode, Watcher};
 use crate::protocol::{Event, LimitAnswer, Op, SessionId, SessionState, TurnId, TurnOutcome};
 use crate::rules::{Scope, TurnPlace};
 use crate::runtime::{held, on_emacs, panic_message};

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::conversation::{Conversation, Entry};
-use crate::call::format::cap;
+use crate::call::result::cap;
 use crate::protocol::{CallArguments, CallResult, ToolCall};
 use crate::provider::accumulator::new_call_id;
 use crate::provider::history::calls_of;

@@ -11,14 +11,12 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::budget::Limits;
-use super::guidance;
-use super::guidance::Guide;
+use super::guidance::{self, Guide};
 use super::prompt;
 use super::selection::ToolSelection;
-use super::skills;
-use super::skills::Skill;
+use super::skills::{self, Skill};
 use crate::builtin::more;
-use crate::call::policy::{Approval, EvalPolicy, PlanMode};
+use crate::call::batch::{Approval, EvalPolicy, PlanMode};
 use crate::files::private::{DEFAULT_PATTERNS, PrivateFiles};
 use crate::gram::ToolSpecification;
 use crate::provider::{Dialect, Effort, ModelFacts, ProviderSettings, Route, Secret, ToolChoice};

@@ -20,10 +20,9 @@ use super::reply_end::{
 use super::settings::Settings;
 use super::tokens::{TokenRatios, request_bytes};
 use crate::builtin::more::called_through;
-use crate::call::batch::{BatchContext, MOST_CALLS};
-use crate::call::executor::Executor;
-use crate::call::format::{RESULT_LIMIT, cap};
-use crate::call::policy::Approval;
+use crate::call::Executor;
+use crate::call::batch::{Approval, BatchContext, MOST_CALLS};
+use crate::call::result::{RESULT_LIMIT, cap};
 use crate::protocol::{
     CallArguments, CallOutcome, CallResult, Event, LimitAnswer, SessionState, ToolCall,
     TurnOutcome, UserMessage,

@@ -12,10 +12,9 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use agent_q_core::call::Executor;
 use agent_q_core::call::approvals::Approvals;
-use agent_q_core::call::batch::{BatchContext, Watcher};
-use agent_q_core::call::executor::Executor;
-use agent_q_core::call::policy::{Approval, EvalPolicy};
+use agent_q_core::call::batch::{Approval, BatchContext, EvalPolicy, Watcher};
 use agent_q_core::gram::{parse, parse_type_signature};
 use agent_q_core::host::Host;
 use agent_q_core::protocol::{CallArguments, Event, HostReply, HostRequest, SessionId, ToolCall};
@@ -94,7 +93,7 @@ async fn calls() {
         watcher: Watcher::Chat,
         offer: Arc::default(),
         past: Arc::default(),
-        plan: agent_q_core::call::policy::PlanMode::Off,
+        plan: agent_q_core::call::batch::PlanMode::Off,
         session: SessionId(1),
         tools: Arc::new(registry),
         approval: Approval::None,

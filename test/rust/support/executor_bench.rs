@@ -10,16 +10,10 @@
 #[path = "recording_host.rs"]
 mod recording_host;
 
-pub use std::path::PathBuf;
-pub use std::sync::atomic::{AtomicUsize, Ordering};
-pub use std::sync::{Arc, Mutex};
-pub use std::time::Duration;
-
 pub use agent_q_core::audit::AuditLog;
+pub use agent_q_core::call::Executor;
 pub use agent_q_core::call::approvals::Approvals;
-pub use agent_q_core::call::batch::{BatchContext, Watcher};
-pub use agent_q_core::call::executor::Executor;
-pub use agent_q_core::call::policy::{Approval, EvalPolicy};
+pub use agent_q_core::call::batch::{Approval, BatchContext, EvalPolicy, Watcher};
 pub use agent_q_core::host::Host;
 pub use agent_q_core::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, Consent, Decision, Event, HostError,
@@ -33,6 +27,10 @@ pub use agent_q_core::tool::{
 pub use agent_q_core::trust::SafetyLevel;
 pub use recording_host::{RecordingHost, recording_host};
 pub use serde_json::{Value, json};
+pub use std::path::PathBuf;
+pub use std::sync::atomic::{AtomicUsize, Ordering};
+pub use std::sync::{Arc, Mutex};
+pub use std::time::Duration;
 pub use tokio_util::sync::CancellationToken;
 
 pub struct Bench {
@@ -66,7 +64,7 @@ pub fn bench(approval: Approval) -> Bench {
         batch: BatchContext {
             offer: Arc::default(),
             past: Arc::default(),
-            plan: agent_q_core::call::policy::PlanMode::Off,
+            plan: agent_q_core::call::batch::PlanMode::Off,
             session: SessionId(7),
             watcher: Watcher::Chat,
             tools: Arc::new(Registry::default()),
