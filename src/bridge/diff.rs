@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::signal;
 use crate::diff::{Change, Diff, Hunk, apply, apply_onto};
-use crate::tool::preview::{Divisible, Preview};
+use crate::tool::work::{Divisible, Preview};
 
 /// A hunk as Lisp writes it.
 #[derive(Deserialize)]

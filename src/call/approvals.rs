@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 use super::facts::Facts;
 use crate::protocol::{CallKey, Decider, Decision};
 use crate::runtime::held;
-use crate::tool::preview::Preview;
+use crate::tool::work::Preview;
 
 /// The approval requests that wait for the user's answer.
 #[derive(Debug, Default)]

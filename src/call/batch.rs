@@ -14,8 +14,8 @@ use crate::protocol::{Event, SessionId};
 use crate::rules::TurnPlace;
 use crate::tool::Tool;
 use crate::tool::offer::Offer;
-use crate::tool::past::PastResults;
 use crate::tool::registry::Registry;
+use crate::tool::work::PastResults;
 use crate::trust::SafetyLevel;
 use crate::workspace::Workspace;
 

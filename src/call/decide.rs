@@ -24,9 +24,8 @@ use crate::protocol::{
 };
 use crate::rules::{DANGEROUS_ASKS, Explanation, Outcome, TurnPlace};
 use crate::runtime::held;
-use crate::tool::preview::{Divisible, Preview, Reviewed};
 use crate::tool::registry::Registry;
-use crate::tool::work::{Proposal, WorkContext};
+use crate::tool::work::{Divisible, Preview, Proposal, Reviewed, WorkContext};
 use crate::tool::{Arguments, Assessment, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 

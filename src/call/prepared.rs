@@ -15,8 +15,7 @@ use crate::effect::Question;
 use crate::protocol::{CallKey, Consent, Decider};
 use crate::rules::{Explanation, TurnPlace};
 use crate::runtime::held;
-use crate::tool::preview::{Preview, Reviewed};
-use crate::tool::work::{Echo, NextCalls};
+use crate::tool::work::{Echo, NextCalls, Preview, Reviewed};
 use crate::tool::{Arguments, Runner, Tool};
 use crate::trust::{SafetyLevel, Source};
 

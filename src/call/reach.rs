@@ -13,8 +13,9 @@ use crate::files::path::{PathPolicy, PathVerdict, Resolved};
 use crate::files::sources::source_folders;
 use crate::image::{ImageReply, Plist, parse_reply};
 use crate::protocol::{HostRequest, ImageRequest};
-use crate::tool::preview::Preview;
-use crate::tool::work::{EMACS_DEADLINE, FoundForCall, Judged, WorkContext, off_emacs, within};
+use crate::tool::work::{
+    EMACS_DEADLINE, FoundForCall, Judged, Preview, WorkContext, off_emacs, within,
+};
 use crate::tool::{Arguments, Assessment, Origin, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 

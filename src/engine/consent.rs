@@ -16,7 +16,7 @@ use crate::protocol::{CallKey, Decider, Decision, Event, QuestionId, SessionId};
 use crate::rules::{Outcome, Rule, TurnPlace, Width};
 use crate::runtime::held;
 use crate::tool::ToolFailure;
-use crate::tool::preview::Preview;
+use crate::tool::work::Preview;
 use crate::trust::Provenance;
 use crate::workspace::Workspace;
 

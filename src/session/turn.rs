@@ -37,8 +37,8 @@ use crate::provider::{
 };
 use crate::runtime::held;
 use crate::tool::libraries::Libraries;
+use crate::tool::parameter::LONGEST_NAME;
 use crate::tool::registry::Registry;
-use crate::tool::sendable::LONGEST_NAME;
 use crate::trust::SafetyLevel;
 use crate::visible::spelled;
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::schema::Strangers;
-use super::{Origin, Parameter, ParameterType, Presence, Runner, Tool, sendable};
+use super::{Origin, Parameter, ParameterType, Presence, Runner, Tool, parameter};
 use crate::exact;
 use crate::protocol::HandlerId;
 use crate::trust::{Provenance, SafetyLevel};
@@ -88,7 +88,7 @@ pub enum InvalidTool {
 }
 
 /// The tools that only other agents have; two of one name would be one too many for their hosts.
-pub const RESERVED: &[&str] = &["await_call", "cancel_call", "list_images"];
+const RESERVED: &[&str] = &["await_call", "cancel_call", "list_images"];
 
 impl SafetyLevel {
     /// The level of that name; `moderate` is an old word for `cautious`.
@@ -125,7 +125,7 @@ impl ToolDefinition {
         if self.name.is_empty() {
             return Err(InvalidTool::NoName);
         }
-        if !sendable::is_name(&self.name) {
+        if !parameter::is_name(&self.name) {
             return Err(InvalidTool::Unsendable(self.name));
         }
         if RESERVED.contains(&self.name.as_str()) {
@@ -153,7 +153,7 @@ impl ToolDefinition {
                     runner,
                 )
             }
-            Shape::Schema { schema } if !sendable::is_of_objects(&schema) => {
+            Shape::Schema { schema } if !parameter::is_of_objects(&schema) => {
                 return Err(InvalidTool::NoObject(self.name));
             }
             Shape::Schema { schema } => Tool::with_schema(
@@ -222,7 +222,7 @@ fn parse_parameter(
     if name.is_empty() {
         return Err(InvalidTool::NoParameterName);
     }
-    if !sendable::is_parameter_name(&name) {
+    if !parameter::is_parameter_name(&name) {
         return Err(InvalidTool::UnsendableParameter(name));
     }
     let presence = if required.contains(&name) {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::definition::InvalidTool;
 use super::registry::Registry;
 use super::schema::Strangers;
-use super::{Origin, Runner, Tool, sendable};
+use super::{Origin, Runner, Tool, parameter};
 use crate::gram::{BindError, LibraryError, LibraryTool, ToolLibrary, ToolSpecification};
 use crate::protocol::HandlerId;
 use crate::runtime::held;
@@ -80,7 +80,7 @@ impl Libraries {
         let tools: Vec<ToolJson> = serde_json::from_str(tools)?;
         let mut library = ToolLibrary::default();
         for tool in tools {
-            if !sendable::is_name(&tool.name) {
+            if !parameter::is_name(&tool.name) {
                 return Err(InvalidTool::Unsendable(tool.name).into());
             }
             let level = tool.level.as_deref().map(SafetyLevel::parse).transpose()?;

@@ -5,20 +5,13 @@
 pub mod arguments;
 pub mod code;
 pub mod console;
-mod content;
-mod convert;
-mod default;
 pub mod definition;
-mod failure;
 pub mod libraries;
 pub mod offer;
-mod parameter;
-pub mod past;
-pub mod preview;
-mod references;
+pub mod parameter;
 pub mod registry;
+mod result;
 pub mod schema;
-pub mod sendable;
 pub mod work;
 
 use std::fmt;
@@ -29,17 +22,16 @@ use once_cell::sync::OnceCell;
 use serde_json::{Map, Value, json};
 
 pub use arguments::Arguments;
-use code::FindUnit;
 pub use code::{Code, Treatment};
-pub use content::{Answers, Content};
-pub use failure::{Quotes, ToolFailure};
 pub use parameter::{Parameter, ParameterType, Presence};
-use schema::{ArgumentSchema, ArgumentSchemaError, Strangers};
-use work::{Finding, Instead, Precheck, Task};
+pub use result::{Answers, Content, Quotes, ToolFailure};
 
 use crate::image::ImageReply;
 use crate::protocol::{HandlerId, HostRequest};
 use crate::trust::{Provenance, SafetyLevel};
+use code::FindUnit;
+use schema::{ArgumentSchema, ArgumentSchemaError, Strangers};
+use work::{Finding, Instead, Precheck, Task};
 
 /// What the arguments of a call show: the level it has with them, and why that is more than the
 /// tool's own.
@@ -303,11 +295,11 @@ impl Tool {
     pub fn check(&self, given: Map<String, Value>) -> Result<Arguments, ToolFailure> {
         let mut given = match self.schema.takes_strangers() {
             true => given,
-            false => convert::rename(&self.schema.json, given),
+            false => arguments::rename(&self.schema.json, given),
         };
         given.retain(|name, value| !(value.is_null() && self.takes_null_as_absent(name)));
         let mut given = Value::Object(given);
-        convert::convert(&self.schema.json, &mut given);
+        arguments::convert(&self.schema.json, &mut given);
         self.compiled_schema()
             .map_err(|error| ToolFailure::new(format!("The tool {}: {error}", self.name)))?
             .check(given)
@@ -349,7 +341,7 @@ impl Tool {
             "function": {
                 "name": self.name,
                 "description": self.description,
-                "parameters": self.schema.sendable.get_or_init(|| sendable::schema(&self.schema.json)),
+                "parameters": self.schema.sendable.get_or_init(|| parameter::sendable_schema(&self.schema.json)),
             }
         })
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The parameters of a tool, from which the schema of its arguments is made.
+//! The parameters of a tool, the schema of its arguments that is made from them, and the form of schemas
+//! and names that every provider takes.
 
 use serde_json::{Map, Value};
 
@@ -93,5 +94,159 @@ impl Parameter {
         }
         schema.extend(self.constraints.clone());
         Value::Object(schema)
+    }
+}
+
+// What every provider takes: schemas in which each array says what its items are and each object what its
+// properties are, and names of letters, digits, underscores and hyphens.
+
+/// The longest name of a tool that all providers take.
+pub const LONGEST_NAME: usize = 64;
+
+/// Whether all providers take NAME as a tool's.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// Whether all providers take NAME as that of a parameter.
+#[must_use]
+pub fn is_parameter_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+}
+
+/// Whether SCHEMA, as far as it says, is one of objects, which arguments are.
+#[must_use]
+pub fn is_of_objects(schema: &Value) -> bool {
+    match schema.get("type") {
+        None => true,
+        Some(Value::Array(types)) => types.iter().any(|it| it == "object"),
+        Some(name) => name == "object",
+    }
+}
+
+/// SCHEMA, which describes a tool's arguments, with what is missing filled in. It means the same.
+#[must_use]
+pub fn sendable_schema(schema: &Value) -> Value {
+    let mut complete = schema.clone();
+    if let Value::Object(object) = &mut complete {
+        // Arguments are always an object, whatever else a schema says of them.
+        if !object.get("type").is_some_and(Value::is_string) {
+            object.insert("type".to_owned(), "object".into());
+        }
+    }
+    fill(&mut complete);
+    complete
+}
+
+fn fill(schema: &mut Value) {
+    let Value::Object(object) = schema else {
+        return;
+    };
+    let (array, record) = (is_of(object, "array"), is_of(object, "object"));
+    let empty = || Value::Object(Map::new());
+    if array {
+        object.entry("items").or_insert_with(empty);
+    }
+    if record {
+        object.entry("properties").or_insert_with(empty);
+    }
+    for (keyword, inner) in object {
+        match keyword.as_str() {
+            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
+                if let Value::Object(schemas) = inner {
+                    schemas.values_mut().for_each(fill);
+                }
+            }
+            "items"
+            | "additionalItems"
+            | "additionalProperties"
+            | "prefixItems"
+            | "contains"
+            | "allOf"
+            | "anyOf"
+            | "oneOf"
+            | "not"
+            | "if"
+            | "then"
+            | "else" => match inner {
+                Value::Array(schemas) => schemas.iter_mut().for_each(fill),
+                schema => fill(schema),
+            },
+            _ => {}
+        }
+    }
+}
+
+/// Whether a value that fits SCHEMA can be of TYPE, as its `type` says.
+fn is_of(schema: &Map<String, Value>, kind: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::String(name)) => name == kind,
+        Some(Value::Array(names)) => names.iter().any(|name| name == kind),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_filled_in_at_every_depth() {
+        assert_eq!(
+            sendable_schema(&json!({})),
+            json!({"type": "object", "properties": {}})
+        );
+        let given = json!({
+            "type": "object",
+            "properties": {
+                "l": {"type": "array"},
+                "o": {"type": ["object", "null"]},
+                "type": {"type": "array", "items": {"type": "array"}, "default": {"type": "array"}},
+                "either": {"anyOf": [{"type": "array"}, {"type": "string"}]},
+            },
+            "$defs": {"d": {"type": "object", "additionalProperties": {"type": "array"}}},
+        });
+        assert_eq!(
+            sendable_schema(&given),
+            json!({
+                "type": "object",
+                "properties": {
+                    "l": {"type": "array", "items": {}},
+                    "o": {"type": ["object", "null"], "properties": {}},
+                    "type": {
+                        "type": "array",
+                        "items": {"type": "array", "items": {}},
+                        "default": {"type": "array"},
+                    },
+                    "either": {"anyOf": [{"type": "array", "items": {}}, {"type": "string"}]},
+                },
+                "$defs": {"d": {
+                    "type": "object",
+                    "additionalProperties": {"type": "array", "items": {}},
+                    "properties": {},
+                }},
+            })
+        );
+    }
+
+    #[test]
+    fn names_are_of_few_characters() {
+        for name in ["sayHello", "say-hello", "say_hello2", &"x".repeat(64)] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "sp ace", "a.b", "é", &"x".repeat(65)] {
+            assert!(!is_name(name), "{name}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use indexmap::IndexMap;
 use tokio::sync::watch;
 
-use super::sendable::LONGEST_NAME;
+use super::parameter::LONGEST_NAME;
 use super::{Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 use crate::visible::spelled;

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the work of a tool may reach beside its arguments: the chat's files, Emacs, whether the user
-//! has cancelled. And what becomes of work that is done elsewhere, on a thread or in the image.
+//! What the work of a tool may reach beside its arguments: the chat's files, Emacs, older results, whether
+//! the user has cancelled. What a call would make of a file is shown as a preview before it runs. And what
+//! becomes of work that is done elsewhere, on a thread or in the image.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::offer::Offer;
-use super::past::PastResults;
-use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
 use super::{Arguments, Content, ImageTool, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved};
@@ -22,6 +23,7 @@ use crate::files::{FileError, Stop, Trouble};
 use crate::host::Host;
 use crate::image::ImageReply;
 use crate::protocol::{HostReply, HostRequest, SessionId};
+use crate::provider::ChatMessage;
 use crate::runtime::held;
 use crate::workspace::{ProjectSettings, Workspace};
 
@@ -340,3 +342,97 @@ pub(crate) fn joined<T>(task: Result<Result<T, ToolFailure>, JoinError>) -> Resu
 /// The places that a call's paths were judged to lead to, by the paths as they were given. What is
 /// judged is what is used: followed once more, a path may lead elsewhere.
 pub type Judged = HashMap<String, Resolved>;
+
+// What a call would make of a file, shown to the user before it runs, and what the user made of that in a
+// review.
+
+/// A change of a file that waits for the user's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    /// The file as users know it, and in full.
+    pub shown: String,
+    pub file: PathBuf,
+    /// The text that is there; none for a new file.
+    pub original: Option<Arc<str>>,
+    pub modified: Arc<str>,
+    pub divisible: Divisible,
+    /// What else happens to it, such as "It is deleted."
+    pub note: String,
+    /// Which file gets which name, such as "a.lisp to b.lisp", for one that is moved.
+    pub moves: Option<String>,
+}
+
+/// Whether a part of a change makes sense without the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Divisible {
+    Yes,
+    No,
+}
+
+/// What is left of a change after the user's review; it takes the place of what the call planned.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reviewed {
+    /// The whole text that was reviewed.
+    pub original: String,
+    /// The whole text that it is to become.
+    pub modified: String,
+}
+
+// Results of a chat's calls of which its model has only the beginning any more, and parts that were left
+// out of one, for a tool by which it reads them.
+
+/// The number of the first part; those of results are those of their messages, and never get there.
+const FIRST_PART: u64 = 1_000_001;
+
+/// How many parts are kept.
+const PARTS: u64 = 20;
+
+/// The results by their numbers, and the parts.
+#[derive(Debug, Default)]
+pub struct PastResults(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    results: BTreeMap<u64, Arc<ChatMessage>>,
+    parts: BTreeMap<u64, String>,
+}
+
+impl PastResults {
+    /// Keeps RESULT as the one with NUMBER.
+    pub fn keep(&self, number: u64, result: &Arc<ChatMessage>) {
+        held(&self.0).results.insert(number, Arc::clone(result));
+    }
+
+    /// Keeps PART, a text that was left out of a result; its number.
+    pub fn keep_part(&self, part: &str) -> u64 {
+        let parts = &mut held(&self.0).parts;
+        let number = parts
+            .last_key_value()
+            .map_or(FIRST_PART, |(last, _)| last + 1);
+        parts.insert(number, part.to_owned());
+        parts.retain(|it, _| it + PARTS > number);
+        number
+    }
+
+    /// The text of the result with NUMBER, as the model had it.
+    #[must_use]
+    pub fn text(&self, number: u64) -> Option<String> {
+        let kept = held(&self.0);
+        match kept.results.get(&number).map(AsRef::as_ref) {
+            Some(ChatMessage::Tool { content, .. }) => Some(content.clone()),
+            _ => kept.parts.get(&number).cloned(),
+        }
+    }
+
+    /// The numbers that there are.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<u64> {
+        let kept = held(&self.0);
+        kept.results
+            .keys()
+            .chain(kept.parts.keys())
+            .copied()
+            .collect()
+    }
+}

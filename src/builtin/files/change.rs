@@ -7,20 +7,18 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::balance::{Rewritten, check_change, is_lisp};
 pub use super::made::{Made, Save};
+
+use super::balance::{Rewritten, check_change, is_lisp};
 use crate::diff::middle::difference;
 use crate::diff::{CONTEXT, Diff, label};
-use crate::files::encoding::{Encoding, LineEnds, Mark};
+use crate::files::encoding::{self, Encoding, LineEnds, Mark};
 use crate::files::fingerprint::{Fingerprint, text_hash};
 use crate::files::path::{PathKind, Resolved};
 use crate::files::read::{WholeText, fingerprint, read_text};
-use crate::files::verified::Parents;
-use crate::files::{encoding, verified};
-use crate::tool::Arguments;
-use crate::tool::ToolFailure;
-use crate::tool::preview::{Divisible, Preview};
-use crate::tool::work::{NextCall, WorkContext, parse_answer};
+use crate::files::verified::{self, Parents};
+use crate::tool::work::{Divisible, NextCall, Preview, WorkContext, parse_answer};
+use crate::tool::{Arguments, ToolFailure};
 use crate::workspace::Now;
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
 

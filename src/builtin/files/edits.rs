@@ -13,8 +13,7 @@ use crate::files::encoding::LineEnds;
 use crate::files::missing::missing;
 use crate::files::path::{PathKind, Resolved};
 use crate::files::verified::Parents;
-use crate::tool::preview::{Preview, Reviewed};
-use crate::tool::work::{Precheck, Proposal, Task, WorkContext, to_the_end};
+use crate::tool::work::{Precheck, Preview, Proposal, Reviewed, Task, WorkContext, to_the_end};
 use crate::tool::{Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 

@@ -14,10 +14,9 @@ use crate::files::encoding::decode;
 use crate::files::fingerprint::{Fingerprint, text_hash};
 use crate::files::path::{Link, PathKind, Resolved};
 use crate::files::read::LARGEST_WHOLE;
-use crate::files::verified::{Overwrite, Parents};
-use crate::files::{FileError, Trouble, human_size, verified};
-use crate::tool::preview::{Divisible, Preview};
-use crate::tool::work::{Precheck, Proposal, Task, WorkContext, to_the_end};
+use crate::files::verified::{self, Overwrite, Parents};
+use crate::files::{FileError, Trouble, human_size};
+use crate::tool::work::{Divisible, Precheck, Preview, Proposal, Task, WorkContext, to_the_end};
 use crate::tool::{
     Answers, Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };

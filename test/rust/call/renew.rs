@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use agent_q_core::tool::preview::{Divisible, Preview};
+use agent_q_core::tool::work::{Divisible, Preview};
 
 use crate::executor_bench::*;
 

@@ -1,8 +1,38 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Why a call has no answer, and whether saying so quotes what agent-q did not write.
+//! What a tool returns, with where it comes from, or why a call has no answer.
 
 use crate::files::{FileError, Trouble};
 use crate::protocol::HostError;
+use crate::trust::Provenance;
+
+/// What a tool's answer is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// Text of files, buffers, the image or other programs, or what looks like it.
+    Text,
+    /// agent-q's own words and nothing else, such as "saved".
+    Words,
+}
+
+/// What a call returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    pub text: String,
+    /// Where it comes from, when that is not what its tool is about.
+    pub from: Option<&'static str>,
+    /// What only the text shows, such as a definition whose file is not of the project.
+    pub provenance: Provenance,
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            from: None,
+            provenance: Provenance::Own,
+        }
+    }
+}
 
 /// Why a tool call has no answer: one sentence that the model can act on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
