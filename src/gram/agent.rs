@@ -4,10 +4,9 @@
 
 use std::collections::HashSet;
 
-use super::error::{GramError, quote};
 use super::parser::parse;
 use super::specification::{ToolSpecification, identity, only_bracket, text_property};
-use super::syntax::{Bracket, Element};
+use super::syntax::{Bracket, Element, GramError, quote};
 
 /// The provider of a model that is written without one.
 const DEFAULT_PROVIDER: &str = "OpenAI";

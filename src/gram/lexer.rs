@@ -2,8 +2,7 @@
 //! A place in a gram text that moves on over white space, names, numbers and strings. What may
 //! stand where is the parser's knowledge; here is only how each piece is spelled.
 
-use super::error::{GramError, describe};
-use super::syntax::{Name, Numeral, NumeralKind, Span};
+use super::syntax::{GramError, Name, Numeral, NumeralKind, Span, describe_rest};
 
 const FENCE: &str = "```";
 
@@ -71,7 +70,12 @@ impl<'a> Cursor<'a> {
         if self.rest().starts_with("/*") {
             return GramError::at(self.source, self.position, comment, "an unfinished comment");
         }
-        GramError::at(self.source, self.position, expected, describe(self.rest()))
+        GramError::at(
+            self.source,
+            self.position,
+            expected,
+            describe_rest(self.rest()),
+        )
     }
 
     /// Moves over white space and comments.

@@ -3,29 +3,24 @@
 //! tool specifications, agents, and libraries that specifications are bound to. No I/O.
 
 mod agent;
-mod default;
-mod error;
-pub mod json;
 mod lexer;
 mod library;
-mod outline;
-mod parameter;
+pub mod parameter;
 mod parser;
 mod print;
 mod schema;
 mod signature;
 mod specification;
 pub mod syntax;
-mod type_expression;
 mod types;
 
 pub use agent::{AgentSpecification, ModelReference, agent_from_gram};
-pub use error::GramError;
 pub use library::{BindError, Difference, LibraryError, LibraryTool, ToolLibrary};
 pub use parser::{MAX_NESTING, parse};
 pub use schema::type_signature_to_json_schema;
 pub use signature::parse_type_signature;
 pub use specification::{SpecificationError, ToolSpecification};
+pub use syntax::GramError;
 pub use types::{
     SignatureParameter, SignaturePresence, SignatureResult, Spelling, TypeSignature, ValueType,
 };

@@ -4,15 +4,15 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Number, Value as Json};
+use serde_json::{Map, Number, Value as Json};
 
-use super::default::DefaultReader;
-use super::error::{GramError, quote};
-use super::json::{expected_for, is_less, number};
 use super::parser::MAX_NESTING;
-use super::syntax::{Datum, GramRecord, Node, Value, describe};
-use super::type_expression::{TypeExpression, parse_type};
-use super::types::{SignatureParameter, SignaturePresence, Spelling, ValueType};
+use super::syntax::{
+    Datum, GramError, GramRecord, Node, Numeral, NumeralKind, Value, describe, quote,
+};
+use super::types::{
+    SignatureParameter, SignaturePresence, Spelling, TypeExpression, ValueType, parse_type,
+};
 
 const NODE_KEYS: &[&str] = &[
     "paramName",
@@ -355,4 +355,202 @@ fn bare_object(kind: &mut ValueType) -> Option<&mut Option<Vec<SignatureParamete
         ValueType::Array(Some(element)) => bare_object(element),
         _ => None,
     }
+}
+
+// Reads a value that must fit a type: a parameter's default, or one of the values it may have. A default
+// that doesn't fit would only show when a call leaves the parameter out.
+
+pub(super) struct DefaultReader<'a> {
+    pub source: &'a str,
+}
+
+impl DefaultReader<'_> {
+    fn fail(&self, value: &Value, expected: impl Into<String>) -> GramError {
+        GramError::at(
+            self.source,
+            value.span.start,
+            expected,
+            describe(&value.datum),
+        )
+    }
+
+    /// VALUE as JSON, when it is one that PARAMETER may have.
+    pub fn read(&self, value: &Value, parameter: &SignatureParameter) -> Result<Json, GramError> {
+        let json = self.typed(value, &parameter.kind)?;
+        if !parameter.choices.is_empty() && !parameter.choices.contains(&json) {
+            let choices: Vec<String> = parameter.choices.iter().map(Json::to_string).collect();
+            return Err(self.fail(value, format!("one of {}", choices.join(", "))));
+        }
+        let (minimum, maximum) = (&parameter.minimum, &parameter.maximum);
+        if let (Some(minimum), Some(number)) = (minimum, json.as_number())
+            && is_less(number, minimum)
+        {
+            return Err(self.fail(value, format!("a number of at least {minimum}")));
+        }
+        if let (Some(maximum), Some(number)) = (maximum, json.as_number())
+            && is_less(maximum, number)
+        {
+            return Err(self.fail(value, format!("a number of at most {maximum}")));
+        }
+        Ok(json)
+    }
+
+    /// VALUE as JSON, when its type is KIND.
+    pub fn typed(&self, value: &Value, kind: &ValueType) -> Result<Json, GramError> {
+        match (kind, &value.datum) {
+            (ValueType::Text, Datum::Symbol(name)) if name == "null" => Err(self.null(value)),
+            (ValueType::Text, Datum::Text(_) | Datum::Symbol(_) | Datum::Tagged { .. })
+            | (ValueType::Boolean, Datum::Boolean(_))
+            | (ValueType::Object(None), Datum::Map(_))
+            | (ValueType::Array(None), Datum::Array(_)) => self.any(value),
+            (ValueType::Integer | ValueType::Number, Datum::Number(numeral)) => {
+                let fits =
+                    number(numeral).filter(|number| *kind == ValueType::Number || is_whole(number));
+                fits.map(Json::Number)
+                    .ok_or_else(|| self.mismatch(value, kind))
+            }
+            (ValueType::Object(Some(fields)), Datum::Map(record)) => {
+                self.object(value, record, fields)
+            }
+            (ValueType::Array(Some(element)), Datum::Array(values)) => values
+                .iter()
+                .map(|value| self.typed(value, element))
+                .collect(),
+            (_, Datum::Symbol(name)) if name == "null" => Err(self.null(value)),
+            _ => Err(self.mismatch(value, kind)),
+        }
+    }
+
+    fn object(
+        &self,
+        value: &Value,
+        record: &GramRecord,
+        fields: &[SignatureParameter],
+    ) -> Result<Json, GramError> {
+        let needed = fields
+            .iter()
+            .filter(|field| field.presence == SignaturePresence::Required);
+        for field in needed {
+            if record.get(&field.name).is_none() {
+                return Err(self.fail(value, format!("an object with the field `{}`", field.name)));
+            }
+        }
+        let mut object = Map::new();
+        for (key, property) in &record.properties {
+            let json = match fields.iter().find(|field| field.name == *key) {
+                Some(field) => self.read(&property.value, field)?,
+                None => self.any(&property.value)?,
+            };
+            object.insert(key.clone(), json);
+        }
+        Ok(Json::Object(object))
+    }
+
+    fn any(&self, value: &Value) -> Result<Json, GramError> {
+        to_json(value)
+            .map_err(|inner| self.fail(inner, expected_for(&inner.datum, "a value that JSON has")))
+    }
+
+    fn mismatch(&self, value: &Value, kind: &ValueType) -> GramError {
+        let expected = format!("a value of type {}", kind.name());
+        let expected = match kind {
+            ValueType::Integer | ValueType::Number => expected_for(&value.datum, expected),
+            _ => expected,
+        };
+        self.fail(value, expected)
+    }
+
+    fn null(&self, value: &Value) -> GramError {
+        self.fail(
+            value,
+            "a value; a parameter that may be missing says `optional:true`",
+        )
+    }
+}
+
+// Gram values as JSON. What JSON has no form for (ranges, measurements) is returned as an error that holds
+// the value, so that the caller can say where it is.
+
+/// VALUE as JSON: a symbol is its text, but `null` is null; of a tagged text the text counts.
+///
+/// # Errors
+///
+/// The first value inside that JSON cannot hold: a range, a measurement, an integer beyond 64 bits, a
+/// decimal beyond all floating-point numbers.
+pub fn to_json(value: &Value) -> Result<Json, &Value> {
+    Ok(match &value.datum {
+        Datum::Boolean(truth) => Json::Bool(*truth),
+        Datum::Number(numeral) => Json::Number(number(numeral).ok_or(value)?),
+        Datum::Range { .. } => return Err(value),
+        Datum::Symbol(name) if name == "null" => Json::Null,
+        Datum::Symbol(text) | Datum::Text(text) | Datum::Tagged { text, .. } => text.clone().into(),
+        Datum::Array(values) => values.iter().map(to_json).collect::<Result<_, _>>()?,
+        Datum::Map(record) => Json::Object(record_to_json(record)?),
+    })
+}
+
+/// RECORD as a JSON object.
+///
+/// # Errors
+///
+/// As [`to_json`].
+fn record_to_json(record: &GramRecord) -> Result<Map<String, Json>, &Value> {
+    let properties = record.properties.iter();
+    properties
+        .map(|(key, property)| Ok((key.clone(), to_json(&property.value)?)))
+        .collect()
+}
+
+/// The number that NUMERAL writes; none for a measurement, or where it would be another number: an
+/// integer that 64 bits can't hold, a decimal that is too large.
+#[must_use]
+pub fn number(numeral: &Numeral) -> Option<Number> {
+    let text = numeral.text.as_str();
+    match numeral.kind {
+        NumeralKind::Measurement => None,
+        NumeralKind::Decimal => Number::from_f64(text.parse().ok()?),
+        NumeralKind::Integer => integer(text),
+        NumeralKind::Hexadecimal => digits(text.trim_start_matches("0x"), 16),
+        NumeralKind::Octal => digits(text, 8),
+    }
+}
+
+fn integer(text: &str) -> Option<Number> {
+    let signed = text.parse::<i64>().map(Number::from);
+    signed
+        .or_else(|_| text.parse::<u64>().map(Number::from))
+        .ok()
+}
+
+fn digits(text: &str, radix: u32) -> Option<Number> {
+    u64::from_str_radix(text, radix).map(Number::from).ok()
+}
+
+/// What could stand in place of DATUM, which [`number`] or [`to_json`] can't take: OTHERWISE, unless
+/// it is an integer with too many digits.
+fn expected_for(datum: &Datum, otherwise: impl Into<String>) -> String {
+    let too_wide = matches!(datum, Datum::Number(numeral)
+        if matches!(
+            numeral.kind,
+            NumeralKind::Integer | NumeralKind::Hexadecimal | NumeralKind::Octal
+        ) && number(numeral).is_none());
+    match too_wide {
+        true => {
+            "an integer that fits into 64 bits, or a decimal if its digits do not matter".into()
+        }
+        false => otherwise.into(),
+    }
+}
+
+/// Whether ONE is less than OTHER; integers are compared by all their digits.
+fn is_less(one: &Number, other: &Number) -> bool {
+    match (one.as_i128(), other.as_i128()) {
+        (Some(one), Some(other)) => one < other,
+        _ => one.as_f64() < other.as_f64(),
+    }
+}
+
+/// Whether NUMBER has no fraction; `1.0` hasn't.
+pub(super) fn is_whole(number: &Number) -> bool {
+    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
 }

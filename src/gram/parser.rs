@@ -4,11 +4,10 @@
 
 use std::collections::HashSet;
 
-use super::error::GramError;
 use super::lexer::{Cursor, starts_symbol};
 use super::syntax::{
-    Annotations, Arrow, Bracket, Datum, Direction, Document, Element, GramPath, GramPattern,
-    GramRecord, Name, Node, Numeral, PathStep, Property, Span, Stroke, Subject, Value,
+    Annotations, Arrow, Bracket, Datum, Direction, Document, Element, GramError, GramPath,
+    GramPattern, GramRecord, Name, Node, Numeral, PathStep, Property, Span, Stroke, Subject, Value,
 };
 
 /// How deep brackets, arrays and maps may nest. A parser that calls itself needs a limit, or a

@@ -4,10 +4,9 @@
 
 use std::collections::HashSet;
 
-use super::error::GramError;
 use super::parameter::{DescribedIn, ParameterReader, RETURN_KEYS};
 use super::parser::parse;
-use super::syntax::{Annotations, Direction, Element, GramPath, Node};
+use super::syntax::{Annotations, Direction, Element, GramError, GramPath, Node};
 use super::types::{SignatureParameter, SignatureResult, Spelling, TypeSignature, ValueType};
 
 impl From<ValueType> for SignatureResult {

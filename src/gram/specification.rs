@@ -4,11 +4,10 @@
 
 use serde_json::{Value as Json, json};
 
-use super::error::{GramError, quote};
 use super::parser::parse;
 use super::print::{Identifier, Quoted};
 use super::signature::{path_of_text, signature_of_path};
-use super::syntax::{Bracket, Datum, Document, Element, GramPath};
+use super::syntax::{Bracket, Datum, Document, Element, GramError, GramPath, quote};
 use super::types::TypeSignature;
 
 /// The labels of a tool's pattern: the contract's, and its implementation's.

@@ -5,10 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::reference::{reference_accepts, uses_extension};
 use agent_q_core::gram::syntax::{Datum, Direction, Element, NumeralKind, Stroke, Value};
-use agent_q_core::gram::{GramError, MAX_NESTING, json, parse};
+use agent_q_core::gram::{GramError, MAX_NESTING, parameter, parse};
 use serde_json::json;
+
+use crate::reference::{reference_accepts, uses_extension};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("test/fixtures/gram")
@@ -201,7 +202,7 @@ fn numbers_are_told_apart() {
             matches!(&value.datum, Datum::Number(number) if number.kind == kind),
             "{text}"
         );
-        assert_eq!(json::to_json(&value).ok(), expected, "{text}");
+        assert_eq!(parameter::to_json(&value).ok(), expected, "{text}");
     }
 }
 
@@ -220,11 +221,11 @@ fn ranges_have_one_end_or_two() {
 #[test]
 fn values_as_json_keep_order_and_the_last_of_equal_keys() {
     let value = value("{b: [x, null, true], a: {}, b: [1..2]}");
-    let at = json::to_json(&value).unwrap_err();
+    let at = parameter::to_json(&value).unwrap_err();
     assert!(matches!(at.datum, Datum::Range { .. }));
     let value = self::value("{b: 1, a: [x, null, true, date`2024-04-05`], b: 2}");
     let expected = r#"{"b":2,"a":["x",null,true,"2024-04-05"]}"#;
-    assert_eq!(json::to_json(&value).unwrap().to_string(), expected);
+    assert_eq!(parameter::to_json(&value).unwrap().to_string(), expected);
 }
 
 #[test]
@@ -260,7 +261,7 @@ fn labels_are_a_set_and_annotations_are_kept() {
         "Q"
     );
     assert_eq!(
-        json::to_json(&pattern.annotations.properties["a"]).unwrap(),
+        parameter::to_json(&pattern.annotations.properties["a"]).unwrap(),
         json!(2)
     );
     let Element::Bracket(bracket) = &pattern.element else {
