@@ -2,15 +2,16 @@
 //! Applies compiled keywords to a value. A schema that refers to itself without getting any further,
 //! or that multiplies its work, ends in a problem, not in a hang.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
-use super::assertions::{among, counted, different, missing, number_problem, of_types, shaped};
-use super::decimal::Decimal;
-use super::fault::{Fault, ValueProblem};
-use super::keyword::{Keyword, NodeId, Others, ResourceId};
+use super::decimal::{Decimal, canonical};
 use super::pattern::{Match, SchemaPattern};
-use super::schema::{Evaluated, Schema};
-use super::verdict::{SchemaVerdict, ValuePath};
+use super::schema::{
+    Bound, Constant, Evaluated, Keyword, NodeId, Others, ResourceId, Schema, Type, kind_of,
+};
+use super::{Fault, ValueProblem};
 
 /// How many schemas may be entered within each other: several for each level of the deepest value.
 const DEEPEST: usize = 500;
@@ -431,5 +432,183 @@ impl<'s> Check<'s> {
         if self.schema.evaluated == Evaluated::Asked {
             verdict.elements.insert(index);
         }
+    }
+}
+
+// The keywords that look at a value by itself: types, constants, bounds, patterns.
+
+fn of_types<'v>(
+    types: &[Type],
+    value: &Value,
+    path: &ValuePath<'_>,
+) -> SchemaVerdict<'v> {
+    let fits = |kind: &Type| match (kind, value) {
+        (Type::Null, Value::Null)
+        | (Type::Boolean, Value::Bool(_))
+        | (Type::Number, Value::Number(_))
+        | (Type::String, Value::String(_))
+        | (Type::Array, Value::Array(_))
+        | (Type::Object, Value::Object(_)) => true,
+        (Type::Integer, Value::Number(number)) => Decimal::of(number).is_integer(),
+        _ => false,
+    };
+    if types.iter().any(fits) {
+        return SchemaVerdict::default();
+    }
+    let expected: Vec<&str> = types.iter().map(|kind| kind.with_article()).collect();
+    let fault = Fault::Type {
+        expected: expected.join(" or "),
+        found: kind_of(value),
+    };
+    SchemaVerdict::fault(path, fault)
+}
+
+pub(super) fn among<'v>(
+    constants: &[Constant],
+    value: &Value,
+    path: &ValuePath<'_>,
+) -> SchemaVerdict<'v> {
+    let own = canonical(value);
+    if constants.iter().any(|constant| constant.canonical == own) {
+        return SchemaVerdict::default();
+    }
+    let shown: Vec<&str> = constants
+        .iter()
+        .map(|constant| constant.shown.as_str())
+        .collect();
+    SchemaVerdict::other(path, format!("{value} is not one of {}", shown.join(", ")))
+}
+
+fn number_problem(keyword: &Keyword, number: &Decimal, shown: &Value) -> Option<String> {
+    let (holds, expected) = match keyword {
+        Keyword::Number(Bound::AtLeast(bound)) => (number >= bound, format!("at least {bound}")),
+        Keyword::Number(Bound::AtMost(bound)) => (number <= bound, format!("at most {bound}")),
+        Keyword::Number(Bound::Above(bound)) => (number > bound, format!("more than {bound}")),
+        Keyword::Number(Bound::Below(bound)) => (number < bound, format!("less than {bound}")),
+        Keyword::MultipleOf(divisor) => (
+            number.is_multiple_of(divisor),
+            format!("a multiple of {divisor}"),
+        ),
+        _ => return None,
+    };
+    (!holds).then(|| format!("Field must be {expected}, but it is {shown}"))
+}
+
+pub(super) fn counted<'v>(
+    bound: &Bound<u64>,
+    count: usize,
+    what: &str,
+    path: &ValuePath<'_>,
+) -> SchemaVerdict<'v> {
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    let (holds, expected) = match bound {
+        Bound::AtLeast(least) => (count >= *least, format!("at least {least}")),
+        Bound::AtMost(most) => (count <= *most, format!("at most {most}")),
+        Bound::Above(bound) => (count > *bound, format!("more than {bound}")),
+        Bound::Below(bound) => (count < *bound, format!("less than {bound}")),
+    };
+    if holds {
+        return SchemaVerdict::default();
+    }
+    SchemaVerdict::other(
+        path,
+        format!("Field must have {expected} {what}, but it has {count}"),
+    )
+}
+
+fn shaped<'v>(
+    pattern: &SchemaPattern,
+    text: &str,
+    path: &ValuePath<'_>,
+) -> SchemaVerdict<'v> {
+    match pattern.find_in(text) {
+        Match::Found => SchemaVerdict::default(),
+        Match::Absent => SchemaVerdict::other(
+            path,
+            format!("Field must match the pattern {}", pattern.source),
+        ),
+        Match::GaveUp => SchemaVerdict::other(
+            path,
+            format!("the pattern {} takes too long to match", pattern.source),
+        ),
+    }
+}
+
+pub(super) fn different<'v>(elements: &[Value], path: &ValuePath<'_>) -> SchemaVerdict<'v> {
+    let mut seen = HashSet::new();
+    match elements
+        .iter()
+        .find(|element| !seen.insert(canonical(element)))
+    {
+        None => SchemaVerdict::default(),
+        Some(twice) => SchemaVerdict::other(
+            path,
+            format!("Field must have different elements, but it has {twice} twice"),
+        ),
+    }
+}
+
+pub(super) fn missing<'v>(
+    names: &[String],
+    members: &Map<String, Value>,
+    path: &ValuePath<'_>,
+) -> SchemaVerdict<'v> {
+    let mut verdict = SchemaVerdict::default();
+    for name in names.iter().filter(|name| !members.contains_key(*name)) {
+        verdict.absorb(SchemaVerdict::fault(path, Fault::Missing(name.clone())));
+    }
+    verdict
+}
+
+// What a schema says of a value: its problems with their paths, and what it looked at.
+
+/// The way to a value, as a reader would write it: `address.city`, `items[2]`.
+pub(super) enum ValuePath<'p> {
+    Root,
+    Member(&'p ValuePath<'p>, &'p str),
+    Element(&'p ValuePath<'p>, usize),
+}
+
+impl std::fmt::Display for ValuePath<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ValuePath::Root => Ok(()),
+            ValuePath::Member(ValuePath::Root, name) => formatter.write_str(name),
+            ValuePath::Member(parent, name) => write!(formatter, "{parent}.{name}"),
+            ValuePath::Element(parent, index) => write!(formatter, "{parent}[{index}]"),
+        }
+    }
+}
+
+/// What one schema, or one keyword of it, says of a value.
+#[derive(Default)]
+pub(super) struct SchemaVerdict<'v> {
+    pub(super) problems: Vec<ValueProblem>,
+    /// The members and elements that it looked at.
+    pub(super) members: HashSet<&'v str>,
+    pub(super) elements: HashSet<usize>,
+}
+
+impl<'v> SchemaVerdict<'v> {
+    pub(super) fn fault(path: &ValuePath<'_>, fault: Fault) -> Self {
+        let path = path.to_string();
+        Self {
+            problems: vec![ValueProblem { path, fault }],
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn other(path: &ValuePath<'_>, sentence: String) -> Self {
+        Self::fault(path, Fault::Other(sentence))
+    }
+
+    pub(super) fn fits(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    pub(super) fn absorb(&mut self, other: Self) {
+        self.problems.extend(other.problems);
+        self.members.extend(other.members);
+        self.elements.extend(other.elements);
     }
 }

@@ -8,9 +8,11 @@ use serde_json::{Map, Value};
 
 use super::decimal::{Decimal, canonical};
 use super::index::{Draft, Index, Spot, Target};
-use super::keyword::{Bound, Constant, Keyword, NodeId, Others, Resource, SchemaNode, Type};
 use super::pattern::SchemaPattern;
-use super::schema::{Evaluated, Schema, SchemaError};
+use super::schema::{
+    Bound, Constant, Evaluated, Keyword, NodeId, Others, Resource, Schema, SchemaError, SchemaNode,
+    Type,
+};
 
 impl Schema {
     /// Compiles SCHEMA, of the draft that its `$schema` names, 2020-12 without one.

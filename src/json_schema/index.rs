@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::SchemaError;
-use super::keyword::ResourceId;
+use super::schema::ResourceId;
 
 /// The base of a schema that says none: one that nobody else has.
 const NO_IDENTIFIER: &str = "agent-q-schema:///";

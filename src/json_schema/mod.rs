@@ -5,19 +5,14 @@
 //! `compile` makes the `keyword`s of a schema, with `index` to find what references mean; `check`
 //! applies them, with `assertions` on values by themselves; `fault` says in words what is wrong.
 
-mod assertions;
 mod check;
 mod compile;
 mod decimal;
-mod fault;
 mod index;
-mod keyword;
 mod pattern;
 mod schema;
-mod verdict;
 
-pub use fault::{Fault, ValueProblem, kind_of};
-pub use schema::{Schema, SchemaError};
+pub use schema::{Fault, Schema, SchemaError, ValueProblem, kind_of};
 
 #[cfg(test)]
 mod tests {
