@@ -437,11 +437,7 @@ impl<'s> Check<'s> {
 
 // The keywords that look at a value by itself: types, constants, bounds, patterns.
 
-fn of_types<'v>(
-    types: &[Type],
-    value: &Value,
-    path: &ValuePath<'_>,
-) -> SchemaVerdict<'v> {
+fn of_types<'v>(types: &[Type], value: &Value, path: &ValuePath<'_>) -> SchemaVerdict<'v> {
     let fits = |kind: &Type| match (kind, value) {
         (Type::Null, Value::Null)
         | (Type::Boolean, Value::Bool(_))
@@ -516,11 +512,7 @@ pub(super) fn counted<'v>(
     )
 }
 
-fn shaped<'v>(
-    pattern: &SchemaPattern,
-    text: &str,
-    path: &ValuePath<'_>,
-) -> SchemaVerdict<'v> {
+fn shaped<'v>(pattern: &SchemaPattern, text: &str, path: &ValuePath<'_>) -> SchemaVerdict<'v> {
     match pattern.find_in(text) {
         Match::Found => SchemaVerdict::default(),
         Match::Absent => SchemaVerdict::other(

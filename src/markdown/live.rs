@@ -4,13 +4,9 @@
 
 use std::ops::Range;
 
-use super::fence::Fence;
-use super::lines::readable;
-use super::links::Definitions;
-use super::offsets::{Offsets, characters, in_characters};
-use super::paint::{Painted, paint};
-use super::part::{Part, PartKind};
-use super::style::{Run, Style, push};
+use super::lines::{Fence, readable};
+use super::paint::{Definitions, Painted, paint};
+use super::style::{Offsets, Part, PartKind, Run, Style, characters, in_characters, push};
 
 /// A block is cut after so many bytes, so that none takes long to be read.
 const LONGEST_BLOCK: usize = 64 * 1024;

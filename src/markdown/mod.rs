@@ -3,23 +3,17 @@
 //! text itself stays as it is; only how its characters look is told, in runs of characters. Only the
 //! block that is still open is read again when more text comes. Knows nothing of Emacs.
 
-mod fence;
 mod lines;
-mod links;
 mod live;
-mod offsets;
-mod overlay;
 mod paint;
-mod part;
 mod style;
 
 pub use live::{LiveText, Update};
-pub use part::{Alignment, Part, PartKind};
-pub use style::{Run, Style};
+pub use style::{Alignment, Part, PartKind, Run, Style};
 
 /// Reads TEXT as one, without cutting it into blocks that are read by themselves. This is what a
 /// [`LiveText`] is measured by; a chat has no use for it.
 #[must_use]
 pub fn read_whole(text: &str) -> Vec<Run> {
-    paint::paint(&lines::readable(text), &links::Definitions::default()).runs
+    paint::paint(&lines::readable(text), &paint::Definitions::default()).runs
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From the parser's events to runs of styles and to the parts of a text that somebody can act on.
+//! From the parser's events to runs of styles and to the parts of a text that somebody can act on: where
+//! links lead, and looks that are laid over those of the parser's elements.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
-use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag};
+use pulldown_cmark::{
+    BrokenLink, CodeBlockKind, CowStr, Event, LinkType, Options, Parser, RefDefs, Tag,
+};
 
-use super::fence::language;
-use super::lines::are_backquotes;
-use super::links::{Definitions, addresses, names_file_line};
-use super::overlay::{add_flags, mark_quotes, masks};
-use super::part::{Alignment, Part, PartKind};
-use super::style::{DEEPEST_QUOTE, Run, Style, WIDEST_INDENT, push};
+use super::lines::{are_backquotes, disguised, language};
+use super::style::{Alignment, DEEPEST_QUOTE, Part, PartKind, Run, Style, WIDEST_INDENT, push};
 
 /// A text as it looks, in bytes.
 #[derive(Debug, Default)]
@@ -512,4 +512,202 @@ impl Painter<'_> {
         add_flags(&mut painted.runs, &masks, Style::DISGUISE);
         painted
     }
+}
+
+// Where links lead, also those that are not written as links: plain addresses and `file.lisp:12`.
+
+/// Definitions such as `[here]: https://…` that came before the text at hand.
+#[derive(Debug, Default, Clone)]
+pub struct Definitions(HashMap<String, String>);
+
+/// More definitions than anybody writes.
+const MOST: usize = 1000;
+/// Longer addresses are cut.
+const LONGEST: usize = 2000;
+
+impl Definitions {
+    /// Where NAME leads.
+    #[must_use]
+    pub fn find<'t>(&self, link: &BrokenLink<'_>) -> Option<(CowStr<'t>, CowStr<'t>)> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let target = self.0.get(&folded(&link.reference))?;
+        Some((target.clone().into(), CowStr::Borrowed("")))
+    }
+
+    /// Remembers those of MORE, too; the first one of a name counts.
+    pub fn add(&mut self, more: Self) {
+        for (name, target) in more.0 {
+            if self.0.len() < MOST {
+                self.0.entry(name).or_insert(target);
+            }
+        }
+    }
+
+    /// Remembers those in FOUND; the first one of a name counts.
+    pub fn note(&mut self, found: &RefDefs<'_>) {
+        for (name, definition) in found.iter() {
+            if self.0.len() < MOST {
+                self.0
+                    .entry(folded(name))
+                    .or_insert_with(|| definition.dest.to_string());
+            }
+        }
+    }
+}
+
+fn folded(name: &str) -> String {
+    name.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .to_lowercase()
+}
+
+/// The plain addresses in TEXT.
+pub fn addresses(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let colon = from + text.get(from..)?.find("://")?;
+            let start = ["https", "http"].into_iter().find_map(|scheme| {
+                let before = text[..colon].strip_suffix(scheme)?;
+                (!before.ends_with(char::is_alphanumeric)).then_some(before.len())
+            });
+            let after = colon + 3;
+            let ends =
+                |it: char| it.is_whitespace() || it.is_control() || "<>\"`|\\^{}".contains(it);
+            let end = text[after..]
+                .char_indices()
+                .find(|(at, it)| ends(*it) || *at > LONGEST)
+                .map_or(text.len(), |(at, _)| after + at);
+            from = end;
+            let end = trimmed(&text[..end], after);
+            if let Some(start) = start
+                && end > after
+            {
+                return Some(start..end);
+            }
+        }
+    })
+}
+
+/// The end of TEXT without the signs of the sentence that it stands in.
+fn trimmed(text: &str, least: usize) -> usize {
+    let mut end = text.len();
+    while end > least {
+        let rest = &text[..end];
+        let open = rest[least..].matches('(').count();
+        let close = rest[least..].matches(')').count();
+        if rest.ends_with(['.', ',', ';', ':', '!', '?', '\'', '*', '_', ']'])
+            || (rest.ends_with(')') && close > open)
+        {
+            end -= 1;
+        } else {
+            break;
+        }
+    }
+    end
+}
+
+/// Whether CODE names a line of a file, as `src/shop.lisp:12` does.
+#[must_use]
+fn names_file_line(code: &str) -> bool {
+    let Some((file, place)) = code.split_once(':') else {
+        return false;
+    };
+    let numbers =
+        |it: &str| !it.is_empty() && it.len() < 8 && it.bytes().all(|it| it.is_ascii_digit());
+    let kind = file.rsplit_once('.').is_some_and(|(stem, kind)| {
+        !stem.is_empty() && !kind.is_empty() && kind.bytes().all(|it| it.is_ascii_alphanumeric())
+    });
+    kind && code.len() < 300 && !file.contains(char::is_whitespace) && place.split(':').all(numbers)
+}
+
+// Looks that are laid over those of the parser's elements: the marks of quotes, whole lines.
+
+/// Changes the look of RANGES, which are in order and apart, by CHANGE.
+fn overlay(runs: &mut Vec<Run>, ranges: &[Range<usize>], change: impl Fn(Style) -> Style) {
+    if ranges.is_empty() {
+        return;
+    }
+    let mut made = Vec::with_capacity(runs.len() + 2 * ranges.len());
+    let mut ranges = ranges.iter().peekable();
+    let mut at = 0;
+    for run in runs.iter() {
+        let end = at + run.length;
+        while at < end {
+            while ranges.peek().is_some_and(|it| it.end <= at) {
+                ranges.next();
+            }
+            let (to, style) = match ranges.peek() {
+                Some(range) if range.start <= at => (range.end.min(end), change(run.style)),
+                Some(range) => (range.start.min(end), run.style),
+                None => (end, run.style),
+            };
+            push(&mut made, to - at, style);
+            at = to;
+        }
+    }
+    *runs = made;
+}
+
+/// Adds FLAGS to the look of RANGES, which are in order and apart.
+fn add_flags(runs: &mut Vec<Run>, ranges: &[Range<usize>], flags: u32) {
+    overlay(runs, ranges, |style| style.with(flags));
+}
+
+/// Marks the signs of QUOTES, the outer ones first, at the beginning of each of their lines in TEXT.
+fn mark_quotes(text: &str, quotes: &[Range<usize>], runs: &mut Vec<Run>) {
+    let bytes = text.as_bytes();
+    let mut seen: HashMap<usize, usize> = HashMap::new();
+    let mut marks = Vec::new();
+    for quote in quotes {
+        let mut line = memchr::memrchr(b'\n', &bytes[..quote.start]).map_or(0, |it| it + 1);
+        let mut from = quote.start;
+        while line < quote.end {
+            let start = seen.get(&line).copied().unwrap_or(line).max(from);
+            let blanks = bytes[start..]
+                .iter()
+                .take_while(|it| matches!(it, b' ' | b'\t'))
+                .count();
+            let mark = start + blanks;
+            if bytes.get(mark) == Some(&b'>') {
+                marks.push(mark..mark + 1);
+                seen.insert(line, mark + 1);
+            }
+            let Some(length) = memchr::memchr(b'\n', &bytes[line..]) else {
+                break;
+            };
+            line += length + 1;
+            from = line;
+        }
+    }
+    marks.sort_by_key(|it| it.start);
+    overlay(runs, &marks, |style| style.only(Style::QUOTE_MARK));
+}
+
+/// The lines of TEXT that begin like those of a request, but for lines of code.
+#[must_use]
+fn masks(text: &str, runs: &[Run]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let (mut run, mut passed) = (0, 0);
+    let mut start = 0;
+    for line in text.split('\n') {
+        let end = start + line.len();
+        if disguised(line) {
+            while run < runs.len() && passed + runs[run].length < end {
+                passed += runs[run].length;
+                run += 1;
+            }
+            let code = runs
+                .get(run)
+                .is_some_and(|it| it.style.has(Style::BLOCK) || it.style.has(Style::FENCE));
+            if !code {
+                found.push(start..end);
+            }
+        }
+        start = end + 1;
+    }
+    found
 }

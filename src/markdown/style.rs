@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How characters look: a set of properties, and runs of characters that share one.
+//! How characters look: a set of properties, runs of characters that share one, and the parts of a text
+//! that somebody can act on: links, code, tables.
+
+use std::ops::Range;
 
 /// How deep quotes are told apart.
 pub const DEEPEST_QUOTE: u8 = 15;
@@ -96,4 +99,141 @@ pub fn push(runs: &mut Vec<Run>, length: usize, style: Style) {
         Some(last) if last.style == style => last.length += length,
         _ => runs.push(Run { length, style }),
     }
+}
+
+/// A part of a text that is more than its look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    pub range: Range<usize>,
+    pub kind: PartKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartKind {
+    Link {
+        target: String,
+    },
+    /// The lines within a fence that is closed.
+    Code {
+        language: String,
+    },
+    /// A table: its columns, the cells of each row, the head's first, and the row of dashes.
+    Table {
+        columns: Vec<Alignment>,
+        rows: Vec<Vec<Range<usize>>>,
+        dashes: Range<usize>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alignment {
+    Left,
+    Center,
+    Right,
+}
+
+impl From<pulldown_cmark::Alignment> for Alignment {
+    fn from(given: pulldown_cmark::Alignment) -> Self {
+        match given {
+            pulldown_cmark::Alignment::Center => Alignment::Center,
+            pulldown_cmark::Alignment::Right => Alignment::Right,
+            pulldown_cmark::Alignment::None | pulldown_cmark::Alignment::Left => Alignment::Left,
+        }
+    }
+}
+
+// From bytes of a text to characters of the buffer, where long lines are broken.
+
+/// Characters are counted to at most this many bytes before the one that is asked for.
+const STEP: usize = 64;
+
+/// The characters of a text that begins at a place of the buffer.
+pub struct Offsets<'t> {
+    text: &'t str,
+    /// The characters before each STEP bytes; none where each byte is one.
+    marks: Option<Vec<usize>>,
+    /// The bytes before which the buffer has a line end more, in order.
+    breaks: &'t [usize],
+    /// The place of the buffer at which the text begins.
+    base: usize,
+}
+
+impl<'t> Offsets<'t> {
+    #[must_use]
+    pub fn new(text: &'t str, breaks: &'t [usize], base: usize) -> Self {
+        let marks = (!text.is_ascii()).then(|| {
+            let mut count = 0;
+            let mut marks = Vec::with_capacity(text.len() / STEP + 1);
+            for piece in text.as_bytes().chunks(STEP) {
+                marks.push(count);
+                count += characters(piece);
+            }
+            marks.push(count);
+            marks
+        });
+        Self {
+            text,
+            marks,
+            breaks,
+            base,
+        }
+    }
+
+    /// The characters before BYTE.
+    #[must_use]
+    pub fn characters(&self, byte: usize) -> usize {
+        let Some(marks) = &self.marks else {
+            return byte;
+        };
+        let mark = byte / STEP;
+        marks[mark] + characters(&self.text.as_bytes()[mark * STEP..byte])
+    }
+
+    /// The place of what begins at BYTE: behind the line end that was put in there.
+    #[must_use]
+    pub fn start(&self, byte: usize) -> usize {
+        self.base + self.characters(byte) + self.breaks.partition_point(|it| *it <= byte)
+    }
+
+    /// The place of what ends at BYTE: before such a line end.
+    #[must_use]
+    pub fn end(&self, byte: usize) -> usize {
+        self.base + self.characters(byte) + self.breaks.partition_point(|it| *it < byte)
+    }
+}
+
+/// How many characters begin in BYTES.
+#[must_use]
+pub fn characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|it| (**it as i8) >= -0x40).count()
+}
+
+/// RUNS from the byte FROM on in characters, with the line ends that were put in.
+#[must_use]
+pub fn in_characters(
+    runs: &[Run],
+    from: usize,
+    offsets: &Offsets<'_>,
+    breaks: &[usize],
+) -> Vec<Run> {
+    let mut made = Vec::with_capacity(runs.len());
+    let mut breaks = breaks[breaks.partition_point(|it| *it < from)..]
+        .iter()
+        .peekable();
+    let mut start = 0;
+    for run in runs {
+        let end = start + run.length;
+        let mut at = start.max(from);
+        while at < end {
+            if breaks.next_if(|it| **it <= at).is_some() {
+                push(&mut made, 1, run.style.with(Style::SOFT));
+            }
+            let to = breaks.peek().map_or(end, |it| (**it).min(end));
+            let length = offsets.characters(to) - offsets.characters(at);
+            push(&mut made, length, run.style);
+            at = to;
+        }
+        start = end;
+    }
+    made
 }
