@@ -2,8 +2,8 @@
 //! JSON Schema, drafts 4 to 2020-12: a schema is compiled once into keywords, and checks values with
 //! exact numbers and in bounded time. Nothing is ever fetched, and `format` is taken for a remark.
 //!
-//! `compile` makes the `keyword`s of a schema, with `index` to find what references mean; `check`
-//! applies them, with `assertions` on values by themselves; `fault` says in words what is wrong.
+//! `compile` makes the keywords of a schema (`schema`), with `index` to find what references mean;
+//! `check` applies them.
 
 mod check;
 mod compile;
