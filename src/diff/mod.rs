@@ -2,25 +2,20 @@
 //! Line diffs of two texts as hunks that can be shown, edited, chosen and applied, byte for byte:
 //! a line keeps its end, whatever it is. Pure functions; nothing here knows of files or Emacs.
 
-mod apply;
+mod fuzzy;
+mod hunks;
 mod merge;
-pub mod middle;
-mod near;
 mod replace;
-mod rewriting;
-mod unified;
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
+use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_diff_ops};
 
-pub use apply::{Misplaced, Patched, apply, apply_onto};
+pub use fuzzy::{Near, near_matches};
+pub use hunks::{HunkError, Misplaced, Patched, apply, apply_onto, label};
 pub use merge::{Merged, merge};
-pub use near::{Near, near_matches};
 pub use replace::{EditError, Edited, insert_at_line, replace_unique};
-pub use rewriting::half_rewritten;
-pub use unified::{HunkError, label};
 
 /// How many unchanged lines stand around each change.
 pub const CONTEXT: usize = 3;
@@ -191,4 +186,138 @@ fn heading(group: &[DiffOp], old: &[&str], new: &[&str]) -> Option<String> {
         .filter(begins)
         .or_else(|| around.into_iter().find(begins))?;
     Some(found.trim_end().chars().take(HEADING).collect())
+}
+
+// The one part in which two texts differ, for changing no more than that in a buffer.
+
+/// Where two texts differ.
+pub struct Middle<'t> {
+    /// In characters.
+    pub start: usize,
+    pub old: &'t str,
+    pub new: &'t str,
+}
+
+/// The part in which OLD and NEW differ.
+#[must_use]
+pub fn difference<'t>(old: &'t str, new: &'t str) -> Middle<'t> {
+    let same = |pair: &(char, char)| pair.0 == pair.1;
+    let start_of = |chars: &mut dyn Iterator<Item = (char, char)>| -> (usize, usize) {
+        let common = chars.take_while(same);
+        common.fold((0, 0), |(count, bytes), (it, _)| {
+            (count + 1, bytes + it.len_utf8())
+        })
+    };
+    let (start, head) = start_of(&mut old.chars().zip(new.chars()));
+    let (old, new) = (&old[head..], &new[head..]);
+    let (_, tail) = start_of(&mut old.chars().rev().zip(new.chars().rev()));
+    Middle {
+        start,
+        old: &old[..old.len() - tail],
+        new: &new[..new.len() - tail],
+    }
+}
+
+// A text that is half rewritten: new lines at its beginning, old ones after them.
+
+/// OLD as it is when so much of its new text has come as SO_FAR says: the whole lines of that, and behind
+/// them the lines of OLD for which nothing has come yet. Where nothing tells which those are, each new
+/// line stands for one old line.
+#[must_use]
+pub fn half_rewritten(old: &str, so_far: &str) -> String {
+    let whole = so_far.rfind('\n').map_or("", |end| &so_far[..=end]);
+    let old_lines: Vec<&str> = old.lines().collect();
+    let new_lines: Vec<&str> = whole.lines().collect();
+    let rest = &old_lines[rewritten(&old_lines, &new_lines)..];
+    let mut text = whole.replace("\r\n", "\n");
+    text.push_str(&rest.join("\n"));
+    match old.ends_with('\n') {
+        true if !rest.is_empty() => text.push('\n'),
+        false if rest.is_empty() && !old.is_empty() => {
+            text.pop();
+        }
+        _ => {}
+    }
+    text
+}
+
+/// How many of OLD the lines of NEW stand for, which are the first ones of what replaces it.
+fn rewritten(old: &[&str], new: &[&str]) -> usize {
+    let operations = operations(old, new);
+    let behind_the_last_kept = operations
+        .iter()
+        .rev()
+        .take_while(|operation| operation.tag() != DiffTag::Equal);
+    let (removed, added) = behind_the_last_kept.fold((0, 0), |(removed, added), operation| {
+        (
+            removed + operation.old_range().len(),
+            added + operation.new_range().len(),
+        )
+    });
+    old.len() - removed + added.min(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_what_differs_is_sent_and_characters_are_counted() {
+        let middle = difference("λ(a b)é", "λ(a cc b)é");
+        assert_eq!((middle.start, middle.old, middle.new), (4, "", "cc "));
+        let middle = difference("aaa", "aa");
+        assert_eq!((middle.start, middle.old, middle.new), (2, "a", ""));
+        let middle = difference("same", "same");
+        assert_eq!((middle.start, middle.old, middle.new), (4, "", ""));
+    }
+
+    const OLD: &str = "(defun f (x)\n  (print x)\n  (g x)\n  x)";
+
+    #[test]
+    fn what_has_not_come_yet_stays() {
+        for (so_far, expected) in [
+            ("", OLD),
+            ("(defun f", OLD),
+            ("(defun f (x)\n", OLD),
+            (
+                "(defun f (x)\n  \"Say F.\"\n",
+                "(defun f (x)\n  \"Say F.\"\n  (g x)\n  x)",
+            ),
+            (
+                "(defun f (x)\n  \"Say F.\"\n  (print x)\n  (h",
+                "(defun f (x)\n  \"Say F.\"\n  (print x)\n  (g x)\n  x)",
+            ),
+            ("(defun f (x)\n  (g x)\n", "(defun f (x)\n  (g x)\n  x)"),
+            ("(a)\n(b)\n(c)\n(d)\n(e)\n", "(a)\n(b)\n(c)\n(d)\n(e)"),
+        ] {
+            assert_eq!(half_rewritten(OLD, so_far), expected, "{so_far}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_text_stays_as_it_was() {
+        assert_eq!(half_rewritten("a\nb\n", "x\n"), "x\nb\n");
+        assert_eq!(half_rewritten("a\nb\n", "x\ny\nz\n"), "x\ny\nz\n");
+        assert_eq!(half_rewritten("", "x\ny"), "x\n");
+        assert_eq!(half_rewritten("a\r\nb", "x\r\n"), "x\nb");
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_new_lines_and_then_old_ones(old in "[abc\n]{0,30}", new in "[abcd\n]{0,30}") {
+            let half = half_rewritten(&old, &new);
+            let written = new.matches('\n').count();
+            let lines: Vec<&str> = half.lines().collect();
+            let come: Vec<&str> = new.lines().take(written).collect();
+            // A last line that is empty is no line any more without its end.
+            let both = come.len().min(lines.len());
+            prop_assert!(come.len() <= both + 1);
+            prop_assert_eq!(&lines[..both], &come[..both]);
+            let rest = &lines[both..];
+            let old_lines: Vec<&str> = old.lines().collect();
+            prop_assert!(old_lines.ends_with(rest));
+        }
+    }
 }

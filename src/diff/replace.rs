@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-use super::apply::join;
-use super::near::{Near, listed, near_matches};
+use super::fuzzy::{Near, listed, near_matches};
+use super::hunks::join;
 use crate::files::encoding::LineEnds;
 
 /// Why an edit makes no sense for a text: one sentence that a model can act on.

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Engine;
-use super::running::RunningBatch;
+use super::{Engine, RunningBatch};
 use crate::call::batch::{Approval, BatchContext, Watcher};
 use crate::files::FileError;
 use crate::files::path::PathPolicy;

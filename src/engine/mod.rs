@@ -4,17 +4,17 @@
 
 pub mod batch;
 mod chats;
-mod chats_asked;
 pub mod client;
 mod consent;
 mod open_chats;
-mod running;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
+use once_cell::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 
 use crate::audit::AuditLog;
 use crate::builtin;
@@ -38,7 +38,6 @@ use crate::tool::registry::Registry;
 use crate::trust::SafetyLevel;
 use crate::workspace::{Workspace, journal};
 use open_chats::OpenChats;
-use running::RunningBatch;
 
 /// Why Emacs's request could not be passed on.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +76,13 @@ pub enum RequestError {
     Call(#[from] ToolFailure),
     #[error("Unknown scope {0}, or no project here: expected chat, project or always.")]
     Scope(String),
+}
+
+/// How a batch that runs is cancelled.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RunningBatch {
+    pub(super) cancel: CancellationToken,
+    pub(super) why_cancelled: Arc<OnceCell<String>>,
 }
 
 /// What one Emacs runs.

@@ -4,7 +4,7 @@
 
 mod reply;
 
-use Value;
+use lexpr::Value;
 
 pub use reply::{MalformedReply, denials, parse, parse_reply, quoted_files, with_head};
 

@@ -23,8 +23,7 @@ use crate::protocol::{
     CallArguments, CallOutcome, Event, HostReply, HostRequest, SessionId, ToolCall,
 };
 use crate::runtime::{held, on_emacs};
-use crate::trust::fence::{draw, fence};
-use crate::trust::{Provenance, SafetyLevel, Source};
+use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
 
 /// What the user set for clients.
 #[derive(Debug, Clone, Deserialize)]

@@ -6,8 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::trust::fence::fence;
-use crate::trust::{SafetyLevel, Source};
+use crate::trust::{SafetyLevel, Source, fence};
 
 /// A tool call that arrived whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,26 +3,20 @@
 //! over allow; no rule lets a dangerous call run that the user did not write for exactly that.
 //! Rules come from the user's prompts and one file of theirs, never from a project.
 
-mod alarm;
 mod book;
 mod decide;
 mod effect;
-mod matching;
-mod place;
 mod rule;
-mod store;
 mod wider;
 
 use serde_json::Value;
 
-pub use alarm::{Alarm, Alarms, OtherAlarms};
-pub use book::RuleBook;
+pub use book::{RuleBook, Store, StoreError};
 pub use decide::{DANGEROUS_ASKS, Explanation, Outcome};
-pub use place::TurnPlace;
 pub use rule::{
-    ArgumentPattern, BadRule, Effect, Floor, OtherArguments, Rule, RuledCall, Scope, TextPattern,
+    Alarm, Alarms, ArgumentPattern, BadRule, Effect, Floor, OtherAlarms, OtherArguments, Rule,
+    RuledCall, Scope, TextPattern, TurnPlace,
 };
-pub use store::{Store, StoreError};
 pub use wider::{EDITING, WRITING, Width};
 
 use crate::effect::EffectKind;
@@ -51,7 +45,7 @@ impl Rule {
             rule.other_arguments = OtherArguments::None;
             let equal = |(name, value): (&String, &Value)| ArgumentPattern {
                 name: name.clone(),
-                pattern: TextPattern::Equals(matching::argument_text(value)),
+                pattern: TextPattern::Equals(decide::argument_text(value)),
             };
             rule.arguments = call.arguments.iter().map(equal).collect();
         }
@@ -177,7 +171,7 @@ impl Rule {
         if self.tool.is_empty() {
             return Err(BadRule("it has no tool; write * for all".into()));
         }
-        matching::Compiled::new(self)?;
+        decide::Compiled::new(self)?;
         if let Some(alarm) = self.unfit_alarm() {
             return Err(BadRule(format!(
                 "no rule allows whatever {}; only for single calls that can be done",

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A rule as data, as the user's file has it, and a call as far as rules look at it.
+//! A rule as data, as the user's file has it, and a call as far as rules look at it: where it is made, and
+//! why its code is asked about.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::alarm::{Alarm, Alarms};
 use crate::trust::{Provenance, SafetyLevel};
 
 /// What a rule says about the calls that it matches.
@@ -231,4 +233,165 @@ pub struct RuledCall<'c> {
     /// The project's root, without symbolic links.
     pub project: Option<&'c Path>,
     pub provenance: Provenance,
+}
+
+// Where calls are made: their turn, chat, project and connection, and what the turn has read so far.
+
+/// The turn in which calls are made, and what is around it.
+#[derive(Debug, Clone, Default)]
+pub struct TurnPlace {
+    pub turn: u64,
+    pub chat: u64,
+    /// The project's root, without symbolic links.
+    pub project: Option<PathBuf>,
+    /// The name of the connection to the image.
+    pub connection: Option<String>,
+    /// The name of the program that calls, where it is not a chat's model.
+    pub client: Option<String>,
+    foreign: Arc<AtomicBool>,
+}
+
+impl TurnPlace {
+    /// A place in which nothing was read yet.
+    #[must_use]
+    pub fn new(turn: u64, chat: u64, project: Option<&Path>, connection: Option<String>) -> Self {
+        Self {
+            turn,
+            chat,
+            project: project.and_then(|root| root.canonicalize().ok()),
+            connection,
+            client: None,
+            foreign: Arc::default(),
+        }
+    }
+
+    /// The same place, in which the program called NAME calls.
+    #[must_use]
+    pub fn of_client(self, name: &str) -> Self {
+        Self {
+            client: Some(name.to_owned()),
+            ..self
+        }
+    }
+
+    /// The same place, with another connection.
+    #[must_use]
+    pub fn on_connection(self, connection: Option<String>) -> Self {
+        Self { connection, ..self }
+    }
+
+    /// Where the texts that the turn has read so far came from.
+    #[must_use]
+    pub fn provenance(&self) -> Provenance {
+        match self.foreign.load(Ordering::Acquire) {
+            true => Provenance::Foreign,
+            false => Provenance::Own,
+        }
+    }
+
+    /// Notes that the turn has read text from outside the project.
+    pub fn note_foreign(&self) {
+        self.foreign.store(true, Ordering::Release);
+    }
+}
+
+// Why the code of a call is asked about, alarm by alarm: "runs programs", and by which operator.
+
+/// Why an edit is asked about whose file is an ordinary one of the project's.
+pub const EDITS: &str = "changes a file of the project";
+
+/// The reasons that may be allowed at large: clear deeds, and none that takes the user's hold on the
+/// code, such as reaching into Emacs or making code at run time. In the words of the image
+/// (`lisp/image/assess-danger/danger.lisp`), but for the first.
+const WIDE: [&str; 9] = [
+    EDITS,
+    "runs programs",
+    "deletes or writes files",
+    "uses system calls",
+    "uses the network",
+    "stops or interrupts threads",
+    "loads or compiles files",
+    "removes packages or symbols",
+    "changes the environment of the programs that it runs",
+];
+
+/// A reason why code is asked about, with the operator that is it. In a rule, no operator means any.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alarm {
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
+}
+
+/// Whether a call is asked about for more than its alarms say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OtherAlarms {
+    #[default]
+    None,
+    Some,
+}
+
+/// All the reasons why a call is asked about, as far as they are known one by one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Alarms {
+    pub found: Vec<Alarm>,
+    pub others: OtherAlarms,
+}
+
+impl Alarm {
+    /// Whether this alarm of a rule is about ALARM of a call.
+    fn covers(&self, alarm: &Self) -> bool {
+        self.reason == alarm.reason && (self.operator.is_none() || self.operator == alarm.operator)
+    }
+
+    pub(super) fn is_wide(&self) -> bool {
+        WIDE.contains(&self.reason.as_str())
+    }
+
+    pub(super) fn describe(&self) -> String {
+        match &self.operator {
+            Some(operator) => format!("{} ({operator})", self.reason),
+            None => self.reason.clone(),
+        }
+    }
+}
+
+impl Alarms {
+    /// Those of an edit of an ordinary file of the project.
+    #[must_use]
+    pub fn of_edit() -> Self {
+        Self {
+            found: vec![Alarm {
+                reason: EDITS.to_owned(),
+                operator: None,
+            }],
+            others: OtherAlarms::None,
+        }
+    }
+
+    /// Whether a yes to OTHER covers these: a mere edit is less than the same call is otherwise.
+    #[must_use]
+    pub fn within(&self, other: &Self) -> bool {
+        self == other || (*self == Self::of_edit() && other.others == OtherAlarms::Some)
+    }
+
+    /// Whether all that the call is asked about is in RULED, the alarms of a rule that allows.
+    pub(super) fn all_in(&self, ruled: &[Alarm]) -> bool {
+        self.others == OtherAlarms::None
+            && !self.found.is_empty()
+            && self
+                .found
+                .iter()
+                .all(|it| ruled.iter().any(|rule| rule.covers(it)))
+    }
+
+    /// Whether something that the call is asked about may be in RULED.
+    pub(super) fn any_in(&self, ruled: &[Alarm]) -> bool {
+        self.others == OtherAlarms::Some
+            || self
+                .found
+                .iter()
+                .any(|it| ruled.iter().any(|rule| rule.covers(it)))
+    }
 }

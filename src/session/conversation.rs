@@ -12,8 +12,7 @@ use crate::chats::record::{Record, Stamped};
 use crate::protocol::{CallOutcome, ToolCall};
 use crate::provider::history::calls_of;
 use crate::provider::{ChatMessage, Messages};
-use crate::trust::fence::{draw, fence};
-use crate::trust::{Provenance, Source};
+use crate::trust::{Provenance, Source, draw, fence};
 
 /// With which entry of the conversation a turn begins, or would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,9 @@
 
 use std::fmt::Write;
 
-use crate::tool::registry::Registry;
-use crate::trust::fence::MEANING;
-
 use super::context;
+use crate::tool::registry::Registry;
+use crate::trust::MEANING;
 
 const BASE: &str = include_str!("system_prompt.md");
 

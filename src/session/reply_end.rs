@@ -13,7 +13,7 @@ use crate::provider::history::calls_of;
 use crate::provider::{
     ChatMessage, ChatRequest, Finish, MessagePart, PartContent, ProviderError, Unparsed,
 };
-use crate::trust::fence::{draw, one_line};
+use crate::trust::{draw, one_line};
 
 pub fn refusal(why: &str) -> String {
     let reason = match why {

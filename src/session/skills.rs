@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::guidance::read_one;
 use crate::files::private::PrivateFiles;
-use crate::trust::fence::one_line;
+use crate::trust::one_line;
 
 /// Where a project keeps its skills, relative to its root.
 const FOLDERS: &[&str] = &[".agent-q/skills", ".claude/skills", ".agents/skills"];

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::diff::middle::difference;
+use crate::diff::difference;
 use crate::tool::ToolFailure;
 use crate::tool::work::{WorkContext, parse_answer};
 

@@ -10,8 +10,7 @@ use serde_json::json;
 pub use super::made::{Made, Save};
 
 use super::balance::{Rewritten, check_change, is_lisp};
-use crate::diff::middle::difference;
-use crate::diff::{CONTEXT, Diff, label};
+use crate::diff::{CONTEXT, Diff, difference, label};
 use crate::files::encoding::{self, Encoding, LineEnds, Mark};
 use crate::files::fingerprint::{Fingerprint, text_hash};
 use crate::files::path::{PathKind, Resolved};

@@ -19,12 +19,10 @@ use crate::diff::{Merged, merge};
 use crate::files::encoding::{Encoding, LineEnds, Mark, encode};
 use crate::files::path::{PathKind, Resolved};
 use crate::files::systems::project_systems;
-use crate::files::verified;
-use crate::files::verified::Parents;
+use crate::files::verified::{self, Parents};
 use crate::tool::ToolFailure;
 use crate::tool::work::{WorkContext, parse_answer};
-use crate::trust::fence::{draw, fence};
-use crate::trust::{Provenance, Source};
+use crate::trust::{Provenance, Source, draw, fence};
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
 use crate::workspace::{Still, Workspace};
 

@@ -6,19 +6,17 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use lexpr::Value;
 
+use super::common::{counted, flag, package_parameter, text};
+use super::execution::{NAMED, restart_parameter, timeout};
+use super::outcome;
+use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
 use crate::builtin::past;
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::work::WorkContext;
 use crate::tool::{
     Arguments, Assessment, Content, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
-use crate::trust::fence::{draw, fence};
-use crate::trust::{Provenance, SafetyLevel, Source};
-
-use super::common::{counted, flag, package_parameter, text};
-use super::execution::{NAMED, restart_parameter, timeout};
-use super::outcome;
-use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
+use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
 
 /// Systems and their tests take longer than forms do.
 const LONG: Duration = Duration::from_secs(300);

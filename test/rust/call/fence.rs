@@ -4,12 +4,12 @@
 #[path = "../support/fence.rs"]
 mod reader;
 
-use crate::executor_bench::*;
 use agent_q_core::tool::Answers;
-use agent_q_core::trust::fence::{draw, fence};
-use agent_q_core::trust::{Provenance, Source};
+use agent_q_core::trust::{Provenance, Source, draw, fence};
 use proptest::prelude::*;
 use reader::{Read, read};
+
+use crate::executor_bench::*;
 
 fn source(what: &str) -> Source {
     Source {
