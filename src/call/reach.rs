@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::files::FileError;
 use crate::files::path::{PathPolicy, PathVerdict, Resolved};
-use crate::files::sources::source_folders;
+use crate::files::systems::source_folders;
 use crate::image::{ImageReply, Plist, parse_reply};
 use crate::protocol::{HostRequest, ImageRequest};
 use crate::tool::work::{

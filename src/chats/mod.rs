@@ -3,15 +3,11 @@
 //! one that can't be read is left out and stays in the file. Nothing that is read is evaluated.
 
 pub mod changes;
-pub mod entry;
 pub mod export;
 pub mod folder;
-pub mod id;
-mod lines;
 pub mod reader;
 pub mod record;
 pub mod recorder;
-pub mod replay;
 pub mod search;
 pub mod signature;
 pub mod summary;

@@ -12,10 +12,9 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::ChatError;
-use super::entry::StoredEntry;
-use super::lines::{LONGEST_LINE, LineRead, next_line};
+use super::folder::{LONGEST_LINE, LineRead, next_line};
 use super::record::{
-    ChatLine, ChatPlace, Record, RecordKind, Stamped, VERSION, kind_of, parse, words,
+    ChatLine, ChatPlace, Record, RecordKind, Stamped, StoredEntry, VERSION, kind_of, parse, words,
 };
 
 /// What a stored chat is, without what its turns look like.

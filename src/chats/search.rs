@@ -9,12 +9,11 @@ use std::time::SystemTime;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::folder::ChatFolder;
-use super::id::ChatId;
+use super::ChatError;
+use super::folder::{ChatFolder, ChatId};
 use super::reader::beginning;
 use super::record::{ChatLine, Record, RecordKind, kind_of, parse};
-use super::summary::{IndexedChat, Summary, fresh, indexed, searchable, whole};
-use super::{ChatError, summary};
+use super::summary::{self, IndexedChat, Summary, fresh, indexed, searchable, whole};
 use crate::runtime::held;
 
 /// How much of a text is shown around what was found.

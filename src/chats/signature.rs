@@ -16,7 +16,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use rustix::process::geteuid;
 use serde_json::Value;
 
-use super::id::ChatId;
+use super::folder::ChatId;
 use super::record::{ChatPlace, Record};
 use crate::files::private::CHATS_KEY;
 

@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::ChatError;
-use super::folder::ChatFolder;
-use super::id::ChatId;
-use super::lines::{LONGEST_LINE, LineRead, next_line};
+use super::folder::{ChatFolder, ChatId, LONGEST_LINE, LineRead, next_line};
 use super::reader::{Tokens, beginning};
 use super::record::{ChatLine, ChatPlace, Record, RecordKind, kind_of, parse, words};
 

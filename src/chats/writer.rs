@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::ChatError;
-use super::folder::{ChatFolder, Hold};
-use super::id::ChatId;
+use super::folder::{ChatFolder, ChatId, Hold};
 use super::record::{Record, Stamped, VERSION};
 use super::signature::Signer;
 use crate::runtime::{self, held};

@@ -13,13 +13,11 @@ use serde_json::{Value, json};
 
 use crate::chats::ChatError;
 use crate::chats::changes::{ChangesRecorder, steps};
-use crate::chats::entry::StoredEntry;
-use crate::chats::folder::ChatFolder;
-use crate::chats::id::ChatId;
+use crate::chats::export::events;
+use crate::chats::folder::{ChatFolder, ChatId};
 use crate::chats::reader::{Outline, StoredTurn, outline, records};
-use crate::chats::record::{ChatPlace, Record};
+use crate::chats::record::{ChatPlace, Record, StoredEntry};
 use crate::chats::recorder::{Recorder, Recorders};
-use crate::chats::replay::events;
 use crate::chats::signature::{KeyError, Signer, key_in, knows_root, recognized};
 use crate::chats::writer::{ChatWriter, Tell};
 use crate::host::Host;

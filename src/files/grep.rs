@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 
-use super::glob::FileGlob;
 use super::path::{PathKind, PathPolicy, Resolved};
+use super::patterns::FileGlob;
 use super::search::{Hidden, private_note};
 use super::walk::{Ground, Walk, WalkedEntry};
 use super::{FileError, Stop, Trouble, cancelled, count};

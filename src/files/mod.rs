@@ -3,27 +3,25 @@
 //! writing, listing and searching them. Knows nothing of Emacs, tools or sessions.
 
 mod copies;
-mod crew;
 pub mod encoding;
 pub mod fingerprint;
-pub mod glob;
 pub mod grep;
-pub mod identity;
-mod ignored;
 pub mod listing;
-pub mod missing;
+mod parallel;
 pub mod path;
+pub mod patterns;
 pub mod private;
 pub mod read;
 pub mod search;
-pub mod sources;
 pub mod systems;
-pub mod tree;
 pub mod verified;
 pub mod walk;
 
-use std::fmt;
-use std::io;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::{fmt, io};
+
+use rustix::fs::{OFlags, Stat};
 
 /// What went wrong with a file, for callers that go on differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,4 +132,41 @@ pub fn count(number: u64, noun: &str) -> String {
         _ => noun,
     };
     format!("{number} {stem}{ending}")
+}
+
+// What tells one file from all others, and how a folder on the way to one is opened.
+
+/// What opening a folder on the way needs: the right to pass, not to list it.
+#[cfg(target_os = "linux")]
+pub(super) const PASS: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+pub(super) const PASS: OFlags = OFlags::RDONLY;
+
+/// What tells one file from all others, whatever it is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    pub device: u64,
+    pub inode: u64,
+}
+
+impl Identity {
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
+    }
+}
+
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_sign_loss,
+    reason = "their types differ by system"
+)]
+pub(super) fn identity(stat: &Stat) -> Identity {
+    Identity {
+        device: stat.st_dev as u64,
+        inode: stat.st_ino as u64,
+    }
 }

@@ -11,8 +11,7 @@ use std::{fs, iter};
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::copies::origins;
-use super::identity::Identity;
-use super::{FileError, Trouble};
+use super::{FileError, Identity, Trouble};
 
 /// The globs that hold unless the user gives others. Without a slash: a name in any folder, of the
 /// file or of a folder around it. With `~/`: from the home folder.

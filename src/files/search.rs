@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::glob::{FileGlob, globs};
+pub use super::walk::Hidden;
+
 use super::path::{PathPolicy, Resolved};
+use super::patterns::{FileGlob, globs};
 use super::walk::{Ground, Walk, WalkedEntry};
 use super::{FileError, Stop, cancelled, count};
-
-pub use super::walk::Hidden;
 
 /// How many files are named when nobody says.
 pub const DEFAULT_FILES: usize = 200;

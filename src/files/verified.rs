@@ -12,10 +12,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use super::fingerprint::Fingerprint;
-use super::identity::{PASS, identity};
-use super::missing::missing;
-use super::path::{PathKind, Resolved};
-use super::{FileError, Trouble};
+use super::path::{PathKind, Resolved, missing};
+use super::{FileError, PASS, Trouble, identity};
 
 const FOLDER_MODE: u32 = 0o777;
 const FILE_MODE: u32 = 0o666;

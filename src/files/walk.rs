@@ -15,9 +15,8 @@ use ignore::Match;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
 use super::FileError;
-use super::glob::FileGlob;
-use super::ignored::{Ignored, Own, Thing};
 use super::path::{PathPolicy, Resolved};
+use super::patterns::{FileGlob, Ignored, Own, Thing};
 use super::private::PrivateFiles;
 use super::verified::open_directory;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::ids::HandlerId;
+use super::calls::HandlerId;
 
 /// What only Emacs can do.
 #[derive(Debug, Clone, PartialEq)]

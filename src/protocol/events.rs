@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::calls::CallResult;
+use super::calls::{
+    BatchId, CallKey, CallResult, HandlerId, QuestionId, RequestId, SessionId, TurnId,
+};
 use super::emacs::HostRequest;
-use super::ids::{BatchId, CallKey, HandlerId, QuestionId, RequestId, SessionId, TurnId};
 use crate::effect::EffectAnswer;
 use crate::trust::SafetyLevel;
 

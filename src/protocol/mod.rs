@@ -6,15 +6,16 @@
 mod calls;
 mod emacs;
 mod events;
-mod ids;
 
-pub use calls::{CallArguments, CallOutcome, CallResult, Consent, Decider, Decision, ToolCall};
+pub use calls::{
+    BatchId, CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Decision,
+    HandlerId, QuestionId, RequestId, SessionId, ToolCall, TurnId,
+};
 pub use emacs::{HostError, HostReply, HostRequest, ImageRequest, ReadBuffer};
 pub use events::{
     DiscoveredServer, Event, Grounds, ListedModel, PastPlace, SessionState, TurnOutcome,
     UnlistedModels,
 };
-pub use ids::{BatchId, CallKey, HandlerId, QuestionId, RequestId, SessionId, TurnId};
 
 /// What Emacs asks of a session.
 #[derive(Debug)]

@@ -5,10 +5,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-pub use crate::chats::entry::{Again, Entry, EntryContent, EntryId, TurnNumber};
+pub use crate::chats::record::{Again, Entry, EntryContent, EntryId, TurnNumber};
 
-use crate::chats::entry::StoredEntry;
-use crate::chats::record::{Record, Stamped};
+use crate::chats::record::{Record, Stamped, StoredEntry};
 use crate::protocol::{CallOutcome, ToolCall};
 use crate::provider::history::calls_of;
 use crate::provider::{ChatMessage, Messages};

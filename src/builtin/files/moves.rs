@@ -236,7 +236,7 @@ async fn deletable(arguments: &Arguments, context: &WorkContext) -> Result<Going
         )));
     }
     if target.kind == PathKind::Missing {
-        return Err(crate::files::missing::missing(&target).into());
+        return Err(crate::files::path::missing(&target).into());
     }
     not_a_link(&target)?;
     nothing_unsaved(context, &target).await?;
@@ -333,7 +333,7 @@ async fn movable(
     not_a_link(&source)?;
     match source.kind {
         PathKind::File => {}
-        PathKind::Missing => return Err(crate::files::missing::missing(&source).into()),
+        PathKind::Missing => return Err(crate::files::path::missing(&source).into()),
         PathKind::Directory => {
             return Err(ToolFailure::new(format!(
                 "'{}' is a directory; only files can be moved.",

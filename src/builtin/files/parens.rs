@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use super::balance::{doubt, imbalance, is_lisp};
 use super::change::{Home, look};
 use super::reading::path_parameter;
-use crate::files::missing::missing;
+use crate::files::path::missing;
 use crate::tool::work::Task;
 use crate::tool::{Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;

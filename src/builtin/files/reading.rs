@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 
 use super::change::{LiveBuffer, Wanted, visiting};
 use crate::files::grep::{DEFAULT_MATCHES, Grep, MOST_CONTEXT, grep};
-use crate::files::listing::{SortBy, file_info, list_directory, project_root_text};
+use crate::files::listing::{
+    DEFAULT_DEPTH, SortBy, TreeOptions, directory_tree, file_info, list_directory,
+    project_root_text,
+};
 use crate::files::path::{PathKind, Resolved};
 use crate::files::read::{LARGEST_PAGE, Window, read_page};
 use crate::files::search::{DEFAULT_FILES, FileSearch, search_files};
-use crate::files::tree::{DEFAULT_DEPTH, TreeOptions, directory_tree};
 use crate::files::walk::Hidden;
 use crate::tool::work::{Task, WorkContext};
 use crate::tool::{Answers, Arguments, Parameter, ParameterType, Runner, Tool, ToolFailure};

@@ -8,17 +8,6 @@ use lexpr::Value;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::files::missing::missing;
-use crate::files::path::Resolved;
-use crate::image::{ImageReply, Plist, joined_lists, property_list};
-use crate::tool::code::Unit;
-use crate::tool::work::WorkContext;
-use crate::tool::{
-    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
-    Treatment,
-};
-use crate::trust::SafetyLevel;
-
 use super::building::long;
 use super::common::{package_parameter, text};
 use super::execution::{
@@ -28,7 +17,15 @@ use super::outcome;
 use super::systems::{copy_loaded, finding_all};
 use crate::builtin::files::change::{Home, load};
 use crate::builtin::files::reading::path_parameter;
-use crate::tool::work::parse_answer;
+use crate::files::path::{Resolved, missing};
+use crate::image::{ImageReply, Plist, joined_lists, property_list};
+use crate::tool::code::Unit;
+use crate::tool::work::{WorkContext, parse_answer};
+use crate::tool::{
+    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
+    Treatment,
+};
+use crate::trust::SafetyLevel;
 
 /// How many definitions that were changed and not compiled are named.
 const OTHERS: usize = 8;

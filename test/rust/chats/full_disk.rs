@@ -4,8 +4,7 @@
 
 use std::process::Command;
 
-use agent_q_core::chats::folder::ChatFolder;
-use agent_q_core::chats::id::ChatId;
+use agent_q_core::chats::folder::{ChatFolder, ChatId};
 use agent_q_core::chats::reader::outline;
 use agent_q_core::chats::writer::ChatWriter;
 use rustix::process::{Resource, getrlimit, setrlimit};

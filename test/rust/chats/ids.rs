@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
-use agent_q_core::chats::id::ChatId;
+use agent_q_core::chats::folder::ChatId;
 
 #[test]
 fn an_id_has_the_form_that_users_of_agent_q_know() {

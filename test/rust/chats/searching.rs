@@ -5,8 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use agent_q_core::chats::export::{fork, markdown};
-use agent_q_core::chats::folder::ChatFolder;
-use agent_q_core::chats::id::ChatId;
+use agent_q_core::chats::folder::{ChatFolder, ChatId};
 use agent_q_core::chats::reader::outline;
 use agent_q_core::chats::record::Record;
 use agent_q_core::chats::search::search;

@@ -6,8 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::{Arc, Mutex};
 
 use agent_q_core::chats::ChatError;
-use agent_q_core::chats::folder::ChatFolder;
-use agent_q_core::chats::id::ChatId;
+use agent_q_core::chats::folder::{ChatFolder, ChatId};
 use agent_q_core::chats::reader::{Outline, outline};
 use agent_q_core::chats::record::Record;
 use agent_q_core::chats::writer::{ChatWriter, Tell};

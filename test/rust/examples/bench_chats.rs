@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use agent_q_core::chats::folder::ChatFolder;
-use agent_q_core::chats::id::ChatId;
+use agent_q_core::chats::folder::{ChatFolder, ChatId};
 use agent_q_core::chats::reader::{outline, records};
 use agent_q_core::chats::record::{Record, Stamped};
 use agent_q_core::chats::search::search;

@@ -8,11 +8,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agent_q_core::files::Trouble;
-use agent_q_core::files::glob::FileGlob;
 use agent_q_core::files::grep::{Case, FoundLines, Grep, Role, grep};
-use agent_q_core::files::listing::{EntryKind, Possible, SortBy, file_info, list_directory, utc};
+use agent_q_core::files::listing::{
+    EntryKind, Possible, SortBy, TreeOptions, directory_tree, file_info, list_directory, utc,
+};
+use agent_q_core::files::patterns::FileGlob;
 use agent_q_core::files::search::{FileSearch, Hidden, search_files};
-use agent_q_core::files::tree::{TreeOptions, directory_tree};
 use proptest::prelude::*;
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use agent_q_core::files::sources::source_folders;
+use agent_q_core::files::systems::source_folders;
 use tempfile::TempDir;
 
 /// A folder with FILES in it, without links in its name.

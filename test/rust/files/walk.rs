@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use agent_q_core::files::grep::{Grep, grep};
+use agent_q_core::files::listing::{TreeOptions, directory_tree};
 use agent_q_core::files::path::PathPolicy;
 use agent_q_core::files::search::{FileSearch, search_files};
-use agent_q_core::files::tree::{TreeOptions, directory_tree};
 
 use crate::project::Project;
 

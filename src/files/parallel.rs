@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Stop;
-use super::ignored::Ignored;
+use super::patterns::Ignored;
 use super::walk::{Ground, Walk, WalkedEntry, WalkedKind, give_way, list};
 
 /// The most threads that walk.
