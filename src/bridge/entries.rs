@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! More of the table of Lisp entry points in `lib.rs`: what Emacs Lisp needs for its own part of a call.
+//! More of the table of Lisp entry points in `lib.rs`: what Emacs Lisp needs for its own part of a call, and
+//! those of the server for other agents.
 
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use emacs::{Env, Result, Value, defun};
+use rustix::process::{Signal, getpid, kill_process};
 
 use super::text::Text;
-use super::{core, interrupt, message, quoting, signal, tell};
+use super::{core, message, signal, tell};
+use crate::files::{FileError, Trouble};
 use crate::log;
+use crate::mcp::client::Pausing;
 use crate::protocol::{LimitAnswer, Op, QuestionId, Sending, SessionId};
+use crate::runtime::held;
+use crate::workspace::ProjectSettings;
+use crate::workspace::quoting::Quoting;
 
 /// Note in the core's log what is of LEVEL, a name, or more serious; with "off", nothing.
 #[defun]
@@ -109,7 +121,7 @@ fn quoting_objection(
     file: Text,
     elsewhere: Option<Value<'_>>,
 ) -> Result<Option<String>> {
-    let judged = quoting::quoting(&ground).and_then(|quoting| match elsewhere {
+    let judged = quoting(&ground).and_then(|quoting| match elsewhere {
         Some(_) => quoting.judge_elsewhere(&file),
         None => quoting.judge(&file).map(drop),
     });
@@ -120,7 +132,10 @@ fn quoting_objection(
 /// It is nil of a file that `agent-q-core-quoting-objection' says something of.
 #[defun]
 fn quoting_text(ground: Text, file: Text) -> Result<Option<String>> {
-    Ok(quoting::text(&ground, &file))
+    let bytes = quoting(&ground).and_then(|it| it.read(&file));
+    Ok(bytes
+        .ok()
+        .map(|bytes| bytes.into_iter().map(char::from).collect()))
 }
 
 /// Send Emacs the signal USR1 in SECONDS, and return a number to take that back by.
@@ -128,13 +143,13 @@ fn quoting_text(ground: Text, file: Text) -> Result<Option<String>> {
 #[defun]
 fn interrupt_in(seconds: f64) -> Result<i64> {
     let delay = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    Ok(interrupt::after(delay))
+    Ok(interrupt_after(delay))
 }
 
 /// Take back the signal of NUMBER, if it was not sent yet.
 #[defun]
 fn interrupt_not(number: i64) -> Result<()> {
-    interrupt::take_back(number);
+    take_back_interrupt(number);
     Ok(())
 }
 
@@ -148,4 +163,115 @@ fn provoke_panic(env: &Env, r#where: Text) -> Result<()> {
         _ => panic!("provoked in a defun"),
     }
     Ok(())
+}
+
+// The server for other agents.
+
+/// Serve other agents on a socket in DIRECTORY, and return the socket's name.
+/// OPTIONS is a JSON object of `profile', `patience' and `turn_pause'.
+#[defun]
+fn mcp_start(env: &Env, directory: Text, options: Text) -> Result<String> {
+    let server = &core(env)?.mcp;
+    server
+        .configure(&options)
+        .or_else(|error| signal(env, error))?;
+    match server.listen(Path::new(&*directory)) {
+        Ok(socket) => Ok(socket.display().to_string()),
+        Err(error) => signal(env, error),
+    }
+}
+
+/// Take over OPTIONS, as in `agent-q-core-mcp-start', for all clients.
+#[defun]
+fn mcp_configure(env: &Env, options: Text) -> Result<()> {
+    let server = &core(env)?.mcp;
+    server
+        .configure(&options)
+        .or_else(|error| signal(env, error))
+}
+
+/// Serve no other agents any more: close the socket and all connections.
+#[defun]
+fn mcp_stop(env: &Env) -> Result<()> {
+    core(env)?.mcp.stop();
+    Ok(())
+}
+
+/// Return what the server for other agents does, as JSON: its socket and clients.
+#[defun]
+fn mcp_status(env: &Env) -> Result<String> {
+    Ok(core(env)?.mcp.status().to_string())
+}
+
+/// Stop the calls of the client whose session is SESSION.
+/// Return nil when it is not connected.
+#[defun]
+fn mcp_stop_client(env: &Env, session: i64) -> Result<bool> {
+    Ok(core(env)?.mcp.stop_client(SessionId(session as u64)))
+}
+
+/// Refuse the calls of SESSION's client if PAUSE is non-nil, else take them again.
+/// Return nil when it is not connected.
+#[defun]
+fn mcp_pause_client(env: &Env, session: i64, pause: Option<Value<'_>>) -> Result<bool> {
+    let pausing = match pause {
+        Some(_) => Pausing::On,
+        None => Pausing::Off,
+    };
+    let server = &core(env)?.mcp;
+    Ok(server.pause_client(SessionId(session as u64), pausing))
+}
+
+// Judging the files that an image names, for Emacs, which finds definitions in them.
+
+/// The last one that was made, with the JSON text that it was made from: a chat has many questions.
+static LAST_QUOTING: Mutex<Option<(String, Arc<Quoting>)>> = Mutex::new(None);
+
+/// By what files are judged where GROUND, JSON text, says that the project is.
+fn quoting(ground: &str) -> std::result::Result<Arc<Quoting>, FileError> {
+    let mut last = held(&LAST_QUOTING);
+    if let Some((same, quoting)) = &*last
+        && same == ground
+    {
+        return Ok(Arc::clone(quoting));
+    }
+    let parsed: ProjectSettings = serde_json::from_str(ground).map_err(|error| {
+        FileError::new(
+            Trouble::BadRequest,
+            format!("The project is not understood: {error}."),
+        )
+    })?;
+    let quoting = Arc::new(Quoting::new(&parsed)?);
+    *last = Some((ground.to_owned(), Arc::clone(&quoting)));
+    Ok(quoting)
+}
+
+// Ending what Emacs does that has no end of its own: matching a regular expression hears nothing but
+// input, and a signal of the user's counts as such.
+
+/// The interruptions to come. One whose sender goes does not come.
+static COMING: LazyLock<Mutex<HashMap<i64, Sender<()>>>> = LazyLock::new(Mutex::default);
+
+/// Interrupts Emacs after DELAY, unless the number that this returns is taken back before.
+fn interrupt_after(delay: Duration) -> i64 {
+    static LAST: AtomicI64 = AtomicI64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    let (sender, receiver) = channel();
+    held(&COMING).insert(number, sender);
+    let waiting = std::thread::Builder::new().name("agent-q-interrupt".to_owned());
+    let started = waiting.spawn(move || {
+        if receiver.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) {
+            // Emacs has had a handler for it since it started.
+            let _ = kill_process(getpid(), Signal::USR1);
+        }
+    });
+    if started.is_err() {
+        take_back_interrupt(number);
+    }
+    number
+}
+
+/// Has the interruption NUMBER not come, if it hasn't yet.
+fn take_back_interrupt(number: i64) {
+    held(&COMING).remove(&number);
 }

@@ -5,7 +5,6 @@
 pub mod files;
 pub mod image;
 pub mod more;
-pub mod past;
 
 use crate::tool::Tool;
 use crate::tool::registry::Registry;
@@ -16,13 +15,13 @@ pub fn register(registry: &Registry) {
         image::introspection::tools(),
         image::xref::tools(),
         image::clos::tools(),
-        image::packages::tools(),
+        image::introspection::package_tools(),
         image::inspection::tools(),
         image::execution::tools(),
         image::compiling::tools(),
         image::building::tools(),
         image::systems::tools(),
-        image::journal::tools(),
+        image::history::undo_tools(),
         image::debugger::tools(),
         image::history::tools(),
         files::buffer::tools(),
@@ -31,7 +30,6 @@ pub fn register(registry: &Registry) {
         files::definitions::tools(),
         files::moves::tools(),
         more::tools(),
-        past::tools(),
     ];
     for tool in families.into_iter().flatten() {
         registry.register(tool);

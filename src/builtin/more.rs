@@ -43,7 +43,7 @@ const IN_WORDS: &[(&str, &str)] = &[
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
-    vec![more_tools(&Groups::new()), call_tool()]
+    vec![more_tools(&Groups::new()), call_tool(), read_result()]
 }
 
 /// TOOL, which is `more_tools`, with GROUPS as the ones to choose from.
@@ -229,11 +229,55 @@ fn described(tool: &Tool) -> String {
     )
 }
 
+// The tool by which a model reads an old result of which it has only the beginning, or what was left out of one.
+
+pub const READ_RESULT: &str = "read_result";
+
+fn read_result() -> Tool {
+    let mut tool = Tool::new(
+        READ_RESULT,
+        "Show all of an old result that was shortened.",
+        SafetyLevel::Safe,
+        &["tools"],
+        vec![Parameter::required("number", ParameterType::Integer, "")],
+        Runner::Task(|arguments, context| {
+            Box::pin(async move { older_result(&arguments, &context) })
+        }),
+    );
+    // It was fenced when it was told first.
+    tool.answers = Answers::Words;
+    tool
+}
+
+fn older_result(arguments: &Arguments, context: &WorkContext) -> Result<String, ToolFailure> {
+    let number = arguments
+        .integer("number")
+        .and_then(|it| u64::try_from(it).ok());
+    number
+        .and_then(|number| context.past.text(number))
+        .ok_or_else(|| {
+            let numbers: Vec<String> = context
+                .past
+                .numbers()
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            ToolFailure::new(match numbers.is_empty() {
+                true => "No result of this chat was shortened; make the call again.".to_owned(),
+                false => format!(
+                    "No result with this number was shortened; there are {}.",
+                    numbers.join(", ")
+                ),
+            })
+        })
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::tool::offer::groups_beyond;
-    use serde_json::json;
 
     fn call(arguments: Value) -> ToolCall {
         let Value::Object(arguments) = arguments else {

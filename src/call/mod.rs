@@ -58,7 +58,7 @@ impl Executor {
     }
 
     /// Tells Emacs of EVENT, if anybody there wants to know.
-    pub(super) fn tell(&self, batch: &BatchContext, event: Event) {
+    fn tell(&self, batch: &BatchContext, event: Event) {
         if batch.watcher.wants(&event) {
             self.host.emit(event);
         }

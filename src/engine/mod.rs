@@ -80,9 +80,9 @@ pub enum RequestError {
 
 /// How a batch that runs is cancelled.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RunningBatch {
-    pub(super) cancel: CancellationToken,
-    pub(super) why_cancelled: Arc<OnceCell<String>>,
+struct RunningBatch {
+    cancel: CancellationToken,
+    why_cancelled: Arc<OnceCell<String>>,
 }
 
 /// What one Emacs runs.

@@ -138,9 +138,9 @@ pub fn count(number: u64, noun: &str) -> String {
 
 /// What opening a folder on the way needs: the right to pass, not to list it.
 #[cfg(target_os = "linux")]
-pub(super) const PASS: OFlags = OFlags::PATH;
+const PASS: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
-pub(super) const PASS: OFlags = OFlags::RDONLY;
+const PASS: OFlags = OFlags::RDONLY;
 
 /// What tells one file from all others, whatever it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -164,7 +164,7 @@ impl Identity {
     clippy::cast_sign_loss,
     reason = "their types differ by system"
 )]
-pub(super) fn identity(stat: &Stat) -> Identity {
+fn identity(stat: &Stat) -> Identity {
     Identity {
         device: stat.st_dev as u64,
         inode: stat.st_ino as u64,

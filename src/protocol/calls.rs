@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A tool call from end to end, as data: what was asked for, who decided about it, and its one result.
+//! A tool call from end to end, as data: what was asked for, who decided about it, and its one
+//! result. And the numbers by which Emacs and the core know chats, turns, calls and requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -186,8 +187,6 @@ impl Decider {
         }
     }
 }
-
-// The numbers by which Emacs and the core know chats, turns, calls and requests.
 
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident) => {

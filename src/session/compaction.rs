@@ -9,7 +9,7 @@ use super::budget::Spent;
 use super::conversation::{Again, Conversation, Entry, EntryContent, EntryId, Live, TurnNumber};
 use super::tokens::{message_bytes, request_bytes};
 use super::turn::{RoomMaking, Turn};
-use crate::builtin::past;
+use crate::builtin::more;
 use crate::protocol::{Event, SessionState, TurnOutcome};
 use crate::provider::reply::ReplyReader;
 use crate::provider::retry::RetryAdvice;
@@ -383,7 +383,7 @@ impl Turn<'_> {
     }
 
     fn again(&self) -> Again {
-        match self.listed.get(past::NAME) {
+        match self.listed.get(more::READ_RESULT) {
             Some(_) => Again::ReadResult,
             None => Again::Call,
         }

@@ -4,8 +4,7 @@
 
 use super::change::load;
 use super::moves::on_disk;
-use super::places::{Agreed, at, same_buffer};
-use super::undo::{back, changed_since, live, put_back};
+use super::undo::{Agreed, at, back, changed_since, live, put_back, same_buffer};
 use crate::tool::ToolFailure;
 use crate::tool::work::WorkContext;
 use crate::workspace::journal::{ChangedPlace, ContentState, JournalEntry, NumberedTurn};

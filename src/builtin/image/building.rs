@@ -10,7 +10,7 @@ use super::common::{counted, flag, package_parameter, text};
 use super::execution::{NAMED, restart_parameter, timeout};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
-use crate::builtin::past;
+use crate::builtin::more;
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::work::WorkContext;
 use crate::tool::{
@@ -158,7 +158,7 @@ fn with_all_output(
     reply: &ImageReply,
     context: &WorkContext,
 ) -> Option<BoxFuture<'static, Result<Content, ToolFailure>>> {
-    if !context.offer.lists(past::NAME) {
+    if !context.offer.lists(more::READ_RESULT) {
         return None;
     }
     let told = render_tests(arguments, reply).ok()?;
@@ -171,7 +171,7 @@ fn with_all_output(
     let number = context.past.keep_part(&fence(output, &source, draw()));
     let told = format!(
         "{before}{} with number {number} shows it{after}",
-        past::NAME
+        more::READ_RESULT
     );
     Some(Box::pin(async move { Ok(Content::from(told)) }))
 }

@@ -3,16 +3,14 @@
 
 use std::time::Duration;
 
+use super::common::{counted, package_parameter, text};
+use super::outcome::{self, said_once};
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{
     Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
     Treatment,
 };
 use crate::trust::SafetyLevel;
-
-use super::common::{counted, package_parameter, text};
-use super::compiler_output::said_once;
-use super::outcome;
 
 /// The longest time-out that a call may ask for; what takes longer can run in a thread.
 const LONGEST: f64 = 3600.0;

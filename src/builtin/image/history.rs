@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tools that tell what the user and the agent did in the image. Emacs answers them from what
-//! it saw pass by, without a word to the image (`lisp/agent-q-history.el`).
+//! The tools that tell what the user and the agent did in the image, and the one that undoes it. Emacs answers
+//! the former from what it saw pass by, without asking the image (`lisp/agent-q-history.el`).
 
-use super::common::page_parameters;
-use crate::tool::{Answers, OperationTool, Parameter, ParameterType, Runner, Tool};
+use std::time::Duration;
+
+use super::common::{SYMBOL_SYNTAX, package_parameter, page_parameters, text};
+use super::execution::NAMED;
+use super::outcome;
+use crate::image::{ImageReply, property_list};
+use crate::tool::{
+    Answers, Arguments, ImageTool, OperationTool, Parameter, ParameterType, Runner, Tool,
+    ToolFailure,
+};
 use crate::trust::SafetyLevel;
 
 #[must_use]
@@ -99,4 +107,49 @@ fn stage_at_repl() -> Tool {
     );
     tool.answers = Answers::Words;
     tool
+}
+
+// The tool that undoes what a call changed in the image.
+
+/// How long putting a definition back may take.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+#[must_use]
+pub fn undo_tools() -> Vec<Tool> {
+    vec![undo_definition()]
+}
+
+fn undo_definition() -> Tool {
+    let mut tool = Tool::new(
+        "undo_definition",
+        "Restore the previous definition of a name that you redefined in the image (function, macro, method, type, variable's value, options of a class), or remove it if it was new. Files are not changed, and definitions loaded from a file are not undone. Class slots, packages, declarations, documentation of functions and the contents of objects cannot be restored.",
+        SafetyLevel::Cautious,
+        &["execution"],
+        vec![
+            Parameter::required("name", ParameterType::String, SYMBOL_SYNTAX),
+            package_parameter(),
+        ],
+        Runner::Image(ImageTool {
+            operation: "journal-undo",
+            arguments: |arguments| {
+                property_list([
+                    ("name", text(arguments, "name")),
+                    ("package", text(arguments, "package")),
+                ])
+            },
+            render,
+            deadline: |_, _| DEADLINE,
+        }),
+    );
+    tool.code = Some(NAMED);
+    tool
+}
+
+fn render(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    let results = data.texts("results").join("\n");
+    match data.flag("undone") {
+        true => Ok(results),
+        false => Err(ToolFailure::new(results)),
+    }
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools that look into the Lisp image, as a model reads their answers.
 
-use crate::image_tools::{arguments, image, sent, tool};
-use agent_q_core::builtin::image::{clos, inspection, packages, xref};
+use agent_q_core::builtin::image::{clos, inspection, introspection, xref};
 use agent_q_core::image::parse_reply;
 use agent_q_core::tool::Tool;
 use agent_q_core::trust::SafetyLevel;
 use serde_json::{Value, json};
 
+use crate::image_tools::{arguments, image, sent, tool};
+
 fn tools() -> Vec<Tool> {
     [
         xref::tools(),
         clos::tools(),
-        packages::tools(),
+        introspection::tools(),
         inspection::tools(),
     ]
     .concat()
