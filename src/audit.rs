@@ -249,7 +249,7 @@ const LONGEST_TEXT: usize = 4 * 1024;
 const ROOM: usize = 16 * 1024;
 
 /// ARGUMENTS, cut where they are longer than the log takes.
-pub fn shortened(arguments: &Value) -> Cow<'_, Value> {
+fn shortened(arguments: &Value) -> Cow<'_, Value> {
     // What can't be told without writing it all is told by a writer that only counts.
     if written_length(arguments) <= LONGEST_TEXT {
         return Cow::Borrowed(arguments);

@@ -141,7 +141,7 @@ impl ChatFolder {
 }
 
 /// What a chat's file is called behind its id.
-pub const EXTENSION: &str = "jsonl";
+const EXTENSION: &str = "jsonl";
 
 const LONGEST: usize = 64;
 

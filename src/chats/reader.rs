@@ -212,11 +212,7 @@ pub fn outline(file: &File, path: &Path) -> Result<Outline, ChatError> {
 }
 
 /// Reads the rest of a chat from INPUT into OUTLINE.
-pub(super) fn read_on(
-    outline: &mut Outline,
-    input: &mut impl BufRead,
-    path: &Path,
-) -> Result<(), ChatError> {
+fn read_on(outline: &mut Outline, input: &mut impl BufRead, path: &Path) -> Result<(), ChatError> {
     let mut line = Vec::new();
     loop {
         let read = next_line(input, &mut line, LONGEST_LINE)

@@ -16,7 +16,7 @@ use super::walk::{Ground, Walk, WalkedEntry, WalkedKind};
 use super::{FileError, Stop, cancelled, count, human_size};
 
 /// The most entries of a folder that are listed.
-pub const MOST_ENTRIES: usize = 500;
+const MOST_ENTRIES: usize = 500;
 
 /// In which order a folder is listed; names decide between equals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -299,7 +299,7 @@ pub fn utc(seconds: i64) -> String {
 /// How deep a tree goes when nobody says.
 pub const DEFAULT_DEPTH: usize = 8;
 /// The most entries of a tree that are shown.
-pub const MOST_TREE_ENTRIES: usize = 300;
+const MOST_TREE_ENTRIES: usize = 300;
 /// The most entries that are looked at.
 const MOST_VISITED: usize = 200_000;
 

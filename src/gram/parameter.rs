@@ -360,7 +360,7 @@ fn bare_object(kind: &mut ValueType) -> Option<&mut Option<Vec<SignatureParamete
 // Reads a value that must fit a type: a parameter's default, or one of the values it may have. A default
 // that doesn't fit would only show when a call leaves the parameter out.
 
-pub(super) struct DefaultReader<'a> {
+struct DefaultReader<'a> {
     pub source: &'a str,
 }
 

@@ -459,11 +459,7 @@ fn of_types<'v>(types: &[Type], value: &Value, path: &ValuePath<'_>) -> SchemaVe
     SchemaVerdict::fault(path, fault)
 }
 
-pub(super) fn among<'v>(
-    constants: &[Constant],
-    value: &Value,
-    path: &ValuePath<'_>,
-) -> SchemaVerdict<'v> {
+fn among<'v>(constants: &[Constant], value: &Value, path: &ValuePath<'_>) -> SchemaVerdict<'v> {
     let own = canonical(value);
     if constants.iter().any(|constant| constant.canonical == own) {
         return SchemaVerdict::default();
@@ -490,7 +486,7 @@ fn number_problem(keyword: &Keyword, number: &Decimal, shown: &Value) -> Option<
     (!holds).then(|| format!("Field must be {expected}, but it is {shown}"))
 }
 
-pub(super) fn counted<'v>(
+fn counted<'v>(
     bound: &Bound<u64>,
     count: usize,
     what: &str,
@@ -526,7 +522,7 @@ fn shaped<'v>(pattern: &SchemaPattern, text: &str, path: &ValuePath<'_>) -> Sche
     }
 }
 
-pub(super) fn different<'v>(elements: &[Value], path: &ValuePath<'_>) -> SchemaVerdict<'v> {
+fn different<'v>(elements: &[Value], path: &ValuePath<'_>) -> SchemaVerdict<'v> {
     let mut seen = HashSet::new();
     match elements
         .iter()
@@ -540,7 +536,7 @@ pub(super) fn different<'v>(elements: &[Value], path: &ValuePath<'_>) -> SchemaV
     }
 }
 
-pub(super) fn missing<'v>(
+fn missing<'v>(
     names: &[String],
     members: &Map<String, Value>,
     path: &ValuePath<'_>,
@@ -555,7 +551,7 @@ pub(super) fn missing<'v>(
 // What a schema says of a value: its problems with their paths, and what it looked at.
 
 /// The way to a value, as a reader would write it: `address.city`, `items[2]`.
-pub(super) enum ValuePath<'p> {
+enum ValuePath<'p> {
     Root,
     Member(&'p ValuePath<'p>, &'p str),
     Element(&'p ValuePath<'p>, usize),
@@ -574,7 +570,7 @@ impl std::fmt::Display for ValuePath<'_> {
 
 /// What one schema, or one keyword of it, says of a value.
 #[derive(Default)]
-pub(super) struct SchemaVerdict<'v> {
+struct SchemaVerdict<'v> {
     pub(super) problems: Vec<ValueProblem>,
     /// The members and elements that it looked at.
     pub(super) members: HashSet<&'v str>,

@@ -544,7 +544,7 @@ pub enum Pausing {
 const MARKED_PAUSES: u32 = 10;
 
 /// The turn that a client's calls are made in.
-pub struct OpenTurn {
+struct OpenTurn {
     pub turn: Arc<ClientTurn>,
     /// What the client marks the calls of the turn with, if it does.
     pub mark: Option<String>,

@@ -43,8 +43,8 @@ const MOST_VALUES: usize = 200_000;
 /// The longest id or token that is repeated.
 const LONGEST_REPEATED: usize = 1000;
 
-pub const METHOD_NOT_FOUND: i64 = -32601;
-pub const UNSUPPORTED_VERSION: i64 = -32022;
+const METHOD_NOT_FOUND: i64 = -32601;
+const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -288,7 +288,7 @@ pub fn is_repeatable(id: &Value) -> bool {
 // request says in its `_meta` who asks, and results say how they are to be read.
 
 /// The versions that are spoken here, the oldest first.
-pub const VERSIONS: &[&str] = &[
+const VERSIONS: &[&str] = &[
     "2024-11-05",
     BATCHING,
     "2025-06-18",
@@ -297,7 +297,7 @@ pub const VERSIONS: &[&str] = &[
 ];
 
 /// The first version without `initialize`.
-pub const STATELESS: &str = "2026-07-28";
+const STATELESS: &str = "2026-07-28";
 
 /// The one version in which several messages can be sent, and are answered, as one.
 pub const BATCHING: &str = "2025-03-26";
@@ -311,7 +311,7 @@ const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 /// Where a notification says to which subscription it belongs.
 pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 /// Where a result says who gave it.
-pub const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
+const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Where a client marks the calls of one turn of its model by one text.
 const TURN_KEY: &str = "agent-q/turn";
@@ -374,13 +374,6 @@ pub fn style(params: &Map<String, Value>, introduced: bool) -> Result<AnswerStyl
         Some(_) if introduced => Ok(AnswerStyle::Session),
         Some(_) => Ok(AnswerStyle::Stateless),
     }
-}
-
-/// The version that the request with PARAMS names.
-#[must_use]
-pub fn requested_version(params: &Map<String, Value>) -> Option<&str> {
-    let meta = params.get("_meta")?.as_object()?;
-    meta.get(VERSION_KEY)?.as_str()
 }
 
 /// The name of the client that the request with PARAMS says it is from.

@@ -53,7 +53,7 @@ pub enum SocketError {
 /// # Errors
 ///
 /// When it can't be made, or others could reach into it.
-pub fn secure(folder: &Path) -> Result<(), SocketError> {
+fn secure(folder: &Path) -> Result<(), SocketError> {
     let trouble = |source| SocketError::Folder {
         folder: folder.to_owned(),
         source,
@@ -101,7 +101,7 @@ pub fn open_socket(folder: &Path) -> Result<(PathBuf, UnixListener), SocketError
 /// # Errors
 ///
 /// When its name is too long.
-pub fn socket_in(folder: &Path) -> Result<PathBuf, SocketError> {
+fn socket_in(folder: &Path) -> Result<PathBuf, SocketError> {
     let path = folder.join(format!("emacs-{}.sock", std::process::id()));
     match path.as_os_str().len() <= LONGEST_PATH {
         true => Ok(path),
@@ -133,7 +133,7 @@ pub fn describe(socket: &Path) -> io::Result<()> {
 /// # Errors
 ///
 /// Those of the system.
-pub fn close_to_others(socket: &Path) -> io::Result<()> {
+fn close_to_others(socket: &Path) -> io::Result<()> {
     fs::set_permissions(socket, fs::Permissions::from_mode(0o600))
 }
 
@@ -144,7 +144,7 @@ pub fn remove(socket: &Path) {
 }
 
 /// Removes from FOLDER what Emacsen left there that are not there any more.
-pub fn remove_stale(folder: &Path) {
+fn remove_stale(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };

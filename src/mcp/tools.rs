@@ -83,7 +83,7 @@ impl Profile {
 
 /// TOOL as a client is told of it.
 #[must_use]
-pub fn described_tool(tool: &Tool) -> Value {
+fn described_tool(tool: &Tool) -> Value {
     let mut schema = tool.schema()["function"]["parameters"].take();
     if takes_image(tool)
         && let Some(properties) = schema["properties"].as_object_mut()
@@ -153,7 +153,7 @@ pub const STOPPING_TIME: Duration = Duration::from_secs(5);
 
 /// All of them, as clients are told of them.
 #[must_use]
-pub fn own_tools() -> Vec<Value> {
+fn own_tools() -> Vec<Value> {
     let call = json!({
         "type": "object",
         "properties": {"call_id": {"type": "integer", "description": "As in the pending result"}},

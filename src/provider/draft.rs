@@ -543,13 +543,13 @@ const MOST_LOGGED: usize = 5;
 // The parts of a reply in the making, and what they become in the end.
 
 #[derive(Debug)]
-pub struct DraftPart {
+struct DraftPart {
     pub content: DraftContent,
     pub seal: Option<Value>,
 }
 
 #[derive(Debug)]
-pub enum DraftContent {
+enum DraftContent {
     Text(ModelText),
     Thinking(String),
     Call(DraftCall),
@@ -558,7 +558,7 @@ pub enum DraftContent {
 
 /// A call, from dialects that say which call each piece is of.
 #[derive(Debug)]
-pub struct DraftCall {
+struct DraftCall {
     /// Which call of the reply, from 0.
     pub number: usize,
     pub id: String,
@@ -569,7 +569,7 @@ pub struct DraftCall {
 
 /// Whether the server said that a call has all its arguments. Only where none came does that matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallState {
+enum CallState {
     Open,
     Closed,
 }
@@ -631,7 +631,7 @@ fn name_calls_apart(parts: &mut [MessagePart]) {
 // What there is to show of a reply since the last look: adjacent pieces of the same thing are one.
 
 #[derive(Debug, Default)]
-pub struct Pieces(Vec<StreamEvent>);
+struct Pieces(Vec<StreamEvent>);
 
 impl Pieces {
     /// A piece of text is to be shown.

@@ -499,7 +499,7 @@ fn jitter() -> f64 {
 /// Whether a request may have gone over a connection that was kept from an earlier one. While the
 /// machine slept, or the server restarted, such a connection has died without a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Connection {
+enum Connection {
     MayBeKept,
     New,
 }
@@ -513,7 +513,7 @@ struct Pool {
 
 /// The connections that are kept.
 #[derive(Debug, Default)]
-pub struct Pools(Mutex<HashMap<Way, Pool>>);
+struct Pools(Mutex<HashMap<Way, Pool>>);
 
 impl Pools {
     /// The client for WAY, which waits CONNECT_TIMEOUT for a new connection.
@@ -610,11 +610,11 @@ fn install_tls() {
 
 /// What was left out of requests that were answered then: names of fields by host and model.
 #[derive(Debug, Default)]
-pub struct RefusedFields(Mutex<HashMap<(String, String), Vec<&'static str>>>);
+struct RefusedFields(Mutex<HashMap<(String, String), Vec<&'static str>>>);
 
 /// Settings whose requests leave out some fields.
 #[derive(Debug)]
-pub struct FittedSettings {
+struct FittedSettings {
     settings: ProviderSettings,
     left_out: Vec<&'static str>,
 }
@@ -667,7 +667,7 @@ fn is_users(settings: &ProviderSettings, field: &str) -> bool {
 }
 
 /// The field of ours in REQUEST with SETTINGS that ERROR refuses, if it can be left out.
-pub fn refused_field(
+fn refused_field(
     error: &ProviderError,
     settings: &ProviderSettings,
     request: &ChatRequest,

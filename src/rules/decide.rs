@@ -415,7 +415,7 @@ pub(super) fn is_glob(text: &str) -> bool {
 }
 
 /// Whether a path glob leaves anything out: it doesn't fit paths that nobody has in mind.
-pub(super) fn constrains_path(text: &str) -> bool {
+fn constrains_path(text: &str) -> bool {
     const PROBES: [&str; 5] = [
         "/0",
         "/.h",
@@ -432,7 +432,7 @@ pub(super) fn constrains_path(text: &str) -> bool {
 }
 
 /// Whether a pattern leaves anything out that a model could write.
-pub(super) fn constrains(pattern: &TextPattern) -> bool {
+fn constrains(pattern: &TextPattern) -> bool {
     match pattern {
         TextPattern::Equals(_) => true,
         TextPattern::Matches(text) => {

@@ -73,7 +73,7 @@ const LONGEST_ESCAPE: usize = "\\ud83d\\ude00".len();
 
 /// An object as far as it has come. Only strings right in it count; what is not JSON ends them.
 #[derive(Debug, Default)]
-pub struct TextFields {
+struct TextFields {
     place: FieldPlace,
     /// How many brackets are open.
     depth: usize,

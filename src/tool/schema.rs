@@ -186,7 +186,7 @@ fn lines(problems: &[ArgumentProblem]) -> String {
 
 /// Puts the defaults of absent properties that are not required in place. What is there is left as it is, even where it
 /// is wrong: the check comes after.
-pub fn fill_defaults(schema: &Value, arguments: &mut Value) {
+fn fill_defaults(schema: &Value, arguments: &mut Value) {
     Filler {
         root: schema,
         inserted: Vec::new(),
@@ -287,7 +287,7 @@ pub fn with_references<'s>(root: &'s Value, mut schema: &'s Value) -> Vec<&'s Va
 
 /// The schemas that SCHEMA has for the first elements of an array, and the one for the others.
 /// Draft 7 has those of the first elements in `items` too, 2020-12 beside it.
-pub fn of_elements(schema: &Value) -> (&[Value], Option<&Value>) {
+pub(super) fn of_elements(schema: &Value) -> (&[Value], Option<&Value>) {
     match (schema.get("prefixItems"), schema.get("items")) {
         (_, Some(Value::Array(first))) => (first.as_slice(), schema.get("additionalItems")),
         (Some(Value::Array(first)), items) => (first.as_slice(), items),

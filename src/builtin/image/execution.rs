@@ -168,10 +168,7 @@ pub(super) fn timeout(arguments: &Arguments, default: Duration) -> Duration {
 /// # Errors
 ///
 /// When it did not come to its end.
-pub(super) fn render_evaluation(
-    arguments: &Arguments,
-    reply: &ImageReply,
-) -> Result<String, ToolFailure> {
+fn render_evaluation(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let mut lines = evaluation(reply)?;
     let data = outcome::returned(reply)?;
     lines.extend(package_note(arguments, data));

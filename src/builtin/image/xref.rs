@@ -406,7 +406,7 @@ const LISP_FILES: &str = "*.{lisp,lsp,cl,asd}";
 const LINES: usize = 60;
 
 /// How many characters of source text one answer quotes; definitions after that only have places.
-pub(super) const QUOTED: usize = 9000;
+const QUOTED: usize = 9000;
 /// How many definitions are shown whole.
 const MOST_FORMS: u64 = 3;
 
@@ -415,7 +415,7 @@ pub type Answer = BoxFuture<'static, Result<Content, ToolFailure>>;
 
 /// Where the sources mention what the image, by its REPLY, has no cross-references of.
 #[must_use]
-pub fn mentions_in_files(reply: &ImageReply, context: &WorkContext) -> Option<Answer> {
+fn mentions_in_files(reply: &ImageReply, context: &WorkContext) -> Option<Answer> {
     let data = data(reply)?;
     let why = data.text("unavailable")?.to_owned();
     let context = context.clone();
@@ -433,7 +433,7 @@ pub fn mentions_in_files(reply: &ImageReply, context: &WorkContext) -> Option<An
 
 /// Where the sources mention NAME, of which the image has recorded no use, as NONE says.
 #[must_use]
-pub fn unrecorded(none: String, name: &str, context: &WorkContext) -> Answer {
+fn unrecorded(none: String, name: &str, context: &WorkContext) -> Answer {
     let (context, name) = (context.clone(), name.to_owned());
     Box::pin(async move {
         let found = search(&mentions_of(&none, &name), mention(&name), &context).await;
