@@ -27,10 +27,13 @@
                                     (alist-get 'name package) (alist-get 'version package)
                                     needed stated))))
                    packages))
-     (with-temp-buffer
-       (insert-file-contents "README.md")
-       (and (not (search-forward (format "Rust %s or later" stated) nil t))
-            (list (format "README.md: does not say Rust %s or later, as Cargo.toml does" stated)))))))
+     (mapcan
+      (lambda (file)
+        (with-temp-buffer
+          (insert-file-contents file)
+          (and (not (search-forward (format "Rust %s or later" stated) nil t))
+               (list (format "%s: does not say Rust %s or later, as Cargo.toml does" file stated)))))
+      '("README.md" "docs/manual.org")))))
 
 (let ((findings (agent-q-rust-version-findings
                  (with-temp-buffer

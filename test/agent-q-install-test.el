@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; What a user has after each way to install: the commands of the README, the core and the
+;; What a user has after each way to install: the commands that are documented, the core and the
 ;; Common Lisp half.  All of it is looked at in fresh Emacsen, with folders that are made here.
 
 ;;; Code:
@@ -52,23 +52,24 @@ It is read from what the last line prints."
 
 ;;;; What there is to call
 
-(defun agent-q-install-test--readme-commands ()
-  "Return the commands that the README names: by M-x, and in its tables."
-  (with-temp-buffer
-    (insert-file-contents (expand-file-name "README.md" agent-q-install-test--root))
-    (let ((commands nil))
-      (while (re-search-forward "M-x \\(agent-q-[a-z-]+\\)" nil t)
-        (push (intern (match-string 1)) commands))
-      (goto-char (point-min))
-      (while (search-forward "| command |" nil t)
-        (while (progn (forward-line) (looking-at "|\\([^|]*\\)|"))
-          (let ((cell (match-string 1)))
-            (with-temp-buffer
-              (insert cell)
-              (goto-char (point-min))
-              (while (re-search-forward "`\\(agent-q-[a-z-]+\\)`" nil t)
-                (push (intern (match-string 1)) commands))))))
-      (delete-dups (append '(agent-q-mode) commands)))))
+(defun agent-q-install-test--documented-commands ()
+  "Return the commands that README and manual name: by M-x, and in their tables."
+  (let ((commands nil))
+    (dolist (file '("README.md" "docs/manual.org"))
+      (with-temp-buffer
+        (insert-file-contents (expand-file-name file agent-q-install-test--root))
+        (while (re-search-forward "M-x \\(agent-q-[a-z-]+\\)" nil t)
+          (push (intern (match-string 1)) commands))
+        (goto-char (point-min))
+        (while (search-forward "| command |" nil t)
+          (while (progn (forward-line) (looking-at "|\\([^|\n]*\\)|"))
+            (let ((cell (match-string 1)))
+              (with-temp-buffer
+                (insert cell)
+                (goto-char (point-min))
+                (while (re-search-forward "[`~]\\(agent-q-[a-z-]+\\)[`~]" nil t)
+                  (push (intern (match-string 1)) commands))))))))
+    (delete-dups (append '(agent-q-mode) commands))))
 
 (defun agent-q-install-test--cookies ()
   "Return what the autoload cookies of the Emacs Lisp are about, functions and commands."
@@ -82,18 +83,19 @@ It is read from what the last line prints."
           (push (intern (match-string 1)) names))))
     names))
 
-(ert-deftest agent-q-install-readme-names-commands ()
-  "The README's commands are found by these tests."
-  (should (> (length (agent-q-install-test--readme-commands)) 15)))
+(ert-deftest agent-q-install-documents-name-commands ()
+  "The commands of README and manual are found by these tests, those of tables too."
+  (should (> (length (agent-q-install-test--documented-commands)) 35))
+  (should (memq 'agent-q-image-changes (agent-q-install-test--documented-commands))))
 
 (ert-deftest agent-q-install-commands-are-there-after-either-require ()
-  "After `agent-q-module' or `agent-q' was required, all commands of the README are there."
+  "After `agent-q-module' or `agent-q' was required, all commands that are documented are there."
   (dolist (feature '(agent-q-module agent-q))
     (should-not
      (agent-q-install-test--in-emacs
       (list agent-q-install-test--lisp)
       `(progn (require ',feature)
-              (seq-remove #'commandp ',(agent-q-install-test--readme-commands)))))))
+              (seq-remove #'commandp ',(agent-q-install-test--documented-commands)))))))
 
 (ert-deftest agent-q-install-cookies-and-module-agree ()
   "What has an autoload cookie is there when `agent-q-module' was required, and works.
@@ -146,7 +148,7 @@ Each autoload names the file that defines the function."
        nil
        `(progn
           (load ,(expand-file-name "agent-q-autoloads" folder) nil t)
-          (list (seq-remove #'commandp ',(agent-q-install-test--readme-commands))
+          (list (seq-remove #'commandp ',(agent-q-install-test--documented-commands))
                 (and (boundp 'agent-q-registry) t)
                 (get 'agent-q-eval-policy 'risky-local-variable)
                 (featurep 'agent-q)
@@ -231,7 +233,7 @@ Each autoload names the file that defines the function."
                     (list folder)
                     `(progn (load "agent-q-autoloads" nil t)
                             (list (seq-remove #'commandp
-                                              ',(agent-q-install-test--readme-commands))
+                                              ',(agent-q-install-test--documented-commands))
                                   ,agent-q-install-test--found)))))
     (should (equal '(nil t t t)
                    (agent-q-install-test--in-emacs
@@ -291,7 +293,7 @@ Return what the compiler and the installation had to complain about."
     (should-not (agent-q-install-test--install
                  folder `(package-install-file ,(directory-file-name agent-q-install-test--lisp))))
     (should-not (agent-q-install-test--with-package
-                 folder `(seq-remove #'commandp ',(agent-q-install-test--readme-commands))))
+                 folder `(seq-remove #'commandp ',(agent-q-install-test--documented-commands))))
     (should (string-match-p
              "not built.*`agent-q-module-directory'"
              (agent-q-install-test--with-package
@@ -317,7 +319,7 @@ Return what the compiler and the installation had to complain about."
                    ;; The files are compiled in other tests.
                    '(advice-add 'package--compile :override #'ignore)))
       (should-not (agent-q-install-test--with-package
-                   folder `(seq-remove #'commandp ',(agent-q-install-test--readme-commands))))
+                   folder `(seq-remove #'commandp ',(agent-q-install-test--documented-commands))))
       ;; It is no source tree.
       (should (equal '(nil nil t t)
                      (agent-q-install-test--with-package
@@ -346,7 +348,7 @@ Return what the compiler and the installation had to complain about."
                      folder `(package-vc-install '(agent-q :url ,clone :vc-backend Git ,@more))
                      '(require 'package-vc)))
         (should-not (agent-q-install-test--with-package
-                     folder `(seq-remove #'commandp ',(agent-q-install-test--readme-commands))))
+                     folder `(seq-remove #'commandp ',(agent-q-install-test--documented-commands))))
         (should (equal '(nil t t t)
                        (agent-q-install-test--with-package
                         folder `(progn (require 'agent-q) ,agent-q-install-test--found))))))))

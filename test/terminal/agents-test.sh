@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# What README says of other agents, with the lines of an init file that it gives: an agent redefines a function
+# What docs/manual.org says of other agents, with the lines of an init file that it gives: an agent redefines a function
 # in the image that the user runs through SLIME or SLY, the list of changes names it and takes it back, and the
 # agent's bridge finds Emacs again after it was killed.
 
