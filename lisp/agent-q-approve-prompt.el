@@ -195,7 +195,7 @@ For `input-method-activate-hook'."
 
 (defun agent-q-approve-prompt--alone-p ()
   "Whether no key follows the one that was typed.
-What waits for its answer may change meanwhile."
+The pending request may change in that time."
   (sit-for agent-q-approve-prompt-alone t))
 
 (defun agent-q-approve-prompt--give-back ()
@@ -213,7 +213,7 @@ For `pre-command-hook'."
 (defun agent-q-approve-prompt-key ()
   "Answer the next request by the key that was typed at the empty prompt.
 A key that is typed together with others, or before the request could be
-read, answers nothing."
+read, does nothing."
   (interactive nil agent-q-chat-mode)
   (let* ((typed last-command-event)
          (meant (agent-q-approve-prompt--meant typed))
@@ -231,8 +231,8 @@ read, answers nothing."
           ((not call)
            ;; It may begin a message all the same.
            (agent-q-approve-prompt--hold typed)
-           (message (if (eq typed ?w) "First press ! or P, which offer a rule"
-                      "%c answers nothing in this request")
+           (message (if (eq typed ?w) "Press ! or P first: they offer a rule"
+                      "%c does nothing in this request")
                     typed))
           (problem
            (agent-q-approve-prompt--hold typed)
@@ -242,7 +242,7 @@ read, answers nothing."
            (agent-q-approve-prompt--release)
            (if (and high (agent-q-call-open-p call))
                (progn (agent-q-sight-begin call)
-                      (message "This is its beginning: read it, then press the key again"))
+                      (message "This is the beginning of the request: read it, then press the key again"))
              (agent-q-approve-prompt--answer call key)))
           (t
            ;; The rest comes as keys of its own: the same one again, or text.
@@ -250,7 +250,7 @@ read, answers nothing."
            (message "Too fast: press the key again to answer")))))
 
 (defun agent-q-approve-prompt--answer (call key)
-  "Answer CALL by KEY, unless it was withdrawn or changed meanwhile."
+  "Answer CALL by KEY, unless it was withdrawn or changed in that time."
   (if (not (and (eq call (agent-q-approve-prompt--call (string key)))
                 (or (memq key agent-q-approve-prompt--showing)
                     (agent-q-sight-armed-p call))))

@@ -255,7 +255,7 @@ A change that is reviewed beside it is not shown here, too."
                 (and (agent-q-call-review call)
                      (not (and change (agent-q-call-change-mere-move-p change)))
                      "[d] review the diff")
-                (format "[!] %s %s" (if effect "allow the like" "always")
+                (format "[!] %s %s" (if effect "allow similar" "always")
                         ;; Another agent has a connection, not a chat.
                         (if agent-q-session-client "for this agent" "in this chat"))
                 (if effect "[P] in this project" "[P] always in this project")
@@ -264,7 +264,7 @@ A change that is reviewed beside it is not shown here, too."
                 (and effect "[b] backtrace")
                 "[v] show all"
                 (when-let ((offer (agent-q-call-offer call)))
-                  (and (cdr (agent-q-offer-widths offer)) "[w] another width"))
+                  (and (cdr (agent-q-offer-widths offer)) "[w] another rule"))
                 (and (> seen 1) (format "[Y] %s the %d seen" (if effect "allow" "run") seen))
                 (and (> waiting 1) (format "[N] deny all %d" waiting))))))
 
@@ -312,7 +312,7 @@ SPC reads on")
   buttons)
 
 (defun agent-q-approve-text-folded (call)
-  "Return the line of CALL, whose request is behind another one."
+  "Return the line of CALL, whose request comes after another one."
   (propertize (agent-q-call-text-waiting call)
               'face 'agent-q-attention 'mouse-face 'highlight
               'help-echo "TAB or mouse: show the whole request"))

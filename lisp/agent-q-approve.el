@@ -90,7 +90,7 @@
   (if (agent-q-call-effect-p call) agent-q-approve-effect-map agent-q-approve-map))
 
 (defun agent-q-approve-draw (call)
-  "Return the block that asks about CALL, or its line behind another one."
+  "Return the block that asks about CALL, or its line after another one."
   (let ((full (agent-q-call-full-p call)))
     (setf (agent-q-call-drawn call) (if full 'full 'folded))
     ;; The note on a cut text keeps its own keys.
@@ -100,7 +100,7 @@
      (if full (agent-q-approve-map call) agent-q-approve-folded-map))))
 
 (defun agent-q-approve-unfold ()
-  "Show the whole request at point, which is behind another one.
+  "Show the whole request at point, which comes after another one.
 Only what is shown in full can be answered."
   (interactive nil agent-q-chat-mode)
   (let ((call (agent-q-render-item-at (point))))
@@ -185,7 +185,7 @@ While a reason is read, the user may go to another request and answer that."
     (agent-q-approve--go-on)))
 
 (defun agent-q-approve--check-diff (call)
-  "Signal an error if CALL's edit was shown beside the request, and is no longer."
+  "Signal an error if CALL's edit is not shown beside the request any more."
   (when (and (agent-q-call-beside call)
              (not (agent-q-diff-hunks-visible-p (agent-q-call-review call))))
     (agent-q-sight-anew call)
@@ -295,7 +295,7 @@ The first time, only show the rule that would be added."
   (agent-q-sight-expect call))
 
 (defun agent-q-approve-quit ()
-  "Take no rule that is offered for the next request, and quit as always."
+  "Discard the rule offered for the next request, and quit as usual."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (dolist (call (agent-q-call-all-waiting))
@@ -311,10 +311,10 @@ After the last comes the first again."
   (let* ((call (agent-q-approve--open))
          ;; This takes no rule, so that it need not wait until the one before was read.
          (offer (or (agent-q-call-offer call)
-                    (user-error "First press ! or P, which offer a rule")))
+                    (user-error "Press ! or P first: they offer a rule")))
          (count (length (agent-q-offer-widths offer))))
     (when (= count 1)
-      (user-error "There is no other width"))
+      (user-error "There is no other rule"))
     (setf (agent-q-offer-index offer) (mod (1+ (agent-q-offer-index offer)) count))
     (agent-q-approve--show-offer call offer)))
 
@@ -418,7 +418,7 @@ chat; else the value is nil."
                     (mapcar #'string (agent-q-approve-layout-keys (aref text 0))))
                    (_ (and (= (length text) 1) (list text)))))))
       (and keys
-           (format "Not sent: to answer %s, press %s alone, without RET"
+           (format "Not sent.  To answer %s, press %s without RET"
                    (agent-q-call-name call) (string-join keys " or "))))))
 
 ;;;; What rules look at

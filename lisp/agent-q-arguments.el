@@ -34,9 +34,9 @@
   "Keymap of `agent-q-arguments-mode'.")
 
 (define-derived-mode agent-q-arguments-mode text-mode "agent-q arguments"
-  "Major mode in which the arguments of a tool call are edited.
-Each heading names an argument; what is under it is its text, or JSON if
-it is no text.
+  "Major mode for editing the arguments of a tool call.
+Each heading names an argument; below it is its text, or JSON if it is
+not a text.
 \\<agent-q-arguments-mode-map>\\[agent-q-arguments-run] runs the call with these arguments; \\[agent-q-arguments-quit] leaves
 it as it was.
 
@@ -44,8 +44,8 @@ it as it was.
   (agent-q-arguments--setup))
 
 (define-derived-mode agent-q-arguments-lisp-mode lisp-mode "agent-q arguments"
-  "Major mode in which the arguments of a call that has Lisp code are edited.
-It is as `agent-q-arguments-mode'; code has to be balanced.
+  "Major mode for editing the arguments of a call that has Lisp code.
+It is like `agent-q-arguments-mode'; code has to be balanced.
 
 \\{agent-q-arguments-lisp-mode-map}"
   (agent-q-arguments--setup))

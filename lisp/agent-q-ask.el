@@ -100,9 +100,9 @@ REVIEW is as in `agent-q-queue-message'."
 That is the region if it is active, else the definition at point, else the
 file.  In other buffers it is what they are for: the form at the prompt of a
 REPL or its last lines, the error of a debugger, a compiler's message, a value
-in an inspector, references, results of tests.  It goes with file, lines and
-package into the project's chat, or with prefix argument NEW into a new one.
-Without a question, it is to be explained."
+in an inspector, references, results of tests.  It is sent with file, lines
+and package to the project's chat, or with prefix argument NEW to a new one.
+An empty question asks for an explanation."
   (interactive
    (let ((look (agent-q-look-here)))
      (list (agent-q-ask--read "Ask about %s (RET: explain it): " look) look
@@ -126,8 +126,8 @@ LOOK is as in `agent-q-ask'; with prefix argument NEW, in a new chat."
 ;;;###autoload
 (defun agent-q-document (look &optional new)
   "Ask the model to document the definition at point, or the region.
-The change is shown as a diff for you to take or leave.  LOOK and NEW are as
-in `agent-q-ask'."
+The change is shown as a diff for you to accept or reject.  LOOK and NEW are
+as in `agent-q-ask'."
   (interactive (list (agent-q-look-here) current-prefix-arg))
   (agent-q-ask--editable look)
   (agent-q-ask--send
@@ -142,7 +142,7 @@ file with edit_definition; I review it as a diff."
 In a debugger that is its error, in a compiler's log the message at point, in
 source what the compiler says of the definition; where it says nothing, you
 are asked what is wrong, which is WRONG.  Changes of files are shown as diffs
-for you to take or leave.  LOOK and NEW are as in `agent-q-ask'."
+for you to accept or reject.  LOOK and NEW are as in `agent-q-ask'."
   (interactive
    (let ((look (agent-q-look-here)))
      (list look current-prefix-arg
@@ -160,8 +160,8 @@ I review the change of the file as a diff; then check in the image that it helps
 ;;;###autoload
 (defun agent-q-rewrite (wish look &optional new)
   "Ask the model to rewrite the definition at point, or the region, by WISH.
-The change is shown as a diff for you to take or leave.  LOOK and NEW are as
-in `agent-q-ask'."
+The change is shown as a diff for you to accept or reject.  LOOK and NEW are
+as in `agent-q-ask'."
   (interactive
    (let ((look (agent-q-look-here)))
      (agent-q-ask--editable look)

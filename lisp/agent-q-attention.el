@@ -25,7 +25,7 @@
 
 (defcustom agent-q-notify t
   "Whether the desktop notifies you when a turn asks or ends.
-That is for users who have been elsewhere for a while, on desktops that
+It does so when you have been elsewhere for a while, on desktops that
 Emacs reaches by D-Bus."
   :type 'boolean
   :group 'agent-q
@@ -85,7 +85,7 @@ What the chat says before is told then, if it still holds.")
                     (propertize (if (= count 1) " [agent-q asks]" (format " [agent-q asks %d]" count))
                                 'face 'agent-q-attention
                                 'mouse-face 'mode-line-highlight
-                                'help-echo "mouse-1: go to the request that waits for your answer"
+                                'help-echo "mouse-1: go to the pending request"
                                 'local-map agent-q-attention-map))))
     (unless (equal-including-properties mark agent-q-attention-mark)
       (setq agent-q-attention-mark mark
@@ -148,7 +148,7 @@ Each of them may change that, and to look through all chats takes a while."
   "Tell the user that CALL of the current chat waits for an answer."
   (agent-q-attention-update)
   (let* ((count (length (agent-q-call-all-waiting)))
-         (question (cond ((> count 1) (format "%d requests wait" count))
+         (question (cond ((> count 1) (format "%d pending requests" count))
                          ((agent-q-call-effect-p call)
                           (format "Allow %s?" (agent-q-call-name call)))
                          ((agent-q-call-change call)
@@ -205,7 +205,7 @@ Each of them may change that, and to look through all chats takes a while."
     (setq agent-q-attention--timer nil)))
 
 (defun agent-q-attention--notify-now (chat text)
-  "Notify the user of TEXT about CHAT, unless the user has been there meanwhile."
+  "Notify the user of TEXT about CHAT, unless the user has been there since."
   (when (buffer-live-p chat)
     (with-current-buffer chat
       (setq agent-q-attention--timer nil)

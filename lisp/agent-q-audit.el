@@ -62,7 +62,7 @@ To read and draw all that fits into `agent-q-audit-tail' takes seconds.")
         agent-q-audit--shown agent-q-audit-page
         agent-q-audit--note (make-overlay (point-min) (point-max) nil nil t))
   (agent-q-list-setup agent-q-audit--columns #'agent-q-audit--entries
-                      "No call has changed anything yet, or might have.\n"))
+                      "No call of a cautious or dangerous tool yet.\n"))
 
 (defun agent-q-audit--print (record columns)
   "Insert the row of RECORD with COLUMNS.

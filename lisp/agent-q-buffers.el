@@ -62,7 +62,7 @@
               (if (< end to) "..." "")))))
 
 (defun agent-q-buffers--column (position)
-  "Return the column of POSITION, in characters from 1, whatever is narrowed."
+  "Return the column of POSITION, in characters from 1, of the whole buffer."
   (save-excursion
     (save-restriction
       (widen)

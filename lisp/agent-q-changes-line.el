@@ -161,12 +161,12 @@ What doesn't fit is counted, and shows when the line is unfolded."
   (pcase-let ((`(,diff . ,definitions) (agent-q-changes-line-left line))
               (turn (agent-q-changes-line-turn line)))
     (cond ((agent-q-header-busy-p)
-           (user-error "A turn is running; what is done can be undone after it"))
+           (user-error "A turn is running; its changes can be undone when it ends"))
           ((string-empty-p diff)
            (agent-q-changes-undo-image turn definitions))
           ((equal diff (agent-q-core-changes agent-q-session-number))
            (agent-q-changes-undo turn diff definitions))
-          (t (user-error "A later turn or rewind has to be undone first")))))
+          (t (user-error "Undo the later turn or rewind first")))))
 
 ;;;; Telling
 
@@ -183,7 +183,7 @@ What doesn't fit is counted, and shows when the line is unfolded."
 
 (defun agent-q-changes-line-begin ()
   "Note what was changed last, before a turn begins.
-What was undone or rewound since the line of a turn before is no change of it."
+What was undone or rewound since the line of a turn before is not its change."
   (when (and agent-q-session-number (not (string-empty-p agent-q-changes-line--diff)))
     (setq agent-q-changes-line--diff (agent-q-core-changes agent-q-session-number))))
 

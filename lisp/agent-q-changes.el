@@ -46,13 +46,14 @@ else, while a turn runs, this waits until it is over."
   (with-current-buffer (agent-q-changes--chat)
     ;; What it will have changed then can't be shown now.
     (when (and ask (agent-q-header-busy-p))
-      (user-error "A turn is running; what it changes can be undone after it"))
+      (user-error "A turn is running; its changes can be undone when it ends"))
     (when (or (not ask) (agent-q-changes--agreed-p (agent-q-core-changes agent-q-session-number)))
       (agent-q-core-undo-turn agent-q-session-number))))
 
 (defun agent-q-changes--agreed-p (diff &optional definitions)
-  "Whether the user wants to undo DIFF, which is shown meanwhile, and DEFINITIONS.
-Where it is empty, the core says what there is to undo in the image."
+  "Whether the user wants to undo DIFF and DEFINITIONS.
+DIFF is shown with the question.  Where it is empty, the core says what
+there is to undo in the image."
   (or (string-empty-p diff)
       (save-window-excursion
         (agent-q-changes-show diff (current-buffer))
@@ -307,7 +308,7 @@ from files that are restored now: offer to load them."
      "[Load the restored files]"
      (lambda ()
        (when (agent-q-header-busy-p)
-         (user-error "A turn is running; load them after it"))
+         (user-error "A turn is running; load them when it ends"))
        (agent-q-core-console agent-q-session-number
                              (format "/load_system %s" (car systems)))))))
 
@@ -336,7 +337,7 @@ from files that are restored now: offer to load them."
       (agent-q-render-settle (intern turn))
       (run-hook-with-args 'agent-q-changes-undone-functions turn))
     (cond ((null value)
-           (agent-q-render-notice "The image did not undo anything." 'agent-q-failure))
+           (agent-q-render-notice "Nothing was undone in the image." 'agent-q-failure))
           ((string-empty-p results)
            (message "Already undone"))
           (t

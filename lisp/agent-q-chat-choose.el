@@ -102,7 +102,7 @@ provider's own or `agent-q-effort'."
 
 (defvar-local agent-q-chat-choose--model nil
   "What the agent of the current chat did to its model, (BEFORE . SINCE), or nil.
-Both are providers without their secrets; nil is no model.")
+Both are providers without their secrets; nil means no model.")
 
 ;;;###autoload
 (defun agent-q-chat-use-agent (file &optional libraries)
@@ -113,7 +113,7 @@ used in turn; with one the chat stays with it.  Interactively, choose them
 among those of `agent-q-tool-libraries'.  When FILE is nil or empty, the chat
 follows no agent any more, and has the model that it had before."
   (interactive
-   (let ((file (read-file-name "Agent (nothing for none): " nil "" t)))
+   (let ((file (read-file-name "Agent (empty for none): " nil "" t)))
      (list file
            (and (not (string-empty-p file))
                 (agent-q-chat-choose--read-libraries)))))

@@ -63,7 +63,7 @@ For `write-contents-functions'."
     (write-region (agent-q-render-copy (point-min) agent-q-render-end) nil file nil 'silent)
     (setq agent-q-chat-file--transcript file)
     (set-buffer-modified-p nil)
-    (message "Transcript written to %s; the chat goes on" (abbreviate-file-name file))
+    (message "Transcript written to %s" (abbreviate-file-name file))
     t))
 
 (defun agent-q-chat-file-save ()

@@ -102,13 +102,13 @@ Buttons count as items, and so do links."
 
 ;;;###autoload
 (defun agent-q-goto-approval ()
-  "Go to the tool call that waits for your answer, in any chat.
-The current chat comes first, then the others.  Without one, go to a turn
-that asks whether it goes on."
+  "Go to the pending request, in any chat.
+The current chat comes first, then the others.  If there is none, go to a turn
+that asks whether to continue."
   (interactive)
   (let ((buffer (agent-q-chat-move--waiting)))
     (unless buffer
-      (user-error "Nothing is waiting for your answer"))
+      (user-error "No pending request"))
     (unless (eq buffer (window-buffer))
       (pop-to-buffer buffer))
     (with-current-buffer buffer
@@ -187,12 +187,12 @@ For `window-size-change-functions'."
   (let* ((items (agent-q-chat-move--items))
          (unfold (seq-some (lambda (item) (not (agent-q-render-item-expanded item))) items)))
     (unless items
-      (user-error "Nothing here folds"))
+      (user-error "Nothing to fold here"))
     (dolist (item items)
       (unless (eq unfold (and (agent-q-render-item-expanded item) t))
         (setf (agent-q-render-item-expanded item) unfold)
         (agent-q-render-update-item item)))
-    (message (if unfold "All is unfolded" "All is folded"))))
+    (message (if unfold "Everything unfolded" "Everything folded"))))
 
 (defun agent-q-chat-move-index ()
   "Return your messages in this chat and where they are, for Imenu."

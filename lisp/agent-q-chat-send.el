@@ -232,7 +232,7 @@ What was attached to it is attached again, as it was then."
                                         (agent-q-chat-context))))))
 
 (defun agent-q-chat-submit (text &optional look pairs review)
-  "Send TEXT from this chat, whatever is at its prompt.
+  "Send TEXT from this chat, not what is at its prompt.
 LOOK names what is sent along and PAIRS are its texts, each (WHERE . TEXT);
 with REVIEW, changes of files in its turn are reviewed as diffs.  What TEXT
 mentions is fetched first, as is what the chat has in its context.  While a
@@ -278,15 +278,15 @@ A model that has not answered it reads it once."
 ;;;; What is attached
 
 (defconst agent-q-chat--fetching "Fetching what the message mentions..."
-  "What is said meanwhile.")
+  "What is said while mentions are fetched.")
 
 (defvar-local agent-q-chat--gathering nil
   "The message whose mentions are being fetched, or nil.
-It is a cons of a function that gives it up and the text.")
+It is a cons of a function that cancels it and the text.")
 
 ;;;###autoload (put 'agent-q-send-image-map 'risky-local-variable t)
 (defcustom agent-q-send-image-map nil
-  "Whether the first message of a chat takes a map of the project along.
+  "Whether a map of the project is attached to the first message of a chat.
 That is what \"@map\" mentions: the packages of the project that the image has
 and what they export with its arguments, in at most about 1,000 tokens."
   :type 'boolean
@@ -309,10 +309,10 @@ It is sent with the first message if `agent-q-send-image-map' says so."
 (defun agent-q-chat--gather (text send)
   "Fetch what TEXT mentions and what is kept in the context and has changed.
 Then SEND is called with the excerpts.  Signal an error if something that TEXT
-mentions can't be had; if that turns out later, TEXT is put back to the prompt,
+mentions is missing; if that turns out later, TEXT is put back to the prompt,
 and the log says why."
   (when agent-q-chat--gathering
-    (user-error "What your last message mentions is still being fetched; C-c C-k gives it up"))
+    (user-error "Still fetching what your last message mentions; C-c C-k cancels"))
   (let* ((returned nil) (problem nil) (over nil)
          (finish
           (lambda (trouble items excerpts)
@@ -345,7 +345,7 @@ and the log says why."
            (message "%s" agent-q-chat--fetching)))))
 
 (defun agent-q-chat--give-up ()
-  "Give up fetching what a message mentions, and return non-nil if one was.
+  "Cancel fetching what a message mentions, and return non-nil if one was.
 The message is at the prompt again."
   (when agent-q-chat--gathering
     (let ((gathering agent-q-chat--gathering))
@@ -368,7 +368,7 @@ The message is at the prompt again."
 
 (defun agent-q-chat-send ()
   "Send the text at the prompt.
-While a turn runs, the text waits until it is over."
+While a turn runs, the text is queued until it ends."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
@@ -428,9 +428,9 @@ as nothing of it waits for a server."
          (signal (car failure) (cdr failure)))))))
 
 (defun agent-q-chat-steer ()
-  "Put the text at the prompt into the running turn.
-The model reads it once the tools that run now are done.  Where no turn runs,
-it is sent as usual."
+  "Send the text at the prompt into the running turn.
+The model reads it once the tools that run now are done.  If no turn runs, it
+is sent as usual."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
@@ -457,7 +457,7 @@ it is sent as usual."
              " (\\<agent-q-chat-mode-map>\\[agent-q-prompt-previous])"))))
 
 (defun agent-q-chat-cancel ()
-  "End the running turn and drop the messages that wait behind it.
+  "End the running turn and drop the messages queued after it.
 They stay in the history."
   (declare (completion agent-q-session-command-p))
   (interactive)
@@ -476,7 +476,7 @@ They stay in the history."
 
 (defun agent-q-chat-send-or-cancel ()
   "Send the text at the prompt; without one, end the running turn.
-What is sent while a turn runs waits for its end."
+A message sent while a turn runs is queued until it ends."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (if (and (agent-q-header-busy-p) (string-blank-p (agent-q-prompt-text)))

@@ -121,8 +121,8 @@
 
 \\<agent-q-chat-mode-map>Type at the prompt and press \\[agent-q-chat-return] to send.  A line that
 begins with a slash and the name of a tool calls this tool without a model.
-Each tool call is a line that \\[agent-q-chat-tab] unfolds.  When one waits
-for your answer, y runs it and n denies it, at the empty prompt or on the
+Each tool call is a line that \\[agent-q-chat-tab] unfolds.  When one needs
+your approval, y runs it and n denies it, at the empty prompt or on the
 call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
 
 \\{agent-q-chat-mode-map}"
@@ -469,7 +469,7 @@ core saves it, as JSON, or is nil."
 
 (defun agent-q-chat--offer-echo ()
   "Offer the echo of evaluations in the REPL."
-  (agent-q-render-notice "Shall your REPL show what the agent evaluates, as comments?")
+  (agent-q-render-notice "Show what the agent evaluates in your REPL, as comments?")
   (pcase-dolist (`(,label . ,value) '(("[Show it]" . t) ("[Don't]" . nil)))
     (agent-q-render-button label
                            (lambda ()
@@ -494,7 +494,7 @@ core saves it, as JSON, or is nil."
 
 ;;;###autoload
 (defun agent-q-show-system-prompt ()
-  "Show everything the current chat sends to the model besides your messages.
+  "Show what the current chat sends to the model, apart from your messages.
 That is the system prompt and the context in front of each message."
   (interactive)
   (agent-q-session-check)

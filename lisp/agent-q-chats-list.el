@@ -70,7 +70,7 @@
      (agent-q-list-setup (agent-q-chats-list--columns) #'agent-q-chats-list--rows
                          (if (string-empty-p agent-q-chats-list--words)
                              "There is no chat yet; M-x agent-q-chat opens one.\n"
-                           "No chat has these words; \\[agent-q-chats-list-search] looks for others.\n"))
+                           "No chat matches; \\[agent-q-chats-list-search] searches again.\n"))
      (agent-q-list-print)
      (force-mode-line-update)
      (when problem (message "%s" problem)))))
@@ -210,7 +210,7 @@
                           (agent-q-chats-list--afterwards))))
 
 (defun agent-q-chats-list-fork ()
-  "Go on in a new chat, which begins as the one at point did."
+  "Continue in a new chat that begins like the one at point."
   (interactive nil agent-q-chats-list-mode)
   (let ((chat (agent-q-chats-list--saved-at-point)))
     (agent-q-chats-fork (alist-get 'id chat) nil (alist-get 'name chat)

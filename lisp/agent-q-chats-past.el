@@ -112,8 +112,8 @@ Those that are shown, in an alist.")
                (format "The directory of its project, %s, is gone."
                        (agent-q-visible-line (abbreviate-file-name root) 200)))
           (and image (not (agent-q-chats-past--same-image-p image))
-               (format "Its image, %s, is not connected: what the chat says of it \
-may not hold any more.  %s"
+               (format "Its image, %s, is not connected; what the chat says about it \
+may be outdated.  %s"
                        (agent-q-visible-line image 60)
                        (if (agent-q-image-live-p agent-q-session-connection)
                            (format "It uses %s now."
@@ -180,7 +180,7 @@ OLDER is how many turns are still to be shown."
         (:turn-ended (setq ended t)
                      (agent-q-chats-past--draw-end event))))
     (unless ended
-      (agent-q-render-notice "This turn did not come to its end: Emacs went away."
+      (agent-q-render-notice "Interrupted: Emacs exited during this turn."
                              'agent-q-attention))))
 
 (defun agent-q-chats-past--draw-end (event)

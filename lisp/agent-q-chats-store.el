@@ -25,8 +25,8 @@
   "Whether chats are saved, so that they can be resumed later.
 What is said and done in a chat is then in a file of `agent-q-chats-directory':
 messages, answers, calls with their results, and what files held that the agent
-changed.  Keys of providers are never saved.  A chat is saved as this says when
-it is opened."
+changed.  Keys of providers are never saved.  What counts
+is the value when a chat is opened."
   :type 'boolean
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
@@ -34,7 +34,7 @@ it is opened."
 ;;;###autoload (put 'agent-q-chats-directory 'risky-local-variable t)
 (defcustom agent-q-chats-directory (locate-user-emacs-file "agent-q-chats/")
   "The directory of the stored chats.
-It and the files in it are yours alone to read.  You may move, copy and delete
+Only you can read it and the files in it.  You may move, copy and delete
 the files at any time.  What a chat changed in files can be undone only in the
 Emacs directory in which it was made."
   :type 'directory

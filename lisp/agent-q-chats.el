@@ -48,7 +48,7 @@ wrong, a sentence or nil."
          (sentences
           (delq nil
                 (list (and (alist-get 'more answer)
-                           (format "These are the latest %d; there are more" count))
+                           (format "Showing the latest %d; there are more" count))
                       (and (< 0 unreadable) (zerop count) "No chat was found")
                       (and (< 0 unreadable)
                            (format "%d %s can't be read as %s"
@@ -152,8 +152,8 @@ Open it there? "
 
 ;;;###autoload
 (defun agent-q-resume (&optional words)
-  "Choose a chat that was saved, and go on with it.
-With a prefix argument, only those that have WORDS in their names or texts."
+  "Choose a saved chat and continue it.
+With a prefix argument, offer those that have WORDS in their names or texts."
   (interactive (list (and current-prefix-arg (read-string "Chats with the words: "))))
   (agent-q-chats-find
    (or words "")
@@ -161,7 +161,7 @@ With a prefix argument, only those that have WORDS in their names or texts."
      (cond ((and problem (null chats)) (message "%s" problem))
            ((null chats)
             (message (if (or (null words) (string-blank-p words)) "No chat was saved yet"
-                       "No chat has these words")))
+                       "No chat matches")))
            ;; An event must not wait for the user.
            (t (run-at-time 0 nil #'agent-q-chats--resume-one chats problem))))))
 
@@ -177,7 +177,7 @@ With a prefix argument, only those that have WORDS in their names or texts."
   "Return the id of the chat of this buffer; signal an error if it has none."
   (agent-q-session-check)
   (or agent-q-chats-store-id
-      (user-error "This chat is not saved; `agent-q-save-chats' says whether new ones are")))
+      (user-error "This chat is not saved; see `agent-q-save-chats'")))
 
 (defun agent-q-chats--told (what &optional function)
   "Return a function that takes an answer of the core.
@@ -189,7 +189,7 @@ It calls FUNCTION with the answer, and says WHAT, or what went wrong."
 
 ;;;###autoload
 (defun agent-q-rename-chat (name)
-  "Give the current chat NAME; an empty one takes its name away."
+  "Give the current chat NAME; with an empty one, remove its name."
   (interactive (progn (agent-q-chats--here)
                       (list (read-string "Name of this chat: " agent-q-chats-past-name))))
   (agent-q-chats-rename (agent-q-chats--here) name))
@@ -217,7 +217,7 @@ It calls FUNCTION with the answer, and says WHAT, or what went wrong."
 
 ;;;###autoload
 (defun agent-q-fork-chat ()
-  "Go on in a new chat, which begins as the current one did.
+  "Continue in a new chat that begins like the current one.
 Files and the image stay as they are."
   (interactive)
   (agent-q-chats-fork (agent-q-chats--here) nil
@@ -225,8 +225,8 @@ Files and the image stay as they are."
 
 ;;;###autoload
 (defun agent-q-chats-fork-here ()
-  "Go on in a new chat from before the message, and leave all else as it is.
-In a buffer that shows what going back to before it would do."
+  "Continue in a new chat from before the message; leave all else as it is.
+This is for the buffer that shows what going back to it would do."
   (interactive nil agent-q-rewind-mode)
   (let ((plan (agent-q-rewind-take)))
     (with-current-buffer (agent-q-rewind-plan-chat plan)
@@ -281,7 +281,7 @@ FUNCTION is called when that is done, or can't be."
      (lambda (answer problem)
        (unless problem
          (move-file-to-trash (alist-get 'file answer)))
-       (message "%s" (or problem "It is in the trash"))
+       (message "%s" (or problem "Moved to the trash"))
        (when function (funcall function)))
      `(id . ,id))))
 

@@ -73,8 +73,8 @@ It counts for that call alone.")
 
 (define-derived-mode agent-q-client-mode agent-q-chat-mode "agent-q client"
   "Major mode of the buffer of another agent that calls agent-q's tools.
-Each call is a line that \\[agent-q-chat-tab] unfolds.  When one waits for your
-answer, y runs it and n denies it, on the call or at the end of the buffer;
+Each call is a line that \\[agent-q-chat-tab] unfolds.  When one needs your
+approval, y runs it and n denies it, on the call or at the end of the buffer;
 \\[agent-q-goto-approval] goes there.  \\<agent-q-client-mode-map>\\[agent-q-client-stop] \
 stops what runs, and \\[agent-q-client-pause]
 refuses all calls until you press it again.
@@ -111,7 +111,7 @@ refuses all calls until you press it again.
       (agent-q-render-toggle))))
 
 (defun agent-q-client-stop ()
-  "Stop what this client has under way or waits for."
+  "Stop everything that this client has running or pending."
   (interactive nil agent-q-client-mode)
   (message (cond ((not (agent-q-core-mcp-stop-client agent-q-session-number))
                   "The client is not connected")
@@ -133,7 +133,7 @@ refuses all calls until you press it again.
         (agent-q-header-update)))
     (message (pcase agent-q-session-client-state
                ('paused "Calls of this client are refused until you resume it")
-               ('connected "Calls of this client are taken again")
+               ('connected "Accepting calls from this client again")
                (_ "The client is not connected")))))
 
 ;;;; Events
@@ -249,7 +249,7 @@ or a new one."
             (agent-q-chat-begin nil root (if known (agent-q-project-name root) "directory unknown")
                                 #'agent-q-client--below))
           (agent-q-render-notice
-           (format "%s calls from %s.  It is asked about here whatever its own program says."
+           (format "%s is calling from %s.  You approve its calls here, even if its own program asks, too."
                    (agent-q-visible-line name)
                    (if known (abbreviate-file-name default-directory)
                      "a directory that Emacs doesn't know, so each file is asked about")))
@@ -262,7 +262,7 @@ or a new one."
   "How many buffers of clients that have gone are kept.")
 
 (defun agent-q-client--gone-p (buffer)
-  "Whether the client of BUFFER has gone, and nobody needs the buffer.
+  "Whether the client of BUFFER has gone and the buffer isn't needed.
 That of a paused one keeps the pause, and what the user looks at stays."
   (with-current-buffer buffer
     (and (eq agent-q-session-client-state 'gone)
@@ -352,7 +352,7 @@ no image is connected."
                                "None is connected: the user starts one with M-x sly or M-x slime."))))))
           ((null (cdr connections)) (cons (car connections) nil))
           ((and near (null (cdr near))) (cons (car near) nil))
-          (t (cons nil (concat "Several images are connected. Say which one is meant by the \
+          (t (cons nil (concat "Several images are connected. Choose one with the \
 parameter \"image\":\n" (agent-q-client--list connections)))))))
 
 ;;;; What the server asks

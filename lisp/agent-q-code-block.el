@@ -59,7 +59,7 @@
      "\n+")))
 
 (defun agent-q-code-block-copy ()
-  "Copy the code at point, or the nearest before."
+  "Copy the code at point, or the nearest code before it."
   (interactive nil agent-q-chat-mode)
   (let ((text (agent-q-code-block-text)))
     (kill-new text)
@@ -75,9 +75,9 @@ REPLs and shells don't count unless REPLS is non-nil."
                 (and (not repls) (derived-mode-p 'comint-mode 'slime-repl-mode))))))))
 
 (defun agent-q-code-block-insert ()
-  "Insert the code at point, or the nearest before, into your last buffer.
-It goes to point there, where you can undo it.  That is no REPL as long as
-there is another buffer; \\<agent-q-chat-mode-map>\\[agent-q-code-block-stage] puts code into yours."
+  "Insert the code at point, or the nearest before it, into your last buffer.
+It goes to point there, where you can undo it.  A REPL is used only if there
+is no other buffer; \\<agent-q-chat-mode-map>\\[agent-q-code-block-stage] puts code into yours."
   (interactive nil agent-q-chat-mode)
   (let* ((text (agent-q-code-block-text))
          (buffer (or (agent-q-code-block--target)
@@ -100,8 +100,8 @@ there is another buffer; \\<agent-q-chat-mode-map>\\[agent-q-code-block-stage] p
     (message "Inserted into %s" (buffer-name buffer))))
 
 (defun agent-q-code-block-stage ()
-  "Put the code at point, or the nearest before, at the prompt of your REPL.
-It is not evaluated.  You are there then, as by this key in SLY and SLIME."
+  "Put the code at point, or the nearest before it, at the prompt of your REPL.
+It is not evaluated.  Point moves there, as with this key in SLY and SLIME."
   (interactive nil agent-q-chat-mode)
   (let ((text (agent-q-code-block-text)))
     (unless agent-q-session-connection

@@ -17,7 +17,7 @@
 (require 'subr-x)
 
 (defcustom agent-q-code-limit 50000
-  "Code in an answer that is longer is shown without colours, with nil all code."
+  "Code longer than this is shown without colours; nil turns colours off."
   :type '(choice (natnum :tag "Characters") (const :tag "No colours" nil))
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
@@ -53,7 +53,7 @@ Each is a list of buffer, marker of its start and of its end, and language.")
 MAP has the place in BUFFER and the length of each stretch of code.")
 
 (defvar agent-q-code--timer nil
-  "The timer that fontifies what waits, or nil.")
+  "The timer that fontifies pending code, or nil.")
 
 (defvar agent-q-code-closed-functions nil
   "Functions called with the place where code begins that is complete now.")
@@ -89,12 +89,12 @@ A model may write any word there, so that only modes of files count."
         (and (symbolp mode) mode)))))
 
 (defun agent-q-code--schedule ()
-  "See that what waits is fontified soon."
+  "See that pending code is fontified soon."
   (unless agent-q-code--timer
     (setq agent-q-code--timer (run-at-time 0.01 nil #'agent-q-code--run))))
 
 (defun agent-q-code--run ()
-  "Fontify a piece of what waits."
+  "Fontify a piece of pending code."
   (setq agent-q-code--timer nil)
   ;; Nothing may be left, as `agent-q-code-flush' does not wait for this.
   (when (or agent-q-code--job agent-q-code--waiting)
@@ -120,7 +120,7 @@ A model may write any word there, so that only modes of files count."
         (setq agent-q-code--job nil)))))
 
 (defun agent-q-code--begin (code)
-  "Put CODE, an element of what waits, into the hidden buffer of its mode."
+  "Put CODE, a pending element, into the hidden buffer of its mode."
   (pcase-let ((`(,buffer ,start ,end ,language) code))
     (when (and (buffer-live-p buffer) (< start end)
                ;; Its answer may be bare again.

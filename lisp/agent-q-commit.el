@@ -27,7 +27,7 @@
 (declare-function log-edit-files "log-edit")
 
 (defcustom agent-q-commit-instructions ""
-  "What messages of commits should be like, for example \"In German\".
+  "What commit messages should be like, for example \"In German\".
 By default they follow the latest ones of the repository."
   :type 'string
   :group 'agent-q
@@ -82,11 +82,11 @@ ANSWER is what came so far, SHOWN what was put there, LEFT-OUT the private files
 
 ;;;###autoload
 (defun agent-q-commit-message ()
-  "Insert at point a message for the commit that this buffer is about.
-The model gets the difference that is committed, without private files, and
-the subjects of the latest commits.  The message appears as it is written, and
-one undo takes it away.  Nothing else is changed.  While one is being written,
-give it up; what is there of it goes."
+  "Insert a message at point for the commit that this buffer is about.
+The model gets the diff that is committed, without private files, and the
+subjects of the latest commits.  The message appears as it is written, and one
+undo removes it.  Nothing else is changed.  While a message is being written,
+cancel it and remove what is there."
   (interactive)
   (if (buffer-live-p agent-q-commit--job)
       (progn (agent-q-commit--show (buffer-local-value 'agent-q-commit--job agent-q-commit--job)
@@ -145,7 +145,7 @@ TEXT, LEFT-OUT and SUBJECTS are as in `agent-q-commit--ask'."
                                         (list (cons "git log, the latest subjects" subjects))))))
     (message "Writing a message for the commit...%s"
              (if (< (length (agent-q-excerpt-text excerpt)) (length text))
-                 "  (The difference is long; the model gets its beginning.)" ""))))
+                 "  (The diff is long; the model gets its beginning.)" ""))))
 
 ;;;; Its answer
 

@@ -32,7 +32,7 @@
   (setq header-line-format
         (substitute-command-keys
          "\\<agent-q-compose-mode-map> \\[agent-q-compose-send] sends, \
-\\[agent-q-compose-leave] takes it back to the prompt"))
+\\[agent-q-compose-leave] puts it back at the prompt"))
   ;; TAB completes mentions.
   (setq-local tab-always-indent 'complete)
   (add-hook 'kill-buffer-hook #'agent-q-compose--give-back nil t))
@@ -110,7 +110,7 @@ What is there already stays there."
             (insert (if (string-blank-p (agent-q-prompt-text)) "" "\n") typed)))))))
 
 (defun agent-q-compose-leave ()
-  "Take what is written here back to the prompt."
+  "Put what is written here back at the prompt."
   (interactive nil agent-q-compose-mode)
   (agent-q-compose--close))
 

@@ -26,7 +26,7 @@
   (agent-q-core-tool-known name))
 
 (defvar agent-q-console-names-function #'ignore
-  "Function that returns what a slash can stand before besides tools.
+  "Function that returns what a slash can stand before, apart from tools.
 These are conses of a name and a note on it.")
 
 (defun agent-q-console--first-line (text)

@@ -20,8 +20,8 @@
 (require 'subr-x)
 
 (defcustom agent-q-context-max 50
-  "Most items in the context of a chat.  One more makes the oldest one go.
-With 0, nothing can be added."
+  "Maximum number of items in the context of a chat.
+Adding one more drops the oldest; with 0, nothing can be added."
   :type 'natnum
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
@@ -89,7 +89,7 @@ it has changed."
   "Add an item of TYPE with CONTENT, METADATA and MENTION, and return it."
   (agent-q-session-check)
   (unless (< 0 agent-q-context-max)
-    (user-error "Nothing was added: `agent-q-context-max' says that nothing is kept in the context"))
+    (user-error "Nothing added: `agent-q-context-max' is 0"))
   (let ((item (agent-q-context-items--make
                :id (format "ctx-%d" (cl-incf agent-q-context-items--last))
                :type type :content content :metadata metadata :mention mention
@@ -233,7 +233,7 @@ is left out."
 
 (defun agent-q-context-items-fetch (function)
   "Call FUNCTION with what of this chat's context the model doesn't have.
-It gets conses of item and excerpt, and sentences on what can't be had.  It may
+It gets conses of item and excerpt, and sentences on what is missing.  It may
 be called before this returns."
   (let* ((chat (current-buffer))
          (items agent-q-context-items--all)

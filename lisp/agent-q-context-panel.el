@@ -57,7 +57,7 @@ It is attached to the next message, and again when it has changed."
     (when (file-remote-p file)
       (user-error "Files on other machines can't be added; add the buffer"))
     (unless (file-regular-p file)
-      (user-error "Cannot add to the context: %s is no file" (abbreviate-file-name file)))
+      (user-error "Cannot add to the context: %s is not a file" (abbreviate-file-name file)))
     (unless (agent-q-private-allowed-p file)
       (user-error "Nothing was added"))
     (agent-q-context-panel--in-chat
@@ -129,7 +129,7 @@ is attached to the next message, and again when it has changed."
 
 ;;;###autoload
 (defun agent-q-context-clear ()
-  "Remove all that is kept in the context of this project's chat.
+  "Remove everything kept in the context of this project's chat.
 What was sent already stays in the conversation."
   (interactive)
   (agent-q-context-panel--in-chat
@@ -138,7 +138,7 @@ What was sent already stays in the conversation."
             ((y-or-n-p (format "Remove %d item%s from the context? " count
                                (if (= count 1) "" "s")))
              (agent-q-context-remove-all)
-             (message "Nothing is kept in the context any more"))))))
+             (message "The context is empty now"))))))
 
 ;;;; The list
 
@@ -162,7 +162,7 @@ What was sent with a message is part of the conversation.
    '((10 "Size" 9 agent-q-context-panel--smaller :right-align t) (8 "State" 20 t) (10 "What" 0 t))
    #'agent-q-context-panel--entries
    "Nothing is in the context yet.\n\n\
-Type @ at the prompt of the chat to send something along with a message, or
+Type @ at the prompt of the chat to attach something to a message, or
 keep something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x agent-q-context-add-file, \
 -add-buffer, -add-region.\n"))
 
@@ -216,7 +216,7 @@ keep something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x ag
 ;;;###autoload
 (defun agent-q-context ()
   "Show what is in the context of this project's chat, with sizes.
-There it can be looked at, added and removed."
+There you can look at it, add to it and remove from it."
   (interactive)
   (let ((chat (agent-q-context-panel--chat)))
     (pop-to-buffer
@@ -263,7 +263,7 @@ There it can be looked at, added and removed."
 
 (defun agent-q-context-panel--fetch (item function)
   "Call FUNCTION with what ITEM mentions now, an excerpt.
-Say it when that can't be had."
+Say so when there is none."
   (with-current-buffer agent-q-context-panel--of
     (agent-q-mention-fetch-all
      (agent-q-mention-find (agent-q-context-item-mention item))
@@ -273,7 +273,7 @@ Say it when that can't be had."
 
 (defun agent-q-context-show ()
   "Show the text that is on this line.
-Of what was not sent yet, it is what would be sent now."
+For an item that was not sent yet, it is what would be sent now."
   (interactive nil agent-q-context-mode)
   (let ((thing (agent-q-context-panel--here)))
     (cond ((agent-q-excerpt-p thing)
@@ -294,7 +294,7 @@ Of what was not sent yet, it is what would be sent now."
            (and (file-regular-p path) path)))))
 
 (defun agent-q-context-visit ()
-  "Go to where the text on this line is from, or show it if that is nowhere."
+  "Visit the source of the text on this line; show the text if it has none."
   (interactive nil agent-q-context-mode)
   (let* ((thing (agent-q-context-panel--here))
          (visit (lambda (excerpt)

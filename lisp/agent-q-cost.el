@@ -35,12 +35,12 @@ MORE is put behind the number of tokens that were sent."
 ;;;###autoload
 (defun agent-q-cost ()
   "Say what the last turn of this chat cost, and what the whole chat did.
-What the price of is not known is said to be unknown."
+Requests of unknown price are listed as such."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
   (if (zerop (+ agent-q-header-input agent-q-header-output))
-      (agent-q-render-notice "No tokens were counted in this chat yet; some servers do not count them.")
+      (agent-q-render-notice "No token counts yet; some servers don't report them.")
     (pcase agent-q-header-turn
       (`(,input ,output ,_ ,unpriced)
        (agent-q-render-notice

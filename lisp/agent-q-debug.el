@@ -21,14 +21,14 @@
 (require 'subr-x)
 
 (defcustom agent-q-debug-max-lines 1000
-  "Most lines in the buffer of `agent-q-debug'.
-The oldest ones go."
+  "Maximum number of lines in the buffer of `agent-q-debug'.
+The oldest ones are dropped."
   :type 'natnum
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-debug-max-text 4000
-  "Most characters of an event or another record in `agent-q-debug'."
+  "Maximum number of characters of a record in `agent-q-debug'."
   :type 'natnum
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
@@ -117,7 +117,7 @@ what it is about.  Keys are masked.
 
 (defun agent-q-debug--record (what name ids seconds text)
   "Add a line: WHAT it is, NAME, IDS, the SECONDS that it took or nil, and TEXT.
-Whatever is wrong with it, the work that it is about goes on."
+If that fails, the work that it is about still continues."
   (condition-case failure
       (let ((inhibit-quit t)
             (deactivate-mark nil)
@@ -360,7 +360,7 @@ Return nil if it can't be read."
 While it is on, the buffer *agent-q debug* gets a line for each event of
 the core, each call of one of its functions, each request of the core to
 Emacs and the answer, and each call into an image and its end.  Keys are
-masked, long texts cut; code and files that are worked on are in it."
+masked, long texts cut; it has the code and files that are worked on."
   :global t
   :lighter " agent-q-debug"
   :group 'agent-q

@@ -225,7 +225,7 @@ Without NAME it is the only one; of none or several all are listed."
     (call (name debugger) form frame package assessed watch)
   "Evaluate FORM, read in PACKAGE, in FRAME of the debugger NAME.
 ASSESSED is how many of its forms were assessed, nil when all were approved.
-WATCH says, printed, what the image asks about meanwhile."
+WATCH says, printed, what the image asks about during the call."
   (agent-q-debugger--call call (agent-q-debugger--find call name)
                           "eval-in-frame"
                           (list :form form :frame frame :package package
@@ -294,7 +294,7 @@ The result of the evaluation then answers CALL."
                                 parked))
                         mine)))
     (agent-q-image-hand-over
-     (cond ((null mine) (user-error "This buffer is not a chat with a parked error"))
+     (cond ((null mine) (user-error "No error is parked here"))
            ((null (cdr mine)) (car mine))
            (t (cdr (assoc (completing-read "Error: " names nil t) names)))))
     ;; The debugger's buffer may be current now.

@@ -65,7 +65,7 @@ it replaces, once that is known; without such a place it is t."
   "Keymap of `agent-q-diff-draft-mode'.")
 
 (define-derived-mode agent-q-diff-draft-mode diff-mode "agent-q draft"
-  "Major mode in which an edit is shown while the model writes it.
+  "Major mode for watching an edit while the model writes it.
 When it is complete, its review begins here.
 \\<agent-q-diff-draft-mode-map>\\[agent-q-diff-draft-cancel] ends the turn.
 

@@ -24,8 +24,8 @@
   "Keymap of `agent-q-diff-edit-mode'.")
 
 (define-derived-mode agent-q-diff-edit-mode text-mode "agent-q hunk"
-  "Major mode in which a hunk is edited.
-Lines with + are added, lines with - go, the others stay.
+  "Major mode for editing a hunk.
+Lines with + are added, lines with - are removed, the others stay.
 \\<agent-q-diff-edit-mode-map>\\[agent-q-diff-edit-finish] puts the hunk into the review; \\[agent-q-diff-edit-quit] leaves it.
 
 \\{agent-q-diff-edit-mode-map}"

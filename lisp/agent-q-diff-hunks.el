@@ -164,7 +164,7 @@ For `post-command-hook', too."
 
 (defun agent-q-diff-hunks-replace (hunk body)
   "Put BODY, which the user wrote, in the place of the lines of HUNK.
-Signal an error when it is no body for it."
+Signal an error when it doesn't fit there."
   (pcase-let ((`(,old ,new ,header ,body ,added ,removed)
                (agent-q-core-diff-edit-hunk
                 (agent-q-json-encode (agent-q-diff-hunks--json hunk)) body))

@@ -47,7 +47,7 @@
   "Keymap of `agent-q-diff-mode'.")
 
 (define-derived-mode agent-q-diff-mode diff-mode "agent-q diff"
-  "Major mode in which an edit is reviewed hunk by hunk.
+  "Major mode for reviewing an edit hunk by hunk.
 \\<agent-q-diff-mode-map>\\[agent-q-diff-toggle] takes or leaves the hunk at point, \\[agent-q-diff-edit-hunk] edits it, \\[agent-q-diff-comment]
 tells the model something about it.  \\[agent-q-diff-apply] applies what is
 taken; \\[agent-q-diff-reject] rejects all, and so does killing the buffer.
@@ -65,7 +65,7 @@ taken; \\[agent-q-diff-reject] rejects all, and so does killing the buffer.
 ;;;; Opening
 
 (defvar-local agent-q-diff--begun nil
-  "When the review took the place of what was shown meanwhile, or nil.")
+  "When the review took the place of what was shown before it, or nil.")
 
 (defun agent-q-diff-reviewed-p (tool preview)
   "Whether a call of TOOL is reviewed as a diff without being asked for one.
@@ -295,7 +295,7 @@ WHOLE is said of an edit that can only be taken as a whole."
     (user-error "The edit was completed just now: look at it, then press the key again"))
   (when (agent-q-diff-target-changed-p agent-q-diff-hunks-edit)
     (agent-q-diff-refresh)
-    (user-error "The file was changed meanwhile; review the hunks as they fit now"))
+    (user-error "The file has changed; review the hunks as they fit now"))
   (cond ((agent-q-diff-edit-one agent-q-diff-hunks-edit)
          (agent-q-diff--answer "modified" (agent-q-diff--arguments) "approved"))
         ;; A new file that holds nothing has no hunks.

@@ -91,7 +91,7 @@
     (error
      (funcall callback
               (if (agent-q-module-problem)
-                  "It takes the core to look for them"
+                  "The core is needed to look for them"
                 (error-message-string failure))))))
 
 ;;;; The way to the chosen host
@@ -155,7 +155,7 @@
 
 ;;;###autoload
 (defun agent-q-doctor ()
-  "Show what agent-q has found, what is missing, and how to mend it."
+  "Show what agent-q has found, what is missing, and how to fix it."
   (interactive)
   (pop-to-buffer (get-buffer-create "*agent-q doctor*"))
   (unless (derived-mode-p 'agent-q-doctor-mode)

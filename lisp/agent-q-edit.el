@@ -103,7 +103,7 @@ unsaved changes."
 ;;;; Changing
 
 (defmacro agent-q-edit--as-one-step (&rest body)
-  "Run BODY; make its edits one undo step, or take them back if it fails."
+  "Run BODY; make its edits one undo step, or undo them if it fails."
   (declare (indent 0) (debug t))
   `(let ((group (progn (undo-boundary) (prepare-change-group)))
          (done nil))

@@ -163,7 +163,7 @@ What became of it matters more than all of its words."
 
 (defun agent-q-effect-waited-for-p (call)
   "Whether the running CALL waits for the answer to a request in this chat.
-The core doesn't say whose effect it is, so nobody knows if several run."
+The core doesn't say whose effect it is, so that is unknown if several run."
   (and (not (cdr (agent-q-call-running)))
        (eq call (car (agent-q-call-running)))
        (seq-some #'agent-q-call-effect-p (agent-q-call-all-waiting))))

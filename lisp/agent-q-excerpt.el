@@ -16,9 +16,9 @@
 (require 'seq)
 
 (defcustom agent-q-context-max-size 50000
-  "Most characters of one text that is attached to a message.
-Longer ones are cut, and the log and the model are told so.  All texts of a
-message together have at most four times as many."
+  "Maximum number of characters of one text that is attached to a message.
+Longer texts are cut, and the log and the model say so.  All texts of a message
+together have at most four times as many."
   :type 'natnum
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))

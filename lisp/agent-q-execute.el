@@ -70,8 +70,8 @@ CALLS is a list of tool calls.  Each is a property list:
 
 ARGUMENTS is a hash table, a property list, an association list or JSON
 text.  A call without an id gets one.  The results are
-`agent-q-tool-result's in the order of CALLS, each with the id of its call,
-whatever happens.  Dangerous calls run only when `agent-q-approval-handler'
+`agent-q-tool-result's in the order of CALLS, one for each call, with its
+id.  Dangerous calls run only when `agent-q-approval-handler'
 approves them.
 
 A call that JSON can't hold, such as one with a buffer in its arguments, has
@@ -137,7 +137,7 @@ FUNCTION gets the result, an `agent-q-tool-result'.  Return the batch, for
 (defun agent-q-execute-tool-calls-sync (calls &optional seconds)
   "Run tools as `agent-q-execute-tool-calls' would, and return the results.
 CALLS is a list of tool calls.  After SECONDS, or when the user quits,
-those without a result are cancelled.  Emacs can't be used meanwhile, so
+those without a result are cancelled.  Emacs can't be used until then, so
 this is for batch use."
   (when seconds
     (agent-q-json-expect #'numberp seconds "SECONDS" "a number"))
@@ -315,7 +315,7 @@ An error in one of them changes nothing."
 
 (defun agent-q-execute--ask (handler event)
   "Ask HANDLER about the call of EVENT and pass its answer on.
-Whatever goes wrong, the tool is not run."
+If anything goes wrong, the tool is not run."
   (let ((asked nil))
     (unwind-protect
         (condition-case failure
@@ -373,7 +373,7 @@ With an answer that is none, what was asked about doesn't happen."
 
 (defun agent-q-execute--fail (event problem)
   "Refuse what EVENT asks about.
-Nobody decided about it because of PROBLEM."
+No decision was made because of PROBLEM."
   (agent-q-execute--tell event "unanswered"
                          (agent-q-json-text
                           (concat problem
@@ -389,7 +389,7 @@ PROBLEM is what is wrong with the arguments that it was given."
 
 (defun agent-q-execute--tell (event decision payload)
   "Give the core DECISION about the call of EVENT, with PAYLOAD.
-If it is no longer waiting, nothing happens."
+If it isn't waiting any more, nothing happens."
   (condition-case failure
       (agent-q-core-decide-by-handler (plist-get event :call) decision payload)
     (agent-q-error

@@ -399,8 +399,8 @@ CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."
 ;;;###autoload
 (defun agent-q-refresh-model-facts ()
   "Fetch what is known of models: windows, prices, abilities.
-It comes from models.dev; nothing of yours is sent there.  Chats use it when
-their model is next chosen."
+It comes from models.dev; nothing of yours is sent there.  Open chats use it
+when you next choose their model."
   (interactive)
   (message "Fetching %s..." agent-q-facts-address)
   (let ((url-request-extra-headers nil))
@@ -430,12 +430,12 @@ STATUS is as for `url-retrieve'."
                (count (seq-reduce (lambda (sum models) (+ sum (length (cdr models))))
                                   (plist-get form :providers) 0)))
           (when (zerop count)
-            (error "What it sent is no catalogue of models"))
+            (error "The response is not a model catalogue"))
           (agent-q-facts-write form agent-q-facts-file)
           (setq agent-q-facts--table nil)
           (format "agent-q: %d models are known now, in %s" count
                   (abbreviate-file-name agent-q-facts-file))))
-    (error (format "agent-q: %s could not be used (%s); what was known of models stays"
+    (error (format "agent-q: %s could not be used (%s); the facts of models stay as they were"
                    agent-q-facts-address (error-message-string failure)))))
 
 (provide 'agent-q-facts)

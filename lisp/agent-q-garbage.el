@@ -61,7 +61,7 @@ For a command that is repeated quickly."
 
 (defun agent-q-garbage--collect ()
   "Collect garbage as before, unless it is kept once more.
-Who has changed the threshold meanwhile has the last word."
+A threshold that was changed since by others stays."
   (setq agent-q-garbage--timer nil)
   (when (and agent-q-garbage--threshold (null agent-q-garbage--reasons))
     (when (eql gc-cons-threshold agent-q-garbage-limit)

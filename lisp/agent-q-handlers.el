@@ -86,9 +86,9 @@
 (cl-defstruct (agent-q-handlers--call (:constructor agent-q-handlers--make-call)
                                       (:copier nil))
   "A call of TOOL's handler with ARGUMENTS, JSON text, for REQUEST of the core.
-CANCEL is a function to call when nobody waits for the value any more;
+CANCEL is a function to call when the value isn't needed any more;
 TIMER ends the call when it takes too long.  WATCH says, printed, what an
-image asks about meanwhile, if the tool is one of an image's."
+image asks about during the call, if the tool is one of an image's."
   request tool arguments cancel timer watch)
 
 (defvar agent-q-handlers-watch nil

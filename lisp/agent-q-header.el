@@ -95,10 +95,10 @@ It is nil when one of them may have changed since.")
     ;; What runs may be asked about, too.
     ((or :approving (guard (agent-q-call-waiting)))
      (agent-q-header--segment (agent-q-header--asking (length (agent-q-call-all-waiting)))
-                              "mouse-1: go to the waiting request"
+                              "mouse-1: go to the pending request"
                               'waiting
                               'agent-q-attention))
-    (:paused (agent-q-header--segment "Go on?" "mouse-1: let the turn go on" 'paused
+    (:paused (agent-q-header--segment "Go on?" "mouse-1: continue the turn" 'paused
                                       'agent-q-attention))
     (:waiting "Waiting")
     (:streaming "Writing")

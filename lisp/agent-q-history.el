@@ -245,7 +245,7 @@ The image knows more of its frames than the client has shown."
   (ignore call)
   (let ((buffer (agent-q-user-last-buffer)))
     (unless buffer
-      (error "The user has no buffers open besides chats"))
+      (error "The user has no buffers open except chats"))
     (with-current-buffer buffer
       (let ((window (get-buffer-window buffer t)))
         (save-excursion

@@ -109,7 +109,7 @@ arguments, the status and the payload.")
         (run-at-time seconds nil (or function (agent-q-image-call-deadline call)) call)))
 
 (defun agent-q-image-calls-over (process)
-  "Return what waits for an answer over PROCESS, a list."
+  "Return a list of what awaits an answer over PROCESS."
   (cl-loop for call being the hash-values of agent-q-image-calls-pending
            when (eq process (agent-q-image-connection-process
                              (agent-q-image-call-connection call)))

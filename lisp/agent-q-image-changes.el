@@ -51,7 +51,7 @@
 From a chat, it is what was changed in this chat.
 
 \\<agent-q-image-changes-mode-map>\\[agent-q-image-changes-source] shows the form that changed it, \
-\\[agent-q-image-changes-restore] puts back what was there
+\\[agent-q-image-changes-restore] restores what was there
 before, \\[agent-q-image-changes-restore-all] does that for all that is listed, and \
 \\[agent-q-image-changes-toggle-all] lists all chats.
 
@@ -102,7 +102,7 @@ From a chat, list the changes of this chat in its image."
   "Switch between all chats and the one that you came from."
   (interactive nil agent-q-image-changes-mode)
   (unless agent-q-image-changes--chat
-    (user-error "All are listed: you did not come from a chat"))
+    (user-error "All chats are listed: this list was not opened from a chat"))
   (setq agent-q-image-changes--all (not agent-q-image-changes--all))
   (agent-q-image-changes--refresh))
 

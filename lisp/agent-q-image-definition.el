@@ -414,7 +414,7 @@ TRUST is what is known of the text, and POSITION where it was."
 TRUST is `full' when the text has the date of the one that the image
 has loaded, `some' when it was loaded within the second of its date,
 so that it may differ, and nil when it differs or nothing is known of
-that.  Whatever it is, the form has to define what LOCATION names.
+that.  In each case the form has to define what LOCATION names.
 Return nil when the definition can't be found."
   (let ((case-fold-search t)
         (position (point)))

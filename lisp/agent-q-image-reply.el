@@ -64,9 +64,9 @@ Signal an error when it is none."
 (defun agent-q-image-reply-edit (text property function)
   "Return TEXT, a reply, with other properties for each PROPERTY, a keyword.
 FUNCTION is called with a value that is a list, and returns the properties that
-take the place of PROPERTY and it.  Signal an error when TEXT is no reply.
-Most of a reply is neither read nor written anew: it may be long, and whoever
-called waits for it."
+take the place of PROPERTY and it.  Signal an error when TEXT is not a reply.
+Most of a reply is neither read nor written again: it may be long, and its
+caller waits for it."
   (with-temp-buffer
     (insert text)
     (unless (agent-q-image-reply--fine-p)

@@ -136,7 +136,7 @@ Its calls go over CONNECTION."
 
 (defun agent-q-image-tools--origin (connection)
   "Return the origin of the tools of the image behind CONNECTION.
-It stays while the connection lives, whatever others come and go."
+It stays while the connection lives, even if others come and go."
   (let ((process (agent-q-image-connection-process connection)))
     (or (process-get process 'agent-q-image-tools-origin)
         (let ((origin (list 'image (agent-q-image-label connection))))

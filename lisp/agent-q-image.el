@@ -378,7 +378,7 @@ last one leaves clean-up forms out."
            #'agent-q-image--on-event #'agent-q-image--on-close))
 
 (defun agent-q-image--on-close (process)
-  "End what waits for an answer over PROCESS, which is closed."
+  "End all that awaits an answer over PROCESS, which is closed."
   (agent-q-image-module-abandon process)
   (setq agent-q-image-park-swallowed
         (cl-delete process agent-q-image-park-swallowed :key #'car))

@@ -152,7 +152,7 @@ nil is the empty object.  Signal `agent-q-invalid-arguments' for the rest."
 (defun agent-q-json-members (value)
   "Return the members of VALUE, an object, in a hash table with strings as keys.
 VALUE is as in `agent-q-json-object', but the members stay as they are.  When
-VALUE is no object, return nil."
+VALUE is not an object, return nil."
   (cond ((stringp value)
          (let ((object (agent-q-json-parse value)))
            (and (hash-table-p object) object)))

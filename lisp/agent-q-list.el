@@ -36,7 +36,7 @@
 A column is (WORTH NAME WIDTH SORT . PROPERTIES), as in
 `tabulated-list-format'.  Where the window is too narrow, the columns worth
 least are left out.  The last one takes the rest of the line, if its width is 0,
-and that is no less than its property `:least'.  EMPTY is what
+and that is at least its property `:least'.  EMPTY is what
 `agent-q-list-print' says when there is no entry, with keys as for
 `substitute-command-keys'."
   (setq agent-q-list--columns columns
@@ -94,7 +94,7 @@ and that is no less than its property `:least'.  EMPTY is what
     (agent-q-list-print)))
 
 (defun agent-q-list--revert (&rest _)
-  "Draw this list anew.  For `revert-buffer-function'."
+  "Draw this list again.  For `revert-buffer-function'."
   (run-hooks 'tabulated-list-revert-hook)
   (agent-q-list-print))
 

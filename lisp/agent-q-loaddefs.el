@@ -48,7 +48,7 @@
 ;;;; agent-q-chat-move.el
 
 (autoload 'agent-q-goto-approval "agent-q-chat-move"
-  "Go to the tool call that waits for your answer, in any chat." t)
+  "Go to the pending request, in any chat." t)
 
 ;;;; agent-q-chat-send.el
 
@@ -62,7 +62,7 @@
 (autoload 'agent-q-chat "agent-q-chat"
   "Go to the latest chat of this project, or open one." t)
 (autoload 'agent-q-show-system-prompt "agent-q-chat"
-  "Show everything the current chat sends to the model besides your messages." t)
+  "Show what the current chat sends to the model, apart from your messages." t)
 
 ;;;; agent-q-chats-list.el
 
@@ -81,13 +81,13 @@
 ;;;; agent-q-chats.el
 
 (autoload 'agent-q-resume "agent-q-chats"
-  "Choose a chat that was saved, and go on with it." t)
+  "Choose a saved chat and continue it." t)
 (autoload 'agent-q-rename-chat "agent-q-chats"
-  "Give the current chat NAME; an empty one takes its name away." t)
+  "Give the current chat NAME; with an empty one, remove its name." t)
 (autoload 'agent-q-fork-chat "agent-q-chats"
-  "Go on in a new chat, which begins as the current one did." t)
+  "Continue in a new chat that begins like the current one." t)
 (autoload 'agent-q-chats-fork-here "agent-q-chats"
-  "Go on in a new chat from before the message, and leave all else as it is." t)
+  "Continue in a new chat from before the message; leave all else as it is." t)
 (autoload 'agent-q-export-chat "agent-q-chats"
   "Write the current chat to FILE as Markdown." t)
 (autoload 'agent-q-delete-chat "agent-q-chats"
@@ -101,7 +101,7 @@
 ;;;; agent-q-commit.el
 
 (autoload 'agent-q-commit-message "agent-q-commit"
-  "Insert at point a message for the commit that this buffer is about." t)
+  "Insert a message at point for the commit that this buffer is about." t)
 
 ;;;; agent-q-compose.el
 
@@ -121,7 +121,7 @@
 (autoload 'agent-q-context-add "agent-q-context-panel"
   "Add what MENTION is about to the context of this project's chat." t)
 (autoload 'agent-q-context-clear "agent-q-context-panel"
-  "Remove all that is kept in the context of this project's chat." t)
+  "Remove everything kept in the context of this project's chat." t)
 (autoload 'agent-q-context "agent-q-context-panel"
   "Show what is in the context of this project's chat, with sizes." t)
 
@@ -148,7 +148,7 @@
 ;;;; agent-q-doctor.el
 
 (autoload 'agent-q-doctor "agent-q-doctor"
-  "Show what agent-q has found, what is missing, and how to mend it." t)
+  "Show what agent-q has found, what is missing, and how to fix it." t)
 
 ;;;; agent-q-evil.el
 
@@ -199,14 +199,14 @@
 ;;;; agent-q-markdown.el
 
 (autoload 'agent-q-toggle-markup "agent-q-markdown"
-  "Hide the signs of Markdown in this chat, or show them again." t)
+  "Hide Markdown markup in this chat, or show it again." t)
 
 ;;;; agent-q-mcp-install.el
 
 (autoload 'agent-q-mcp-install "agent-q-mcp-install"
   "Register agent-q with AGENT, such as \"Claude Code\"." t)
 (autoload 'agent-q-mcp-uninstall "agent-q-mcp-install"
-  "Take back what `agent-q-mcp-install' wrote, in all files where it is." t)
+  "Remove what `agent-q-mcp-install' wrote from all files where it is." t)
 
 ;;;; agent-q-mcp.el
 
@@ -254,7 +254,7 @@
   (let ((map (make-sparse-keymap)))
     ;; With names, which which-key shows.
     (pcase-dolist (`(,key ,name ,command)
-                   '(("q" "chat" agent-q-chat) ("a" "what waits" agent-q-goto-approval)
+                   '(("q" "chat" agent-q-chat) ("a" "pending request" agent-q-goto-approval)
                      ("s" "ask about this" agent-q-ask) ("x" "explain this" agent-q-explain)
                      ("d" "document this" agent-q-document) ("f" "fix this error" agent-q-fix-error)
                      ("r" "rewrite this" agent-q-rewrite)
@@ -266,7 +266,7 @@
                      ("m" "menu" agent-q-menu)))
       (define-key map key (cons name command)))
     map)
-  "Commands of agent-q behind `agent-q-keymap-prefix'.")
+  "Commands of agent-q after `agent-q-keymap-prefix'.")
 (defvar agent-q-mode-map
   (let ((map (make-sparse-keymap)))
     ;; Letters that neither client has in its debugger; elsewhere they are text.
@@ -282,9 +282,9 @@
 ;;;; agent-q-plan.el
 
 (autoload 'agent-q-plan-mode "agent-q-plan"
-  "Have the agent of this chat look and plan, and change nothing." t)
+  "Make the agent of this chat look and plan, and change nothing." t)
 (autoload 'agent-q-plan-do "agent-q-plan"
-  "Switch plan mode off and have the agent carry out its plan." t)
+  "Switch plan mode off and make the agent carry out its plan." t)
 
 ;;;; agent-q-project.el
 
@@ -352,7 +352,7 @@
 (autoload 'agent-q-show-request "agent-q-request"
   "Show what this chat would send to the model now, with the text at its prompt." t)
 (autoload 'agent-q-sync-instructions "agent-q-request"
-  "Have this chat's model read `agent-q-instructions' as they are now." t)
+  "Make this chat's model read `agent-q-instructions' as they are now." t)
 
 ;;;; agent-q-rewind.el
 
@@ -429,9 +429,9 @@
 ;;;; agent-q-window.el
 
 (autoload 'agent-q-compact "agent-q-window"
-  "Have the model write a summary, and read it in place of all but the latest." t)
+  "Make the model write a summary, and read it in place of all but the latest." t)
 (autoload 'agent-q-undo-compact "agent-q-window"
-  "Have the model read what its latest summary stands for again." t)
+  "Make the model read again what its latest summary stands for." t)
 (autoload 'agent-q-window "agent-q-window"
   "Show what fills the window of this chat's model, and where a summary is due." t)
 

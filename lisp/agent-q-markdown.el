@@ -47,7 +47,7 @@
   :group 'agent-q-faces)
 
 (defface agent-q-markup '((t :inherit shadow))
-  "The signs of Markdown in answers."
+  "Markdown markup in answers."
   :group 'agent-q-faces)
 
 (defface agent-q-quote '((t :inherit font-lock-doc-face))
@@ -65,8 +65,8 @@
 ;;;; Hiding markup
 
 (defcustom agent-q-hide-markup nil
-  "Whether the signs of Markdown in answers are hidden.
-What you copy has them all the same.  This is for new chats;
+  "Whether to hide Markdown markup in answers.
+What you copy still has it.  This is for new chats;
 \\[agent-q-toggle-markup] changes the current one."
   :type 'boolean
   :group 'agent-q
@@ -82,7 +82,7 @@ What you copy has them all the same.  This is for new chats;
 
 ;;;###autoload
 (defun agent-q-toggle-markup ()
-  "Hide the signs of Markdown in this chat, or show them again."
+  "Hide Markdown markup in this chat, or show it again."
   (interactive)
   (if (memq 'agent-q-markup (ensure-list buffer-invisibility-spec))
       (remove-from-invisibility-spec 'agent-q-markup)
@@ -195,7 +195,7 @@ Where jit-lock is used, it has to be asked about all text."
     (setq-local default-text-properties '(fontified t))))
 
 (defun agent-q-markdown--undress-old ()
-  "Make old answers bare that nobody sees."
+  "Make old answers bare that are out of sight."
   (pcase-let ((`(,count . ,characters) agent-q-markdown--kept)
               (old nil))
     (pcase-dolist ((and answer `(,start ,end ,_)) agent-q-markdown--dressed)

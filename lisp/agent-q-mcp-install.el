@@ -421,7 +421,7 @@ Return `same', `changed' or `refused'."
           ((not (agent-q-mcp-install--agreed-p file old new)) 'refused)
           ;; Its program may have written it meanwhile.
           ((not (equal old (agent-q-mcp-install--text file)))
-           (user-error "%s changed meanwhile; try again" (abbreviate-file-name file)))
+           (user-error "%s has changed since; try again" (abbreviate-file-name file)))
           ((string-empty-p new)
            ;; A file that was empty before stays.
            (agent-q-mcp-install--write
@@ -459,12 +459,12 @@ The agent is told not to ask about agent-q's tools, as Emacs asks.  Then
                           ((memq 'changed results)
                            (format "%s starts agent-q from its next session on%s" agent
                                    (if agent-q-mcp-mode "" "; M-x agent-q-mcp-mode serves it")))
-                          (t (format "%s knows agent-q already" agent)))))))
+                          (t (format "agent-q is already registered with %s" agent)))))))
 
 (defun agent-q-mcp-install--offer-project ()
-  "Offer to tell other agents of the image in files of the project at hand."
+  "Offer to add instructions for other agents to the current project."
   (let ((root (and (agent-q-project-known-p) (agent-q-project-directory))))
-    (when (and root (y-or-n-p (format "Tell agents of the image in files of %s, too? "
+    (when (and root (y-or-n-p (format "Also add instructions for agents to %s? "
                                       (abbreviate-file-name root))))
       (pcase-dolist (`(,file ,put ,_) (agent-q-mcp-install--project-files root))
         (agent-q-mcp-install--change file put)))))
@@ -490,7 +490,7 @@ Return `same', `changed' or `refused'."
 
 ;;;###autoload
 (defun agent-q-mcp-uninstall ()
-  "Take back what `agent-q-mcp-install' wrote, in all files where it is.
+  "Remove what `agent-q-mcp-install' wrote from all files where it is.
 Each change is shown as a diff first."
   (interactive)
   (let ((results nil)
@@ -505,7 +505,7 @@ Each change is shown as a diff first."
                 (user-error (error-message-string failure)))
               results)))
     (message "%s" (cond ((seq-find #'stringp results))
-                        ((memq 'refused results) "Not all was taken back")
+                        ((memq 'refused results) "Not everything was removed")
                         ((memq 'changed results) "No other agent starts agent-q any more")
                         (t "No other agent was registered")))))
 

@@ -146,7 +146,7 @@ Null and an empty list stand for nothing and are replaced."
   (unless (eq (char-after) (aref bracket 0))
     (if (string-match-p "\\`\\(?:null\\|\\[[ \t\r\n]*\\]\\)\\'" (agent-q-mcp-json--text))
         (agent-q-mcp-json--replace path bracket depth)
-      (error "%s is no %s there" (string-join path ".") (if (equal bracket "{\n}") "object" "list")))))
+      (error "%s is not an expected %s" (string-join path ".") (if (equal bracket "{\n}") "object" "list")))))
 
 (defun agent-q-mcp-json--put-text (path text)
   "Make TEXT the value at PATH.

@@ -43,11 +43,11 @@ variable AGENT_Q_MCP_DIRECTORY."
 
 ;;;###autoload (put 'agent-q-mcp-profile 'risky-local-variable t)
 (defcustom agent-q-mcp-profile 'image
-  "Which tools other agents are told of.
-`image' are those for everyday work in the image, and all that you or a program
-defined; an agent that searches among tools by itself, as Claude Code does, is
-told of all that look into the image.  Other ones can be called, too.
-`full' are all.  With a list of names, only these can be called."
+  "Which tools are offered to other agents.
+`image' means those for everyday work in the image, and all that you or a
+program defined; an agent that searches among tools by itself, as Claude Code
+does, is offered all that look into the image.  Others can still be called.
+`full' means all.  With a list of names, only these can be called."
   :type '(choice (const :tag "Those that need the image" image)
                  (const :tag "All" full)
                  (repeat :tag "These" string))
@@ -59,7 +59,7 @@ told of all that look into the image.  Other ones can be called, too.
 (defcustom agent-q-mcp-patience 45
   "Seconds within which each call of another agent is answered.
 One that takes longer, or waits for you, is answered with \"pending\", and the
-agent can go on waiting.  Many programs give a call up after 60 seconds."
+agent can continue to wait.  Many clients time out after 60 seconds."
   :type 'number
   :set #'agent-q-mcp--set
   :initialize #'custom-initialize-default
@@ -99,8 +99,8 @@ What the calls of a turn changed is undone together."
 ;;;###autoload
 (define-minor-mode agent-q-mcp-mode
   "Let other agents call agent-q's tools in the image that you run.
-They are asked about in Emacs, each in a buffer of its own, whatever their
-own programs say.  `agent-q-mcp-install' registers agent-q with them."
+You approve their calls in Emacs, each agent's in a buffer of its own, even if
+their own programs ask, too.  `agent-q-mcp-install' registers agent-q with them."
   :global t
   :group 'agent-q
   (if agent-q-mcp-mode
@@ -121,7 +121,7 @@ own programs say.  `agent-q-mcp-install' registers agent-q with them."
   (add-hook 'kill-emacs-hook #'agent-q-mcp--stop))
 
 (defun agent-q-mcp--stop ()
-  "Serve nobody any more."
+  "Stop serving other agents."
   (remove-hook 'kill-emacs-hook #'agent-q-mcp--stop)
   (when (agent-q-events-running-p)
     (agent-q-core-mcp-stop)))

@@ -73,7 +73,7 @@ Signal an error when there is none."
    ((file-remote-p path) "files on other machines can't be mentioned; open it and mention its buffer")
    ((file-directory-p path) "this is a folder; mention a file in it")
    ((not (file-exists-p path)) "there is no such file")
-   ((not (file-regular-p path)) "this is no regular file")
+   ((not (file-regular-p path)) "this is not a regular file")
    ((not (file-readable-p path)) "this file can't be read")
    ((and (< agent-q-mention-kinds--largest-file (file-attribute-size (file-attributes path)))
          (not (find-buffer-visiting path)))

@@ -123,7 +123,7 @@ returns."
     (agent-q-mention--look fetch)))
 
 (defun agent-q-mention--look (fetch)
-  "Call the function of FETCH if all is there, or something can't be had."
+  "Call the function of FETCH if all is there, or something is missing."
   (let* ((results (agent-q-mention-fetch-results fetch))
          (problems (seq-filter #'stringp results)))
     (when (and (agent-q-mention-fetch-asked fetch)

@@ -18,7 +18,7 @@
   (let ((map (make-sparse-keymap)))
     ;; With names, which which-key shows.
     (pcase-dolist (`(,key ,name ,command)
-                   '(("q" "chat" agent-q-chat) ("a" "what waits" agent-q-goto-approval)
+                   '(("q" "chat" agent-q-chat) ("a" "pending request" agent-q-goto-approval)
                      ("s" "ask about this" agent-q-ask) ("x" "explain this" agent-q-explain)
                      ("d" "document this" agent-q-document) ("f" "fix this error" agent-q-fix-error)
                      ("r" "rewrite this" agent-q-rewrite)
@@ -30,7 +30,7 @@
                      ("m" "menu" agent-q-menu)))
       (define-key map key (cons name command)))
     map)
-  "Commands of agent-q behind `agent-q-keymap-prefix'.")
+  "Commands of agent-q after `agent-q-keymap-prefix'.")
 
 ;;;###autoload
 (defvar agent-q-mode-map
@@ -58,8 +58,8 @@
     (define-key agent-q-mode-map (kbd prefix) agent-q-command-map)))
 
 (defcustom agent-q-keymap-prefix nil
-  "The key behind which `agent-q-mode' puts the commands of agent-q.
-The keys that Emacs leaves to its users are yours to give, so there is no
+  "Prefix key for the commands of agent-q in `agent-q-mode'.
+The keys that Emacs reserves for users are yours to assign, so there is no
 default."
   :type '(choice (const :tag "None" nil) (string :tag "Key, as for `kbd'"))
   :set #'agent-q-mode--set-prefix
@@ -72,8 +72,8 @@ default."
 From the moment a Lisp connects, the latest forms that you evaluated or
 compiled, with their results, are kept in memory.
 The mode is light: it does not load the core.
-In the debuggers of SLY and SLIME, F has the agent fix the error, X explain
-it, and S asks about it.
+In the debuggers of SLY and SLIME, F asks the agent to fix the error, X to
+explain it, and S asks about it.
 
 \\{agent-q-mode-map}"
   :global t

@@ -97,8 +97,8 @@ It is called with the tool and its arguments, a hash table, and returns
 \(:denied REASON)      it doesn't, and the model reads why
 \(:modified ARGUMENTS) it runs with these, if they are valid
 
-With anything else, or an error, it doesn't run either, and the model reads
-that nobody decided.  The tool is the one that would run: of several
+With anything else, or an error, it doesn't run either, and the model is told
+that no decision was made.  The tool is the one that would run: of several
 libraries that have one of its name, the library of the turn.
 
 It is called as well about what code that runs is about to do, such as to
@@ -144,7 +144,7 @@ for anything else."
     ((or :cautious 'cautious :moderate 'moderate) :cautious)
     ((or :dangerous 'dangerous) :dangerous)
     (_ (signal 'agent-q-invalid-tool
-               (list (format "%S is no safety level; it is :safe, :cautious or :dangerous"
+               (list (format "%S is not a safety level: expected :safe, :cautious or :dangerous"
                              level))))))
 
 (defvar agent-q-module-levels-hook nil
@@ -161,8 +161,8 @@ for anything else."
 (put 'agent-q-tool-levels 'risky-local-variable t)
 (defcustom agent-q-tool-levels nil
   "The safety levels that you give to tools, by name.
-They count instead of the levels that the tools were defined with, from
-the next turn on.  Think twice before you lower one."
+They replace the levels that the tools were defined with, from the next
+turn on.  Think twice before you lower one."
   :type '(alist :key-type (string :tag "Tool")
                 :value-type (choice (const :tag "Safe: runs at once" :safe)
                                     (const :tag "Cautious: is logged, then runs" :cautious)
@@ -271,7 +271,7 @@ The core's file is not opened."
 
 (defun agent-q-module-loaded-p ()
   "Return non-nil if this session has loaded a core.
-Its feature doesn't show that: Emacs takes that back when it was provided
+Its feature doesn't show that: Emacs revokes that when it was provided
 within a `require' that was quit, but not the functions, and no module
 can be loaded twice."
   (fboundp 'agent-q-core-interface))

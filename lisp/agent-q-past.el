@@ -35,7 +35,7 @@ OWNER is as in `agent-q-past-owner-name'."
   process by how package form values output state condition key owner)
 
 (cl-defstruct (agent-q-past-error (:copier nil))
-  "An error that nobody handled.
+  "An error that was not handled.
 BY and HOW are as of an evaluation; HOW is `thread' when a thread of the
 program's own met it.  FORM is what was evaluated, RESTARTS are pairs of
 name and description, FRAMES texts.  THREAD is the one that the user
@@ -325,7 +325,7 @@ are the ids of what was running there."
 (defun agent-q-past--name-thread (error)
   "Find out the name of the thread that met ERROR.
 SLY's REPL asks for nothing by a request, so that only the name shows its
-errors from those that happen elsewhere meanwhile."
+errors from those that happen elsewhere at that time."
   (let ((connection (cl-find (agent-q-past-error-process error) (agent-q-image-connections)
                              :key #'agent-q-image-connection-process))
         (thread (agent-q-past-error-thread error)))

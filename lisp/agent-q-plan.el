@@ -24,9 +24,9 @@ It runs as long as nothing dangerous is found in it."
 
 ;;;###autoload
 (define-minor-mode agent-q-plan-mode
-  "Have the agent of this chat look and plan, and change nothing.
+  "Make the agent of this chat look and plan, and change nothing.
 It is told so with your next message.  Calls that could change something are
-refused; \\[agent-q-plan-do] ends this and has the plan carried out."
+refused; \\[agent-q-plan-do] ends this and makes the agent carry out the plan."
   :init-value nil
   :lighter nil
   (if agent-q-session-chat-p
@@ -36,7 +36,7 @@ refused; \\[agent-q-plan-do] ends this and has the plan carried out."
                           "Plan mode is on: the agent looks and plans, and changes nothing"
                         "Plan mode is off")))
     (setq agent-q-plan-mode nil)
-    (user-error "This is no chat")))
+    (user-error "Not in a chat")))
 
 (defun agent-q-plan-setting ()
   "Return what the core has to know of plan mode in this chat."
@@ -45,11 +45,11 @@ refused; \\[agent-q-plan-do] ends this and has the plan carried out."
         (t "look")))
 
 (defvar agent-q-plan-send-function nil
-  "Function that sends a text from the current chat, whatever is at its prompt.")
+  "Function that sends a text from the current chat, not what is at its prompt.")
 
 ;;;###autoload
 (defun agent-q-plan-do ()
-  "Switch plan mode off and have the agent carry out its plan."
+  "Switch plan mode off and make the agent carry out its plan."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)

@@ -33,11 +33,11 @@ A glob without a slash is about any part of a path; one that starts with
 
 nil means the built-in list: keys and certificates, .env files (also .envrc
 and *.env), the files in which common programs and other agents keep passwords
-and tokens, every file whose name starts with credentials, secrets.yml and its
-like, Terraform's state, Git's files on remotes and hooks, and the stored chats
-in a folder agent-q-chats.  Copies of such files are private, too: backups,
-autosaves, locks, and names with an ending such as .bak, .orig, .old or .swp;
-so are names that differ only by invisible characters."
+and tokens, every file whose name starts with credentials, secrets.yml and
+similar files, Terraform's state, Git's files on remotes and hooks, and the
+stored chats in a folder agent-q-chats.  Copies of such files are private, too:
+backups, autosaves, locks, and names with an ending such as .bak, .orig, .old
+or .swp; so are names that differ only by invisible characters."
   :type '(choice (const :tag "Keys, credentials, .env files" nil)
                  (repeat string))
   :group 'agent-q
@@ -60,7 +60,7 @@ and files of other users are left out."
   "Cache for the root found last: a list (DIRECTORY TIME ROOT).")
 
 (defvar-local agent-q-project-stand-in nil
-  "An empty directory that is the root where nobody knows the project, or nil.
+  "An empty directory that is the root where the project is unknown, or nil.
 The user is asked about every file then, as each is outside of it.")
 
 (defun agent-q-project-directory ()

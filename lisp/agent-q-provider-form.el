@@ -135,7 +135,7 @@ The values are not repeated, as each of them may be a secret."
 (defun agent-q-provider-form--unknown (property forms)
   "Return what to say of PROPERTY, which is not among FORMS."
   (cond ((assq property agent-q-provider-form--facts)
-         (format "%s is of a model, and belongs into its :models" property))
+         (format "%s is of a model, and belongs in its :models" property))
         ((assq property agent-q-provider-form--of-hosts)
          (format "%s is of the provider, not of one of its models" property))
         (t (concat (agent-q-provider-form--name property)
@@ -144,7 +144,7 @@ The values are not repeated, as each of them may be a secret."
 
 (defun agent-q-provider-form--name (property)
   "Return the name of PROPERTY.
-What is no keyword may be a value in the wrong place, and isn't repeated."
+Anything but a keyword may be a value in the wrong place, and isn't repeated."
   (if (keywordp property)
       (symbol-name property)
     "something in it"))

@@ -101,7 +101,7 @@ What is not a string is returned as it is."
 (defun agent-q-provider-key-finders ()
   "Return the ways to find a key, in order, each as (SOURCE . FUNCTION).
 FUNCTION takes a host's properties.  What may ask for a passphrase comes
-last, and not at all where nobody could answer."
+last, and not at all where there is no one to answer."
   (let ((quiet (seq-remove #'agent-q-provider-key-asking-source-p auth-sources))
         (asking (seq-filter #'agent-q-provider-key-asking-source-p auth-sources)))
     (list

@@ -150,7 +150,7 @@ So an OpenAI-compatible server is three lines:
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-effort nil
-  "How hard models think before they answer, where their provider doesn't say.
+  "Reasoning effort of models whose provider has none of its own.
 nil leaves that to the host.  \\[agent-q-set-effort] in a chat is for that chat."
   :type '(choice (const :tag "As the host does" nil)
                  (const none) (const minimal) (const low) (const medium)
@@ -161,10 +161,10 @@ nil leaves that to the host.  \\[agent-q-set-effort] in a chat is for that chat.
 ;;;###autoload (put 'agent-q-recordings 'risky-local-variable t)
 (defcustom agent-q-recordings nil
   "Folder in which exchanges with model servers are recorded, or nil for none.
-Each request and its answer become a file, for a bug report that anybody can
+Each request and its answer become a file, for a bug report that anyone can
 run: CONTRIBUTING.md says how.  Keys are not in them, but all that you and the
-model said is, with what tools told the model.  Chats see a change when their
-model is next chosen."
+model said is, with what tools told the model.  Open chats pick up a change
+when you next choose their model."
   :type '(choice (const :tag "Don't record" nil) directory)
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
@@ -283,7 +283,7 @@ PUBLIC is what `agent-q-provider-public' returned; nil for no model."
 
 ;; For those who mask them in what is shown.
 (defun agent-q-provider-secrets (&optional thoroughly)
-  "Return the keys and headers of all providers: strings that nobody is to see.
+  "Return the keys and headers of all providers: strings that must not be shown.
 No function is called for one.  THOROUGHLY means those in auth-source, too,
 as far as reading it asks for no passphrase."
   (let ((quiet (and thoroughly (seq-remove #'agent-q-provider-key-asking-source-p auth-sources)))

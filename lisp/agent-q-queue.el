@@ -120,7 +120,7 @@ Return non-nil if it waits."
   (agent-q-queue--changed))
 
 (defun agent-q-queue--changed ()
-  "Show what waits now."
+  "Show what is queued now."
   (setq agent-q-header-queued (+ (length agent-q-queue--held)
                                  (if agent-q-queue--sent 1 0)))
   (agent-q-queue--show)
@@ -187,7 +187,7 @@ The one that came last is the default."
   (setq agent-q-queue--steering (delq message agent-q-queue--steering)))
 
 (defun agent-q-queue-edit (drop-p)
-  "Take a queued message back to the prompt, to be changed and sent again.
+  "Put a queued message back at the prompt, to be changed and sent again.
 With prefix argument DROP-P, drop it; it stays in the history.  What stands at
 the prompt goes into the history."
   (declare (completion agent-q-session-command-p))
@@ -203,7 +203,7 @@ the prompt goes into the history."
         (agent-q-prompt-take))
       (agent-q-prompt-replace (agent-q-queue-message-text message))
       (when (agent-q-queue-message-look message)
-        (message "What was sent along with it is left out; ask again from its buffer")))))
+        (message "What was attached to it is left out; ask again from its buffer")))))
 
 (provide 'agent-q-queue)
 ;;; agent-q-queue.el ends here

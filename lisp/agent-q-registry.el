@@ -199,7 +199,7 @@ is kept until it is."
 ;;;###autoload
 (defun agent-q-unregister-tool (name)
   "Remove the tool NAME; return t if there was one.
-Before the core is loaded, nobody knows the built-in tools; one that is
+Before the core is loaded, the built-in tools are not known; one that is
 called NAME is removed when it is."
   (agent-q-json-expect #'stringp name "The name of a tool" "a string")
   (let ((own (gethash name agent-q-registry--own)))

@@ -433,7 +433,7 @@ agent-q does not belong to the item behind which it stands."
   "The model's reasoning.
 PIECES are its texts, latest first, LONG the number of their characters,
 and HEAD its beginning once it is too long to be shown in the log.  SINCE is
-when it began, or nil when nobody knows, UNTIL when it was over, or nil."
+when it began, or nil when that is unknown, UNTIL when it was over, or nil."
   pieces (long 0) head since until)
 
 (defun agent-q-render--reasoning-text (item)

@@ -37,7 +37,7 @@
 
 (defconst agent-q-report--beginning
   "Please write below what you did, what you expected and what you saw instead. Then read
-everything before you send it: nothing was sent yet, and you can change or delete whatever you
+everything before you send it: nothing was sent yet, and you can change or delete what you
 like. Keys and passwords are masked where they were recognized, but the options and the last
 lines of the logs can have names, code and paths of yours in them.
 

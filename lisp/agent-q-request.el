@@ -47,7 +47,7 @@ runs, it is shown when the turn is over."
 
 ;;;###autoload
 (defun agent-q-sync-instructions ()
-  "Have this chat's model read `agent-q-instructions' as they are now.
+  "Make this chat's model read `agent-q-instructions' as they are now.
 A chat keeps those that its model has read first, because a change of them
 costs the provider's cache of the whole conversation."
   (interactive)

@@ -36,7 +36,7 @@
     (goto-char (point-max))))
 
 (defun agent-q-continue ()
-  "Let the turn go on that met a limit, or ask the model to go on where it stopped."
+  "Continue a turn that met a limit, or ask the model to continue where it stopped."
   (interactive)
   (agent-q-session-check)
   (if (eq agent-q-header-state :paused)
@@ -72,10 +72,10 @@ Its changes of files are reviewed as before."
 A message that waits behind the turn is an answer: it is sent now."
   (if (agent-q-queue-held)
       (agent-q-core-stop-at-limit agent-q-session-number)
-    (agent-q-render-notice (concat text " Shall it go on? (y or n, and RET)") 'agent-q-attention)
+    (agent-q-render-notice (concat text " Continue? (y or n, then RET)") 'agent-q-attention)
     (agent-q-render-button "[Go on]" #'agent-q-retry--go-on 'limit)
     (agent-q-render-button "[Stop]" #'agent-q-retry--stop 'limit)
-    (agent-q-attention-tell "The turn met a limit; shall it go on?")))
+    (agent-q-attention-tell "The turn met a limit; continue?")))
 
 (defun agent-q-retry--choose-model ()
   "Choose another model for this chat; the last message can be sent to it then."

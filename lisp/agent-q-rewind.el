@@ -34,20 +34,20 @@
   "What going back to before a message would do.
 CHAT is the buffer, TURN the number of its turn, and TEXT the message.
 MESSAGES is their number, FILES and LOST are texts, DEFINITIONS and KEPT
-those of the image that can and can't be taken back.  NAMES are those of the
+those of the image that can and can't be undone.  NAMES are those of the
 turns in the image's journal that changed it, the latest first.  TICKED are
-the parts to take back, of `conversation', `files' and `image'."
+the parts to undo, of `conversation', `files' and `image'."
   chat turn text messages files lost definitions kept names ticked)
 
 (defvar-local agent-q-rewind--plan nil
   "What this buffer shows, an `agent-q-rewind-plan'.")
 
 (defvar-local agent-q-rewind--hidden nil
-  "The overlays over what was taken back in this chat, by the rewinds' numbers.")
+  "The overlays over what was undone in this chat, by the rewinds' numbers.")
 
 (defvar-local agent-q-rewind--latest nil
   "The last rewind of this chat, (NUMBER . IMAGE), if it can be undone.
-IMAGE is what it took back in the image: nil, or an alist of `ids', numbers in
+IMAGE is what it undid in the image: nil, or an alist of `ids', numbers in
 the image's journal, and `turns', the names of their turns there.")
 
 ;;;; Which message
@@ -82,7 +82,7 @@ the image's journal, and `turns', the names of their turns there.")
 (defun agent-q-rewind ()
   "Go back to before the message at point; at the prompt, the last one.
 What that would do to the conversation, to files and to the image is shown
-first, and you choose which of them are taken back.  Your message is put at the
+first, and you choose which of them to undo.  Your message is put at the
 prompt again."
   (declare (completion agent-q-session-command-p))
   (interactive)
@@ -161,9 +161,9 @@ It has the list CHANGES."
 \\[agent-q-rewind-tick-conversation] ticks the conversation,
 \\[agent-q-rewind-tick-files] the files,
 \\[agent-q-rewind-tick-image] the image;
-\\[agent-q-rewind-do] takes back what is ticked,
-\\[agent-q-chats-fork-here] goes on in a new chat instead,
-\\[quit-window] leaves all as it is.
+\\[agent-q-rewind-do] undoes what is ticked,
+\\[agent-q-chats-fork-here] continues in a new chat instead,
+\\[quit-window] changes nothing.
 
 \\{agent-q-rewind-mode-map}")
 
@@ -182,7 +182,7 @@ It has the list CHANGES."
   (format "%d %s%s" count thing (if (eql count 1) "" "s")))
 
 (defun agent-q-rewind--summary (plan)
-  "Return what PLAN takes back, such as \"3 files, 2 definitions, 7 messages\"."
+  "Return what PLAN would undo, such as \"3 files, 2 definitions, 7 messages\"."
   (let ((ticked (agent-q-rewind-plan-ticked plan)))
     (string-join
      (delq nil
@@ -208,8 +208,8 @@ It has the list CHANGES."
             "\n"
             ;; Above what may be long, so that it is seen in a small window.
             (substitute-command-keys
-             "\\<agent-q-rewind-mode-map>\\[agent-q-rewind-do] takes back what is ticked, \
-\\[agent-q-chats-fork-here] goes on in a new chat, \\[quit-window] does nothing.\n\n"))
+             "\\<agent-q-rewind-mode-map>\\[agent-q-rewind-do] undoes what is ticked, \
+\\[agent-q-chats-fork-here] continues in a new chat, \\[quit-window] cancels.\n\n"))
     (pcase-dolist (`(,part ,key ,title ,things)
                    `((conversation "c" ,(concat "Conversation: "
                                                 (agent-q-rewind--count
@@ -229,18 +229,18 @@ It has the list CHANGES."
         (insert "         " (agent-q-visible-line thing 120) "\n")))
     (when-let ((lost (append (agent-q-rewind-plan-lost plan) (agent-q-rewind-plan-kept plan)
                              (agent-q-rewind--never plan))))
-      (insert (propertize "\nCan't be taken back:\n" 'face 'agent-q-attention))
+      (insert (propertize "\nCan't be undone:\n" 'face 'agent-q-attention))
       (dolist (sentence lost)
         (insert "  - " (agent-q-visible-prose sentence) "\n")))
     (goto-char (min place (point-max)))))
 
 (defun agent-q-rewind--never (plan)
-  "Return sentences on what nobody knows of, in PLAN's chat."
+  "Return sentences on what can't be known, in PLAN's chat."
   (with-current-buffer (agent-q-rewind-plan-chat plan)
     (delq nil
           (list (unless (agent-q-image-live-p agent-q-session-connection)
-                  "No Lisp is connected, so nothing in an image is taken back.")
-                "What code did as it ran: printing, files of its own, state of objects."))))
+                  "No Lisp is connected, so nothing in an image is undone.")
+                "Side effects of code: output, files of its own, state of objects."))))
 
 (defun agent-q-rewind--tick (part)
   "Tick PART, or don't any more."
@@ -252,17 +252,17 @@ It has the list CHANGES."
     (agent-q-rewind--draw)))
 
 (defun agent-q-rewind-tick-conversation ()
-  "Choose whether the conversation is taken back."
+  "Choose whether to undo the conversation."
   (interactive nil agent-q-rewind-mode)
   (agent-q-rewind--tick 'conversation))
 
 (defun agent-q-rewind-tick-files ()
-  "Choose whether files are taken back."
+  "Choose whether to restore files."
   (interactive nil agent-q-rewind-mode)
   (agent-q-rewind--tick 'files))
 
 (defun agent-q-rewind-tick-image ()
-  "Choose whether definitions in the image are taken back."
+  "Choose whether to restore definitions in the image."
   (interactive nil agent-q-rewind-mode)
   (agent-q-rewind--tick 'image))
 
@@ -275,7 +275,7 @@ It has the list CHANGES."
     plan))
 
 (defun agent-q-rewind-do ()
-  "Take back what is ticked."
+  "Undo what is ticked."
   (interactive nil agent-q-rewind-mode)
   (let* ((plan agent-q-rewind--plan)
          (ticked (agent-q-rewind-plan-ticked plan))
@@ -286,7 +286,7 @@ It has the list CHANGES."
     (when (buffer-live-p chat)
       (pop-to-buffer chat)
       (when (agent-q-header-busy-p)
-        (user-error "A turn is running; nothing was taken back"))
+        (user-error "A turn is running; nothing was undone"))
       (agent-q-chats-store-await
        (agent-q-core-rewind agent-q-session-number (agent-q-rewind-plan-turn plan)
                             (agent-q-json-serialize
@@ -297,7 +297,7 @@ It has the list CHANGES."
        chat))))
 
 (defun agent-q-rewind--image (plan answer)
-  "Take back what PLAN has of the image, after ANSWER told of the rest."
+  "Undo what PLAN has of the image, after ANSWER told of the rest."
   (if (not (and (memq 'image (agent-q-rewind-plan-ticked plan))
                 (agent-q-rewind-plan-names plan)))
       (agent-q-rewind--done plan answer nil nil)
@@ -360,7 +360,7 @@ restored ones." (car systems)))
                            'turn)))
 
 (defun agent-q-rewind--save-image ()
-  "Store in the file of this chat what its last rewind took back in the image."
+  "Store in the file of this chat what its last rewind undid in the image."
   (pcase-let ((`(,rewind . ,image) agent-q-rewind--latest))
     (agent-q-core-note-in-chat
      agent-q-session-number
@@ -374,7 +374,7 @@ restored ones." (car systems)))
   (when (and latest (not agent-q-chats-store-busy))
     (setq agent-q-rewind--latest
           (cons (alist-get 'rewind latest) (alist-get 'image latest)))
-    (agent-q-render-notice "It went back at its end, which can be undone until you ask something.")
+    (agent-q-render-notice "This chat was rewound last, which can be undone until you send a message.")
     (agent-q-rewind--offer-undo)))
 
 ;;;###autoload
@@ -389,7 +389,7 @@ the chat uses the same image."
     (user-error "A turn is running; C-c C-k ends it"))
   (pcase agent-q-rewind--latest
     (`(,rewind . ,image) (agent-q-rewind--undo rewind image))
-    (_ (user-error "This chat did not go back"))))
+    (_ (user-error "This chat was not rewound"))))
 
 (defun agent-q-rewind--undo (rewind image)
   "Undo REWIND, a number, and let the image bring back what is in IMAGE."
@@ -402,8 +402,8 @@ the chat uses the same image."
        (cond ((null image))
              ((agent-q-image-live-p agent-q-session-connection)
               (agent-q-rewind--redo image))
-             (t (agent-q-render-notice "  No Lisp is connected, so what it took back there stays \
-as it is." 'agent-q-failure)))))
+             (t (agent-q-render-notice "  No Lisp is connected, so what it undid there stays \
+undone." 'agent-q-failure)))))
    (current-buffer)))
 
 (defun agent-q-rewind--undone (left)
@@ -423,18 +423,18 @@ as it is." 'agent-q-failure)))))
          (with-current-buffer chat
            (pcase reply
              (`(:outcome :returned :value (:results nil) . ,_)
-              (agent-q-render-notice "  This is another image; what the rewind took back there \
+              (agent-q-render-notice "  This is another image; what the rewind undid there \
 is not in it." 'agent-q-failure))
              (`(:outcome :returned :value ,value . ,_)
               (dolist (line (plist-get value :results))
                 (agent-q-render-notice (concat "  " line))))
-             (_ (agent-q-render-notice "The image did not bring anything back."
+             (_ (agent-q-render-notice "Nothing was restored in the image."
                                        'agent-q-failure)))))))))
 
 ;;;; In the log
 
 (defun agent-q-rewind-hide (turn rewind)
-  "Hide the log from the message of TURN on, which REWIND took back, numbers."
+  "Hide the log from the message of TURN on, which REWIND undid, numbers."
   (when-let ((start (car (rassq turn (agent-q-rewind--turns)))))
     (agent-q-render-finish)
     (let ((overlay (make-overlay start agent-q-render-end nil t nil)))
@@ -443,7 +443,7 @@ is not in it." 'agent-q-failure))
       (push (cons rewind overlay) agent-q-rewind--hidden))))
 
 (defun agent-q-rewind-show (rewind)
-  "Show again what REWIND, a number, took back."
+  "Show again what REWIND, a number, had hidden."
   (if-let ((overlay (alist-get rewind agent-q-rewind--hidden)))
       (progn (delete-overlay overlay)
              (setq agent-q-rewind--hidden (assq-delete-all rewind agent-q-rewind--hidden)))

@@ -38,14 +38,14 @@
 
 (define-derived-mode agent-q-rules-mode tabulated-list-mode "agent-q rules"
   "Major mode of the list of rules for tool calls.
-Rules that deny win over those that ask, and these over those that allow.
+Deny beats ask, and ask beats allow.
 
 \\{agent-q-rules-mode-map}"
   (agent-q-list-setup
    '((1 "No." 5 agent-q-rules--before) (10 "Effect" 6 t) (9 "Tool" 20 t) (7 "Scope" 8 t)
      (6 "Also dangerous" 14 t) (10 "Applies to" 0 nil :least 40))
    #'agent-q-rules--entries
-   "There is no rule yet: what a call may do goes by its level.\n\n\
+   "No rules yet; each tool's level decides.\n\n\
 \\<agent-q-rules-mode-map>\\[agent-q-rules-add] adds one, and so does ! on a request in a chat;
 \\[agent-q-rules-test] says what would happen to a call.\n"))
 
@@ -121,7 +121,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
   (interactive nil agent-q-rules-mode)
   (let ((rule (agent-q-rules--at-point)))
     (with-help-window "*agent-q rule*"
-      (princ (format "%s\n\n%s\n\nRules that last are in %s\n"
+      (princ (format "%s\n\n%s\n\nPermanent rules are in %s\n"
                      (gethash "description" rule)
                      (agent-q-json-pretty rule)
                      (gethash "file" (agent-q-rules-all)))))))

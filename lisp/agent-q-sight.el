@@ -40,7 +40,7 @@
 
 (defun agent-q-sight-read-p (call)
   "Whether CALL was on the screen with its end, so that it may be let run.
-Of a request that is folded nobody has seen more than a line."
+Of a folded request only a line was seen."
   (and (agent-q-call-armed call)
        (agent-q-call-ended call)
        (agent-q-call-full-p call)))
@@ -241,7 +241,7 @@ That is only about what it would do."
 (defun agent-q-sight-note (call)
   "Return a line about the part of CALL that doesn't fit, or nil."
   (when-let ((below (and (not (agent-q-call-ended call)) (agent-q-call-below call))))
-    (format "%s below: SPC shows more; y counts once the end was shown"
+    (format "%s below: SPC shows more; y works once the end was shown"
             (cond ((= below 1) "1 more line")
                   ((< below agent-q-sight--most-lines) (format "%d more lines" below))
                   (t (format "More than %d lines" below))))))
@@ -253,7 +253,7 @@ That is only about what it would do."
     (user-error
      (if (agent-q-sight--end-visible-p call)
          "Too fast: read the end of the request, then press the key again"
-       "The end of the request was not on screen yet; SPC shows more"))))
+       "Read to the end of the request first; SPC shows more"))))
 
 (defun agent-q-sight-more ()
   "Show more of the request at point."

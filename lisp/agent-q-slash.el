@@ -19,10 +19,10 @@
 (defcustom agent-q-prompts-directory (locate-user-emacs-file "agent-q/prompts/")
   "Directory of your own prompts, Markdown files.
 The file review.md is sent by \"/review\".  In its text, $ARGUMENTS is what you
-type behind that, $1 to $9 its words; words with spaces are put in double
-quotes.  A text without these gets what you type at its end.  It can mention
-files and the like by an @.  Lines between two lines \"---\" at its beginning
-say more of it, such as \"description: Review a file\".
+type after that, $1 to $9 its words; put words with spaces in double quotes.
+A text without these gets what you type at its end.  It can attach files and
+other things with @.  Lines between two lines \"---\" at its beginning describe
+it, such as \"description: Review a file\".
 
 A project can have prompts, too, in .agent-q/prompts.  As others may have
 written them, they are only put at the prompt, for you to read."
@@ -31,7 +31,7 @@ written them, they are only put at the prompt, for you to read."
   :package-version '(agent-q-module . "0.1.0"))
 
 (defvar agent-q-slash-commands nil
-  "Commands by their names behind a slash: lists (NAME COMMAND ABOUT).
+  "Commands by their names after /: lists (NAME COMMAND ABOUT).
 They are put here by agent-q-menu.el, which knows all commands.")
 
 (defconst agent-q-slash--largest 100000
@@ -121,7 +121,7 @@ The value is as that of `agent-q-slash-action'."
         (prompt (assoc name (agent-q-slash--files))))
     (cond (command
            (unless (string-empty-p arguments)
-             (user-error "/%s takes nothing behind it" name))
+             (user-error "/%s takes no arguments" name))
            (cons 'command (nth 1 command)))
           (prompt
            (let ((sent (agent-q-slash-expand (cdr (agent-q-slash--read (nth 1 prompt)))
@@ -141,7 +141,7 @@ The value is as that of `agent-q-slash-action'."
             (truncate-string-to-width (or description "") 44 nil nil "..."))))
 
 (defun agent-q-slash-names ()
-  "Return what can be typed behind a slash besides tools: conses of name and note."
+  "Return what can be typed after /, apart from tools: conses of name and note."
   (append (mapcar (pcase-lambda (`(,name ,_ ,about)) (cons name (concat "command    " about)))
                   agent-q-slash-commands)
           (mapcar (pcase-lambda (`(,name ,file ,own))
@@ -150,12 +150,12 @@ The value is as that of `agent-q-slash-action'."
                               (agent-q-slash--files)))))
 
 (defun agent-q-slash-help ()
-  "Show what can be typed behind a slash or an @ at the prompt of a chat."
+  "Show what can be typed after / or @ at the prompt of a chat."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (let ((names (agent-q-slash-names)))
     (with-help-window "*agent-q slash*"
-      (princ "At the prompt of a chat, behind a slash:\n\n")
+      (princ "At the prompt of a chat, after /:\n\n")
       (pcase-dolist (`(,name . ,about) names)
         (princ (format "/%-16s %s\n" name about)))
       (princ (substitute-command-keys "\nAnd each tool, such as /describe_symbol mapcar; \

@@ -155,7 +155,7 @@ The row is known by the name of the tool, and a library's by a list of both."
 
 (defun agent-q-tool-list-toggle ()
   "Offer the tool at point to the model of the chat, or stop offering it.
-It counts from the next message on."
+It takes effect with the next message."
   (interactive nil agent-q-tool-list-mode)
   (when (agent-q-tool-list--agent)
     (user-error "This chat follows the agent %s, which brings its own tools; switching has no effect there"

@@ -86,8 +86,8 @@ list with :type and so on), :properties (for an object, a list like
 PARAMETERS, with :required beside it), :default, :minimum and :maximum.
 Values are Lisp values that JSON can hold and that a call could give; a symbol
 is its name, and nil is false or empty.
-REQUIRED is a list of the names of those that a call must give, whatever their
-:default.
+REQUIRED is a list of the names of those that a call must give, even if they
+have a :default.
 
 SAFETY-LEVEL is `:safe', which is the default, `:cautious' (logged, then
 run) or `:dangerous' (run when approved); `:moderate' means cautious and
@@ -100,8 +100,8 @@ and arrays are `:false', `:null' and vectors.  What it returns is given to
 the model as `agent-q-format-tool-result' formats it; an error that it
 signals, or `agent-q-tool-failure', is a failure.  If ASYNC is non-nil,
 HANDLER gets a second argument instead, a function to call with the value
-when it is there; if HANDLER returns a function, that is called when nobody
-waits for the value any more.
+when it is there; if HANDLER returns a function, that is called when the
+value isn't needed any more.
 
 Signal `agent-q-invalid-tool' when a rule is broken."
   (agent-q-tools--check-name name)

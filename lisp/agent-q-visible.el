@@ -57,7 +57,7 @@ languages that are written with them.")
 
 (defun agent-q-visible--spell (text regexp)
   "Return TEXT with each character that REGEXP matches spelled out.
-This takes time in proportion to the length of TEXT, whatever it holds."
+This takes time in proportion to the length of TEXT, with any content."
   (if (not (string-match-p regexp text))
       text
     ;; In a string, finding a character by its place takes long.  In a buffer

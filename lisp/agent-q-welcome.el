@@ -98,7 +98,7 @@ It is loaded by then; some files that have such a command stand on this one."
         ((null agent-q-header-model) "looking for one")
         ;; A button that is alone on its line is not broken.
         (t (concat "none; put a key into auth-source or the environment, or start Ollama\n       "
-                   (agent-q-welcome--command "agent-q-demo-model") " starts a tiny one here\n       "
+                   (agent-q-welcome--command "agent-q-demo-model") " starts a tiny demo model\n       "
                    (agent-q-welcome--command "agent-q-doctor") " says what is missing\n       "
                    (agent-q-welcome--command "agent-q-set-model") " looks again"))))
 
@@ -125,7 +125,7 @@ The demo model answers no questions, so only the console's are left with it."
     entry))
 
 (defun agent-q-welcome--dim (text)
-  "Dim what is no button of TEXT."
+  "Dim what is not a button of TEXT."
   (let ((from 0))
     (while (< from (length text))
       (let ((to (next-single-property-change from 'button text (length text))))

@@ -60,9 +60,9 @@
 
 ;;;###autoload
 (defun agent-q-compact ()
-  "Have the model write a summary, and read it in place of all but the latest.
+  "Make the model write a summary, and read it in place of all but the latest.
 That makes room in its window.  The log of the chat stays as it is, and
-\\[agent-q-undo-compact] has the model read everything again.  While a turn runs,
+\\[agent-q-undo-compact] makes the model read everything again.  While a turn runs,
 this waits until it is over."
   (declare (completion agent-q-session-command-p))
   (interactive)
@@ -81,7 +81,7 @@ this waits until it is over."
 
 ;;;###autoload
 (defun agent-q-undo-compact ()
-  "Have the model read what its latest summary stands for again."
+  "Make the model read again what its latest summary stands for."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
@@ -141,9 +141,9 @@ While a turn runs, it is shown when the turn is over."
 set agent-q-context-window to tell.\n"
                (agent-q-window--number tokens)))
      (cond ((numberp limit)
-            (format "It writes a summary of the older part beyond %s (agent-q-compact-at).\n"
+            (format "Older messages are summarized beyond %s tokens (agent-q-compact-at).\n"
                     (agent-q-window--number limit)))
-           (t "It writes a summary of the older part when its host refuses more.\n"))
+           (t "Older messages are summarized when the host refuses more.\n"))
      "\n"
      (mapconcat (lambda (row) (agent-q-window--row row (if (numberp window) window tokens)))
                 (gethash "rows" report) "")

@@ -34,22 +34,21 @@
 
 (defcustom agent-q-max-iterations 50
   "How many requests a turn may send to the model before the chat asks.
-The turn waits then, until you let it go on or stop it."
+The turn then waits until you continue or stop it."
   :type 'natnum
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-max-turn-tokens nil
-  "How many tokens a turn may use before the chat asks whether it goes on.
-Those sent with each of its requests and those received count.  nil means as
-many as it likes."
+  "How many tokens a turn may use before the chat asks whether to continue.
+Those sent with each of its requests and those received count.  nil means no
+limit."
   :type '(choice (natnum :tag "Tokens") (const :tag "Any number" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-max-turn-cost nil
-  "How many US dollars a turn may cost before the chat asks whether it goes on.
-What requests cost comes from what is known of the model's prices; of a model
-whose price is unknown nothing is counted, and the chat says so.  nil means as
-many as it likes."
+  "How many US dollars a turn may cost before the chat asks whether to continue.
+Costs come from the known prices of the model; with a model whose price is
+unknown nothing is counted, and the chat says so.  nil means no limit."
   :type '(choice (number :tag "Dollars") (const :tag "Any number" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
@@ -72,15 +71,15 @@ when the host refuses a conversation as too long."
 (defcustom agent-q-compact-at 0.8
   "Share of the model's window at which a conversation is made shorter for it.
 Old results of tools are trimmed first; then the model writes a summary of
-the older part, which \\[agent-q-undo-compact] takes back.  nil means not before
+the older part, which \\[agent-q-undo-compact] undoes.  nil means only when
 the host refuses the conversation as too long."
   :type '(choice (float :tag "Share") (const :tag "When the host refuses it" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-max-turn-seconds nil
-  "How many seconds a turn may work before the chat asks whether it goes on.
-The time in which a call waits for your answer doesn't count.  nil means as
-long as it likes."
+  "How many seconds a turn may work before the chat asks whether to continue.
+The time in which a call waits for your answer doesn't count.  nil means no
+limit."
   :type '(choice (natnum :tag "Seconds") (const :tag "Any time" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
@@ -133,11 +132,11 @@ let finish: \\[keyboard-quit] stops it."
 ;;;###autoload (put 'agent-q-eval-policy 'risky-local-variable t)
 (defcustom agent-q-eval-policy 'ask-if-risky
   "Whether to ask before code runs in the Lisp image.
-`ask-if-risky' has the image look at the code first, and asks when it
+`ask-if-risky' makes the image check the code first, and asks when it
 reaches beyond the program: runs other programs, writes files, uses
 the network or Emacs, quits, redefines what is not the program's, or
-can't be looked at.  This is a guard rail that catches accidents, and
-no sandbox: code that means to get around it can.
+can't be checked.  This is a guard rail against accidents, not a
+sandbox: code that means to get around it can.
 `ask-always' asks about all code, `never-ask' about none, and
 `read-only' refuses to run any.  That goes for code which runs on the way
 as well: macros are not expanded then, no matter whose, no function is
@@ -150,7 +149,7 @@ traced, and no definition is put back.  What runs is in the audit log."
 
 (defcustom agent-q-echo-evaluations 'ask
   "Whether your REPL shows what the agent evaluates and compiles.
-Each form and its values then stand there as comments, above the prompt
+Each form and its values then appear there as comments, above the prompt
 and marked as agent-q's; what you type stays as it is.  With `ask', a chat
 offers it once, after the first evaluation, and your answer is saved."
   :type '(choice (const :tag "Offer it once" ask)

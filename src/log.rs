@@ -26,7 +26,7 @@ pub struct LogError {
 
 /// A name that is no level of the log.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no level of the log; the levels are off, error, warn, info, debug and trace.")]
+#[error("{0:?} is not a level of the log; the levels are off, error, warn, info, debug and trace.")]
 pub struct UnknownLevel(String);
 
 static LOG: OnceCell<PathBuf> = OnceCell::new();

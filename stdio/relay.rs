@@ -278,7 +278,7 @@ impl Relay {
             return Ok(());
         }
         Err(format!(
-            "Nothing was done: the Emacs that your calls went to is gone, or serves nobody any more. The one that serves now, with process id {}, has neither an image nor a file of {} open, so it may be about another program. Ask the user whether it is meant. If it is, make the call again; as soon as an Emacs with this directory is there, that one is used.",
+            "Nothing was done: the Emacs that your calls went to is gone, or has stopped serving. The one that serves now, with process id {}, has neither an image nor a file of {} open, so it may be about another program. Ask the user whether it is meant. If it is, make the call again; as soon as an Emacs with this directory is there, that one is used.",
             pid.unwrap_or_default(),
             this_directory()
         ))

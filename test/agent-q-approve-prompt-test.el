@@ -262,7 +262,7 @@
       (should (agent-q-test-shows "Press ! again to add this rule:\nThis."))
       (agent-q-approve-prompt-test--later)
       (agent-q-test-arm)
-      (should (equal "There is no other width"
+      (should (equal "There is no other rule"
                      (cadr (should-error (agent-q-approve-prompt-test--type "w") :type 'user-error))))
       (should (equal (agent-q-prompt-text) "")))))
 

@@ -474,7 +474,7 @@ MORE are properties of the event."
       (setf (agent-q-call-below call) 60)
       (agent-q-render-update-item call)
       (should (string-match-p
-               "Run eval_form\\?\n60 more lines below: SPC shows more; y counts once .*\nDangerous"
+               "Run eval_form\\?\n60 more lines below: SPC shows more; y works once .*\nDangerous"
                (agent-q-test-log)))
       (agent-q-test-event :call-finished :call 7 :outcome :denied)
       (agent-q-approve-test--ask

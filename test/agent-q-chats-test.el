@@ -163,7 +163,7 @@
         (agent-q-test-with-chat
           (setq id agent-q-chats-store-id)
           (agent-q-cost)
-          (should (agent-q-test-shows "No tokens were counted in this chat yet"))
+          (should (agent-q-test-shows "No token counts yet"))
           (agent-q-test-ask "one")
           (agent-q-test-send "/cost")
           (should (agent-q-test-shows
@@ -517,7 +517,7 @@
       (agent-q-test-ask "the elm")
       (with-current-buffer "*agent-q chats*"
         (agent-q-chats-list-search "oak")
-        (agent-q-test-until (agent-q-test-shows "No chat has these words; s looks for others."))
+        (agent-q-test-until (agent-q-test-shows "No chat matches; s searches again."))
         (agent-q-chats-list-search "elm")
         (agent-q-test-until (agent-q-test-shows "the elm"))
         (kill-buffer))

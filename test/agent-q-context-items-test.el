@@ -53,7 +53,7 @@
   (agent-q-test-with-chat
     (agent-q-context-add-item 'text "before")
     (let ((agent-q-context-max 0))
-      (should (string-match-p "Nothing was added: .agent-q-context-max. says"
+      (should (string-match-p "Nothing added: .agent-q-context-max. is 0"
                               (cadr (should-error (agent-q-context-add-item 'text "x")
                                                   :type 'user-error))))
       (should-error (agent-q-context-add "@error") :type 'user-error)

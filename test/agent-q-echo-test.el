@@ -139,7 +139,7 @@
       (dolist (operation '("describe-symbol" "eval-form" "eval-form"))
         (agent-q-echo-call nil operation nil "done" nil)
         (agent-q-test-event :turn-ended :outcome :finished))
-      (should (= 2 (length (split-string (agent-q-test-log) "Shall your REPL show"))))
+      (should (= 2 (length (split-string (agent-q-test-log) "Show what the agent"))))
       (cl-letf (((symbol-function 'customize-save-variable)
                  (lambda (&rest arguments) (setq saved arguments))))
         (agent-q-test-find "[Show it]")

@@ -73,7 +73,7 @@ WORDS, ARGUMENTS and TOOL have defaults."
 by SHOP::CLEANUP, in (shop::cleanup)\n"))
     (should-not (agent-q-test-shows "effect/"))
     (should-not (agent-q-test-shows "dangerous"))
-    (dolist (label '("[y] allow" "[!] allow the like in this chat" "[P] in this project"
+    (dolist (label '("[y] allow" "[!] allow similar in this chat" "[P] in this project"
                      "[n] deny" "[r] deny with a reason" "[s] stop the call"
                      "[b] backtrace" "[v] show all"))
       (should (agent-q-test-shows label)))

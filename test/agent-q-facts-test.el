@@ -159,7 +159,7 @@
                         "HTTP/1.1 200 OK\n\n{\"openai\": {\"models\": {}}}"))
         (with-temp-buffer
           (insert answer)
-          (should (string-match-p "could not be used (.+); what was known of models stays"
+          (should (string-match-p "could not be used (.+); the facts of models stay"
                                   (agent-q-facts--take nil)))))
       (with-temp-buffer
         (should (string-match-p "no net" (agent-q-facts--take '(:error (error "no net"))))))
@@ -218,7 +218,7 @@
     (agent-q-facts-test--in-chat '(:prices (10.0 20.0 1.0)) agent-q-facts-test--script
       (agent-q-test-send "go")
       (agent-q-test-until
-       (agent-q-test-shows "The turn has used $0.0075 (agent-q-max-turn-cost). Shall it go on? (y or n, and RET)"))
+       (agent-q-test-shows "The turn has used $0.0075 (agent-q-max-turn-cost). Continue? (y or n, then RET)"))
       (agent-q-test-find "[Stop]")
       (agent-q-test-press "RET")
       (agent-q-test-until (agent-q-test-idle-p)))

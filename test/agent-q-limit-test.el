@@ -31,7 +31,7 @@
 (ert-deftest agent-q-limit-the-chat-asks-and-goes-on ()
   (agent-q-limit-test--with-rounds
     (should (agent-q-test-shows
-             "The turn has used 1 request (agent-q-max-iterations). Shall it go on? (y or n, and RET)\n[Go on]\n[Stop]"))
+             "The turn has used 1 request (agent-q-max-iterations). Continue? (y or n, then RET)\n[Go on]\n[Stop]"))
     (should (string-match-p "\\` Go on\\?" (agent-q-header-line)))
     (should (string-match-p "agent-q asks" agent-q-attention-mark))
     (should agent-q-header-since)

@@ -132,7 +132,7 @@
              ("@file:huge.dat" "@file:huge.dat: the file is too large to be sent (2 GB)")
              ("@file:binary.dat" "this is not a text file")
              ("@file:empty.dat" "the file is empty")
-             ("@file:pipe" "this is no regular file")
+             ("@file:pipe" "this is not a regular file")
              ("@file:src/bank.lisp:99" "the file has only 4 lines")
              ("@file:/ssh:nobody@nowhere:/x" "files on other machines")
              ("@buffer:gone" "@buffer:gone: there is no such buffer")

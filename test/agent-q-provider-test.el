@@ -299,7 +299,7 @@
   (pcase-dolist (`(,properties ,sentence)
                  '(((:environment AGENT_Q_FIRST_KEY) "its :environment is not the name of a variable")
                    ((:header (:X "y")) ":header is not one of its properties, which are .*:headers")
-                   ((:window 8192) ":window is of a model, and belongs into its :models")
+                   ((:window 8192) ":window is of a model, and belongs in its :models")
                    ((:models (("m" :base-url "http://127.0.0.1:9/v1"))) ":base-url is of the provider")
                    ((:models (("m" :window 0))) "(m) can.t be used: its :window is not a number of tokens")
                    ((:models (("m" :prices (-1 2)))) "its :prices is not a list of prices")

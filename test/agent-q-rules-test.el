@@ -58,7 +58,7 @@
       (agent-q-rules)
       (with-current-buffer "*agent-q rules*"
         (dotimes (_ 2)
-          (should (agent-q-test-shows "There is no rule yet: what a call may do goes by its level."))
+          (should (agent-q-test-shows "No rules yet; each tool's level decides."))
           (should (agent-q-test-shows "a adds one, and so does ! on a request"))
           (agent-q-test-press "g"))
         (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
@@ -118,7 +118,7 @@
     (save-window-excursion
       (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 40)))
         (agent-q-rules)
-        (should (agent-q-test-shows "There is no rule yet: what a call may\ndo goes by its level."))
+        (should (agent-q-test-shows "No rules yet; each tool's level decides."))
         (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
         (agent-q-rules--refresh))
       (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 80)))

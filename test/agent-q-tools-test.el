@@ -67,7 +67,7 @@
                        (agent-q-tools-test--define :safety-level given))))
     (should (eq level (agent-q-tool-safety-level
                        (agent-q-tools-test--define :trust-level given)))))
-  (should (string-match-p ":mild is no safety level"
+  (should (string-match-p ":mild is not a safety level"
                           (agent-q-tools-test--problem :safety-level :mild))))
 
 (ert-deftest agent-q-tools-categories-are-keywords ()

@@ -98,7 +98,7 @@
         (unwind-protect
             (with-current-buffer "*agent-q window*"
               (dolist (line '("of the 8,000 that it can take (50%)\\."
-                              "^It writes a summary of the older part beyond 6,400 "
+                              "^Older messages are summarized beyond 6,400 "
                               "^System prompt +1 +[0-9,]+  #+$"
                               "^Tools +[0-9]+ +[0-9,]+  #+$"
                               "^Your messages +1 "

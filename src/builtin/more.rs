@@ -215,7 +215,7 @@ fn describe(arguments: &Arguments, context: &WorkContext) -> Result<String, Tool
         return Ok("You have all tools already.".to_owned());
     }
     Err(ToolFailure::new(format!(
-        "The group {group} has no tools besides those that you have. Groups with more: {}.",
+        "The group {group} has no further tools. Groups that do: {}.",
         others.join(", ")
     )))
 }

@@ -252,7 +252,7 @@ impl Inner {
                 return;
             }
             if disk.trouble.take().is_some() {
-                (self.tell)("This chat is saved again, with all that happened meanwhile.".into());
+                (self.tell)("This chat is saved again, with everything since.".into());
             }
             if nothing_new {
                 return;

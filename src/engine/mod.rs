@@ -54,7 +54,7 @@ pub enum RequestError {
     RuleText(#[source] serde_json::Error),
     #[error("Cannot parse the question about a call: {0}")]
     Question(#[source] serde_json::Error),
-    #[error("This is no provider.")]
+    #[error("Not a provider.")]
     Provider,
     #[error("This request was already answered.")]
     NotWaiting,

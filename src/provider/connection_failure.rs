@@ -341,7 +341,7 @@ fn about(error: &CertificateError) -> String {
         humantime::format_rfc3339_seconds(when).to_string()[..10].to_owned()
     };
     match error {
-        CertificateError::UnknownIssuer => "no authority that is trusted here has signed its certificate. If it is your company's or your own, put the certificate into a file and name that as the provider's :ca-file in agent-q-providers; README.md says how, under \"Proxies and certificates\".".to_owned(),
+        CertificateError::UnknownIssuer => "no authority that is trusted here has signed its certificate. If it is your company's or your own, put the certificate into a file and name that as the provider's :ca-file in agent-q-providers; docs/manual.org says how, under \"Proxies and certificates\".".to_owned(),
         CertificateError::NotValidForNameContext { expected, presented } => format!(
             "its certificate is not for {}, but for {}. Correct the host in the base URL, or the names (subjectAltName) in the certificate.",
             expected.to_str(),

@@ -340,7 +340,7 @@ impl ReplyDraft {
     pub fn skip(&mut self, name: &str, data: &str) {
         self.skipped += 1;
         if self.skipped <= MOST_LOGGED {
-            tracing::warn!("skipped what is no part of a reply: {name} {data:.200}");
+            tracing::warn!("skipped what is not a part of a reply: {name} {data:.200}");
         }
         self.unread = Some(data.chars().take(LONGEST_UNREAD).collect());
     }

@@ -65,7 +65,7 @@ impl Proxy {
         };
         let wrong = |why: &str| {
             settings_failure(format!(
-                "{:?} is no URL of a proxy: {why}. {} says so; write it like http://proxy.example.com:3128.",
+                "{:?} is not the URL of a proxy: {why}. {} says so; write it like http://proxy.example.com:3128.",
                 public_part(&url),
                 self.set_by
             ))

@@ -174,7 +174,7 @@ impl Rule {
         decide::Compiled::new(self)?;
         if let Some(alarm) = self.unfit_alarm() {
             return Err(BadRule(format!(
-                "no rule allows whatever {}; only for single calls that can be done",
+                "no rule allows everything that {}; that can only be allowed for single calls",
                 alarm.reason
             )));
         }

@@ -216,7 +216,7 @@ impl Means<'_> {
             RoomMade::Cancelled => return TurnOutcome::Cancelled,
             RoomMade::None => "There is nothing to summarize yet.".to_owned(),
             RoomMade::Failed(why) => {
-                format!("No summary came about, and the conversation is as it was. {why}")
+                format!("Could not summarize; the conversation is unchanged. {why}")
             }
         };
         turn.tell_notice(text);

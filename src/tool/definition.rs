@@ -59,7 +59,7 @@ pub enum InvalidTool {
         "Providers do not accept the tool name '{0}': use only the letters a to z and A to Z, digits, underscores and hyphens, at most 64 of them."
     )]
     Unsendable(String),
-    #[error("The tool name {0} is taken by one that other agents have besides the user's.")]
+    #[error("The tool name {0} is taken by a tool for other agents.")]
     Reserved(String),
     #[error(
         "Providers do not accept the parameter name '{0}': use only letters, digits, underscores, dots and hyphens, at most 64 of them."

@@ -24,7 +24,7 @@ shows '^? create_file two.txt (new) +1 -0 waits' || fail 'the second one is not 
 
 type_text 'y'
 press Enter
-await 'Not sent: to answer create_file, press y alone' 'a key with RET is no message'
+await 'Not sent.  To answer create_file, press y without RET' 'a key with RET is no message'
 shows 'queued' && fail 'it was queued'
 waiting 3 || fail 'it answered a request'
 

@@ -29,7 +29,7 @@ shows '\[copy\] \[insert\] \[REPL\]' || fail 'the code has no buttons'
 echo 'markdown: the answer is shown as Markdown'
 
 press C-c C-a
-await 'Nothing is waiting' 'an imitated request is none'
+await 'No pending request' 'an imitated request is none'
 
 press C-c M-w
 await 'Copied 42 characters of code' 'code is copied'

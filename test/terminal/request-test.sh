@@ -16,7 +16,7 @@ await '\[y\] apply' 'the chat follows, so that the end of the request is shown'
 sleep 1
 press y
 await '? Apply long.txt (new)' 'y goes to its head'
-await '^ *[0-9][0-9] more lines below: SPC shows more; y counts once the end was shown' 'more is said to be below'
+await '^ *[0-9][0-9] more lines below: SPC shows more; y works once the end was shown' 'more is said to be below'
 await 'first line' 'the head is shown'
 
 # However often and however late, y does nothing without the end.
@@ -24,7 +24,7 @@ for _ in 1 2 3 4; do
   press y
   sleep 0.6
 done
-await 'The end of the request was not on screen yet; SPC shows more' 'y is refused'
+await 'Read to the end of the request first; SPC shows more' 'y is refused'
 type_text 'yyyyyyyyyyyyyyyyyyyy'
 sleep 1
 [ ! -e "$scratch/project/long.txt" ] || fail 'y ran a call whose end was not shown'
@@ -33,7 +33,7 @@ press !
 await 'Press ! again to add this rule' 'the rule stands in sight'
 sleep 1
 press !
-await 'The end of the request was not on screen yet' 'no rule is taken, either'
+await 'Read to the end of the request first' 'no rule is taken, either'
 [ ! -e "$scratch/project/long.txt" ] || fail '! ran a call whose end was not shown'
 
 tries=0

@@ -96,7 +96,7 @@
 
 (defun check-binding (symbol value)
   (unless (symbolp symbol)
-    (beyond-assessment "a variable in it is no symbol"))
+    (beyond-assessment "a variable in it is not a symbol"))
   (multiple-value-bind (reason soft) (danger symbol)
     (cond ((and reason (not soft) (not (function-only-p symbol))) (hit :reaches reason symbol))
           ((and (eq symbol '*read-eval*) value)

@@ -144,7 +144,7 @@ it is made. If the text is only to be expanded, that itself would run code of th
            (walk-lambda (rest operator) scope)
            (walk-all (rest form) scope))
           ((not (symbolp operator))
-           (beyond-assessment "an operator in it is no symbol" form))
+           (beyond-assessment "an operator in it is not a symbol" form))
           ((member operator (scope-functions scope) :test #'equal)
            (walk-arguments nil (rest form) scope))
           ((member operator (scope-macros scope))

@@ -92,7 +92,7 @@ fn stopped(report: &Stopped) -> String {
         .as_deref()
         .unwrap_or("timed out or cancelled");
     let allocated = match &report.allocated {
-        Some(size) => format!(" (the image allocated {size} meanwhile)"),
+        Some(size) => format!(" (the image allocated {size} in that time)"),
         None => String::new(),
     };
     let mut lines = vec![format!("Stopped before finishing: {because}{allocated}.")];

@@ -208,7 +208,7 @@ async fn a_summary_that_fails_changes_nothing() {
 
     chat.tell(Op::Compact);
     assert_eq!(chat.ended(4).await, TurnOutcome::Finished);
-    assert!(notices(&chat)[1].contains("the conversation is as it was"));
+    assert!(notices(&chat)[1].contains("the conversation is unchanged"));
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn a_summary_longer_than_what_it_replaces_is_refused() {
     assert_eq!(chat.ended(3).await, TurnOutcome::Finished);
     let told = notices(&chat);
     assert!(
-        told[0].contains("the conversation is as it was"),
+        told[0].contains("the conversation is unchanged"),
         "{told:?}"
     );
     assert!(told[0].contains("no shorter"), "{told:?}");
@@ -324,7 +324,7 @@ async fn a_summary_of_which_a_later_part_fails_changes_nothing() {
     assert_eq!(chat.ended(5).await, TurnOutcome::Finished);
     let told = notices(&chat);
     assert!(
-        told[0].contains("the conversation is as it was"),
+        told[0].contains("the conversation is unchanged"),
         "{told:?}"
     );
     assert!(summaries(&chat).is_empty());
