@@ -47,7 +47,9 @@ short() {
   bad=$(sources | while read -r file; do
     lines=$(($(wc -l < "$file")))
     [ "$lines" -le 1000 ] || echo "$file: $lines lines, at most 1000 are wanted"
-  done)
+  done
+  lines=$(($(wc -l < README.md)))
+  [ "$lines" -le 150 ] || echo "README.md: $lines lines, at most 150 are wanted; docs/manual.org has room")
   [ -z "$bad" ] || { echo "$bad"; return 1; }
 }
 
@@ -118,6 +120,7 @@ check 'Emacs Lisp' "$EMACS" -Q --batch -l scripts/lint.el
 check 'uses among the Emacs Lisp' "$EMACS" -Q --batch -l scripts/graph.el
 check 'generated Emacs Lisp' "$EMACS" -Q --batch -l scripts/generate.el --check
 check 'what ARCHITECTURE.md names' "$EMACS" -Q --batch -l scripts/architecture.el
+check 'words' "$EMACS" -Q --batch -l scripts/words.el
 check 'versions' versions
 check 'test files' listed
 check 'names of the Common Lisp' defined_once
