@@ -154,7 +154,7 @@ For `input-method-activate-hook'."
 (defun agent-q-approve-prompt--problem (call)
   "Return why CALL can't be answered at the prompt now, or nil."
   (cond ((not (agent-q-sight-in-view-p call))
-         "The request is out of sight: C-c C-a goes to it")
+         "The request is not visible: C-c C-a goes to it")
         ((or (< (agent-q-sight-armed-for call)
                 ;; Who has asked for a rule is answering, and types no message.
                 (if (agent-q-call-offer call) 0 agent-q-approve-prompt-pause))

@@ -249,7 +249,7 @@ or a new one."
             (agent-q-chat-begin nil root (if known (agent-q-project-name root) "directory unknown")
                                 #'agent-q-client--below))
           (agent-q-render-notice
-           (format "%s is calling from %s.  You approve its calls here, even if its own program asks, too."
+           (format "%s is calling from %s.  You approve its calls here, regardless of its own settings."
                    (agent-q-visible-line name)
                    (if known (abbreviate-file-name default-directory)
                      "a directory that Emacs doesn't know, so each file is asked about")))

@@ -50,7 +50,7 @@
   "Set `agent-q-echo-evaluations' to VALUE from now on."
   (customize-save-variable 'agent-q-echo-evaluations value)
   (message (if value "Your REPL shows what the agent evaluates"
-             "Your REPL stays as it is; `agent-q-echo-evaluations' changes that")))
+             "Your REPL won't show them; `agent-q-echo-evaluations' changes that")))
 
 ;;;; What is shown
 

@@ -422,7 +422,7 @@ STATUS is as for `url-retrieve'."
           (error "%s" (error-message-string (plist-get status :error))))
         (goto-char (point-min))
         (unless (re-search-forward "\n\r?\n" nil t)
-          (error "It sent nothing"))
+          (error "The response is empty"))
         (let* ((text (decode-coding-string
                       (buffer-substring-no-properties (point) (point-max)) 'utf-8))
                (form (agent-q-facts-trim (agent-q-json-parse text)

@@ -70,7 +70,7 @@
       (setq there (directory-file-name (file-name-directory there))))
     (unless (and (file-directory-p there) (file-writable-p there))
       (list 'missing "Audit log" (format "%s can't be written" (abbreviate-file-name folder))
-            (concat "Without it nothing runs that changes anything: make it writable,"
+            (concat "Without it, tools that change anything don't run: make it writable,"
                     " or set `agent-q-log-file'")))))
 
 (defun agent-q-findings--client ()

@@ -99,8 +99,9 @@ What the calls of a turn changed is undone together."
 ;;;###autoload
 (define-minor-mode agent-q-mcp-mode
   "Let other agents call agent-q's tools in the image that you run.
-You approve their calls in Emacs, each agent's in a buffer of its own, even if
-their own programs ask, too.  `agent-q-mcp-install' registers agent-q with them."
+You approve their calls in Emacs, each agent's in a buffer of its own,
+regardless of their own settings.  `agent-q-mcp-install' registers agent-q
+with them."
   :global t
   :group 'agent-q
   (if agent-q-mcp-mode

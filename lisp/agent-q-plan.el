@@ -17,7 +17,7 @@
 
 (defcustom agent-q-plan-evaluates nil
   "Whether code may be evaluated in plan mode.
-It runs as long as nothing dangerous is found in it."
+It then runs if nothing dangerous is found in it."
   :type 'boolean
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))

@@ -45,7 +45,7 @@ or .swp; so are names that differ only by invisible characters."
 
 ;;;###autoload (put 'agent-q-read-project-instructions 'risky-local-variable t)
 (defcustom agent-q-read-project-instructions t
-  "Whether the model reads what a project's people wrote for agents.
+  "Whether the model reads a project's instructions for agents.
 That is the file AGENTS.md in the project's root, and in the directories around
 it up to your home directory.  A chat says which ones its model reads.  Links
 and files of other users are left out."

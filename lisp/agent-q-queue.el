@@ -161,7 +161,7 @@ More would push the log out of the window, and leave it empty when they go.")
                    (if (> more 0) (format "and %d more\n" more) ""))
                  (substitute-command-keys
                   "\\<agent-q-chat-mode-map>\\[agent-q-queue-edit] edits a queued message, \
-with \\[universal-argument] it drops it\n"))
+with \\[universal-argument] drops it\n"))
          'face 'agent-q-dim))))
 
 ;;;; Taking back

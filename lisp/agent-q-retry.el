@@ -65,7 +65,7 @@ Its changes of files are reviewed as before."
 (defun agent-q-retry--check-paused ()
   "Signal an error unless the turn of this chat waits at a limit."
   (unless (eq agent-q-header-state :paused)
-    (user-error "This question was answered")))
+    (user-error "This question was already answered")))
 
 (defun agent-q-retry-ask (text)
   "Ask the user whether a turn may go on that met a limit, which TEXT names.

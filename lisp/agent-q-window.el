@@ -35,7 +35,7 @@
   "Return the text of ITEM: its head, or all of it when it is unfolded."
   (let ((event (agent-q-window-summary-event item)))
     (concat
-     (propertize (format "%s The model reads a summary of %d message%s now: %s tokens in place of %s"
+     (propertize (format "%s Summarized %d message%s: %s tokens in place of %s"
                          (agent-q-render-fold-sign item)
                          (plist-get event :messages)
                          (if (eql 1 (plist-get event :messages)) "" "s")

@@ -42,14 +42,14 @@ The turn then waits until you continue or stop it."
   "How many tokens a turn may use before the chat asks whether to continue.
 Those sent with each of its requests and those received count.  nil means no
 limit."
-  :type '(choice (natnum :tag "Tokens") (const :tag "Any number" nil))
+  :type '(choice (natnum :tag "Tokens") (const :tag "No limit" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-max-turn-cost nil
   "How many US dollars a turn may cost before the chat asks whether to continue.
 Costs come from the known prices of the model; with a model whose price is
 unknown nothing is counted, and the chat says so.  nil means no limit."
-  :type '(choice (number :tag "Dollars") (const :tag "Any number" nil))
+  :type '(choice (number :tag "Dollars") (const :tag "No limit" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-skills-directory (locate-user-emacs-file "agent-q/skills")
@@ -80,7 +80,7 @@ the host refuses the conversation as too long."
   "How many seconds a turn may work before the chat asks whether to continue.
 The time in which a call waits for your answer doesn't count.  nil means no
 limit."
-  :type '(choice (natnum :tag "Seconds") (const :tag "Any time" nil))
+  :type '(choice (natnum :tag "Seconds") (const :tag "No limit" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
 ;;;###autoload (put 'agent-q-tool-choice 'risky-local-variable t)
@@ -105,8 +105,8 @@ as `:introspection'.  An element
 \(:max-safety-level LEVEL) leaves out what is above LEVEL, `:safe' or
 `:cautious'.  `none' means no tool.  \\[agent-q-list-tools] chooses tools
 for one chat.
-A tool that is not among the usual ones can be called all the same, and asks
-as always; one that a choice of yours leaves out can't."
+A tool that is not among the usual ones can still be called, and asks as
+usual; one that a choice of yours leaves out can't."
   :type '(choice (const :tag "The usual ones" nil)
                  (const :tag "All" all)
                  (const :tag "None" none)
@@ -124,10 +124,10 @@ as always; one that a choice of yours leaves out can't."
 
 (defcustom agent-q-handler-timeout 120
   "Seconds that the handler of a tool may take, or nil for no limit.
-This is for tools written in Emacs Lisp.  Their call has failed then; what
-the handler gives later is not used.  A handler that keeps Emacs busy is
-let finish: \\[keyboard-quit] stops it."
-  :type '(choice (number :tag "Seconds") (const :tag "Any time" nil)))
+This is for tools written in Emacs Lisp.  After that their call fails; what
+the handler returns later is not used.  A handler that keeps Emacs busy is
+not interrupted: \\[keyboard-quit] stops it."
+  :type '(choice (number :tag "Seconds") (const :tag "No limit" nil)))
 
 ;;;###autoload (put 'agent-q-eval-policy 'risky-local-variable t)
 (defcustom agent-q-eval-policy 'ask-if-risky
@@ -140,7 +140,7 @@ sandbox: code that means to get around it can.
 `ask-always' asks about all code, `never-ask' about none, and
 `read-only' refuses to run any.  That goes for code which runs on the way
 as well: macros are not expanded then, no matter whose, no function is
-traced, and no definition is put back.  What runs is in the audit log."
+traced, and no definition is restored.  What runs is in the audit log."
   :type '(choice (const :tag "Ask when code reaches beyond the program" ask-if-risky)
                  (const :tag "Always ask" ask-always)
                  (const :tag "Never ask" never-ask)
@@ -187,9 +187,9 @@ When nil, a call is unfolded as soon as its result arrives."
 ;;;###autoload (put 'agent-q-log-file 'risky-local-variable t)
 (defcustom agent-q-log-file (locate-user-emacs-file "agent-q/core.log")
   "File that the core writes its log to.
-The audit log and your rules are beside it.  Where that folder can't be
-written, this log is among the temporary files, and no tool runs that
-changes anything, as it could leave no trace in the audit log."
+The audit log and your rules are beside it.  If that folder can't be
+written, this log is among the temporary files, and tools that change
+anything don't run, as they could leave no trace in the audit log."
   :type 'file
   :package-version '(agent-q-module . "0.1.0"))
 

@@ -59,7 +59,8 @@
       (forward-char 1))))
 
 (defun agent-q-words--lisp (file common)
-  "Check the strings of FILE, in Lisp; COMMON means Common Lisp, without docstrings."
+  "Check the strings of FILE, in Lisp.
+COMMON means Common Lisp, whose docstrings are left out."
   (while (re-search-forward ";\\|\"\\|\\?\\\\?.\\|#\\\\.\\|#|" nil t)
     (pcase (match-string 0)
       (";" (forward-line 1))
