@@ -45,7 +45,7 @@ Deny beats ask, and ask beats allow.
    '((1 "No." 5 agent-q-rules--before) (10 "Effect" 6 t) (9 "Tool" 20 t) (7 "Scope" 8 t)
      (6 "Also dangerous" 14 t) (10 "Applies to" 0 nil :least 40))
    #'agent-q-rules--entries
-   "No rules yet; each tool's level decides.\n\n\
+   "No rules yet; the level of each tool decides.\n\n\
 \\<agent-q-rules-mode-map>\\[agent-q-rules-add] adds one, and so does ! on a request in a chat;
 \\[agent-q-rules-test] says what would happen to a call.\n"))
 

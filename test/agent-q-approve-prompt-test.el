@@ -324,7 +324,7 @@
       (should (equal (agent-q-prompt-text) "н"))
       (should-not agent-q-approve-prompt-test--told)
       ;; Nor is it a message.
-      (should (string-match-p "press y or n alone" (agent-q-approve-mistyped "н")))
+      (should (string-match-p "press y or n without RET" (agent-q-approve-mistyped "н")))
       (should-not (agent-q-approve-mistyped "ф"))
       (agent-q-prompt-replace "")
       (agent-q-approve-prompt-test--later)

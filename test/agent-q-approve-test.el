@@ -111,7 +111,7 @@
                    (lambda (format &rest arguments)
                      (setq said (and format (apply #'format format arguments))))))
           (agent-q-test-send typed))
-        (should (string-match-p "t_erase, press [a-zA-Z!] alone" said)))
+        (should (string-match-p "t_erase, press [a-zA-Z!] without RET" said)))
       (should (equal (agent-q-prompt-text) ""))
       (should (zerop agent-q-header-queued))
       (should (= 3 (length (agent-q-call-all-waiting)))))
@@ -394,7 +394,7 @@ MORE are properties of the event."
           (ignore-error user-error (agent-q-test-press key)))
         (should-not answers)
         (setf (agent-q-call-armed call) t)
-        (should (string-match-p "The end of the request"
+        (should (string-match-p "to the end of the request"
                                 (cadr (should-error (agent-q-test-press "y")
                                                     :type 'user-error))))
         ;; New arguments have to be seen anew.

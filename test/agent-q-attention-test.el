@@ -50,7 +50,7 @@
         (with-temp-buffer
           (switch-to-buffer (current-buffer))
           (with-current-buffer chat (agent-q-attention-test--ask 8)))
-        (should (equal (car said) "agent-q: 2 requests wait (M-x agent-q-goto-approval)"))))))
+        (should (equal (car said) "agent-q: 2 pending requests (M-x agent-q-goto-approval)"))))))
 
 (ert-deftest agent-q-attention-the-end-of-a-turn-is-said-where-its-chat-is-not-shown ()
   (agent-q-test-with-chat

@@ -256,7 +256,7 @@ Its project, in PROJECT, has a file till.lisp of five lines."
       (run-hooks 'window-configuration-change-hook))
     (should (string-prefix-p "Nothing is in the\ncontext yet.\n" (buffer-string)))
     (run-hooks 'window-configuration-change-hook)
-    (should (agent-q-test-shows "keep something here: a, M-x agent-q-context-add-file"))
+    (should (agent-q-test-shows "something here: a, M-x agent-q-context-add-file"))
     (should (eq (key-binding "a") #'agent-q-context-add))
     (dolist (key '("RET" "o" "d"))
       (should (equal '(user-error "Nothing is on this line")

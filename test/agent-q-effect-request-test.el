@@ -153,7 +153,7 @@ in the thread reaper\n"))
       (agent-q-goto-approval)
       (should (eq call (agent-q-render-item-at (point))))
       (dolist (typed '("y" "s" "b" "no"))
-        (should (string-match-p "to answer \"delete /tmp/x/a.txt\", press [a-z] alone"
+        (should (string-match-p "To answer \"delete /tmp/x/a.txt\", press [a-z] without RET"
                                 (agent-q-approve-mistyped typed))))
       (agent-q-effect-request-test--ask 8 "write /tmp/x/b.txt")
       (should (string-match-p "2 wait" (agent-q-header-line)))

@@ -124,7 +124,7 @@
       (agent-q-test-press "RET")
       (agent-q-test-until (agent-q-test-shows "Here I am."))
       (agent-q-test-until (agent-q-test-idle-p))
-      (should (agent-q-test-shows "The model reads a summary"))
+      (should (agent-q-test-shows "Summarized "))
       (should-not (button-at (agent-q-test-find "[Make room and try again]"))))))
 
 (ert-deftest agent-q-limit-the-request-is-gone-to-unless-the-user-went-on ()

@@ -58,12 +58,12 @@
       (agent-q-rules)
       (with-current-buffer "*agent-q rules*"
         (dotimes (_ 2)
-          (should (agent-q-test-shows "No rules yet; each tool's level decides."))
+          (should (agent-q-test-shows "No rules yet; the level of each tool decides."))
           (should (agent-q-test-shows "a adds one, and so does ! on a request"))
           (agent-q-test-press "g"))
         (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
         (agent-q-test-press "g")
-        (should-not (agent-q-test-shows "There is no rule yet"))
+        (should-not (agent-q-test-shows "No rules yet"))
         (should (agent-q-test-shows "t_erase"))
         ;; One for a chat is in memory alone, and has a number of its own kind.
         (agent-q-rules-add '(:effect "deny" :tool "t_other" :scope (:for "chat" :which 4711)))
@@ -118,7 +118,7 @@
     (save-window-excursion
       (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 40)))
         (agent-q-rules)
-        (should (agent-q-test-shows "No rules yet; each tool's level decides."))
+        (should (agent-q-test-shows "No rules yet; the level of each tool\ndecides."))
         (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
         (agent-q-rules--refresh))
       (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 80)))

@@ -54,7 +54,7 @@
   (pcase-dolist (`(,option . ,said)
                  '(((7) . "can't hold 7")
                    ((:t-none) . "No tool has the category :t-none; there are :.*:xref")
-                   (((:max-safety-level :t-none)) . "no safety level")
+                   (((:max-safety-level :t-none)) . "not a safety level")
                    (some . "can't hold some")))
     (let ((wrong (lambda (function)
                    (let ((agent-q-offered-tools option))

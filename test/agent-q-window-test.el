@@ -43,7 +43,7 @@
         (agent-q-test-until (agent-q-test-idle-p))
         (should (string-prefix-p log (agent-q-test-log))))
       (should-not (agent-q-test-shows "NOTES"))
-      (agent-q-test-find "The model reads a summary of")
+      (agent-q-test-find "Summarized ")
       (agent-q-test-press "TAB")
       (should (agent-q-test-shows "NOTES on x and y."))
       (agent-q-test-ask "three")

@@ -93,7 +93,7 @@ command agent-q-resume
 await 'Resume (default' 'the chats are offered'
 press Enter
 await 'Resumed: ' 'the chat was resumed'
-await 'did not come to its end' 'the last turn is shown as cut off'
+await 'Interrupted: Emacs exited during this turn' 'the last turn is shown as cut off'
 await 'Its image' 'it says that its image is gone'
 press C-x 1
 await 'The quince is done' 'what was said is shown'
