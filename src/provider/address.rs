@@ -59,7 +59,9 @@ fn ollama_base(base_url: &str) -> &str {
 pub fn endpoint(base_url: &str, path: &[&str]) -> Result<Url, ProviderError> {
     let advice = "Write it like https://api.openai.com/v1.";
     let mut url = Url::parse(base_url.trim()).map_err(|error| {
-        settings_failure(format!("{base_url:?} is not a valid base URL: {error}. {advice}"))
+        settings_failure(format!(
+            "{base_url:?} is not a valid base URL: {error}. {advice}"
+        ))
     })?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err(settings_failure(format!(

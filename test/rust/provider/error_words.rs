@@ -258,7 +258,11 @@ async fn a_successful_answer_may_be_an_error() {
             json!({"success": false, "errorMsg": "not active"}),
             "not active",
         ),
-        (Dialect::Gemini, json!({"answer": 42}), "not a part of a reply"),
+        (
+            Dialect::Gemini,
+            json!({"answer": 42}),
+            "not a part of a reply",
+        ),
         (
             Dialect::Ollama,
             json!({"errorMsg": "not active"}),

@@ -396,7 +396,11 @@ async fn a_host_that_lists_no_models_says_how_far_it_was() {
     let dead = free_port();
     let https = |port: u16| format!("https://localhost:{port}/v1");
     for (settings, stage, words) in [
-        (settings("nowhere".into()), "the settings", "not a valid base URL"),
+        (
+            settings("nowhere".into()),
+            "the settings",
+            "not a valid base URL",
+        ),
         (
             settings(format!("http://127.0.0.1:{dead}/v1")),
             "the connection",
