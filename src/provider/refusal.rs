@@ -190,7 +190,7 @@ pub fn unreadable(name: &str, data: &str) -> ProviderError {
         let sentence = if name == "error" {
             "The server reported an error:"
         } else {
-            "The server sent something that is no part of a reply:"
+            "The server sent something that is not a part of a reply:"
         };
         ProviderError::new(
             FailureKind::Garbage,

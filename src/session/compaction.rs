@@ -80,7 +80,7 @@ impl Turn<'_> {
                 RoomMade::Cancelled => return Err(TurnOutcome::Cancelled),
                 RoomMade::Some | RoomMade::None => {}
                 RoomMade::Failed(why) => {
-                    self.tell_notice(format!("The conversation gets too long for the model, and no summary came about, so all of it is sent. {why}"));
+                    self.tell_notice(format!("The conversation is getting too long for the model and could not be summarized; sending all of it. {why}"));
                     making.failure = Some(why);
                 }
             }
