@@ -158,10 +158,7 @@ copies made by macros that walk code."
             (let ((expansion (let ((*macroexpand-hook* outside))
                                (funcall outside expander form environment))))
               (look #'look-at-expansion form expansion)
-              ;; If a macroexpand hook of the program changes a definition, the result is another
-              ;; definition.
-              (when (member outside (list 'funcall #'funcall (optional-function "AGENT-Q-IMAGE" "NOTE-AND-EXPAND")))
-                (know-definitions watch form expansion))
+              (look #'know-definitions form expansion outside)
               expansion))))))
 
 (defun look-at-definition (watch form)
@@ -173,9 +170,9 @@ NIL and the values to return in its place."
         (settle-definition watch (first hold) form)
         t)))
 
-(defun know-definitions (watch form expansion)
+(defun know-definitions (watch form expansion hook)
   "Note that the definitions in EXPANSION, of FORM, are parts of FORM, a definition that was
-checked."
+checked. What a HOOK of the program makes of it is another one. True."
   (let* ((hold (funcall (watch-state watch)))
          (carried (and hold (consent-carried (first hold))))
          (steps 0))
@@ -184,8 +181,11 @@ checked."
                      do (when (definition-p it) (setf (gethash it carried) t))
                         (know (car it))
                         (setf it (cdr it)))))
-      (when (and carried (consp form) (gethash form carried))
-        (know expansion)))))
+      (when (and carried (consp form) (gethash form carried)
+                 (member hook (list 'funcall #'funcall
+                                    (optional-function "AGENT-Q-IMAGE" "NOTE-AND-EXPAND"))))
+        (know expansion))
+      t)))
 
 (defun looking-hook-p (watch hook)
   (flet ((code (function)
