@@ -13,7 +13,7 @@ fn tools() -> Vec<Tool> {
     [
         xref::tools(),
         clos::tools(),
-        introspection::tools(),
+        introspection::package_tools(),
         inspection::tools(),
     ]
     .concat()
@@ -429,7 +429,7 @@ memory: 73 MB of 1024 MB
 threads: main thread, worker ×2
 features: unix, 20 more
 running calls of agent-q: eval-form for 3 s
-(part lists all systems, packages, features or threads.)"
+(Use part to list all systems, packages, features or threads.)"
     );
     assert_eq!(
         rendered(

@@ -24,6 +24,8 @@ async fn result(tool: &str, arguments: Value, value: &str) -> CallResult {
     bench.host.replies.lock().unwrap().extend([
         HostReply::Done(format!("(:outcome :returned :value ({value}))")),
         HostReply::Done(root.to_string()),
+        // Emacs finds no whole definition; without an answer the call would wait for minutes.
+        HostReply::Failed(HostError::TimedOut),
     ]);
     bench.run(&[call("1", tool, arguments)]).await.remove(0)
 }

@@ -181,7 +181,7 @@ async fn the_policy_decides_about_code() {
     for tool in agent_q_core::builtin::image::introspection::tools()
         .into_iter()
         .chain(agent_q_core::builtin::image::building::tools())
-        .chain(agent_q_core::builtin::image::history::tools())
+        .chain(agent_q_core::builtin::image::history::undo_tools())
     {
         bench.batch.tools.register(tool);
     }
