@@ -24,7 +24,7 @@ pub struct LogError {
     source: io::Error,
 }
 
-/// A name that is no level of the log.
+/// An unknown log level.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not a level of the log; the levels are off, error, warn, info, debug and trace.")]
 pub struct UnknownLevel(String);

@@ -151,7 +151,7 @@ Each of them takes a millisecond."
                                 (("again") "Here I am.")))
       (agent-q-test-with-chat
         (agent-q-test-ask "go")
-        (should (agent-q-test-shows "The reply was given up: the arguments of its tool calls are longer than 2 MB, so no call was run."))
+        (should (agent-q-test-shows "Stopped reading the reply: the arguments of its tool calls are longer than 2 MB, so no call was run."))
         (should (< (buffer-size) 2000))
         (agent-q-test-ask "again")
         (should (agent-q-test-shows "Here I am."))))))

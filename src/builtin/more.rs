@@ -23,7 +23,7 @@ pub const CALL: &str = "call_tool";
 const HOSTS_PREFIXES: &[&str] = &["mcp__agent-q__", "agent-q_"];
 const OUTER: &[&str] = &["name", "arguments"];
 
-const HOW_TO_CALL: &str = "Give the name of a tool that more_tools described, and its arguments: {\"name\": \"disassemble_symbol\", \"arguments\": {\"symbol\": \"mapcar\"}}.";
+const HOW_TO_CALL: &str = "Pass a tool that more_tools described and its arguments, e.g. {\"name\": \"disassemble_function\", \"arguments\": {\"function\": \"mapcar\"}}.";
 
 /// What is in the groups of built-in tools; a tool that is named there is left out where it is not in the
 /// group. Others are explained by the names of their tools.

@@ -243,7 +243,7 @@ impl McpClient {
     ) -> Result<Arc<ClientCall>, CallText> {
         if self.is_paused() {
             return Err(CallText::problem(
-                "Error: The user paused this client in Emacs, so nothing is run. Ask the user to resume it before you call again.",
+                "Error: The user has paused this client in Emacs; no calls run. Ask the user to resume it before you call again.",
             ));
         }
         let raw_arguments = match &arguments {
@@ -415,7 +415,7 @@ impl McpClient {
         *held(&self.session) = Some(session);
         if admission.paused {
             self.paused.store(true, Ordering::Release);
-            return Err("The user paused this client in Emacs, so nothing is run.".to_owned());
+            return Err("The user has paused this client in Emacs; no calls run.".to_owned());
         }
         self.enter_anew(session, admission.no_image, mark)
     }

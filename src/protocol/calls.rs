@@ -139,7 +139,7 @@ impl CallResult {
     }
 }
 
-/// How it came about that a call could run, or could not.
+/// Why a call could run, or could not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Consent {

@@ -25,7 +25,7 @@ pub enum HostRequest {
     Handler {
         handler: HandlerId,
         arguments: Value,
-        /// How the watch of an image is set whose tool it is, printed for Emacs's `read`.
+        /// The watch settings of the image that owns this tool, printed for `read`.
         watch: Option<String>,
     },
 }

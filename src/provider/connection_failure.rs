@@ -167,7 +167,7 @@ impl Cause {
             Self::NoNetwork => (
                 FailureKind::NetworkDown,
                 format!(
-                    "No network leads to {place}. Connect this machine (Wi-Fi, cable, VPN), then try again."
+                    "{place} is unreachable: no network. Connect this machine (Wi-Fi, cable, VPN), then try again."
                 ),
             ),
             Self::Closed => (
@@ -229,7 +229,7 @@ impl Cause {
         let message = match &self {
             Self::Refused => format!("Nothing listens at the {via}. Is it running?"),
             Self::UnknownHost => format!("The host of the {via} can't be found."),
-            Self::NoNetwork => format!("No network leads to the {via}."),
+            Self::NoNetwork => format!("The {via} is unreachable: no network."),
             Self::Closed => format!("The {via} closed the connection without an answer."),
             Self::Dead => {
                 format!("The connection to the {via} is dead: nothing that is sent arrives.")
@@ -384,7 +384,7 @@ pub fn unanswered_failure(patience: Duration, to: &Destination) -> ProviderError
         FailureKind::Idle,
         RetryAdvice::Never,
         format!(
-            "{} did not begin to answer within {} s, so the request was given up.",
+            "{} did not begin to answer within {} s, so the request was cancelled.",
             to.place(),
             patience.as_secs_f64()
         ),
@@ -397,7 +397,7 @@ pub fn idle_failure(idle: Duration, to: &Destination) -> ProviderError {
         FailureKind::Idle,
         RetryAdvice::Never,
         format!(
-            "{} sent nothing for {} s, so the request was given up.",
+            "{} sent nothing for {} s, so the request was cancelled.",
             to.place(),
             idle.as_secs_f64()
         ),
@@ -410,7 +410,7 @@ pub fn silent_failure(silence: Duration, to: &Destination) -> ProviderError {
         FailureKind::Idle,
         RetryAdvice::Never,
         format!(
-            "{} sent nothing of a reply for {} s, only signs of life, so the request was given up.",
+            "{} sent only keep-alives for {} s, so the request was cancelled.",
             to.place(),
             silence.as_secs_f64()
         ),
@@ -533,7 +533,7 @@ mod tests {
             assert!(
                 failure
                     .message
-                    .starts_with("No network leads to api.example.com. Connect"),
+                    .starts_with("api.example.com is unreachable: no network. Connect"),
                 "{failure}"
             );
         }

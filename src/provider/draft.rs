@@ -37,7 +37,7 @@ pub struct ReplyDraft {
     failure: Option<ProviderError>,
     /// A failure whose reason may follow.
     unexplained: Option<ProviderError>,
-    /// The latest that came and is no part of a reply.
+    /// The latest that came and is not part of a reply.
     unread: Option<String>,
     skipped: usize,
     pieces: Pieces,
@@ -336,7 +336,7 @@ impl ReplyDraft {
         self.unexplained.get_or_insert(error);
     }
 
-    /// DATA, of an event called NAME, is no part of a reply.
+    /// DATA, of an event called NAME, is not part of a reply.
     pub fn skip(&mut self, name: &str, data: &str) {
         self.skipped += 1;
         if self.skipped <= MOST_LOGGED {
@@ -364,7 +364,7 @@ impl ReplyDraft {
             FailureKind::TooLong,
             RetryAdvice::Never,
             format!(
-                "The reply was given up: {too_much}. Send a message to go on, and ask for less at a time."
+                "Stopped reading the reply: {too_much}. Send a message to go on, and ask for less at a time."
             ),
         ));
     }

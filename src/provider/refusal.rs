@@ -72,7 +72,7 @@ fn advice(
         }
         RefusalReason::Key => key_advice(status, to),
         RefusalReason::UpstreamKey => format!(
-            "{} refuses the key that your account at {host} has for it ({status}). Correct or remove that key in the account's settings at {host}.",
+            "{} rejected the key that your account at {host} has for it ({status}). Correct or remove that key in the account's settings at {host}.",
             report.upstream.as_deref().unwrap_or("The host behind it")
         ),
         RefusalReason::Place => format!(
@@ -109,7 +109,7 @@ fn key_advice(status: u16, to: &Destination) -> String {
         format!("machine {host} login apikey in your auth-source, such as ~/.authinfo.gpg");
     match to.key {
         KeyPresence::Sent => {
-            format!("{place} refuses the key ({status}). Correct the entry {lookup}.")
+            format!("{place} rejected the key ({status}). Correct the entry {lookup}.")
         }
         KeyPresence::Absent => {
             format!("{place} wants a key ({status}) and none was found. Add an entry {lookup}.")
@@ -130,7 +130,7 @@ fn advice_by_status(status: u16, to: &Destination, retry: RetryAdvice) -> String
         403 => format!(
             "{place} forbids this request (403). The key may lack the permission for {model:?}, or the account, plan or place may not use it."
         ),
-        402 => format!("{place} wants to be paid (402). Check the account's credit."),
+        402 => format!("{place} requires payment (402). Check the account's credit."),
         405 => format!(
             "{place} does not know the model or the URL (405). Check the model {model:?} and the base URL {base_url:?}."
         ),
@@ -200,7 +200,7 @@ pub fn unreadable(name: &str, data: &str) -> ProviderError {
     })
 }
 
-/// The error for DATA, which is no part of a reply in the dialect SPOKEN.
+/// The error for DATA, which is not part of a reply in the dialect SPOKEN.
 #[must_use]
 pub fn foreign(spoken: Dialect, name: &str, data: &str) -> ProviderError {
     reported(name, data)

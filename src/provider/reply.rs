@@ -111,7 +111,7 @@ impl ReplyReader {
             self.events.draft.fail(ProviderError::new(
                 FailureKind::Garbage,
                 RetryAdvice::Never,
-                format!("The reply was given up: {error}."),
+                format!("Stopped reading the reply: {error}."),
             ));
         }
         self.events.draft.take_events()

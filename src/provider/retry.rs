@@ -9,7 +9,7 @@ use super::error_words::RefusalReason;
 /// A server that asks for a longer wait than this gets no second request.
 const LONGEST_REQUESTED_WAIT: Duration = Duration::from_secs(120);
 
-/// A longer wait than this is none that anybody can mean: a month.
+/// Ignore longer waits as mistakes: a month.
 const LONGEST_SENSIBLE_WAIT: Duration = Duration::from_secs(31 * 24 * 3600);
 
 /// How much longer than otherwise the wait is where the server has too much to do.

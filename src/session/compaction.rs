@@ -38,7 +38,7 @@ pub enum RoomMade {
     /// There is nothing to summarize.
     None,
     Cancelled,
-    /// No summary came about, as the sentence says.
+    /// Summarizing failed, as the sentence says.
     Failed(String),
 }
 

@@ -45,7 +45,7 @@ use crate::visible::spelled;
 /// What a turn tried to make room.
 #[derive(Debug, Default)]
 pub struct RoomMaking {
-    /// Why no summary came about; it is not tried again in the same turn.
+    /// Why summarizing failed; it is not tried again in the same turn.
     pub failure: Option<String>,
     /// How often the host refused the conversation as too long.
     pub overflows: u32,

@@ -32,7 +32,7 @@ pub async fn survey(context: &WorkContext, turn: u64) -> FilesSurvey {
     let mut survey = FilesSurvey::default();
     if let Some(forgotten) = journal.forgotten().filter(|forgotten| *forgotten >= turn) {
         survey.lost.push(format!(
-            "What the oldest of these turns (up to number {forgotten}) changed in files is no longer known."
+            "File changes up to turn {forgotten} are no longer on record."
         ));
     }
     let turns = journal.since(turn);

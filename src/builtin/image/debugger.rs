@@ -210,7 +210,7 @@ fn render_restart(_: &Arguments, text: String) -> Result<String, ToolFailure> {
         return Ok("The user's debugger was left, and unless the restart was ABORT the evaluation continued. call_tool get_repl_history shows its result, debugger_frames whether another debugger opened.".to_owned());
     }
     if data.flag("left") {
-        return Ok("The debugger was left; the evaluation was aborted there.".to_owned());
+        return Ok("Left the debugger; the evaluation was aborted.".to_owned());
     }
     render_resumed(&reply)
 }

@@ -207,7 +207,7 @@ fn status_summary(data: Plist<'_>) -> String {
     lines.extend(labelled("threads", &data.texts("threads")));
     lines.extend(labelled("features", &data.texts("features")));
     lines.extend(labelled("running calls of agent-q", &data.texts("running")));
-    lines.push("(part lists all systems, packages, features or threads.)".to_owned());
+    lines.push("(Use part to list all systems, packages, features or threads.)".to_owned());
     lines.join("\n")
 }
 

@@ -204,7 +204,7 @@ fn kind_of_use(target: &str, data: Plist<'_>) -> (String, String) {
     )
 }
 
-/// What no list of users has, unless it is of what a name itself uses.
+/// Caveat: uses that the image does not record (not for callees and methods).
 fn not_recorded(data: Plist<'_>) -> Option<String> {
     let complete = matches!(data.text("kind"), Some("callees" | "methods"));
     (!complete).then(|| {

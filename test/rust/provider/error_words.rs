@@ -148,14 +148,14 @@ async fn sentences_name_what_is_wrong() {
             401,
             routed_key,
             [
-                "Backend refuses the key that your account at 127.0.0.1 has",
+                "Backend rejected the key that your account at 127.0.0.1 has",
                 "bad key",
             ],
         ),
         (
             400,
             info,
-            ["refuses the key (400)", "machine 127.0.0.1 login apikey"],
+            ["rejected the key (400)", "machine 127.0.0.1 login apikey"],
         ),
         (
             403,
@@ -180,7 +180,7 @@ async fn sentences_name_what_is_wrong() {
         (
             403,
             json!({"error": "Invalid API key"}),
-            ["refuses the key (403)", "login apikey"],
+            ["rejected the key (403)", "login apikey"],
         ),
         (
             403,

@@ -54,7 +54,7 @@ async fn an_unknown_host_is_named() {
         ),
         false => (
             FailureKind::NetworkDown,
-            "No network leads to no-such-host.invalid.",
+            "no-such-host.invalid is unreachable: no network.",
         ),
     };
     assert_eq!(error.kind, kind);

@@ -411,7 +411,7 @@ async fn a_host_that_lists_no_models_says_how_far_it_was() {
             "TLS",
             ":ca-file",
         ),
-        (settings(fault(&refuses)), "HTTP (401)", "refuses the key"),
+        (settings(fault(&refuses)), "HTTP (401)", "rejected the key"),
         (
             settings(fault("HTTP/1.1 200 Yes\r\ncontent-length: 2\r\n\r\n{}")),
             "HTTP (200)",

@@ -75,7 +75,7 @@ fn endless_text_reasoning_arguments_and_calls_are_given_up() {
         assert_eq!(error.kind, FailureKind::TooLong);
         let sentence = error.to_string();
         assert!(
-            sentence.starts_with("The reply was given up: "),
+            sentence.starts_with("Stopped reading the reply: "),
             "{sentence}"
         );
         assert!(sentence.contains(word), "{sentence}");
