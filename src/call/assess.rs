@@ -39,7 +39,7 @@ pub(super) enum Look {
 
 /// How far code was looked at before it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(super) enum Assessed {
     /// So many of its forms run as they were assessed; the image has to see to the rest while it runs
     /// them.
     Forms(i64),
@@ -47,7 +47,7 @@ pub(super) enum Settled {
     Watched,
 }
 
-impl Settled {
+impl Assessed {
     /// As an operation of the image is given it.
     pub(super) fn value(self) -> Value {
         match self {
@@ -84,7 +84,7 @@ pub(super) struct CallVerdict {
     /// What running it does and nothing can undo.
     pub(super) notes: Vec<String>,
     /// How far the image has looked, where it has to see to the rest while it runs the code.
-    pub(super) settled: Option<Settled>,
+    pub(super) settled: Option<Assessed>,
     /// The effects that were found, which saying yes grants.
     pub(super) effects: Granted,
     /// The code that the arguments only name, or why it can't be found.
@@ -382,7 +382,7 @@ fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) ->
         ImageReply::Returned(value) => Plist::new(value),
         // Such as an object that isn't there: the tool itself says so, and runs nothing.
         ImageReply::Missed(_) if steps => {
-            verdict.settled = Some(Settled::Forms(0));
+            verdict.settled = Some(Assessed::Forms(0));
             return verdict;
         }
         ImageReply::Missed(message) => {
@@ -396,7 +396,7 @@ fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) ->
         }
     };
     if data.flag("watched") {
-        verdict.settled = Some(Settled::Watched);
+        verdict.settled = Some(Assessed::Watched);
         return verdict;
     }
     let (Some(assessed), Some(settled)) = (data.integer("assessed"), data.integer("settled"))
@@ -417,7 +417,7 @@ fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) ->
     verdict.notes.extend(notes.iter().cloned());
     verdict.effects.take(data);
     if steps {
-        verdict.settled = Some(Settled::Forms(settled));
+        verdict.settled = Some(Assessed::Forms(settled));
     }
     if reasons.is_empty() {
         return verdict;

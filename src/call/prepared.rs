@@ -8,7 +8,7 @@ use lexpr::Value;
 use tokio::sync::{oneshot, watch};
 
 use super::approvals::ApprovalAnswer;
-use super::assess::{CallVerdict, Settled};
+use super::assess::{Assessed, CallVerdict};
 use super::facts::Facts;
 use super::result::{self, CallEnding};
 use crate::effect::Question;
@@ -201,8 +201,8 @@ impl PreparedCall {
             arguments.as_object_mut(),
         ) {
             let assessed = match settled {
-                Settled::Forms(_) => 0.into(),
-                Settled::Watched => "watched".into(),
+                Assessed::Forms(_) => 0.into(),
+                Assessed::Watched => "watched".into(),
             };
             object.insert("assessed".to_owned(), assessed);
         }
