@@ -1,32 +1,45 @@
-;;; agent-q-ask.el --- Asking about what you look at  -*- lexical-binding: t; -*-
+;;; agent-q-ask.el --- Asking from other buffers, and messages for commits  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
+;; Commands for any buffer that ask about what the user looks at or about an error in the
+;; debugger, and one that writes the message of a commit.
+
+;;; Code:
+
+(require 'agent-q-activity)
+(require 'agent-q-attach)
+(require 'agent-q-attach-kinds)
+(require 'agent-q-chat)
+(require 'agent-q-chat-commands)
+(require 'agent-q-chat-send)
+(require 'agent-q-connection)
+(require 'agent-q-debugger)
+(require 'agent-q-events)
+(require 'agent-q-json)
+(require 'agent-q-prompt)
+(require 'agent-q-provider)
+(require 'agent-q-render)
+(require 'agent-q-session)
+(require 'cl-lib)
+(require 'seq)
+(require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+;;;; Asking about what you look at
+
 ;; Commands for any buffer that send what the user looks at to the chat of the project,
 ;; with a question or with one of the usual wishes.  The chat is shown beside; the user
 ;; stays where they are.
 
-;;; Code:
-
-(require 'agent-q-chat)
-(require 'agent-q-chat-choose)
-(require 'agent-q-chat-send)
-(require 'agent-q-console)
-(require 'agent-q-image-connection)
-(require 'agent-q-look)
-(require 'agent-q-private)
-(require 'agent-q-prompt)
-(require 'agent-q-queue)
-(require 'agent-q-render)
-(require 'agent-q-session)
-(require 'cl-lib)
-(require 'subr-x)
 (defvar agent-q-ask-history nil
   "The questions that were asked, latest first.")
 
-;;;; Sending
+;;;;; Sending
 
 (defun agent-q-ask--connection (look)
   "Return the connection that LOOK is about, or nil."
@@ -92,7 +105,7 @@ REVIEW is as in `agent-q-queue-message'."
   (unless (agent-q-look-file look)
     (user-error "There is no file to change here")))
 
-;;;; Commands
+;;;;; Commands
 
 ;;;###autoload
 (defun agent-q-ask (question look &optional new)
@@ -172,6 +185,259 @@ as in `agent-q-ask'."
 edit_file where it is not a definition; I review it as a diff."
            (if (string-blank-p wish) "make it simpler, with the same behaviour" wish))
    look new t))
+
+;;;; Asking about an error in the debugger
+
+;; From a debugger buffer of SLY or SLIME to a new chat with a question about its
+;; error.
+
+;;;###autoload
+(defun agent-q-explain-error ()
+  "Ask the agent in a new chat about the error in this debugger buffer."
+  (interactive)
+  (let ((question (agent-q-explain--question (current-buffer)))
+        (connection (agent-q-explain--connection (current-buffer))))
+    (pop-to-buffer (agent-q-chat-open t))
+    (when connection
+      (agent-q-set-image connection))
+    (goto-char (point-max))
+    (insert question)
+    (agent-q-chat-send)))
+
+(defun agent-q-explain--connection (buffer)
+  "Return the connection of the debugger in BUFFER."
+  (let ((process (agent-q-debugger-local buffer 2)))
+    (cl-find process (agent-q-image-connections)
+             :key #'agent-q-image-connection-process)))
+
+(defun agent-q-explain--question (buffer)
+  "Return the message that asks to explain the error in the debugger BUFFER."
+  (concat "Explain the error that I have in the debugger, and what to do about it.\n"
+          (agent-q-look-error buffer)))
+
+;;;; Messages for commits
+
+;; Has the model write the message of the commit that is being made, and inserts it at
+;; point: in the log buffers of VC, in Magit's, and wherever Git opens COMMIT_EDITMSG.  The
+;; model gets the difference without private files, and no tools.  It is a session of its
+;; own, which no chat shows.
+
+(declare-function log-edit-files "log-edit")
+
+(defcustom agent-q-commit-instructions ""
+  "What commit messages should be like, for example \"In German\".
+By default they follow the latest ones of the repository."
+  :type 'string
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defconst agent-q-commit--task
+  "Write the message for the commit whose difference is above. Only the message: no fence, no \
+remark about it. A subject in the imperative, at most 72 characters, without a period; if the \
+reason isn't plain from it, an empty line and what changes for whom and why, wrapped at 72. \
+Follow the style of the latest subjects, if there are any.\n"
+  "What the model is asked for.")
+
+(cl-defstruct (agent-q-commit--job (:constructor agent-q-commit--make-job) (:copier nil))
+  "A message that is being written.
+PLACE is a marker where it goes, END one behind what is there of it, or nil.
+ANSWER is what came so far, SHOWN what was put there, LEFT-OUT the private files, CHANGES a handle of
+`prepare-change-group', or nil, and SESSION the core's number."
+  place end (answer "") (shown "") left-out changes session)
+
+(defvar-local agent-q-commit--job nil
+  "In a session's buffer its job, in the buffer of a commit the session's buffer.")
+
+;;;;; What is committed
+
+(defun agent-q-commit--directory ()
+  "Return the directory of the working tree that this buffer's commit is of."
+  (let ((git (and buffer-file-name
+                  (string-match "\\`\\(.*/\\)\\.git/" buffer-file-name)
+                  (match-string 1 buffer-file-name)))
+        (link (expand-file-name "gitdir" default-directory)))
+    (cond ((and buffer-file-name (file-readable-p link))
+           ;; Of another working tree: the file names its .git.
+           (with-temp-buffer
+             (insert-file-contents link)
+             (file-name-directory (string-trim (buffer-string)))))
+          (git)
+          (t default-directory))))
+
+(defun agent-q-commit--what ()
+  "Return what this buffer's commit has: arguments of \"git diff\" and paths."
+  (cond ((derived-mode-p 'log-edit-mode)
+         (list '("HEAD") (mapcar (lambda (file) (concat ":(literal)" (file-relative-name file)))
+                                 (log-edit-files))))
+        ((or (bound-and-true-p git-commit-mode)
+             (and buffer-file-name
+                  (member (file-name-nondirectory buffer-file-name)
+                          '("COMMIT_EDITMSG" "MERGE_MSG"))))
+         (list '("--cached") nil))
+        (t (user-error "This is not the message of a commit"))))
+
+;;;;; Asking
+
+;;;###autoload
+(defun agent-q-commit-message ()
+  "Insert a message at point for the commit that this buffer is about.
+The model gets the diff that is committed, without private files, and the
+subjects of the latest commits.  The message appears as it is written, and one
+undo removes it.  Nothing else is changed.  While a message is being written,
+cancel it and remove what is there."
+  (interactive)
+  (if (buffer-live-p agent-q-commit--job)
+      (progn (agent-q-commit--show (buffer-local-value 'agent-q-commit--job agent-q-commit--job)
+                                   "")
+             (agent-q-commit--end agent-q-commit--job)
+             (message "No message is written"))
+    (barf-if-buffer-read-only)
+    (pcase-let ((`(,arguments ,paths) (agent-q-commit--what))
+                (directory (agent-q-commit--directory))
+                (place (copy-marker (point))))
+      (agent-q-events-ensure)
+      (message "Reading what is committed...")
+      (agent-q-git-diff
+       directory arguments paths
+       (lambda (text more)
+         (cond ((null text) (message "%s" more))
+               ((not (string-blank-p text))
+                (agent-q-git-subjects directory
+                                      (lambda (subjects)
+                                        (agent-q-commit--ask place text more subjects))))
+               (more (message "Only private files are committed; their text is not sent"))
+               (t (message "Nothing is %s" (if (equal arguments '("--cached"))
+                                               "staged" "changed")))))))))
+
+(defun agent-q-commit--ask (place text left-out subjects)
+  "Ask for a message at PLACE about TEXT, a difference without the files LEFT-OUT.
+SUBJECTS are those of the latest commits, a text."
+  (agent-q-provider-choose
+   (lambda (provider)
+     (cond ((not (buffer-live-p (marker-buffer place))))
+           (provider (agent-q-commit--start place text left-out subjects provider))
+           (t (message "%s" (agent-q-provider-advice)))))))
+
+(defun agent-q-commit--start (place text left-out subjects provider)
+  "Have PROVIDER write a message at PLACE.
+TEXT, LEFT-OUT and SUBJECTS are as in `agent-q-commit--ask'."
+  (let ((buffer (generate-new-buffer " *agent-q commit*"))
+        (session (agent-q-core-open-session
+                  (agent-q-json-serialize
+                   `((provider . ,provider) (tools . "none") (project_root . :null)
+                     (project_instructions . "ignore") (max_iterations . 1)))
+                  nil))
+        (excerpt (agent-q-excerpt-make "diff" "git diff" text)))
+    (with-current-buffer buffer
+      (setq agent-q-commit--job (agent-q-commit--make-job :place place :left-out left-out
+                                                          :session session)
+            agent-q-events-handler #'agent-q-commit--handle)
+      (add-hook 'kill-buffer-hook #'agent-q-commit--close nil t))
+    (agent-q-events-register session buffer)
+    (with-current-buffer (marker-buffer place)
+      (setq agent-q-commit--job buffer))
+    (agent-q-core-submit
+     session (concat agent-q-commit--task agent-q-commit-instructions)
+     (agent-q-context-json nil `(,@(agent-q-excerpt-pairs (list excerpt))
+                                 ,@(and (not (string-blank-p subjects))
+                                        (list (cons "git log, the latest subjects" subjects))))))
+    (message "Writing a message for the commit...%s"
+             (if (< (length (agent-q-excerpt-text excerpt)) (length text))
+                 "  (The diff is long; the model gets its beginning.)" ""))))
+
+;;;;; Its answer
+
+(defun agent-q-commit--handle (event)
+  "Apply EVENT of the session that writes a message."
+  (pcase (plist-get event :type)
+    (:text (let ((job agent-q-commit--job))
+             (setf (agent-q-commit--job-answer job)
+                   (concat (agent-q-commit--job-answer job) (plist-get event :text)))
+             (agent-q-commit--show job (agent-q-commit--begun (agent-q-commit--job-answer job)))))
+    (:turn-ended
+     (let ((job agent-q-commit--job)
+           (outcome (plist-get event :outcome))
+           (problem (plist-get event :message)))
+       (agent-q-commit--finish job (eq outcome :finished) problem)
+       (agent-q-commit--end (current-buffer))))))
+
+(defun agent-q-commit--plain (text)
+  "Return TEXT, of a model, without what no message has."
+  (replace-regexp-in-string "[^[:print:]\n\t]" "" text))
+
+(defun agent-q-commit--clean (text)
+  "Return TEXT, a model's answer, as the message of a commit."
+  (let ((text (string-trim (agent-q-commit--plain text))))
+    (if (string-match "\\````+[a-z]*\n\\(\\(?:.\\|\n\\)*?\\)\n```+\\'" text)
+        (string-trim (match-string 1 text))
+      text)))
+
+(defun agent-q-commit--begun (text)
+  "Return what is sure of the message of which TEXT is the beginning."
+  (let ((text (string-trim-left (agent-q-commit--plain text))))
+    (cond ((string-match "\\````+[a-z]*\n[ \t\n]*" text)
+           (setq text (substring text (match-end 0))))
+          ;; It may become a fence.
+          ((string-match-p "\\``+[a-z]*\\'" text) (setq text "")))
+    ;; As may the last line, and blanks may be all that still comes.
+    (string-trim-right (replace-regexp-in-string "\n`+[ \t]*\\'" "" text))))
+
+(defun agent-q-commit--show (job text)
+  "Replace what is there of JOB's message by TEXT."
+  (let* ((place (agent-q-commit--job-place job))
+         (buffer (marker-buffer place)))
+    (when (buffer-live-p buffer)
+      (with-current-buffer buffer
+        (unless (agent-q-commit--job-end job)
+          (setf (agent-q-commit--job-end job) (copy-marker place t)
+                (agent-q-commit--job-changes job) (prepare-change-group))
+          (undo-boundary))
+        (let* ((end (agent-q-commit--job-end job))
+               (shown (agent-q-commit--job-shown job))
+               (same (length (try-completion "" (list shown text)))))
+          (save-excursion
+            (cond ((equal shown (buffer-substring-no-properties place end))
+                   (delete-region (+ place same) end))
+                  ;; The user has begun to edit it.
+                  ((< same (length shown)) (setq same (length text))))
+            (goto-char end)
+            (insert (substring text same)))
+          (setf (agent-q-commit--job-shown job) text))))))
+
+(defun agent-q-commit--finish (job finished problem)
+  "End JOB.  If FINISHED, all of its message is there.
+Otherwise PROBLEM is the reason, or nil."
+  (let ((text (if finished (agent-q-commit--clean (agent-q-commit--job-answer job)) ""))
+        (buffer (marker-buffer (agent-q-commit--job-place job)))
+        (left-out (agent-q-commit--job-left-out job)))
+    (agent-q-commit--show job text)
+    (cond ((not (buffer-live-p buffer)))
+          ((not finished) (message "No message was written: %s" (or problem "the model failed")))
+          ((string-empty-p text) (message "The model wrote no message"))
+          (t (message "Read the message before you commit%s"
+                      (if left-out
+                          (format "; the model has not seen %s" (string-join left-out ", "))
+                        ""))))))
+
+(defun agent-q-commit--end (buffer)
+  "Close the session of BUFFER, and forget it."
+  (let* ((job (buffer-local-value 'agent-q-commit--job buffer))
+         (commit (marker-buffer (agent-q-commit--job-place job))))
+    (when (buffer-live-p commit)
+      (with-current-buffer commit
+        (kill-local-variable 'agent-q-commit--job)
+        (when (agent-q-commit--job-changes job)
+          (undo-amalgamate-change-group (agent-q-commit--job-changes job))
+          (undo-boundary))))
+    (dolist (marker (list (agent-q-commit--job-place job) (agent-q-commit--job-end job)))
+      (when marker (set-marker marker nil)))
+    (kill-buffer buffer)))
+
+(defun agent-q-commit--close ()
+  "Close the session of this buffer, which is killed."
+  (let ((session (agent-q-commit--job-session agent-q-commit--job)))
+    (agent-q-events-forget session)
+    (agent-q-core-close-session session)))
 
 (provide 'agent-q-ask)
 ;;; agent-q-ask.el ends here

@@ -12,13 +12,10 @@
 
 (require 'agent-q)
 (require 'agent-q-call)
-(require 'agent-q-call-change)
-(require 'agent-q-call-text)
-(require 'agent-q-chat-move)
+(require 'agent-q-chat-view)
 (require 'agent-q-events)
-(require 'agent-q-header)
 (require 'agent-q-session)
-(require 'agent-q-visible)
+(require 'agent-q-text)
 (require 'seq)
 
 (declare-function notifications-notify "notifications" (&rest params))

@@ -11,9 +11,8 @@
 
 (require 'agent-q)
 (require 'agent-q-json)
-(require 'agent-q-list)
 (require 'agent-q-registry)
-(require 'agent-q-visible)
+(require 'agent-q-text)
 (require 'cl-lib)
 (require 'parse-time)
 (require 'seq)

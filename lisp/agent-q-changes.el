@@ -1,4 +1,4 @@
-;;; agent-q-changes.el --- What a turn changed, and undoing it  -*- lexical-binding: t; -*-
+;;; agent-q-changes.el --- What a turn or the agent changed, and undoing it  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -10,24 +10,255 @@
 
 ;;; Code:
 
-(require 'agent-q-diff-hunks)
-(require 'agent-q-header)
-(require 'agent-q-image-query)
+(require 'agent-q-call)
+(require 'agent-q-chat-view)
+(require 'agent-q-connection)
+(require 'agent-q-events)
+(require 'agent-q-image)
 (require 'agent-q-json)
-(require 'agent-q-list)
-(require 'agent-q-operations)
 (require 'agent-q-project)
 (require 'agent-q-render)
+(require 'agent-q-review)
 (require 'agent-q-session)
 (require 'agent-q-text)
-(require 'agent-q-visible)
 (require 'cl-lib)
 (require 'diff-mode)
 (require 'seq)
 (require 'subr-x)
+(require 'tabulated-list)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
+
+;;;; What the agent changed in the image
+
+;; The journal of an image as a list: each definition that the agent made or
+;; replaced in this chat, or in any, with the form that did it.  A key restores
+;; one or all.
+
+(defvar-local agent-q-image-changes--connection nil
+  "The connection to the image whose changes are listed.")
+
+(defvar-local agent-q-image-changes--chat nil
+  "The buffer of the chat from which the list was asked for, or nil.")
+
+(defvar-local agent-q-image-changes--all nil
+  "Non-nil when the changes of all chats are listed.")
+
+(defvar-local agent-q-image-changes--entries nil
+  "The changes as the image reported them, property lists.")
+
+(defvar-local agent-q-image-changes--whose "this chat"
+  "Whose changes the list shows when it is about one chat, in words.")
+
+(defvar-local agent-q-image-changes--shown ""
+  "How many of the changes are listed, unless all are.")
+
+(defvar agent-q-image-changes-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "RET") #'agent-q-image-changes-source)
+    (define-key map "u" #'agent-q-image-changes-restore)
+    (define-key map "U" #'agent-q-image-changes-restore-all)
+    (define-key map "a" #'agent-q-image-changes-toggle-all)
+    map)
+  "Keymap of `agent-q-image-changes-mode'.")
+
+(define-derived-mode agent-q-image-changes-mode tabulated-list-mode "agent-q changes"
+  "Major mode of the list of what the agent changed in a Lisp image, latest first.
+From a chat, it is what was changed in this chat.
+
+\\<agent-q-image-changes-mode-map>\\[agent-q-image-changes-source] shows the form that changed it, \
+\\[agent-q-image-changes-restore] restores what was there
+before, \\[agent-q-image-changes-restore-all] does that for all that is listed, and \
+\\[agent-q-image-changes-toggle-all] lists all chats.
+
+\\{agent-q-image-changes-mode-map}"
+  (setq mode-line-process '(:eval (if (agent-q-image-changes--one-chat-p)
+                                      '(" of " agent-q-image-changes--whose
+                                        agent-q-image-changes--shown
+                                        agent-q-list-hint)
+                                    '(" of all chats" agent-q-image-changes--shown
+                                      agent-q-list-hint)))
+        revert-buffer-function #'agent-q-image-changes--refresh))
+
+;;;###autoload
+(defun agent-q-image-changes ()
+  "List what the agent changed in the Lisp image, to undo any of it.
+From a chat, list the changes of this chat in its image."
+  (interactive)
+  (let ((chat (and agent-q-session-number (current-buffer)))
+        (connection (or (and (agent-q-image-live-p agent-q-session-connection)
+                             agent-q-session-connection)
+                        (agent-q-image-default-connection))))
+    (unless connection
+      (user-error "No Lisp is connected"))
+    (pop-to-buffer (get-buffer-create "*agent-q image changes*"))
+    (unless (derived-mode-p 'agent-q-image-changes-mode)
+      (agent-q-image-changes-mode))
+    (setq agent-q-image-changes--connection connection
+          agent-q-image-changes--chat chat
+          agent-q-image-changes--whose
+          (let ((client (and chat (buffer-local-value 'agent-q-session-client chat))))
+            (if client (agent-q-visible-line client 40) "this chat"))
+          agent-q-image-changes--all nil)
+    (agent-q-image-changes--refresh)))
+
+(defun agent-q-image-changes--one-chat-p ()
+  "Return non-nil when the list is about one chat."
+  (and agent-q-image-changes--chat
+       (not agent-q-image-changes--all)))
+
+(defun agent-q-image-changes--of-chat ()
+  "Return the arguments of operations that say which chat the list is about."
+  (and (agent-q-image-changes--one-chat-p)
+       ;; Of a chat that was closed, the name is not known any more.
+       (list :chat (or (agent-q-image-chat-name agent-q-image-changes--chat)
+                       "closed"))))
+
+(defun agent-q-image-changes-toggle-all ()
+  "Switch between all chats and the one that you came from."
+  (interactive nil agent-q-image-changes-mode)
+  (unless agent-q-image-changes--chat
+    (user-error "All chats are listed: this list was not opened from a chat"))
+  (setq agent-q-image-changes--all (not agent-q-image-changes--all))
+  (agent-q-image-changes--refresh))
+
+(defun agent-q-image-changes--call (operation arguments function)
+  "Call OPERATION with ARGUMENTS in the image that is listed here.
+FUNCTION gets its value, in this buffer."
+  (let ((buffer (current-buffer)))
+    (agent-q-image-query
+     agent-q-image-changes--connection operation arguments
+     (lambda (reply status _payload)
+       (when (buffer-live-p buffer)
+         (with-current-buffer buffer
+           (pcase reply
+             (`(:outcome :returned :value ,value . ,_) (funcall function value))
+             (`(:outcome ,_ . ,more)
+              (message "The image refused: %s" (plist-get more :message)))
+             (_ (message "The image did not answer (%s)" status)))))))))
+
+;;;;; The list
+
+(defun agent-q-image-changes--refresh (&rest _)
+  "Ask the image for its journal and show it."
+  (agent-q-image-changes--call
+   "journal-list" (agent-q-image-changes--of-chat)
+   (lambda (value)
+     (setq agent-q-image-changes--entries
+           (agent-q-image-changes--loads-last (plist-get value :changes))
+           agent-q-image-changes--shown (agent-q-image-changes--shown value))
+     (agent-q-list-setup
+      (agent-q-image-changes--columns)
+      (lambda () (mapcar #'agent-q-image-changes--row agent-q-image-changes--entries)))
+     (tabulated-list-print t)
+     (force-mode-line-update)
+     (cond ((null agent-q-image-changes--entries)
+            (message "%s" (agent-q-image-changes--nothing (plist-get value :total))))
+           ((not (string-empty-p agent-q-image-changes--shown))
+            (message "%s" (string-trim-left agent-q-image-changes--shown "[, ]+")))))))
+
+(defun agent-q-image-changes--loads-last (rows)
+  "Sort ROWS: what can be undone comes first, whole files last."
+  (append (seq-remove (lambda (change) (plist-get change :load)) rows)
+          (seq-filter (lambda (change) (plist-get change :load)) rows)))
+
+(defun agent-q-image-changes--shown (value)
+  "Say how much of the journal is in VALUE, its list; nothing if that is all."
+  (let ((shown (length (plist-get value :changes)))
+        (listed (or (plist-get value :listed) 0)))
+    (concat (if (< shown listed) (format ", %d of %d shown" shown listed) "")
+            (if (plist-get value :cut) ", earlier ones aren't kept" ""))))
+
+(defun agent-q-image-changes--nothing (total)
+  "Say that nothing is listed, of TOTAL entries in the image."
+  (cond ((eql 0 total) "The agent has changed nothing in this image")
+        ((agent-q-image-changes--one-chat-p)
+         (substitute-command-keys
+          (format "\\<agent-q-image-changes-mode-map>This chat has changed nothing here; \
+\\[agent-q-image-changes-toggle-all] lists the %d changes of others"
+                  total)))
+        (t "There is nothing to list")))
+
+(defun agent-q-image-changes--chat-text (name)
+  "Return the name of the chat that images know as NAME."
+  (let ((buffer (and name
+                     (cl-find name (buffer-list) :test #'equal
+                              :key (lambda (buffer)
+                                     (buffer-local-value 'agent-q-image-chat-name buffer))))))
+    (cond (buffer (buffer-name buffer))
+          (name (replace-regexp-in-string " [0-9a-f]+\\'" "" name))
+          (t ""))))
+
+(defun agent-q-image-changes--columns ()
+  "Return the columns of the list; a list of one chat need not name it."
+  (append '((10 "Definition" 26 t) (5 "Kind" 14 t) (6 "Change" 10 t) (3 "When" 8 nil)
+            (7 "State" 14 t))
+          (unless (agent-q-image-changes--one-chat-p) '((8 "Chat" 18 t)))
+          '((9 "Form" 0 nil))))
+
+(defun agent-q-image-changes--row (change)
+  "Return the row of CHANGE."
+  (list (plist-get change :id)
+        (vconcat
+         (list (plist-get change :name)
+               (plist-get change :kind)
+               (plist-get change :what)
+               (format-seconds "%dd %hh %mm%z%ss" (plist-get change :seconds-ago))
+               (cond ((plist-get change :restored) "undone")
+                     ((plist-get change :load) "loaded")
+                     ((plist-get change :irreversible) "can't be undone")
+                     (t "")))
+         (unless (agent-q-image-changes--one-chat-p)
+           (list (agent-q-image-changes--chat-text (plist-get change :chat))))
+         (list (car (split-string (plist-get change :text) "\n"))))))
+
+(defun agent-q-image-changes--at-point ()
+  "Return the change at point."
+  (or (cl-find (tabulated-list-get-id) agent-q-image-changes--entries
+               :key (lambda (change) (plist-get change :id)))
+      (user-error "No change here")))
+
+(defun agent-q-image-changes-source ()
+  "Show the form that made the change at point."
+  (interactive nil agent-q-image-changes-mode)
+  (let ((change (agent-q-image-changes--at-point)))
+    (with-help-window "*agent-q change*"
+      (princ (format "%s %s, %s\n" (plist-get change :kind) (plist-get change :name)
+                     (plist-get change :what)))
+      (when (plist-get change :was)
+        (princ (format "It was %s\n" (plist-get change :was))))
+      (when (plist-get change :irreversible)
+        (princ (concat (plist-get change :irreversible) "\n")))
+      (princ (concat "\n" (plist-get change :text) "\n")))))
+
+;;;;; Restoring
+
+(defun agent-q-image-changes-restore ()
+  "Restore the definition that the change at point replaced.
+Later changes of the same thing are undone too."
+  (interactive nil agent-q-image-changes-mode)
+  (agent-q-image-changes--restore
+   (list :id (plist-get (agent-q-image-changes--at-point) :id))))
+
+(defun agent-q-image-changes-restore-all ()
+  "Restore every definition that a listed change replaced in this image.
+What another chat has changed since is left alone."
+  (interactive nil agent-q-image-changes-mode)
+  (when (yes-or-no-p (if (agent-q-image-changes--one-chat-p)
+                         "Undo all that this chat changed in this image? "
+                       "Undo all that the agent changed in this image? "))
+    (agent-q-image-changes--restore (agent-q-image-changes--of-chat))))
+
+(defun agent-q-image-changes--restore (arguments)
+  "Restore the definitions that ARGUMENTS name, and refresh the list."
+  (agent-q-image-changes--call
+   "journal-restore" arguments
+   (lambda (value)
+     (message "%s" (string-join (plist-get value :results) "\n"))
+     (agent-q-image-changes--refresh))))
+
+;;;; What a turn changed, and undoing it
 
 (defun agent-q-changes--chat ()
   "Return the chat that is meant: this buffer, or the latest chat."
@@ -162,7 +393,7 @@ These are sentences on what a call of a tool would ask about, too."
        t
      :false)))
 
-;;;; What a turn changed in the image
+;;;;; What a turn changed in the image
 
 (defconst agent-q-changes-emacs (format "%d.%s" (emacs-pid) (format-time-string "%s"))
   "Prefix that sets the turns of this Emacs apart from those of others.")
@@ -343,6 +574,212 @@ from files that are restored now: offer to load them."
           (t
            (agent-q-render-notice results)
            (agent-q-core-image-undone agent-q-session-number (agent-q-text-clean results))))))
+
+;;;; What a turn changed, under it
+
+;; Under a turn that changed files, buffers or the image, a line of the log says so, with
+;; buttons for the diff and for undoing it, as long as there is something to undo.
+;; Unfolded, it is the diff.
+
+(cl-defstruct (agent-q-changes-line (:include agent-q-render-item)
+                                    (:constructor agent-q-changes-line--make)
+                                    (:copier nil))
+  "The line about what TURN changed.
+CHANGED is all of it, LEFT what was not undone since.  Both are conses of a
+diff of files and buffers, which may be empty, and of definitions in the
+image, a list of texts."
+  turn changed left)
+
+(defconst agent-q-changes-line--image-tools
+  '("eval_form" "eval_in_package" "compile_form" "compile_file" "load_system" "run_tests"
+    "eval_in_frame" "invoke_restart" "restart_frame" "return_from_frame")
+  "The tools that may change definitions in the image.")
+
+(defvar-local agent-q-changes-line--key 0
+  "The greatest key of the calls of the turns that are over.")
+
+(defvar-local agent-q-changes-line--lines nil
+  "The lines of this chat.")
+
+(defvar-local agent-q-changes-line--diff ""
+  "The latest changes in files that are none of the turn that runs.")
+
+;;;;; What there is to undo
+
+(defun agent-q-changes-line--undone-p (line)
+  "Whether all that LINE is about was undone."
+  (equal (agent-q-changes-line-left line) '("")))
+
+(defun agent-q-changes-line--shown (line)
+  "Return the part of LINE to show: what is left, or all where all was undone."
+  (if (agent-q-changes-line--undone-p line)
+      (agent-q-changes-line-changed line)
+    (agent-q-changes-line-left line)))
+
+(defun agent-q-changes-line--keep (turn function)
+  "Draw the line of TURN again, after FUNCTION made what is left of what was."
+  (when-let ((line (seq-find (lambda (line) (equal turn (agent-q-changes-line-turn line)))
+                             agent-q-changes-line--lines)))
+    (setf (agent-q-changes-line-left line)
+          (funcall function (agent-q-changes-line-left line)))
+    ;; It may have gone with a part of the log.
+    (when (eq line (agent-q-render-item-at (agent-q-render-item-start line)))
+      (agent-q-render-update-item line))))
+
+(defun agent-q-changes-line-undone (number left)
+  "Show that the turn NUMBER was undone in files, but for a rest of LEFT."
+  (agent-q-changes-line--keep
+   (agent-q-changes-turn number)
+   (lambda (was)
+     (cons (if (= left 0) "" (agent-q-core-changes agent-q-session-number))
+           (cdr was)))))
+
+(defun agent-q-changes-line--undone-in-image (turn)
+  "Ask the image how much of TURN is left there, and show that in its line."
+  (let ((chat (current-buffer)))
+    (agent-q-changes-definitions
+     turn agent-q-session-connection
+     (lambda (definitions)
+       (when (buffer-live-p chat)
+         (with-current-buffer chat
+           (agent-q-changes-line--keep turn (lambda (was) (cons (car was) definitions)))))))))
+
+(add-hook 'agent-q-changes-undone-functions #'agent-q-changes-line--undone-in-image)
+
+;;;;; Drawing
+
+(defun agent-q-changes-line--button (label function)
+  "Return the button LABEL for FUNCTION."
+  (make-text-button (copy-sequence label) nil 'follow-link t
+                    'action (lambda (_button) (funcall function))))
+
+(defun agent-q-changes-line--what (line room)
+  "Return what the turn of LINE changed, as text of ROOM columns; files come first.
+What doesn't fit is counted, and shows when the line is unfolded."
+  (let* ((what (agent-q-changes-line--shown line))
+         (parts (mapcar (lambda (part) (agent-q-visible-line part 400))
+                        (append (agent-q-changes-files (car what)) (cdr what))))
+         (count (length parts))
+         (shown count)
+         (text (string-join parts ", ")))
+    (while (and (> (string-width text) room) (> shown 1))
+      (setq shown (1- shown)
+            text (format "%s and %d more (TAB)" (string-join (seq-take parts shown) ", ")
+                         (- count shown))))
+    (agent-q-call-cut text room)))
+
+(defun agent-q-changes-line--draw (line)
+  "Return the text of LINE."
+  (let* ((undone (agent-q-changes-line--undone-p line))
+         (buttons (if undone ""
+                    (concat "  "
+                            (agent-q-changes-line--button
+                             "[Diff]" (lambda () (agent-q-changes-line--show line)))
+                            " "
+                            (agent-q-changes-line--button
+                             "[Undo]" (lambda () (agent-q-changes-line--undo line))))))
+         (said (cond (undone " (undone)")
+                     ((equal (agent-q-changes-line-left line) (agent-q-changes-line-changed line))
+                      "")
+                     (t " (the rest is undone)")))
+         (head (concat (agent-q-render-fold-sign line) " Changed "))
+         (room (- (agent-q-call-width) (length head) (length said) (length buttons))))
+    (concat (propertize (concat head (agent-q-changes-line--what line (max 10 room)) said)
+                        'face 'agent-q-dim)
+            buttons
+            (if (not (agent-q-render-item-expanded line)) ""
+              (concat "\n" (agent-q-changes-line--body line))))))
+
+(defun agent-q-changes-line--body (line)
+  "Return the body of LINE, which is unfolded."
+  (pcase-let ((`(,diff . ,definitions) (agent-q-changes-line--shown line)))
+    (string-join
+     (delq nil
+           (list (and (not (string-empty-p diff))
+                      (agent-q-call-change-diff-body (string-trim-right diff)))
+                 (and definitions
+                      (agent-q-render-body
+                       (concat "In the image: " (string-join definitions ", "))
+                       #'agent-q-visible))))
+     "\n")))
+
+;;;;; The buttons
+
+(defun agent-q-changes-line--show (line)
+  "Show what the turn of LINE changed, as a diff or as a list of definitions."
+  (let ((diff (car (agent-q-changes-line-left line))))
+    (if (string-empty-p diff)
+        (agent-q-image-changes)
+      (agent-q-changes-show diff (current-buffer)))))
+
+(defun agent-q-changes-line--undo (line)
+  "Undo what the turn of LINE changed, if the user agrees."
+  (pcase-let ((`(,diff . ,definitions) (agent-q-changes-line-left line))
+              (turn (agent-q-changes-line-turn line)))
+    (cond ((agent-q-header-busy-p)
+           (user-error "A turn is running; its changes can be undone when it ends"))
+          ((string-empty-p diff)
+           (agent-q-changes-undo-image turn definitions))
+          ((equal diff (agent-q-core-changes agent-q-session-number))
+           (agent-q-changes-undo turn diff definitions))
+          (t (user-error "Undo the later turn or rewind first")))))
+
+;;;;; Telling
+
+(defun agent-q-changes-line--calls ()
+  "Return what the turn called and got a result of."
+  (let ((calls nil) (before agent-q-changes-line--key))
+    (maphash (lambda (key call)
+               (when (> key before)
+                 (setq agent-q-changes-line--key (max key agent-q-changes-line--key))
+                 (when (memq (agent-q-call-state call) '(succeeded failed cancelled))
+                   (push call calls))))
+             agent-q-call-table)
+    calls))
+
+(defun agent-q-changes-line-begin ()
+  "Note what was changed last, before a turn begins.
+What was undone or rewound since the line of a turn before is not its change."
+  (when (and agent-q-session-number (not (string-empty-p agent-q-changes-line--diff)))
+    (setq agent-q-changes-line--diff (agent-q-core-changes agent-q-session-number))))
+
+(defun agent-q-changes-line-tell ()
+  "Show under the turn that ended what it changed, if it did."
+  (when-let ((calls (and agent-q-session-number (agent-q-changes-line--calls))))
+    (let ((diff (agent-q-core-changes agent-q-session-number))
+          (turn agent-q-session-turn)
+          (chat (current-buffer))
+          (image (seq-some (lambda (call)
+                             (member (agent-q-call-tool call) agent-q-changes-line--image-tools))
+                           calls)))
+      (setq diff (if (equal diff agent-q-changes-line--diff) ""
+                   (setq agent-q-changes-line--diff diff)))
+      (if (not (and image agent-q-session-turn-used))
+          (agent-q-changes-line--add turn diff nil)
+        ;; A character before the end: what is added there would take the end along.
+        (let ((place (copy-marker (1- agent-q-render-end))))
+          (agent-q-changes-definitions
+           turn agent-q-session-connection
+           (lambda (definitions)
+             (when (buffer-live-p chat)
+               (with-current-buffer chat
+                 (agent-q-changes-line--add turn diff definitions place)
+                 (set-marker place nil))))))))))
+
+(defun agent-q-changes-line--add (turn diff definitions &optional place)
+  "Add the line about TURN, which changed DIFF and DEFINITIONS.
+There is none if both are empty.  It stands under the turn, which ended
+before PLACE, a marker: the next one may have begun since."
+  (unless (or (and (string-empty-p diff) (null definitions))
+              (not agent-q-session-number))
+    (let* ((what (cons diff definitions))
+           (line (agent-q-changes-line--make :draw #'agent-q-changes-line--draw :turn turn
+                                             :changed what :left what))
+           (add (lambda () (agent-q-render-add-item line))))
+      (push line agent-q-changes-line--lines)
+      (if (and place (< (1+ place) agent-q-render-end))
+          (agent-q-render-above (1+ place) add)
+        (funcall add)))))
 
 (provide 'agent-q-changes)
 ;;; agent-q-changes.el ends here

@@ -1,46 +1,287 @@
-;;; agent-q-chat-send.el --- What a chat sends  -*- lexical-binding: t; -*-
+;;; agent-q-chat-send.el --- What a chat sends, and what waits to be sent  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
-;; The settings of the session of a chat, its image and its model as far as the core
-;; has to know them, and sending and cancelling messages.
+;; What a chat sends: the settings of its session, messages with what is attached to them,
+;; messages that wait while a turn runs, plans, and messages that are written in a buffer of
+;; their own.
 
 ;;; Code:
 
 (require 'agent-q)
-(require 'agent-q-agent)
-(require 'agent-q-approve)
-(require 'agent-q-chats-store)
-(require 'agent-q-console)
-(require 'agent-q-context)
-(require 'agent-q-context-items)
+(require 'agent-q-approval)
+(require 'agent-q-attach)
+(require 'agent-q-attach-kinds)
+(require 'agent-q-chat-history)
+(require 'agent-q-chat-view)
+(require 'agent-q-completion)
+(require 'agent-q-connection)
 (require 'agent-q-events)
-(require 'agent-q-excerpt)
-(require 'agent-q-header)
-(require 'agent-q-host)
-(require 'agent-q-image-connection)
+(require 'agent-q-execute)
 (require 'agent-q-image-tools)
 (require 'agent-q-json)
-(require 'agent-q-mention)
-(require 'agent-q-plan)
 (require 'agent-q-project)
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
-(require 'agent-q-queue)
 (require 'agent-q-registry)
 (require 'agent-q-render)
 (require 'agent-q-session)
-(require 'agent-q-slash)
+(require 'agent-q-specifications)
 (require 'agent-q-text)
-(require 'agent-q-welcome)
 (require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
+
+;;;; Planning before anything is changed
+
+;; In plan mode the agent looks and thinks, and presents a plan; calls that could change
+;; something are refused by the core.  "Do it" switches it off and lets the plan be
+;; carried out.
+
+(defcustom agent-q-plan-evaluates nil
+  "Whether code may be evaluated in plan mode.
+It then runs if nothing dangerous is found in it."
+  :type 'boolean
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+;;;###autoload
+(define-minor-mode agent-q-plan-mode
+  "Make the agent of this chat look and plan, and change nothing.
+It is told so with your next message.  Calls that could change something are
+refused; \\[agent-q-plan-do] ends this and makes the agent carry out the plan."
+  :init-value nil
+  :lighter nil
+  (if agent-q-session-chat-p
+      (progn (setq agent-q-header-planning agent-q-plan-mode)
+             (agent-q-header-update)
+             (message (if agent-q-plan-mode
+                          "Plan mode is on: the agent looks and plans, and changes nothing"
+                        "Plan mode is off")))
+    (setq agent-q-plan-mode nil)
+    (user-error "Not in a chat")))
+
+(defun agent-q-plan-setting ()
+  "Return what the core has to know of plan mode in this chat."
+  (cond ((not agent-q-plan-mode) "off")
+        (agent-q-plan-evaluates "evaluate")
+        (t "look")))
+
+(defvar agent-q-plan-send-function nil
+  "Function that sends a text from the current chat, not what is at its prompt.")
+
+;;;###autoload
+(defun agent-q-plan-do ()
+  "Switch plan mode off and make the agent carry out its plan."
+  (declare (completion agent-q-session-command-p))
+  (interactive)
+  (agent-q-session-check)
+  (unless agent-q-plan-mode
+    (user-error "Plan mode is off"))
+  (agent-q-plan-mode -1)
+  (funcall agent-q-plan-send-function "Do it."))
+
+(defun agent-q-plan-offer ()
+  "Show under a turn in plan mode the button that has the plan carried out."
+  (when agent-q-plan-mode
+    (agent-q-render-button "[Do it]" #'agent-q-plan-do 'turn)))
+
+;;;; The messages of a chat that wait
+
+;; What is sent while a turn runs waits here until the turn is over, or until the running
+;; turn takes it in.  It is shown above the prompt, where it can be taken back or dropped.
+;; The core gets one message at a time.
+
+(cl-defstruct (agent-q-queue-message (:constructor agent-q-queue-message) (:copier nil))
+  "A message that the user sends.
+TEXT is what they typed.  SEND is a function that hands it to the core, whose
+error is the user's.  LOOK is what they send along, or nil, and REVIEW says
+that the changes of files which its turn makes are reviewed as diffs.
+EXCERPTS are what is attached because the message mentions it."
+  text send look review excerpts)
+
+(defvar-local agent-q-queue--held nil
+  "The messages that wait for the running turn to end, first one first.")
+
+(defvar-local agent-q-queue--sent nil
+  "The message that the core has and that has not begun its turn, or nil.")
+
+(defvar-local agent-q-queue--begun nil
+  "The message whose turn began last, or nil.")
+
+(defvar-local agent-q-queue--steering nil
+  "The messages that the running turn is to take in, first one first.")
+
+(defvar-local agent-q-queue--overlay nil
+  "The overlay that shows the waiting messages above the prompt.")
+
+(defun agent-q-queue-held ()
+  "Return the messages of this chat that wait, first one first."
+  agent-q-queue--held)
+
+;;;;; Coming and going
+
+(defun agent-q-queue-add (message)
+  "Send MESSAGE, now or when the running turn is over.
+Return non-nil if it waits."
+  (let ((busy (agent-q-header-busy-p)))
+    (if busy
+        (setq agent-q-queue--held (append agent-q-queue--held (list message)))
+      (agent-q-queue--hand message))
+    (agent-q-queue--changed)
+    busy))
+
+(defun agent-q-queue--hand (message)
+  "Hand MESSAGE to the core."
+  (funcall (agent-q-queue-message-send message))
+  (setq agent-q-queue--sent message))
+
+(defun agent-q-queue-steer (message)
+  "Show MESSAGE, which the core has for the running turn, until that has it."
+  (setq agent-q-queue--steering (append agent-q-queue--steering (list message)))
+  (agent-q-queue--changed))
+
+(defun agent-q-queue-steered (text)
+  "Return the message TEXT if it was to be put into a turn; it is there now."
+  (when-let ((message (seq-find (lambda (message)
+                                  (equal (agent-q-text-clean (agent-q-queue-message-text message))
+                                         text))
+                                agent-q-queue--steering)))
+    (setq agent-q-queue--steering (delq message agent-q-queue--steering))
+    (agent-q-queue--changed)
+    message))
+
+(defun agent-q-queue-texts ()
+  "Return the texts of all messages that wait."
+  (mapcar #'agent-q-queue-message-text
+          (append agent-q-queue--steering agent-q-queue--held)))
+
+(defun agent-q-queue-started ()
+  "Return the message whose turn begins, or nil."
+  (setq agent-q-queue--begun agent-q-queue--sent
+        agent-q-queue--sent nil)
+  (agent-q-queue--changed)
+  agent-q-queue--begun)
+
+(defun agent-q-queue-begun (text)
+  "Return the message whose turn began last, if it is TEXT, else one of TEXT alone."
+  (if (and agent-q-queue--begun
+           (equal text (agent-q-text-clean (agent-q-queue-message-text agent-q-queue--begun))))
+      agent-q-queue--begun
+    (agent-q-queue-message :text text)))
+
+(defun agent-q-queue-next ()
+  "Hand the core the next message, as a turn is over."
+  (when (and agent-q-queue--held (null agent-q-queue--sent))
+    (let ((message (pop agent-q-queue--held)))
+      (condition-case failure
+          (agent-q-queue--hand message)
+        (error
+         (agent-q-render-notice (error-message-string failure) 'agent-q-failure)))))
+  (agent-q-queue--changed))
+
+(defun agent-q-queue-clear ()
+  "Forget all messages that wait."
+  (setq agent-q-queue--held nil
+        agent-q-queue--steering nil
+        agent-q-queue--sent nil)
+  (agent-q-queue--changed))
+
+(defun agent-q-queue--changed ()
+  "Show what is queued now."
+  (setq agent-q-header-queued (+ (length agent-q-queue--held)
+                                 (if agent-q-queue--sent 1 0)))
+  (agent-q-queue--show)
+  (agent-q-events-afterwards #'agent-q-header-update))
+
+;;;;; What is seen
+
+(defun agent-q-queue--line (message)
+  "Return MESSAGE on one line of this chat's window."
+  (truncate-string-to-width
+   (replace-regexp-in-string "[ \t\n]+" " "
+                             (agent-q-visible-line (agent-q-queue-message-text message) 300))
+   (max 10 (- (window-width (or (get-buffer-window nil t) (selected-window))) 12))
+   nil nil (agent-q-render-sign 'ellipsis)))
+
+(defconst agent-q-queue--most-shown 4
+  "Most queued messages that are shown.
+More would push the log out of the window, and leave it empty when they go.")
+
+(defun agent-q-queue--show ()
+  "Show the waiting messages above the prompt."
+  (unless (overlayp agent-q-queue--overlay)
+    ;; The line break between log and prompt; what is added to the log stays before it.
+    (setq agent-q-queue--overlay
+          (make-overlay (marker-position agent-q-render-end)
+                        (1+ (marker-position agent-q-render-end)) nil t nil)))
+  (overlay-put
+   agent-q-queue--overlay 'after-string
+   (and (or agent-q-queue--held agent-q-queue--steering)
+        (propertize
+         (concat (mapconcat (lambda (message)
+                              (concat "Next step: " (agent-q-queue--line message) "\n"))
+                            agent-q-queue--steering "")
+                 (mapconcat (lambda (message)
+                              (concat "Queued: " (agent-q-queue--line message) "\n"))
+                            (seq-take agent-q-queue--held agent-q-queue--most-shown) "")
+                 (let ((more (- (length agent-q-queue--held) agent-q-queue--most-shown)))
+                   (if (> more 0) (format "and %d more\n" more) ""))
+                 (substitute-command-keys
+                  "\\<agent-q-chat-mode-map>\\[agent-q-queue-edit] edits a queued message, \
+with \\[universal-argument] drops it\n"))
+         'face 'agent-q-dim))))
+
+;;;;; Taking back
+
+(defun agent-q-queue--choose (prompt)
+  "Return a waiting message, chosen with PROMPT where there are several.
+The one that came last is the default."
+  (let ((choices (seq-map-indexed
+                  (lambda (message index)
+                    (cons (format "%d. %s" (1+ index) (agent-q-queue--line message)) message))
+                  (append agent-q-queue--steering agent-q-queue--held))))
+    (cond ((null choices) (user-error "No message is queued"))
+          ((null (cdr choices)) (cdar choices))
+          (t (let ((last (caar (last choices))))
+               (cdr (assoc (completing-read (format-prompt prompt last) choices nil t nil nil last)
+                           choices)))))))
+
+(defun agent-q-queue--take-back (message)
+  "Take MESSAGE back from the running turn."
+  (unless (agent-q-core-take-back-steering
+           agent-q-session-number (agent-q-text-clean (agent-q-queue-message-text message)))
+    (user-error "The model has this message already"))
+  (setq agent-q-queue--steering (delq message agent-q-queue--steering)))
+
+(defun agent-q-queue-edit (drop-p)
+  "Put a queued message back at the prompt, to be changed and sent again.
+With prefix argument DROP-P, drop it; it stays in the history.  What stands at
+the prompt goes into the history."
+  (declare (completion agent-q-session-command-p))
+  (interactive "P")
+  (let ((message (agent-q-queue--choose (if drop-p "Drop" "Edit"))))
+    (if (memq message agent-q-queue--steering)
+        (agent-q-queue--take-back message)
+      (setq agent-q-queue--held (delq message agent-q-queue--held)))
+    (agent-q-queue--changed)
+    (if drop-p
+        (message "Dropped: %s" (agent-q-queue--line message))
+      (unless (string-blank-p (agent-q-prompt-text))
+        (agent-q-prompt-take))
+      (agent-q-prompt-replace (agent-q-queue-message-text message))
+      (when (agent-q-queue-message-look message)
+        (message "What was attached to it is left out; ask again from its buffer")))))
+
+;;;; What a chat sends
+
+;; The settings of the session of a chat, its image and its model as far as the core
+;; has to know them, and sending and cancelling messages.
 
 (defvar-local agent-q-chat-settings nil
   "The settings that the session has, an alist.")
@@ -275,7 +516,7 @@ A model that has not answered it reads it once."
          (push message agent-q-chat--unsent)
          (agent-q-chat-choose-provider))))
 
-;;;; What is attached
+;;;;; What is attached
 
 (defconst agent-q-chat--fetching "Fetching what the message mentions..."
   "What is said while mentions are fetched.")
@@ -488,6 +729,110 @@ A message sent while a turn runs is queued until it ends."
   (agent-q-chat-find-image)
   (agent-q-host-answer
    event (and (agent-q-chat-connected-p) agent-q-session-connection) (current-buffer)))
+
+;;;; Writing a message in a buffer of its own
+
+;; For messages that are too long for the prompt.  Such a buffer begins with what stands at
+;; the prompt; what is left of it when it is closed goes back there.
+
+(defvar-local agent-q-compose--chat nil
+  "The chat that this message is for.")
+
+(defvar agent-q-compose-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "C-c C-c") #'agent-q-compose-send)
+    (define-key map (kbd "C-c C-k") #'agent-q-compose-leave)
+    map)
+  "Keymap of `agent-q-compose-mode'.")
+
+(define-derived-mode agent-q-compose-mode text-mode "agent-q message"
+  "Major mode for writing a message to a chat.
+
+\\{agent-q-compose-mode-map}"
+  (setq header-line-format
+        (substitute-command-keys
+         "\\<agent-q-compose-mode-map> \\[agent-q-compose-send] sends, \
+\\[agent-q-compose-leave] puts it back at the prompt"))
+  ;; TAB completes mentions.
+  (setq-local tab-always-indent 'complete)
+  (add-hook 'kill-buffer-hook #'agent-q-compose--give-back nil t))
+
+;;;###autoload
+(defun agent-q-compose ()
+  "Write the message at the prompt in a buffer of its own."
+  (declare (completion agent-q-session-command-p))
+  (interactive)
+  (agent-q-session-check)
+  (let* ((chat (current-buffer))
+         (text (agent-q-prompt-text))
+         (buffer (get-buffer-create (format "*agent-q message for %s*" (buffer-name)))))
+    (agent-q-prompt-replace "")
+    (pop-to-buffer buffer)
+    (unless (derived-mode-p 'agent-q-compose-mode)
+      (agent-q-compose-mode))
+    ;; What was written for a chat that is closed now goes to the one in its place.
+    (unless (eq chat agent-q-compose--chat)
+      (setq agent-q-compose--chat chat)
+      (agent-q-mention-complete-setup chat))
+    (goto-char (point-max))
+    (unless (or (bolp) (string-empty-p text))
+      (insert "\n"))
+    (insert text)))
+
+(defun agent-q-compose--take ()
+  "Return the text of this buffer, and erase it."
+  (prog1 (string-trim (buffer-string))
+    (erase-buffer)))
+
+(defun agent-q-compose--give-back ()
+  "Put what is written here back to the prompt of its chat.
+Where that is closed, it can be yanked."
+  (let ((text (agent-q-compose--take)))
+    (cond ((string-empty-p text))
+          ((buffer-live-p agent-q-compose--chat)
+           (with-current-buffer agent-q-compose--chat
+             (agent-q-prompt-replace (string-trim (concat (agent-q-prompt-text) "\n" text)))))
+          (t (kill-new text)
+             (message "The chat is closed; the text is in the kill ring")))))
+
+(defun agent-q-compose--close ()
+  "Close this buffer and go to its chat."
+  (let ((chat agent-q-compose--chat))
+    (quit-window t)
+    (when (buffer-live-p chat)
+      (pop-to-buffer chat))))
+
+(defun agent-q-compose-send ()
+  "Send what is written here."
+  (interactive nil agent-q-compose-mode)
+  (unless (buffer-live-p agent-q-compose--chat)
+    (user-error "The chat is closed; the text stays here"))
+  (when (string-blank-p (buffer-string))
+    (user-error "Type a message first"))
+  (let ((text (agent-q-compose--take))
+        (chat agent-q-compose--chat))
+    (agent-q-compose--close)
+    (with-current-buffer chat
+      (agent-q-compose--send text))))
+
+(defun agent-q-compose--send (text)
+  "Send TEXT as if it was typed at the prompt of this chat.
+What is there already stays there."
+  (let ((typed (agent-q-prompt-text))
+        (chat (current-buffer)))
+    (agent-q-prompt-replace text)
+    (unwind-protect
+        (agent-q-chat-send)
+      (when (and (buffer-live-p chat) (not (string-blank-p typed)))
+        (with-current-buffer chat
+          (save-excursion
+            (goto-char (point-max))
+            (insert (if (string-blank-p (agent-q-prompt-text)) "" "\n") typed)))))))
+
+(defun agent-q-compose-leave ()
+  "Put what is written here back at the prompt."
+  (interactive nil agent-q-compose-mode)
+  (agent-q-compose--close))
 
 (provide 'agent-q-chat-send)
 ;;; agent-q-chat-send.el ends here

@@ -4,67 +4,194 @@
 
 ;;; Commentary:
 
-;; The chat buffer: its mode and keys, its opening and closing, and what it does with
-;; each event.  What it sends is in agent-q-chat-send.el; drawing is the job of the
-;; files below.
+;; The chat buffer: its mode and keys, opening, closing and saving it, and what it does with
+;; each event.  What it sends is in agent-q-chat-send.el, what it draws in agent-q-render.el
+;; and agent-q-call.el.
 
 ;;; Code:
 
-(require 'agent-q-approve)
-(require 'agent-q-approve-prompt)
+(require 'agent-q-approval)
+(require 'agent-q-approval-gate)
+(require 'agent-q-attach)
+(require 'agent-q-attach-kinds)
 (require 'agent-q-attention)
 (require 'agent-q-call)
 (require 'agent-q-call-events)
-(require 'agent-q-chat-choose)
-(require 'agent-q-chat-file)
-(require 'agent-q-chat-follow)
-(require 'agent-q-chat-move)
-(require 'agent-q-chat-backoff)
-(require 'agent-q-chat-scroll)
-(require 'agent-q-chat-send)
-(require 'agent-q-chats-past)
-(require 'agent-q-chats-store)
-(require 'agent-q-code-block)
-(require 'agent-q-code-lisp)
-(require 'agent-q-console)
-(require 'agent-q-context-items)
-(require 'agent-q-debugger)
-(require 'agent-q-diff)
-(require 'agent-q-diff-draft)
-(require 'agent-q-echo)
-(require 'agent-q-events)
-(require 'agent-q-excerpt)
-(require 'agent-q-execute)
-(require 'agent-q-garbage)
-(require 'agent-q-header)
 (require 'agent-q-changes)
-(require 'agent-q-changes-line)
-(require 'agent-q-image-calls)
-(require 'agent-q-image-connection)
-(require 'agent-q-image-park)
+(require 'agent-q-chat-commands)
+(require 'agent-q-chat-history)
+(require 'agent-q-chat-send)
+(require 'agent-q-chat-view)
+(require 'agent-q-code)
+(require 'agent-q-completion)
+(require 'agent-q-connection)
+(require 'agent-q-debugger)
+(require 'agent-q-events)
+(require 'agent-q-execute)
+(require 'agent-q-image)
+(require 'agent-q-image-history)
 (require 'agent-q-image-tools)
 (require 'agent-q-json)
-(require 'agent-q-mention-complete)
 (require 'agent-q-module)
-(require 'agent-q-plan)
 (require 'agent-q-project)
 (require 'agent-q-prompt)
-(require 'agent-q-proofread)
-(require 'agent-q-queue)
-(require 'agent-q-record)
 (require 'agent-q-registry)
 (require 'agent-q-render)
-(require 'agent-q-retry)
-(require 'agent-q-rewind)
+(require 'agent-q-review)
+(require 'agent-q-review-draft)
 (require 'agent-q-session)
-(require 'agent-q-sight)
-(require 'agent-q-slash)
-(require 'agent-q-visible)
-(require 'agent-q-welcome)
-(require 'agent-q-window)
+(require 'agent-q-text)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
+
+;;;; Chats follow the connections of Lisp
+
+;; While there is a chat, the hooks of SLY and SLIME tell when a Lisp connects or goes
+;; away, so that the chats show it at once.
+
+(defconst agent-q-chat-follow--hooks
+  '(sly-connected-hook slime-connected-hook
+    sly-net-process-close-hooks slime-net-process-close-hooks)
+  "The hooks of the clients that tell of a connection.")
+
+(defun agent-q-chat-follow-start ()
+  "Have the chats follow the connections."
+  (dolist (hook agent-q-chat-follow--hooks)
+    (add-hook hook #'agent-q-chat-follow--later)))
+
+(defun agent-q-chat-follow-stop ()
+  "Stop following the connections, unless there is a chat left."
+  (unless (agent-q-session-buffers)
+    (dolist (hook agent-q-chat-follow--hooks)
+      (remove-hook hook #'agent-q-chat-follow--later))))
+
+(defun agent-q-chat-follow--later (&rest _)
+  "Look at the connections once the client is done with its own work."
+  (run-at-time 0 nil #'agent-q-chat-follow-look))
+
+(defun agent-q-chat-follow-look ()
+  "Update each chat for the connections that are open now.
+One without an image takes the image that has come, unless a turn runs."
+  (dolist (chat (agent-q-session-buffers))
+    (with-current-buffer chat
+      (unless (or agent-q-session-connection (agent-q-header-busy-p))
+        (agent-q-chat-find-image))
+      (agent-q-header-update)
+      (agent-q-welcome-update))))
+
+;;;; Windows that follow an answer
+
+;; A window whose point is at the prompt follows the log.  Redisplay scrolls it line by
+;; line, and looks at each line on the way: where more came than the window shows, most
+;; of its time goes into lines that nobody sees.  So long ways are jumped here.
+
+(defun agent-q-chat-scroll ()
+  "Bring the windows of this chat near its end, if they follow and are far away.
+Redisplay does the last few lines."
+  (dolist (window (get-buffer-window-list nil 'no-minibuffer t))
+    (let ((point (window-point window))
+          (height (window-body-height window)))
+      (when (>= point agent-q-render-end)
+        (save-excursion
+          (goto-char point)
+          (forward-line (- (* 2 height)))
+          ;; Nothing that was on the screen can stay there.
+          (when (> (point) (window-start window))
+            (goto-char point)
+            (forward-line (- 2 height))
+            (set-window-start window (point) t)))))))
+
+(defun agent-q-chat-scroll-fill (window)
+  "Show more of the log in WINDOW of this chat if it has become larger.
+Emacs leaves its start where that was, so that the prompt would stand above
+an empty half.  For `window-size-change-functions'."
+  ;; Emacs 28 calls this wherever it is.
+  (with-current-buffer (window-buffer window)
+    (when (and agent-q-render-end (>= (window-point window) agent-q-render-end))
+      (with-selected-window window
+        (save-excursion
+          (goto-char (point-max))
+          (vertical-motion (- 1 (window-body-height)))
+          (when (< (point) (window-start))
+            (set-window-start window (point) t)))))))
+
+;;;; A chat stays a chat when it is saved
+
+;; Saving the buffer of a chat writes a transcript: what its log shows, answers in Markdown as
+;; they came.  The buffer visits no file afterwards, and keeps its name and folder.  Another major
+;; mode is refused while the session is open, as the mode is what handles its events.
+
+(defvar-local agent-q-chat-file--transcript nil
+  "The file of the latest transcript of this chat, or nil.")
+
+(defvar-local agent-q-chat-file--place nil
+  "The name and the folder of this buffer before it is saved: (NAME . FOLDER).")
+
+(defun agent-q-chat-file-setup ()
+  "Let saving the current buffer write a transcript, and let it keep its mode."
+  (setq-local change-major-mode-with-file-name nil)
+  (agent-q-chat-file--note)
+  (add-hook 'pre-command-hook #'agent-q-chat-file--note nil t)
+  (add-hook 'after-set-visited-file-name-hook #'agent-q-chat-file--leave nil t)
+  (add-hook 'write-contents-functions #'agent-q-chat-file--write nil t)
+  (add-hook 'change-major-mode-hook #'agent-q-chat-file--keep-mode nil t))
+
+(defun agent-q-chat-file--note ()
+  "Note what this buffer is called, and its folder."
+  (setq agent-q-chat-file--place (cons (buffer-name) default-directory)))
+
+(defun agent-q-chat-file--leave ()
+  "Visit no file any more; it is the one of the transcript from now on.
+For `after-set-visited-file-name-hook'."
+  (when buffer-file-name
+    (setq agent-q-chat-file--transcript buffer-file-name)
+    (set-visited-file-name nil t)
+    (pcase agent-q-chat-file--place
+      (`(,name . ,folder)
+       (rename-buffer name t)
+       (setq default-directory folder)))
+    (message "A chat visits no file; C-x C-s writes a transcript to %s"
+             (abbreviate-file-name agent-q-chat-file--transcript))))
+
+(defun agent-q-chat-file--ask ()
+  "Ask for the file of a transcript, and return its name."
+  (let ((file (expand-file-name (read-file-name "Write a transcript to: "))))
+    (when (file-directory-p file)
+      (user-error "%s is a folder" file))
+    (unless (or (not (file-exists-p file))
+                (y-or-n-p (format "File %s exists; overwrite? " file)))
+      (user-error "No transcript was written"))
+    file))
+
+(defun agent-q-chat-file--write ()
+  "Write a transcript of this chat and return t.
+For `write-contents-functions'."
+  (let ((file (or agent-q-chat-file--transcript (agent-q-chat-file--ask)))
+        (coding-system-for-write 'utf-8-unix))
+    (write-region (agent-q-render-copy (point-min) agent-q-render-end) nil file nil 'silent)
+    (setq agent-q-chat-file--transcript file)
+    (set-buffer-modified-p nil)
+    (message "Transcript written to %s" (abbreviate-file-name file))
+    t))
+
+(defun agent-q-chat-file-save ()
+  "Write a transcript of this chat, again to the file of the last one."
+  (interactive nil agent-q-chat-mode)
+  (set-buffer-modified-p t)
+  (save-buffer))
+
+(defun agent-q-chat-file--keep-mode ()
+  "Signal an error, as another major mode would end this chat.
+For `change-major-mode-hook'."
+  (when agent-q-session-number
+    (user-error "A chat keeps its mode; C-x C-w writes a transcript, C-x k ends the chat")))
+
+;;;; Chats with the agent
+
+;; The chat buffer: its mode and keys, its opening and closing, and what it does with
+;; each event.  What it sends is in agent-q-chat-send.el; drawing is the job of the
+;; files below.
 
 (defconst agent-q-chat--commands
   '((model . agent-q-set-model) (image . agent-q-set-image)
@@ -79,7 +206,7 @@
 (defvar-local agent-q-chat--reviewing nil
   "Whether the running turn's changes of files are reviewed because it asks so.")
 
-;;;; The mode
+;;;;; The mode
 
 (defvar agent-q-chat-mode-map
   (let ((map (make-sparse-keymap)))
@@ -168,7 +295,7 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
 (put 'agent-q-chat-mode 'no-clone t)
 (put 'agent-q-chat-mode 'no-clone-indirect t)
 
-;;;; Opening and closing
+;;;;; Opening and closing
 
 ;;;###autoload
 (defun agent-q-chat (&optional new)
@@ -294,7 +421,7 @@ core saves it, as JSON, or is nil."
          (agent-q-render-toggle))
         (t (goto-char (point-max)))))
 
-;;;; Events
+;;;;; Events
 
 (defun agent-q-chat-handle (event)
   "Apply EVENT to this chat."
@@ -490,7 +617,7 @@ core saves it, as JSON, or is nil."
     (cancel-timer agent-q-chat--timer)
     (setq agent-q-chat--timer nil)))
 
-;;;; Looking behind the scene
+;;;;; Looking behind the scene
 
 ;;;###autoload
 (defun agent-q-show-system-prompt ()

@@ -1,219 +1,561 @@
-;;; agent-q-code.el --- Code in answers, in its colours  -*- lexical-binding: t; -*-
+;;; agent-q-code.el --- Code in answers: commands on it, and its mistakes  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
-;; A fence of code is fontified once, when it is closed, by the mode of its
-;; language in a hidden buffer, a piece at a time between the user's keys.  The
-;; mode's hooks, local variables and the like are left out: the text is a model's.
+;; What can be done with symbols and blocks of code in a chat, and what the image says about them.
 
 ;;; Code:
 
-(require 'agent-q-log)
-(require 'agent-q-pitch)
-(require 'cl-lib)
+(require 'agent-q-activity)
+(require 'agent-q-connection)
+(require 'agent-q-events)
+(require 'agent-q-image)
+(require 'agent-q-markdown)
+(require 'agent-q-module)
+(require 'agent-q-prompt)
+(require 'agent-q-render)
+(require 'agent-q-render-body)
+(require 'agent-q-session)
+(require 'agent-q-text)
+(require 'lisp-mode)
 (require 'seq)
 (require 'subr-x)
 
-(defcustom agent-q-code-limit 50000
-  "Code longer than this is shown without colours; nil turns colours off."
-  :type '(choice (natnum :tag "Characters") (const :tag "No colours" nil))
+;;;; Symbols of Lisp code in a chat
+
+;; Lisp in the log has the keys of a source buffer: the definition and the description
+;; of the symbol at point, and its arguments in the echo area.  At the prompt symbols
+;; are completed.  All of it is the client's, in the package that the code is in.
+
+(defconst agent-q-code-lisp--constituents "^][ \t\n()\"';`,|"
+  "The characters of symbols, for `skip-chars-forward'.")
+
+(defconst agent-q-code-lisp--reach 10000
+  "Most characters before point at which the list around it may begin.")
+
+;;;;; The code at point
+
+(defun agent-q-code-lisp-p (place)
+  "Whether PLACE is in Lisp code of an answer, or in the form of a call."
+  (and (< (point-min) place (point-max))
+       (or (get-text-property place 'agent-q-form)
+           (let ((language (and (get-text-property place 'agent-q-code)
+                                (get-text-property place 'agent-q-language))))
+             (and language (eq 'lisp-mode (cdr (assoc language agent-q-code-modes))))))))
+
+(defun agent-q-code-lisp-end (start)
+  "Return where the code at START ends."
+  (next-single-property-change start 'agent-q-language nil (point-max)))
+
+(defun agent-q-code-lisp--start (place)
+  "Return where the code at PLACE begins."
+  (previous-single-property-change (min (1+ place) (point-max))
+                                   'agent-q-language nil (point-min)))
+
+(defun agent-q-code-lisp--package ()
+  "Return the package of the code at point.
+It is what this answer has entered before point, else the one of the REPL."
+  (let ((turn (or (previous-single-property-change (point) 'agent-q-turn) (point-min)))
+        (case-fold-search t)
+        (found nil))
+    (save-excursion
+      (while (and (not found) (re-search-backward agent-q-user-in-package turn t))
+        (agent-q-markdown-dress (match-beginning 1))
+        (when (agent-q-code-lisp-p (match-beginning 1))
+          (setq found (upcase (match-string-no-properties 1))))))
+    (or found (agent-q-image-repl-package agent-q-session-connection))))
+
+(defun agent-q-code-lisp--symbol-bounds ()
+  "Return the bounds of the symbol at point."
+  (save-excursion
+    (let ((end (progn (skip-chars-forward agent-q-code-lisp--constituents
+                                          (agent-q-code-lisp-end (point)))
+                      (point))))
+      (skip-chars-backward agent-q-code-lisp--constituents
+                           (agent-q-code-lisp--start (1- end)))
+      ;; A sharp sign belongs to #' and #:, and to no symbol's beginning.
+      (skip-chars-forward "#" end)
+      (cons (point) end))))
+
+(defun agent-q-code-lisp-symbol ()
+  "Return the symbol at point in Lisp code of the log, or nil."
+  (when (agent-q-code-lisp-p (point))
+    (pcase-let ((`(,start . ,end) (agent-q-code-lisp--symbol-bounds)))
+      (and (< start end) (buffer-substring-no-properties start end)))))
+
+(defun agent-q-code-lisp--operator ()
+  "Return the operator of the innermost list around point, or nil.
+What begins far above is not looked for."
+  (let ((list (with-syntax-table lisp-mode-syntax-table
+                (nth 1 (parse-partial-sexp
+                        (max (agent-q-code-lisp--start (point))
+                             (- (point) agent-q-code-lisp--reach))
+                        (point))))))
+    (when list
+      (save-excursion
+        (goto-char (1+ list))
+        (and (agent-q-code-lisp-p (point)) (agent-q-code-lisp-symbol))))))
+
+;;;;; Commands
+
+(defun agent-q-code-lisp--symbol-or-complain ()
+  "Return the symbol at point, or signal that there is none or no image."
+  (unless (agent-q-image-live-p agent-q-session-connection)
+    (user-error "No Lisp image is connected"))
+  (or (agent-q-code-lisp-symbol)
+      (user-error "There is no symbol of Lisp code at point")))
+
+(defun agent-q-code-lisp--ask (key)
+  "Run the client's KEY on the symbol at point, and show its errors."
+  (let ((symbol (agent-q-code-lisp--symbol-or-complain)))
+    (condition-case failure
+        (agent-q-image-ask agent-q-session-connection key symbol
+                           (agent-q-code-lisp--package))
+      (error (user-error "%s" (error-message-string failure))))))
+
+(defun agent-q-code-find-definition ()
+  "Go to the definition of the symbol at point in Lisp code of the log.
+Elsewhere do what the key does in other buffers."
+  (declare (completion agent-q-session-command-p))
+  (interactive)
+  (if (agent-q-code-lisp-p (point))
+      (agent-q-code-lisp--ask :edit-definition)
+    (call-interactively #'xref-find-definitions)))
+
+(defun agent-q-code-describe ()
+  "Describe the symbol at point in Lisp code of the log."
+  (declare (completion agent-q-session-command-p))
+  (interactive)
+  (agent-q-code-lisp--ask :describe))
+
+(defvar agent-q-code-lisp-describe-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map "d" #'agent-q-code-describe)
+    (define-key map (kbd "C-d") #'agent-q-code-describe)
+    map)
+  "Keymap of what describes Lisp code of the log.")
+
+(defvar agent-q-code-lisp-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "C-c C-d") agent-q-code-lisp-describe-map)
+    map)
+  "Keymap of Lisp code in the log, in addition to that of the chat.")
+
+(defun agent-q-code-lisp-define-key (map key command)
+  "Bind KEY in MAP to COMMAND, but in Lisp code of the log to what describes it."
+  (define-key map key
+    (list 'menu-item "" command
+          :filter (lambda (command)
+                    (if (agent-q-code-lisp-p (point)) agent-q-code-lisp-describe-map
+                      command)))))
+
+(defun agent-q-code-lisp-give-keys (start)
+  "Give the code that begins at START its keys, if it is Lisp.
+For `agent-q-code-closed-functions'."
+  (when (agent-q-code-lisp-p start)
+    (put-text-property start (agent-q-code-lisp-end start)
+                       'keymap agent-q-code-lisp-map)))
+
+;;;;; Asking the client's server
+
+(defun agent-q-code-lisp--request (function arguments continuation)
+  "Call FUNCTION, a name, of the client's server with ARGUMENTS, strings.
+CONTINUATION gets its value, or nil."
+  (agent-q-image-ask
+   agent-q-session-connection :rex
+   `(cl:ignore-errors
+     (cl:funcall (cl:find-symbol ,function
+                                 ,(substring (upcase (symbol-name
+                                                      (agent-q-image-client
+                                                       agent-q-session-connection :wire)))
+                                             1))
+                 ,@arguments))
+   t
+   (lambda (result)
+     (funcall continuation (pcase result (`(:ok ,value) value))))))
+
+(defun agent-q-code-lisp--free-p ()
+  "Whether the image of this chat can be asked beside what it does."
+  (let ((connection agent-q-session-connection))
+    (and (agent-q-image-live-p connection)
+         (or (agent-q-image-ask connection :threads-p)
+             (null (agent-q-image-ask connection :requests))))))
+
+(defun agent-q-code-lisp-eldoc (callback)
+  "Hand CALLBACK the arguments of the operator at point in Lisp code.
+For `eldoc-documentation-functions'."
+  (when (and (agent-q-code-lisp-p (point)) (agent-q-code-lisp--free-p))
+    (when-let ((operator (agent-q-code-lisp--operator)))
+      (agent-q-code-lisp--request
+       "OPERATOR-ARGLIST" (list operator (agent-q-code-lisp--package))
+       (lambda (arguments)
+         (when (stringp arguments)
+           (funcall callback (replace-regexp-in-string "[ \t\n]+" " " arguments)))))
+      ;; It comes later.
+      t)))
+
+;;;;; Completion at the prompt
+
+(defconst agent-q-code-lisp--patience 1.0
+  "Seconds that completion waits for the image.")
+
+(defun agent-q-code-lisp--word-p (start end)
+  "Whether the text from START to END is to be completed as a symbol.
+A word that looks like any other is, when the user asks for it."
+  (and (< start end)
+       (or (memq (char-before start) '(?\( ?' ?`))
+           (string-match-p "[-:*+%&]" (buffer-substring-no-properties start end))
+           (and (memq this-command '(completion-at-point agent-q-chat-tab complete-symbol))
+                (< 1 (- end start))))))
+
+(defun agent-q-code-lisp-complete ()
+  "Complete the Lisp symbol at the prompt.
+For `completion-at-point-functions'."
+  (when (and (agent-q-prompt-p) (agent-q-code-lisp--free-p))
+    (let ((end (point))
+          (start (save-excursion
+                   (skip-chars-backward agent-q-code-lisp--constituents agent-q-prompt-start)
+                   (skip-chars-forward "#" (point-max))
+                   (point))))
+      (when (agent-q-code-lisp--word-p start end)
+        (when-let ((names (agent-q-code-lisp--completions
+                           (buffer-substring-no-properties start end))))
+          (list start end names :exclusive 'no))))))
+
+(defun agent-q-code-lisp--completions (text)
+  "Return the names of symbols that begin with TEXT, as the client has them."
+  (let ((end (+ (float-time) agent-q-code-lisp--patience))
+        (answer nil) (answered nil))
+    (agent-q-code-lisp--request
+     "SIMPLE-COMPLETIONS"
+     (list text (or (agent-q-image-repl-package agent-q-session-connection)
+                    "COMMON-LISP-USER"))
+     (lambda (value) (setq answer value answered t)))
+    (while (not (or answered (input-pending-p) (< end (float-time))))
+      (accept-process-output nil 0.02))
+    (pcase answer
+      (`(,(and names (pred listp)) . ,_) (seq-filter #'stringp names)))))
+
+;;;; What can be done with code in answers
+
+;; Copies code of an answer, puts it into the file at hand or to the prompt of
+;; the REPL, and copies the last answer.  By keys from anywhere in a chat, and
+;; by buttons behind the first line of the code.
+
+(defun agent-q-code-block--bounds ()
+  "Return the bounds of the code at point, or of the nearest before, or signal."
+  (agent-q-markdown-dress (point))
+  (agent-q-markdown-seek 'agent-q-code nil)
+  (let* ((end (cond ((and (< (point) (point-max)) (get-text-property (point) 'agent-q-code))
+                     (next-single-property-change (point) 'agent-q-code nil (point-max)))
+                    ;; On the first line of a fence, the code below it is meant.
+                    ((agent-q-code-block--below))
+                    ((and (> (point) (point-min))
+                          (get-text-property (1- (point)) 'agent-q-code))
+                     (point))
+                    (t (previous-single-property-change (point) 'agent-q-code)))))
+    (unless (and end (> end (point-min)))
+      (user-error "No code before point"))
+    (unless (get-text-property (1- end) 'agent-q-code)
+      (setq end (previous-single-property-change end 'agent-q-code)))
+    (unless end
+      (user-error "No code before point"))
+    (cons (previous-single-property-change end 'agent-q-code nil (point-min)) end)))
+
+(defun agent-q-code-block--below ()
+  "Return the end of the code that begins on the next line, or nil."
+  (let ((next (line-beginning-position 2)))
+    (and (< next (point-max))
+         (get-text-property next 'agent-q-code)
+         (not (get-text-property (line-beginning-position) 'agent-q-code))
+         (next-single-property-change next 'agent-q-code nil (point-max)))))
+
+(defun agent-q-code-block-text ()
+  "Return the code at point, or the nearest before, as the model wrote it."
+  (pcase-let ((`(,start . ,end) (agent-q-code-block--bounds)))
+    (string-trim-right
+     (mapconcat (lambda (stretch)
+                  (buffer-substring-no-properties
+                   (car stretch) (+ (car stretch) (cdr stretch))))
+                (agent-q-code-stretches start end) "")
+     "\n+")))
+
+(defun agent-q-code-block-copy ()
+  "Copy the code at point, or the nearest code before it."
+  (interactive nil agent-q-chat-mode)
+  (let ((text (agent-q-code-block-text)))
+    (kill-new text)
+    (message "Copied %d characters of code" (length text))))
+
+(defun agent-q-code-block--target (&optional repls)
+  "Return the buffer that you last worked in where code can be inserted, or nil.
+REPLs and shells don't count unless REPLS is non-nil."
+  (agent-q-user-last-buffer
+   (lambda (buffer)
+     (with-current-buffer buffer
+       (not (or buffer-read-only
+                (and (not repls) (derived-mode-p 'comint-mode 'slime-repl-mode))))))))
+
+(defun agent-q-code-block-insert ()
+  "Insert the code at point, or the nearest before it, into your last buffer.
+It goes to point there, where you can undo it.  A REPL is used only if there
+is no other buffer; \\<agent-q-chat-mode-map>\\[agent-q-code-block-stage] puts code into yours."
+  (interactive nil agent-q-chat-mode)
+  (let* ((text (agent-q-code-block-text))
+         (buffer (or (agent-q-code-block--target)
+                     (agent-q-code-block--target 'repls)
+                     (user-error "There is no buffer to insert the code into")))
+         (window (get-buffer-window buffer t)))
+    (with-current-buffer buffer
+      (when window
+        (goto-char (window-point window)))
+      (push-mark nil t)
+      (undo-boundary)
+      (insert text)
+      ;; Whole lines before a line stay lines of their own.
+      (when (and (string-search "\n" text) (not (eolp))
+                 (save-excursion (goto-char (mark t)) (bolp)))
+        (insert "\n"))
+      (undo-boundary)
+      (when window
+        (set-window-point window (point))))
+    (message "Inserted into %s" (buffer-name buffer))))
+
+(defun agent-q-code-block-stage ()
+  "Put the code at point, or the nearest before it, at the prompt of your REPL.
+It is not evaluated.  Point moves there, as with this key in SLY and SLIME."
+  (interactive nil agent-q-chat-mode)
+  (let ((text (agent-q-code-block-text)))
+    (unless agent-q-session-connection
+      (user-error "No Lisp image is connected"))
+    (condition-case failure
+        (agent-q-history-stage agent-q-session-connection text)
+      (agent-q-history-typed
+       (user-error "Your REPL has text at its prompt: %s" (cadr failure)))
+      (error (user-error "%s" (error-message-string failure))))
+    (pop-to-buffer (agent-q-history-repl agent-q-session-connection))))
+
+(defun agent-q-copy-answer ()
+  "Copy the last answer, as the model wrote it."
+  (interactive nil agent-q-chat-mode)
+  (let ((text (or (agent-q-render-last-answer)
+                  (user-error "There is no answer yet"))))
+    (kill-new text)
+    (message "Copied the last answer, %d characters" (length text))))
+
+;;;;; Keys and buttons
+
+(defun agent-q-code-block-define-keys (map)
+  "Define the keys of this file in MAP."
+  (define-key map (kbd "C-c M-w") #'agent-q-code-block-copy)
+  (define-key map (kbd "C-c C-i") #'agent-q-code-block-insert)
+  (define-key map (kbd "C-c C-z") #'agent-q-code-block-stage)
+  (define-key map (kbd "C-c C-w") #'agent-q-copy-answer))
+
+(defun agent-q-code-block--clicked (command)
+  "Return a command for clicks, which does COMMAND on the code below."
+  (lambda (event)
+    (interactive "e")
+    (with-current-buffer (window-buffer (posn-window (event-start event)))
+      (save-excursion
+        (goto-char (posn-point (event-start event)))
+        (call-interactively command)))))
+
+(defun agent-q-code-block--button (label command help)
+  "Return a button LABEL for COMMAND; HELP is shown under the mouse."
+  (let ((map (make-sparse-keymap)))
+    (define-key map [mouse-1] (agent-q-code-block--clicked command))
+    (define-key map [mouse-2] (agent-q-code-block--clicked command))
+    (propertize label 'face '(link agent-q-markup) 'mouse-face 'highlight
+                'help-echo help 'keymap map)))
+
+(defun agent-q-code-block--make-buttons (repl)
+  "Return the buttons after the first line of code, with one for the REPL if REPL."
+  (concat "  "
+          (agent-q-code-block--button "[copy]" #'agent-q-code-block-copy
+                                      "Copy this code (C-c M-w)")
+          " "
+          (agent-q-code-block--button "[insert]" #'agent-q-code-block-insert
+                                      "Insert this code into your last buffer (C-c TAB)")
+          (if (not repl) ""
+            (concat " "
+                    (agent-q-code-block--button
+                     "[REPL]" #'agent-q-code-block-stage
+                     "Put this code at the prompt of the REPL (C-c C-z)")))
+          "\n"))
+
+(defvar agent-q-code-block--buttons nil
+  "The buttons after the first line of code once they were made, an alist.
+The keys say whether it is Lisp.")
+
+(defun agent-q-code-block-show-buttons (start)
+  "Show buttons behind the line before START, where code begins."
+  (when (and (> start (point-min)) (eq (char-before start) ?\n))
+    (let ((repl (and (agent-q-code-lisp-p start) t)))
+      (put-text-property
+       (1- start) start 'display
+       (or (alist-get repl agent-q-code-block--buttons)
+           (setf (alist-get repl agent-q-code-block--buttons)
+                 (agent-q-code-block--make-buttons repl)))))))
+
+;;;; Code in answers, checked by the image
+
+;; When Lisp code in an answer is complete, the image of the chat is asked what it
+;; could not run of it (image/proofread), and that is marked.  Nobody waits for the
+;; answer: without one there are no marks.
+
+(defcustom agent-q-check-code t
+  "Whether Lisp code in answers is checked by the chat's image.
+Functions and packages that the image does not know, wrong numbers of
+arguments and parentheses that do not match are marked; the mouse and
+ElDoc say what is wrong.  The code is not run for that, nor its macros."
+  :type 'boolean
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-(defcustom agent-q-code-modes
-  '(("" . lisp-mode) ("lisp" . lisp-mode) ("cl" . lisp-mode) ("common-lisp" . lisp-mode)
-    ("commonlisp" . lisp-mode) ("sbcl" . lisp-mode) ("asd" . lisp-mode)
-    ("elisp" . emacs-lisp-mode) ("emacs-lisp" . emacs-lisp-mode) ("scheme" . scheme-mode)
-    ("sh" . sh-mode) ("bash" . sh-mode) ("shell" . sh-mode) ("c" . c-mode)
-    ("cpp" . c++-mode) ("c++" . c++-mode) ("java" . java-mode) ("js" . js-mode)
-    ("javascript" . js-mode) ("json" . js-mode) ("python" . python-mode)
-    ("py" . python-mode) ("diff" . diff-mode) ("patch" . diff-mode) ("sql" . sql-mode)
-    ("html" . html-mode) ("xml" . xml-mode) ("css" . css-mode) ("makefile" . makefile-mode)
-    ("make" . makefile-mode))
-  "The modes that fontify code of a language in answers.
-Only modes that Emacs has are used; the empty name is for code whose language
-is not named."
-  :type '(alist :key-type string :value-type symbol)
-  :group 'agent-q
-  :package-version '(agent-q-module . "0.1.0"))
+(defface agent-q-mistake '((t :inherit shadow :underline t))
+  "Code in answers that the image could not run."
+  :group 'agent-q-faces)
 
-(put 'agent-q-code-modes 'risky-local-variable t)
+(defconst agent-q-proofread--limit 50000
+  "Longer code is not checked.")
 
-(defconst agent-q-code--piece 1500
-  "Number of characters fontified at a time.")
+(defconst agent-q-proofread--memory 20000
+  "Most characters of earlier code of the answer that are sent along.")
 
-(defvar agent-q-code--waiting nil
-  "Code that is to be fontified, the next one first.
-Each is a list of buffer, marker of its start and of its end, and language.")
+(defconst agent-q-proofread--seconds 10
+  "Seconds that the image may take for one piece of code.")
 
-(defvar agent-q-code--job nil
-  "The code being fontified: (BUFFER END-MARKER HIDDEN MAP NEXT) or nil.
-MAP has the place in BUFFER and the length of each stretch of code.")
+(defvar-local agent-q-proofread--texts nil
+  "The code of this answer until now, latest first, each a string.
+Before them is the turn that they belong to.")
 
-(defvar agent-q-code--timer nil
-  "The timer that fontifies pending code, or nil.")
+(defvar-local agent-q-proofread--waiting nil
+  "Code of this chat that is to be checked, the next first.
+Each is a marker of its start, and the texts of the answer up to it, its
+own first.")
 
-(defvar agent-q-code-closed-functions nil
-  "Functions called with the place where code begins that is complete now.")
+(defvar-local agent-q-proofread--asked nil
+  "Whether the image is asked now.")
 
-(defun agent-q-code-closed (start end language)
-  "Note that the code from START to END, in LANGUAGE, is complete."
-  (put-text-property start end 'agent-q-language (downcase language))
-  (run-hook-with-args 'agent-q-code-closed-functions start)
-  (when (and agent-q-code-limit
-             (< 0 (- end start) agent-q-code-limit)
-             (agent-q-code--mode (downcase language)))
-    (setq agent-q-code--waiting
-          (nconc agent-q-code--waiting
-                 (list (list (current-buffer) (copy-marker start) (copy-marker end)
-                             (downcase language)))))
-    (agent-q-code--schedule)))
+(defun agent-q-proofread-later (start)
+  "Check the code that begins at START soon, if it is Lisp.
+For `agent-q-code-closed-functions'."
+  (when (and agent-q-check-code
+             ;; Old code is looked at when somebody asks for it.
+             (not agent-q-markdown-past)
+             (agent-q-proofread--source-p start)
+             (<= (- (agent-q-code-lisp-end start) start) agent-q-proofread--limit)
+             (agent-q-image-live-p agent-q-session-connection)
+             ;; Where calls queue up, the user's own would wait for this.
+             (agent-q-image-ask agent-q-session-connection :threads-p))
+    (unless (and agent-q-proofread--texts
+                 (equal (car agent-q-proofread--texts) agent-q-session-turn))
+      (setq agent-q-proofread--texts (list agent-q-session-turn)))
+    (push (agent-q-proofread--text start) (cdr agent-q-proofread--texts))
+    (setq agent-q-proofread--waiting
+          (append agent-q-proofread--waiting
+                  (list (cons (copy-marker start) (cdr agent-q-proofread--texts)))))
+    (run-at-time 0.01 nil #'agent-q-proofread--next (current-buffer))))
 
-(defun agent-q-code--mode (language)
-  "Return the mode for LANGUAGE if Emacs has it, or nil."
-  (let ((mode (if-let ((entry (assoc language agent-q-code-modes))) (cdr entry)
-                (agent-q-code--mode-of-files language))))
-    (and mode (fboundp mode) mode)))
+(defun agent-q-proofread--source-p (start)
+  "Whether the code that begins at START is called Lisp.
+Code without a name is often what a program printed, and system
+definitions are read in a package of their own."
+  (and (agent-q-code-lisp-p start)
+       (not (member (get-text-property start 'agent-q-language) '("" "asd")))))
 
-(defun agent-q-code--mode-of-files (language)
-  "Return the mode of files in LANGUAGE, or whose names end with it, or nil.
-A model may write any word there, so that only modes of files count."
-  (let ((mode (intern-soft (concat language "-mode")))
-        (case-fold-search nil))
-    (if (and mode (rassq mode auto-mode-alist)) mode
-      (let ((mode (and (string-match-p "\\`[a-z0-9]+\\'" language)
-                       (assoc-default (concat "x." language) auto-mode-alist
-                                      #'string-match-p))))
-        (and (symbolp mode) mode)))))
+(defun agent-q-proofread--text (start)
+  "Return the code that begins at START."
+  (mapconcat (pcase-lambda (`(,place . ,length))
+               (buffer-substring-no-properties place (+ place length)))
+             (agent-q-code-stretches start (agent-q-code-lisp-end start)) ""))
 
-(defun agent-q-code--schedule ()
-  "See that pending code is fontified soon."
-  (unless agent-q-code--timer
-    (setq agent-q-code--timer (run-at-time 0.01 nil #'agent-q-code--run))))
+(defun agent-q-proofread--latest (texts)
+  "Return TEXTS, the latest first, in their order, without those too long ago."
+  (let ((left agent-q-proofread--memory)
+        (kept (list (pop texts))))
+    (while (and texts (<= 0 (setq left (- left (length (car texts))))))
+      (push (pop texts) kept))
+    kept))
 
-(defun agent-q-code--run ()
-  "Fontify a piece of pending code."
-  (setq agent-q-code--timer nil)
-  ;; Nothing may be left, as `agent-q-code-flush' does not wait for this.
-  (when (or agent-q-code--job agent-q-code--waiting)
-    (agent-q-log-call "Fontifying code" #'agent-q-code--step))
-  (when (or agent-q-code--job agent-q-code--waiting)
-    (agent-q-code--schedule)))
+(defun agent-q-proofread--next (buffer)
+  "Ask the image about the next code in the chat BUFFER, unless it is asked."
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (when (and agent-q-proofread--waiting (not agent-q-proofread--asked))
+        (pcase-let* ((`(,start . ,all) (pop agent-q-proofread--waiting))
+                     (texts (agent-q-proofread--latest all))
+                     (connection agent-q-session-connection))
+          (if (not (agent-q-image-live-p connection))
+              (setq agent-q-proofread--waiting nil)
+            (setq agent-q-proofread--asked t)
+            (agent-q-image-query
+             connection "proofread-code"
+             (list :texts texts :package (agent-q-image-repl-package connection)
+                   :also (agent-q-proofread--also)
+                   :partial (< (length texts) (length all)))
+             (lambda (reply &rest _)
+               (agent-q-log-call "Marking code" #'agent-q-proofread--take buffer start reply))
+             agent-q-proofread--seconds)))))))
 
-(defun agent-q-code-flush ()
-  "Fontify all that waits now."
-  (while (or agent-q-code--job agent-q-code--waiting)
-    (agent-q-log-call "Fontifying code" #'agent-q-code--step)))
+(defun agent-q-proofread--also ()
+  "Return the package of the Lisp source that the user last worked in, in a list."
+  (when-let* ((buffer (agent-q-user-last-buffer
+                       (lambda (buffer)
+                         (with-current-buffer buffer (derived-mode-p 'lisp-mode)))))
+              (package (with-current-buffer buffer (agent-q-user-package))))
+    (list package)))
 
-(defun agent-q-code--step ()
-  "Begin with the next code, or fontify a piece of the one at hand."
-  (let ((done nil))
-    (unwind-protect
-        (progn
-          (if agent-q-code--job
-              (agent-q-code--piece)
-            (agent-q-code--begin (pop agent-q-code--waiting)))
-          (setq done t))
-      (unless done
-        (setq agent-q-code--job nil)))))
+(defun agent-q-proofread--take (buffer start reply)
+  "Mark in the chat BUFFER the mistakes in the code at START that REPLY has."
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (setq agent-q-proofread--asked nil)
+      (pcase reply
+        (`(:outcome :returned :value ,value . ,_)
+         (when (agent-q-code-lisp-p start)
+           (agent-q-proofread--mark start (plist-get value :mistakes)))))
+      (set-marker start nil)
+      ;; The client is not to be called from within its own.
+      (when agent-q-proofread--waiting
+        (run-at-time 0 nil #'agent-q-proofread--next buffer)))))
 
-(defun agent-q-code--begin (code)
-  "Put CODE, a pending element, into the hidden buffer of its mode."
-  (pcase-let ((`(,buffer ,start ,end ,language) code))
-    (when (and (buffer-live-p buffer) (< start end)
-               ;; Its answer may be bare again.
-               (get-text-property start 'agent-q-code buffer))
-      (let ((map (with-current-buffer buffer (agent-q-code-stretches start end)))
-            (hidden (agent-q-code--hidden (agent-q-code--mode language))))
-        (with-current-buffer hidden
-          (let ((inhibit-read-only t) (inhibit-modification-hooks nil)
-                (buffer-undo-list t))
-            (erase-buffer)
-            (pcase-dolist (`(,place . ,length) map)
-              (insert (with-current-buffer buffer
-                        (buffer-substring-no-properties place (+ place length)))))))
-        (setq agent-q-code--job
-              (list buffer
-                    (mapcar (lambda (stretch)
-                              (cons (with-current-buffer buffer (copy-marker (car stretch)))
-                                    (cdr stretch)))
-                            map)
-                    hidden 1))))
-    (set-marker start nil)
-    (set-marker end nil)))
+(defun agent-q-proofread--mark (start mistakes)
+  "Mark MISTAKES, lists of start, end and reason, in the code at START."
+  (let ((stretches (agent-q-code-stretches start (agent-q-code-lisp-end start))))
+    (pcase-dolist (`(,from ,to ,reason) mistakes)
+      (let ((from (agent-q-proofread--place stretches from))
+            (last (agent-q-proofread--place stretches (1- to)))
+            (reason (agent-q-visible-line reason 300)))
+        (when (and from last)
+          (let ((mark (make-overlay from (1+ last))))
+            (overlay-put mark 'evaporate t)
+            (overlay-put mark 'face 'agent-q-mistake)
+            (overlay-put mark 'help-echo reason)
+            (overlay-put mark 'agent-q-mistake reason)))))))
 
-(defun agent-q-code-stretches (start end)
-  "Return the stretches of code from START to END as pairs of place and length.
-Gutters are left out, and so are line ends that were put in."
-  (let ((stretches nil) (place start))
-    (when (markerp place)
-      (setq place (marker-position place)))
-    (while (< place end)
-      (let ((next (min (next-single-char-property-change place 'agent-q-gutter nil end)
-                       (next-single-char-property-change place 'agent-q-soft nil end))))
-        (unless (or (get-text-property place 'agent-q-gutter)
-                    (get-text-property place 'agent-q-soft))
-          (push (cons place (- next place)) stretches))
-        (setq place next)))
-    (nreverse stretches)))
+(defun agent-q-proofread--place (stretches offset)
+  "Return the place of the character OFFSET of the code that STRETCHES are."
+  (let ((place nil))
+    (while (and stretches (not place))
+      (pcase-let ((`(,start . ,length) (pop stretches)))
+        (if (< -1 offset length)
+            (setq place (+ start offset))
+          (setq offset (- offset length)))))
+    place))
 
-(defun agent-q-code--hidden (mode)
-  "Return a hidden buffer in MODE."
-  (let* ((name (format " *agent-q %s*" mode))
-         (buffer (get-buffer name)))
-    (or (and buffer (with-current-buffer buffer (eq major-mode mode)) buffer)
-        (with-current-buffer (get-buffer-create name)
-          ;; The user's hooks expect a buffer that somebody works in.
-          (delay-mode-hooks
-            (let ((inhibit-message t)
-                  (message-log-max nil)
-                  (enable-local-variables nil)
-                  (enable-local-eval nil)
-                  (enable-dir-local-variables nil))
-              (funcall mode)))
-          (setq-local delayed-mode-hooks nil)
-          (buffer-disable-undo)
-          (font-lock-mode 1)
-          (setq-local jit-lock-functions nil)
-          (current-buffer)))))
+(defun agent-q-proofread-mistake (place)
+  "Return what is wrong with the code at PLACE, or nil."
+  (seq-some (lambda (overlay) (overlay-get overlay 'agent-q-mistake))
+            (overlays-at place)))
 
-(defun agent-q-code--piece ()
-  "Fontify a piece of the code at hand."
-  (pcase-let ((`(,buffer ,map ,hidden ,from) agent-q-code--job))
-    (if (not (and (buffer-live-p buffer) (buffer-live-p hidden)))
-        (setq agent-q-code--job nil)
-      (let ((to (with-current-buffer hidden
-                  (goto-char (min (point-max) (+ from agent-q-code--piece)))
-                  (min (point-max) (line-beginning-position 2)))))
-        (with-current-buffer hidden
-          (font-lock-ensure from to))
-        (with-current-buffer buffer
-          (with-silent-modifications
-            (save-excursion
-              (agent-q-code--copy-faces hidden map from to))))
-        (setq agent-q-code--job
-              (and (< to (with-current-buffer hidden (point-max)))
-                   (list buffer map hidden to)))
-        (unless agent-q-code--job
-          (pcase-dolist (`(,marker . ,_) map)
-            (set-marker marker nil)))))))
-
-(defun agent-q-code--copy-faces (hidden map from to)
-  "Copy the faces from FROM to TO in HIDDEN to the stretches in MAP."
-  (let ((start 1))
-    (pcase-dolist (`(,marker . ,length) map)
-      (let ((place (max from start))
-            (end (min to (+ start length))))
-        (while (< place end)
-          (let ((next (min end (or (next-single-property-change place 'face hidden) end)))
-                (face (get-text-property place 'face hidden)))
-            (when face
-              (put-text-property (+ marker (- place start)) (+ marker (- next start))
-                                 'face (list face 'agent-q-code)))
-            (setq place next))))
-      (cl-incf start length))))
+(defun agent-q-proofread-eldoc (_callback)
+  "Return what is wrong with the code at point.
+For `eldoc-documentation-functions'."
+  (agent-q-proofread-mistake (point)))
 
 (provide 'agent-q-code)
 ;;; agent-q-code.el ends here

@@ -1,69 +1,307 @@
-;;; agent-q-context.el --- Where the user is when they send a message  -*- lexical-binding: t; -*-
+;;; agent-q-context.el --- The context of a chat, to see and change  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
-;; The project, the image, the package of the user's REPL and their source
-;; buffer, as the core is given it with each message.  The system prompt stays the
-;; same within a chat, so what changes is not in it.
+;; Commands that add what the user looks at to the context of the project's chat, and the
+;; list of what is in it: what is kept there, and what was attached to messages.
 
 ;;; Code:
 
-(require 'agent-q-image-connection)
-(require 'agent-q-json)
-(require 'agent-q-project)
+(require 'agent-q-activity)
+(require 'agent-q-attach)
+(require 'agent-q-attach-kinds)
+(require 'agent-q-chat)
+(require 'agent-q-completion)
+(require 'agent-q-markdown)
+(require 'agent-q-render)
+(require 'agent-q-session)
 (require 'agent-q-text)
-(require 'agent-q-user)
+(require 'seq)
+(require 'subr-x)
+(require 'tabulated-list)
 
-(defun agent-q-context-json (connection &optional excerpts)
-  "Return as JSON where the user is now.
-CONNECTION is the one of the current buffer, a chat, or nil.  EXCERPTS are
-texts that are sent along, each as (WHERE . TEXT)."
-  (let ((root (agent-q-project-directory)))
-    (agent-q-json-serialize
-     `((date . ,(format-time-string "%Y-%m-%d"))
-       (project . ,(agent-q-context--text root))
-       (image . ,(agent-q-context--text
-                  (and connection (agent-q-image-facts connection))))
-       (repl_package . ,(agent-q-context--text
-                         (and connection (agent-q-image-repl-package connection))))
-       (source . ,(let ((buffer (agent-q-context--source-buffer root)))
-                    (if buffer (agent-q-context--source buffer) :null)))
-       (along . ,(vconcat
-                  (mapcar (pcase-lambda (`(,where . ,text))
-                            `((what . ,(agent-q-text-clean where))
-                              (text . ,(agent-q-text-clean text))))
-                          excerpts)))))))
+;;;; Adding
 
-(defun agent-q-context--text (text)
-  "Return TEXT as JSON takes it; it may be nil."
-  (if text (agent-q-text-clean text) :null))
+(defmacro agent-q-context-panel--in-chat (&rest body)
+  "Run BODY in the chat of this project, or in this one."
+  (declare (indent 0) (debug t))
+  `(with-current-buffer (agent-q-context-panel--chat) ,@body))
 
-(defun agent-q-context--source-buffer (root)
-  "Return the buffer of source code that the user last worked in, or nil.
-It is one of Lisp, or visits a file of the project at ROOT: what else the
-user has open is not sent unasked."
-  (agent-q-user-last-buffer
-   (lambda (buffer)
-     (with-current-buffer buffer
-       (or (derived-mode-p 'lisp-mode)
-           ;; By their names alone: to look at all files of all buffers takes time.
-           (and root buffer-file-name
-                (string-prefix-p (file-name-as-directory root)
-                                 (expand-file-name buffer-file-name))))))))
+(defvar-local agent-q-context-panel--of nil
+  "The chat that this list is about.")
 
-(defun agent-q-context--source (buffer)
-  "Return what is sent about BUFFER, as an alist."
-  (with-current-buffer buffer
-    (save-excursion
-      (let ((window (get-buffer-window buffer t)))
-        (when window (goto-char (window-point window)))
-        `((name . ,(agent-q-text-clean (or buffer-file-name (buffer-name))))
-          (line . ,(line-number-at-pos nil t))
-          (package . ,(agent-q-context--text
-                       (and (derived-mode-p 'lisp-mode) (agent-q-user-package))))
-          (unsaved . ,(if (and buffer-file-name (buffer-modified-p)) t :false)))))))
+(defun agent-q-context-panel--chat ()
+  "Return the chat that a command here is about."
+  (if (buffer-live-p agent-q-context-panel--of)
+      agent-q-context-panel--of
+    (agent-q-chat-open-here)))
+
+(defun agent-q-context-panel--added (item)
+  "Say that ITEM was added, and return it."
+  (message "%s is in the context now; it is attached to the next message"
+           (agent-q-visible-line (agent-q-context-item-name item) 60))
+  item)
+
+;;;###autoload
+(defun agent-q-context-add-file (file)
+  "Add FILE to the context of this project's chat.
+It is attached to the next message, and again when it has changed."
+  (interactive "fAdd the file: ")
+  (let ((file (expand-file-name file)))
+    (when (file-remote-p file)
+      (user-error "Files on other machines can't be added; add the buffer"))
+    (unless (file-regular-p file)
+      (user-error "Cannot add to the context: %s is not a file" (abbreviate-file-name file)))
+    (unless (agent-q-private-allowed-p file)
+      (user-error "Nothing was added"))
+    (agent-q-context-panel--in-chat
+      (agent-q-context-panel--added
+       (agent-q-context-add-mention
+        (agent-q-mention-written
+         "file" (if (and agent-q-session-root (file-in-directory-p file agent-q-session-root))
+                    (file-relative-name file agent-q-session-root)
+                  file)))))))
+
+;;;###autoload
+(defun agent-q-context-add-buffer (buffer)
+  "Add BUFFER to the context of this project's chat.
+It is attached to the next message, and again when it has changed."
+  (interactive "bAdd the buffer: ")
+  (let ((name (buffer-name (or (get-buffer buffer) (user-error "There is no buffer %s" buffer)))))
+    (agent-q-context-panel--in-chat
+      (agent-q-context-panel--added
+       (agent-q-context-add-mention (agent-q-mention-written "buffer" name))))))
+
+(defun agent-q-context-panel--add-look (look)
+  "Add LOOK to the context of this project's chat, as it is now."
+  (unless (agent-q-private-allowed-p (agent-q-look-file look))
+    (user-error "Nothing was added"))
+  (let ((excerpts (agent-q-look-excerpts look)))
+    (agent-q-context-panel--in-chat
+      (agent-q-context-panel--added
+       (agent-q-context-add-item 'code
+                                 (mapconcat #'cdr excerpts "\n")
+                                 (list :name (agent-q-look-label look)
+                                       :file (agent-q-look-file look)
+                                       :start-line (agent-q-look-line look)))))))
+
+;;;###autoload
+(defun agent-q-context-add-region ()
+  "Add the region, as it is now, to the context of this project's chat."
+  (interactive)
+  (agent-q-context-panel--add-look (agent-q-look-region))
+  (deactivate-mark))
+
+;;;###autoload
+(defun agent-q-context-add-definition ()
+  "Add the definition at point to the context of this project's chat.
+What it is now is attached to the next message."
+  (interactive)
+  (agent-q-context-panel--add-look (agent-q-look-definition)))
+
+(defvar agent-q-context-panel--read-map
+  (let ((map (make-sparse-keymap)))
+    (set-keymap-parent map minibuffer-local-map)
+    (define-key map (kbd "TAB") #'completion-at-point)
+    map)
+  "Keymap for a mention that is read in the minibuffer.")
+
+(defun agent-q-context-panel--read-mention ()
+  "Read a mention, which is completed as at the prompt of this project's chat."
+  (let ((chat (agent-q-context-panel--chat)))
+    (minibuffer-with-setup-hook (lambda () (agent-q-mention-complete-setup chat))
+      (read-from-minibuffer "Add to the context: " "@" agent-q-context-panel--read-map))))
+
+;;;###autoload
+(defun agent-q-context-add (mention)
+  "Add what MENTION is about to the context of this project's chat.
+It is one as at the prompt, such as @error or @symbol:mapcar; what it is about
+is attached to the next message, and again when it has changed."
+  (interactive (list (agent-q-context-panel--read-mention)))
+  (agent-q-context-panel--in-chat
+    (agent-q-context-panel--added (agent-q-context-add-mention (string-trim mention)))))
+
+;;;###autoload
+(defun agent-q-context-clear ()
+  "Remove everything kept in the context of this project's chat.
+What was sent already stays in the conversation."
+  (interactive)
+  (agent-q-context-panel--in-chat
+    (let ((count (length (agent-q-context-items))))
+      (cond ((zerop count) (message "Nothing is kept in the context"))
+            ((y-or-n-p (format "Remove %d item%s from the context? " count
+                               (if (= count 1) "" "s")))
+             (agent-q-context-remove-all)
+             (message "The context is empty now"))))))
+
+;;;; The list
+
+(defvar agent-q-context-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map "d" #'agent-q-context-remove)
+    (define-key map "a" #'agent-q-context-add)
+    (define-key map "C" #'agent-q-context-clear)
+    (define-key map (kbd "RET") #'agent-q-context-show)
+    (define-key map "o" #'agent-q-context-visit)
+    map)
+  "Keymap of `agent-q-context-mode'.")
+
+(define-derived-mode agent-q-context-mode tabulated-list-mode "agent-q context"
+  "Major mode of the list of what is in the context of a chat.
+What is kept is attached to the next message, and again when it has changed.
+What was sent with a message is part of the conversation.
+
+\\{agent-q-context-mode-map}"
+  (agent-q-list-setup
+   '((10 "Size" 9 agent-q-context-panel--smaller :right-align t) (8 "State" 20 t) (10 "What" 0 t))
+   #'agent-q-context-panel--entries
+   "Nothing is in the context yet.\n\n\
+Type @ at the prompt of the chat to attach something to a message, or
+keep something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x agent-q-context-add-file, \
+-add-buffer, -add-region.\n"))
+
+(defun agent-q-context-panel--size (thing)
+  "Return how many characters THING, an item or an excerpt, has."
+  (length (if (agent-q-excerpt-p thing) (agent-q-excerpt-text thing)
+            (agent-q-context-item-content thing))))
+
+(defun agent-q-context-panel--size-text (item)
+  "Return how long what ITEM is about was, or is if it was not sent yet."
+  (let ((mention (agent-q-context-item-mention item)))
+    (if (and mention (null (agent-q-context-item-sent item)))
+        (or (agent-q-mention-complete-size (car (agent-q-mention-find mention))) "?")
+      (agent-q-excerpt-size (agent-q-context-panel--size item)))))
+
+(defun agent-q-context-panel--smaller (one other)
+  "Whether the row ONE is about less than the row OTHER."
+  (< (agent-q-context-panel--size (car one)) (agent-q-context-panel--size (car other))))
+
+(defun agent-q-context-panel--state (item)
+  "Return in words whether ITEM is going to be sent."
+  (cond ((null (agent-q-context-item-sent item)) "kept, not sent yet")
+        ((and (null (agent-q-context-item-mention item))
+              (not (equal (agent-q-context-item-sent item)
+                          (agent-q-excerpt-text (agent-q-context-panel--excerpt item)))))
+         "kept, to be sent")
+        (t "kept, sent")))
+
+(defun agent-q-context-panel--excerpt (item)
+  "Return ITEM as an excerpt."
+  (agent-q-excerpt-make (agent-q-context-item-name item) "" (agent-q-context-item-content item)))
+
+(defun agent-q-context-panel--entries ()
+  "Return the rows of the list."
+  (when (buffer-live-p agent-q-context-panel--of)
+    (with-current-buffer agent-q-context-panel--of
+      (append
+       (mapcar (lambda (item)
+                 (list item
+                       (vector (agent-q-context-panel--size-text item)
+                               (agent-q-context-panel--state item)
+                               (agent-q-visible-line (agent-q-context-item-name item)))))
+               (agent-q-context-items))
+       (mapcar (pcase-lambda (`(,time . ,excerpt))
+                 (list excerpt
+                       (vector (agent-q-excerpt-size (agent-q-context-panel--size excerpt))
+                               (format-time-string "sent at %H:%M" time)
+                               (agent-q-visible-line (agent-q-excerpt-name excerpt)))))
+               agent-q-context-sent)))))
+
+;;;###autoload
+(defun agent-q-context ()
+  "Show what is in the context of this project's chat, with sizes.
+There you can look at it, add to it and remove from it."
+  (interactive)
+  (let ((chat (agent-q-context-panel--chat)))
+    (pop-to-buffer
+     (with-current-buffer (get-buffer-create "*agent-q context*")
+       (agent-q-context-mode)
+       (setq agent-q-context-panel--of chat
+             default-directory (buffer-local-value 'default-directory chat))
+       (agent-q-list-print)
+       (current-buffer)))
+    (add-hook 'agent-q-context-changed-hook #'agent-q-context-panel--follow)))
+
+(defun agent-q-context-panel--follow ()
+  "Draw the list again if it is about this chat."
+  (let ((list (get-buffer "*agent-q context*"))
+        (chat (current-buffer)))
+    (when (and list (eq chat (buffer-local-value 'agent-q-context-panel--of list)))
+      (with-current-buffer list
+        (agent-q-list-print)))))
+
+(defun agent-q-context-panel--here ()
+  "Return the item or excerpt on this line, or signal an error."
+  (or (tabulated-list-get-id) (user-error "Nothing is on this line")))
+
+(defun agent-q-context-remove ()
+  "Remove the item on this line from the context."
+  (interactive nil agent-q-context-mode)
+  (let ((thing (agent-q-context-panel--here)))
+    (if (agent-q-excerpt-p thing)
+        (user-error "This was sent with a message, and is part of the conversation")
+      (agent-q-context-panel--in-chat
+        (agent-q-context-remove-item (agent-q-context-item-id thing)))
+      (message "Removed%s" (if (agent-q-context-item-sent thing)
+                               "; what was sent stays in the conversation" "")))))
+
+(defun agent-q-context-panel--show (name text)
+  "Show TEXT in another window, under NAME."
+  (with-current-buffer (agent-q-render-show "*agent-q text*" (agent-q-visible text))
+    (setq header-line-format
+          (string-replace "%" "%%" (concat " " (agent-q-visible-line name))))))
+
+(defun agent-q-context-panel--show-excerpt (excerpt)
+  "Show the text of EXCERPT in another window."
+  (agent-q-context-panel--show (agent-q-excerpt-name excerpt) (agent-q-excerpt-text excerpt)))
+
+(defun agent-q-context-panel--fetch (item function)
+  "Call FUNCTION with what ITEM mentions now, an excerpt.
+Say so when there is none."
+  (with-current-buffer agent-q-context-panel--of
+    (agent-q-mention-fetch-all
+     (agent-q-mention-find (agent-q-context-item-mention item))
+     (lambda (excerpts problem)
+       (if problem (message "%s" problem)
+         (funcall function (car excerpts)))))))
+
+(defun agent-q-context-show ()
+  "Show the text that is on this line.
+For an item that was not sent yet, it is what would be sent now."
+  (interactive nil agent-q-context-mode)
+  (let ((thing (agent-q-context-panel--here)))
+    (cond ((agent-q-excerpt-p thing)
+           (agent-q-context-panel--show-excerpt thing))
+          ((and (agent-q-context-item-mention thing)
+                (null (agent-q-context-item-sent thing)))
+           (agent-q-context-panel--fetch thing #'agent-q-context-panel--show-excerpt))
+          (t (agent-q-context-panel--show (agent-q-context-item-name thing)
+                                          (agent-q-context-item-content thing))))))
+
+(defun agent-q-context-panel--file (item)
+  "Return the file that ITEM, which has a text of its own, is from, or nil."
+  (let ((file (plist-get (agent-q-context-item-metadata item) :file)))
+    (and file
+         (not (file-remote-p file))
+         (let ((path (expand-file-name file (buffer-local-value 'agent-q-session-root
+                                                                agent-q-context-panel--of))))
+           (and (file-regular-p path) path)))))
+
+(defun agent-q-context-visit ()
+  "Visit the source of the text on this line; show the text if it has none."
+  (interactive nil agent-q-context-mode)
+  (let* ((thing (agent-q-context-panel--here))
+         (visit (lambda (excerpt)
+                  (if (agent-q-excerpt-visit excerpt) (funcall (agent-q-excerpt-visit excerpt))
+                    (agent-q-context-panel--show-excerpt excerpt))))
+         (file (and (agent-q-context-item-p thing) (agent-q-context-panel--file thing))))
+    (cond ((agent-q-excerpt-p thing) (funcall visit thing))
+          (file (agent-q-link-go
+                 file (plist-get (agent-q-context-item-metadata thing) :start-line)))
+          ((agent-q-context-item-mention thing) (agent-q-context-panel--fetch thing visit))
+          (t (agent-q-context-show)))))
 
 (provide 'agent-q-context)
 ;;; agent-q-context.el ends here

@@ -10,14 +10,12 @@
 ;;; Code:
 
 (require 'agent-q)
-(require 'agent-q-header)
+(require 'agent-q-chat-view)
+(require 'agent-q-connection)
+(require 'agent-q-events)
 (require 'agent-q-image)
-(require 'agent-q-image-connection)
-(require 'agent-q-image-park)
-(require 'agent-q-image-query)
-(require 'agent-q-operations)
-(require 'agent-q-past)
-(require 'agent-q-visible)
+(require 'agent-q-image-history)
+(require 'agent-q-text)
 
 (defconst agent-q-debugger--user-modes
   '((sly sly-db-mode sly-buffer-connection sly-current-thread

@@ -1,21 +1,100 @@
-;;; agent-q-definitions.el --- Lisp definitions by name, for tools  -*- lexical-binding: t; -*-
+;;; agent-q-definitions.el --- Lisp definitions in files, by name  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
-;; Which form of a text defines a name.  Forms that `progn', `eval-when',
-;; `let' and the like keep on top level, or wrap definitions in, count too.
+;; The operations that find a definition, read it and hand it over to be compiled.
 
 ;;; Code:
 
-(require 'agent-q-image-feature)
+(require 'agent-q-connection)
+(require 'agent-q-events)
 (require 'agent-q-json)
-(require 'agent-q-operations)
-(require 'agent-q-source)
+(require 'agent-q-project)
+(require 'agent-q-text)
 (require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
+
+;;;; What an image's reader passes over
+
+;; A form behind #+ or #- is in the text, but the reader of an image may not see it.
+;; Here the feature expressions before a form are looked at.
+
+(defvar agent-q-image-feature-list nil
+  "The features of the image whose sources are looked at, in lower case.
+It is nil when they aren't known.")
+
+(defun agent-q-image-feature--name (symbol)
+  "Return the name of SYMBOL, a feature, without a package."
+  (unless (symbolp symbol)
+    (throw 'agent-q-image-feature 'unknown))
+  (replace-regexp-in-string "\\`.*:" "" (symbol-name symbol)))
+
+(defun agent-q-image-feature--holds-p (expression)
+  "Whether EXPRESSION, a feature expression, is true in the image."
+  (if (nlistp (or expression 'nil))
+      (member (agent-q-image-feature--name expression) agent-q-image-feature-list)
+    (pcase (and expression (agent-q-image-feature--name (car expression)))
+      ('nil nil)
+      ("or" (seq-some #'agent-q-image-feature--holds-p (cdr expression)))
+      ("and" (seq-every-p #'agent-q-image-feature--holds-p (cdr expression)))
+      ("not" (not (agent-q-image-feature--holds-p (cadr expression))))
+      (_ (throw 'agent-q-image-feature 'unknown)))))
+
+(defun agent-q-image-feature--off-p (sign text)
+  "Whether SIGN, ?+ or ?-, and the expression TEXT hide what follows."
+  (let ((holds (catch 'agent-q-image-feature
+                 (condition-case nil
+                     (and (agent-q-image-feature--holds-p (car (read-from-string (downcase text))))
+                          t)
+                   (error 'unknown)))))
+    (and agent-q-image-feature-list
+         (not (eq holds 'unknown))
+         (eq holds (eq sign ?-)))))
+
+(defun agent-q-image-feature--before ()
+  "Go to the feature expression right before point and return its sign and text.
+Return nil when there is none."
+  (forward-comment (- (point)))
+  (let* ((end (point))
+         (start (ignore-errors (scan-sexps end -1))))
+    (when start
+      (goto-char start)
+      (skip-chars-backward "#")
+      (cond ((looking-at "#\\([-+]\\)[^ \t\n]")
+             (list (char-after (1+ (point)))
+                   (buffer-substring-no-properties (+ 2 (point)) end)))
+            ((progn (skip-chars-backward " \t\n")
+                    (memq (char-before) '(?+ ?-)))
+             (backward-char)
+             (when (eq (char-before) ?#)
+               (backward-char)
+               (list (char-after (1+ (point)))
+                     (buffer-substring-no-properties start end))))))))
+
+(defun agent-q-image-feature-skipped-p (start)
+  "Whether the image's reader passes over the form at START, by what is before it."
+  (save-excursion
+    (goto-char start)
+    (let ((skipped nil)
+          (found nil))
+      (while (and (not skipped) (setq found (agent-q-image-feature--before)))
+        (setq skipped (apply #'agent-q-image-feature--off-p found)))
+      skipped)))
+
+(defun agent-q-image-feature-pass-over ()
+  "Move over white space, comments and feature expressions."
+  (while (progn (forward-comment (point-max))
+                (and (looking-at "#[-+]")
+                     (let ((end (ignore-errors (scan-sexps (+ 2 (point)) 1))))
+                       (and end (goto-char end)))))))
+
+;;;; Lisp definitions by name, for tools
+
+;; Which form of a text defines a name.  Forms that `progn', `eval-when',
+;; `let' and the like keep on top level, or wrap definitions in, count too.
 
 (defconst agent-q-definitions--wrappers
   '("progn" "eval-when" "eval-and-compile" "eval-when-compile" "locally" "macrolet"
@@ -29,7 +108,7 @@
 (defconst agent-q-definitions--most-words 6
   "Number of subforms of a definition that are searched for its name.")
 
-;;;; Forms
+;;;;; Forms
 
 (defun agent-q-definitions-forms (limit)
   "Return the forms from point to LIMIT: lists of start and end."
@@ -85,7 +164,7 @@ first column, ends before the next one."
   (agent-q-definitions--normal
    (buffer-substring-no-properties (car form) (cadr form))))
 
-;;;; Names
+;;;;; Names
 
 (defun agent-q-definitions--downcase (text)
   "Return TEXT in lower case, but for |odd symbols| and characters such as #\\A."
@@ -184,7 +263,7 @@ The last name is the fullest."
                   (when method
                     (list method (concat operator " " method)))))))))
 
-;;;; Finding
+;;;;; Finding
 
 (defun agent-q-definitions--all (forms)
   "Return the definitions among FORMS and in them: lists of start, end and names."
@@ -360,7 +439,7 @@ FILE is the name of the file that TEXT is of."
                  (agent-q-definitions--one name (agent-q-definitions--of text file))))
       (list (1- start) (1- end)))))
 
-;;;; New ones
+;;;;; New ones
 
 (defun agent-q-definitions--stray-bracket ()
   "Return the place of a bracket that closes nothing, so that it is in a symbol."
@@ -494,6 +573,124 @@ Those in one top-level form are compiled together, so one stands for all."
 (agent-q-operations-define "changed-definitions" (call before after file)
   "Return the labels of the definitions in AFTER, of FILE, that BEFORE has not."
   (agent-q-json-serialize (agent-q-definitions-changed before after file)))
+
+;;;; Definitions of files to compile
+
+;; What has to be sent to an image so that it compiles one definition of a file
+;; as if it compiled the file: the top-level form, behind the forms that say in
+;; which package and with which readtable it is read.
+
+(defconst agent-q-compile--readtable
+  (concat "\\`(\\(?:"
+          "[^ ()]*in-readtable[ )]"
+          "\\|[^ ()]*\\_<\\(?:enable\\|disable\\)-[^ ()]*\\(?:syntax\\|readtable\\)[^ ()]*[ )]"
+          "\\|\\(?:[^ ()]*:\\)?set[fq] [^ ()]*\\*readtable\\*"
+          "\\|\\(?:[^ ()]*:\\)?eval-when ([^()]*) ([^()]*\\(?:readtable\\|-syntax\\)\\)")
+  "What the beginning of a form looks like that changes how text is read.")
+
+(defun agent-q-compile--top (forms position)
+  "Return the one of FORMS, lists of start and end, around POSITION."
+  (seq-find (pcase-lambda (`(,start ,end)) (and (<= start position) (< position end)))
+            forms))
+
+(defun agent-q-compile--conditional (start)
+  "Return where the feature expressions before START begin, or START."
+  (save-excursion
+    (goto-char start)
+    (while (looking-back "#[-+]\\(?:([^()]*)\\|[^] \t\n()#;\"']+\\)[ \t\n]*"
+                         (max (point-min) (- (point) 200)))
+      (goto-char (match-beginning 0)))
+    (point)))
+
+(defun agent-q-compile--read (forms)
+  "Return those of FORMS that the image's reader takes.
+Those in `eval-when' and `progn' are in the place of these."
+  (seq-mapcat
+   (pcase-lambda (`(,start ,end))
+     (let* ((text (agent-q-definitions-text (list start end)))
+            (subforms (and (string-match-p "\\`(\\(?:[^ ()]*:\\)?\\(?:eval-when\\|progn\\) " text)
+                           (not (string-match-p agent-q-compile--readtable text))
+                           (string-search "in-package " text)
+                           (agent-q-definitions-subforms start end))))
+       (cond ((agent-q-image-feature-skipped-p start) nil)
+             ((null subforms) (list (list start end)))
+             ((not (string-match-p "eval-when" (agent-q-definitions-text (car subforms))))
+              (agent-q-compile--read (cdr subforms)))
+             ;; What is done when the file is loaded is too late for the reader.
+             ((string-match-p "compile" (agent-q-definitions-text (cadr subforms)))
+              (agent-q-compile--read (cddr subforms))))))
+   forms))
+
+(defun agent-q-compile--prelude (forms end)
+  "Return the texts of those of FORMS before END that say how what follows is read."
+  (let ((package nil)
+        (others nil))
+    (pcase-dolist (`(,start ,stop) (agent-q-compile--read forms))
+      (when (<= stop end)
+        (let ((text (agent-q-definitions-text (list start stop)))
+              (source (buffer-substring-no-properties start stop)))
+          (cond ((string-match-p "\\`(\\(?:[^ ()]*:\\)?in-package " text)
+                 (setq package source)
+                 (push nil others))
+                ((string-match-p agent-q-compile--readtable text)
+                 ;; It is read in the package of its place.
+                 (push (if package (concat package "\n" source) source) others))))))
+    (append (remq nil (nreverse others))
+            (and package (list package)))))
+
+(defun agent-q-compile--called (from start end)
+  "Return what to call the form between START and END around FROM, or nil.
+That is if it is more than the definition at FROM."
+  (unless (= from start)
+    (let ((operator (car (agent-q-definitions-subforms start end)))
+          (first (line-number-at-pos start))
+          (last (line-number-at-pos end)))
+      (format "%s (%s: %s)" (agent-q-definitions-text operator)
+              (if (= first last) (format "line %d" first)
+                (format "lines %d-%d" first last))
+              (string-join (agent-q-definitions-in (list start end)) ", ")))))
+
+(defun agent-q-compile-unit (text name file)
+  "Return what to compile for the definition of NAME in TEXT, of FILE.
+It is a list of the text, where the definition starts in it, its line
+and position in TEXT, and what to call it if NAME is only a part of it."
+  (pcase-let ((`(,from ,_) (agent-q-definitions-find text name file)))
+    (agent-q-source-with-text text file
+      (pcase-let* ((forms (agent-q-definitions-top-forms))
+                   (`(,start ,end) (agent-q-compile--top forms (1+ from)))
+                   (called (agent-q-compile--called (1+ from) start end))
+                   (start (agent-q-compile--conditional start))
+                   (prelude (mapconcat (lambda (text) (concat text "\n"))
+                                       (agent-q-compile--prelude forms start) "")))
+        (list (concat prelude (buffer-substring-no-properties start end))
+              (length prelude)
+              (line-number-at-pos start)
+              start
+              called)))))
+
+(defun agent-q-compile--file-of-image (call path)
+  "Return the name of the file PATH in the image of CALL."
+  (let ((connection (agent-q-operations-call-connection call)))
+    (if connection
+        (agent-q-image-ask connection :to-lisp path)
+      (error "No Lisp image is connected"))))
+
+(agent-q-operations-define "definition-to-compile" (call text name file path)
+  "Return what to compile for the definition of NAME in TEXT, of FILE at PATH."
+  (pcase-let ((`(,form ,start ,line ,position ,called)
+               (let ((agent-q-image-feature-list
+                      (agent-q-image-features (agent-q-operations-call-connection call))))
+                 (agent-q-compile-unit text name file)))
+              (buffer (find-buffer-visiting path)))
+    (agent-q-json-serialize
+     `((form . ,form) (start . ,start) (line . ,line) (position . ,position)
+       (called . ,(or called :null))
+       (buffer . ,(if buffer (agent-q-text-clean (buffer-name buffer)) :null))
+       (file . ,(agent-q-compile--file-of-image call path))))))
+
+(agent-q-operations-define "file-of-image" (call path)
+  "Return what the image calls the file PATH."
+  (agent-q-json-serialize (agent-q-compile--file-of-image call path)))
 
 (provide 'agent-q-definitions)
 ;;; agent-q-definitions.el ends here

@@ -1,21 +1,651 @@
-;;; agent-q-doctor.el --- The page of what is found and what is missing  -*- lexical-binding: t; -*-
+;;; agent-q-doctor.el --- What is found and what is missing; reports of bugs  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
-;; A read-only page about everything that a chat needs, which it draws once more when the model
-;; servers on this machine have answered, and when the host of the chosen model has.  It works
-;; without the core.
+;; A page about what a chat needs and what is missing, bug reports with the same findings,
+;; and a tiny demo model.
 
 ;;; Code:
 
-(require 'agent-q-findings)
+(require 'agent-q)
+(require 'agent-q-connection)
+(require 'agent-q-debug)
+(require 'agent-q-events)
+(require 'agent-q-mcp-install)
+(require 'agent-q-model-facts)
 (require 'agent-q-module)
 (require 'agent-q-provider)
-(require 'agent-q-provider-key)
-(require 'agent-q-provider-list)
+(require 'agent-q-session)
+(require 'agent-q-text)
+(require 'cl-lib)
+(require 'lisp-mnt)
+(require 'pp)
 (require 'seq)
+(require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+;;;; The tiny demo model on this machine
+
+;; Starts the project's demo model server (scripts/demo-model.sh) as a process of this Emacs, with
+;; which it also ends.  The model shows the path from the chat to the Lisp image and back; it is
+;; far too small for answers, and its label says so.
+
+(defconst agent-q-demo--model "smollm2-135m"
+  "The name of the server's model.")
+
+(defconst agent-q-demo--buffer "*agent-q demo model*"
+  "Name of the buffer with what the set-up and the server say.")
+
+(defvar agent-q-demo--process nil
+  "The process of the server, or of the set-up before it, or nil.")
+
+(defun agent-q-demo--script ()
+  "Return the name of the script for setting up and serving the model."
+  (let ((script (expand-file-name
+                 "../scripts/demo-model.sh"
+                 (file-name-as-directory (file-truename agent-q-module-directory)))))
+    (unless (file-readable-p script)
+      (user-error "The demo model comes with agent-q's source tree, which is not here"))
+    script))
+
+(defun agent-q-demo-installed-p ()
+  "Return non-nil if the demo model is downloaded."
+  (condition-case nil
+      (zerop (call-process "sh" nil nil nil (agent-q-demo--script) "status"))
+    (error nil)))
+
+(defun agent-q-demo-running-p ()
+  "Return non-nil if the demo model's server answers requests."
+  (and (process-live-p agent-q-demo--process) agent-q-provider-demo t))
+
+(defun agent-q-demo--provider (base-url)
+  "Return the provider for the demo model at BASE-URL.
+So small a model calls a tool only when it is made to, at the beginning of
+a turn."
+  ;; The numbers are tokens of this model: 8 begins a call in its template, 2 ends an answer, 1002
+  ;; goes on to an argument that the model need not give, and would only babble in.
+  `((name . ,agent-q-provider-demo-name)
+    (base_url . ,base-url)
+    (model . ,agent-q-demo--model)
+    (key . :null)
+    (body . (:temperature 0 :max_tokens 48 :logit_bias [[2 -2] [1002 -8]]))
+    (first_body . (:tool_choice "required" :max_tokens 128 :logit_bias [[8 14] [1002 -8]]
+                   :stop ["<issue_comment>"]))
+    (headers . nil)))
+
+(defun agent-q-demo--run (name arguments filter sentinel)
+  "Run the script with ARGUMENTS as the process NAME, with FILTER and SENTINEL."
+  (let ((buffer (get-buffer-create agent-q-demo--buffer))
+        (process-environment (cons "YES=1" process-environment)))
+    (setq agent-q-demo--process
+          (make-process :name name :buffer buffer :noquery t
+                        ;; The server ends when its input does, so with Emacs.
+                        :connection-type 'pipe
+                        :command `("sh" ,(agent-q-demo--script) ,@arguments)
+                        :filter filter :sentinel sentinel
+                        :stderr nil))))
+
+(defun agent-q-demo--insert (process text)
+  "Add TEXT, which PROCESS said, to its buffer."
+  (when (buffer-live-p (process-buffer process))
+    (with-current-buffer (process-buffer process)
+      (save-excursion
+        (goto-char (point-max))
+        (insert text)))))
+
+(defun agent-q-demo--address (said)
+  "Return the base URL in SAID, the output of a server, once it is ready, else nil.
+Its threads write their log in pieces to the same pipe, so the
+line with it may stand behind the beginning of another."
+  (and (string-match "\\bready \\(http://[^ \n]+\\)\n" said)
+       (match-string 1 said)))
+
+(defun agent-q-demo-start (callback)
+  "Start the downloaded demo model; call CALLBACK with its provider.
+When the server ends before it is ready, CALLBACK is called with nil."
+  (if (agent-q-demo-running-p)
+      (funcall callback agent-q-provider-demo)
+    (let ((said "") (waiting t))
+      (agent-q-demo--run
+       "agent-q-demo-model" '("serve")
+       (lambda (process text)
+         (agent-q-demo--insert process text)
+         (when waiting
+           (setq said (concat said text))
+           (when-let ((address (agent-q-demo--address said)))
+             (setq waiting nil
+                   agent-q-provider-demo (agent-q-demo--provider address))
+             (funcall callback agent-q-provider-demo))))
+       (lambda (process _event)
+         (unless (process-live-p process)
+           (setq agent-q-provider-demo nil)
+           (when waiting
+             (setq waiting nil)
+             (funcall callback nil))))))))
+
+(defun agent-q-demo--install (callback)
+  "Download the demo model and call CALLBACK when it is there."
+  (display-buffer (process-buffer
+                   (agent-q-demo--run
+                    "agent-q-demo-install" '("install") #'agent-q-demo--insert
+                    (lambda (process _event)
+                      (unless (process-live-p process)
+                        (if (zerop (process-exit-status process))
+                            (funcall callback)
+                          (message "The demo model was not installed; %s says why"
+                                   agent-q-demo--buffer))))))))
+
+(defun agent-q-demo--serve-chats (provider)
+  "Make the chats without a model talk to PROVIDER, if it is one."
+  (if (null provider)
+      (message "The demo model did not start; %s says why" agent-q-demo--buffer)
+    (dolist (buffer (agent-q-session-chats))
+      (with-current-buffer buffer
+        (unless agent-q-session-provider
+          (agent-q-chat-use-provider provider))))
+    (message "The demo model is running: it shows how things work, its answers mean nothing")))
+
+;;;###autoload
+(defun agent-q-demo-model ()
+  "Start the tiny demo model for chats without a model; download it if need be.
+It shows the whole path from the chat to the Lisp image, on any machine.
+Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
+  (interactive)
+  (let ((start (lambda () (agent-q-demo-start #'agent-q-demo--serve-chats))))
+    (cond ((process-live-p agent-q-demo--process)
+           (if (agent-q-demo-running-p)
+               (agent-q-demo--serve-chats agent-q-provider-demo)
+             (message "The demo model is being downloaded or started")))
+          ((agent-q-demo-installed-p) (funcall start))
+          ((yes-or-no-p "Download the demo model, about 130 MB? ")
+           (agent-q-demo--install start))
+          (t (message "Nothing was downloaded")))))
+
+;;;; What is found here, what is missing, what to do
+
+;; Looks at everything that a chat needs, for the doctor's page and for bug reports.  It works
+;; without the core, since a missing core is one of the things it explains, and it never shows a key.
+
+;; Each is (STATE SUBJECT WHAT ADVICE): STATE is `ok', `missing', `note' or `pending'; ADVICE says
+;; what to do, or is nil.
+
+(defun agent-q-findings--emacs ()
+  "Return the finding about this Emacs."
+  (cond ((version< emacs-version "28.1")
+         (list 'missing "Emacs" emacs-version "agent-q needs Emacs 28.1 or later"))
+        ((not (bound-and-true-p module-file-suffix))
+         (list 'missing "Emacs" (format "%s without dynamic modules" emacs-version)
+               "Install an Emacs that was configured --with-modules"))
+        (t (list 'ok "Emacs" (format "%s with dynamic modules" emacs-version) nil))))
+
+(defun agent-q-findings--core ()
+  "Return the finding about the core."
+  (let ((loaded (agent-q-module-loaded-p))
+        (problem (and (bound-and-true-p module-file-suffix) (agent-q-module-problem)))
+        (session (agent-q-module-session-problem)))
+    (cond (session (list 'missing "Core" "can't be used in this session" session))
+          ((and loaded (agent-q-module-replaced-p))
+           (list 'note "Core" "loaded, and rebuilt since" "Restart Emacs to use the new one"))
+          (loaded
+           (list 'ok "Core" (format "loaded (interface %d)" (agent-q-core-interface)) nil))
+          (problem (list 'missing "Core" "can't be used" problem))
+          (t (list 'ok "Core" (format "installed for %s (interface %s); loaded on first use"
+                                      (alist-get 'host (agent-q-module-manifest))
+                                      (alist-get 'interface (agent-q-module-manifest)))
+                   nil)))))
+
+(defun agent-q-findings--rust ()
+  "Return the finding about Rust, or nil where the core need not be built."
+  (when (and (bound-and-true-p module-file-suffix)
+             (not (agent-q-module-loaded-p))
+             (agent-q-module-problem)
+             (not (executable-find "cargo"))
+             (not (file-executable-p (expand-file-name "~/.cargo/bin/cargo"))))
+    (list 'missing "Rust" "no cargo on the path, so the core can't be built"
+          "https://rustup.rs, or where Debian has it: apt-get install rustup")))
+
+(defun agent-q-findings--logs ()
+  "Return the finding about the folder of the logs, or nil if it can be written."
+  (let* ((folder (file-name-directory (expand-file-name agent-q-log-file)))
+         (there (directory-file-name folder)))
+    ;; What is missing of it is made.
+    (while (not (or (file-exists-p there) (equal there (file-name-directory there))))
+      (setq there (directory-file-name (file-name-directory there))))
+    (unless (and (file-directory-p there) (file-writable-p there))
+      (list 'missing "Audit log" (format "%s can't be written" (abbreviate-file-name folder))
+            (concat "Without it, tools that change anything don't run: make it writable,"
+                    " or set `agent-q-log-file'")))))
+
+(defun agent-q-findings--client ()
+  "Return the finding about SLY and SLIME."
+  (let ((found (seq-filter (lambda (client)
+                             (or (featurep client) (locate-library (symbol-name client))))
+                           '(sly slime))))
+    (if found
+        (list 'ok "Lisp client" (mapconcat (lambda (client) (upcase (symbol-name client)))
+                                           found " and ")
+              nil)
+      (list 'missing "Lisp client" "neither SLY nor SLIME on `load-path'"
+            "M-x package-install RET sly, or on Debian: apt-get install slime cl-swank"))))
+
+(defun agent-q-findings--starters ()
+  "Return the commands that start a Lisp, of the clients that are installed."
+  (let ((found (seq-filter (lambda (client)
+                             (or (featurep client) (locate-library (symbol-name client))))
+                           '(sly slime))))
+    (mapconcat (lambda (client) (format "M-x %s" client)) (or found '(sly slime)) " or ")))
+
+(defun agent-q-findings--connections ()
+  "Return the finding about connections to Lisp images."
+  (let ((connections (and (or (featurep 'sly) (featurep 'slime))
+                          (agent-q-image-connections))))
+    (cond (connections
+           (list 'ok "Lisp image" (mapconcat #'agent-q-image-label connections ", ") nil))
+          ((executable-find "sbcl")
+           (list 'missing "Lisp image" "none is connected"
+                 (format "%s starts SBCL" (agent-q-findings--starters))))
+          (t (list 'missing "Lisp image" "none is connected, and sbcl is not on the path"
+                   (format "Install SBCL (apt-get install sbcl), then %s"
+                         (agent-q-findings--starters)))))))
+
+(defun agent-q-findings--unguarded ()
+  "Return a finding for each image in which something can't be guarded."
+  (delq nil
+        (mapcar (lambda (connection)
+                  (let ((names (process-get (agent-q-image-connection-process connection)
+                                            'agent-q-unguarded)))
+                    (and names
+                         (list 'missing "Watch"
+                               (format "%s: calls of %s can't be stopped"
+                                       (agent-q-image-label connection) (string-join names ", "))
+                               "Code there is looked at before it runs; M-x agent-q-report-bug"))))
+                (and (or (featurep 'sly) (featurep 'slime)) (agent-q-image-connections)))))
+
+(defun agent-q-findings--setting ()
+  "Return the finding about `agent-q-provider', or nil without one."
+  (cond ((null agent-q-provider) nil)
+        ((eq agent-q-provider 'none)
+         (list 'note "Your choice" "no model" "`agent-q-provider' is `none'"))
+        ((consp agent-q-provider)
+         (list 'ok "Your choice" (format "%s, %s" (plist-get agent-q-provider :base-url)
+                                         (or agent-q-model
+                                             (plist-get agent-q-provider :model)))
+               nil))
+        ((or (eq agent-q-provider 'local) (assq agent-q-provider agent-q-providers))
+         (list 'ok "Your choice" (symbol-name agent-q-provider) nil))
+        (t (list 'missing "Your choice" (format "%s is not known" agent-q-provider)
+                 "Set `agent-q-provider' to a name in `agent-q-providers'"))))
+
+(defun agent-q-findings--keys ()
+  "Return the findings about keys: where they are, never what they are."
+  (let ((found (delq nil
+                     (mapcar (pcase-lambda (`(,name . ,properties))
+                               (let ((source (agent-q-provider-key-source properties)))
+                                 (and source
+                                      (list 'ok "Key" (format "%s, in %s" name source) nil))))
+                             agent-q-providers)))
+        (locked (seq-filter (lambda (source)
+                              (and (stringp source) (string-suffix-p ".gpg" source)
+                                   (file-exists-p source)))
+                            auth-sources)))
+    (append (or found
+                (list (list 'note "Key" "none found"
+                            (concat "Put one into ~/.authinfo.gpg, as\n"
+                                    "machine api.openai.com login apikey password ...\n"
+                                    "or into the environment (OPENAI_API_KEY)"))))
+            (mapcar (lambda (file)
+                      (list 'note "Key" (format "%s is encrypted; not looked into here" file)
+                            nil))
+                    locked))))
+
+(defun agent-q-findings--local (servers)
+  "Return the findings about model servers on this machine.
+SERVERS is as for `agent-q-findings'."
+  (cond ((eq servers 'unasked) nil)
+        ((eq servers 'unknown)
+         (list (list 'pending "Model server" "looking on this machine" nil)))
+        ((stringp servers)
+         (list (list 'note "Model server" "not looked for" servers)))
+        ((null servers)
+         (list (list 'note "Model server" "none answers on this machine"
+                     "Start Ollama, llama.cpp or LM Studio, if you have one")))
+        (t (mapcar (lambda (server)
+                     (list 'ok "Model server"
+                           (format "%s at %s: %s" (plist-get server :name)
+                                   (plist-get server :base-url)
+                                   (if (plist-get server :models)
+                                       (string-join (plist-get server :models) ", ")
+                                     "no models"))
+                           nil))
+                   servers))))
+
+(defun agent-q-findings--facts ()
+  "Return the finding about the facts of models."
+  (let ((date (agent-q-facts-date)))
+    (if (agent-q-facts-old-p)
+        (list 'note "Model facts" (if date (format "of %s" date) "none can be read")
+              "M-x agent-q-refresh-model-facts fetches newer ones")
+      (list 'ok "Model facts" (format "of %s" date) nil))))
+
+(defun agent-q-findings--demo ()
+  "Return the finding about the demo model."
+  (cond ((agent-q-demo-running-p) (list 'ok "Demo model" "running" nil))
+        ((agent-q-demo-installed-p)
+         (list 'note "Demo model" "installed" "M-x agent-q-demo-model starts it"))
+        (t (list 'note "Demo model" "not installed"
+                 "M-x agent-q-demo-model shows the whole path without a key"))))
+
+(defun agent-q-findings--all (servers)
+  "Return all findings, in their order.
+SERVERS is as for `agent-q-findings'."
+  (delq nil
+        `(,(agent-q-findings--emacs)
+          ,(agent-q-findings--core)
+          ,(agent-q-findings--rust)
+          ,(agent-q-findings--logs)
+          ,(agent-q-findings--client)
+          ,(agent-q-findings--connections)
+          ,@(agent-q-findings--unguarded)
+          ,(agent-q-findings--setting)
+          ,@(agent-q-findings--keys)
+          ,@(agent-q-findings--local servers)
+          ,(agent-q-findings--facts)
+          ,(agent-q-findings--demo)
+          ,(agent-q-mcp-install-finding))))
+
+;;;;; As text
+
+(defun agent-q-findings-insert (finding)
+  "Insert the lines about FINDING.
+It is (STATE SUBJECT WHAT ADVICE): STATE is `ok', `missing', `note' or
+`pending'; ADVICE says what to do, or is nil."
+  (pcase-let ((`(,state ,subject ,what ,advice) finding))
+    (insert (pcase state
+              ('ok (propertize "ok      " 'font-lock-face 'success))
+              ('missing (propertize "missing " 'font-lock-face 'error))
+              ('pending (propertize "...     " 'font-lock-face 'shadow))
+              (_ (propertize "note    " 'font-lock-face 'shadow)))
+            (format "%-13s %s\n" subject (substitute-command-keys what)))
+    (when advice
+      (dolist (line (split-string (substitute-command-keys advice) "\n"))
+        (let ((margin (make-string 22 ?\s)))
+          (insert margin (propertize line 'font-lock-face 'italic 'wrap-prefix margin) "\n"))))))
+
+(defun agent-q-findings--chosen-p ()
+  "Whether a chat has a model, be it one that was chosen there alone."
+  (seq-some (lambda (buffer) (buffer-local-value 'agent-q-session-provider buffer))
+            (buffer-list)))
+
+(defun agent-q-findings--model-p (servers)
+  "Whether there is a model, or `pending' while SERVERS are looked for."
+  (cond ((agent-q-findings--chosen-p) t)
+        ((eq agent-q-provider 'none) nil)
+        ((or (consp agent-q-provider) (agent-q-demo-running-p)
+             (seq-some (pcase-lambda (`(,_ . ,properties))
+                         (agent-q-provider-key-source properties))
+                       agent-q-providers))
+         t)
+        ((eq servers 'unknown) 'pending)
+        (t (consp servers))))
+
+(defun agent-q-findings-conclusion (servers)
+  "Return a one-line conclusion of all findings: what to do next.
+SERVERS is as for `agent-q-findings'."
+  (let* ((findings (agent-q-findings--all servers))
+         (missing (seq-find (lambda (finding)
+                              (and (eq (car finding) 'missing)
+                                   (not (equal (nth 1 finding) "Lisp image"))))
+                            findings))
+         (image (seq-find (lambda (finding) (equal (nth 1 finding) "Lisp image")) findings))
+         (model (agent-q-findings--model-p servers)))
+    (cond (missing (format "Next: %s (%s)" (nth 3 missing) (nth 1 missing)))
+          ((eq model 'pending) "Looking for a model.")
+          ((null model) "Next: give it a model, by a key, a model server or M-x agent-q-demo-model")
+          ((eq (car image) 'missing) (format "Next: %s, then M-x agent-q-chat" (nth 3 image)))
+          (t "Ready: M-x agent-q-chat"))))
+
+(defun agent-q-findings (servers)
+  "Return all that is found as text, a line or two for each finding.
+SERVERS are the model servers that answered, as `agent-q-provider-discover'
+gives them; `unknown' while they are looked for, `unasked' to leave them
+out, or a text about why they are not looked for."
+  (with-temp-buffer
+    (mapc #'agent-q-findings-insert (agent-q-findings--all servers))
+    (buffer-string)))
+
+;;;; A bug report to be read and sent
+
+;; Gathers what is needed to fix a bug, in a buffer that the user reads, completes and
+;; sends.  It takes what Emacs has at hand: no image, no server and no core is asked or started.
+
+(defconst agent-q-report--lines 60
+  "Number of lines of a log in a report.")
+
+(defconst agent-q-report--bytes 65536
+  "Bytes of the end of a file that are searched for these lines.")
+
+(defconst agent-q-report--width 400
+  "Most characters of a line of a log in a report.")
+
+(defconst agent-q-report--beginning
+  "Please write below what you did, what you expected and what you saw instead. Then read
+everything before you send it: nothing was sent yet, and you can change or delete what you
+like. Keys and passwords are masked where they were recognized, but the options and the last
+lines of the logs can have names, code and paths of yours in them.
+
+What I did:
+
+What I expected:
+
+What I saw:
+
+"
+  "The beginning of a report, which the user completes.")
+
+;;;;; Versions
+
+(defun agent-q-report--client (feature version)
+  "Return a text about the Lisp client FEATURE; VERSION is a function.
+That is called when the client is loaded."
+  (cond ((featurep feature) (format "%s, loaded" (or (funcall version) "of an unknown version")))
+        ((locate-library (symbol-name feature)) "found, not loaded")
+        (t "not found")))
+
+(defun agent-q-report--core ()
+  "Return a text about the core."
+  (let ((manifest (agent-q-module-manifest)))
+    (format "interface %s for %s, wanted is %d; %s"
+            (or (alist-get 'interface manifest) "unknown") (or (alist-get 'host manifest) "unknown")
+            agent-q-module-interface
+            (if (agent-q-module-loaded-p)
+                (format "loaded is %s" (agent-q-core-interface))
+              "not loaded"))))
+
+(defun agent-q-report--lisps ()
+  "Return the connected Lisps, as texts."
+  (mapcar (lambda (connection)
+            (format "%s: %s through %s" (agent-q-image-label connection)
+                    (agent-q-image-ask connection :implementation)
+                    (agent-q-image-client connection :name)))
+          (agent-q-image-connections)))
+
+(defun agent-q-report--versions ()
+  "Return what there is, with its versions."
+  (mapconcat
+   (pcase-lambda (`(,name . ,text)) (format "%-12s %s\n" name text))
+   `(("agent-q" . ,(or (ignore-errors
+                         (lm-version (expand-file-name "agent-q-module.el"
+                                                       agent-q-module-directory)))
+                       "unknown"))
+     ("Core" . ,(agent-q-report--core))
+     ("Emacs" . ,(format "%s (%s), %s" emacs-version system-configuration
+                         (cond (noninteractive "batch") (window-system) (t "in a terminal"))))
+     ("System" . ,(format "%s" system-type))
+     ("SLY" . ,(agent-q-report--client 'sly (lambda () (bound-and-true-p sly-protocol-version))))
+     ("SLIME" . ,(agent-q-report--client 'slime (lambda () (bound-and-true-p slime-version))))
+     ,@(mapcar (lambda (lisp) (cons "Lisp" lisp)) (or (agent-q-report--lisps) '("none connected"))))
+   ""))
+
+;;;;; What the doctor says
+
+(defun agent-q-report--doctor ()
+  "Return all findings but model servers, which would have to be looked for."
+  (let ((agent-q-providers
+         ;; A function that returns a key may take long, or ask for a passphrase.
+         (mapcar (pcase-lambda (`(,name . ,properties))
+                   (if (functionp (plist-get properties :key))
+                       `(,name :key "from a function" ,@properties)
+                     (cons name properties)))
+                 agent-q-providers)))
+    (agent-q-findings 'unasked)))
+
+;;;;; Options
+
+(defun agent-q-report--public (value)
+  "Return VALUE of an option without what is secret by its place."
+  (cond ((and (functionp value) (not (symbolp value))) 'a-function)
+        ((proper-list-p value)
+         (let ((result nil)
+               (secret nil))
+           (dolist (part value (nreverse result))
+             (push (if secret 'masked (agent-q-report--public part)) result)
+             (setq secret (and (not secret)
+                               (memq part '(:key :headers :body :first-body)))))))
+        ((consp value)
+         (cons (agent-q-report--public (car value)) (agent-q-report--public (cdr value))))
+        (t value)))
+
+(defun agent-q-report--standard (option)
+  "Return the default of OPTION."
+  (eval (car (get option 'standard-value)) t))
+
+(defun agent-q-report--option (option)
+  "Return lines about OPTION, or nil where its default is in force."
+  (let ((value (default-value option)))
+    (unless (equal value (agent-q-report--standard option))
+      (format "%s: %s\n" option
+              (agent-q-secrets-cut
+               (string-trim (pp-to-string (agent-q-report--public value))) 2000)))))
+
+(defun agent-q-report--options ()
+  "Return the options that don't have their defaults, with their values."
+  (custom-load-symbol 'agent-q)
+  (let ((options nil))
+    (mapatoms (lambda (symbol)
+                (when (and (string-prefix-p "agent-q-" (symbol-name symbol))
+                           (get symbol 'standard-value)
+                           (default-boundp symbol))
+                  (push symbol options))))
+    (mapconcat (lambda (option)
+                 (condition-case failure
+                     (agent-q-report--option option)
+                   (error (format "%s: %s\n" option (error-message-string failure)))))
+               (sort options #'string<) "")))
+
+;;;;; Logs
+
+(defun agent-q-report--last-lines (text)
+  "Return the last lines of TEXT, none of them long, without secrets."
+  (let ((lines (split-string (agent-q-secrets-masked text) "\n" t)))
+    (mapconcat (lambda (line)
+                 (concat (agent-q-visible-line line agent-q-report--width) "\n"))
+               (last lines agent-q-report--lines) "")))
+
+(defun agent-q-report--log-file ()
+  "Return the name of the core's log."
+  (or (and (agent-q-events-running-p)
+           (ignore-errors (plist-get (agent-q-core-status) :log-file)))
+      (expand-file-name agent-q-log-file)))
+
+(defun agent-q-report--end-of (file)
+  "Return the end of FILE from the beginning of a line, or an empty text."
+  (with-temp-buffer
+    (when (and (not (file-remote-p file)) (file-regular-p file) (file-readable-p file))
+      (let* ((size (file-attribute-size (file-attributes file)))
+             (start (max 0 (- size agent-q-report--bytes)))
+             (coding-system-for-read 'utf-8-unix))
+        (insert-file-contents file nil start size)
+        ;; The beginning of a line that is cut could be that of a secret, too.
+        (unless (zerop start)
+          (delete-region (point-min) (progn (forward-line 1) (point))))))
+    (buffer-string)))
+
+(defun agent-q-report--end-of-buffer (name)
+  "Return the end of the buffer called NAME, or an empty text."
+  (if (get-buffer name)
+      (with-current-buffer name
+        (save-excursion
+          (save-restriction
+            (widen)
+            (goto-char (max (point-min) (- (point-max) agent-q-report--bytes)))
+            (unless (bobp) (forward-line 1))
+            (buffer-substring-no-properties (point) (point-max)))))
+    ""))
+
+;;;;; The report
+
+(defun agent-q-report--section (title text)
+  "Return a section called TITLE with the string TEXT, if that has anything in it."
+  (if (string-empty-p (or text ""))
+      (format "## %s\n\nNothing.\n\n" title)
+    (format "## %s\n\n```text\n%s\n```\n\n" title (string-trim-right text))))
+
+(defun agent-q-report--text ()
+  "Return the whole report, without secrets."
+  (agent-q-report--abbreviated
+   (agent-q-secrets-masked
+    (concat
+     agent-q-report--beginning
+     (agent-q-report--section "Versions" (agent-q-report--versions))
+     (agent-q-report--section "What the doctor says" (agent-q-report--doctor))
+     (agent-q-report--section "Options that are not as they come" (agent-q-report--options))
+     (let ((file (agent-q-report--log-file)))
+       (agent-q-report--section (format "The end of the core's log, %s" file)
+                                (agent-q-report--last-lines (agent-q-report--end-of file))))
+     (agent-q-report--section "The end of *agent-q-log*"
+                              (agent-q-report--last-lines
+                               (agent-q-report--end-of-buffer "*agent-q-log*")))
+     (agent-q-report--section "The end of *agent-q debug*"
+                              (agent-q-report--last-lines
+                               (or (agent-q-debug-last-lines agent-q-report--lines) ""))))
+    (agent-q-secrets-known t))))
+
+(defun agent-q-report--abbreviated (text)
+  "Return TEXT with the name of the home directory as ~."
+  (dolist (home (delete-dups (mapcar #'directory-file-name
+                                     (list (expand-file-name "~") (file-truename "~"))))
+                text)
+    (unless (member home '("/" ""))
+      (setq text (replace-regexp-in-string
+                  (concat (regexp-quote home) "\\([^A-Za-z0-9_.-]\\|\\'\\)") "~\\1" text t)))))
+
+;;;###autoload
+(defun agent-q-report-bug ()
+  "Prepare a bug report in a buffer: versions, findings, options, ends of logs.
+Nothing is sent.  Keys are masked; read it all the same before you send it.
+With `agent-q-debug' on while the bug shows, its last lines are in it."
+  (interactive)
+  (let ((buffer (get-buffer-create "*agent-q bug report*")))
+    (with-current-buffer buffer
+      ;; On a remote host, looking for programs would take long.
+      (setq default-directory (expand-file-name "~/"))
+      (let ((text (agent-q-report--text)))
+        (erase-buffer)
+        (text-mode)
+        (insert (substring-no-properties text)))
+      (set-buffer-modified-p nil)
+      (goto-char (point-min)))
+    (pop-to-buffer buffer)))
+
+;;;; The page of what is found and what is missing
+
+;; A read-only page about everything that a chat needs, which it draws once more when the model
+;; servers on this machine have answered, and when the host of the chosen model has.  It works
+;; without the core.
 
 (defvar-local agent-q-doctor--servers 'unknown
   "The model servers that answered; `unknown' until then, or an error as text.")
@@ -37,7 +667,7 @@
   (setq-local word-wrap t
               revert-buffer-function #'agent-q-doctor--refresh))
 
-;;;; The page
+;;;;; The page
 
 (defun agent-q-doctor--insert-button (command)
   "Insert the name of COMMAND as a button for it."
@@ -94,7 +724,7 @@
                   "The core is needed to look for them"
                 (error-message-string failure))))))
 
-;;;; The way to the chosen host
+;;;;; The way to the chosen host
 
 (defun agent-q-doctor--provider ()
   "Return the provider that new chats have, or nil, without asking for its key."

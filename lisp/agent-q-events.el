@@ -1,26 +1,97 @@
-;;; agent-q-events.el --- From the core's queue to the chats  -*- lexical-binding: t; -*-
+;;; agent-q-events.el --- Events of the core, and the operations that it asks for  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
-;; The core writes one byte to a pipe when it has something to say; the
-;; pipe's filter takes a batch of events and hands each one to its chat, or to
-;; what subscribed to events of its type.
+;; The core's events go from its queue to the chats and to all others that subscribed.  Some ask
+;; Emacs for an operation, which is answered here.
 
 ;;; Code:
 
 (require 'agent-q)
-(require 'agent-q-log)
+(require 'agent-q-connection)
+(require 'agent-q-json)
 (require 'agent-q-module)
-(require 'agent-q-user)
-(require 'agent-q-visible)
+(require 'agent-q-session)
+(require 'agent-q-text)
 (require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
+
+;;;; Collecting garbage at a better moment
+
+;; A collection takes longer than all else that happens between two keys.  While an answer
+;; is drawn, or a first call is on its way, garbage may accumulate; it is collected when
+;; that is over and the user doesn't type.
+
+(defconst agent-q-garbage-limit 8000000
+  "Bytes of garbage that may accumulate until it is collected all the same.
+A fast answer of 60 KB makes less than 5 MB.  Emacs keeps most of the room
+that garbage took, as everywhere among it is something that lives on.")
+
+(defconst agent-q-garbage--rest 0.5
+  "Seconds without a key after which garbage is collected.")
+
+(defvar agent-q-garbage--reasons nil
+  "What garbage is kept for, each thing once.")
+
+(defvar agent-q-garbage--threshold nil
+  "Value of `gc-cons-threshold' before garbage was kept; nil while none is.")
+
+(defvar agent-q-garbage--timer nil
+  "The timer that will collect garbage, or nil.")
+
+(defun agent-q-garbage-keep (reason)
+  "Put off garbage collection for REASON, unless there is very much.
+Somebody who has a greater threshold keeps it."
+  (unless (memq reason agent-q-garbage--reasons)
+    (push reason agent-q-garbage--reasons))
+  (when (and (null agent-q-garbage--threshold)
+             (< gc-cons-threshold agent-q-garbage-limit))
+    (setq agent-q-garbage--threshold gc-cons-threshold
+          gc-cons-threshold agent-q-garbage-limit)))
+
+(defun agent-q-garbage-let-go (reason)
+  "Have garbage collected soon, unless it is kept for more than REASON."
+  (setq agent-q-garbage--reasons (delq reason agent-q-garbage--reasons))
+  (when (and agent-q-garbage--threshold
+             (null agent-q-garbage--reasons)
+             (null agent-q-garbage--timer))
+    ;; Between two calls of a turn there is no rest.
+    (setq agent-q-garbage--timer
+          (run-at-time agent-q-garbage--rest nil #'agent-q-garbage--collect-in-rest))))
+
+(defun agent-q-garbage-put-off ()
+  "Put off garbage collection until the user rests, unless there is very much.
+For a command that is repeated quickly."
+  (agent-q-garbage-keep this-command)
+  (agent-q-garbage-let-go this-command))
+
+(defun agent-q-garbage--collect-in-rest ()
+  "Collect garbage once the user doesn't type, unless it is kept once more."
+  (setq agent-q-garbage--timer
+        (and agent-q-garbage--threshold (null agent-q-garbage--reasons)
+             (run-with-idle-timer agent-q-garbage--rest nil #'agent-q-garbage--collect))))
+
+(defun agent-q-garbage--collect ()
+  "Collect garbage as before, unless it is kept once more.
+A threshold that was changed since by others stays."
+  (setq agent-q-garbage--timer nil)
+  (when (and agent-q-garbage--threshold (null agent-q-garbage--reasons))
+    (when (eql gc-cons-threshold agent-q-garbage-limit)
+      (setq gc-cons-threshold agent-q-garbage--threshold)
+      (garbage-collect))
+    (setq agent-q-garbage--threshold nil)))
+
+;;;; From the core's queue to the chats
+
+;; The core writes one byte to a pipe when it has something to say; the
+;; pipe's filter takes a batch of events and hands each one to its chat, or to
+;; what subscribed to events of its type.
 
 (defconst agent-q-events--batch-size 16
   "Most events taken from the core at a time.")
@@ -70,7 +141,7 @@ handled after them.")
 (defvar agent-q-events-discovered-functions nil
   "Functions called with the list of model servers that answered.")
 
-;;;; The pipe
+;;;;; The pipe
 
 (defun agent-q-events-ensure ()
   "Load the core and connect its wake pipe."
@@ -223,7 +294,7 @@ So the image works while that is drawn."
                  (agent-q-events-dispatch event)))))
     (mapc #'agent-q-events-dispatch (nreverse shown))))
 
-;;;; Dispatch
+;;;;; Dispatch
 
 (defun agent-q-events-register (session buffer)
   "Send the events of SESSION to BUFFER."
@@ -292,6 +363,95 @@ So the image works while that is drawn."
   "Report MESSAGE, a bug that the core contained."
   (agent-q-log-line message)
   (message "agent-q: an internal error was contained; see *agent-q-log*"))
+
+;;;; What tools ask of Emacs Lisp
+
+;; Some tools are answered by Emacs: from what it saw, or through the image in
+;; ways that need more than one call.  Here such operations are defined and run;
+;; agent-q-execute.el loads the files that have them.
+
+(cl-defstruct (agent-q-operations-call
+               (:constructor agent-q-operations--make-call) (:copier nil))
+  "A call of an operation.
+REQUEST is the core's number for it.  CONNECTION leads to the image of
+the chat, or is nil; OWNER is the buffer of the chat, or nil."
+  request connection owner)
+
+(defvar agent-q-operations--table (make-hash-table :test #'equal)
+  "The function of each operation.")
+
+(defmacro agent-q-operations-define (name parameters docstring &rest body)
+  "Make NAME an operation that tools can ask for.
+PARAMETERS is a list of the variable for the call, an
+`agent-q-operations-call', and the names of the tool's parameters,
+or lists of a variable and such a name.  DOCSTRING says what it does.
+The value of BODY is the answer, a string; when it is nil, BODY has
+arranged for `agent-q-operations-answer'.  An error in it is the
+reason why there is no answer."
+  (declare (indent defun) (doc-string 3) (debug (stringp sexp stringp def-body)))
+  (let ((function (intern (concat "agent-q-operations--" name)))
+        (arguments (make-symbol "arguments")))
+    `(progn
+       (defun ,function (,(car parameters) ,arguments)
+         ,docstring
+         (ignore ,(car parameters) ,arguments)
+         (let ,(mapcar (lambda (parameter)
+                         (pcase-let ((`(,variable ,key)
+                                      (if (consp parameter) parameter
+                                        (list parameter parameter))))
+                           `(,variable (alist-get ',key ,arguments))))
+                       (cdr parameters))
+           ,@body))
+       (puthash ,name #',function agent-q-operations--table))))
+
+(defun agent-q-operations-of-image (call text)
+  "Return TEXT, an answer to CALL, with the name of the image that it is about."
+  (agent-q-image-with-name (agent-q-operations-call-connection call) text))
+
+(defun agent-q-operations-answer (call status text)
+  "End CALL with STATUS and TEXT, as the core takes them."
+  (agent-q-events-resolve (agent-q-operations-call-request call) status
+                          (and text (substring-no-properties text))))
+
+(defun agent-q-operations-run (event connection owner)
+  "Carry out the request in EVENT, soon.
+CONNECTION leads to the image of the chat whose buffer is OWNER."
+  ;; Events arrive in a process filter, which has to be short and can't be quit.
+  (run-at-time 0 nil #'agent-q-operations--perform
+               (agent-q-operations--make-call
+                :request (plist-get event :request)
+                :connection (and (agent-q-image-live-p connection) connection)
+                :owner owner)
+               (plist-get event :operation)
+               (plist-get event :arguments)))
+
+(defun agent-q-operations--perform (call operation arguments)
+  "Run OPERATION for CALL with ARGUMENTS, JSON text."
+  (let ((ended nil))
+    (unwind-protect
+        (progn
+          (with-local-quit
+            (condition-case err
+                (let ((answer (agent-q-operations--value call operation arguments)))
+                  (when answer
+                    (agent-q-operations-answer call "done" answer)))
+              (error (agent-q-operations-answer call "signalled"
+                                                (error-message-string err))))
+            (setq ended t))
+          (unless ended
+            (setq quit-flag nil
+                  ended t)
+            (agent-q-operations-answer call "aborted" "The user quit it.")))
+      ;; A hook of the user's may throw to code that waits for Emacs's timers.
+      (unless ended
+        (agent-q-operations-answer call "aborted" "It exited by a throw.")))))
+
+(defun agent-q-operations--value (call operation arguments)
+  "Return the value of OPERATION, called for CALL with ARGUMENTS, JSON text."
+  (let ((function (gethash operation agent-q-operations--table)))
+    (unless function
+      (error "Unknown operation %s of this Emacs; reload agent-q" operation))
+    (funcall function call (agent-q-json-alist arguments t))))
 
 (provide 'agent-q-events)
 ;;; agent-q-events.el ends here

@@ -1,27 +1,303 @@
-;;; agent-q-execute.el --- Tool calls of programs, approval and hooks  -*- lexical-binding: t; -*-
+;;; agent-q-execute.el --- Calls of Emacs Lisp programs, and calls of their functions  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
-;; Calls that Emacs Lisp makes go through the same pipeline as those of models.
-;; Here are also the functions by which programs take part in all calls:
-;; `agent-q-approval-handler' and `agent-q-tool-execution-hooks'.
+;; Programs make calls and take part in those of others; the core calls their handlers, and asks Emacs
+;; and the image for what tools need.
 
 ;;; Code:
 
+(require 'agent-q)
+(require 'agent-q-activity)
+(require 'agent-q-buffers)
+(require 'agent-q-changes)
+(require 'agent-q-connection)
+(require 'agent-q-debugger)
+(require 'agent-q-definitions)
 (require 'agent-q-events)
-(require 'agent-q-handlers)
+(require 'agent-q-image)
 (require 'agent-q-json)
-(require 'agent-q-log)
 (require 'agent-q-module)
 (require 'agent-q-project)
 (require 'agent-q-registry)
+(require 'agent-q-render)
+(require 'agent-q-session)
+(require 'agent-q-tool)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
 
-;;;; Results
+;;;; Functions of users, run for the core
+
+;; Tool handlers, approval handlers, hooks and callbacks are written by users.
+;; They run from a timer, in the order in which they came, and never in the
+;; filter of the wake pipe: so they may wait, ask in the minibuffer, make calls
+;; themselves, and be stopped by a quit.
+
+;;;;; Tasks
+
+(defconst agent-q-handlers--slice 0.005
+  "Seconds for which tasks run before Emacs attends to other things.")
+
+(defvar agent-q-handlers--tasks nil
+  "The tasks, first one first: lists of a function and its arguments.")
+
+(defvar agent-q-handlers--timer nil
+  "The timer that runs the tasks, or nil.")
+
+(defvar agent-q-handlers-waiting nil
+  "Non-nil while a program waits for calls, which a quit then ends as well.")
+
+(defun agent-q-handlers-later (function &rest arguments)
+  "Call FUNCTION with ARGUMENTS soon, outside any filter."
+  (setq agent-q-handlers--tasks
+        (nconc agent-q-handlers--tasks (list (cons function arguments))))
+  (agent-q-handlers--arm))
+
+(defun agent-q-handlers--arm ()
+  "Run the tasks when Emacs gets to its timers."
+  (unless agent-q-handlers--timer
+    (setq agent-q-handlers--timer (run-at-time 0 nil #'agent-q-handlers--work))))
+
+(defun agent-q-handlers--work ()
+  "Run tasks for a while."
+  (setq agent-q-handlers--timer nil)
+  (let ((start (float-time)))
+    (while (and agent-q-handlers--tasks
+                (< (- (float-time) start) agent-q-handlers--slice))
+      (let ((task (pop agent-q-handlers--tasks)))
+        ;; A task that waits for something lets the others run meanwhile, and
+        ;; one that leaves by a throw doesn't take them along.
+        (when agent-q-handlers--tasks
+          (agent-q-handlers--arm))
+        (agent-q-handlers--perform task))))
+  (when agent-q-handlers--tasks
+    (agent-q-handlers--arm)))
+
+(defun agent-q-handlers-run-waiting ()
+  "Run the tasks that wait now; return non-nil if there were any."
+  (let ((count (length agent-q-handlers--tasks)))
+    (dotimes (_ count)
+      (when agent-q-handlers--tasks
+        (agent-q-handlers--perform (pop agent-q-handlers--tasks))))
+    (> count 0)))
+
+(defun agent-q-handlers--perform (task)
+  "Run TASK with quitting allowed, which timers forbid."
+  (condition-case failure
+      (let ((inhibit-quit nil))
+        (apply (car task) (cdr task)))
+    (quit (agent-q-handlers-quit))
+    (error (agent-q-log-line
+            (format "%S failed: %s" (car task) (error-message-string failure))))))
+
+(defun agent-q-handlers-quit ()
+  "Go on after the user's quit; a program that is waiting gets it too."
+  (when agent-q-handlers-waiting
+    (setq quit-flag t)))
+
+;;;;; Handlers of tools
+
+(cl-defstruct (agent-q-handlers--call (:constructor agent-q-handlers--make-call)
+                                      (:copier nil))
+  "A call of TOOL's handler with ARGUMENTS, JSON text, for REQUEST of the core.
+CANCEL is a function to call when the value isn't needed any more;
+TIMER ends the call when it takes too long.  WATCH says, printed, what an
+image asks about during the call, if the tool is one of an image's."
+  request tool arguments cancel timer watch)
+
+(defvar agent-q-handlers-watch nil
+  "While a handler runs, the core's request and its watch, a cons.")
+
+(defvar agent-q-handlers--calls (make-hash-table)
+  "The calls that the core waits for, by request.")
+
+(defun agent-q-handlers-call (event)
+  "Call the handler that EVENT wants, soon."
+  (let* ((request (plist-get event :request))
+         (tool (agent-q-registry-handler-tool (plist-get event :handler)))
+         (call (agent-q-handlers--make-call
+                :request request :tool tool
+                :arguments (plist-get event :arguments)
+                :watch (plist-get event :watch))))
+    (puthash request call agent-q-handlers--calls)
+    (when agent-q-handler-timeout
+      (setf (agent-q-handlers--call-timer call)
+            (run-at-time agent-q-handler-timeout nil #'agent-q-handlers--late
+                         call agent-q-handler-timeout)))
+    (if tool
+        (agent-q-handlers-later #'agent-q-handlers--run call)
+      (agent-q-handlers--finish
+       call (agent-q-tool-failure "Tool error: this tool has been removed.")))))
+
+(defun agent-q-handlers-cancel (event)
+  "Forget the call that EVENT names: its value is no longer needed."
+  (let ((call (gethash (plist-get event :request) agent-q-handlers--calls)))
+    (when call
+      (agent-q-handlers--forget call)
+      (when (agent-q-handlers--call-cancel call)
+        (agent-q-handlers-later (agent-q-handlers--call-cancel call))))))
+
+(defun agent-q-handlers--forget (call)
+  "Stop waiting for the value of CALL."
+  (remhash (agent-q-handlers--call-request call) agent-q-handlers--calls)
+  (when (agent-q-handlers--call-timer call)
+    (cancel-timer (agent-q-handlers--call-timer call))))
+
+(defun agent-q-handlers--late (call seconds)
+  "End CALL, which has taken SECONDS, and tell its handler."
+  (when (and (agent-q-handlers--fail
+              call (format "no value within %s seconds (agent-q-handler-timeout)" seconds))
+             (agent-q-handlers--call-cancel call))
+    (agent-q-handlers-later (agent-q-handlers--call-cancel call))))
+
+(defun agent-q-handlers--open-p (call)
+  "Whether the core waits for the value of CALL."
+  (eq call (gethash (agent-q-handlers--call-request call) agent-q-handlers--calls)))
+
+(defun agent-q-handlers--run (call)
+  "Run the handler of CALL and give the core its value.
+However the handler ends, the call gets its result."
+  (when (agent-q-handlers--open-p call)
+    (let ((ended nil))
+      (unwind-protect
+          (progn
+            (condition-case failure
+                (agent-q-handlers--apply call)
+              (quit
+               (agent-q-handlers--fail call "the user quit it")
+               (agent-q-handlers-quit))
+              (error
+               (agent-q-handlers--fail call (error-message-string failure))))
+            (setq ended t))
+        (unless ended
+          (agent-q-handlers--fail call "its handler exited by a throw"))))))
+
+(defun agent-q-handlers--apply (call)
+  "Apply the handler of CALL to its arguments, in the user's buffer."
+  (let* ((tool (agent-q-handlers--call-tool call))
+         (handler (agent-q-tool-handler tool))
+         (arguments (agent-q-json-parse (agent-q-handlers--call-arguments call)))
+         (agent-q-handlers-watch (cons (agent-q-handlers--call-request call)
+                                       (agent-q-handlers--call-watch call))))
+    (with-current-buffer (or (agent-q-user-last-buffer) (current-buffer))
+      (if (not (agent-q-tool-async tool))
+          (agent-q-handlers--finish call (funcall handler arguments))
+        (let ((value (funcall handler arguments
+                              (lambda (value) (agent-q-handlers--finish call value)))))
+          (when (functionp value)
+            (setf (agent-q-handlers--call-cancel call) value)))))))
+
+(defun agent-q-handlers--fail (call reason)
+  "End CALL as failed for REASON."
+  (agent-q-handlers--finish call (agent-q-tool-failure (concat "Tool error: " reason))))
+
+(defun agent-q-handlers--finish (call value)
+  "Give the core VALUE, the one of CALL.
+Return non-nil if somebody waited for it; the first value is the one."
+  (when (agent-q-handlers--open-p call)
+    (pcase-let ((`(,failed . ,text) (agent-q-handlers--result value)))
+      (agent-q-handlers--forget call)
+      (agent-q-events-resolve (agent-q-handlers--call-request call)
+                              (if failed "signalled" "done") text)
+      t)))
+
+(defun agent-q-handlers--result (value)
+  "Return whether VALUE of a handler is a failure, and its text, as a cons.
+What can't be sent is a failure, so that the call gets its result."
+  (condition-case failure
+      (cons (agent-q-tools-failure-p value) (agent-q-handlers--text value))
+    (error (cons t (format "Tool error: its value can't be sent (%s)"
+                           (error-message-string failure))))))
+
+(defun agent-q-handlers--text (value)
+  "Return VALUE of a handler as text for the model."
+  (if (agent-q-tools-failure-p value)
+      (let ((message (agent-q-format-tool-result (agent-q-tools-failure-message value)))
+            (more (agent-q-tools-failure-value value)))
+        (if more
+            (concat message "\n" (agent-q-format-tool-result more))
+          message))
+    (agent-q-format-tool-result value)))
+
+(agent-q-events-subscribe :tool-handler #'agent-q-handlers-call)
+(agent-q-events-subscribe :host-cancelled #'agent-q-handlers-cancel)
+
+;;;; What the core asks of Emacs for a tool
+
+;; A tool may need the Lisp image, which only Emacs is connected to, or Emacs itself:
+;; its buffers, and what it saw.  The core asks by an event; here it is answered.
+
+;;;###autoload
+(defun agent-q-host-answer (event connection owner)
+  "Carry out the request in EVENT to Emacs or the image behind CONNECTION, if any.
+OWNER is the buffer of the chat that asks, if any."
+  (pcase (plist-get event :type)
+    (:emacs-call (agent-q-operations-run event connection owner))
+    (:image-call (agent-q-host--image-call event connection owner))))
+
+(defun agent-q-host--image-call (event connection owner)
+  "Do what EVENT asks of the image behind CONNECTION, which may be nil.
+OWNER is the buffer of the chat that asks, if any."
+  (let ((request (plist-get event :request)))
+    (cond
+     ((null connection) (agent-q-core-resolve request "no-connection" nil))
+     ((agent-q-host--met-later-p event connection)
+      (agent-q-core-resolve request "done" "(:outcome :returned :value (:watched t))"))
+     (t
+      (agent-q-image-call connection request
+                          (plist-get event :operation)
+                          (plist-get event :arguments)
+                          (plist-get event :seconds)
+                          (lambda (status payload)
+                            (agent-q-host--note-unguarded connection owner payload)
+                            (agent-q-events-resolve
+                             request status
+                             (if (string-prefix-p "(:outcome " (or payload ""))
+                                 (agent-q-debugger-with-opened
+                                  connection (plist-get event :operation) owner
+                                  (agent-q-image-with-name connection payload))
+                               payload)))
+                          owner)))))
+
+(defun agent-q-host--met-later-p (event connection)
+  "Return non-nil when code of EVENT is asked about in the image of CONNECTION.
+Nothing has to be known about it before: that saves a trip to the image for
+each call."
+  (and (equal "assess-form" (plist-get event :operation))
+       (agent-q-image-threads-watched-p connection)
+       (null (plist-get (car (read-from-string (plist-get event :arguments))) :before))))
+
+(defun agent-q-host--note-unguarded (connection owner payload)
+  "Note what can't be guarded in the image of CONNECTION, by its reply PAYLOAD.
+OWNER is the chat that asked, and is told once."
+  (let* ((process (agent-q-image-connection-process connection))
+         (names (and payload (string-search " :unguarded (" payload)
+                     (plist-get (ignore-errors (car (read-from-string payload))) :unguarded)))
+         (text (string-join names ", ")))
+    (when (and names (not (equal names (process-get process 'agent-q-unguarded))))
+      (process-put process 'agent-q-unguarded names)
+      (when (buffer-live-p owner)
+        (with-current-buffer owner
+          (agent-q-render-notice
+           (format "agent-q can't stop calls of %s in %s.  Code there is looked at before it runs."
+                   text (agent-q-image-label connection))
+           'agent-q-attention))))))
+
+;;;###autoload
+(defun agent-q-host-answer-outside (event)
+  "Carry out the request in EVENT, which belongs to a call outside all chats."
+  (agent-q-host-answer event (agent-q-image-default-connection) nil))
+
+;;;; Tool calls of programs, approval and hooks
+
+;; Calls that Emacs Lisp makes go through the same pipeline as those of models.
+;; Here are also the functions by which programs take part in all calls:
+;; `agent-q-approval-handler' and `agent-q-tool-execution-hooks'.
+
+;;;;; Results
 
 ;; An interpreter looks a function up before it evaluates the call whose value that is about.
 ;;;###autoload (autoload 'agent-q-tool-result-p "agent-q-execute")
@@ -56,7 +332,7 @@ got no further than its validation), and where the call needed approval
                                   :content content :error (and (not success) content)
                                   :metadata metadata)))
 
-;;;; Calls
+;;;;; Calls
 
 (defvar agent-q-execute--batches (make-hash-table)
   "The functions that want the results of the batches that run, by batch.")
@@ -263,7 +539,7 @@ It gets ID when it has none.  Its arguments are JSON text."
       (funcall function (mapcar #'agent-q-execute--result
                                 (plist-get event :results))))))
 
-;;;; Hooks
+;;;;; Hooks
 
 (defvar agent-q-execute--started (make-hash-table)
   "The tool and the arguments of the calls that run, by the core's key.")
@@ -307,7 +583,7 @@ An error in one of them changes nothing."
        (agent-q-log-line (format "A function of agent-q-tool-execution-hooks failed: %s"
                                  (error-message-string failure)))))))
 
-;;;; Approval
+;;;;; Approval
 
 (defun agent-q-execute-approve (event)
   "Ask `agent-q-approval-handler' about the call of EVENT, soon."
@@ -396,7 +672,8 @@ If it isn't waiting any more, nothing happens."
      ;; The core may refuse arguments; the call must not wait for ever.
      (when (equal decision "modified")
        (agent-q-execute--unusable event (cadr failure))))))
-;;;; Calls outside all chats
+
+;;;;; Calls outside all chats
 
 (defun agent-q-execute--outside (event)
   "Apply EVENT of a call outside all chats, which a program made."

@@ -12,11 +12,11 @@
 
 ;;; Code:
 
+(require 'agent-q-connection)
+(require 'agent-q-events)
+(require 'agent-q-module)
 (require 'cl-lib)
 (require 'subr-x)
-(require 'agent-q-garbage)
-(require 'agent-q-image-connection)
-(require 'agent-q-module)
 
 ;;;; Modules as they are here
 

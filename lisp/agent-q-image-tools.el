@@ -11,16 +11,14 @@
 ;;; Code:
 
 (require 'agent-q)
-(require 'agent-q-handlers)
+(require 'agent-q-connection)
+(require 'agent-q-execute)
 (require 'agent-q-image)
-(require 'agent-q-image-connection)
-(require 'agent-q-image-query)
 (require 'agent-q-json)
 (require 'agent-q-module)
-(require 'agent-q-parameters)
 (require 'agent-q-registry)
-(require 'agent-q-tools)
-(require 'agent-q-visible)
+(require 'agent-q-text)
+(require 'agent-q-tool)
 
 (defconst agent-q-image-tools-most 100
   "Most tools of an image that are used.

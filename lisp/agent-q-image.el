@@ -10,23 +10,347 @@
 
 ;;; Code:
 
+(require 'agent-q-connection)
 (require 'agent-q-events)
+(require 'agent-q-image-module)
+(require 'agent-q-image-source)
+(require 'agent-q-module)
 (require 'agent-q-session)
 (require 'cl-lib)
 (require 'subr-x)
-(require 'agent-q-image-calls)
-(require 'agent-q-image-compiled)
-(require 'agent-q-image-connection)
-(require 'agent-q-image-effect)
-(require 'agent-q-image-end)
-(require 'agent-q-image-log)
-(require 'agent-q-image-module)
-(require 'agent-q-image-source)
-(require 'agent-q-image-park)
-(require 'agent-q-image-threads)
-(require 'agent-q-log)
+(eval-when-compile (require 'agent-q-core-functions))
 
-;;;; Calls
+(agent-q-declare-core)
+
+;;;; Questions of an image's watch
+
+;; Where code of a call is about to reach outside of the program, the image stops
+;; it and asks.  The question goes on to the core, which knows the user's rules
+;; and asks the user; the answer goes back.  The time until then is not the call's.
+
+(defconst agent-q-image-effect--mark "agent-q effect: "
+  "Prefix of the messages of a watch.")
+
+(defun agent-q-image-effect-p (message)
+  "Whether MESSAGE, which an image sent for the echo area, is of its watch."
+  (and (stringp message) (string-prefix-p agent-q-image-effect--mark message)))
+
+(defun agent-q-image-effect (process message)
+  "Take MESSAGE, which the watch of the image behind PROCESS sent."
+  (let ((text (substring-no-properties message (length agent-q-image-effect--mark))))
+    (condition-case err
+        (agent-q-image-effect--take process text (agent-q-image-reply-read text))
+      (error (agent-q-log-line (format "Cannot parse a question from an image: %s"
+                                       (error-message-string err)))))))
+
+(defun agent-q-image-effect--take (process text data)
+  "Take TEXT of the image behind PROCESS, which is DATA."
+  (let* ((id (plist-get data :call))
+         (question (plist-get data :question))
+         (call (cl-find id (agent-q-image-calls-over process)
+                        :key #'agent-q-image-call-id)))
+    (cond ((plist-get data :withdrawn)
+           (when call
+             (agent-q-core-effect (agent-q-image-effect--asker call) text)
+             (agent-q-image-effect--go-on call question)))
+          ((and call
+                (agent-q-image-effect--asker call)
+                (agent-q-core-effect (agent-q-image-effect--asker call) text))
+           (agent-q-image-effect--wait call question))
+          (t (agent-q-image-effect--answer process id question "deny"
+                                           "the call has already ended")))))
+
+(defun agent-q-image-effect--asker (call)
+  "Return the core's number of the request that CALL is made for, or nil."
+  (or (agent-q-image-call-asker call)
+      (pcase (agent-q-image-call-request call)
+        ((and number (pred integerp)) number)
+        (`(restart ,number) number))))
+
+(defun agent-q-image-effect--wait (call question)
+  "Stop the clock of CALL until QUESTION is answered."
+  (let ((timer (agent-q-image-call-timer call)))
+    (push question (agent-q-image-call-questions call))
+    (when (timerp timer)
+      (setf (agent-q-image-call-left call)
+            (max 0.1 (float-time (time-subtract (timer--time timer) nil))))
+      (agent-q-image-calls-cancel-timer call))))
+
+(defun agent-q-image-effect--go-on (call question)
+  "Let the clock of CALL go on, unless more than QUESTION is open."
+  (when (memql question (agent-q-image-call-questions call))
+    (setf (agent-q-image-call-questions call)
+          (delete question (agent-q-image-call-questions call)))
+    (when (and (null (agent-q-image-call-questions call))
+               (null (agent-q-image-call-stopping call))
+               (agent-q-image-call-left call))
+      (agent-q-image-calls-start-timer call (agent-q-image-call-left call)))))
+
+(defun agent-q-image-effect-decided (event)
+  "Pass the answer in EVENT, one of the core, on to the image."
+  (let* ((request (plist-get event :request))
+         (question (plist-get event :question))
+         (call (cl-find-if
+                (lambda (call)
+                  (and (eql request (agent-q-image-effect--asker call))
+                       (memql question (agent-q-image-call-questions call))))
+                (hash-table-values agent-q-image-calls-pending))))
+    (when call
+      (agent-q-image-effect--answer
+       (agent-q-image-connection-process (agent-q-image-call-connection call))
+       (agent-q-image-call-id call) question
+       (plist-get event :decision) (plist-get event :reason))
+      (agent-q-image-effect--go-on call question))))
+
+(defun agent-q-image-effect--answer (process id question decision reason)
+  "Answer QUESTION of the call ID in the image behind PROCESS with DECISION.
+REASON is a text for the code that asked, or nil."
+  (let ((connection (cl-find process (agent-q-image-connections)
+                             :key #'agent-q-image-connection-process)))
+    (when connection
+      (agent-q-image-ask
+       connection :rex
+       `(cl:funcall (cl:find-symbol "ANSWER" "AGENT-Q-IMAGE")
+                    ,id ,question ,decision ,(and reason (substring-no-properties reason)))
+       t #'ignore))))
+
+(agent-q-events-subscribe :effect-decided #'agent-q-image-effect-decided)
+
+;;;; Calls that wait in the debugger
+
+;; A call whose arguments have :on-error "park" does not end with an error
+;; alone: its thread waits in the client's debugger, which the user does not
+;; see.  The call's reply says so, and from then on it can be resumed by a
+;; restart, handed over to the user, or released.
+
+(cl-defstruct (agent-q-image-parked
+               (:constructor agent-q-image-park--make) (:copier nil))
+  "A CALL that is parked under NAME.
+THREAD is where it waits, or nil when a restart made it go on.  EVENT
+and ACTIVATION are what the client would have shown its debugger for."
+  name call thread event activation)
+
+(defvar agent-q-image-park-swallowed nil
+  "The debugger sessions that were kept from the user.
+Each is (PROCESS . THREAD).")
+
+(defvar agent-q-image-park--all nil
+  "The calls that are parked, latest first.")
+
+(defvar agent-q-image-park--count 0
+  "Number of names given so far to calls that may be parked.")
+
+(defun agent-q-image-park-list (&optional process)
+  "Return what is parked over PROCESS, or over any, oldest first."
+  (reverse
+   (cl-remove-if-not (lambda (parked)
+                       (or (null process)
+                           (eq process (agent-q-image-park--process parked))))
+                     agent-q-image-park--all)))
+
+(defun agent-q-image-park--process (parked)
+  "Return the process over which PARKED is."
+  (agent-q-image-connection-process
+   (agent-q-image-call-connection (agent-q-image-parked-call parked))))
+
+(defun agent-q-image-park-owner (parked)
+  "Return the owner of PARKED."
+  (agent-q-image-call-owner (agent-q-image-parked-call parked)))
+
+(defun agent-q-image-park-form (parked)
+  "Return the text that was evaluated when PARKED was parked."
+  (plist-get (agent-q-image-call-arguments (agent-q-image-parked-call parked)) :form))
+
+;;;;; Parking
+
+(defun agent-q-image-park-name (arguments)
+  "Return ARGUMENTS of a call, with a name if it may be parked."
+  (if (equal "park" (plist-get arguments :on-error))
+      (append arguments
+              (list :debugger
+                    (format "d%d" (cl-incf agent-q-image-park--count))))
+    arguments))
+
+(defun agent-q-image-park-asked-p (work)
+  "Return non-nil when WORK is a call that asked to be parked."
+  (and (agent-q-image-call-p work)
+       (plist-get (agent-q-image-call-arguments work) :debugger)))
+
+(defun agent-q-image-park-of (call)
+  "Return what is parked for CALL, or nil."
+  (cl-find call agent-q-image-park--all :key #'agent-q-image-parked-call))
+
+(defun agent-q-image-park (call event)
+  "Keep CALL, for which EVENT entered the debugger, from the user, and park it."
+  (let* ((thread (nth 1 event))
+         (parked (or (agent-q-image-park-of call)
+                     (agent-q-image-park--make
+                      :name (plist-get (agent-q-image-call-arguments call) :debugger)
+                      :call call)))
+         (session (cons (agent-q-image-park--process parked) thread)))
+    (unless (member session agent-q-image-park-swallowed)
+      (push session agent-q-image-park-swallowed))
+    (setf (agent-q-image-parked-thread parked) thread
+          (agent-q-image-parked-event parked) event)
+    (cl-pushnew parked agent-q-image-park--all)
+    (when (agent-q-image-calls-pending-p call)
+      (agent-q-image-calls-cancel-timer call)
+      (agent-q-image-ask
+       (agent-q-image-call-connection call) :rex
+       `(cl:funcall (cl:find-symbol "PARKED-REPLY" "AGENT-Q-IMAGE")
+                    ,(agent-q-image-call-id call))
+       t
+       (lambda (result)
+         (pcase result
+           (`(:ok ,(and reply (pred stringp)))
+            (agent-q-image-calls-finish
+             call "done"
+             (agent-q-image-source-resolve (agent-q-image-call-connection call) reply
+                                           (agent-q-image-call-owner call))))
+           ;; It went on meanwhile, and ends as other calls do.
+           (_ nil)))))))
+
+(defun agent-q-image-park-activated (process event)
+  "Remember EVENT, which would have shown a debugger over PROCESS."
+  (let ((parked (agent-q-image-park--in process (nth 1 event))))
+    (when parked
+      (setf (agent-q-image-parked-activation parked) event))))
+
+(defun agent-q-image-park--in (process thread)
+  "Return what is parked in THREAD over PROCESS, or nil."
+  (cl-find-if (lambda (parked)
+                (and (eql thread (agent-q-image-parked-thread parked))
+                     (eq process (agent-q-image-park--process parked))))
+              agent-q-image-park--all))
+
+(defun agent-q-image-park-left (process thread level)
+  "Note that the debugger LEVEL in THREAD over PROCESS was left."
+  (let ((parked (agent-q-image-park--in process thread)))
+    (when (and parked (eql level 1))
+      (setf (agent-q-image-parked-thread parked) nil))))
+
+(defun agent-q-image-park-over (call)
+  "Note that CALL is over in the image."
+  (setq agent-q-image-park--all
+        (cl-delete call agent-q-image-park--all :key #'agent-q-image-parked-call)))
+
+(defun agent-q-image-park-abandon (process)
+  "Forget what is parked over PROCESS, which is closed."
+  (setq agent-q-image-park--all
+        (cl-delete process agent-q-image-park--all :key #'agent-q-image-park--process)))
+
+(defun agent-q-image-park-calls (process)
+  "Return each call that is parked over PROCESS."
+  (mapcar #'agent-q-image-parked-call (agent-q-image-park-list process)))
+
+;;;;; Going on
+
+(defun agent-q-image-release (parked)
+  "Unwind the stack of PARKED."
+  (let* ((call (agent-q-image-parked-call parked))
+         (connection (agent-q-image-call-connection call)))
+    (cond ((not (agent-q-image-live-p connection)))
+          ((agent-q-image-ask connection :threads-p)
+           (agent-q-image-ask
+            connection :rex
+            `(cl:if (cl:find-package "AGENT-Q-IMAGE")
+                    (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
+                                ,(agent-q-image-call-id call)))
+            t #'ignore))
+          ((agent-q-image-parked-thread parked)
+           ;; Without threads there is one stack: what was parked later is above it.
+           (agent-q-image-ask
+            connection :rex
+            (agent-q-image-client
+             connection
+             (if (eq parked (car (last (agent-q-image-park-list
+                                        (agent-q-image-park--process parked)))))
+                 :abort-level
+               :throw-to-toplevel))
+            (agent-q-image-parked-thread parked) #'ignore)))))
+
+(defun agent-q-image-park-owned (owner)
+  "Return what is parked for OWNER."
+  (cl-remove-if-not (lambda (parked) (eq owner (agent-q-image-park-owner parked)))
+                    (agent-q-image-park-list)))
+
+(defun agent-q-image-release-owned (owner)
+  "Unwind the stacks of all that is parked for OWNER."
+  (mapc #'agent-q-image-release (agent-q-image-park-owned owner)))
+
+(defun agent-q-image-hand-over (parked)
+  "Show PARKED in the debugger of the user's client; it is the user's now."
+  (let* ((call (agent-q-image-parked-call parked))
+         (connection (agent-q-image-call-connection call))
+         (process (agent-q-image-connection-process connection)))
+    (unless (agent-q-image-parked-thread parked)
+      (user-error "It is running, not stopped in the debugger"))
+    (setq agent-q-image-park--all (delq parked agent-q-image-park--all)
+          agent-q-image-park-swallowed
+          (cl-delete (cons process (agent-q-image-parked-thread parked))
+                     agent-q-image-park-swallowed :test #'equal))
+    (agent-q-image-ask connection :rex
+                       `(cl:funcall (cl:find-symbol "UNPARK" "AGENT-Q-IMAGE")
+                                    ,(agent-q-image-client connection :wire)
+                                    ,(agent-q-image-call-id call))
+                       t #'ignore)
+    (agent-q-image-ask connection :dispatch (agent-q-image-parked-event parked))
+    (when (agent-q-image-parked-activation parked)
+      (agent-q-image-ask connection :dispatch
+                         (agent-q-image-parked-activation parked)))))
+
+;;;; Images without threads
+
+;; Some Lisps have no threads: they do one thing after the other, and hear
+;; nothing meanwhile.  Here is what calls into them ask.
+
+(defun agent-q-image-threads-p (call)
+  "Return non-nil when the image of CALL has a thread for each call."
+  (agent-q-image-ask (agent-q-image-call-connection call) :threads-p))
+
+(defun agent-q-image-threads-watched-p (connection)
+  "Return non-nil when the image of CONNECTION has a watch.
+Code there is asked about where it reaches outside."
+  (and (agent-q-image-ask connection :threads-p)
+       (string-prefix-p "SBCL " (agent-q-image-ask connection :implementation))))
+
+(defun agent-q-image-threads-must-wait-p (call)
+  "Return non-nil when the image of CALL does another call of ours.
+Without threads it would hear nothing of CALL, nor of its end."
+  (and (not (agent-q-image-threads-p call))
+       (cl-some (lambda (other)
+                  (and (agent-q-image-call-continuation other)
+                       (not (eq other call))
+                       (not (agent-q-image-park-of other))))
+                (agent-q-image-calls-over
+                 (agent-q-image-connection-process (agent-q-image-call-connection call))))))
+
+(defun agent-q-image-threads-within-p (call)
+  "Return non-nil when CALL is in a debugger of ours, for want of threads."
+  (and (not (agent-q-image-threads-p call))
+       (remq call (agent-q-image-park-calls
+                   (agent-q-image-connection-process
+                    (agent-q-image-call-connection call))))))
+
+(defun agent-q-image-threads-runs-p (call)
+  "Return non-nil when the image of CALL, which has no threads, does it now.
+An interrupt must not hit what the user evaluates there."
+  (let* ((connection (agent-q-image-call-connection call))
+         (parked (mapcar (lambda (other)
+                           (agent-q-image-ask connection :rex-id
+                                              (agent-q-image-call-continuation other)))
+                         (agent-q-image-park-calls
+                          (agent-q-image-connection-process connection))))
+         (id (agent-q-image-ask connection :rex-id
+                                (agent-q-image-call-continuation call))))
+    (and id
+         (or (memql id parked)
+             (eql id (apply #'min (cl-set-difference
+                                   (agent-q-image-ask connection :requests) parked)))))))
+
+;;;; Calls into the Lisp image
+
+;;;;; Calls
 
 (defconst agent-q-image--grace 2.0
   "Seconds that a call may take to stop once it was asked to.")
@@ -245,7 +569,7 @@ Objects other than strings, integers, keywords and lists are errors."
                                     (agent-q-image-call-owner call))
     reply))
 
-;;;; Deadlines and cancelling
+;;;;; Deadlines and cancelling
 
 (defun agent-q-image--deadline (call)
   "Stop CALL, which has used up its time, or park it where it is."
@@ -369,7 +693,7 @@ last one leaves clean-up forms out."
                   (cl-evenp (agent-q-image-call-patience call)))
              (agent-q-image-ask (agent-q-image-call-connection call) :interrupt)))))))
 
-;;;; What happens on a connection
+;;;;; What happens on a connection
 
 (defun agent-q-image--install (connection)
   "Listen to the events of CONNECTION's client, which need not log our replies."
@@ -488,6 +812,88 @@ not for the user: calls report their conditions themselves."
   (agent-q-image-cancel (plist-get event :request)))
 
 (agent-q-events-subscribe :host-cancelled #'agent-q-image--cancelled)
+
+;;;; Calls of Emacs's own into an image
+
+;; What Emacs itself wants to know of an image, beside the tool calls that the
+;; core asks for: one call of the Common Lisp half, and its reply as Lisp data.
+
+(defconst agent-q-image-query--seconds 15
+  "Default for the seconds that an image may take to answer.")
+
+(defconst agent-q-image-query--seconds-for-threads 2
+  "Seconds that an image may take to name its threads.")
+
+(defvar agent-q-image-query--last 0
+  "The number of the last call that was made from here.")
+
+(defun agent-q-image-query-read (text)
+  "Return TEXT, a reply of the Common Lisp half, as Lisp data; nil if unreadable."
+  (ignore-errors (agent-q-image-reply-read text)))
+
+(defun agent-q-image-query (connection operation arguments function
+                                       &optional seconds thread asker)
+  "Call OPERATION in the image behind CONNECTION with ARGUMENTS, a property list.
+FUNCTION gets three arguments: the reply of the Common Lisp half as Lisp
+data, nil when there is none, then the status and the payload, which are
+as for `agent-q-image-call'.  That call has SECONDS, 15 when nil,
+and runs in THREAD, when nil one of its own.  ASKER is the core's request
+that it is made for, if any.  Return the request, for
+`agent-q-image-cancel'."
+  (let ((request (list 'agent-q-image-query (cl-incf agent-q-image-query--last))))
+    (agent-q-image-call connection request operation (prin1-to-string arguments)
+                        (or seconds agent-q-image-query--seconds)
+                        (lambda (status payload)
+                          (funcall function
+                                   (and (equal status "done")
+                                        (agent-q-image-query-read payload))
+                                   status payload))
+                        nil thread asker)
+    request))
+
+(defun agent-q-image-query-threads (connection threads function)
+  "Call FUNCTION with the names of THREADS behind CONNECTION, soon.
+THREADS are numbers of the client's; the names come as pairs of number
+and name, without those that are not known.  It takes nothing of the
+Common Lisp half: the user may have asked for none of it yet."
+  (let ((client (agent-q-image-client connection :wire))
+        (timer nil)
+        (waiting t))
+    (cl-flet ((end (names)
+                (when waiting
+                  (setq waiting nil)
+                  (cancel-timer timer)
+                  (funcall function names))))
+      ;; An image that hears nothing must not keep an answer back.
+      (setq timer (run-at-time agent-q-image-query--seconds-for-threads nil
+                               (lambda () (end nil))))
+      (if (not (and threads (agent-q-image-ask connection :threads-p)))
+          (end nil)
+        (agent-q-image-ask
+         connection :rex (agent-q-image-query--threads-form client threads) t
+         (lambda (result)
+           (end (pcase result
+                  (`(:ok ,(and names (pred listp)))
+                   (cl-loop for thread in threads
+                            for name in names
+                            when name
+                            collect (cons thread (substring-no-properties name))))))))))))
+
+(defun agent-q-image-query--threads-form (client threads)
+  "Return a form for the names of THREADS, numbers of CLIENT's, :slynk or :swank.
+Its variables are symbols of Common Lisp's, to make none in CL-USER."
+  `(cl:ignore-errors
+    (cl:let ((cl:package (cl:or ,@(mapcar (lambda (name) `(cl:find-package ,name))
+                                          (if (eq client :slynk) '("SLYNK-BACKEND")
+                                            '("SWANK/BACKEND" "SWANK-BACKEND"))))))
+      (cl:mapcar (cl:lambda (cl:number)
+                   (cl:let ((cl:list (cl:funcall (cl:find-symbol "FIND-THREAD" cl:package)
+                                                 cl:number)))
+                     (cl:and cl:list
+                             (cl:princ-to-string
+                              (cl:funcall (cl:find-symbol "THREAD-NAME" cl:package)
+                                          cl:list)))))
+                 '(,@threads)))))
 
 (provide 'agent-q-image)
 ;;; agent-q-image.el ends here

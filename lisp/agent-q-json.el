@@ -1,4 +1,4 @@
-;;; agent-q-json.el --- JSON values in Lisp  -*- lexical-binding: t; -*-
+;;; agent-q-json.el --- JSON values in Lisp, and as text  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -21,6 +21,9 @@
 (require 'agent-q-text)
 (require 'cl-lib)
 (require 'json)
+(require 'seq)
+
+;;;; JSON values in Lisp
 
 (defun agent-q-json-invalid-tool (format &rest arguments)
   "Signal `agent-q-invalid-tool' with a sentence made of FORMAT and ARGUMENTS."
@@ -38,7 +41,7 @@ WHAT names VALUE in the error, KIND says what it has to be."
   "Return VALUE, which WHAT names and which has to be a string, as clean text."
   (agent-q-json-text (agent-q-json-expect #'stringp value what "a string")))
 
-;;;; Into JSON
+;;;;; Into JSON
 
 (defmacro agent-q-json--guarded (&rest body)
   "Evaluate BODY, which writes JSON; all its errors are `agent-q-error'."
@@ -247,7 +250,7 @@ CONVERT makes the members of it; as a rule they become JSON values too."
         (t (dolist (entry object)
              (funcall function (car entry) (cdr entry))))))
 
-;;;; Schemas
+;;;;; Schemas
 
 (defun agent-q-json-schema (value)
   "Return VALUE, a JSON Schema as text or as a Lisp value, as a JSON value.
@@ -289,7 +292,7 @@ In a Lisp value, nil is the empty list of what is required, and no properties."
                         (hash-table-keys one))))
         (t (equal one other))))
 
-;;;; Out of JSON
+;;;;; Out of JSON
 
 (defconst agent-q-json--refused "\\\\u0000\\|[0-9]\\{19\\}"
   "Regexp for valid JSON that Emacs's parser may refuse before Emacs 30.
@@ -370,6 +373,62 @@ would be something else: when it is empty, or looks like an object."
                (vconcat list)
              list)))
         (t value)))
+
+;;;; Arguments of tool calls as texts
+
+;; A model's arguments are JSON of any length and depth; what is shown of them
+;; is made without going through all of it.
+
+(defun agent-q-call-parse (arguments)
+  "Return the JSON text ARGUMENTS, an object, as an alist with its order, or nil."
+  (when (string-match-p "\\`[ \t\r\n]*{" arguments)
+    (condition-case nil
+        (agent-q-json-alist arguments)
+      (agent-q-error nil))))
+
+(defconst agent-q-call-value--depth 50
+  "Depth to which a value is printed.")
+
+(defun agent-q-call-value-string (value &optional limit)
+  "Return VALUE, a part of parsed arguments, as a user would write it.
+With LIMIT, no more than about as many characters of it."
+  (pcase value
+    ((pred stringp) (substring value 0 (and limit (min limit (length value)))))
+    (:null "null")
+    (:false "false")
+    ('t "true")
+    ((pred numberp) (number-to-string value))
+    (_ (with-temp-buffer
+         (catch 'agent-q-call-value--full
+           (agent-q-call-value--insert value (or limit most-positive-fixnum) 0))
+         (buffer-string)))))
+
+(defun agent-q-call-value--insert (value limit depth)
+  "Insert VALUE as JSON until the buffer is longer than LIMIT.
+DEPTH says how deep it is in what is shown."
+  (when (> (buffer-size) limit)
+    (throw 'agent-q-call-value--full nil))
+  (let ((separator ""))
+    (cond ((and (> depth agent-q-call-value--depth) (or (consp value) (vectorp value)))
+           (insert "..."))
+          ((vectorp value)
+           (insert "[")
+           (seq-doseq (element value)
+             (insert separator)
+             (setq separator ",")
+             (agent-q-call-value--insert element limit (1+ depth)))
+           (insert "]"))
+          ((listp value)
+           (insert "{")
+           (pcase-dolist (`(,name . ,member) value)
+             (insert separator (agent-q-json-string (symbol-name name)) ":")
+             (setq separator ",")
+             (agent-q-call-value--insert member limit (1+ depth)))
+           (insert "}"))
+          ((stringp value)
+           (insert (agent-q-json-string
+                    (substring value 0 (min limit (length value))))))
+          (t (insert (agent-q-call-value-string value))))))
 
 (provide 'agent-q-json)
 ;;; agent-q-json.el ends here

@@ -20,6 +20,10 @@
   "Ask the model to fix the error that you look at." t)
 (autoload 'agent-q-rewrite "agent-q-ask"
   "Ask the model to rewrite the definition at point, or the region, by WISH." t)
+(autoload 'agent-q-explain-error "agent-q-ask"
+  "Ask the agent in a new chat about the error in this debugger buffer." t)
+(autoload 'agent-q-commit-message "agent-q-ask"
+  "Insert a message at point for the commit that this buffer is about." t)
 
 ;;;; agent-q-audit.el
 
@@ -28,32 +32,62 @@
 
 ;;;; agent-q-changes.el
 
+(autoload 'agent-q-image-changes "agent-q-changes"
+  "List what the agent changed in the Lisp image, to undo any of it." t)
 (autoload 'agent-q-undo-turn "agent-q-changes"
   "Undo what the chat's latest turn changed in files and buffers." t)
 (autoload 'agent-q-changes "agent-q-changes"
   "Show as one diff what the chat's latest turn changed in files and buffers." t)
 
-;;;; agent-q-chat-choose.el
+;;;; agent-q-chat-commands.el
 
-(autoload 'agent-q-set-image "agent-q-chat-choose"
+(autoload 'agent-q-set-image "agent-q-chat-commands"
   "Connect the current chat to the image behind CONNECTION." t)
 (define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0")
-(autoload 'agent-q-set-model "agent-q-chat-choose"
+(autoload 'agent-q-set-model "agent-q-chat-commands"
   "Use the model of PROVIDER in the current chat, from its next request on." t)
-(autoload 'agent-q-set-effort "agent-q-chat-choose"
+(autoload 'agent-q-set-effort "agent-q-chat-commands"
   "Make the model of the current chat think with EFFORT from its next request on." t)
-(autoload 'agent-q-chat-use-agent "agent-q-chat-choose"
+(autoload 'agent-q-chat-use-agent "agent-q-chat-commands"
   "Make the current chat follow the agent in FILE, a gram file." t)
+(autoload 'agent-q-show-request "agent-q-chat-commands"
+  "Show what this chat would send to the model now, with the text at its prompt." t)
+(autoload 'agent-q-sync-instructions "agent-q-chat-commands"
+  "Make this chat's model read `agent-q-instructions' as they are now." t)
+(autoload 'agent-q-compact "agent-q-chat-commands"
+  "Make the model write a summary, and read it in place of all but the latest." t)
+(autoload 'agent-q-undo-compact "agent-q-chat-commands"
+  "Make the model read again what its latest summary stands for." t)
+(autoload 'agent-q-window "agent-q-chat-commands"
+  "Show what fills the window of this chat's model, and where a summary is due." t)
+(autoload 'agent-q-cost "agent-q-chat-commands"
+  "Say what the last turn of this chat cost, and what the whole chat did." t)
 
-;;;; agent-q-chat-move.el
+;;;; agent-q-chat-history.el
 
-(autoload 'agent-q-goto-approval "agent-q-chat-move"
-  "Go to the pending request, in any chat." t)
+(put 'agent-q-chats-directory 'risky-local-variable t)
+(autoload 'agent-q-chats-older "agent-q-chat-history"
+  "Show older messages of this chat, which was resumed." t)
+(autoload 'agent-q-rewind "agent-q-chat-history"
+  "Go back to before the message at point; at the prompt, the last one." t)
+(autoload 'agent-q-undo-rewind "agent-q-chat-history"
+  "Undo the last rewind of this chat, if nothing was asked since." t)
 
 ;;;; agent-q-chat-send.el
 
+(autoload 'agent-q-plan-mode "agent-q-chat-send"
+  "Make the agent of this chat look and plan, and change nothing." t)
+(autoload 'agent-q-plan-do "agent-q-chat-send"
+  "Switch plan mode off and make the agent carry out its plan." t)
 (autoload 'agent-q-chat-use-provider "agent-q-chat-send")
 (put 'agent-q-send-image-map 'risky-local-variable t)
+(autoload 'agent-q-compose "agent-q-chat-send"
+  "Write the message at the prompt in a buffer of its own." t)
+
+;;;; agent-q-chat-view.el
+
+(autoload 'agent-q-goto-approval "agent-q-chat-view"
+  "Go to the pending request, in any chat." t)
 
 ;;;; agent-q-chat.el
 
@@ -63,20 +97,6 @@
   "Go to the latest chat of this project, or open one." t)
 (autoload 'agent-q-show-system-prompt "agent-q-chat"
   "Show what the current chat sends to the model, apart from your messages." t)
-
-;;;; agent-q-chats-list.el
-
-(autoload 'agent-q-chats "agent-q-chats-list"
-  "List all chats: those that are open, and those that were saved." t)
-
-;;;; agent-q-chats-past.el
-
-(autoload 'agent-q-chats-older "agent-q-chats-past"
-  "Show older messages of this chat, which was resumed." t)
-
-;;;; agent-q-chats-store.el
-
-(put 'agent-q-chats-directory 'risky-local-variable t)
 
 ;;;; agent-q-chats.el
 
@@ -97,38 +117,30 @@
 (autoload 'agent-q-chats-set-up "agent-q-chats")
 (autoload 'agent-q-chats-jump "agent-q-chats")
 (autoload 'agent-q-chats-desktop-restore "agent-q-chats")
+(autoload 'agent-q-chats "agent-q-chats"
+  "List all chats: those that are open, and those that were saved." t)
 
-;;;; agent-q-commit.el
+;;;; agent-q-completion.el
 
-(autoload 'agent-q-commit-message "agent-q-commit"
-  "Insert a message at point for the commit that this buffer is about." t)
+(autoload 'agent-q-mention-complete "agent-q-completion")
+(autoload 'agent-q-mention-complete-setup "agent-q-completion")
 
-;;;; agent-q-compose.el
+;;;; agent-q-context.el
 
-(autoload 'agent-q-compose "agent-q-compose"
-  "Write the message at the prompt in a buffer of its own." t)
-
-;;;; agent-q-context-panel.el
-
-(autoload 'agent-q-context-add-file "agent-q-context-panel"
+(autoload 'agent-q-context-add-file "agent-q-context"
   "Add FILE to the context of this project's chat." t)
-(autoload 'agent-q-context-add-buffer "agent-q-context-panel"
+(autoload 'agent-q-context-add-buffer "agent-q-context"
   "Add BUFFER to the context of this project's chat." t)
-(autoload 'agent-q-context-add-region "agent-q-context-panel"
+(autoload 'agent-q-context-add-region "agent-q-context"
   "Add the region, as it is now, to the context of this project's chat." t)
-(autoload 'agent-q-context-add-definition "agent-q-context-panel"
+(autoload 'agent-q-context-add-definition "agent-q-context"
   "Add the definition at point to the context of this project's chat." t)
-(autoload 'agent-q-context-add "agent-q-context-panel"
+(autoload 'agent-q-context-add "agent-q-context"
   "Add what MENTION is about to the context of this project's chat." t)
-(autoload 'agent-q-context-clear "agent-q-context-panel"
+(autoload 'agent-q-context-clear "agent-q-context"
   "Remove everything kept in the context of this project's chat." t)
-(autoload 'agent-q-context "agent-q-context-panel"
+(autoload 'agent-q-context "agent-q-context"
   "Show what is in the context of this project's chat, with sizes." t)
-
-;;;; agent-q-cost.el
-
-(autoload 'agent-q-cost "agent-q-cost"
-  "Say what the last turn of this chat cost, and what the whole chat did." t)
 
 ;;;; agent-q-debug.el
 
@@ -140,24 +152,19 @@
 (autoload 'agent-q-chat-hand-over "agent-q-debugger"
   "Open your own debugger on an error that this chat has parked." t)
 
-;;;; agent-q-demo.el
-
-(autoload 'agent-q-demo-model "agent-q-demo"
-  "Start the tiny demo model for chats without a model; download it if need be." t)
-
 ;;;; agent-q-doctor.el
 
+(autoload 'agent-q-demo-model "agent-q-doctor"
+  "Start the tiny demo model for chats without a model; download it if need be." t)
+(autoload 'agent-q-report-bug "agent-q-doctor"
+  "Prepare a bug report in a buffer: versions, findings, options, ends of logs." t)
 (autoload 'agent-q-doctor "agent-q-doctor"
   "Show what agent-q has found, what is missing, and how to fix it." t)
 
-;;;; agent-q-evil.el
-
-(autoload 'agent-q-evil-setup "agent-q-evil")
-(autoload 'agent-q-evil-setup-chat "agent-q-evil")
-(with-eval-after-load 'evil (agent-q-evil-setup) (with-eval-after-load 'agent-q-chat (agent-q-evil-setup-chat)))
-
 ;;;; agent-q-execute.el
 
+(autoload 'agent-q-host-answer "agent-q-execute")
+(autoload 'agent-q-host-answer-outside "agent-q-execute")
 (autoload 'agent-q-tool-result-p "agent-q-execute")
 (autoload 'agent-q-tool-result-id "agent-q-execute")
 (autoload 'agent-q-tool-result-success "agent-q-execute")
@@ -170,26 +177,6 @@
 (autoload 'agent-q-execute-tool-calls-sync "agent-q-execute")
 (defvar agent-q-registry-run-function #'agent-q-execute-one)
 (autoload 'agent-q-execute-one "agent-q-execute")
-
-;;;; agent-q-explain.el
-
-(autoload 'agent-q-explain-error "agent-q-explain"
-  "Ask the agent in a new chat about the error in this debugger buffer." t)
-
-;;;; agent-q-facts.el
-
-(autoload 'agent-q-refresh-model-facts "agent-q-facts"
-  "Fetch what is known of models: windows, prices, abilities." t)
-
-;;;; agent-q-host.el
-
-(autoload 'agent-q-host-answer "agent-q-host")
-(autoload 'agent-q-host-answer-outside "agent-q-host")
-
-;;;; agent-q-image-changes.el
-
-(autoload 'agent-q-image-changes "agent-q-image-changes"
-  "List what the agent changed in the Lisp image, to undo any of it." t)
 
 ;;;; agent-q-json.el
 
@@ -217,39 +204,31 @@
 (autoload 'agent-q-mcp-clients "agent-q-mcp"
   "Go to the buffer of another agent; with several, choose one." t)
 
-;;;; agent-q-mention-complete.el
-
-(autoload 'agent-q-mention-complete "agent-q-mention-complete")
-(autoload 'agent-q-mention-complete-setup "agent-q-mention-complete")
-
 ;;;; agent-q-menu.el
 
 (autoload 'agent-q-menu-install-slash "agent-q-menu")
-(with-eval-after-load 'agent-q-slash (agent-q-menu-install-slash))
+(with-eval-after-load 'agent-q-completion (agent-q-menu-install-slash))
 (autoload 'agent-q-menu "agent-q-menu"
   "Show a menu of what agent-q can do in this buffer." t)
 (autoload 'agent-q-menu-install "agent-q-menu")
 (autoload 'agent-q-menu-context "agent-q-menu")
 (autoload 'agent-q-menu-of-tools "agent-q-menu")
 (with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
-(with-eval-after-load 'agent-q-client (agent-q-menu-install 'agent-q-client-mode))
+(with-eval-after-load 'agent-q-mcp (agent-q-menu-install 'agent-q-client-mode))
 (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
 (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-statistics-mode))
-(with-eval-after-load 'agent-q-context-panel (agent-q-menu-install 'agent-q-context-mode))
-(with-eval-after-load 'agent-q-chats-list (agent-q-menu-install 'agent-q-chats-list-mode))
+(with-eval-after-load 'agent-q-context (agent-q-menu-install 'agent-q-context-mode))
+(with-eval-after-load 'agent-q-chats (agent-q-menu-install 'agent-q-chats-list-mode))
 (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
-(with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))
+(with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-image-changes-mode))
 (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-mode))
 (with-eval-after-load 'agent-q-doctor (agent-q-menu-install 'agent-q-doctor-mode))
-(with-eval-after-load 'agent-q-rewind (agent-q-menu-install 'agent-q-rewind-mode))
-(with-eval-after-load 'agent-q-compose (agent-q-menu-install 'agent-q-compose-mode))
-(with-eval-after-load 'agent-q-arguments (agent-q-menu-install 'agent-q-arguments-mode))
-(with-eval-after-load 'agent-q-diff-draft (agent-q-menu-install 'agent-q-diff-draft-mode))
-(with-eval-after-load 'agent-q-diff (agent-q-menu-install 'agent-q-diff-mode))
-
-;;;; agent-q-mode.el
-
+(with-eval-after-load 'agent-q-chat-history (agent-q-menu-install 'agent-q-rewind-mode))
+(with-eval-after-load 'agent-q-chat-send (agent-q-menu-install 'agent-q-compose-mode))
+(with-eval-after-load 'agent-q-approval (agent-q-menu-install 'agent-q-arguments-mode))
+(with-eval-after-load 'agent-q-review-draft (agent-q-menu-install 'agent-q-diff-draft-mode))
+(with-eval-after-load 'agent-q-review (agent-q-menu-install 'agent-q-diff-mode))
 (defvar agent-q-command-map
   (let ((map (make-sparse-keymap)))
     ;; With names, which which-key shows.
@@ -275,16 +254,17 @@
       (define-key map key `(menu-item "" ,command :filter agent-q-mode-in-debugger)))
     map)
   "Keymap of `agent-q-mode'.")
-(autoload 'agent-q-mode-in-debugger "agent-q-mode")
-(autoload 'agent-q-mode "agent-q-mode"
+(autoload 'agent-q-mode-in-debugger "agent-q-menu")
+(autoload 'agent-q-mode "agent-q-menu"
   "Record your work in SLY and SLIME for later chats." t)
+(autoload 'agent-q-evil-setup "agent-q-menu")
+(autoload 'agent-q-evil-setup-chat "agent-q-menu")
+(with-eval-after-load 'evil (agent-q-evil-setup) (with-eval-after-load 'agent-q-chat (agent-q-evil-setup-chat)))
 
-;;;; agent-q-plan.el
+;;;; agent-q-model-facts.el
 
-(autoload 'agent-q-plan-mode "agent-q-plan"
-  "Make the agent of this chat look and plan, and change nothing." t)
-(autoload 'agent-q-plan-do "agent-q-plan"
-  "Switch plan mode off and make the agent carry out its plan." t)
+(autoload 'agent-q-refresh-model-facts "agent-q-model-facts"
+  "Fetch what is known of models: windows, prices, abilities." t)
 
 ;;;; agent-q-project.el
 
@@ -342,25 +322,6 @@
 (autoload 'agent-q-list-registered-tools "agent-q-registry")
 (autoload 'agent-q-get-tools "agent-q-registry")
 
-;;;; agent-q-report.el
-
-(autoload 'agent-q-report-bug "agent-q-report"
-  "Prepare a bug report in a buffer: versions, findings, options, ends of logs." t)
-
-;;;; agent-q-request.el
-
-(autoload 'agent-q-show-request "agent-q-request"
-  "Show what this chat would send to the model now, with the text at its prompt." t)
-(autoload 'agent-q-sync-instructions "agent-q-request"
-  "Make this chat's model read `agent-q-instructions' as they are now." t)
-
-;;;; agent-q-rewind.el
-
-(autoload 'agent-q-rewind "agent-q-rewind"
-  "Go back to before the message at point; at the prompt, the last one." t)
-(autoload 'agent-q-undo-rewind "agent-q-rewind"
-  "Undo the last rewind of this chat, if nothing was asked since." t)
-
 ;;;; agent-q-rules.el
 
 (autoload 'agent-q-rules "agent-q-rules"
@@ -406,34 +367,25 @@
 (autoload 'agent-q-tool-statistics "agent-q-tool-list"
   "Show how often tools were called, how they ended, and their time and size." t)
 
-;;;; agent-q-tools.el
+;;;; agent-q-tool.el
 
-(autoload 'agent-q-tool-p "agent-q-tools")
-(autoload 'agent-q-tool-name "agent-q-tools")
-(autoload 'agent-q-tool-description "agent-q-tools")
-(autoload 'agent-q-tool-parameters "agent-q-tools")
-(autoload 'agent-q-tool-required "agent-q-tools")
-(autoload 'agent-q-tool-own-level "agent-q-tools")
-(autoload 'agent-q-tool-categories "agent-q-tools")
-(autoload 'agent-q-tool-handler "agent-q-tools")
-(autoload 'agent-q-tool-async "agent-q-tools")
-(autoload 'agent-q-tool-schema "agent-q-tools")
-(autoload 'agent-q-tool-origin "agent-q-tools")
-(autoload 'agent-q-tool-safety-level "agent-q-tools")
-(autoload 'agent-q-define-tool "agent-q-tools")
-(autoload 'agent-q-tools-to-schema "agent-q-tools")
-(autoload 'agent-q-tool-to-schema "agent-q-tools")
-(autoload 'agent-q-tool-failure "agent-q-tools")
-(autoload 'agent-q-format-tool-result "agent-q-tools")
-
-;;;; agent-q-window.el
-
-(autoload 'agent-q-compact "agent-q-window"
-  "Make the model write a summary, and read it in place of all but the latest." t)
-(autoload 'agent-q-undo-compact "agent-q-window"
-  "Make the model read again what its latest summary stands for." t)
-(autoload 'agent-q-window "agent-q-window"
-  "Show what fills the window of this chat's model, and where a summary is due." t)
+(autoload 'agent-q-tool-p "agent-q-tool")
+(autoload 'agent-q-tool-name "agent-q-tool")
+(autoload 'agent-q-tool-description "agent-q-tool")
+(autoload 'agent-q-tool-parameters "agent-q-tool")
+(autoload 'agent-q-tool-required "agent-q-tool")
+(autoload 'agent-q-tool-own-level "agent-q-tool")
+(autoload 'agent-q-tool-categories "agent-q-tool")
+(autoload 'agent-q-tool-handler "agent-q-tool")
+(autoload 'agent-q-tool-async "agent-q-tool")
+(autoload 'agent-q-tool-schema "agent-q-tool")
+(autoload 'agent-q-tool-origin "agent-q-tool")
+(autoload 'agent-q-tool-safety-level "agent-q-tool")
+(autoload 'agent-q-define-tool "agent-q-tool")
+(autoload 'agent-q-tools-to-schema "agent-q-tool")
+(autoload 'agent-q-tool-to-schema "agent-q-tool")
+(autoload 'agent-q-tool-failure "agent-q-tool")
+(autoload 'agent-q-format-tool-result "agent-q-tool")
 
 ;;;; agent-q.el
 

@@ -4,23 +4,455 @@
 
 ;;; Commentary:
 
-;; With `agent-q-mcp-mode', other agents, such as Claude Code, Codex or opencode, call agent-q's
-;; tools by MCP: in the image that the user runs, with consent in Emacs.  Their programs start
-;; agent-q-mcp, which finds the socket that the core serves.
+;; With `agent-q-mcp-mode', other agents call agent-q's tools by MCP, with consent in Emacs.
+;; Each has a buffer like a chat.
 
 ;;; Code:
 
 (require 'agent-q)
-(require 'agent-q-client)
+(require 'agent-q-attention)
+(require 'agent-q-call)
+(require 'agent-q-call-events)
+(require 'agent-q-changes)
+(require 'agent-q-chat)
+(require 'agent-q-chat-send)
+(require 'agent-q-chat-view)
+(require 'agent-q-connection)
 (require 'agent-q-events)
-(require 'agent-q-image-connection)
 (require 'agent-q-image-tools)
 (require 'agent-q-json)
 (require 'agent-q-module)
+(require 'agent-q-project)
+(require 'agent-q-prompt)
 (require 'agent-q-registry)
+(require 'agent-q-render)
+(require 'agent-q-session)
+(require 'agent-q-text)
+(require 'seq)
+(require 'subr-x)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
+
+;;;; The buffers of programs that call tools
+
+;; Another agent that calls tools through our server has a buffer like a
+;; chat's, without a prompt: its calls are the log, and its requests are answered there.
+;; Here are the buffers, and what the server asks of Emacs for a client.
+
+(defvar-local agent-q-client--directory nil
+  "Where the client of this buffer works, as it said, or nil.")
+
+(defvar-local agent-q-client--named nil
+  "The connection that the latest call named, or nil.
+It counts for that call alone.")
+
+(defvar-local agent-q-client--number nil
+  "The core's number for the program that calls here, or did.")
+
+(defvar-local agent-q-client--silent t
+  "Whether nothing was called here yet.")
+
+(defvar-local agent-q-client--left nil
+  "The time when the client of this buffer disconnected last, or nil.")
+
+(defvar-local agent-q-client--there nil
+  "Whether the client of this buffer is connected; it may be paused as well.")
+
+;;;;; The mode
+
+(defvar agent-q-client-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "RET") #'agent-q-client-return)
+    (define-key map (kbd "C-c C-k") #'agent-q-client-stop)
+    (define-key map (kbd "C-c C-c") #'agent-q-client-stop)
+    (define-key map (kbd "C-c C-t") #'agent-q-client-pause)
+    (define-key map (kbd "C-c C-e") #'undefined)
+    (define-key map (kbd "C-c C-v") #'undefined)
+    (define-key map (kbd "M-p") #'agent-q-chat-previous-turn)
+    (define-key map (kbd "M-n") #'agent-q-chat-next-turn)
+    (define-key map (kbd "M-r") #'undefined)
+    map)
+  "Keymap of `agent-q-client-mode'.")
+
+(define-derived-mode agent-q-client-mode agent-q-chat-mode "agent-q client"
+  "Major mode of the buffer of another agent that calls agent-q's tools.
+Each call is a line that \\[agent-q-chat-tab] unfolds.  When one needs your
+approval, y runs it and n denies it, on the call or at the end of the buffer;
+\\[agent-q-goto-approval] goes there.  \\<agent-q-client-mode-map>\\[agent-q-client-stop] \
+stops what runs, and \\[agent-q-client-pause]
+refuses all calls until you press it again.
+
+\\{agent-q-client-mode-map}"
+  (setq-local agent-q-events-handler #'agent-q-client--handle
+              agent-q-events-turn-function #'agent-q-client--note-turn
+              ;; Who is elsewhere must not lose the window to another agent's edit.
+              agent-q-review-edits nil)
+  (add-hook 'kill-buffer-hook #'agent-q-client--stop-all -90 t))
+
+(put 'agent-q-client-mode 'no-clone t)
+(put 'agent-q-client-mode 'no-clone-indirect t)
+
+(defun agent-q-client--below ()
+  "Put the end of the log into this empty buffer, where nothing can be typed."
+  (with-silent-modifications
+    (goto-char (point-max))
+    (insert (propertize "\n" 'read-only t 'front-sticky '(read-only))))
+  (setq agent-q-prompt-start (copy-marker (point) t)
+        buffer-undo-list t))
+
+(defun agent-q-client--stop-all ()
+  "Stop what this client has under way, as its buffer is being killed."
+  (when agent-q-session-number
+    (agent-q-core-mcp-stop-client agent-q-session-number)))
+
+(defun agent-q-client-return ()
+  "Unfold or fold the call at point."
+  (interactive nil agent-q-client-mode)
+  (let ((item (agent-q-chat-item-of-line)))
+    (when item
+      (goto-char (agent-q-render-item-start item))
+      (agent-q-render-toggle))))
+
+(defun agent-q-client-stop ()
+  "Stop everything that this client has running or pending."
+  (interactive nil agent-q-client-mode)
+  (message (cond ((not (agent-q-core-mcp-stop-client agent-q-session-number))
+                  "The client is not connected")
+                 ((agent-q-header-busy-p) "Stopped")
+                 (t "Nothing is running"))))
+
+(defun agent-q-client-pause ()
+  "Refuse this client, and others of its name, until you use the command again."
+  (interactive nil agent-q-client-mode)
+  (let ((pause (not (eq agent-q-session-client-state 'paused))))
+    (dolist (buffer (agent-q-client--of-name agent-q-session-client))
+      (with-current-buffer buffer
+        ;; One that is not connected finds it paused when it comes back.
+        (agent-q-core-mcp-pause-client agent-q-session-number pause)
+        (setq agent-q-session-client-state
+              (cond (pause 'paused)
+                    (agent-q-client--there 'connected)
+                    (t 'gone)))
+        (agent-q-header-update)))
+    (message (pcase agent-q-session-client-state
+               ('paused "Calls of this client are refused until you resume it")
+               ('connected "Accepting calls from this client again")
+               (_ "The client is not connected")))))
+
+;;;;; Events
+
+(defun agent-q-client--note-turn (turn)
+  "Note that the turn of the number TURN begins."
+  (agent-q-changes-line-begin)
+  (setq agent-q-session-turn (agent-q-changes-turn turn)))
+
+(defun agent-q-client--handle (event)
+  "Apply EVENT to this client's buffer."
+  (pcase (plist-get event :type)
+    (:turn-started
+     (agent-q-client--begin)
+     (agent-q-render-finish)
+     (agent-q-render-user (format-time-string "%H:%M")))
+    (:turn-ended (agent-q-client--turn-ended))
+    (:state
+     (setq agent-q-header-state (plist-get event :state))
+     (cond ((eq agent-q-header-state :idle)
+            (setq agent-q-header-since nil)
+            (agent-q-chat-stop-clock))
+           ((null agent-q-header-since) (agent-q-chat-start-clock)))
+     (agent-q-events-afterwards #'agent-q-header-update))
+    (_ (agent-q-chat-handle event))))
+
+(defun agent-q-client--begin ()
+  "Tell the user of the first call of this buffer.
+One that has gone before it called anything is nothing to tell of."
+  (when agent-q-client--silent
+    (setq agent-q-client--silent nil)
+    (message "agent-q: %s calls tools; its calls are in %s"
+             (agent-q-visible-line agent-q-session-client) (buffer-name))))
+
+(defun agent-q-client--turn-ended ()
+  "Show what the turn changed, in which nothing is called any more."
+  (agent-q-render-finish)
+  (agent-q-call-abandon)
+  (setq agent-q-header-since nil
+        agent-q-header-state :idle)
+  (agent-q-chat-stop-clock)
+  (agent-q-changes-line-tell)
+  (agent-q-attention-update)
+  (agent-q-header-update))
+
+;;;;; The buffers
+
+(defun agent-q-client-buffers ()
+  "Return the buffers of all clients, the latest one first."
+  (seq-filter (lambda (buffer) (buffer-local-value 'agent-q-session-client buffer))
+              (agent-q-session-buffers)))
+
+(defun agent-q-client--of-name (name)
+  "Return the buffers of clients called NAME."
+  (seq-filter (lambda (buffer)
+                (equal name (buffer-local-value 'agent-q-session-client buffer)))
+              (agent-q-client-buffers)))
+
+(defun agent-q-client--paused-p (name)
+  "Whether the user paused a client called NAME."
+  (seq-some (lambda (buffer)
+              (eq 'paused (buffer-local-value 'agent-q-session-client-state buffer)))
+            (agent-q-client--of-name name)))
+
+(defun agent-q-client--buffer (name directory session)
+  "Return the buffer of the client called NAME that works in DIRECTORY.
+That is the one of SESSION, the one that it had when it was connected last,
+or a new one."
+  (let ((buffers (agent-q-client-buffers)))
+    (or (and session
+             (seq-find (lambda (buffer)
+                         (eql session (buffer-local-value 'agent-q-session-number buffer)))
+                       buffers))
+        (seq-find (lambda (buffer)
+                    (with-current-buffer buffer
+                      (and (not agent-q-client--there)
+                           (equal name agent-q-session-client)
+                           (equal directory agent-q-client--directory))))
+                  buffers)
+        (agent-q-client--make name directory))))
+
+(defvar agent-q-client--empty nil
+  "An empty directory of this Emacs, or nil while none was needed.")
+
+(defun agent-q-client--stand-in ()
+  "Return an empty directory to stand for a project that is not known."
+  (unless (and agent-q-client--empty (file-directory-p agent-q-client--empty))
+    (setq agent-q-client--empty (make-temp-file "agent-q-nowhere" t))
+    (add-hook 'kill-emacs-hook #'agent-q-client--remove-stand-in))
+  agent-q-client--empty)
+
+(defun agent-q-client--remove-stand-in ()
+  "Remove the directory that stands for projects that are not known."
+  (ignore-errors (delete-directory agent-q-client--empty)))
+
+(defun agent-q-client--make (name directory)
+  "Make a buffer for the client called NAME that works in DIRECTORY."
+  (agent-q-chat-watch)
+  (let ((buffer (agent-q-client--new-buffer name))
+        (known (and directory (file-directory-p directory)))
+        (made nil))
+    (unwind-protect
+        (with-current-buffer buffer
+          (setq default-directory (if known (file-name-as-directory directory)
+                                    (expand-file-name "~/")))
+          (agent-q-client-mode)
+          (when (agent-q-client--paused-p name)
+            (setq agent-q-session-client-state 'paused))
+          (setq agent-q-session-client name
+                agent-q-client--directory directory
+                agent-q-project-stand-in (and (not known) (agent-q-client--stand-in)))
+          (let ((root (agent-q-project-directory)))
+            (agent-q-chat-begin nil root (if known (agent-q-project-name root) "directory unknown")
+                                #'agent-q-client--below))
+          (agent-q-render-notice
+           (format "%s is calling from %s.  You approve its calls here, regardless of its own settings."
+                   (agent-q-visible-line name)
+                   (if known (abbreviate-file-name default-directory)
+                     "a directory that Emacs doesn't know, so each file is asked about")))
+          (setq made t))
+      (unless made
+        (kill-buffer buffer)))
+    buffer))
+
+(defconst agent-q-client--most-gone 5
+  "How many buffers of clients that have gone are kept.")
+
+(defun agent-q-client--gone-p (buffer)
+  "Whether the client of BUFFER has gone and the buffer isn't needed.
+That of a paused one keeps the pause, and what the user looks at stays."
+  (with-current-buffer buffer
+    (and (eq agent-q-session-client-state 'gone)
+         (null (agent-q-call-all-waiting))
+         (not (agent-q-header-busy-p))
+         (not (get-buffer-window buffer t)))))
+
+(defun agent-q-client--needless-p (buffer)
+  "Whether the client of BUFFER has gone without a call, and no pause is lost."
+  (with-current-buffer buffer
+    (and agent-q-client--silent
+         (not agent-q-client--there)
+         (or (eq agent-q-session-client-state 'gone)
+             (cdr (seq-filter (lambda (other)
+                                (eq 'paused (buffer-local-value 'agent-q-session-client-state other)))
+                              (agent-q-client--of-name agent-q-session-client)))))))
+
+(defun agent-q-client--sweep ()
+  "Kill buffers of clients that have gone: those without a call, and the oldest.
+A few stay."
+  (dolist (buffer (agent-q-client-buffers))
+    (when (agent-q-client--needless-p buffer)
+      (kill-buffer buffer)))
+  (mapc #'kill-buffer
+        (nthcdr agent-q-client--most-gone
+                (sort (seq-filter #'agent-q-client--gone-p (agent-q-client-buffers))
+                      (lambda (one other)
+                        (time-less-p (buffer-local-value 'agent-q-client--left other)
+                                     (buffer-local-value 'agent-q-client--left one)))))))
+
+(defun agent-q-client--new-buffer (name)
+  "Return a new buffer for a client called NAME, with the least free number."
+  (let ((number 1) (text nil))
+    (while (get-buffer (setq text (format "*agent-q: %s %d*" (agent-q-visible-line name 40) number)))
+      (setq number (1+ number)))
+    (get-buffer-create text)))
+
+;;;;; Which image
+
+(defun agent-q-client--image-directory (connection)
+  "Return the directory that the image behind CONNECTION was started in, or nil."
+  (let ((buffer (agent-q-image-ask connection :buffer)))
+    (and (buffer-live-p buffer)
+         (expand-file-name (buffer-local-value 'default-directory buffer)))))
+
+(defun agent-q-client--near-p (connection directory)
+  "Whether the image behind CONNECTION and DIRECTORY belong to one project."
+  (let ((place (agent-q-client--image-directory connection)))
+    (and place directory (file-directory-p directory)
+         (or (file-in-directory-p place directory)
+             (file-in-directory-p directory place)
+             (let ((root (let ((default-directory (file-name-as-directory directory)))
+                           (and (agent-q-project-known-p) (agent-q-project-directory)))))
+               (and root (file-in-directory-p place root)))))))
+
+(defun agent-q-client--list (connections)
+  "Return CONNECTIONS as lines of names and directories."
+  (mapconcat (lambda (connection)
+               (format "- %s: %s, in %s" (agent-q-image-label connection)
+                       (agent-q-image-facts connection)
+                       (or (agent-q-client--image-directory connection) "an unknown directory")))
+             connections "\n"))
+
+(defun agent-q-client--of-label (label connections)
+  "Return the one of CONNECTIONS that is called LABEL, or nil.
+Case counts only where two names differ in nothing else."
+  (let ((alike (seq-filter (lambda (it) (string-equal (downcase label)
+                                                      (downcase (agent-q-image-label it))))
+                           connections)))
+    (or (seq-find (lambda (it) (equal label (agent-q-image-label it))) alike)
+        (and (null (cdr alike)) (car alike)))))
+
+(defun agent-q-client--choose-image (named directory)
+  "Return (CONNECTION . PROBLEM) for a client that works in DIRECTORY.
+NAMED is the name of an image, or nil.  One of both is nil; both are when
+no image is connected."
+  (let* ((connections (agent-q-image-connections))
+         (near (seq-filter (lambda (connection) (agent-q-client--near-p connection directory))
+                           connections)))
+    (cond (named
+           (let ((connection (agent-q-client--of-label named connections)))
+             (cons connection
+                   (unless connection
+                     (format "No image is called %s. %s" named
+                             (if connections
+                                 (concat "There are:\n" (agent-q-client--list connections))
+                               "None is connected: the user starts one with M-x sly or M-x slime."))))))
+          ((null (cdr connections)) (cons (car connections) nil))
+          ((and near (null (cdr near))) (cons (car near) nil))
+          (t (cons nil (concat "Several images are connected. Choose one with the \
+parameter \"image\":\n" (agent-q-client--list connections)))))))
+
+;;;;; What the server asks
+
+(agent-q-operations-define "client-turn" (call name directory image session client)
+  "Return as JSON how a client may call from now on, and in which session."
+  (ignore call)
+  (with-current-buffer (agent-q-client--buffer name directory session)
+    (setq agent-q-client--there t
+          agent-q-client--number client)
+    (unless (eq agent-q-session-client-state 'paused)
+      (setq agent-q-session-client-state 'connected))
+    (let ((problem nil))
+      ;; One that the user chose here, or that was the only one, goes on being meant.
+      (when (or image
+                (not (agent-q-chat-connected-p))
+                (eq agent-q-client--named agent-q-session-connection))
+        (pcase-let ((`(,connection . ,why) (agent-q-client--choose-image image directory)))
+          (setq problem why)
+          (when connection
+            (setq agent-q-session-connection connection
+                  agent-q-client--named (and image connection)
+                  agent-q-chat-images (agent-q-image-connections)))))
+      (unless problem
+        (agent-q-chat-configure))
+      (agent-q-header-update)
+      (agent-q-json-serialize
+       `((session . ,agent-q-session-number)
+         (paused . ,(if (eq agent-q-session-client-state 'paused) t :false))
+         (no_image . ,(or problem :null)))))))
+
+(agent-q-operations-define "client-left" (call client)
+  "Note that the program of the number CLIENT is not connected any more."
+  (ignore call)
+  (let ((buffer (seq-find (lambda (buffer)
+                            (eql client (buffer-local-value 'agent-q-client--number buffer)))
+                          (agent-q-client-buffers))))
+    (when buffer
+      (with-current-buffer buffer
+        (setq agent-q-client--there nil
+              agent-q-client--left (current-time))
+        (unless (eq agent-q-session-client-state 'paused)
+          (setq agent-q-session-client-state 'gone))
+        (agent-q-render-finish)
+        (agent-q-render-notice "The client disconnected.")
+        (agent-q-header-update)))
+    ;; Its last events may still come.
+    (run-at-time 0 nil #'agent-q-client--sweep)
+    "t"))
+
+(agent-q-operations-define "client-images" (call directory)
+  "Return the images that a client working in DIRECTORY can choose among."
+  (ignore call)
+  (let ((connections (agent-q-image-connections)))
+    (if (null connections)
+        "No Lisp image is connected.  The user starts one with M-x sly or M-x slime."
+      (concat (agent-q-client--list connections)
+              (let ((chosen (car (agent-q-client--choose-image nil directory))))
+                (if (and chosen (cdr connections))
+                    (format "\nWithout \"image\", %s is meant." (agent-q-image-label chosen))
+                  ""))))))
+
+(agent-q-operations-define "client-output" (call)
+  "Return what the running code of CALL's session has printed so far."
+  (with-current-buffer (agent-q-operations-call-owner call)
+    (agent-q-call-live-ask
+     (lambda (text) (agent-q-operations-answer call "done" (or text ""))))
+    nil))
+
+(agent-q-operations-define "client-affinity" (call directory)
+  "Return how much this Emacs has to do with DIRECTORY, a number."
+  (ignore call)
+  (number-to-string
+   (cond ((or (null directory) (not (file-directory-p directory))) 0)
+         ((seq-some (lambda (connection) (agent-q-client--near-p connection directory))
+                    (agent-q-image-connections))
+          3)
+         ((seq-some (lambda (buffer)
+                      (equal (file-name-as-directory directory)
+                             (buffer-local-value 'agent-q-session-root buffer)))
+                    (agent-q-session-buffers))
+          2)
+         ((seq-some (lambda (buffer)
+                      (let ((file (buffer-file-name buffer)))
+                        (and file (not (file-remote-p file))
+                             (string-prefix-p (file-name-as-directory (expand-file-name directory))
+                                              (expand-file-name file)))))
+                    (buffer-list))
+          1)
+         (t 0))))
+
+;;;; The tools and the image for other agents
+
+;; With `agent-q-mcp-mode', other agents, such as Claude Code, Codex or opencode, call agent-q's
+;; tools by MCP: in the image that the user runs, with consent in Emacs.  Their programs start
+;; agent-q-mcp, which finds the socket that the core serves.
 
 (defvar agent-q-mcp-mode)
 

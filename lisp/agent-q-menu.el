@@ -1,19 +1,25 @@
-;;; agent-q-menu.el --- The menus of agent-q  -*- lexical-binding: t; -*-
+;;; agent-q-menu.el --- Menus, the global mode and keys under Evil  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
-;; One table of commands for each of our modes, and for everywhere else.  It makes the menu
-;; in the menu bar, the one of the right mouse button, and the one that `agent-q-menu'
-;; shows: a transient, or a page of keys where Emacs has no transient.
+;; How agent-q is reached from anywhere: menus, the keys of `agent-q-mode', and what Evil has
+;; to know of our buffers.
 
 ;;; Code:
 
+(require 'agent-q-image-history)
 (require 'agent-q-loaddefs)
 (require 'easymenu)
 (require 'seq)
 (require 'subr-x)
+
+;;;; The menus of agent-q
+
+;; One table of commands for each of our modes, and for everywhere else.  It makes the menu
+;; in the menu bar, the one of the right mouse button, and the one that `agent-q-menu'
+;; shows: a transient, or a page of keys where Emacs has no transient.
 
 (defconst agent-q-menu--lists
   '("Lists" ("t" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
@@ -153,7 +159,7 @@
   "Make known which commands can be typed after /."
   (setq agent-q-slash-commands agent-q-menu--slash))
 
-;;;###autoload (with-eval-after-load 'agent-q-slash (agent-q-menu-install-slash))
+;;;###autoload (with-eval-after-load 'agent-q-completion (agent-q-menu-install-slash))
 
 (defun agent-q-menu-new-chat ()
   "Open another chat of this project, in this window."
@@ -169,7 +175,7 @@
                  agent-q-menu--modes)
       agent-q-menu--everywhere))
 
-;;;; One key
+;;;;; One key
 
 ;;;###autoload
 (defun agent-q-menu ()
@@ -218,7 +224,7 @@
           (princ (format "  %-28s %s\n" label key)))
         (princ "\n")))))
 
-;;;; Menu bar and mouse
+;;;;; Menu bar and mouse
 
 (defconst agent-q-menu--most-lines 18
   "Most lines of the groups of a menu that don't get menus of their own.
@@ -269,21 +275,138 @@ The whole of it has to fit into a terminal of 24 lines.")
 
 ;; Our modes are loaded when they are first used, and get their menus then.
 ;;;###autoload (with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
-;;;###autoload (with-eval-after-load 'agent-q-client (agent-q-menu-install 'agent-q-client-mode))
+;;;###autoload (with-eval-after-load 'agent-q-mcp (agent-q-menu-install 'agent-q-client-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-statistics-mode))
-;;;###autoload (with-eval-after-load 'agent-q-context-panel (agent-q-menu-install 'agent-q-context-mode))
-;;;###autoload (with-eval-after-load 'agent-q-chats-list (agent-q-menu-install 'agent-q-chats-list-mode))
+;;;###autoload (with-eval-after-load 'agent-q-context (agent-q-menu-install 'agent-q-context-mode))
+;;;###autoload (with-eval-after-load 'agent-q-chats (agent-q-menu-install 'agent-q-chats-list-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
-;;;###autoload (with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))
+;;;###autoload (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-image-changes-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-doctor (agent-q-menu-install 'agent-q-doctor-mode))
-;;;###autoload (with-eval-after-load 'agent-q-rewind (agent-q-menu-install 'agent-q-rewind-mode))
-;;;###autoload (with-eval-after-load 'agent-q-compose (agent-q-menu-install 'agent-q-compose-mode))
-;;;###autoload (with-eval-after-load 'agent-q-arguments (agent-q-menu-install 'agent-q-arguments-mode))
-;;;###autoload (with-eval-after-load 'agent-q-diff-draft (agent-q-menu-install 'agent-q-diff-draft-mode))
-;;;###autoload (with-eval-after-load 'agent-q-diff (agent-q-menu-install 'agent-q-diff-mode))
+;;;###autoload (with-eval-after-load 'agent-q-chat-history (agent-q-menu-install 'agent-q-rewind-mode))
+;;;###autoload (with-eval-after-load 'agent-q-chat-send (agent-q-menu-install 'agent-q-compose-mode))
+;;;###autoload (with-eval-after-load 'agent-q-approval (agent-q-menu-install 'agent-q-arguments-mode))
+;;;###autoload (with-eval-after-load 'agent-q-review-draft (agent-q-menu-install 'agent-q-diff-draft-mode))
+;;;###autoload (with-eval-after-load 'agent-q-review (agent-q-menu-install 'agent-q-diff-mode))
+
+;;;; The global mode, and the keys of agent-q
+
+;; `agent-q-mode' remembers what the user does in SLY and SLIME, and has keys for the
+;; commands of agent-q.
+
+;; Init files put it behind a key of their own, or add to the map of the mode.
+;;;###autoload
+(defvar agent-q-command-map
+  (let ((map (make-sparse-keymap)))
+    ;; With names, which which-key shows.
+    (pcase-dolist (`(,key ,name ,command)
+                   '(("q" "chat" agent-q-chat) ("a" "pending request" agent-q-goto-approval)
+                     ("s" "ask about this" agent-q-ask) ("x" "explain this" agent-q-explain)
+                     ("d" "document this" agent-q-document) ("f" "fix this error" agent-q-fix-error)
+                     ("r" "rewrite this" agent-q-rewrite)
+                     ("e" "chat about this error" agent-q-explain-error)
+                     ("c" "changes of the turn" agent-q-changes) ("u" "undo the turn" agent-q-undo-turn)
+                     ("i" "changes in the image" agent-q-image-changes)
+                     ("t" "tools" agent-q-list-tools) ("R" "rules" agent-q-rules)
+                     ("A" "audit log" agent-q-audit-log) ("D" "doctor" agent-q-doctor)
+                     ("m" "menu" agent-q-menu)))
+      (define-key map key (cons name command)))
+    map)
+  "Commands of agent-q after `agent-q-keymap-prefix'.")
+
+;;;###autoload
+(defvar agent-q-mode-map
+  (let ((map (make-sparse-keymap)))
+    ;; Letters that neither client has in its debugger; elsewhere they are text.
+    (pcase-dolist (`(,key . ,command)
+                   '(("F" . agent-q-fix-error) ("X" . agent-q-explain) ("S" . agent-q-ask)))
+      (define-key map key `(menu-item "" ,command :filter agent-q-mode-in-debugger)))
+    map)
+  "Keymap of `agent-q-mode'.")
+
+;;;###autoload
+(defun agent-q-mode-in-debugger (command)
+  "Return COMMAND in a debugger buffer of SLY or SLIME, and nil elsewhere."
+  (and (derived-mode-p 'sldb-mode 'sly-db-mode)
+       command))
+
+(defun agent-q-mode--set-prefix (option prefix)
+  "Set OPTION to PREFIX and bind `agent-q-command-map' to it."
+  (let ((old (and (boundp option) (symbol-value option))))
+    (when old
+      (define-key agent-q-mode-map (kbd old) nil)))
+  (set-default option prefix)
+  (when prefix
+    (define-key agent-q-mode-map (kbd prefix) agent-q-command-map)))
+
+(defcustom agent-q-keymap-prefix nil
+  "Prefix key for the commands of agent-q in `agent-q-mode'.
+The keys that Emacs reserves for users are yours to assign, so there is no
+default."
+  :type '(choice (const :tag "None" nil) (string :tag "Key, as for `kbd'"))
+  :set #'agent-q-mode--set-prefix
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+;;;###autoload
+(define-minor-mode agent-q-mode
+  "Record your work in SLY and SLIME for later chats.
+From the moment a Lisp connects, the latest forms that you evaluated or
+compiled, with their results, are kept in memory.
+The mode is light: it does not load the core.
+In the debuggers of SLY and SLIME, F asks the agent to fix the error, X to
+explain it, and S asks about it.
+
+\\{agent-q-mode-map}"
+  :global t
+  :keymap agent-q-mode-map
+  :group 'agent-q
+  (cond (agent-q-mode
+         (define-key agent-q-mode-map [menu-bar tools agent-q]
+           (cons "agent-q" (agent-q-menu-of-tools)))
+         (add-hook 'context-menu-functions #'agent-q-menu-context 90)
+         (agent-q-record-start))
+        (t
+         (remove-hook 'context-menu-functions #'agent-q-menu-context)
+         (agent-q-record-stop))))
+
+;;;; Keys that work under Evil
+
+;; Our lists and reviews have single letters for keys, which Evil's normal state would
+;; take.  They begin in its Emacs state, pages in its motion state, where q closes them, and
+;; chats in its insert state.  This is loaded when Evil is.
+
+(declare-function evil-set-initial-state "ext:evil-core" (mode state))
+(declare-function evil-define-key* "ext:evil-core" (state keymap key def &rest bindings))
+(defvar agent-q-chat-mode-map)
+
+(defconst agent-q-evil--modes
+  '(agent-q-diff-mode agent-q-diff-draft-mode agent-q-changes-mode agent-q-tool-list-mode
+    agent-q-tool-statistics-mode agent-q-rules-mode agent-q-audit-mode
+    agent-q-image-changes-mode agent-q-chats-list-mode agent-q-context-mode
+    agent-q-rewind-mode agent-q-doctor-mode agent-q-debug-mode)
+  "The modes whose keys are single letters.")
+
+;;;###autoload
+(defun agent-q-evil-setup ()
+  "Tell Evil in which states the buffers of agent-q begin."
+  (dolist (mode agent-q-evil--modes)
+    (evil-set-initial-state mode 'emacs))
+  (evil-set-initial-state 'agent-q-page-mode 'motion)
+  (evil-set-initial-state 'agent-q-request-mode 'motion)
+  (evil-set-initial-state 'agent-q-chat-mode 'insert)
+  (evil-set-initial-state 'agent-q-compose-mode 'insert))
+
+;;;###autoload
+(defun agent-q-evil-setup-chat ()
+  "Bind the keys of chats that Evil's normal state would take."
+  (evil-define-key* 'normal agent-q-chat-mode-map
+    (kbd "RET") 'agent-q-chat-return
+    (kbd "TAB") 'agent-q-chat-tab))
+
+;;;###autoload (with-eval-after-load 'evil (agent-q-evil-setup) (with-eval-after-load 'agent-q-chat (agent-q-evil-setup-chat)))
 
 (provide 'agent-q-menu)
 ;;; agent-q-menu.el ends here

@@ -17,7 +17,9 @@
 
 ;;; Code:
 
-;;;; What there is, and where
+;;;; Entry point of agent-q: commands, and loading of the core
+
+;;;;; What there is, and where
 
 (defconst agent-q-module--wanted
   (all-completions "agent-q-" obarray
@@ -33,10 +35,11 @@
 (agent-q-declare-core)
 
 ;; So that `customize-group' shows every option, wherever it is defined.
-(dolist (library '("agent-q" "agent-q-mode" "agent-q-provider" "agent-q-facts" "agent-q-project" "agent-q-render"
-                   "agent-q-echo" "agent-q-debug" "agent-q-attention" "agent-q-proofread" "agent-q-chats-store"
-                   "agent-q-commit" "agent-q-context-items" "agent-q-excerpt" "agent-q-mcp" "agent-q-plan"
-                   "agent-q-slash"))
+(dolist (library '("agent-q" "agent-q-menu" "agent-q-provider" "agent-q-model-facts"
+                   "agent-q-project" "agent-q-render" "agent-q-image-history" "agent-q-debug"
+                   "agent-q-attention" "agent-q-code" "agent-q-chat-history" "agent-q-ask"
+                   "agent-q-attach" "agent-q-attach-kinds" "agent-q-mcp" "agent-q-chat-send"
+                   "agent-q-completion"))
   (custom-add-load 'agent-q library))
 
 (declare-function compilation-start "compile"
@@ -73,14 +76,14 @@ Set it before agent-q is loaded where its Emacs Lisp was copied elsewhere.")
 (defvar agent-q-module--warned nil
   "Identity of the newer core about which the user was told.")
 
-;;;; What programs meet
+;;;;; What programs meet
 
 (define-error 'agent-q-error "agent-q")
 (define-error 'agent-q-invalid-tool "Invalid tool" 'agent-q-error)
 (define-error 'agent-q-invalid-arguments "The arguments do not fit" 'agent-q-error)
 (define-error 'agent-q-gram-error "This gram text is not understood" 'agent-q-error)
 
-;;;; What programs and init files set
+;;;;; What programs and init files set
 
 ;;;###autoload
 (defconst agent-q-registry (record 'agent-q-registry "agent-q")
@@ -173,7 +176,7 @@ turn on.  Think twice before you lower one."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-;;;; Where things are
+;;;;; Where things are
 
 (defun agent-q-module-core-file ()
   "Return the name of the core's file, which need not exist."
@@ -208,7 +211,7 @@ turn on.  Think twice before you lower one."
                (file-attribute-modification-time attributes)
                (file-attribute-size attributes)))))
 
-;;;; The manifest
+;;;;; The manifest
 
 (defun agent-q-module-manifest ()
   "Return the manifest of the installed core as an alist of strings, or nil.
@@ -267,7 +270,7 @@ The core's file is not opened."
               (abbreviate-file-name file) (file-attribute-size (file-attributes file)) size
               (agent-q-module-remedy))))))
 
-;;;; Loading
+;;;;; Loading
 
 (defun agent-q-module-loaded-p ()
   "Return non-nil if this session has loaded a core.
@@ -339,7 +342,7 @@ Tell once when its file was replaced."
     (and agent-q-module--loaded installed
          (not (equal installed agent-q-module--loaded)))))
 
-;;;; Building
+;;;;; Building
 
 ;;;###autoload
 (defun agent-q-build ()
@@ -386,4 +389,53 @@ Nothing is asked there: when something is missing, the buffer says what."
   (let ((function (intern name)))
     (autoload-do-load (symbol-function function) function)))
 
+;;;; What went wrong inside, shown to the user
+
+;; The buffer *agent-q-log*, and hooks whose functions fail each alone: what one of
+;; them does wrong is shown, and keeps neither the others nor the caller from going on.
+
+(defvar agent-q-log-failed nil
+  "The functions whose failure was reported, lists (PLACE FUNCTION).")
+
+(defun agent-q-log-line (line)
+  "Add LINE to the buffer *agent-q-log*."
+  (with-current-buffer (get-buffer-create "*agent-q-log*")
+    (unless (derived-mode-p 'special-mode)
+      (special-mode))
+    (let ((inhibit-read-only t))
+      (save-excursion
+        (goto-char (point-max))
+        (insert (format-time-string "%F %T ") line "\n")))))
+
+(defun agent-q-log-call (place function &rest arguments)
+  "Return what FUNCTION gives for ARGUMENTS, or nil if it fails.
+PLACE, a symbol, says for what it is called.  A function that fails again
+and again is shown once."
+  (condition-case failure
+      (apply function arguments)
+    (error
+     (let ((entry (list place function)))
+       (unless (member entry agent-q-log-failed)
+         (push entry agent-q-log-failed)
+         (agent-q-log-line (format "%s failed, called for %s: %s"
+                                   (agent-q-log--name function) place
+                                   (error-message-string failure)))
+         (message "agent-q: %s failed (%s); see *agent-q-log*"
+                  (agent-q-log--name function) (error-message-string failure))))
+     nil)))
+
+(defun agent-q-log--name (function)
+  "Return a name for FUNCTION."
+  (if (symbolp function) (symbol-name function) "a function without a name"))
+
+(defun agent-q-log-run-hook (hook &rest arguments)
+  "Call the functions of HOOK, a symbol, with ARGUMENTS, each guarded on its own."
+  (apply #'run-hook-wrapped hook
+         (lambda (function &rest arguments)
+           (apply #'agent-q-log-call hook function arguments)
+           ;; Otherwise the functions behind it would not be called.
+           nil)
+         arguments))
+
+(provide 'agent-q-module)
 ;;; agent-q-module.el ends here

@@ -1,16 +1,23 @@
-;;; agent-q-project.el --- Which files a chat is about  -*- lexical-binding: t; -*-
+;;; agent-q-project.el --- Which files a chat is about, and their Lisp source as text  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
-;; The project's root and the files that hold secrets, as the core is given them.
+;; The project's root and the files that hold secrets, as the core is given them, and Lisp
+;; source as text.
 
 ;;; Code:
 
+(require 'agent-q-events)
 (require 'agent-q-json)
-(require 'agent-q-operations)
 (require 'agent-q-text)
+(require 'lisp-mode)
+(require 'subr-x)
+
+;;;; Which files a chat is about
+
+;; The project's root and the files that hold secrets, as the core is given them.
 
 (declare-function project-root "project" (project))
 
@@ -132,6 +139,297 @@ It is never the user's home: all files in it would be the project's."
       (unless (agent-q-project-directory)
         (error "The files here are on another machine; only local ones can be used"))
       (agent-q-json-serialize (agent-q-project-settings)))))
+
+;;;; Lisp source as text, for tools
+
+;; Whether a text can be read as Lisp, and where it can't.  Emacs's syntax
+;; tables know strings, comments, characters and |odd symbols|; nothing here is
+;; ever evaluated.  Which form defines a name is in agent-q-definitions.el.
+
+;;;;; Syntax
+
+(defmacro agent-q-source-with-text (text name &rest body)
+  "Run BODY in a buffer with TEXT, the code of a file called NAME."
+  (declare (indent 2) (debug t))
+  `(with-temp-buffer
+     (insert ,text)
+     (agent-q-source--set-syntax ,name)
+     (setq-local parse-sexp-ignore-comments t)
+     (goto-char (point-min))
+     ,@body))
+
+(defun agent-q-source--set-syntax (name)
+  "Give the current buffer the syntax of the file NAME."
+  (cond ((and name (string-match-p "\\.el\\'" name))
+         (set-syntax-table emacs-lisp-mode-syntax-table)
+         (agent-q-source--mark-characters))
+        ((and name (string-match-p "\\.scm\\'" name))
+         ;; A comment that starts with #; ends with the form behind it.
+         (delay-mode-hooks (scheme-mode))
+         (setq-local parse-sexp-lookup-properties t)
+         (syntax-propertize (point-max)))
+        (t (set-syntax-table lisp-mode-syntax-table)
+           (agent-q-source--mark-bars)))
+  (agent-q-source--pass-over-first-line))
+
+(defun agent-q-source--mark-characters ()
+  "Mark the parentheses, quotes and semicolons that are characters, such as `?('.
+Emacs Lisp takes them without a backslash, too."
+  (setq-local parse-sexp-lookup-properties t)
+  (goto-char (point-min))
+  (while (re-search-forward
+          "\\(?:^\\|[] \t()['`,@]\\)\\?\\(?:\\\\\\(?:\\^\\|[ACHMSs]-\\)\\)*\\([][(){}\";]\\)"
+          nil t)
+    (let ((character (match-beginning 1)))
+      (unless (nth 8 (save-excursion (syntax-ppss (match-beginning 0))))
+        (put-text-property character (1+ character) 'syntax-table '(3)))
+      (goto-char (1+ character)))))
+
+(defun agent-q-source--mark-bars ()
+  "Mark each `#' inside a symbol, such as that of foo#|bar|: it begins no comment."
+  (goto-char (point-min))
+  (while (re-search-forward "[[:alnum:]*+<>=/_-]\\(#\\)|" nil t)
+    (let ((sign (match-beginning 1)))
+      (setq-local parse-sexp-lookup-properties t)
+      (unless (nth 8 (save-excursion (syntax-ppss sign)))
+        (put-text-property sign (1+ sign) 'syntax-table '(3))
+        (syntax-ppss-flush-cache sign))
+      (goto-char (1+ sign)))))
+
+(defun agent-q-source--pass-over-first-line ()
+  "Make the first line of a script, which is the shell's, count as white space."
+  (goto-char (point-min))
+  (when (looking-at "#!.*")
+    (setq-local parse-sexp-lookup-properties t)
+    (put-text-property (point-min) (match-end 0) 'syntax-table '(0))))
+
+;;;;; Balance
+
+(defvar agent-q-source--first-line 1
+  "The line of its file at which the text of the current buffer starts.")
+
+(defun agent-q-source-place (position)
+  "Return POSITION as words."
+  (save-excursion
+    (goto-char position)
+    (format "line %d, column %d" (+ (line-number-at-pos) agent-q-source--first-line -1)
+            (1+ (- position (line-beginning-position))))))
+
+(defun agent-q-source-line (position)
+  "Return the text of the line at POSITION, shortened."
+  (save-excursion
+    (goto-char position)
+    (truncate-string-to-width
+     (string-trim (buffer-substring-no-properties (line-beginning-position)
+                                                  (line-end-position)))
+     60 nil nil "...")))
+
+(defun agent-q-source--open-problem (state)
+  "Return what is left open at the end, of which STATE is the parse state."
+  (cond ((nth 3 state)
+         (format "the string or |symbol| that starts at %s is not closed%s."
+                 (agent-q-source-place (nth 8 state))
+                 (if-let ((early (agent-q-source--string-with-form)))
+                     (format "; the one that starts at %s (%s) has a line in it that looks like a new form, so perhaps its end is missing"
+                             (agent-q-source-place early) (agent-q-source-line early))
+                   "")))
+        ((numberp (nth 4 state))
+         (format "the comment that starts at %s (%s) is not closed."
+                 (agent-q-source-place (nth 8 state))
+                 (agent-q-source-line (nth 8 state))))
+        ((nth 9 state)
+         (agent-q-source--unclosed state))))
+
+(defun agent-q-source--string-with-form ()
+  "Return the start of the first string with `(def' at the margin in it, or nil."
+  (save-excursion
+    (goto-char (point-min))
+    (let ((found nil))
+      (while (and (not found) (re-search-forward "^(def" nil t))
+        (let ((state (save-excursion (syntax-ppss (match-beginning 0)))))
+          (when (nth 3 state)
+            (setq found (nth 8 state)))))
+      found)))
+
+(defun agent-q-source--unclosed (state)
+  "Return a sentence about the parentheses that STATE has open."
+  (let* ((opens (nth 9 state))
+         (outer (car opens))
+         (inner (car (last opens)))
+         (suspect (agent-q-source--suspect outer))
+         (early (agent-q-source--too-far-left outer (or suspect (point-max)))))
+    (concat
+     (format "%d closing %s missing; the form that opens at %s (%s) is never closed"
+             (length opens)
+             (if (cdr opens) "parentheses are" "parenthesis is")
+             (agent-q-source-place outer)
+             (agent-q-source-line outer))
+     (if (= inner outer) ""
+       (format ", nor is the innermost one, at %s (%s)"
+               (agent-q-source-place inner) (agent-q-source-line inner)))
+     (if early
+         (format "; by its indentation, %s (%s) stands outside of the form at %s (%s)"
+                 (agent-q-source-place (car early)) (agent-q-source-line (car early))
+                 (agent-q-source-place (cdr early)) (agent-q-source-line (cdr early)))
+       "")
+     (if suspect
+         (format "; a new form seems to start at %s (%s)"
+                 (agent-q-source-place suspect) (agent-q-source-line suspect))
+       "")
+     ".")))
+
+(defun agent-q-source--too-far-left (outer end)
+  "Return the first line between OUTER and END that is left of the form it is in.
+It is a pair of its first character and that form, or nil."
+  (save-excursion
+    (goto-char outer)
+    (let ((from outer)
+          (state nil)
+          (found nil))
+      (while (and (not found) (zerop (forward-line 1)) (< (point) end))
+        (setq state (parse-partial-sexp from (point) nil nil state)
+              from (point))
+        (let ((line (save-excursion (back-to-indentation) (point)))
+              (inner (nth 1 state)))
+          (when (and inner
+                     (not (nth 8 state))
+                     (< line end)
+                     (not (memq (char-after line) '(?\n ?\; ?# ?\) nil)))
+                     (<= (agent-q-source--column line) (agent-q-source--column inner)))
+            (setq found (cons line inner)))))
+      found)))
+
+(defun agent-q-source--column (position)
+  "Return the column of POSITION."
+  (save-excursion
+    (goto-char position)
+    (current-column)))
+
+(defun agent-q-source--suspect (outer)
+  "Return the first place inside the form at OUTER with `(' in the first column."
+  (save-excursion
+    (goto-char outer)
+    (forward-line 1)
+    (let ((found nil))
+      (while (and (not found) (re-search-forward "^(" nil t))
+        (unless (nth 8 (save-excursion (syntax-ppss (match-beginning 0))))
+          (setq found (match-beginning 0))))
+      found)))
+
+(defun agent-q-source-problem-here ()
+  "Return why the current buffer can't be read, as a sentence, or nil."
+  (let ((state nil)
+        (place (point-min))
+        (problem nil))
+    (condition-case failure
+        (while (not (or problem (>= place (point-max))))
+          ;; Stops where the depth falls below nothing.
+          (setq state (parse-partial-sexp place (point-max) -1 nil state)
+                place (point))
+          (when (< (car state) 0)
+            (setq problem (agent-q-source--extra (1- place)))))
+      (error (setq problem (error-message-string failure))))
+    (or problem
+        (agent-q-source--mismatch)
+        (agent-q-source--open-problem state))))
+
+(defun agent-q-source--extra (place)
+  "Return a sentence about the closing parenthesis at PLACE that closes nothing."
+  (let* ((start (save-excursion
+                  (goto-char place)
+                  (and (re-search-backward "^(" nil t) (point))))
+         (end (and start (ignore-errors (scan-sexps start 1)))))
+    (format "the closing parenthesis at %s (%s) has no opener%s."
+            (agent-q-source-place place) (agent-q-source-line place)
+            (if (and end (save-excursion (goto-char end)
+                                         (skip-chars-forward " \t\n")
+                                         (< (point) place)))
+                (format "; the form that opens at %s (%s) already ends at %s"
+                        (agent-q-source-place start) (agent-q-source-line start)
+                        (agent-q-source-place (1- end)))
+              ""))))
+
+(defun agent-q-source--mismatch ()
+  "Return a sentence about an opener that is closed by another kind, or nil."
+  (goto-char (point-min))
+  (let ((found nil))
+    ;; In Common Lisp there is only one kind.
+    (while (and (not found)
+                (eq (char-syntax ?\[) ?\()
+                (re-search-forward "[])}]" nil t))
+      (let* ((close (1- (point)))
+             (state (save-excursion (syntax-ppss close)))
+             (open (nth 1 state)))
+        (when (and open (not (nth 8 state))
+                   (eq (syntax-class (syntax-after close)) 5)
+                   (not (eq (cdr (syntax-after open))
+                            (char-after close))))
+          (setq found (format "the `%c' at %s closes the `%c' at %s."
+                              (char-after close) (agent-q-source-place close)
+                              (char-after open) (agent-q-source-place open))))))
+    found))
+
+(defun agent-q-source--excess ()
+  "Return how many parentheses and quotes of the current buffer have no partner."
+  (let ((count (if (agent-q-source--mismatch) 1 0))
+        (place (point-min))
+        (state nil))
+    (while (< place (point-max))
+      (setq state (parse-partial-sexp place (point-max) -1 nil state)
+            place (point))
+      (when (< (car state) 0)
+        (setq count (1+ count)
+              state nil)))
+    (+ count (or (car state) 0)
+       (if (or (nth 3 state) (numberp (nth 4 state))) 1 0))))
+
+(agent-q-operations-define "check-source" (call text name line)
+  "Return what keeps TEXT, of the file NAME from LINE on, from being read as Lisp.
+It is an object, or null when nothing does."
+  (let ((agent-q-source--first-line (or line 1)))
+    (agent-q-source-with-text text name
+      (let ((problem (agent-q-source-problem-here)))
+        (if problem
+            (agent-q-json-serialize `((problem . ,problem)
+                                      (excess . ,(agent-q-source--excess))))
+          "null")))))
+
+(defconst agent-q-source--wrapper
+  "(\\(?:[^ ()]*:\\)?\\(?:progn\\|eval-when\\|locally\\|let\\*?\\|flet\\|labels\\|\\(?:symbol-\\)?macrolet\\|with[^ ()]*\\)[ \t\n]"
+  "Regexp for forms that may be around definitions which stand at the margin.")
+
+(defun agent-q-source--doubt ()
+  "Return a line that stands left of the form it is in, and that form, or nil.
+Data and what is wrapped around definitions may be written like that."
+  (goto-char (point-min))
+  (let ((found nil)
+        (end nil))
+    (while (and (not found)
+                (progn (forward-comment (point-max)) (not (eobp)))
+                (setq end (ignore-errors (scan-sexps (point) 1))))
+      (when (eq (char-after) ?\()
+        (let ((doubt (agent-q-source--too-far-left (point) end)))
+          (when (and doubt
+                     (eq (char-after (car doubt)) ?\()
+                     (save-excursion
+                       (goto-char (cdr doubt))
+                       (and (looking-at "(\\(?:\\sw\\|\\s_\\)")
+                            (not (looking-at agent-q-source--wrapper)))))
+            (setq found doubt))))
+      (goto-char end))
+    found))
+
+(agent-q-operations-define "doubt-source" (call text name line)
+  "Return what of TEXT, of the file NAME from LINE on, is balanced and yet odd.
+It is a sentence, or null."
+  (let ((agent-q-source--first-line (or line 1)))
+    (agent-q-source-with-text text name
+      (agent-q-json-serialize
+       (if-let ((doubt (agent-q-source--doubt)))
+           (format "It is balanced; but %s (%s) is inside the form at %s (%s) and does not stand like that.  Make sure that the parentheses are where you mean them."
+                   (agent-q-source-place (car doubt)) (agent-q-source-line (car doubt))
+                   (agent-q-source-place (cdr doubt)) (agent-q-source-line (cdr doubt)))
+         :null)))))
 
 (provide 'agent-q-project)
 ;;; agent-q-project.el ends here

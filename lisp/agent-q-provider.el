@@ -1,4 +1,4 @@
-;;; agent-q-provider.el --- Which model a chat talks to  -*- lexical-binding: t; -*-
+;;; agent-q-provider.el --- Providers: keys, proxies, and which model a chat talks to  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -14,18 +14,373 @@
 ;;; Code:
 
 (require 'agent-q-events)
+(require 'agent-q-json)
+(require 'agent-q-model-facts)
+(require 'auth-source)
 (require 'cl-lib)
 (require 'seq)
-(require 'agent-q-facts)
-(require 'agent-q-json)
-(require 'agent-q-provider-form)
-(require 'agent-q-provider-key)
-(require 'agent-q-provider-route)
+(require 'subr-x)
+(require 'url-parse)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
 
-;;;; Options
+;;;; Where the keys of providers are
+
+;; Looks for the key of a host: in the option, in auth-source, in the environment.  A key that is
+;; found goes straight to the core; nothing here keeps or prints one.
+
+(defun agent-q-provider-key-host (properties)
+  "Return the host of the API that PROPERTIES describe."
+  (let ((url (plist-get properties :base-url)))
+    (and (stringp url) (url-host (url-generic-parse-url url)))))
+
+;;;;; Keys
+
+(defun agent-q-provider-key-asking-source-p (source)
+  "Return non-nil if reading SOURCE of `auth-sources' may ask for a passphrase."
+  (let ((file (if (consp source) (plist-get source :source) source)))
+    (not (and (stringp file)
+              (not (string-prefix-p "secrets:" file))
+              (not (string-prefix-p "macos-keychain" file))
+              (not (string-suffix-p ".gpg" file))))))
+
+(defun agent-q-provider-key-login (properties)
+  "Return the login under which auth-source has the key for PROPERTIES."
+  (or (plist-get properties :login) "apikey"))
+
+(defun agent-q-provider-key--ports (properties)
+  "Return the port of the host of PROPERTIES, with its name where it has one."
+  (let* ((url (url-generic-parse-url (plist-get properties :base-url)))
+         (port (url-port url)))
+    (cons (format "%s" port)
+          (alist-get port '((443 "https") (80 "http"))))))
+
+(defun agent-q-provider-key--entry (properties sources)
+  "Return the entry of auth-source for the host of PROPERTIES in SOURCES, or nil.
+One that names the host's port goes before one that names none; the keys of
+the servers at other ports are not for this one."
+  (let* ((auth-sources sources)
+         (ports (agent-q-provider-key--ports properties))
+         (asked (list :host (agent-q-provider-key-host properties)
+                      :user (agent-q-provider-key-login properties)
+                      :max 20 :require '(:secret)))
+         (port (lambda (entry)
+                 (and (plist-get entry :port) (format "%s" (plist-get entry :port)))))
+         (fitting (lambda (entries)
+                    (or (seq-find (lambda (entry) (member (funcall port entry) ports)) entries)
+                        (seq-find (lambda (entry) (not (funcall port entry))) entries)))))
+    (or (funcall fitting (apply #'auth-source-search :port ports asked))
+        ;; Not every source takes an entry without a port for one of any.
+        (funcall fitting (apply #'auth-source-search asked)))))
+
+(defun agent-q-provider-key-of-auth-source (properties sources)
+  "Return the key for the host of PROPERTIES that SOURCES hold, or nil.
+SOURCES are a part of `auth-sources'."
+  (when (and (agent-q-provider-key-host properties) sources)
+    (condition-case failure
+        (let ((secret (plist-get (agent-q-provider-key--entry properties sources) :secret)))
+          (agent-q-provider-key--clean (if (functionp secret) (funcall secret) secret)))
+      (error
+       ;; A source that is out of order must not keep the chat from opening.
+       (message "agent-q: auth-source failed: %s" (error-message-string failure))
+       nil))))
+
+(defconst agent-q-provider-key--around
+  "[[:space:]\"'`\u201c\u201d\ufeff\u200b\u00a0]+"
+  "Matches what gets around a key that is copied from somewhere.")
+
+(defun agent-q-provider-key--clean (key)
+  "Return KEY without what was copied with it; nil if nothing is left.
+What is not a string is returned as it is."
+  (if (not (stringp key))
+      key
+    (let* ((case-fold-search t)
+           (bare (string-trim key agent-q-provider-key--around agent-q-provider-key--around))
+           (bare (replace-regexp-in-string
+                  (concat "\\`\\(?:authorization:[ \t]*\\)?bearer\\(?:[ \t]+\\|\\'\\)") "" bare))
+           (bare (string-trim bare agent-q-provider-key--around)))
+      (and (not (string-empty-p bare)) bare))))
+
+(defun agent-q-provider-key-of-environment (properties)
+  "Return the key in the environment for the host of PROPERTIES, or nil."
+  (let ((variable (plist-get properties :environment)))
+    ;; A value that isn't a string is reported where the provider is used, and hides no other host.
+    (and (stringp variable)
+         (agent-q-provider-key--clean (getenv variable)))))
+
+(defun agent-q-provider-key--set (properties)
+  "Return the key that PROPERTIES themselves give, or nil."
+  (let ((key (plist-get properties :key)))
+    (agent-q-provider-key--clean (if (functionp key) (funcall key) key))))
+
+(defun agent-q-provider-key-finders ()
+  "Return the ways to find a key, in order, each as (SOURCE . FUNCTION).
+FUNCTION takes a host's properties.  What may ask for a passphrase comes
+last, and not at all where there is no one to answer."
+  (let ((quiet (seq-remove #'agent-q-provider-key-asking-source-p auth-sources))
+        (asking (seq-filter #'agent-q-provider-key-asking-source-p auth-sources)))
+    (list
+     (cons "the option" #'agent-q-provider-key--set)
+     (cons "auth-source"
+           (lambda (properties)
+             (agent-q-provider-key-of-auth-source properties quiet)))
+     (cons "the environment" #'agent-q-provider-key-of-environment)
+     (cons "encrypted auth-source"
+           (lambda (properties)
+             (unless noninteractive
+               (agent-q-provider-key-of-auth-source properties asking)))))))
+
+(defun agent-q-provider-key-find (properties)
+  "Return the key for the host of PROPERTIES, or nil."
+  (seq-some (lambda (finder) (funcall (cdr finder) properties))
+            (agent-q-provider-key-finders)))
+
+(defun agent-q-provider-key-find-unasked (properties)
+  "Return the key for the host of PROPERTIES, or nil.
+Sources that may ask for a passphrase are left out."
+  (seq-some (lambda (finder) (funcall (cdr finder) properties))
+            (butlast (agent-q-provider-key-finders))))
+
+(defun agent-q-provider-key-source (properties)
+  "Return where the key for the host of PROPERTIES is, or nil.
+Sources that may ask for a passphrase are left out."
+  (car (seq-find (lambda (finder) (funcall (cdr finder) properties))
+                 (butlast (agent-q-provider-key-finders)))))
+
+;;;; What a provider may look like
+
+;; Checks the properties of a provider before the core gets them, so that a mistake is named by its
+;; property.
+
+(defconst agent-q-provider-form-dialects
+  '((chat-completions . "Chat Completions")
+    (messages . "Anthropic's Messages")
+    (responses . "OpenAI's Responses")
+    (gemini . "Gemini")
+    (ollama . "Ollama's own"))
+  "The protocols that the core speaks, each with its name for people.")
+
+(defconst agent-q-provider-form-efforts '(none minimal low medium high xhigh max)
+  "The levels of effort that can be asked of a model.")
+
+(defun agent-q-provider-form-strings-p (value)
+  "Whether VALUE is a property list of strings."
+  (and (proper-list-p value)
+       (cl-evenp (length value))
+       (cl-loop for (name text) on value by #'cddr
+                always (and name (symbolp name) (stringp text)))))
+
+(defun agent-q-provider-form--fields-p (value)
+  "Whether VALUE is a property list that JSON can hold."
+  (and (proper-list-p value)
+       (not (consp (car value)))
+       (condition-case nil
+           (stringp (agent-q-json-serialize (list (cons 'fields value))))
+         (error nil))))
+
+(defun agent-q-provider-form--dialect-p (value)
+  "Whether VALUE is a dialect."
+  (assq value agent-q-provider-form-dialects))
+
+(defun agent-q-provider-form--effort-p (value)
+  "Whether VALUE is an effort."
+  (memq value agent-q-provider-form-efforts))
+
+(defun agent-q-provider-form--prices-p (value)
+  "Whether VALUE is a list of prices, of which those of a cache may be nil."
+  (and (proper-list-p value)
+       (<= 2 (length value) 4)
+       (cl-notany #'null (seq-take value 2))
+       (cl-every (lambda (price) (or (null price) (and (numberp price) (<= 0 price)))) value)))
+
+(defun agent-q-provider-form--tokens-p (value)
+  "Whether VALUE is a limit in tokens, small enough for the core."
+  (and (natnump value) (<= 1 value most-positive-fixnum)))
+
+(defun agent-q-provider-form--models-p (value)
+  "Whether VALUE is an alist from names of models to property lists."
+  (and (proper-list-p value)
+       (cl-loop for model in value
+                always (and (consp model)
+                            (stringp (car model))
+                            (proper-list-p (cdr model))
+                            (cl-evenp (length (cdr model)))))))
+
+(defun agent-q-provider-form--file-p (value)
+  "Whether VALUE names a file on this machine that can be read."
+  (and (stringp value)
+       (not (file-remote-p value))
+       (file-readable-p value)))
+
+(defconst agent-q-provider-form--of-models
+  '((:dialect agent-q-provider-form--dialect-p
+              "chat-completions, messages, responses, gemini or ollama")
+    (:effort agent-q-provider-form--effort-p
+             "none, minimal, low, medium, high, xhigh or max")
+    (:body agent-q-provider-form--fields-p "a property list of JSON values")
+    (:first-body agent-q-provider-form--fields-p "a property list of JSON values")
+    (:headers agent-q-provider-form-strings-p
+              "a property list of strings, such as (:X-Title \"agent-q\")"))
+  "What a provider and one of its models may have, each with its check and form.")
+
+(defconst agent-q-provider-form--facts
+  '((:window agent-q-provider-form--tokens-p "a number of tokens")
+    (:input agent-q-provider-form--tokens-p "a number of tokens")
+    (:output agent-q-provider-form--tokens-p "a number of tokens")
+    (:tools booleanp "t or nil")
+    (:thinking booleanp "t or nil")
+    (:vision booleanp "t or nil")
+    (:prices agent-q-provider-form--prices-p
+             "a list of prices: (INPUT OUTPUT CACHE-READ CACHE-WRITE)"))
+  "What may be said of a model, each with its check and form.")
+
+(defconst agent-q-provider-form--of-hosts
+  `((:name stringp "a string")
+    (:base-url stringp "a string")
+    (:model stringp "a string")
+    (:environment stringp "the name of a variable, a string")
+    ;; A function is called before; what it returns has to be a string.
+    (:key always "")
+    (:login stringp "a string")
+    (:proxy stringp "the URL of a proxy, a string, or nil for none")
+    (:ca-file agent-q-provider-form--file-p "the name of a file that is there")
+    (:models agent-q-provider-form--models-p
+             "a list of models, each (NAME . PROPERTIES)")
+    ,@agent-q-provider-form--of-models)
+  "What a provider may have, each with its check and form.")
+
+(defun agent-q-provider-form-check (name properties)
+  "Signal a `user-error' if PROPERTIES of the provider NAME have a wrong form.
+The values are not repeated, as each of them may be a secret."
+  (agent-q-provider-form--check name properties agent-q-provider-form--of-hosts)
+  (pcase-dolist (`(,model . ,own) (plist-get properties :models))
+    (agent-q-provider-form--check
+     (format "%s (%s)" name model) own
+     (append agent-q-provider-form--of-models agent-q-provider-form--facts))))
+
+(defun agent-q-provider-form--check (name properties forms)
+  "Signal a `user-error' if PROPERTIES of NAME don't have the FORMS."
+  (let ((wrong (apply-partially #'user-error "The provider %s can't be used: %s" name)))
+    (unless (and (proper-list-p properties) (cl-evenp (length properties)))
+      (funcall wrong "it is not a property list"))
+    (cl-loop for (property) on properties by #'cddr
+             unless (assq property forms)
+             do (funcall wrong (agent-q-provider-form--unknown property forms)))
+    (pcase-dolist (`(,property ,fits ,form) forms)
+      (let ((value (plist-get properties property)))
+        (unless (or (null value) (funcall fits value))
+          (funcall wrong (format "its %s is not %s" property form)))))))
+
+(defun agent-q-provider-form--unknown (property forms)
+  "Return what to say of PROPERTY, which is not among FORMS."
+  (cond ((assq property agent-q-provider-form--facts)
+         (format "%s is of a model, and belongs in its :models" property))
+        ((assq property agent-q-provider-form--of-hosts)
+         (format "%s is of the provider, not of one of its models" property))
+        (t (concat (agent-q-provider-form--name property)
+                   " is not one of its properties, which are "
+                   (mapconcat (lambda (form) (symbol-name (car form))) forms ", ")))))
+
+(defun agent-q-provider-form--name (property)
+  "Return the name of PROPERTY.
+Anything but a keyword may be a value in the wrong place, and isn't repeated."
+  (if (keywordp property)
+      (symbol-name property)
+    "something in it"))
+
+;;;; Over which proxy, and whose certificates count
+
+;; The way to a provider's host as Emacs has it: from the provider's own properties, from
+;; `process-environment', which an init file may have changed, and from the options of Emacs's own
+;; URL library and of GnuTLS.  The core asks none of them; it gets the way with the provider, and
+;; again with each message.
+
+(defvar gnutls-trustfiles)
+(declare-function gnutls-trustfiles "gnutls")
+(declare-function url-find-proxy-for-url "url-proxy")
+
+(defun agent-q-provider-route (name properties)
+  "Return the way to the host of the provider NAME, as the core takes it.
+PROPERTIES are the provider's.  The way is an alist, which may hold the
+password of a proxy."
+  (let ((proxy (agent-q-provider-route--proxy name properties))
+        (own (plist-get properties :ca-file)))
+    `(,@(and proxy `((proxy . ,proxy)))
+      (authorities . ,(vconcat (agent-q-provider-route--authorities)))
+      ,@(and own `((ca_file . ,(expand-file-name own)))))))
+
+;;;;; Proxies
+
+(defun agent-q-provider-route--proxy (name properties)
+  "Return the proxy for the host of the provider NAME, an alist, or nil.
+PROPERTIES are the provider's."
+  (if (plist-member properties :proxy)
+      (let ((own (plist-get properties :proxy)))
+        (unless (member own '(nil "" "none"))
+          `((url . ,own) (set_by . ,(format ":proxy of %s" name)))))
+    (let* ((base (or (plist-get properties :base-url) ""))
+           (url (url-generic-parse-url base))
+           (found (and (url-host url)
+                       (not (agent-q-provider-route--excepted-p url))
+                       (or (agent-q-provider-route--of-environment url)
+                           (agent-q-provider-route--of-emacs url)))))
+      (and found
+           `((url . ,(cdr found))
+             (set_by . ,(car found))
+             (except . ,(or (cdr (agent-q-provider-route--variable "no_proxy")) "")))))))
+
+(defun agent-q-provider-route--variable (name)
+  "Return the environment variable NAME, in small or capital letters, or nil.
+It is a cons of the name as it is written there and the value; one without a
+value doesn't count."
+  (seq-some (lambda (name)
+              (let ((value (string-trim (or (getenv name) ""))))
+                (and (not (string-empty-p value)) (cons name value))))
+            (list name (upcase name))))
+
+(defun agent-q-provider-route--of-environment (url)
+  "Return the proxy for URL that the environment names, or nil.
+It is a cons of the variable and the proxy."
+  (or (agent-q-provider-route--variable (concat (url-type url) "_proxy"))
+      (agent-q-provider-route--variable "all_proxy")))
+
+(defun agent-q-provider-route--excepted-p (url)
+  "Whether `url-proxy-services' excepts the host of URL."
+  (let ((exceptions (cdr (assoc "no_proxy" (bound-and-true-p url-proxy-services))))
+        (case-fold-search t))
+    (and (stringp exceptions)
+         (string-match-p exceptions (url-host url)))))
+
+(defun agent-q-provider-route--of-emacs (url)
+  "Return the proxy that `url-proxy-services' names for URL, or nil.
+It is a cons of that name and the proxy."
+  (when (bound-and-true-p url-proxy-services)
+    (require 'url-proxy)
+    (let ((proxy (url-find-proxy-for-url url (url-host url))))
+      (and proxy
+           ;; It takes no scheme there; some write one.
+           (cons "url-proxy-services"
+                 (replace-regexp-in-string "\\`http://\\([a-z0-9]+://\\)" "\\1" proxy))))))
+
+;;;;; Certificates
+
+(defun agent-q-provider-route--authorities ()
+  "Return the files and folders of authorities that Emacs is told of."
+  (let ((file (getenv "SSL_CERT_FILE"))
+        (folders (getenv "SSL_CERT_DIR")))
+    (seq-filter
+     #'file-exists-p
+     (delete-dups
+      (mapcar #'expand-file-name
+              (append (and file (list file))
+                      (and folders (split-string folders path-separator t))
+                      (and (require 'gnutls nil t)
+                           (gnutls-trustfiles))))))))
+
+;;;; Which model a chat talks to
+
+;;;;; Options
 
 ;;;###autoload (put 'agent-q-provider 'risky-local-variable t)
 (defcustom agent-q-provider nil
@@ -175,7 +530,7 @@ when you next choose their model."
 (defvar agent-q-provider-demo nil
   "The provider of the demo model while its server runs, or nil.")
 
-;;;; Providers as the core takes them
+;;;;; Providers as the core takes them
 
 (defun agent-q-provider-make (name properties &optional model key)
   "Return the provider called NAME that PROPERTIES describe.
@@ -279,7 +634,7 @@ PUBLIC is what `agent-q-provider-public' returned; nil for no model."
          (format "%s (demo model)" (alist-get 'model provider)))
         (t (format "%s (%s)" (alist-get 'model provider) (alist-get 'name provider)))))
 
-;;;; Keys
+;;;;; Keys
 
 ;; For those who mask them in what is shown.
 (defun agent-q-provider-secrets (&optional thoroughly)
@@ -309,7 +664,7 @@ as far as reading it asks for no passphrase."
                agent-q-providers))
    (agent-q-provider-key-finders)))
 
-;;;; Servers on this machine
+;;;;; Servers on this machine
 
 (defun agent-q-provider-discover (callback)
   "Look for model servers on this machine; call CALLBACK with their list.
@@ -360,7 +715,7 @@ They are as `agent-q-provider-discover' gives them.  The server that has
                                  for tokens = (plist-get limit name)
                                  when tokens append (list name tokens)))))
 
-;;;; Choosing
+;;;;; Choosing
 
 (defun agent-q-provider-name (properties)
   "Return the name of the provider that PROPERTIES, a property list, describe."
@@ -420,6 +775,186 @@ are looked for; then it runs when they have answered."
   (concat "No model yet: put a key into auth-source (machine api.openai.com login apikey"
           " password …) or the environment (OPENAI_API_KEY), start Ollama, llama.cpp or"
           " LM Studio, or try M-x agent-q-demo-model; M-x agent-q-doctor says more."))
+
+;;;; The models that can be chosen
+
+;; Asks hosts and the servers on this machine for their models, and has the user choose one, with what is
+;; known of each beside it.
+
+;;;;; The models of hosts
+
+(defvar agent-q-provider-list--questions (make-hash-table)
+  "Callbacks for the models that the core asks hosts for, by question.")
+
+(defvar agent-q-provider-list--listed nil
+  "What hosts listed, an alist from their base URLs to lists of models.")
+
+(defun agent-q-provider-models (event)
+  "Hand the models in EVENT to whom they are for."
+  (let ((function (gethash (plist-get event :question) agent-q-provider-list--questions)))
+    (remhash (plist-get event :question) agent-q-provider-list--questions)
+    (when function
+      (funcall function event))))
+
+(agent-q-events-subscribe :models #'agent-q-provider-models)
+
+(defun agent-q-provider-list-ask (provider callback)
+  "Ask the host of PROVIDER, an alist, for its models.
+CALLBACK gets the event, with :models and :limits, or with :stage and :problem."
+  (agent-q-events-ensure)
+  (puthash (agent-q-core-models (agent-q-json-serialize provider)) callback
+           agent-q-provider-list--questions))
+
+(defun agent-q-provider-list--ask-for-models (provider)
+  "Have the host of PROVIDER asked for its models, for the next choice."
+  (let ((url (alist-get 'base_url provider)))
+    (agent-q-provider-list-ask
+     provider
+     (lambda (event)
+       (when (plist-get event :models)
+         (setf (alist-get url agent-q-provider-list--listed nil nil #'equal)
+               (plist-get event :models))
+         (agent-q-provider-note-limits url event))))))
+
+(defun agent-q-provider-list--ask-hosts ()
+  "Ask the hosts that have a key for their models, and wait for them a moment.
+What comes later is there the next time."
+  (agent-q-events-ensure)
+  (let ((asked 0)
+        (deadline (time-add nil 2)))
+    (dolist (provider (append (agent-q-provider-list--hosts)
+                              (and (consp agent-q-provider)
+                                   (list (agent-q-provider-of-setting agent-q-provider)))))
+      (unless (assoc (alist-get 'base_url provider) agent-q-provider-list--listed)
+        (agent-q-provider-list--ask-for-models provider)
+        (setq asked (1+ asked))))
+    (unless (zerop asked)
+      (while (and (> (hash-table-count agent-q-provider-list--questions) 0)
+                  (time-less-p nil deadline))
+        (accept-process-output nil 0.05)))))
+
+(defun agent-q-provider-list--usable-p (properties)
+  "Whether the host of PROPERTIES needs no key or has one that is found unasked."
+  (or (not (plist-get properties :environment))
+      (agent-q-provider-key-source properties)))
+
+(defun agent-q-provider-list--hosts ()
+  "Return the providers of `agent-q-providers' that need no key or have theirs.
+A key counts that is found without asking."
+  (delq nil
+        (mapcar (pcase-lambda (`(,name . ,properties))
+                  (and (agent-q-provider-list--usable-p properties)
+                       (agent-q-provider-make (symbol-name name) properties nil
+                                               (agent-q-provider-key-find properties))))
+                agent-q-providers)))
+
+(defun agent-q-provider-list--models-of (properties)
+  "Return the models of the host of PROPERTIES, its default first.
+What the host does not list is taken from what is known of it."
+  (let ((own (plist-get properties :model))
+        (url (plist-get properties :base-url)))
+    (delete-dups
+     (append (and own (list own))
+             (mapcar #'car (plist-get properties :models))
+             (or (cdr (assoc url agent-q-provider-list--listed))
+                 (agent-q-facts-models url))))))
+
+;;;;; Switching
+
+(defun agent-q-provider-list--discover-now ()
+  "Return the model servers on this machine, waiting for them a moment."
+  (let ((servers 'none-yet)
+        (deadline (time-add nil 2)))
+    (agent-q-provider-discover (lambda (found) (setq servers found)))
+    (while (and (eq servers 'none-yet) (time-less-p nil deadline))
+      (accept-process-output nil 0.05))
+    (if (eq servers 'none-yet) nil servers)))
+
+(defun agent-q-provider-list--candidate (name model properties)
+  "Return the text of the choice of MODEL at the provider NAME of PROPERTIES.
+Its property `agent-q-facts' is what is known of the model."
+  (propertize (format "%s: %s" name model)
+              'agent-q-facts
+              (agent-q-facts-of (plist-get properties :base-url) model
+                                ;; A server's :models are only names.
+                                (and (consp (car (plist-get properties :models)))
+                                     (agent-q-provider-of-model properties model)))))
+
+(defun agent-q-provider-read (candidates)
+  "Read one of CANDIDATES, from `agent-q-provider-candidates'.
+Beside each stands what is known of its model."
+  (let ((width (apply #'max (mapcar (lambda (candidate) (length (car candidate))) candidates)))
+        ;; A model's name stands behind its host's.
+        (completion-styles (append completion-styles '(substring))))
+    (completing-read
+     (format "Model (%s): " (caar candidates))
+     (lambda (text predicate action)
+       (if (eq action 'metadata)
+           `(metadata
+             (category . agent-q-model)
+             ;; As they are: a host's default comes first.
+             (display-sort-function . identity)
+             (annotation-function
+              . ,(lambda (choice)
+                   (let ((summary (agent-q-facts-summary
+                                   (get-text-property 0 'agent-q-facts
+                                                      (or (car (assoc choice candidates)) " ")))))
+                     (unless (string-empty-p summary)
+                       (concat (make-string (max 2 (- (+ 2 width) (length choice))) ?\s)
+                               summary))))))
+         (complete-with-action action candidates text predicate)))
+     ;; Hosts have models that they don't list, but more often it is a slip.
+     nil 'confirm nil nil (caar candidates))))
+
+(defun agent-q-provider-candidates ()
+  "Return what the user can choose from, as an alist from text to function.
+The function makes the provider, of the model that it is given or, for nil,
+of the candidate's own."
+  (let ((candidates nil))
+    (agent-q-provider-list--ask-hosts)
+    (pcase-dolist (`(,name . ,properties) agent-q-providers)
+      (when (agent-q-provider-list--usable-p properties)
+        (dolist (own (agent-q-provider-list--models-of properties))
+          (push (cons (agent-q-provider-list--candidate name own properties)
+                      (lambda (model)
+                        (agent-q-provider-make (symbol-name name) properties (or model own)
+                                                (agent-q-provider-key-find properties))))
+                candidates))))
+    (dolist (server (agent-q-provider-list--discover-now))
+      (dolist (own (agent-q-provider-chat-models server))
+        (push (cons (agent-q-provider-list--candidate (plist-get server :name) own server)
+                    (lambda (model)
+                      (agent-q-provider-of-server server (or model own))))
+              candidates)))
+    (when (consp agent-q-provider)
+      (dolist (own (agent-q-provider-list--models-of agent-q-provider))
+        (push (cons (agent-q-provider-list--candidate (agent-q-provider-name agent-q-provider) own
+                                                 agent-q-provider)
+                    (lambda (model)
+                      (let ((agent-q-model (or model own)))
+                        (agent-q-provider-of-setting agent-q-provider))))
+              candidates)))
+    (when agent-q-provider-demo
+      (push (cons (format "%s: %s" agent-q-provider-demo-name
+                          (alist-get 'model agent-q-provider-demo))
+                  (lambda (_model) agent-q-provider-demo))
+            candidates))
+    (nreverse candidates)))
+
+(defun agent-q-provider-chosen (choice candidates)
+  "Return the provider for CHOICE, the text PROVIDER: MODEL, from CANDIDATES.
+The model may be one that CANDIDATES don't list."
+  (let* ((exact (assoc choice candidates))
+         (colon (string-match ": *" choice))
+         (model (and colon (substring choice (match-end 0))))
+         (like (and colon
+                    (seq-find (lambda (candidate)
+                                (string-prefix-p (concat (substring choice 0 colon) ":")
+                                                 (car candidate)))
+                              candidates))))
+    (cond (exact (funcall (cdr exact) nil))
+          ((and like model (not (string-empty-p model))) (funcall (cdr like) model))
+          (t (user-error "No provider \"%s\"; type it as PROVIDER: MODEL" choice)))))
 
 (provide 'agent-q-provider)
 ;;; agent-q-provider.el ends here

@@ -14,8 +14,7 @@
 (require 'agent-q-events)
 (require 'agent-q-json)
 (require 'agent-q-module)
-(require 'agent-q-parameters)
-(require 'agent-q-tools)
+(require 'agent-q-tool)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)

@@ -1,17 +1,71 @@
-;;; agent-q-render-body.el --- Long texts in the log of a chat  -*- lexical-binding: t; -*-
+;;; agent-q-render-body.el --- Texts in the log: pitch, folding, colours of code  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
-;; The bodies of items in the log: what is too long is cut, and shown whole in a buffer of
-;; its own.
+;; How a long text stands in the log of a chat: cut and unfolded, in a fixed pitch, its code
+;; in colours.
 
 ;;; Code:
 
-(require 'agent-q-pitch)
+(require 'agent-q-module)
+(require 'cl-lib)
+(require 'face-remap)
 (require 'seq)
 (require 'subr-x)
+
+;;;; Code in a fixed pitch where text has none
+
+;; Code and tables need characters of one width.  Where the text of a chat has
+;; them anyway, code is in the same font.  Where it is proportional, by
+;; `variable-pitch-mode' or because the font of Emacs is, the face `fixed-pitch' is
+;; mixed in.
+
+(defface agent-q-code '((t :inherit nil))
+  "Code, tables and values in chats.
+Where the text around them is proportional, they have the face
+`fixed-pitch', too."
+  :group 'agent-q-faces)
+
+(defconst agent-q-pitch--one-width 90
+  "The least spacing of fonts whose characters have one width, or twice that.")
+
+(defvar-local agent-q-pitch--remapping nil
+  "What `face-remap-add-relative' returned, while code has a font of its own.")
+
+(defun agent-q-pitch--proportional-p ()
+  "Whether text of this buffer is in a proportional font."
+  (if (bound-and-true-p buffer-face-mode)
+      (not (eq buffer-face-mode-face 'fixed-pitch))
+    (when-let ((font (and (display-graphic-p)
+                          (find-font (font-spec :family (face-attribute 'default :family))))))
+      (< (or (font-get font :spacing) 0) agent-q-pitch--one-width))))
+
+(defun agent-q-pitch--update ()
+  "Give code of this buffer a font that suits its text."
+  (let ((proportional (agent-q-pitch--proportional-p)))
+    (cond ((and proportional (not agent-q-pitch--remapping))
+           (setq agent-q-pitch--remapping (face-remap-add-relative 'agent-q-code 'fixed-pitch)))
+          ((and agent-q-pitch--remapping (not proportional))
+           (face-remap-remove-relative agent-q-pitch--remapping)
+           (setq agent-q-pitch--remapping nil)))))
+
+(defun agent-q-pitch--resized (window)
+  "Give code in the buffer of WINDOW its font; that of Emacs may be another now."
+  (with-current-buffer (window-buffer window)
+    (agent-q-pitch--update)))
+
+(defun agent-q-pitch-setup ()
+  "Give code of this buffer a font that suits its text, from now on."
+  (add-hook 'buffer-face-mode-hook #'agent-q-pitch--update nil t)
+  (add-hook 'window-size-change-functions #'agent-q-pitch--resized nil t)
+  (agent-q-pitch--update))
+
+;;;; Long texts in the log of a chat
+
+;; The bodies of items in the log: what is too long is cut, and shown whole in a buffer of
+;; its own.
 
 (defconst agent-q-render-body-limit 6000
   "Most characters of a text that an unfolded item shows.")
@@ -115,6 +169,211 @@ then the user keeps typing there.  Return the buffer."
     (save-excursion
       (goto-char (posn-point (event-start event)))
       (agent-q-render-show-all))))
+
+;;;; Code in answers, in its colours
+
+;; A fence of code is fontified once, when it is closed, by the mode of its
+;; language in a hidden buffer, a piece at a time between the user's keys.  The
+;; mode's hooks, local variables and the like are left out: the text is a model's.
+
+(defcustom agent-q-code-limit 50000
+  "Code longer than this is shown without colours; nil turns colours off."
+  :type '(choice (natnum :tag "Characters") (const :tag "No colours" nil))
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-code-modes
+  '(("" . lisp-mode) ("lisp" . lisp-mode) ("cl" . lisp-mode) ("common-lisp" . lisp-mode)
+    ("commonlisp" . lisp-mode) ("sbcl" . lisp-mode) ("asd" . lisp-mode)
+    ("elisp" . emacs-lisp-mode) ("emacs-lisp" . emacs-lisp-mode) ("scheme" . scheme-mode)
+    ("sh" . sh-mode) ("bash" . sh-mode) ("shell" . sh-mode) ("c" . c-mode)
+    ("cpp" . c++-mode) ("c++" . c++-mode) ("java" . java-mode) ("js" . js-mode)
+    ("javascript" . js-mode) ("json" . js-mode) ("python" . python-mode)
+    ("py" . python-mode) ("diff" . diff-mode) ("patch" . diff-mode) ("sql" . sql-mode)
+    ("html" . html-mode) ("xml" . xml-mode) ("css" . css-mode) ("makefile" . makefile-mode)
+    ("make" . makefile-mode))
+  "The modes that fontify code of a language in answers.
+Only modes that Emacs has are used; the empty name is for code whose language
+is not named."
+  :type '(alist :key-type string :value-type symbol)
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+(put 'agent-q-code-modes 'risky-local-variable t)
+
+(defconst agent-q-code--piece 1500
+  "Number of characters fontified at a time.")
+
+(defvar agent-q-code--waiting nil
+  "Code that is to be fontified, the next one first.
+Each is a list of buffer, marker of its start and of its end, and language.")
+
+(defvar agent-q-code--job nil
+  "The code being fontified: (BUFFER END-MARKER HIDDEN MAP NEXT) or nil.
+MAP has the place in BUFFER and the length of each stretch of code.")
+
+(defvar agent-q-code--timer nil
+  "The timer that fontifies pending code, or nil.")
+
+(defvar agent-q-code-closed-functions nil
+  "Functions called with the place where code begins that is complete now.")
+
+(defun agent-q-code-closed (start end language)
+  "Note that the code from START to END, in LANGUAGE, is complete."
+  (put-text-property start end 'agent-q-language (downcase language))
+  (run-hook-with-args 'agent-q-code-closed-functions start)
+  (when (and agent-q-code-limit
+             (< 0 (- end start) agent-q-code-limit)
+             (agent-q-code--mode (downcase language)))
+    (setq agent-q-code--waiting
+          (nconc agent-q-code--waiting
+                 (list (list (current-buffer) (copy-marker start) (copy-marker end)
+                             (downcase language)))))
+    (agent-q-code--schedule)))
+
+(defun agent-q-code--mode (language)
+  "Return the mode for LANGUAGE if Emacs has it, or nil."
+  (let ((mode (if-let ((entry (assoc language agent-q-code-modes))) (cdr entry)
+                (agent-q-code--mode-of-files language))))
+    (and mode (fboundp mode) mode)))
+
+(defun agent-q-code--mode-of-files (language)
+  "Return the mode of files in LANGUAGE, or whose names end with it, or nil.
+A model may write any word there, so that only modes of files count."
+  (let ((mode (intern-soft (concat language "-mode")))
+        (case-fold-search nil))
+    (if (and mode (rassq mode auto-mode-alist)) mode
+      (let ((mode (and (string-match-p "\\`[a-z0-9]+\\'" language)
+                       (assoc-default (concat "x." language) auto-mode-alist
+                                      #'string-match-p))))
+        (and (symbolp mode) mode)))))
+
+(defun agent-q-code--schedule ()
+  "See that pending code is fontified soon."
+  (unless agent-q-code--timer
+    (setq agent-q-code--timer (run-at-time 0.01 nil #'agent-q-code--run))))
+
+(defun agent-q-code--run ()
+  "Fontify a piece of pending code."
+  (setq agent-q-code--timer nil)
+  ;; Nothing may be left, as `agent-q-code-flush' does not wait for this.
+  (when (or agent-q-code--job agent-q-code--waiting)
+    (agent-q-log-call "Fontifying code" #'agent-q-code--step))
+  (when (or agent-q-code--job agent-q-code--waiting)
+    (agent-q-code--schedule)))
+
+(defun agent-q-code-flush ()
+  "Fontify all that waits now."
+  (while (or agent-q-code--job agent-q-code--waiting)
+    (agent-q-log-call "Fontifying code" #'agent-q-code--step)))
+
+(defun agent-q-code--step ()
+  "Begin with the next code, or fontify a piece of the one at hand."
+  (let ((done nil))
+    (unwind-protect
+        (progn
+          (if agent-q-code--job
+              (agent-q-code--piece)
+            (agent-q-code--begin (pop agent-q-code--waiting)))
+          (setq done t))
+      (unless done
+        (setq agent-q-code--job nil)))))
+
+(defun agent-q-code--begin (code)
+  "Put CODE, a pending element, into the hidden buffer of its mode."
+  (pcase-let ((`(,buffer ,start ,end ,language) code))
+    (when (and (buffer-live-p buffer) (< start end)
+               ;; Its answer may be bare again.
+               (get-text-property start 'agent-q-code buffer))
+      (let ((map (with-current-buffer buffer (agent-q-code-stretches start end)))
+            (hidden (agent-q-code--hidden (agent-q-code--mode language))))
+        (with-current-buffer hidden
+          (let ((inhibit-read-only t) (inhibit-modification-hooks nil)
+                (buffer-undo-list t))
+            (erase-buffer)
+            (pcase-dolist (`(,place . ,length) map)
+              (insert (with-current-buffer buffer
+                        (buffer-substring-no-properties place (+ place length)))))))
+        (setq agent-q-code--job
+              (list buffer
+                    (mapcar (lambda (stretch)
+                              (cons (with-current-buffer buffer (copy-marker (car stretch)))
+                                    (cdr stretch)))
+                            map)
+                    hidden 1))))
+    (set-marker start nil)
+    (set-marker end nil)))
+
+(defun agent-q-code-stretches (start end)
+  "Return the stretches of code from START to END as pairs of place and length.
+Gutters are left out, and so are line ends that were put in."
+  (let ((stretches nil) (place start))
+    (when (markerp place)
+      (setq place (marker-position place)))
+    (while (< place end)
+      (let ((next (min (next-single-char-property-change place 'agent-q-gutter nil end)
+                       (next-single-char-property-change place 'agent-q-soft nil end))))
+        (unless (or (get-text-property place 'agent-q-gutter)
+                    (get-text-property place 'agent-q-soft))
+          (push (cons place (- next place)) stretches))
+        (setq place next)))
+    (nreverse stretches)))
+
+(defun agent-q-code--hidden (mode)
+  "Return a hidden buffer in MODE."
+  (let* ((name (format " *agent-q %s*" mode))
+         (buffer (get-buffer name)))
+    (or (and buffer (with-current-buffer buffer (eq major-mode mode)) buffer)
+        (with-current-buffer (get-buffer-create name)
+          ;; The user's hooks expect a buffer that somebody works in.
+          (delay-mode-hooks
+            (let ((inhibit-message t)
+                  (message-log-max nil)
+                  (enable-local-variables nil)
+                  (enable-local-eval nil)
+                  (enable-dir-local-variables nil))
+              (funcall mode)))
+          (setq-local delayed-mode-hooks nil)
+          (buffer-disable-undo)
+          (font-lock-mode 1)
+          (setq-local jit-lock-functions nil)
+          (current-buffer)))))
+
+(defun agent-q-code--piece ()
+  "Fontify a piece of the code at hand."
+  (pcase-let ((`(,buffer ,map ,hidden ,from) agent-q-code--job))
+    (if (not (and (buffer-live-p buffer) (buffer-live-p hidden)))
+        (setq agent-q-code--job nil)
+      (let ((to (with-current-buffer hidden
+                  (goto-char (min (point-max) (+ from agent-q-code--piece)))
+                  (min (point-max) (line-beginning-position 2)))))
+        (with-current-buffer hidden
+          (font-lock-ensure from to))
+        (with-current-buffer buffer
+          (with-silent-modifications
+            (save-excursion
+              (agent-q-code--copy-faces hidden map from to))))
+        (setq agent-q-code--job
+              (and (< to (with-current-buffer hidden (point-max)))
+                   (list buffer map hidden to)))
+        (unless agent-q-code--job
+          (pcase-dolist (`(,marker . ,_) map)
+            (set-marker marker nil)))))))
+
+(defun agent-q-code--copy-faces (hidden map from to)
+  "Copy the faces from FROM to TO in HIDDEN to the stretches in MAP."
+  (let ((start 1))
+    (pcase-dolist (`(,marker . ,length) map)
+      (let ((place (max from start))
+            (end (min to (+ start length))))
+        (while (< place end)
+          (let ((next (min end (or (next-single-property-change place 'face hidden) end)))
+                (face (get-text-property place 'face hidden)))
+            (when face
+              (put-text-property (+ marker (- place start)) (+ marker (- next start))
+                                 'face (list face 'agent-q-code)))
+            (setq place next))))
+      (cl-incf start length))))
 
 (provide 'agent-q-render-body)
 ;;; agent-q-render-body.el ends here

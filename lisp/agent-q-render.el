@@ -12,7 +12,7 @@
 
 (require 'agent-q-markdown)
 (require 'agent-q-render-body)
-(require 'agent-q-visible)
+(require 'agent-q-text)
 (require 'cl-lib)
 (require 'subr-x)
 

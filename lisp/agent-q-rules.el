@@ -12,10 +12,10 @@
 
 (require 'agent-q-events)
 (require 'agent-q-json)
-(require 'agent-q-list)
 (require 'agent-q-project)
 (require 'agent-q-registry)
 (require 'agent-q-session)
+(require 'agent-q-text)
 (require 'tabulated-list)
 (eval-when-compile (require 'agent-q-core-functions))
 

@@ -11,14 +11,13 @@
 ;;; Code:
 
 (require 'agent-q)
-(require 'agent-q-agent)
 (require 'agent-q-json)
-(require 'agent-q-list)
 (require 'agent-q-module)
 (require 'agent-q-registry)
 (require 'agent-q-session)
 (require 'agent-q-specifications)
-(require 'agent-q-tools)
+(require 'agent-q-text)
+(require 'agent-q-tool)
 (require 'tabulated-list)
 (eval-when-compile (require 'agent-q-core-functions))
 

@@ -14,7 +14,7 @@
   (require 'lisp-ide (expand-file-name "scripts/lisp-ide.el" root)))
 (require 'agent-q-module)
 (require 'agent-q-provider)
-(require 'agent-q-demo)
+(require 'agent-q-doctor)
 
 (declare-function agent-q-ide-use "lisp-ide")
 (declare-function agent-q-chat-open "agent-q-chat")

@@ -11,7 +11,7 @@
 ;;; Code:
 
 (add-to-list 'load-path (expand-file-name "lisp"))
-(require 'agent-q-facts)
+(require 'agent-q-model-facts)
 (require 'agent-q-provider)
 
 (let* ((file (or (pop command-line-args-left) (error "Which file?")))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Characters that can't be seen, or change the order of others, in names that models, servers and
 //! images give: such a name could look like another one, or hide words for a model. Emacs has the
-//! same for what it shows, in `agent-q-visible.el`.
+//! same for what it shows, in `agent-q-text.el`.
 
 /// Whether a reader sees nothing of IT.
 #[must_use]

@@ -336,7 +336,7 @@
       (should (equal keys (delete-dups (copy-sequence keys)))))))
 
 (ert-deftest agent-q-ask-has-keys-in-debuggers-only ()
-  (require 'agent-q-mode)
+  (require 'agent-q-menu)
   (let ((agent-q-mode t))
     (dolist (mode '(sldb-mode sly-db-mode))
       (with-temp-buffer

@@ -13,7 +13,6 @@
 (require 'agent-q-test-chats)
 (require 'agent-q-test-registry)
 (require 'agent-q-chats)
-(require 'agent-q-chats-list)
 
 ;;;; Saving and resuming
 

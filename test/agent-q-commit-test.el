@@ -9,7 +9,7 @@
 ;;; Code:
 
 (require 'agent-q-test)
-(require 'agent-q-commit)
+(require 'agent-q-ask)
 (require 'log-edit)
 
 (defmacro agent-q-commit-test--in-repository (&rest body)

@@ -10,7 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-test)
-(require 'agent-q-context-panel)
+(require 'agent-q-context)
 
 (ert-deftest agent-q-context-items-keep-order-types-and-most ()
   (agent-q-test-with-chat

@@ -10,7 +10,6 @@
 
 (require 'agent-q-test-tools)
 (require 'agent-q-debug)
-(require 'agent-q-report)
 (require 'agent-q-doctor)
 
 (defun agent-q-debug-test--lines ()

@@ -12,7 +12,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-tools)
-(require 'agent-q-record)
+(require 'agent-q-image-history)
 
 (defconst agent-q-debugger-frames-test-source
   "(defpackage :aq-shop (:use :cl))

@@ -10,7 +10,7 @@
 
 ;;; Code:
 
-(require 'agent-q-look)
+(require 'agent-q-activity)
 (require 'agent-q-test)
 (require 'agent-q-test-tools)
 

@@ -11,7 +11,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-tools)
-(require 'agent-q-image-reply)
+(require 'agent-q-connection)
 
 (defvar slime-from-lisp-filename-function)
 (defvar sly-from-lisp-filename-function)

@@ -9,8 +9,8 @@
 ;;; Code:
 
 (require 'agent-q-test-files)
-(require 'agent-q-diff)
-(require 'agent-q-diff-draft)
+(require 'agent-q-review)
+(require 'agent-q-review-draft)
 
 (defconst agent-q-diff-draft-test--old
   "(defun sum (list)\n  (let ((sum 0))\n    (dolist (x list)\n      (incf sum x))\n    sum))"

@@ -11,8 +11,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-registry)
-(require 'agent-q-diff)
-(require 'agent-q-diff-edit)
+(require 'agent-q-review)
 
 (defvar agent-q-diff-test--file nil "The file that a test edits.")
 

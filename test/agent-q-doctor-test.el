@@ -102,13 +102,13 @@
 
 (ert-deftest agent-q-doctor-ends-with-what-to-do-next ()
   "One line says what is missing first, or that all is there."
-  (let ((client '(progn (require 'agent-q-findings)
+  (let ((client '(progn (require 'agent-q-doctor)
                         (defun agent-q-findings--client () '(ok "Lisp client" "SLIME" nil))))
         (other '(setq agent-q-provider '(:name "other" :base-url "http://127.0.0.1:9/v1"
                                                :model "some"))))
     (should (string-match-p "^Next: M-x package-install"
                             (agent-q-doctor-test--page
-                             '(progn (require 'agent-q-findings)
+                             '(progn (require 'agent-q-doctor)
                                      (defun agent-q-findings--client ()
                                        '(missing "Lisp client" "none" "M-x package-install"))))))
     (should (string-match-p "^Next: give it a model"

@@ -11,7 +11,7 @@
 
 (require 'agent-q-test-files)
 (require 'agent-q-changes)
-(require 'agent-q-edit)
+(require 'agent-q-buffers)
 
 (ert-deftest agent-q-edit-buffer-change-is-one-undo-step-and-saved ()
   (agent-q-test-files-in-project

@@ -10,15 +10,15 @@
 ;;; Code:
 
 (require 'agent-q-test)
-(require 'agent-q-evil)
+(require 'agent-q-menu)
 (require 'agent-q-audit)
-(require 'agent-q-chats-list)
-(require 'agent-q-compose)
-(require 'agent-q-context-panel)
-(require 'agent-q-diff)
-(require 'agent-q-image-changes)
-(require 'agent-q-request)
-(require 'agent-q-rewind)
+(require 'agent-q-chats)
+(require 'agent-q-chat-send)
+(require 'agent-q-context)
+(require 'agent-q-review)
+(require 'agent-q-changes)
+(require 'agent-q-chat-commands)
+(require 'agent-q-chat-history)
 (require 'agent-q-rules)
 (require 'agent-q-tool-list)
 

@@ -9,10 +9,9 @@
 
 ;;; Code:
 
-(require 'agent-q-facts)
-(require 'agent-q-chat-choose)
+(require 'agent-q-model-facts)
+(require 'agent-q-chat-commands)
 (require 'agent-q-provider)
-(require 'agent-q-provider-list)
 (require 'agent-q-test)
 (require 'agent-q-test-registry)
 

@@ -8,7 +8,7 @@
 
 ;;; Code:
 
-(require 'agent-q-garbage)
+(require 'agent-q-events)
 (require 'agent-q-test)
 
 (defmacro agent-q-garbage-test--with-threshold (threshold &rest body)

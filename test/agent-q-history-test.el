@@ -11,7 +11,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-tools)
-(require 'agent-q-record)
+(require 'agent-q-image-history)
 
 (defun agent-q-history-test--input (client text)
   "Evaluate TEXT at the REPL of CLIENT, as its user does."

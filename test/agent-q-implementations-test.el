@@ -12,7 +12,7 @@
 
 (require 'agent-q-test-implementations)
 (require 'agent-q-debugger)
-(require 'agent-q-history)
+(require 'agent-q-activity)
 (require 'agent-q-image-tools)
 
 (defvar agent-q-implementations-test--project nil

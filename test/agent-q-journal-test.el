@@ -11,7 +11,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-tools)
-(require 'agent-q-image-changes)
+(require 'agent-q-changes)
 
 (defconst agent-q-journal-test--before "
 (defpackage :aq-journal (:use :cl))

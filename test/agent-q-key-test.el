@@ -11,8 +11,7 @@
 
 (require 'agent-q-doctor)
 (require 'agent-q-provider)
-(require 'agent-q-report)
-(require 'agent-q-request)
+(require 'agent-q-chat-commands)
 (require 'agent-q-test)
 (require 'agent-q-test-registry)
 

@@ -9,7 +9,7 @@
 
 ;;; Code:
 
-(require 'agent-q-request)
+(require 'agent-q-chat-commands)
 (require 'agent-q-test)
 (require 'agent-q-test-registry)
 

@@ -9,7 +9,7 @@
 
 ;;; Code:
 
-(require 'agent-q-provider-list)
+(require 'agent-q-provider)
 (require 'agent-q-test)
 (require 'agent-q-test-demo)
 (require 'agent-q-test-registry)

@@ -5,8 +5,7 @@
 ;;; Code:
 
 (require 'agent-q-test-tools)
-(require 'agent-q-past)
-(require 'agent-q-record)
+(require 'agent-q-image-history)
 
 (defvar agent-q-log-test-hook nil
   "The hook of these tests.")

@@ -12,14 +12,14 @@
 (require 'agent-q-test-chats)
 (require 'agent-q-test-files)
 (require 'agent-q-test-registry)
-(require 'agent-q-arguments)
+(require 'agent-q-approval)
 (require 'agent-q-ask)
-(require 'agent-q-chat-scroll)
-(require 'agent-q-code-block)
-(require 'agent-q-compose)
-(require 'agent-q-diff)
-(require 'agent-q-history)
-(require 'agent-q-retry)
+(require 'agent-q-chat)
+(require 'agent-q-code)
+(require 'agent-q-chat-send)
+(require 'agent-q-review)
+(require 'agent-q-activity)
+(require 'agent-q-chat-commands)
 
 ;;;; Messages
 

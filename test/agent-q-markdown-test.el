@@ -11,7 +11,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-chat)
-(require 'agent-q-log)
+(require 'agent-q-module)
 
 (defconst agent-q-markdown-test--answer
   "# Title\n\nSome **bold**, `code`, *two words* and *earmuffs*.\n

@@ -12,8 +12,8 @@
 (require 'agent-q-test-mcp)
 (require 'agent-q-test-image)
 (require 'agent-q-test-tools)
-(require 'agent-q-echo)
-(require 'agent-q-image-changes)
+(require 'agent-q-image-history)
+(require 'agent-q-changes)
 (require 'seq)
 
 (defun agent-q-mcp-image-test--text (client tool &rest arguments)

@@ -12,8 +12,8 @@
 (require 'agent-q-test)
 (require 'agent-q-test-mention)
 (require 'agent-q-test-tools)
-(require 'agent-q-compose)
-(require 'agent-q-mention-complete)
+(require 'agent-q-chat-send)
+(require 'agent-q-completion)
 
 (defun agent-q-mention-complete-test--candidates ()
   "Return what completion at point offers, without text properties."

@@ -12,7 +12,7 @@
 (require 'agent-q-test)
 (require 'agent-q-test-mention)
 (require 'agent-q-test-tools)
-(require 'agent-q-mention)
+(require 'agent-q-attach)
 
 (defun agent-q-mention-test--found (text)
   "Return the mentions in TEXT as they are written."

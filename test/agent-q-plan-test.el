@@ -8,7 +8,7 @@
 
 ;;; Code:
 
-(require 'agent-q-plan)
+(require 'agent-q-chat-send)
 (require 'agent-q-test)
 (require 'agent-q-test-registry)
 

@@ -10,7 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-test-files)
-(require 'agent-q-diff)
+(require 'agent-q-review)
 (require 'agent-q-rules)
 
 (defun agent-q-private-test--outside (text)

@@ -11,7 +11,6 @@
 (require 'ert)
 (require 'auth-source)
 (require 'agent-q-provider)
-(require 'agent-q-provider-list)
 (require 'agent-q-doctor)
 (require 'agent-q-test)
 (require 'agent-q-test-demo)

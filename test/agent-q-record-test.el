@@ -11,10 +11,8 @@
 
 (require 'ert)
 (require 'agent-q-module)
-(require 'agent-q-mode)
-(require 'agent-q-log)
-(require 'agent-q-past)
-(require 'agent-q-record)
+(require 'agent-q-menu)
+(require 'agent-q-image-history)
 (require 'seq)
 
 (declare-function agent-q-test-image-connection "agent-q-test-image")

@@ -11,8 +11,7 @@
 ;;; Code:
 
 (require 'agent-q-test-files)
-(require 'agent-q-diff)
-(require 'agent-q-diff-edit)
+(require 'agent-q-review)
 
 (defun agent-q-review-test--face (line)
   "Return the face of LINE of the current buffer."

@@ -12,7 +12,7 @@
 (require 'agent-q-test)
 (require 'agent-q-test-chats)
 (require 'agent-q-test-image)
-(require 'agent-q-rewind)
+(require 'agent-q-chat-history)
 
 (defun agent-q-rewind-test--plan ()
   "Ask what going back to before the message at point would do; return that as text."

@@ -10,10 +10,10 @@
 ;;; Code:
 
 (require 'agent-q-test)
-(require 'agent-q-compose)
-(require 'agent-q-context-panel)
+(require 'agent-q-chat-send)
+(require 'agent-q-context)
 (require 'agent-q-module)
-(require 'agent-q-slash)
+(require 'agent-q-completion)
 
 (defmacro agent-q-slash-test--with-prompts (files &rest body)
   "Run BODY with prompts from FILES, an alist of names and texts."

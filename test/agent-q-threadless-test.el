@@ -10,7 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-test-tools)
-(require 'agent-q-image-park)
+(require 'agent-q-image)
 
 (defmacro agent-q-test-threadless-on-each (name docstring &rest body)
   "Define a test NAME for each client, with CONNECTION to CLISP in BODY.

@@ -12,7 +12,7 @@
 (require 'agent-q-test)
 (require 'agent-q-test-image)
 (require 'agent-q-test-registry)
-(require 'agent-q-visible)
+(require 'agent-q-text)
 
 ;;;; Characters
 

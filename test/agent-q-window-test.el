@@ -12,7 +12,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-registry)
-(require 'agent-q-window)
+(require 'agent-q-chat-commands)
 
 (defun agent-q-window-test--script (&rest turns)
   "Return a script of TURNS, each the text of an answer or a list of steps."

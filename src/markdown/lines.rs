@@ -56,7 +56,7 @@ fn flatten(line: &mut [u8]) {
 }
 
 /// Whether LINE, a line of prose, looks as the lines do that Emacs draws for requests and tool calls
-/// (`agent-q-approve-text.el`, `agent-q-call-text.el`). Such a line of a model's is marked, so that
+/// (`agent-q-approval-display.el`, `agent-q-call.el`). Such a line of a model's is marked, so that
 /// nobody takes it for one. A test in Emacs Lisp has real lines of these go through here.
 #[must_use]
 pub fn disguised(line: &str) -> bool {

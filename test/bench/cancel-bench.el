@@ -11,7 +11,7 @@
 
 (require 'agent-q-bench)
 
-(require 'agent-q-tools)
+(require 'agent-q-tool)
 
 (declare-function agent-q-chat-cancel "agent-q-chat-send")
 

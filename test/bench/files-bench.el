@@ -15,9 +15,9 @@
 (require 'diff-mode)
 
 (declare-function agent-q-call-make "agent-q-call" (&rest slots) t)
-(declare-function agent-q-diff--open "agent-q-diff" (call chat edit))
-(declare-function agent-q-diff-toggle "agent-q-diff" ())
-(declare-function agent-q-diff-target-planned "agent-q-diff-target" (preview arguments))
+(declare-function agent-q-diff--open "agent-q-review" (call chat edit))
+(declare-function agent-q-diff-toggle "agent-q-review" ())
+(declare-function agent-q-diff-target-planned "agent-q-review" (preview arguments))
 (declare-function agent-q-tool-result-success "agent-q-execute" (result))
 (declare-function agent-q-tool-result-error "agent-q-execute" (result))
 (declare-function agent-q-events-ensure "agent-q-events" ())
@@ -141,7 +141,7 @@ machine does.  Most garbage is of this timer.  End Emacs."
 (defun files-bench--diffs ()
   "Measure the diffs."
   (require 'agent-q-call)
-  (require 'agent-q-diff)
+  (require 'agent-q-review)
   (require 'agent-q-events)
   (agent-q-events-ensure)
   (let ((original (files-bench--text 40 "old"))

@@ -19,7 +19,7 @@
 (declare-function agent-q-chat-cancel "agent-q-chat-send")
 (declare-function agent-q-core-decide "ext:agent-q-core")
 (declare-function agent-q-image-call "agent-q-image")
-(declare-function agent-q-mention-complete "agent-q-mention-complete")
+(declare-function agent-q-mention-complete "agent-q-completion")
 (declare-function agent-q-prompt-replace "agent-q-prompt")
 (defvar agent-q-session-connection)
 

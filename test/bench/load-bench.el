@@ -91,7 +91,7 @@
   (agent-q-bench-serve (agent-q-bench-text-steps
                         (split-string (apply #'concat (agent-q-bench-markdown 400)) "^" t)))
   (let* ((chat (agent-q-bench-chat)) before size)
-    ;; By then as much garbage has accumulated as may (agent-q-garbage.el).
+    ;; By then as much garbage has accumulated as may (agent-q-events.el).
     (dotimes (_ 200)
       (agent-q-bench-ask-and-wait chat))
     (setq before (agent-q-bench-memory)

@@ -12,7 +12,7 @@
 (require 'agent-q-bench)
 (require 'agent-q-module)
 
-(declare-function agent-q-define-tool "agent-q-tools")
+(declare-function agent-q-define-tool "agent-q-tool")
 (declare-function agent-q-register-tool "agent-q-registry")
 (declare-function agent-q-execute-tool-calls "agent-q-execute")
 (declare-function agent-q-events-ensure "agent-q-events")

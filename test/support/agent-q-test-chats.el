@@ -10,7 +10,6 @@
 
 (require 'agent-q-test)
 (require 'agent-q-chats)
-(require 'agent-q-chats-list)
 
 (defmacro agent-q-test-chats-with (turns &rest body)
   "Run BODY with an empty directory of chats and a model that plays TURNS.

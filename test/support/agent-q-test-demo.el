@@ -11,7 +11,7 @@
 
 (require 'ert)
 (require 'url)
-(require 'agent-q-demo)
+(require 'agent-q-doctor)
 
 (defun agent-q-test-demo-provider ()
   "Return the provider of the running demo server; skip the test without one."

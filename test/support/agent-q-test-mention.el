@@ -9,7 +9,7 @@
 ;;; Code:
 
 (require 'agent-q-test)
-(require 'agent-q-mention)
+(require 'agent-q-attach)
 
 (defmacro agent-q-test-mention-in-project (&rest body)
   "Run BODY in a chat of a new project, whose directory is PROJECT."

@@ -8,7 +8,7 @@
 
 ;;; Code:
 
-(require 'agent-q-diff)
+(require 'agent-q-review)
 
 (defun agent-q-frames-test--windows (frame)
   "Return which buffers the windows of FRAME show, and where."

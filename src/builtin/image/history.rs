@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools that tell what the user and the agent did in the image, and the one that undoes it. Emacs answers
-//! the former from what it saw pass by, without asking the image (`lisp/agent-q-history.el`).
+//! the former from what it saw pass by, without asking the image (`lisp/agent-q-activity.el`).
 
 use std::time::Duration;
 

@@ -1,0 +1,434 @@
+;;; agent-q-connection.el --- Connections to Lisp images, and the calls on them  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; SLY's and SLIME's connections under one set of functions, the record of each call that runs on
+;; one, its clock, its end, and reading its reply.
+
+;;; Code:
+
+(require 'agent-q-module)
+(require 'agent-q-slime)
+(require 'agent-q-sly)
+(require 'agent-q-text)
+(require 'cl-lib)
+(require 'subr-x)
+
+;;;; Connections to Lisp images
+
+;; The connections to Lisp images that the user has, be they SLY's or SLIME's,
+;; under one set of functions.
+
+(defconst agent-q-image-connection--clients
+  `((sly . ,agent-q-sly-client)
+    (slime . ,agent-q-slime-client))
+  "The Lisp clients that can carry calls, the preferred one first.")
+
+(cl-defstruct (agent-q-image-connection
+               (:constructor agent-q-image-connection--make (client process))
+               (:copier nil))
+  "A client's connection to a Lisp image; compare them with `equal'."
+  client process)
+
+(defun agent-q-image-client (connection key)
+  "Return what the client of CONNECTION has for KEY."
+  (plist-get (alist-get (agent-q-image-connection-client connection)
+                        agent-q-image-connection--clients)
+             key))
+
+(defun agent-q-image-ask (connection key &rest arguments)
+  "Call the function KEY of CONNECTION's client with ARGUMENTS.
+Its first argument is the connection's process."
+  (apply (agent-q-image-client connection key)
+         (agent-q-image-connection-process connection)
+         arguments))
+
+(defun agent-q-image-connections ()
+  "Return the open connections to Lisp images, the user's current one first."
+  (cl-loop for (client . functions) in agent-q-image-connection--clients
+           nconc (mapcar (lambda (process)
+                           (agent-q-image-connection--make client process))
+                         (funcall (plist-get functions :connections)))))
+
+(defun agent-q-image-default-connection ()
+  "Return the connection that the user works with now, or nil."
+  (cl-loop for (client . functions) in agent-q-image-connection--clients
+           for process = (car (funcall (plist-get functions :connections)))
+           when process return (agent-q-image-connection--make client process)))
+
+(defun agent-q-image-live-p (connection)
+  "Return non-nil when CONNECTION is a connection that is open."
+  (and connection
+       (process-live-p (agent-q-image-connection-process connection))))
+
+(defun agent-q-image-name (connection)
+  "Return the name that CONNECTION has in its client."
+  (agent-q-image-ask connection :connection-name))
+
+(defun agent-q-image-repl-package (connection)
+  "Return the package that the user's REPL on CONNECTION is in, or nil."
+  (agent-q-image-ask connection :repl-package))
+
+(defun agent-q-image-features (connection)
+  "Return the names of the features of CONNECTION's image, in lower case.
+CONNECTION may be nil."
+  (mapcar (lambda (feature)
+            (downcase (replace-regexp-in-string "\\`.*:" "" (format "%s" feature))))
+          (and connection (agent-q-image-ask connection :features))))
+
+(defun agent-q-image-label (connection)
+  "Return the name of CONNECTION, which no other one has, as it is shown.
+It has the client in it where another client's has that name too, and stays
+within its line, as an image can name itself."
+  (let* ((name (agent-q-image-name connection))
+         (same (cl-remove-if-not (lambda (other) (equal name (agent-q-image-name other)))
+                                 (agent-q-image-connections))))
+    (agent-q-visible-line
+     (if (remove connection same)
+         (format "%s through %s" name (agent-q-image-client connection :name))
+       name))))
+
+(defun agent-q-image-with-name (connection text)
+  "Return TEXT, what the image behind CONNECTION answered, with its name.
+A reply has it in front, where the core looks for it; any other text
+at its end.  That is done only while there are other connections."
+  (cond ((or (null text) (null connection) (null (cdr (agent-q-image-connections))))
+         text)
+        ((string-prefix-p "(:outcome " text)
+         (format "(:image %S %s" (agent-q-image-label connection) (substring text 1)))
+        (t (format "%s\n(In image %s.)" text (agent-q-image-label connection)))))
+
+(defun agent-q-image-facts (connection)
+  "Return one line on the Lisp image behind CONNECTION."
+  (format "%s through %s%s"
+          (agent-q-image-ask connection :implementation)
+          (agent-q-image-client connection :name)
+          (let ((count (length (agent-q-image-connections))))
+            (if (> count 1)
+                (format "; the image %s, one of %d connected"
+                        (agent-q-image-label connection) count)
+              ""))))
+
+;;;;; What the Lisp printed by itself
+
+(defun agent-q-image-silence (connection)
+  "Return a description of the image behind CONNECTION, which doesn't answer."
+  (concat (if (agent-q-image-ask connection :threads-p)
+              ""
+            "This Lisp has no threads here: it cannot answer while it is busy.\n")
+          (agent-q-image-connection--output-tail connection)))
+
+(defun agent-q-image-connection--output-tail (connection)
+  "Return the last lines that the Lisp behind CONNECTION printed by itself."
+  (let ((buffer (agent-q-image-ask connection :buffer)))
+    (if (buffer-live-p buffer)
+        (with-current-buffer buffer
+          (save-restriction
+            (widen)
+            (let ((tail (string-trim
+                         (buffer-substring-no-properties
+                          (max (point-min) (- (point-max) 600)) (point-max)))))
+              (if (string-empty-p tail)
+                  ""
+                (format "Its last output in %s:\n%s" (buffer-name) tail)))))
+      "")))
+
+(defun agent-q-image-crash (connection)
+  "Return a description of the Lisp behind CONNECTION if it has crashed, or nil.
+SBCL has its low-level debugger then, and the connection stays open."
+  (let ((buffer (agent-q-image-ask connection :buffer)))
+    (when (and (buffer-live-p buffer)
+               (with-current-buffer buffer
+                 (save-restriction
+                   (widen)
+                   (string-match-p "\nldb> *\\'"
+                                   (buffer-substring-no-properties
+                                    (max (point-min) (- (point-max) 10)) (point-max))))))
+      (format "This Lisp has crashed and answers nothing any more: kill %s, and start another with M-x %s.\n%s"
+              (buffer-name buffer) (agent-q-image-connection-client connection)
+              (agent-q-image-connection--output-tail connection)))))
+
+(defun agent-q-image-last-words (connection)
+  "Return the last that the Lisp behind CONNECTION printed before it went."
+  (let* ((buffer (agent-q-image-ask connection :buffer))
+         (lisp (and (buffer-live-p buffer) (get-buffer-process buffer))))
+    ;; What it wrote as it died can still be on its way, behind the end of the connection.
+    (when lisp
+      (ignore-errors (accept-process-output lisp 0.05 nil t)))
+    (agent-q-image-connection--output-tail connection)))
+
+;;;; Reading what an image sent
+
+;; A reply comes from a program that anybody may have changed, and `read' knows
+;; more than replies have: a list that holds itself, or lists without end.  So a
+;; text is looked at before it is read, once from its beginning to its end.
+
+(defconst agent-q-image-reply--depth 64
+  "Deepest nesting of lists in a reply.  Ours are less than ten deep.")
+
+(defun agent-q-image-reply-p (text)
+  "Whether TEXT only has the syntax that the Common Lisp half writes.
+These are lists, strings, integers, keywords, nil and t."
+  (with-temp-buffer
+    (insert text)
+    (agent-q-image-reply--fine-p)))
+
+(defun agent-q-image-reply--fine-p ()
+  "Whether the current buffer only has the syntax of replies."
+  (goto-char (point-min))
+  (let ((depth 0)
+        (fine t))
+    (while (and fine
+                (progn (skip-chars-forward "a-zA-Z0-9: \n\t-")
+                       (not (eobp))))
+      (pcase (char-after)
+        (?\( (setq depth (1+ depth)
+                   fine (<= depth agent-q-image-reply--depth)))
+        (?\) (setq depth (1- depth)
+                   fine (<= 0 depth)))
+        (?\" (setq fine (agent-q-image-reply--skip-string)))
+        (_ (setq fine nil)))
+      (when fine (forward-char)))
+    (and fine (zerop depth))))
+
+(defun agent-q-image-reply--skip-string ()
+  "Go from the start of a string to its last quote; return nil without one."
+  (forward-char)
+  (skip-chars-forward "^\"\\\\")
+  (while (and (eq (char-after) ?\\)
+              (memq (char-after (1+ (point))) '(?\" ?\\)))
+    (forward-char 2)
+    (skip-chars-forward "^\"\\\\"))
+  (eq (char-after) ?\"))
+
+(defun agent-q-image-reply-read (text)
+  "Return the Lisp data that TEXT, a reply of an image, is.
+Signal an error when it is none."
+  (unless (and (stringp text) (agent-q-image-reply-p text))
+    (agent-q-image-reply--refuse))
+  (car (read-from-string text)))
+
+(defun agent-q-image-reply--refuse ()
+  "Signal that a reply has another syntax than replies have."
+  (error "The image sent a reply that can't be understood"))
+
+;;;;; Changing a part
+
+(defun agent-q-image-reply-edit (text property function)
+  "Return TEXT, a reply, with other properties for each PROPERTY, a keyword.
+FUNCTION is called with a value that is a list, and returns the properties that
+take the place of PROPERTY and it.  Signal an error when TEXT is not a reply.
+Most of a reply is neither read nor written again: it may be long, and its
+caller waits for it."
+  (with-temp-buffer
+    (insert text)
+    (unless (agent-q-image-reply--fine-p)
+      (agent-q-image-reply--refuse))
+    (goto-char (point-min))
+    (let ((start nil)
+          (head (format "%s (" property)))
+      (while (setq start (agent-q-image-reply--find head))
+        (let ((value (read (current-buffer))))
+          (delete-region start (point))
+          (insert (agent-q-image-reply--properties (funcall function value))))))
+    (buffer-string)))
+
+(defun agent-q-image-reply--find (head)
+  "Go to the list of the next property that begins with HEAD, \":name (\".
+Return where the property begins, or nil without one.  Strings have none."
+  (let ((start nil)
+        (wanted (concat "\"\\|" (regexp-quote head))))
+    (while (and (null start) (re-search-forward wanted nil t))
+      (goto-char (match-beginning 0))
+      (cond ((eq (char-after) ?\")
+             (agent-q-image-reply--skip-string)
+             (forward-char))
+            (t (setq start (point))
+               (goto-char (1- (match-end 0))))))
+    start))
+
+(defun agent-q-image-reply--properties (properties)
+  "Return the list PROPERTIES as a part of a longer one, as a reply has it."
+  (let ((print-escape-newlines nil)
+        (print-length nil)
+        (print-level nil)
+        (print-circle nil))
+    (mapconcat #'prin1-to-string properties " ")))
+
+;;;; The calls that run in an image
+
+;; What is known of a call that has not ended, its clock, and its end.
+
+(cl-defstruct (agent-q-image-calls-call (:constructor agent-q-image-calls-make)
+                                        (:conc-name agent-q-image-call-)
+                                        (:predicate agent-q-image-call-p) (:copier nil))
+  "A call that has not ended.
+ID is its number in the image.  CONTINUATION is known to the client.
+STOPPING is nil, or the status with which a reply ends the call.
+THREAD is the client's for a thread of the image, t for a new one.
+OWNER is whom an error that is parked belongs to.  STARTED is when the
+image was asked.  QUESTIONS are those of the image's watch that wait for an
+answer, LEFT the seconds that the call has when they are answered, and
+ASKER is the core's request that it is made for, unless REQUEST is.
+DEADLINE is a function that is called with the call when its time is over.
+HEARD is non-nil once the image has answered a request to stop the call."
+  request connection operation arguments seconds callback started
+  id continuation timer stopping (patience 3) condition again
+  (thread t) owner questions left asker deadline heard)
+
+(defvar agent-q-image-calls-pending (make-hash-table :test #'equal)
+  "The calls that have not ended, by request.")
+
+(defvar agent-q-image-calls--next-id nil
+  "The next number of a call in an image.
+Several Emacsen can be connected to one image, so where each starts
+is random.")
+
+(defun agent-q-image-calls-new-id ()
+  "Return a number that no other call in any image has."
+  (setq agent-q-image-calls--next-id
+        (1+ (or agent-q-image-calls--next-id (ash (random (ash 1 28)) 30)))))
+
+(defun agent-q-image-pending ()
+  "Return how many requests have not ended."
+  (hash-table-count agent-q-image-calls-pending))
+
+(defun agent-q-image-calls-pending-p (call)
+  "Return non-nil when CALL has not ended."
+  (eq call (gethash (agent-q-image-call-request call) agent-q-image-calls-pending)))
+
+(defvar agent-q-image-call-begun-functions nil
+  "Functions called with each call that begins, or is waited for once more.")
+
+(defvar agent-q-image-call-over-functions nil
+  "Functions called with each call that ended, its status and its payload.")
+
+(defun agent-q-image-calls-begin (call)
+  "Wait for the end of CALL from now on."
+  (puthash (agent-q-image-call-request call) call agent-q-image-calls-pending)
+  (when agent-q-image-call-begun-functions
+    (agent-q-log-run-hook 'agent-q-image-call-begun-functions call)))
+
+(defvar agent-q-image-calls-finished-hook nil
+  "Functions called when a call has ended and that was taken.")
+
+(defvar agent-q-image-ended-functions nil
+  "Functions called with each call that ended.
+Their arguments are the connection's process, the operation, its
+arguments, the status and the payload.")
+
+(defvar agent-q-image-calls-ended-owner nil
+  "The owner of the call that ended, for `agent-q-image-ended-functions'.")
+
+(defun agent-q-image-calls-finish (call status payload)
+  "End CALL with STATUS and PAYLOAD, unless it has ended."
+  (when (agent-q-image-calls-pending-p call)
+    (remhash (agent-q-image-call-request call) agent-q-image-calls-pending)
+    (agent-q-image-calls-cancel-timer call)
+    (when agent-q-image-call-over-functions
+      (agent-q-log-run-hook 'agent-q-image-call-over-functions call status payload))
+    (let ((agent-q-image-calls-ended-owner (agent-q-image-call-owner call)))
+      (agent-q-log-run-hook 'agent-q-image-ended-functions
+                            (agent-q-image-connection-process
+                             (agent-q-image-call-connection call))
+                            (agent-q-image-call-operation call)
+                            (agent-q-image-call-arguments call)
+                            status payload))
+    ;; This can run in a process filter of the client's: it must return there.
+    (condition-case err
+        (save-current-buffer
+          (funcall (agent-q-image-call-callback call) status
+                   (and payload (substring-no-properties payload))))
+      (error (message "agent-q: the end of a call was not taken: %s"
+                      (error-message-string err))))
+    (run-hooks 'agent-q-image-calls-finished-hook)))
+
+(defun agent-q-image-calls-cancel-timer (call)
+  "Forget the deadline of CALL."
+  (when (timerp (agent-q-image-call-timer call))
+    (cancel-timer (agent-q-image-call-timer call)))
+  (setf (agent-q-image-call-timer call) nil))
+
+(defun agent-q-image-calls-start-timer (call seconds &optional function)
+  "Call FUNCTION with CALL in SECONDS; without one, CALL's deadline is then."
+  (agent-q-image-calls-cancel-timer call)
+  (setf (agent-q-image-call-timer call)
+        (run-at-time seconds nil (or function (agent-q-image-call-deadline call)) call)))
+
+(defun agent-q-image-calls-over (process)
+  "Return a list of what awaits an answer over PROCESS."
+  (cl-loop for call being the hash-values of agent-q-image-calls-pending
+           when (eq process (agent-q-image-connection-process
+                             (agent-q-image-call-connection call)))
+           collect call))
+
+;;;; How calls into the image end, in words
+
+;; What the image can't say of the end of a call: why it was stopped and after
+;; how long, and why its client gave it up.
+
+(defun agent-q-image-end-stopped-reply (call reply)
+  "Return REPLY to CALL, which was stopped, with why and after how long."
+  (concat "(:outcome :cancelled"
+          (pcase (agent-q-image-call-stopping call)
+            ("timed-out" (format " :because \"timed out after %g s"
+                                 (agent-q-image-call-seconds call)))
+            ("done" (format " :because \"cancelled after %.1f s"
+                            (- (float-time) (agent-q-image-call-started call)))))
+          (and (agent-q-image-call-stopping call)
+               (if (string-prefix-p "(:outcome :cancelled :unclean " reply)
+                   "; its cleanup didn't end and was left out\""
+                 "\""))
+          (substring reply (length "(:outcome :cancelled"))))
+
+(defun agent-q-image-end-abort-reason (condition)
+  "Return why the client aborted a call, given its word for the CONDITION."
+  ;; The clients print no condition as NIL.
+  (if (member condition '(nil "NIL"))
+      "its thread ended, either by itself or from outside."
+    (format "%s" condition)))
+
+;;;; Our calls and the clients' event logs
+
+;; SLY and SLIME write each message to a log for their own developers, and
+;; pretty-print it there, which takes longer than the rest of a call.  Our calls
+;; are sent without that; here the replies to them are kept out of it too, and
+;; what is sent while a reply is taken.  One that comes together with another
+;; message is logged like that.
+
+(defconst agent-q-image-log--reply
+  "\\`\\([[:xdigit:]]\\{6\\}\\)(:return (:ok \"(:outcome "
+  "How a reply of ours begins on the wire, with its length in bytes.")
+
+(defconst agent-q-image-log--head 40
+  "Number of bytes that suffice to recognize a reply of ours.")
+
+(defun agent-q-image-log-without-replies (connection)
+  "Keep replies to us over CONNECTION out of its client's log."
+  (let ((process (agent-q-image-connection-process connection))
+        (logging (agent-q-image-client connection :logging)))
+    (unless (process-get process 'agent-q-image-log)
+      (process-put process 'agent-q-image-log t)
+      (add-function :around (process-filter process)
+                    (lambda (filter process bytes)
+                      (if (agent-q-image-log--reply-p process bytes)
+                          (cl-progv (list logging) '(nil)
+                            (funcall filter process bytes))
+                        (funcall filter process bytes)))))))
+
+(defun agent-q-image-log--reply-p (process bytes)
+  "Whether BYTES, new from PROCESS, complete a reply of ours and nothing else.
+The client keeps the beginning of a message in the buffer of PROCESS."
+  (with-current-buffer (process-buffer process)
+    (let ((head (concat (buffer-substring-no-properties
+                         (point-min)
+                         (min (point-max) (+ (point-min) agent-q-image-log--head)))
+                        (substring bytes 0 (min (length bytes) agent-q-image-log--head)))))
+      (and (string-match agent-q-image-log--reply head)
+           (= (+ (buffer-size) (length bytes))
+              (+ 6 (string-to-number (match-string 1 head) 16)))))))
+
+(provide 'agent-q-connection)
+;;; agent-q-connection.el ends here

@@ -1,0 +1,806 @@
+;;; agent-q-review.el --- Reviewing edits as diffs  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; An edit that waits for approval is shown as a diff of which each hunk can be
+;; taken, left, changed or commented on.  What was chosen is the answer to the
+;; approval request.  The hunks are made and applied by the core; here they
+;; are text, an overlay for their state, and keys.
+
+;;; Code:
+
+(require 'agent-q)
+(require 'agent-q-approval-gate)
+(require 'agent-q-call)
+(require 'agent-q-events)
+(require 'agent-q-json)
+(require 'agent-q-render)
+(require 'agent-q-review-draft)
+(require 'agent-q-text)
+(require 'cl-lib)
+(require 'diff-mode)
+(require 'seq)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+;;;; What an edit under review would change
+
+;; What the core has planned to make of a file, the live text of that (the visiting
+;; buffer's, or else the file's), and noticing when it changes.
+
+(cl-defstruct (agent-q-diff-edit (:constructor agent-q-diff-target--make) (:copier nil))
+  "An edit of the file PATH, which is FILE as an absolute name.
+BASE, the whole text, is replaced by PROPOSED in a call with ARGUMENTS.  NEW
+means that there is no file yet, ONE that only all of it makes sense, which
+NOTE then explains.  STAMP is what the target looked like."
+  path file base proposed arguments new one note stamp)
+
+(defun agent-q-diff-target-planned (preview arguments)
+  "Return the edit in PREVIEW, the core's; ARGUMENTS are those of the call."
+  (pcase-let ((`(,path ,file ,original ,modified ,divisible ,note) preview))
+    (agent-q-diff-target--make
+     :path (agent-q-text-clean path) :file file :arguments arguments
+     :base (or original "") :proposed modified :new (null original)
+     :one (not divisible) :note (agent-q-text-clean note)
+     :stamp (agent-q-diff-target--stamp file))))
+
+(defun agent-q-diff-target--buffer (file)
+  "Return the buffer that visits FILE, or nil."
+  (get-file-buffer file))
+
+(defun agent-q-diff-target--live (file)
+  "Return the text of FILE as it is now, or nil when there is no such file."
+  (if-let ((buffer (agent-q-diff-target--buffer file)))
+      (with-current-buffer buffer
+        (save-restriction
+          (widen)
+          (buffer-substring-no-properties (point-min) (point-max))))
+    (when (file-regular-p file)
+      (with-temp-buffer
+        (insert-file-contents file)
+        (buffer-string)))))
+
+(defun agent-q-diff-target--like (model text)
+  "Return TEXT, read from a file, with the line ends that MODEL has.
+Emacs hides carriage returns that end all lines of a file."
+  (if (and (string-search "\r\n" model)
+           (not (string-search "\r\n" text)))
+      (string-replace "\n" "\r\n" text)
+    text))
+
+(defun agent-q-diff-target--stamp (file)
+  "Return a value that is another one once FILE has changed."
+  (if-let ((buffer (agent-q-diff-target--buffer file)))
+      (cons buffer (buffer-chars-modified-tick buffer))
+    (let ((attributes (file-attributes file)))
+      (list (file-attribute-modification-time attributes)
+            (file-attribute-size attributes)
+            (file-attribute-inode-number attributes)))))
+
+(defun agent-q-diff-target-changed-p (edit)
+  "Whether the target of EDIT was changed since the review began."
+  (not (equal (agent-q-diff-edit-stamp edit)
+              (agent-q-diff-target--stamp (agent-q-diff-edit-file edit)))))
+
+(defvar-local agent-q-diff-target--timer nil
+  "The timer that has requests about this buffer's file looked at again, or nil.")
+
+(defun agent-q-diff-target-watch (file)
+  "Update requests when the buffer of FILE is changed.
+A file that is changed on disk the core notices by itself."
+  (when-let ((buffer (agent-q-diff-target--buffer file)))
+    (with-current-buffer buffer
+      (add-hook 'after-change-functions #'agent-q-diff-target--touched nil t))))
+
+(defun agent-q-diff-target--touched (&rest _)
+  "Update requests once the user has stopped typing for a moment."
+  (unless agent-q-diff-target--timer
+    (setq agent-q-diff-target--timer
+          (run-at-time 0.5 nil #'agent-q-diff-target--look (current-buffer)))))
+
+(defun agent-q-diff-target--look (buffer)
+  "Update requests, as BUFFER was changed.
+When none waits any more, stop noticing that."
+  (let ((running (agent-q-events-running-p)))
+    (when running
+      (agent-q-core-files-changed))
+    (when (buffer-live-p buffer)
+      (with-current-buffer buffer
+        (setq agent-q-diff-target--timer nil)
+        (when (or (not running) (eql 0 (plist-get (agent-q-core-status) :approvals)))
+          (remove-hook 'after-change-functions #'agent-q-diff-target--touched t))))))
+
+(defun agent-q-diff-target-rebase (edit)
+  "Return the text that EDIT has to replace in the target as it is now."
+  (let ((file (agent-q-diff-edit-file edit)))
+    (prog1 (agent-q-diff-target--like (agent-q-diff-edit-base edit)
+                                      (or (agent-q-diff-target--live file) ""))
+      (setf (agent-q-diff-edit-stamp edit) (agent-q-diff-target--stamp file)))))
+
+;;;; The hunks of a diff under review
+
+;; The buffer of a review: which call it is about, its hunks with what the user made
+;; of them, and how they are shown.  The hunks are made by the core; here they are
+;; text, and an overlay for their state.
+
+(cl-defstruct (agent-q-diff-hunk (:constructor agent-q-diff-hunks--make) (:copier nil))
+  "A hunk under review.
+NUMBER counts from 1.  OLD, NEW, HEADER and BODY are the core's.  CHOSEN,
+EDITED and COMMENT are the user's.  The
+overlay shows its state, START is where its header stands."
+  number old new header body added removed
+  (chosen t) edited comment overlay start)
+
+(defvar-local agent-q-diff-hunks-call nil "The call whose edit is reviewed here.")
+
+(defvar-local agent-q-diff-hunks-chat nil "The chat of that call.")
+
+(defvar-local agent-q-diff-hunks-edit nil "The edit under review, an `agent-q-diff-edit'.")
+
+(defvar-local agent-q-diff-hunks-all [] "The hunks, a vector.")
+
+(defvar-local agent-q-diff-hunks--counts "" "Return the number of hunks taken, as text.")
+
+(defvar-local agent-q-diff-hunks-lost nil
+  "Messages about the hunks that no longer fit, latest first.")
+
+(defvar-local agent-q-diff-hunks-done nil "Non-nil once the review is answered.")
+
+(defun agent-q-diff-hunks-show-invisible ()
+  "Show the characters of the current buffer that are made not to be seen.
+They could make a change look like another; in the text they stay.
+With those that turn the direction around, text is shown as it is stored."
+  (setq-local glyphless-char-display (copy-sequence glyphless-char-display))
+  (dolist (range agent-q-visible-ignorable)
+    (set-char-table-range glyphless-char-display range 'hex-code))
+  (save-excursion
+    (goto-char (point-min))
+    (when (re-search-forward "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]" nil t)
+      (setq bidi-display-reordering nil))))
+
+(defun agent-q-diff-hunks-fill (hunks)
+  "Show HUNKS, as the core gives them, all of them chosen."
+  (let ((inhibit-read-only t)
+        (inhibit-modification-hooks t)
+        (number 0)
+        (path (agent-q-diff-edit-path agent-q-diff-hunks-edit)))
+    (remove-overlays)
+    (erase-buffer)
+    (when (agent-q-diff-edit-one agent-q-diff-hunks-edit)
+      (insert (agent-q-diff-edit-note agent-q-diff-hunks-edit) "\n"))
+    (insert "--- " (if (agent-q-diff-edit-new agent-q-diff-hunks-edit) "/dev/null" path)
+            "\n+++ " (if (agent-q-diff-edit-one agent-q-diff-hunks-edit) "/dev/null" path) "\n")
+    (setq agent-q-diff-hunks-all
+          (vconcat
+           (mapcar (pcase-lambda (`(,old ,new ,header ,body ,added ,removed))
+                     (agent-q-diff-hunks--insert
+                      (agent-q-diff-hunks--make
+                       :number (setq number (1+ number)) :old old :new new
+                       :header header :body body :added added :removed removed)))
+                   hunks)))
+    (agent-q-diff-hunks-show-invisible)
+    (set-buffer-modified-p nil)
+    (goto-char (if hunks (agent-q-diff-hunk-start (aref agent-q-diff-hunks-all 0))
+                 (point-min)))
+    (agent-q-diff-hunks-count)))
+
+(defun agent-q-diff-hunks--insert (hunk)
+  "Insert HUNK at point with the overlay of its state; return it."
+  (let ((start (point)))
+    (insert (agent-q-diff-hunk-header hunk) "\n" (agent-q-diff-hunk-body hunk))
+    (let ((overlay (make-overlay start (point) nil t nil)))
+      (overlay-put overlay 'agent-q-hunk hunk)
+      (setf (agent-q-diff-hunk-start hunk) (copy-marker start)
+            (agent-q-diff-hunk-overlay hunk) overlay))
+    (agent-q-diff-hunks-mark hunk)
+    hunk))
+
+(defun agent-q-diff-hunks-mark (hunk)
+  "Show the state of HUNK, in words too, for terminals without colours."
+  (let ((overlay (agent-q-diff-hunk-overlay hunk))
+        (chosen (agent-q-diff-hunk-chosen hunk)))
+    (overlay-put overlay 'before-string
+                 (propertize
+                  (concat (if chosen "[x] " "[ ] ")
+                          (if chosen "apply" "reject")
+                          (if (agent-q-diff-hunk-edited hunk) ", edited" "")
+                          (if-let ((comment (agent-q-diff-hunk-comment hunk)))
+                              (concat ": " comment) "")
+                          "\n")
+                  ;; Else it would have the background of the line below.
+                  'face (list (if chosen 'agent-q-success 'agent-q-failure) 'default)))
+    (overlay-put overlay 'face (and (not chosen) 'agent-q-dim))))
+
+(defun agent-q-diff-hunks-chosen ()
+  "Return the hunks that would be applied."
+  (seq-filter #'agent-q-diff-hunk-chosen agent-q-diff-hunks-all))
+
+(defun agent-q-diff-hunks-visible-p (buffer)
+  "Whether the review in BUFFER is in a window; BUFFER may be anything else."
+  (and (bufferp buffer) (buffer-live-p buffer) (get-buffer-window buffer 'visible) t))
+
+(defun agent-q-diff-hunks-touched (buffer)
+  "Return (CHOSEN . ALL), numbers of hunks, if the review in BUFFER was changed.
+Else the value is nil, as it is when BUFFER is none."
+  (when (and (bufferp buffer) (buffer-live-p buffer))
+    (with-current-buffer buffer
+      (let ((chosen (length (agent-q-diff-hunks-chosen)))
+            (all (+ (length agent-q-diff-hunks-all) (length agent-q-diff-hunks-lost))))
+        (and (or (< chosen all)
+                 (seq-some (lambda (hunk) (or (agent-q-diff-hunk-edited hunk)
+                                              (agent-q-diff-hunk-comment hunk)))
+                           agent-q-diff-hunks-all))
+             (cons chosen all))))))
+
+(defun agent-q-diff-hunks-count ()
+  "Count the hunks again and show the counts in the header line."
+  (let ((added 0) (removed 0) (chosen 0))
+    (seq-doseq (hunk agent-q-diff-hunks-all)
+      (when (agent-q-diff-hunk-chosen hunk)
+        (setq chosen (1+ chosen)
+              added (+ added (agent-q-diff-hunk-added hunk))
+              removed (+ removed (agent-q-diff-hunk-removed hunk)))))
+    (setq agent-q-diff-hunks--counts (format " %d/%d hunks, +%d -%d  " chosen
+                                             (length agent-q-diff-hunks-all) added removed))
+    (agent-q-diff-hunks-watch)))
+
+(defun agent-q-diff-hunks-watch ()
+  "Show the header line, with a warning when the target was changed.
+For `post-command-hook', too."
+  (unless agent-q-diff-hunks-done
+    (setq header-line-format
+          (list (propertize agent-q-diff-hunks--counts 'face 'bold)
+                (cond ((agent-q-diff-target-changed-p agent-q-diff-hunks-edit)
+                       (propertize "CHANGED since: g refreshes the review"
+                                   'face 'agent-q-failure))
+                      ((agent-q-diff-edit-one agent-q-diff-hunks-edit)
+                       "C-c C-c do it  C-c C-k reject  c comment  ? menu")
+                      ;; A narrow window shows the first ones.
+                      (t "C-c C-c apply  C-c C-k reject  SPC toggle  e edit  ? menu"))))
+    (force-mode-line-update)))
+
+(defun agent-q-diff-hunks-check ()
+  "Signal an error unless the review can be answered."
+  (unless (and (buffer-live-p agent-q-diff-hunks-chat)
+               (not agent-q-diff-hunks-done)
+               (agent-q-call-open-p agent-q-diff-hunks-call))
+    (user-error "This edit was already answered")))
+
+(defun agent-q-diff-hunks-replace (hunk body)
+  "Put BODY, which the user wrote, in the place of the lines of HUNK.
+Signal an error when it doesn't fit there."
+  (pcase-let ((`(,old ,new ,header ,body ,added ,removed)
+               (agent-q-core-diff-edit-hunk
+                (agent-q-json-encode (agent-q-diff-hunks--json hunk)) body))
+              (inhibit-read-only t)
+              (inhibit-modification-hooks t)
+              (overlay (agent-q-diff-hunk-overlay hunk)))
+    (setf (agent-q-diff-hunk-old hunk) old
+          (agent-q-diff-hunk-new hunk) new
+          (agent-q-diff-hunk-header hunk) header
+          (agent-q-diff-hunk-body hunk) body
+          (agent-q-diff-hunk-added hunk) added
+          (agent-q-diff-hunk-removed hunk) removed
+          (agent-q-diff-hunk-edited hunk) t
+          (agent-q-diff-hunk-chosen hunk) t)
+    (save-excursion
+      (let ((end (overlay-end overlay)))
+        (goto-char (agent-q-diff-hunk-start hunk))
+        ;; Before the old text goes, so that the next hunk's marker stays.
+        (goto-char end)
+        (delete-region (agent-q-diff-hunk-start hunk) end)
+        (let* ((next (and (< (agent-q-diff-hunk-number hunk) (length agent-q-diff-hunks-all))
+                          (aref agent-q-diff-hunks-all (agent-q-diff-hunk-number hunk))))
+               (start (point)))
+          (insert header "\n" body)
+          (move-overlay overlay start (point))
+          (set-marker (agent-q-diff-hunk-start hunk) start)
+          (when next
+            (set-marker (agent-q-diff-hunk-start next) (point))
+            (move-overlay (agent-q-diff-hunk-overlay next) (point)
+                          (overlay-end (agent-q-diff-hunk-overlay next)))))))
+    (set-buffer-modified-p nil)
+    (font-lock-flush)
+    (agent-q-diff-hunks-mark hunk)
+    (agent-q-diff-hunks-count)))
+
+(defun agent-q-diff-hunks--json (hunk)
+  "Return HUNK in the form that the core expects."
+  (list :old_start (agent-q-diff-hunk-old hunk)
+        :new_start (agent-q-diff-hunk-new hunk)
+        :body (agent-q-diff-hunk-body hunk)))
+
+(defun agent-q-diff-hunks-json (hunks)
+  "Return HUNKS, a list, as JSON text."
+  (agent-q-json-encode (vconcat (mapcar #'agent-q-diff-hunks--json hunks))))
+
+;;;; Editing one hunk of a diff review
+
+;; The lines of one hunk in a buffer of their own.  The core checks that the
+;; original's lines are still what the file holds.
+
+(defvar-local agent-q-diff-edit--hunk nil "The hunk that is edited here.")
+(defvar-local agent-q-diff-edit--review nil "The buffer of its review.")
+(defvar-local agent-q-diff-edit--returns nil
+  "Whether carriage returns end the lines of the file; they are not shown here.")
+
+(defvar agent-q-diff-edit-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "C-c C-c") #'agent-q-diff-edit-finish)
+    (define-key map (kbd "C-c C-k") #'agent-q-diff-edit-quit)
+    map)
+  "Keymap of `agent-q-diff-edit-mode'.")
+
+(define-derived-mode agent-q-diff-edit-mode text-mode "agent-q hunk"
+  "Major mode for editing a hunk.
+Lines with + are added, lines with - are removed, the others stay.
+\\<agent-q-diff-edit-mode-map>\\[agent-q-diff-edit-finish] puts the hunk into the review; \\[agent-q-diff-edit-quit] leaves it.
+
+\\{agent-q-diff-edit-mode-map}"
+  (setq-local require-final-newline nil
+              indent-tabs-mode t
+              bidi-paragraph-direction 'left-to-right
+              font-lock-defaults '((("^\\+.*" . 'diff-added) ("^-.*" . 'diff-removed)) t)
+              header-line-format
+              " C-c C-c puts the hunk into the review, C-c C-k leaves it as it was"))
+
+(defun agent-q-diff-edit--with-returns (body)
+  "Return BODY, lines of a diff, with a \\r at the end of each."
+  (string-replace "\r\n\\ No newline at end of file\r\n"
+                  "\n\\ No newline at end of file\n"
+                  (string-replace "\n" "\r\n" body)))
+
+(defun agent-q-diff-edit-open (hunk)
+  "Edit HUNK of the review in the current buffer."
+  (let* ((review (current-buffer))
+         (body (agent-q-diff-hunk-body hunk))
+         (plain (string-replace "\r\n" "\n" body))
+         (returns (and (not (equal plain body))
+                       (equal body (agent-q-diff-edit--with-returns plain))))
+         (buffer (generate-new-buffer (format "*agent-q hunk %d*"
+                                              (agent-q-diff-hunk-number hunk)))))
+    (with-current-buffer buffer
+      (insert (if returns plain body))
+      (agent-q-diff-edit-mode)
+      (setq agent-q-diff-edit--hunk hunk
+            agent-q-diff-edit--review review
+            agent-q-diff-edit--returns returns)
+      (set-buffer-modified-p nil)
+      (goto-char (point-min)))
+    (pop-to-buffer buffer '((display-buffer-same-window)))))
+
+(defun agent-q-diff-edit-finish ()
+  "Put the hunk as edited here into the review."
+  (interactive nil agent-q-diff-edit-mode)
+  (unless (buffer-live-p agent-q-diff-edit--review)
+    (user-error "The review of this hunk is over"))
+  (let* ((text (buffer-substring-no-properties (point-min) (point-max)))
+         (body (if agent-q-diff-edit--returns (agent-q-diff-edit--with-returns text)
+                 text))
+         (hunk agent-q-diff-edit--hunk))
+    (with-current-buffer agent-q-diff-edit--review
+      (condition-case failure
+          (agent-q-diff-hunks-replace hunk body)
+        ;; Emacs would show it in quotes.
+        (agent-q-error (user-error "%s" (cadr failure))))))
+  (agent-q-diff-edit-quit))
+
+(defun agent-q-diff-edit-quit ()
+  "Discard the edit and leave the hunk in the review as it was."
+  (interactive nil agent-q-diff-edit-mode)
+  (quit-window t))
+
+;;;; Reviewing an edit again
+
+;; When the target of an edit changes under its review, the hunks are put on
+;; the text as it is now; nothing is applied that nobody has seen there.
+
+(defun agent-q-diff-refresh ()
+  "Review the edit again, on the current text.
+Hunks that look as before keep their state, the others are not taken;
+those that don't fit any more are left out, and the model is told so."
+  (interactive nil agent-q-diff-mode)
+  (agent-q-diff-hunks-check)
+  (if (agent-q-diff-edit-one agent-q-diff-hunks-edit)
+      (agent-q-diff-refresh--whole agent-q-diff-hunks-edit)
+    (agent-q-diff-refresh--hunks)))
+
+(defun agent-q-diff-refresh--whole (edit)
+  "Show all of the text that EDIT takes away, as it is now."
+  (let ((now (agent-q-diff-target-rebase edit)))
+    (unless (string-empty-p (agent-q-diff-edit-base edit))
+      (setf (agent-q-diff-edit-base edit) now)
+      (agent-q-diff-hunks-fill (agent-q-core-diff-hunks now "" 3)))
+    (agent-q-diff-hunks-watch)))
+
+(defun agent-q-diff-refresh--hunks ()
+  "Show the hunks that still fit."
+  (let* ((edit agent-q-diff-hunks-edit)
+         (before (append agent-q-diff-hunks-all nil))
+         (now (agent-q-diff-target-rebase edit)))
+    (pcase-let ((`(,text . ,outcomes)
+                 (agent-q-core-diff-apply-onto now (agent-q-diff-hunks-json before))))
+      (cl-mapc (lambda (hunk outcome)
+                 (when (stringp outcome)
+                   (push (format "the hunk %s does not fit: %s"
+                                 (agent-q-diff-hunk-header hunk) outcome)
+                         agent-q-diff-hunks-lost)))
+               before outcomes)
+      (setf (agent-q-diff-edit-base edit) now
+            (agent-q-diff-edit-proposed edit) text)
+      (agent-q-diff-hunks-fill (agent-q-core-diff-hunks now text 3))
+      (seq-doseq (hunk agent-q-diff-hunks-all)
+        (agent-q-diff-refresh--inherit hunk before))
+      (agent-q-diff-hunks-count)
+      (message "%s" (if agent-q-diff-hunks-lost
+                        (string-join agent-q-diff-hunks-lost "; ")
+                      "All hunks still fit")))))
+
+(defun agent-q-diff-refresh--inherit (hunk before)
+  "Give HUNK the state of the one in the list BEFORE with the same lines."
+  (let ((old (seq-find (lambda (it)
+                         (equal (agent-q-diff-hunk-body it) (agent-q-diff-hunk-body hunk)))
+                       before)))
+    (setf (agent-q-diff-hunk-chosen hunk) (and old (agent-q-diff-hunk-chosen old))
+          (agent-q-diff-hunk-edited hunk) (and old (agent-q-diff-hunk-edited old))
+          (agent-q-diff-hunk-comment hunk) (and old (agent-q-diff-hunk-comment old)))
+    (agent-q-diff-hunks-mark hunk)))
+
+;;;; Reviewing edits as diffs
+
+(defvar agent-q-diff-mode-map
+  (let ((map (make-sparse-keymap)))
+    (set-keymap-parent map (make-composed-keymap special-mode-map))
+    (define-key map "n" #'agent-q-diff-next)
+    (define-key map "p" #'agent-q-diff-previous)
+    (define-key map (kbd "SPC") #'agent-q-diff-toggle)
+    (define-key map "e" #'agent-q-diff-edit-hunk)
+    (define-key map "c" #'agent-q-diff-comment)
+    (define-key map "g" #'agent-q-diff-refresh)
+    (define-key map [mouse-2] #'agent-q-diff-toggle-mouse)
+    (define-key map "q" #'agent-q-diff-quit)
+    (define-key map (kbd "C-c C-c") #'agent-q-diff-apply)
+    (define-key map (kbd "C-c C-k") #'agent-q-diff-reject)
+    map)
+  "Keymap of `agent-q-diff-mode'.")
+
+(define-derived-mode agent-q-diff-mode diff-mode "agent-q diff"
+  "Major mode for reviewing an edit hunk by hunk.
+\\<agent-q-diff-mode-map>\\[agent-q-diff-toggle] takes or leaves the hunk at point, \\[agent-q-diff-edit-hunk] edits it, \\[agent-q-diff-comment]
+tells the model something about it.  \\[agent-q-diff-apply] applies what is
+taken; \\[agent-q-diff-reject] rejects all, and so does killing the buffer.
+
+\\{agent-q-diff-mode-map}"
+  (setq-local diff-font-lock-syntax nil
+              diff-refine nil
+              bidi-paragraph-direction 'left-to-right
+              ;; Diff mode's own keys for read-only buffers would hide these.
+              minor-mode-overriding-map-alist nil
+              buffer-read-only t)
+  (add-hook 'kill-buffer-hook #'agent-q-diff--killed nil t)
+  (add-hook 'post-command-hook #'agent-q-diff-hunks-watch nil t))
+
+;;;;; Opening
+
+(defvar-local agent-q-diff--begun nil
+  "When the review took the place of what was shown before it, or nil.")
+
+(defun agent-q-diff-reviewed-p (tool preview)
+  "Whether a call of TOOL is reviewed as a diff without being asked for one.
+PREVIEW is what the core says that it would make of a file, or nil."
+  (and preview
+       (or agent-q-review-edits (equal tool "propose_file_edit"))
+       t))
+
+(defun agent-q-diff-drafted (event)
+  "Show more of the edit that EVENT is about, which the model is writing.
+The current buffer is its chat.  Only edits that are to be reviewed are shown."
+  (when (agent-q-diff-reviewed-p (plist-get event :tool) t)
+    (agent-q-diff-draft-take event #'agent-q-diff-display)))
+
+(defun agent-q-diff-forget-drafts ()
+  "Close the drafts of edits that the model of the current chat left off."
+  (agent-q-diff-draft-forget #'agent-q-diff--leave))
+
+(defun agent-q-diff-review (event)
+  "Open the review of the edit that EVENT, an approval request, asks about.
+The current buffer is its chat.  Other edits can be reviewed by a key."
+  (let* ((call (gethash (plist-get event :call) agent-q-call-table))
+         (preview (agent-q-core-preview (agent-q-call-key call))))
+    (setf (agent-q-call-change call) (agent-q-call-change-of preview))
+    (when preview
+      (agent-q-diff-target-watch (nth 1 preview)))
+    (cond ((agent-q-diff-reviewed-p (agent-q-call-tool call) preview)
+           (when (and (agent-q-diff-prepare call preview)
+                      (get-buffer-window (current-buffer)))
+             (agent-q-diff-display (agent-q-call-review call))
+             ;; What is beside it need not be in the request.
+             (agent-q-render-update-item call)))
+          (preview
+           (setf (agent-q-call-review call) 'possible)
+           (agent-q-render-update-item call)))))
+
+(defun agent-q-diff-review-again (call)
+  "Show the present edit of CALL of the current chat.
+A review that is open keeps what was chosen there."
+  (setf (agent-q-call-change call)
+        (agent-q-call-change-of (agent-q-core-preview (agent-q-call-key call))))
+  (when (buffer-live-p (agent-q-call-review call))
+    (with-current-buffer (agent-q-call-review call)
+      (agent-q-diff-refresh))))
+
+(defun agent-q-diff-prepare (call &optional preview)
+  "Make the buffer in which CALL of the current chat is reviewed; return it.
+PREVIEW is what the core says that it would make of a file.  Return nil
+when there is nothing to review."
+  (when-let* ((preview (or preview (agent-q-core-preview (agent-q-call-key call))))
+              (arguments (agent-q-json-parse (agent-q-call-arguments call)))
+              (edit (agent-q-diff-target-planned preview arguments)))
+    (setf (agent-q-call-review call) (agent-q-diff--open call (current-buffer) edit))
+    (agent-q-render-update-item call)
+    (agent-q-call-review call)))
+
+(defun agent-q-diff--open (call chat edit)
+  "Return a buffer in which EDIT, which CALL of CHAT would do, is reviewed.
+It is the one in which the edit was shown while the model wrote it, if any."
+  (let* ((draft (agent-q-diff-draft-adopt
+                 (agent-q-call-tool call)
+                 (gethash "path" (agent-q-diff-edit-arguments edit))))
+         (buffer (or draft (agent-q-diff-draft-make-buffer (agent-q-diff-edit-path edit)))))
+    (with-current-buffer buffer
+      (agent-q-diff-mode)
+      (setq default-directory (buffer-local-value 'default-directory chat)
+            agent-q-diff-hunks-call call
+            agent-q-diff-hunks-chat chat
+            agent-q-diff-hunks-edit edit)
+      (agent-q-diff-hunks-fill (agent-q-core-diff-hunks (agent-q-diff-edit-base edit)
+                                                        (agent-q-diff-edit-proposed edit) 3))
+      (when draft
+        (setq agent-q-diff--begun (float-time))
+        (dolist (window (get-buffer-window-list buffer nil t))
+          (set-window-point window (point)))))
+    buffer))
+
+(defun agent-q-diff-display (buffer)
+  "Show BUFFER in a window of the selected frame, without selecting it.
+Return the window, or nil when that frame has none that can show it."
+  (let* ((pop-up-frames nil)
+         (window (display-buffer buffer '((display-buffer-reuse-window
+                                           display-buffer-pop-up-window
+                                           agent-q-diff--use-window
+                                           display-buffer-no-window)
+                                          (allow-no-window . t)
+                                          (reusable-frames . nil)
+                                          (inhibit-switch-frame . t)))))
+    ;; Emacs forgets that it made a window once another page was shown there and left.
+    (when (and window (eq 'window (car (window-parameter window 'quit-restore))))
+      (set-window-parameter window 'agent-q-diff-made-for buffer))
+    window))
+
+(defun agent-q-diff--use-window (buffer alist)
+  "Show BUFFER by ALIST in a window that the selected frame has.
+`display-buffer-use-some-window' would go to another frame for one."
+  (when-let ((window (get-lru-window (selected-frame)))
+             (origin (selected-window)))
+    (with-selected-window window
+      (display-buffer-same-window buffer alist))
+    ;; Where to go back to is where the user was, not the window that was used.
+    (pcase (window-parameter window 'quit-restore)
+      (`(,what ,before ,_ ,shown)
+       (set-window-parameter window 'quit-restore (list what before origin shown))))
+    window))
+
+;;;;; Moving and choosing
+
+(defun agent-q-diff--index ()
+  "Return the place of the hunk at point in the vector; -1 before the first."
+  (let ((low 0) (high (length agent-q-diff-hunks-all)))
+    ;; The first hunk that starts after point.
+    (while (< low high)
+      (let ((middle (/ (+ low high) 2)))
+        (if (<= (agent-q-diff-hunk-start (aref agent-q-diff-hunks-all middle)) (point))
+            (setq low (1+ middle))
+          (setq high middle))))
+    (1- low)))
+
+(defun agent-q-diff--hunk ()
+  "Return the hunk at point."
+  (let ((index (agent-q-diff--index)))
+    (if (< index 0)
+        (user-error "No hunk at point")
+      (aref agent-q-diff-hunks-all index))))
+
+(defun agent-q-diff--goto (index)
+  "Go to the hunk at INDEX."
+  (unless (< -1 index (length agent-q-diff-hunks-all))
+    (user-error "No more hunks"))
+  (let ((hunk (aref agent-q-diff-hunks-all index)))
+    (goto-char (agent-q-diff-hunk-start hunk))
+    ;; What a key is about to decide has to be on the screen.
+    (when (and (eq (window-buffer) (current-buffer))
+               (not (pos-visible-in-window-p
+                     (1- (overlay-end (agent-q-diff-hunk-overlay hunk))))))
+      (recenter 1))))
+
+(defun agent-q-diff-next ()
+  "Go to the next hunk."
+  (interactive nil agent-q-diff-mode)
+  (agent-q-diff--goto (1+ (agent-q-diff--index))))
+
+(defun agent-q-diff-previous ()
+  "Go to the start of this hunk, or to the one before."
+  (interactive nil agent-q-diff-mode)
+  (let ((index (agent-q-diff--index)))
+    (agent-q-diff--goto
+     (if (and (>= index 0)
+              (> (point) (agent-q-diff-hunk-start (aref agent-q-diff-hunks-all index))))
+         index
+       (1- index)))))
+
+(defun agent-q-diff--check-divisible ()
+  "Signal an error if the edit can only be taken as a whole."
+  (when (agent-q-diff-edit-one agent-q-diff-hunks-edit)
+    (user-error "This edit can only be applied or rejected as a whole")))
+
+(defun agent-q-diff-toggle ()
+  "Take the hunk at point, or leave it if it was taken; go to the next one."
+  (interactive nil agent-q-diff-mode)
+  (agent-q-diff--check-divisible)
+  (agent-q-garbage-put-off)
+  (let ((hunk (agent-q-diff--hunk)))
+    (setf (agent-q-diff-hunk-chosen hunk) (not (agent-q-diff-hunk-chosen hunk)))
+    (agent-q-diff-hunks-mark hunk)
+    (agent-q-diff-hunks-count)
+    (when (< (agent-q-diff-hunk-number hunk) (length agent-q-diff-hunks-all))
+      (agent-q-diff--goto (agent-q-diff-hunk-number hunk)))))
+
+(defun agent-q-diff-toggle-mouse (event)
+  "Take or leave the hunk that EVENT clicked on."
+  (interactive "e" agent-q-diff-mode)
+  (mouse-set-point event)
+  (agent-q-diff-toggle))
+
+(defun agent-q-diff-comment (comment)
+  "Add COMMENT on the hunk at point, for the model to read with the answer."
+  (interactive
+   (list (read-string "Comment for the model: "
+                      (agent-q-diff-hunk-comment (agent-q-diff--hunk))))
+   agent-q-diff-mode)
+  (let ((hunk (agent-q-diff--hunk)))
+    (setf (agent-q-diff-hunk-comment hunk)
+          (and (not (string-blank-p comment)) (agent-q-text-clean comment)))
+    (agent-q-diff-hunks-mark hunk)))
+
+(defun agent-q-diff-edit-hunk ()
+  "Edit the hunk at point."
+  (interactive nil agent-q-diff-mode)
+  (agent-q-diff--check-divisible)
+  (agent-q-diff-edit-open (agent-q-diff--hunk)))
+
+;;;;; Answering
+
+(defun agent-q-diff--note (whole)
+  "Return what the model is told about the review.
+WHOLE is said of an edit that can only be taken as a whole."
+  (string-join
+   (cons (if (agent-q-diff-edit-one agent-q-diff-hunks-edit)
+             whole
+           (format "applied %d of %d hunks" (length (agent-q-diff-hunks-chosen))
+                   (+ (length agent-q-diff-hunks-all) (length agent-q-diff-hunks-lost))))
+         (append (delq nil (mapcar #'agent-q-diff--note-on
+                                   (append agent-q-diff-hunks-all nil)))
+                 (reverse agent-q-diff-hunks-lost)))
+   "; "))
+
+(defun agent-q-diff--note-on (hunk)
+  "Return a note about HUNK, or nil."
+  (let ((comment (agent-q-diff-hunk-comment hunk))
+        (what (cond ((not (agent-q-diff-hunk-chosen hunk)) "rejected")
+                    ((agent-q-diff-hunk-edited hunk) "edited by the user"))))
+    (when (or what comment)
+      (format "hunk %d (%s) %s%s" (agent-q-diff-hunk-number hunk)
+              (agent-q-diff-hunk-header hunk)
+              (or what "applied")
+              (if comment (concat ": " comment) "")))))
+
+(defun agent-q-diff-apply ()
+  "Apply the hunks that are taken, and tell the model about the rest."
+  (interactive nil agent-q-diff-mode)
+  (agent-q-diff-hunks-check)
+  ;; The key was meant for what was shown before.
+  (when (and agent-q-diff--begun
+             (< (- (float-time) agent-q-diff--begun) agent-q-sight-pause))
+    (user-error "The edit was completed just now: look at it, then press the key again"))
+  (when (agent-q-diff-target-changed-p agent-q-diff-hunks-edit)
+    (agent-q-diff-refresh)
+    (user-error "The file has changed; review the hunks as they fit now"))
+  (cond ((agent-q-diff-edit-one agent-q-diff-hunks-edit)
+         (agent-q-diff--answer "modified" (agent-q-diff--arguments) "approved"))
+        ;; A new file that holds nothing has no hunks.
+        ((not (or (agent-q-diff-hunks-chosen) (seq-empty-p agent-q-diff-hunks-all)))
+         (agent-q-diff-reject))
+        (t
+         (let ((chosen (length (agent-q-diff-hunks-chosen)))
+               (all (length agent-q-diff-hunks-all)))
+           (agent-q-diff--answer "modified" (agent-q-diff--arguments)
+                                 (if (= chosen all) "approved"
+                                   (format "approved, %d of %d hunks" chosen all)))))))
+
+(defun agent-q-diff--arguments ()
+  "Return the arguments of the call with the chosen hunks, as JSON text."
+  (let* ((edit agent-q-diff-hunks-edit)
+         (arguments (copy-hash-table (agent-q-diff-edit-arguments edit)))
+         (base (agent-q-diff-edit-base edit))
+         (text (agent-q-core-diff-apply base (agent-q-diff-hunks-json
+                                              (agent-q-diff-hunks-chosen)))))
+    (unless (agent-q-diff-edit-one edit)
+      (puthash "reviewed" (list :original base :modified text) arguments))
+    ;; The core tells the model, where the tool itself does not take it.
+    (puthash "review" (agent-q-diff--note "done as a whole") arguments)
+    (agent-q-json-encode arguments)))
+
+(defun agent-q-diff-reject ()
+  "Reject the whole edit; the comments go to the model."
+  (interactive nil agent-q-diff-mode)
+  (agent-q-diff-hunks-check)
+  (seq-doseq (hunk agent-q-diff-hunks-all)
+    (setf (agent-q-diff-hunk-chosen hunk) nil))
+  (agent-q-diff--answer "denied" (concat "the edit was reviewed and rejected; "
+                                         (agent-q-diff--note "nothing was done"))
+                        "rejected"))
+
+(defun agent-q-diff--answer (decision payload label)
+  "Answer the call with DECISION and PAYLOAD, shown as LABEL, and go away."
+  (let ((buffer (current-buffer))
+        (call agent-q-diff-hunks-call))
+    (with-current-buffer agent-q-diff-hunks-chat
+      (agent-q-answer-settle call decision payload label))
+    (agent-q-diff--leave buffer)))
+
+(defun agent-q-diff-quit ()
+  "Go back to the chat, with the edit in its request as it was left here."
+  (interactive nil agent-q-diff-mode)
+  (let ((chat agent-q-diff-hunks-chat)
+        (call agent-q-diff-hunks-call))
+    (quit-window)
+    (when (and (buffer-live-p chat) (agent-q-call-open-p call))
+      (with-current-buffer chat
+        (agent-q-sight-anew call)))))
+
+(defun agent-q-diff--leave (buffer)
+  "Kill BUFFER, whose review is over, and its windows if they were made for it."
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (setq agent-q-diff-hunks-done t))
+    (dolist (window (get-buffer-window-list buffer nil t))
+      (if (and (eq buffer (window-parameter window 'agent-q-diff-made-for))
+               (eq t (window-deletable-p window)))
+          (delete-window window)
+        (quit-restore-window window 'bury)))
+    (kill-buffer buffer)))
+
+(defun agent-q-diff--killed ()
+  "Reject the edit whose review is killed."
+  (unless agent-q-diff-hunks-done
+    (setq agent-q-diff-hunks-done t)
+    (let ((call agent-q-diff-hunks-call))
+      (when (and (buffer-live-p agent-q-diff-hunks-chat) (agent-q-call-open-p call))
+        (with-current-buffer agent-q-diff-hunks-chat
+          (agent-q-answer-settle
+           call "denied" "the user closed the review of the edit without applying it"
+           "rejected"))))))
+
+(defun agent-q-diff--settled (call)
+  "Close the review of CALL, which was answered or is over."
+  (let ((buffer (agent-q-call-review call)))
+    (setf (agent-q-call-review call) nil)
+    (when (bufferp buffer)
+      (agent-q-diff--leave buffer))))
+
+(add-hook 'agent-q-call-settled-functions #'agent-q-diff--settled)
+
+(provide 'agent-q-review)
+;;; agent-q-review.el ends here
