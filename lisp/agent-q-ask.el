@@ -43,22 +43,22 @@
 
 (defun agent-q-ask--connection (look)
   "Return the connection that LOOK is about, or nil."
-  (and (agent-q-look-process look)
-       (cl-find (agent-q-look-process look) (agent-q-image-connections)
-                :key #'agent-q-image-connection-process)))
+  (and (agent-q-activity-look-process look)
+       (cl-find (agent-q-activity-look-process look) (agent-q-connection-connections)
+                :key #'agent-q-connection-process)))
 
 (defun agent-q-ask--chat (look new)
   "Return the chat that is asked about LOOK; NEW non-nil means a new one.
 It is one of the same project, and about the same image if LOOK has one."
   (let* ((connection (agent-q-ask--connection look))
          (chat (with-temp-buffer
-                 (setq default-directory (agent-q-look-directory look))
+                 (setq default-directory (agent-q-activity-look-directory look))
                  (agent-q-chat-open-here new))))
     (when connection
       (let ((has (buffer-local-value 'agent-q-session-connection chat)))
-        (when (and (agent-q-image-live-p has) (not (equal has connection)))
+        (when (and (agent-q-connection-live-p has) (not (equal has connection)))
           (setq chat (with-temp-buffer
-                       (setq default-directory (agent-q-look-directory look))
+                       (setq default-directory (agent-q-activity-look-directory look))
                        (agent-q-chat-open-here t))))
         (with-current-buffer chat
           (agent-q-set-image connection))))
@@ -73,36 +73,36 @@ It is one of the same project, and about the same image if LOOK has one."
 
 (defun agent-q-ask--check-private (look)
   "Ask the user whether LOOK may be sent if it is of a private file."
-  (unless (agent-q-private-allowed-p (agent-q-look-file look))
+  (unless (agent-q-attach-kinds-private-allowed-p (agent-q-activity-look-file look))
     (user-error "Nothing was sent")))
 
 (defun agent-q-ask--send (text look new &optional review)
   "Send TEXT about LOOK to the chat of its project, or to a NEW one.
-REVIEW is as in `agent-q-queue-message'."
+REVIEW is as in `agent-q-chat-send-queue-message'."
   (agent-q-ask--check-private look)
   (let ((chat (agent-q-ask--chat look new)))
     (agent-q-ask--show chat)
     (with-current-buffer chat
       (agent-q-prompt-remember text)
-      (agent-q-chat-submit (agent-q-ask--as-message text) (agent-q-look-label look)
-                           (agent-q-look-excerpts look) review)
+      (agent-q-chat-send-submit (agent-q-ask--as-message text) (agent-q-activity-look-label look)
+                                (agent-q-activity-look-excerpts look) review)
       (deactivate-mark)
-      (cond ((agent-q-queue-held)
+      (cond ((agent-q-chat-send-queue-held)
              (message "Queued in %s: sent when this turn ends" (buffer-name chat)))
             (agent-q-session-provider (message "Asked in %s" (buffer-name chat)))))
     chat))
 
 (defun agent-q-ask--as-message (text)
   "Return TEXT so that it is a message, and no call of a tool by a slash."
-  (if (agent-q-console-line-p text) (concat " " text) text))
+  (if (agent-q-prompt-console-line-p text) (concat " " text) text))
 
 (defun agent-q-ask--read (prompt look)
   "Read what the user wants to know of LOOK; PROMPT has a place for its name."
-  (read-string (format prompt (agent-q-look-label look)) nil 'agent-q-ask-history))
+  (read-string (format prompt (agent-q-activity-look-label look)) nil 'agent-q-ask-history))
 
 (defun agent-q-ask--editable (look)
   "Signal an error unless LOOK is of a file, as it is to be changed."
-  (unless (agent-q-look-file look)
+  (unless (agent-q-activity-look-file look)
     (user-error "There is no file to change here")))
 
 ;;;;; Commands
@@ -117,7 +117,7 @@ in an inspector, references, results of tests.  It is sent with file, lines
 and package to the project's chat, or with prefix argument NEW to a new one.
 An empty question asks for an explanation."
   (interactive
-   (let ((look (agent-q-look-here)))
+   (let ((look (agent-q-activity-look-here)))
      (list (agent-q-ask--read "Ask about %s (RET: explain it): " look) look
            current-prefix-arg)))
   (agent-q-ask--send (if (string-blank-p question) (agent-q-ask--explain look) question)
@@ -125,7 +125,7 @@ An empty question asks for an explanation."
 
 (defun agent-q-ask--explain (look)
   "Return the request to explain LOOK."
-  (pcase (agent-q-look-kind look)
+  (pcase (agent-q-activity-look-kind look)
     ((or 'error 'message) "Explain this error, and what to do about it.")
     (_ "Explain this.")))
 
@@ -133,7 +133,7 @@ An empty question asks for an explanation."
 (defun agent-q-explain (look &optional new)
   "Ask the project's chat to explain what you look at.
 LOOK is as in `agent-q-ask'; with prefix argument NEW, in a new chat."
-  (interactive (list (agent-q-look-here) current-prefix-arg))
+  (interactive (list (agent-q-activity-look-here) current-prefix-arg))
   (agent-q-ask--send (agent-q-ask--explain look) look new))
 
 ;;;###autoload
@@ -141,7 +141,7 @@ LOOK is as in `agent-q-ask'; with prefix argument NEW, in a new chat."
   "Ask the model to document the definition at point, or the region.
 The change is shown as a diff for you to accept or reject.  LOOK and NEW are
 as in `agent-q-ask'."
-  (interactive (list (agent-q-look-here) current-prefix-arg))
+  (interactive (list (agent-q-activity-look-here) current-prefix-arg))
   (agent-q-ask--editable look)
   (agent-q-ask--send
    "Document this: write or improve its documentation string, in the style of the code \
@@ -157,12 +157,12 @@ source what the compiler says of the definition; where it says nothing, you
 are asked what is wrong, which is WRONG.  Changes of files are shown as diffs
 for you to accept or reject.  LOOK and NEW are as in `agent-q-ask'."
   (interactive
-   (let ((look (agent-q-look-here)))
+   (let ((look (agent-q-activity-look-here)))
      (list look current-prefix-arg
-           (unless (agent-q-look-wrong-p look)
+           (unless (agent-q-activity-look-wrong-p look)
              (agent-q-ask--read "What is wrong with %s? " look)))))
   (when (and wrong (string-blank-p wrong))
-    (user-error "Nothing is known to be wrong with %s" (agent-q-look-label look)))
+    (user-error "Nothing is known to be wrong with %s" (agent-q-activity-look-label look)))
   (agent-q-ask--send
    (concat (if wrong (format "This is wrong: %s\nFind the cause" wrong)
              "Find the cause of this error")
@@ -176,7 +176,7 @@ I review the change of the file as a diff; then check in the image that it helps
 The change is shown as a diff for you to accept or reject.  LOOK and NEW are
 as in `agent-q-ask'."
   (interactive
-   (let ((look (agent-q-look-here)))
+   (let ((look (agent-q-activity-look-here)))
      (agent-q-ask--editable look)
      (list (agent-q-ask--read "Rewrite %s how? " look) look current-prefix-arg)))
   (agent-q-ask--editable look)
@@ -195,8 +195,8 @@ edit_file where it is not a definition; I review it as a diff."
 (defun agent-q-explain-error ()
   "Ask the agent in a new chat about the error in this debugger buffer."
   (interactive)
-  (let ((question (agent-q-explain--question (current-buffer)))
-        (connection (agent-q-explain--connection (current-buffer))))
+  (let ((question (agent-q-ask--explain-question (current-buffer)))
+        (connection (agent-q-ask--explain-connection (current-buffer))))
     (pop-to-buffer (agent-q-chat-open t))
     (when connection
       (agent-q-set-image connection))
@@ -204,16 +204,16 @@ edit_file where it is not a definition; I review it as a diff."
     (insert question)
     (agent-q-chat-send)))
 
-(defun agent-q-explain--connection (buffer)
+(defun agent-q-ask--explain-connection (buffer)
   "Return the connection of the debugger in BUFFER."
   (let ((process (agent-q-debugger-local buffer 2)))
-    (cl-find process (agent-q-image-connections)
-             :key #'agent-q-image-connection-process)))
+    (cl-find process (agent-q-connection-connections)
+             :key #'agent-q-connection-process)))
 
-(defun agent-q-explain--question (buffer)
+(defun agent-q-ask--explain-question (buffer)
   "Return the message that asks to explain the error in the debugger BUFFER."
   (concat "Explain the error that I have in the debugger, and what to do about it.\n"
-          (agent-q-look-error buffer)))
+          (agent-q-activity-look-error buffer)))
 
 ;;;; Messages for commits
 
@@ -231,26 +231,27 @@ By default they follow the latest ones of the repository."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-(defconst agent-q-commit--task
+(defconst agent-q-ask--commit-task
   "Write the message for the commit whose difference is above. Only the message: no fence, no \
 remark about it. A subject in the imperative, at most 72 characters, without a period; if the \
 reason isn't plain from it, an empty line and what changes for whom and why, wrapped at 72. \
 Follow the style of the latest subjects, if there are any.\n"
   "What the model is asked for.")
 
-(cl-defstruct (agent-q-commit--job (:constructor agent-q-commit--make-job) (:copier nil))
+(cl-defstruct (agent-q-ask--commit-job (:constructor agent-q-ask--commit-make-job) (:copier nil))
   "A message that is being written.
 PLACE is a marker where it goes, END one behind what is there of it, or nil.
-ANSWER is what came so far, SHOWN what was put there, LEFT-OUT the private files, CHANGES a handle of
-`prepare-change-group', or nil, and SESSION the core's number."
+ANSWER is what came so far, SHOWN what was put there, LEFT-OUT the private
+files, CHANGES a handle of `prepare-change-group', or nil, and SESSION the
+core's number."
   place end (answer "") (shown "") left-out changes session)
 
-(defvar-local agent-q-commit--job nil
+(defvar-local agent-q-ask--commit-job nil
   "In a session's buffer its job, in the buffer of a commit the session's buffer.")
 
 ;;;;; What is committed
 
-(defun agent-q-commit--directory ()
+(defun agent-q-ask--commit-directory ()
   "Return the directory of the working tree that this buffer's commit is of."
   (let ((git (and buffer-file-name
                   (string-match "\\`\\(.*/\\)\\.git/" buffer-file-name)
@@ -264,7 +265,7 @@ ANSWER is what came so far, SHOWN what was put there, LEFT-OUT the private files
           (git)
           (t default-directory))))
 
-(defun agent-q-commit--what ()
+(defun agent-q-ask--commit-what ()
   "Return what this buffer's commit has: arguments of \"git diff\" and paths."
   (cond ((derived-mode-p 'log-edit-mode)
          (list '("HEAD") (mapcar (lambda (file) (concat ":(literal)" (file-relative-name file)))
@@ -286,95 +287,95 @@ subjects of the latest commits.  The message appears as it is written, and one
 undo removes it.  Nothing else is changed.  While a message is being written,
 cancel it and remove what is there."
   (interactive)
-  (if (buffer-live-p agent-q-commit--job)
-      (progn (agent-q-commit--show (buffer-local-value 'agent-q-commit--job agent-q-commit--job)
-                                   "")
-             (agent-q-commit--end agent-q-commit--job)
+  (if (buffer-live-p agent-q-ask--commit-job)
+      (progn (agent-q-ask--commit-show (buffer-local-value 'agent-q-ask--commit-job agent-q-ask--commit-job)
+                                       "")
+             (agent-q-ask--commit-end agent-q-ask--commit-job)
              (message "No message is written"))
     (barf-if-buffer-read-only)
-    (pcase-let ((`(,arguments ,paths) (agent-q-commit--what))
-                (directory (agent-q-commit--directory))
+    (pcase-let ((`(,arguments ,paths) (agent-q-ask--commit-what))
+                (directory (agent-q-ask--commit-directory))
                 (place (copy-marker (point))))
       (agent-q-events-ensure)
       (message "Reading what is committed...")
-      (agent-q-git-diff
+      (agent-q-attach-kinds-git-diff
        directory arguments paths
        (lambda (text more)
          (cond ((null text) (message "%s" more))
                ((not (string-blank-p text))
-                (agent-q-git-subjects directory
-                                      (lambda (subjects)
-                                        (agent-q-commit--ask place text more subjects))))
+                (agent-q-attach-kinds-git-subjects directory
+                                                   (lambda (subjects)
+                                                     (agent-q-ask--commit-ask place text more subjects))))
                (more (message "Only private files are committed; their text is not sent"))
                (t (message "Nothing is %s" (if (equal arguments '("--cached"))
                                                "staged" "changed")))))))))
 
-(defun agent-q-commit--ask (place text left-out subjects)
+(defun agent-q-ask--commit-ask (place text left-out subjects)
   "Ask for a message at PLACE about TEXT, a difference without the files LEFT-OUT.
 SUBJECTS are those of the latest commits, a text."
   (agent-q-provider-choose
    (lambda (provider)
      (cond ((not (buffer-live-p (marker-buffer place))))
-           (provider (agent-q-commit--start place text left-out subjects provider))
+           (provider (agent-q-ask--commit-start place text left-out subjects provider))
            (t (message "%s" (agent-q-provider-advice)))))))
 
-(defun agent-q-commit--start (place text left-out subjects provider)
+(defun agent-q-ask--commit-start (place text left-out subjects provider)
   "Have PROVIDER write a message at PLACE.
-TEXT, LEFT-OUT and SUBJECTS are as in `agent-q-commit--ask'."
+TEXT, LEFT-OUT and SUBJECTS are as in `agent-q-ask--commit-ask'."
   (let ((buffer (generate-new-buffer " *agent-q commit*"))
         (session (agent-q-core-open-session
                   (agent-q-json-serialize
                    `((provider . ,provider) (tools . "none") (project_root . :null)
                      (project_instructions . "ignore") (max_iterations . 1)))
                   nil))
-        (excerpt (agent-q-excerpt-make "diff" "git diff" text)))
+        (excerpt (agent-q-attach-kinds-excerpt-make "diff" "git diff" text)))
     (with-current-buffer buffer
-      (setq agent-q-commit--job (agent-q-commit--make-job :place place :left-out left-out
-                                                          :session session)
-            agent-q-events-handler #'agent-q-commit--handle)
-      (add-hook 'kill-buffer-hook #'agent-q-commit--close nil t))
+      (setq agent-q-ask--commit-job (agent-q-ask--commit-make-job :place place :left-out left-out
+                                                                  :session session)
+            agent-q-events-handler #'agent-q-ask--commit-handle)
+      (add-hook 'kill-buffer-hook #'agent-q-ask--commit-close nil t))
     (agent-q-events-register session buffer)
     (with-current-buffer (marker-buffer place)
-      (setq agent-q-commit--job buffer))
+      (setq agent-q-ask--commit-job buffer))
     (agent-q-core-submit
-     session (concat agent-q-commit--task agent-q-commit-instructions)
-     (agent-q-context-json nil `(,@(agent-q-excerpt-pairs (list excerpt))
-                                 ,@(and (not (string-blank-p subjects))
-                                        (list (cons "git log, the latest subjects" subjects))))))
+     session (concat agent-q-ask--commit-task agent-q-commit-instructions)
+     (agent-q-attach-context-json nil `(,@(agent-q-attach-kinds-excerpt-pairs (list excerpt))
+                                        ,@(and (not (string-blank-p subjects))
+                                               (list (cons "git log, the latest subjects" subjects))))))
     (message "Writing a message for the commit...%s"
-             (if (< (length (agent-q-excerpt-text excerpt)) (length text))
+             (if (< (length (agent-q-attach-kinds-excerpt-text excerpt)) (length text))
                  "  (The diff is long; the model gets its beginning.)" ""))))
 
 ;;;;; Its answer
 
-(defun agent-q-commit--handle (event)
+(defun agent-q-ask--commit-handle (event)
   "Apply EVENT of the session that writes a message."
   (pcase (plist-get event :type)
-    (:text (let ((job agent-q-commit--job))
-             (setf (agent-q-commit--job-answer job)
-                   (concat (agent-q-commit--job-answer job) (plist-get event :text)))
-             (agent-q-commit--show job (agent-q-commit--begun (agent-q-commit--job-answer job)))))
+    (:text (let ((job agent-q-ask--commit-job))
+             (setf (agent-q-ask--commit-job-answer job)
+                   (concat (agent-q-ask--commit-job-answer job) (plist-get event :text)))
+             (agent-q-ask--commit-show job (agent-q-ask--commit-begun (agent-q-ask--commit-job-answer job)))))
     (:turn-ended
-     (let ((job agent-q-commit--job)
+     (let ((job agent-q-ask--commit-job)
            (outcome (plist-get event :outcome))
            (problem (plist-get event :message)))
-       (agent-q-commit--finish job (eq outcome :finished) problem)
-       (agent-q-commit--end (current-buffer))))))
+       (agent-q-ask--commit-finish job (eq outcome :finished) problem)
+       (agent-q-ask--commit-end (current-buffer))))))
 
-(defun agent-q-commit--plain (text)
+(defun agent-q-ask--commit-plain (text)
   "Return TEXT, of a model, without what no message has."
   (replace-regexp-in-string "[^[:print:]\n\t]" "" text))
 
-(defun agent-q-commit--clean (text)
+(defun agent-q-ask--commit-clean (text)
   "Return TEXT, a model's answer, as the message of a commit."
-  (let ((text (string-trim (agent-q-commit--plain text))))
+  (let ((text (string-trim (agent-q-ask--commit-plain text))))
     (if (string-match "\\````+[a-z]*\n\\(\\(?:.\\|\n\\)*?\\)\n```+\\'" text)
         (string-trim (match-string 1 text))
       text)))
 
-(defun agent-q-commit--begun (text)
+(defun agent-q-ask--commit-begun (text)
   "Return what is sure of the message of which TEXT is the beginning."
-  (let ((text (string-trim-left (agent-q-commit--plain text))))
+  (let ((text (string-trim-left (agent-q-ask--commit-plain text))))
     (cond ((string-match "\\````+[a-z]*\n[ \t\n]*" text)
            (setq text (substring text (match-end 0))))
           ;; It may become a fence.
@@ -382,18 +383,18 @@ TEXT, LEFT-OUT and SUBJECTS are as in `agent-q-commit--ask'."
     ;; As may the last line, and blanks may be all that still comes.
     (string-trim-right (replace-regexp-in-string "\n`+[ \t]*\\'" "" text))))
 
-(defun agent-q-commit--show (job text)
+(defun agent-q-ask--commit-show (job text)
   "Replace what is there of JOB's message by TEXT."
-  (let* ((place (agent-q-commit--job-place job))
+  (let* ((place (agent-q-ask--commit-job-place job))
          (buffer (marker-buffer place)))
     (when (buffer-live-p buffer)
       (with-current-buffer buffer
-        (unless (agent-q-commit--job-end job)
-          (setf (agent-q-commit--job-end job) (copy-marker place t)
-                (agent-q-commit--job-changes job) (prepare-change-group))
+        (unless (agent-q-ask--commit-job-end job)
+          (setf (agent-q-ask--commit-job-end job) (copy-marker place t)
+                (agent-q-ask--commit-job-changes job) (prepare-change-group))
           (undo-boundary))
-        (let* ((end (agent-q-commit--job-end job))
-               (shown (agent-q-commit--job-shown job))
+        (let* ((end (agent-q-ask--commit-job-end job))
+               (shown (agent-q-ask--commit-job-shown job))
                (same (length (try-completion "" (list shown text)))))
           (save-excursion
             (cond ((equal shown (buffer-substring-no-properties place end))
@@ -402,15 +403,15 @@ TEXT, LEFT-OUT and SUBJECTS are as in `agent-q-commit--ask'."
                   ((< same (length shown)) (setq same (length text))))
             (goto-char end)
             (insert (substring text same)))
-          (setf (agent-q-commit--job-shown job) text))))))
+          (setf (agent-q-ask--commit-job-shown job) text))))))
 
-(defun agent-q-commit--finish (job finished problem)
+(defun agent-q-ask--commit-finish (job finished problem)
   "End JOB.  If FINISHED, all of its message is there.
 Otherwise PROBLEM is the reason, or nil."
-  (let ((text (if finished (agent-q-commit--clean (agent-q-commit--job-answer job)) ""))
-        (buffer (marker-buffer (agent-q-commit--job-place job)))
-        (left-out (agent-q-commit--job-left-out job)))
-    (agent-q-commit--show job text)
+  (let ((text (if finished (agent-q-ask--commit-clean (agent-q-ask--commit-job-answer job)) ""))
+        (buffer (marker-buffer (agent-q-ask--commit-job-place job)))
+        (left-out (agent-q-ask--commit-job-left-out job)))
+    (agent-q-ask--commit-show job text)
     (cond ((not (buffer-live-p buffer)))
           ((not finished) (message "No message was written: %s" (or problem "the model failed")))
           ((string-empty-p text) (message "The model wrote no message"))
@@ -419,23 +420,23 @@ Otherwise PROBLEM is the reason, or nil."
                           (format "; the model has not seen %s" (string-join left-out ", "))
                         ""))))))
 
-(defun agent-q-commit--end (buffer)
+(defun agent-q-ask--commit-end (buffer)
   "Close the session of BUFFER, and forget it."
-  (let* ((job (buffer-local-value 'agent-q-commit--job buffer))
-         (commit (marker-buffer (agent-q-commit--job-place job))))
+  (let* ((job (buffer-local-value 'agent-q-ask--commit-job buffer))
+         (commit (marker-buffer (agent-q-ask--commit-job-place job))))
     (when (buffer-live-p commit)
       (with-current-buffer commit
-        (kill-local-variable 'agent-q-commit--job)
-        (when (agent-q-commit--job-changes job)
-          (undo-amalgamate-change-group (agent-q-commit--job-changes job))
+        (kill-local-variable 'agent-q-ask--commit-job)
+        (when (agent-q-ask--commit-job-changes job)
+          (undo-amalgamate-change-group (agent-q-ask--commit-job-changes job))
           (undo-boundary))))
-    (dolist (marker (list (agent-q-commit--job-place job) (agent-q-commit--job-end job)))
+    (dolist (marker (list (agent-q-ask--commit-job-place job) (agent-q-ask--commit-job-end job)))
       (when marker (set-marker marker nil)))
     (kill-buffer buffer)))
 
-(defun agent-q-commit--close ()
+(defun agent-q-ask--commit-close ()
   "Close the session of this buffer, which is killed."
-  (let ((session (agent-q-commit--job-session agent-q-commit--job)))
+  (let ((session (agent-q-ask--commit-job-session agent-q-ask--commit-job)))
     (agent-q-events-forget session)
     (agent-q-core-close-session session)))
 

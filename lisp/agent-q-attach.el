@@ -25,35 +25,35 @@
 ;; buffer, as the core is given it with each message.  The system prompt stays the
 ;; same within a chat, so what changes is not in it.
 
-(defun agent-q-context-json (connection &optional excerpts)
+(defun agent-q-attach-context-json (connection &optional excerpts)
   "Return as JSON where the user is now.
 CONNECTION is the one of the current buffer, a chat, or nil.  EXCERPTS are
 texts that are sent along, each as (WHERE . TEXT)."
   (let ((root (agent-q-project-directory)))
     (agent-q-json-serialize
      `((date . ,(format-time-string "%Y-%m-%d"))
-       (project . ,(agent-q-context--text root))
-       (image . ,(agent-q-context--text
-                  (and connection (agent-q-image-facts connection))))
-       (repl_package . ,(agent-q-context--text
-                         (and connection (agent-q-image-repl-package connection))))
-       (source . ,(let ((buffer (agent-q-context--source-buffer root)))
-                    (if buffer (agent-q-context--source buffer) :null)))
+       (project . ,(agent-q-attach--context-text root))
+       (image . ,(agent-q-attach--context-text
+                  (and connection (agent-q-connection-facts connection))))
+       (repl_package . ,(agent-q-attach--context-text
+                         (and connection (agent-q-connection-repl-package connection))))
+       (source . ,(let ((buffer (agent-q-attach--context-source-buffer root)))
+                    (if buffer (agent-q-attach--context-source buffer) :null)))
        (along . ,(vconcat
                   (mapcar (pcase-lambda (`(,where . ,text))
                             `((what . ,(agent-q-text-clean where))
                               (text . ,(agent-q-text-clean text))))
                           excerpts)))))))
 
-(defun agent-q-context--text (text)
+(defun agent-q-attach--context-text (text)
   "Return TEXT as JSON takes it; it may be nil."
   (if text (agent-q-text-clean text) :null))
 
-(defun agent-q-context--source-buffer (root)
+(defun agent-q-attach--context-source-buffer (root)
   "Return the buffer of source code that the user last worked in, or nil.
 It is one of Lisp, or visits a file of the project at ROOT: what else the
 user has open is not sent unasked."
-  (agent-q-user-last-buffer
+  (agent-q-session-user-last-buffer
    (lambda (buffer)
      (with-current-buffer buffer
        (or (derived-mode-p 'lisp-mode)
@@ -62,7 +62,7 @@ user has open is not sent unasked."
                 (string-prefix-p (file-name-as-directory root)
                                  (expand-file-name buffer-file-name))))))))
 
-(defun agent-q-context--source (buffer)
+(defun agent-q-attach--context-source (buffer)
   "Return what is sent about BUFFER, as an alist."
   (with-current-buffer buffer
     (save-excursion
@@ -70,8 +70,8 @@ user has open is not sent unasked."
         (when window (goto-char (window-point window)))
         `((name . ,(agent-q-text-clean (or buffer-file-name (buffer-name))))
           (line . ,(line-number-at-pos nil t))
-          (package . ,(agent-q-context--text
-                       (and (derived-mode-p 'lisp-mode) (agent-q-user-package))))
+          (package . ,(agent-q-attach--context-text
+                       (and (derived-mode-p 'lisp-mode) (agent-q-session-user-package))))
           (unsaved . ,(if (and buffer-file-name (buffer-modified-p)) t :false)))))))
 
 ;;;; What a message mentions by an @
@@ -81,19 +81,19 @@ user has open is not sent unasked."
 ;; what each kind means is in agent-q-attach-kinds.el.  An @ within a word, as in
 ;; addresses, or behind a comma, as in Lisp, mentions nothing, nor does code in backquotes.
 
-(cl-defstruct (agent-q-mention (:constructor agent-q-mention--make) (:copier nil))
+(cl-defstruct (agent-q-attach-mention (:constructor agent-q-attach--mention-make) (:copier nil))
   "A mention in a text.  It has a TYPE, an
-`agent-q-mention-kind', ARGUMENT or nil, and where it stands there."
+`agent-q-attach-kinds-kind', ARGUMENT or nil, and where it stands there."
   type argument start end)
 
 ;;;;; Finding them
 
-(defconst agent-q-mention--regexp
+(defconst agent-q-attach--mention-regexp
   (concat "\\(?:\\`\\|[ \t\n([{\"']\\)\\(@"
           "\\([a-z]+\\)\\(?::\\(\"[^\"\n]*\"\\|[^] \t\n\"`,;})][^] \t\n\"`,;}]*\\)\\)?\\)")
   "Matches what may be a mention, its kind and its argument, three groups.")
 
-(defun agent-q-mention--code (text)
+(defun agent-q-attach--mention-code (text)
   "Return where code is in TEXT, Markdown, as pairs of start and end."
   (let ((from 0) (found nil))
     (while (string-match "\\(```+\\|~~~+\\|`\\)\\(?:.\\|\n\\)*?\\(\\1\\|\\'\\)" text from)
@@ -101,10 +101,10 @@ user has open is not sent unasked."
       (setq from (max (1+ from) (match-end 0))))
     found))
 
-(defun agent-q-mention--trimmed (kind argument)
+(defun agent-q-attach--mention-trimmed (kind argument)
   "Return ARGUMENT of a mention of KIND without what ends a sentence behind it."
   (let ((argument (string-trim-right argument
-                                     (if (memq (agent-q-mention-kind-names kind) '(symbol))
+                                     (if (memq (agent-q-attach-kinds-kind-names kind) '(symbol))
                                          "[.,;:]+" "[.,;:!?]+"))))
     ;; A parenthesis that was not opened in it closes something else.
     (while (and (string-suffix-p ")" argument)
@@ -113,18 +113,18 @@ user has open is not sent unasked."
       (setq argument (string-trim-right (substring argument 0 -1) "[.,;:]+")))
     argument))
 
-(defun agent-q-mention-find (text)
+(defun agent-q-attach-mention-find (text)
   "Return the mentions in TEXT, first one first."
   (let ((case-fold-search nil) (from 0) (found nil)
         (code (and (string-search "@" text) (string-search "`" text)
-                   (agent-q-mention--code text))))
-    (while (string-match agent-q-mention--regexp text from)
+                   (agent-q-attach--mention-code text))))
+    (while (string-match agent-q-attach--mention-regexp text from)
       (let* ((start (match-beginning 1)) (end (match-end 1))
-             (kind (agent-q-mention-kind-called (match-string 2 text)))
+             (kind (agent-q-attach-kinds-kind-called (match-string 2 text)))
              (argument (match-string 3 text)))
         (setq from end)
         (when (and kind argument (not (string-prefix-p "\"" argument)))
-          (let ((trimmed (agent-q-mention--trimmed kind argument)))
+          (let ((trimmed (agent-q-attach--mention-trimmed kind argument)))
             (setq end (- end (- (length argument) (length trimmed)))
                   argument trimmed)))
         (when (and kind
@@ -135,67 +135,67 @@ user has open is not sent unasked."
                                             (substring text end))))
                    (not (seq-some (lambda (part) (and (< (car part) start) (< start (cdr part))))
                                   code)))
-          (push (agent-q-mention--make
+          (push (agent-q-attach--mention-make
                  :type kind :start start :end end
                  :argument (and argument (string-trim argument "\"" "\"")))
                 found))))
     (nreverse found)))
 
-(defun agent-q-mention-name (mention)
+(defun agent-q-attach-mention-name (mention)
   "Return MENTION as it is written."
-  (agent-q-mention-written (agent-q-mention-kind-name (agent-q-mention-type mention))
-                           (agent-q-mention-argument mention)))
+  (agent-q-attach-kinds-written (agent-q-attach-kinds-kind-name (agent-q-attach-mention-type mention))
+                                (agent-q-attach-mention-argument mention)))
 
 ;;;;; Fetching them
 
-(cl-defstruct (agent-q-mention-fetch (:constructor agent-q-mention--make-fetch) (:copier nil))
+(cl-defstruct (agent-q-attach-mention-fetch (:constructor agent-q-attach--mention-make-fetch) (:copier nil))
   "What is being fetched for a message.
 RESULTS has an excerpt or a problem, a string, for each mention, and nil for
-those that are on their way.  ASKED is non-nil when all were asked for, OVER when
-FUNCTION was called."
+those that are on their way.  ASKED is non-nil when all were asked for, OVER
+when FUNCTION was called."
   results function asked over)
 
-(defun agent-q-mention-fetch-all (mentions function)
+(defun agent-q-attach-mention-fetch-all (mentions function)
   "Fetch MENTIONS for the current chat, the same one once.
 FUNCTION gets the excerpts, and nil or a sentence on what can't be fetched: all
 that is known at once, or else what comes first.  It may be called before this
 returns."
   (let* ((mentions (seq-uniq mentions (lambda (one other)
-                                        (equal (agent-q-mention-name one)
-                                               (agent-q-mention-name other)))))
+                                        (equal (agent-q-attach-mention-name one)
+                                               (agent-q-attach-mention-name other)))))
          (chat (current-buffer))
-         (fetch (agent-q-mention--make-fetch :results (make-vector (length mentions) nil)
-                                             :function function)))
+         (fetch (agent-q-attach--mention-make-fetch :results (make-vector (length mentions) nil)
+                                                    :function function)))
     (seq-do-indexed
      (lambda (mention index)
        (let ((done (lambda (result)
-                     (when (and (buffer-live-p chat) (not (agent-q-mention-fetch-over fetch)))
-                       (aset (agent-q-mention-fetch-results fetch) index
+                     (when (and (buffer-live-p chat) (not (agent-q-attach-mention-fetch-over fetch)))
+                       (aset (agent-q-attach-mention-fetch-results fetch) index
                              (if (stringp result)
-                                 (format "%s: %s" (agent-q-mention-name mention) result)
+                                 (format "%s: %s" (agent-q-attach-mention-name mention) result)
                                result))
                        (with-current-buffer chat
-                         (agent-q-mention--look fetch))))))
+                         (agent-q-attach--mention-look fetch))))))
          (condition-case failure
-             (funcall (agent-q-mention-kind-fetch (agent-q-mention-type mention))
-                      (agent-q-mention-argument mention)
-                      (agent-q-mention-name mention)
+             (funcall (agent-q-attach-kinds-kind-fetch (agent-q-attach-mention-type mention))
+                      (agent-q-attach-mention-argument mention)
+                      (agent-q-attach-mention-name mention)
                       done)
            (error (funcall done (error-message-string failure))))))
      mentions)
-    (setf (agent-q-mention-fetch-asked fetch) t)
-    (agent-q-mention--look fetch)))
+    (setf (agent-q-attach-mention-fetch-asked fetch) t)
+    (agent-q-attach--mention-look fetch)))
 
-(defun agent-q-mention--look (fetch)
+(defun agent-q-attach--mention-look (fetch)
   "Call the function of FETCH if all is there, or something is missing."
-  (let* ((results (agent-q-mention-fetch-results fetch))
+  (let* ((results (agent-q-attach-mention-fetch-results fetch))
          (problems (seq-filter #'stringp results)))
-    (when (and (agent-q-mention-fetch-asked fetch)
-               (not (agent-q-mention-fetch-over fetch))
+    (when (and (agent-q-attach-mention-fetch-asked fetch)
+               (not (agent-q-attach-mention-fetch-over fetch))
                (or problems (seq-every-p #'identity results)))
-      (setf (agent-q-mention-fetch-over fetch) t)
-      (funcall (agent-q-mention-fetch-function fetch)
-               (seq-filter #'agent-q-excerpt-p results)
+      (setf (agent-q-attach-mention-fetch-over fetch) t)
+      (funcall (agent-q-attach-mention-fetch-function fetch)
+               (seq-filter #'agent-q-attach-kinds-excerpt-p results)
                (and problems (string-join problems "; "))))))
 
 ;;;; What a chat keeps in its context
@@ -212,13 +212,13 @@ Adding one more drops the oldest; with 0, nothing can be added."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-(defconst agent-q-context-types '(code text file repl-history error custom)
+(defconst agent-q-attach-types '(code text file repl-history error custom)
   "The types of items.")
 
-(cl-defstruct (agent-q-context-item (:constructor agent-q-context-items--make) (:copier nil))
+(cl-defstruct (agent-q-attach-item (:constructor agent-q-attach--make) (:copier nil))
   "Something in the context of a chat.
 ID is \"ctx-N\", with another N for each item of this Emacs.  TYPE is one of
-`agent-q-context-types', CONTENT a text, METADATA a property list: :file,
+`agent-q-attach-types', CONTENT a text, METADATA a property list: :file,
 :start-line, :end-line, :name.  TIME is when it was added.  MENTION, or nil, is
 a mention; CONTENT is then what it was when it was last sent."
   (id nil :read-only t) (type nil :read-only t) content (metadata nil :read-only t)
@@ -226,44 +226,44 @@ a mention; CONTENT is then what it was when it was last sent."
   ;; The text that the model has.
   sent)
 
-(defvar agent-q-context-items--last 0
+(defvar agent-q-attach--last 0
   "The number of the last item that was made.")
 
-(defvar-local agent-q-context-items--all nil
+(defvar-local agent-q-attach--all nil
   "The items of this chat, first one first.")
 
-(defvar-local agent-q-context-sent nil
+(defvar-local agent-q-attach-sent nil
   "What was attached to messages of this chat, latest first: (TIME . EXCERPT).")
 
-(defvar agent-q-context-changed-hook nil
+(defvar agent-q-attach-changed-hook nil
   "Functions called in a chat whose context has changed.")
 
 ;;;;; Adding and removing
 
 (defun agent-q-context-add-item (type content &optional metadata)
   "Add CONTENT, a text, to the context of this chat, and return its item.
-TYPE is one of `agent-q-context-types', METADATA as in `agent-q-context-item'.
+TYPE is one of `agent-q-attach-types', METADATA as in `agent-q-attach-item'.
 Signal `wrong-type-argument' for another type or content, and a user error when
 `agent-q-context-max' is 0."
-  (unless (memq type agent-q-context-types)
-    (signal 'wrong-type-argument (list 'agent-q-context-types type)))
+  (unless (memq type agent-q-attach-types)
+    (signal 'wrong-type-argument (list 'agent-q-attach-types type)))
   (unless (stringp content)
     (signal 'wrong-type-argument (list 'stringp content)))
-  (agent-q-context-items--add type content metadata nil))
+  (agent-q-attach--add type content metadata nil))
 
-(defun agent-q-context-add-mention (mention)
+(defun agent-q-attach-add-mention (mention)
   "Add MENTION, such as \"@file:a.lisp\", to the context of this chat.
 Return its item.  What it is about is fetched with each message, and sent when
 it has changed."
-  (let* ((found (agent-q-mention-find mention))
-         (name (and found (agent-q-mention-name (car found)))))
+  (let* ((found (agent-q-attach-mention-find mention))
+         (name (and found (agent-q-attach-mention-name (car found)))))
     (unless (and found (null (cdr found)) (equal mention name))
       (user-error "%s mentions nothing; try @file:NAME or @error" mention))
-    (when (seq-find (lambda (item) (equal name (agent-q-context-item-mention item)))
-                    agent-q-context-items--all)
+    (when (seq-find (lambda (item) (equal name (agent-q-attach-item-mention item)))
+                    agent-q-attach--all)
       (user-error "%s is in the context already" name))
-    (agent-q-context-items--add
-     (pcase (agent-q-mention-kind-name (agent-q-mention-type (car found)))
+    (agent-q-attach--add
+     (pcase (agent-q-attach-kinds-kind-name (agent-q-attach-mention-type (car found)))
        ("file" 'file)
        ("error" 'error)
        ("repl" 'repl-history)
@@ -271,87 +271,88 @@ it has changed."
        (_ 'text))
      "" (list :name name) name)))
 
-(defun agent-q-context-items--add (type content metadata mention)
+(defun agent-q-attach--add (type content metadata mention)
   "Add an item of TYPE with CONTENT, METADATA and MENTION, and return it."
   (agent-q-session-check)
   (unless (< 0 agent-q-context-max)
     (user-error "Nothing added: `agent-q-context-max' is 0"))
-  (let ((item (agent-q-context-items--make
-               :id (format "ctx-%d" (cl-incf agent-q-context-items--last))
+  (let ((item (agent-q-attach--make
+               :id (format "ctx-%d" (cl-incf agent-q-attach--last))
                :type type :content content :metadata metadata :mention mention
                :time (current-time))))
-    (setq agent-q-context-items--all
-          (last (append agent-q-context-items--all (list item)) agent-q-context-max))
-    (run-hooks 'agent-q-context-changed-hook)
+    (setq agent-q-attach--all
+          (last (append agent-q-attach--all (list item)) agent-q-context-max))
+    (run-hooks 'agent-q-attach-changed-hook)
     item))
 
 (defun agent-q-context-items (&optional types limit)
   "Return the items in the context of this chat, first one first.
 TYPES, a list, and LIMIT, for the last ones, leave out others."
   (let ((items (if types
-                   (seq-filter (lambda (item) (memq (agent-q-context-item-type item) types))
-                               agent-q-context-items--all)
-                 agent-q-context-items--all)))
+                   (seq-filter (lambda (item) (memq (agent-q-attach-item-type item) types))
+                               agent-q-attach--all)
+                 agent-q-attach--all)))
     (if limit (last items limit) (copy-sequence items))))
 
 (defun agent-q-context-remove-item (id)
   "Remove the item ID from the context of this chat.
-Return non-nil if it was there.  What was sent of it stays in the conversation."
-  (let ((item (seq-find (lambda (item) (equal id (agent-q-context-item-id item)))
-                        agent-q-context-items--all)))
+Return non-nil if it was there.  What was sent of it stays in the
+conversation."
+  (let ((item (seq-find (lambda (item) (equal id (agent-q-attach-item-id item)))
+                        agent-q-attach--all)))
     (when item
-      (setq agent-q-context-items--all (remq item agent-q-context-items--all))
-      (run-hooks 'agent-q-context-changed-hook)
+      (setq agent-q-attach--all (remq item agent-q-attach--all))
+      (run-hooks 'agent-q-attach-changed-hook)
       t)))
 
-(defun agent-q-context-remove-all ()
+(defun agent-q-attach-remove-all ()
   "Remove all items from the context of this chat."
-  (setq agent-q-context-items--all nil)
-  (run-hooks 'agent-q-context-changed-hook))
+  (setq agent-q-attach--all nil)
+  (run-hooks 'agent-q-attach-changed-hook))
 
 ;;;;; Saving
 
-(defun agent-q-context-plain ()
+(defun agent-q-attach-plain ()
   "Return what is kept in the context of this chat as alists, for JSON."
   (mapcar
    (lambda (item)
-     (let ((metadata (agent-q-context-item-metadata item))
-           (mention (agent-q-context-item-mention item)))
-       `((type . ,(symbol-name (agent-q-context-item-type item)))
-         (added . ,(format-time-string "%s" (agent-q-context-item-time item)))
+     (let ((metadata (agent-q-attach-item-metadata item))
+           (mention (agent-q-attach-item-mention item)))
+       `((type . ,(symbol-name (agent-q-attach-item-type item)))
+         (added . ,(format-time-string "%s" (agent-q-attach-item-time item)))
          ,(if mention `(mention . ,(agent-q-text-clean mention))
-            `(content . ,(agent-q-text-clean (agent-q-context-item-content item))))
+            `(content . ,(agent-q-text-clean (agent-q-attach-item-content item))))
          ,@(cl-loop for (key value) on metadata by #'cddr
                     when (and (memq key '(:file :name)) (stringp value))
                     collect (cons (intern (substring (symbol-name key) 1))
                                   (agent-q-text-clean value))
                     when (and (memq key '(:start-line :end-line)) (natnump value))
                     collect (cons (intern (substring (symbol-name key) 1)) value)))))
-   agent-q-context-items--all))
+   agent-q-attach--all))
 
-(defun agent-q-context-restore (saved)
+(defun agent-q-attach-restore (saved)
   "Put SAVED before what is in the context of this chat.
-SAVED is what `agent-q-context-plain' returned.  What can't be understood of it
+SAVED is what `agent-q-attach-plain' returned.  What can't be understood of it
 is left out."
-  (setq agent-q-context-items--all
-        (last (append (delq nil (mapcar #'agent-q-context-items--restored saved))
-                      agent-q-context-items--all)
+  (setq agent-q-attach--all
+        (last (append (delq nil (mapcar #'agent-q-attach--restored saved))
+                      agent-q-attach--all)
               agent-q-context-max))
-  (run-hooks 'agent-q-context-changed-hook))
+  (run-hooks 'agent-q-attach-changed-hook))
 
-(defun agent-q-context-items--restored (saved)
+(defun agent-q-attach--restored (saved)
   "Return the item that was saved as SAVED, an alist, or nil."
   (let* ((text (lambda (key) (let ((value (alist-get key saved)))
                                (and (stringp value) value))))
          (number (lambda (key) (let ((value (alist-get key saved)))
                                  (and (natnump value) value))))
          (type (seq-find (lambda (type) (equal (symbol-name type) (alist-get 'type saved)))
-                         agent-q-context-types))
+                         agent-q-attach-types))
          (mention (funcall text 'mention))
          (content (if mention "" (funcall text 'content))))
     (when (and type content)
-      (agent-q-context-items--make
-       :id (format "ctx-%d" (cl-incf agent-q-context-items--last))
+      (agent-q-attach--make
+       :id (format "ctx-%d" (cl-incf agent-q-attach--last))
        :type type :content content :mention mention
        :time (seconds-to-time (string-to-number (or (funcall text 'added) "0")))
        :metadata (cl-loop for (key . value) in `((:file . ,(funcall text 'file))
@@ -362,45 +363,45 @@ is left out."
 
 ;;;;; In words
 
-(defun agent-q-context-item-name (item)
+(defun agent-q-attach-item-name (item)
   "Return what ITEM is called: its mention, name, file with lines or type."
-  (let* ((metadata (agent-q-context-item-metadata item))
+  (let* ((metadata (agent-q-attach-item-metadata item))
          (file (plist-get metadata :file))
          (start (plist-get metadata :start-line))
          (end (plist-get metadata :end-line)))
-    (cond ((agent-q-context-item-mention item))
+    (cond ((agent-q-attach-item-mention item))
           ((plist-get metadata :name))
           (file (concat file (if (and start end) (format ":%s-%s" start end) "")))
-          (t (agent-q-context-items--type item)))))
+          (t (agent-q-attach--type item)))))
 
-(defun agent-q-context-items--type (item)
+(defun agent-q-attach--type (item)
   "Return the type of ITEM as a word of a title, such as \"Repl-History\"."
-  (capitalize (symbol-name (agent-q-context-item-type item))))
+  (capitalize (symbol-name (agent-q-attach-item-type item))))
 
 (defun agent-q-context-summary ()
   "Return (:count N :types LIST :preview TEXT) on the context of this chat."
-  (let ((items agent-q-context-items--all))
+  (let ((items agent-q-attach--all))
     (list :count (length items)
-          :types (mapcar #'agent-q-context-item-type items)
+          :types (mapcar #'agent-q-attach-item-type items)
           :preview (if (null items) "No context"
                      (format "%d item%s: %s" (length items) (if (cdr items) "s" "")
-                             (mapconcat #'agent-q-context-items--type items ", "))))))
+                             (mapconcat #'agent-q-attach--type items ", "))))))
 
 (defun agent-q-context-to-string ()
   "Return the context of this chat as Markdown."
   (concat "## Context\n\n"
           (mapconcat
            (lambda (item)
-             (let* ((content (agent-q-context-item-content item))
-                    (fence (make-string (agent-q-context-items--fence content) ?`))
-                    (name (agent-q-context-item-name item))
-                    (type (agent-q-context-items--type item)))
+             (let* ((content (agent-q-attach-item-content item))
+                    (fence (make-string (agent-q-attach--fence content) ?`))
+                    (name (agent-q-attach-item-name item))
+                    (type (agent-q-attach--type item)))
                (format "### %s%s\n%slisp\n%s\n%s\n\n" type
                        (if (equal name type) "" (format " (from %s)" name))
                        fence content fence)))
-           agent-q-context-items--all "")))
+           agent-q-attach--all "")))
 
-(defun agent-q-context-items--fence (content)
+(defun agent-q-attach--fence (content)
   "Return how many backquotes around CONTENT nothing in it ends."
   (let ((most 2) (from 0))
     (while (string-match "`+" content from)
@@ -410,26 +411,26 @@ is left out."
 
 ;;;;; Sending
 
-(defun agent-q-context-items--excerpt (item)
+(defun agent-q-attach--excerpt (item)
   "Return the excerpt of ITEM, which has a text of its own."
-  (agent-q-excerpt-make (agent-q-context-item-name item)
-                        (format "%s, kept in the context by the user"
-                                (agent-q-context-item-name item))
-                        (agent-q-context-item-content item)))
+  (agent-q-attach-kinds-excerpt-make (agent-q-attach-item-name item)
+                                     (format "%s, kept in the context by the user"
+                                             (agent-q-attach-item-name item))
+                                     (agent-q-attach-item-content item)))
 
-(defun agent-q-context-items-fetch (function)
+(defun agent-q-attach-fetch (function)
   "Call FUNCTION with what of this chat's context the model doesn't have.
 It gets conses of item and excerpt, and sentences on what is missing.  It may
 be called before this returns."
   (let* ((chat (current-buffer))
-         (items agent-q-context-items--all)
+         (items agent-q-attach--all)
          (left (length items))
          (found nil) (problems nil))
     (cl-flet ((done (item excerpt problem)
                 (when (buffer-live-p chat)
                   (when excerpt
-                    (setf (agent-q-context-item-content item) (agent-q-excerpt-text excerpt))
-                    (unless (equal (agent-q-excerpt-text excerpt) (agent-q-context-item-sent item))
+                    (setf (agent-q-attach-item-content item) (agent-q-attach-kinds-excerpt-text excerpt))
+                    (unless (equal (agent-q-attach-kinds-excerpt-text excerpt) (agent-q-attach-item-sent item))
                       (push (cons item excerpt) found)))
                   (when problem (push problem problems))
                   (when (zerop (cl-decf left))
@@ -442,25 +443,25 @@ be called before this returns."
       (if (null items)
           (funcall function nil nil)
         (dolist (item items)
-          (if (agent-q-context-item-mention item)
-              (agent-q-mention-fetch-all
-               (agent-q-mention-find (agent-q-context-item-mention item))
+          (if (agent-q-attach-item-mention item)
+              (agent-q-attach-mention-fetch-all
+               (agent-q-attach-mention-find (agent-q-attach-item-mention item))
                (lambda (excerpts problem) (done item (car excerpts) problem)))
-            (done item (agent-q-context-items--excerpt item) nil)))))))
+            (done item (agent-q-attach--excerpt item) nil)))))))
 
-(defun agent-q-context-note-sent (pairs excerpts)
+(defun agent-q-attach-note-sent (pairs excerpts)
   "Note that EXCERPTS were attached to a message, and PAIRS of item and excerpt."
   (pcase-dolist (`(,item . ,excerpt) pairs)
-    (setf (agent-q-context-item-sent item) (agent-q-excerpt-text excerpt)))
+    (setf (agent-q-attach-item-sent item) (agent-q-attach-kinds-excerpt-text excerpt)))
   (dolist (excerpt excerpts)
-    (push (cons (current-time) excerpt) agent-q-context-sent))
-  (run-hooks 'agent-q-context-changed-hook))
+    (push (cons (current-time) excerpt) agent-q-attach-sent))
+  (run-hooks 'agent-q-attach-changed-hook))
 
-(defun agent-q-context-forget-sent ()
+(defun agent-q-attach-forget-sent ()
   "Have all items of this chat sent again, as the model may not have them any more."
-  (dolist (item agent-q-context-items--all)
-    (setf (agent-q-context-item-sent item) nil))
-  (run-hooks 'agent-q-context-changed-hook))
+  (dolist (item agent-q-attach--all)
+    (setf (agent-q-attach-item-sent item) nil))
+  (run-hooks 'agent-q-attach-changed-hook))
 
 (provide 'agent-q-attach)
 ;;; agent-q-attach.el ends here

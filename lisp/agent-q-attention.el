@@ -20,7 +20,7 @@
 
 (declare-function notifications-notify "notifications" (&rest params))
 
-(defcustom agent-q-notify t
+(defcustom agent-q-attention-notify t
   "Whether the desktop notifies you when a turn asks or ends.
 It does so when you have been elsewhere for a while, on desktops that
 Emacs reaches by D-Bus."
@@ -71,7 +71,7 @@ What the chat says before is told then, if it still holds.")
                 (if (eq buffer except) count
                   (with-current-buffer buffer
                     (+ count
-                       (if (eq agent-q-header-state :paused) 1 0)
+                       (if (eq agent-q-chat-view-header-state :paused) 1 0)
                        (if agent-q-call-table (length (agent-q-call-all-waiting)) 0)))))
               (agent-q-session-buffers) 0))
 
@@ -153,7 +153,7 @@ Each of them may change that, and to look through all chats takes a while."
                                   (agent-q-call-change-summary call)))
                          (t (format "Run %s?" (agent-q-call-name call)))))
          (question (if agent-q-session-client
-                       (format "%s asks: %s" (agent-q-visible-line agent-q-session-client 40) question)
+                       (format "%s asks: %s" (agent-q-text-visible-line agent-q-session-client 40) question)
                      question)))
     (setq agent-q-attention--said
           (message "agent-q: %s (%s)" question (agent-q-attention--how)))
@@ -186,7 +186,7 @@ Each of them may change that, and to look through all chats takes a while."
 (defun agent-q-attention--notify (text)
   "Notify the user of TEXT about the current chat, once the user counts as away."
   (agent-q-attention--cancel)
-  (when (and agent-q-notify
+  (when (and agent-q-attention-notify
              agent-q-attention--here
              (getenv "DBUS_SESSION_BUS_ADDRESS")
              (require 'notifications nil t))
@@ -238,13 +238,13 @@ Each of them may change that, and to look through all chats takes a while."
 (defun agent-q-attention--kill-p ()
   "Whether the current chat may be killed; in mid-turn, ask the user."
   (or noninteractive
-      (not (agent-q-header-busy-p))
+      (not (agent-q-chat-view-header-busy-p))
       (yes-or-no-p (format "A turn is running in %s; kill the chat? " (buffer-name)))))
 
 (defun agent-q-attention--quit-p ()
   "Whether Emacs may end; while a chat is in mid-turn, ask the user."
   (let ((busy (seq-filter (lambda (buffer)
-                            (with-current-buffer buffer (agent-q-header-busy-p)))
+                            (with-current-buffer buffer (agent-q-chat-view-header-busy-p)))
                           (agent-q-session-buffers))))
     (or noninteractive
         (not busy)

@@ -35,7 +35,7 @@ To read and draw all that fits into `agent-q-audit-tail' takes seconds.")
   '((10 "Time" 14 t) (1 "Chat" 11 nil) (10 "Tool" 17 t) (3 "Level" 9 t)
     (4 "Decision" 10 t) (2 "By" 7 t) (9 "Outcome" 9 t) (5 "ms" 6 nil :right-align t)
     (10 "Arguments" 0 nil))
-  "The columns of the audit log, as for `agent-q-list-setup'.")
+  "The columns of the audit log, as for `agent-q-text-list-setup'.")
 
 (defun agent-q-audit--line-format ()
   "Return a row of the columns that are shown, for `format'."
@@ -60,8 +60,8 @@ To read and draw all that fits into `agent-q-audit-tail' takes seconds.")
   (setq tabulated-list-printer #'agent-q-audit--print
         agent-q-audit--shown agent-q-audit-page
         agent-q-audit--note (make-overlay (point-min) (point-max) nil nil t))
-  (agent-q-list-setup agent-q-audit--columns #'agent-q-audit--entries
-                      "No call of a cautious or dangerous tool yet.\n"))
+  (agent-q-text-list-setup agent-q-audit--columns #'agent-q-audit--entries
+                           "No call of a cautious or dangerous tool yet.\n"))
 
 (defun agent-q-audit--print (record columns)
   "Insert the row of RECORD with COLUMNS.
@@ -92,7 +92,7 @@ Calls outside chats have chat 0."
   (pop-to-buffer
    (with-current-buffer (get-buffer-create "*agent-q audit*")
      (agent-q-audit-mode)
-     (agent-q-list-print)
+     (agent-q-text-list-print)
      (goto-char (point-min))
      (current-buffer))))
 
@@ -184,7 +184,7 @@ By default, that is short, and today has the time only."
            (seq-some (lambda (name)
                        (let ((value (gethash name arguments)))
                          (and (stringp value)
-                              (agent-q-visible-line
+                              (agent-q-text-visible-line
                                (if (member name '("path" "file")) (agent-q-audit--file value)
                                  value)))))
                      '("form" "path" "file" "definition" "name" "system")))
@@ -207,9 +207,9 @@ By default, that is short, and today has the time only."
 (defun agent-q-audit--text (value)
   "Return VALUE of a record for a column."
   (cond ((null value) "")
-        ((stringp value) (agent-q-visible-line value))
+        ((stringp value) (agent-q-text-visible-line value))
         ((numberp value) (number-to-string value))
-        (t (agent-q-visible-line (agent-q-json-encode value)))))
+        (t (agent-q-text-visible-line (agent-q-json-encode value)))))
 
 (defun agent-q-audit-describe ()
   "Show the whole step at point."
@@ -226,7 +226,7 @@ By default, that is short, and today has the time only."
   "Return what KEY of a record is called."
   (pcase key
     ("decided_by" "by")
-    (_ (string-replace "_" " " (agent-q-visible-line key)))))
+    (_ (string-replace "_" " " (agent-q-text-visible-line key)))))
 
 (defun agent-q-audit--value (key value record)
   "Return the whole VALUE that RECORD has for KEY, as text."
@@ -240,9 +240,9 @@ By default, that is short, and today has the time only."
   "Return ARGUMENTS, a hash table, a line or more for each."
   (let ((lines nil))
     (maphash (lambda (name value)
-               (push (format "\n  %s: %s" (agent-q-visible-line name)
-                             (agent-q-visible (if (stringp value) value
-                                                (agent-q-json-encode value))))
+               (push (format "\n  %s: %s" (agent-q-text-visible-line name)
+                             (agent-q-text-visible (if (stringp value) value
+                                                     (agent-q-json-encode value))))
                      lines))
              arguments)
     (apply #'concat (nreverse lines))))

@@ -24,7 +24,7 @@
 ;; The core decides what a text is to become; here a buffer is looked at and
 ;; changed: as one undo step, only where it differs, and never blindly.
 
-(defun agent-q-edit-find-buffer (name)
+(defun agent-q-buffers-edit-find-buffer (name)
   "Return the buffer called NAME, or without one the user's last one."
   (if name
       (let ((buffer (get-buffer name)))
@@ -32,34 +32,34 @@
         (if (and buffer (not (minibufferp buffer)))
             buffer
           (error "No buffer is named %s" name)))
-    (or (agent-q-user-last-buffer)
+    (or (agent-q-session-user-last-buffer)
         (error "The user is not working in any buffer"))))
 
 ;;;;; Looking
 
-(defun agent-q-edit--stale-p ()
+(defun agent-q-buffers--edit-stale-p ()
   "Whether the file of the current buffer was changed behind its back."
   (and buffer-file-name
        (file-exists-p buffer-file-name)
        (not (verify-visited-file-modtime (current-buffer)))))
 
-(defun agent-q-edit--gone-p ()
+(defun agent-q-buffers--edit-gone-p ()
   "Whether the file of the current buffer was deleted."
   (and buffer-file-name
        (consp (visited-file-modtime))
        (not (file-exists-p buffer-file-name))))
 
-(defun agent-q-edit--truth (value)
+(defun agent-q-buffers--edit-truth (value)
   "Return VALUE as a truth value of JSON."
   (if value t :false))
 
-(defun agent-q-edit--text ()
+(defun agent-q-buffers--edit-text ()
   "Return the whole text of the current buffer, one character for each of its."
   (save-restriction
     (widen)
     (agent-q-text-clean (buffer-substring-no-properties (point-min) (point-max)))))
 
-(defun agent-q-edit--state (buffer with-text)
+(defun agent-q-buffers--edit-state (buffer with-text)
   "Return the state of BUFFER as JSON, with its text if WITH-TEXT is non-nil."
   (with-current-buffer buffer
     (agent-q-json-serialize
@@ -68,47 +68,47 @@
                     (agent-q-text-clean (expand-file-name (or buffer-file-truename
                                                               buffer-file-name)))
                   :null))
-       (text . ,(if with-text (agent-q-edit--text) :null))
-       (modified . ,(agent-q-edit--truth (buffer-modified-p)))
+       (text . ,(if with-text (agent-q-buffers--edit-text) :null))
+       (modified . ,(agent-q-buffers--edit-truth (buffer-modified-p)))
        (tick . ,(buffer-chars-modified-tick))
-       (read_only . ,(agent-q-edit--truth buffer-read-only))
-       (stale . ,(agent-q-edit--truth (agent-q-edit--stale-p)))
-       (gone . ,(agent-q-edit--truth (agent-q-edit--gone-p)))
+       (read_only . ,(agent-q-buffers--edit-truth buffer-read-only))
+       (stale . ,(agent-q-buffers--edit-truth (agent-q-buffers--edit-stale-p)))
+       (gone . ,(agent-q-buffers--edit-truth (agent-q-buffers--edit-gone-p)))
        (point . ,(1- (point)))))))
 
-(defun agent-q-edit--revert (buffer)
+(defun agent-q-buffers--edit-revert (buffer)
   "Read the file of BUFFER again if it was changed and the buffer was not.
 Return BUFFER."
   (with-current-buffer buffer
-    (when (and (not (buffer-modified-p)) (agent-q-edit--stale-p))
+    (when (and (not (buffer-modified-p)) (agent-q-buffers--edit-stale-p))
       (let ((inhibit-interaction t)
             (inhibit-message t))
         ;; If that fails, the caller finds it stale.
         (ignore-errors (revert-buffer t t t)))))
   buffer)
 
-(agent-q-operations-define "file-buffer" (call path whole)
+(agent-q-events-operation-define "file-buffer" (call path whole)
   "Return the state of the buffer that visits PATH, or null.
 Its text is included if WHOLE is true, which is for a change, or there are
 unsaved changes."
   (let ((buffer (find-buffer-visiting path)))
     (when (and buffer whole)
-      (agent-q-edit--revert buffer))
+      (agent-q-buffers--edit-revert buffer))
     (if (buffer-live-p buffer)
-        (agent-q-edit--state buffer (or whole (buffer-modified-p buffer)))
+        (agent-q-buffers--edit-state buffer (or whole (buffer-modified-p buffer)))
       "null")))
 
-(agent-q-operations-define "buffer-state" (call buffer)
+(agent-q-events-operation-define "buffer-state" (call buffer)
   "Return the state of the buffer named BUFFER with its text."
-  (let ((live (agent-q-edit-find-buffer buffer)))
+  (let ((live (agent-q-buffers-edit-find-buffer buffer)))
     ;; What is typed in the minibuffer or a chat is the user's own word.
-    (unless (agent-q-user-buffer-p live)
+    (unless (agent-q-session-user-buffer-p live)
       (error "Writing to the buffer %s is not allowed" (buffer-name live)))
-    (agent-q-edit--state live t)))
+    (agent-q-buffers--edit-state live t)))
 
 ;;;;; Changing
 
-(defmacro agent-q-edit--as-one-step (&rest body)
+(defmacro agent-q-buffers--edit-as-one-step (&rest body)
   "Run BODY; make its edits one undo step, or undo them if it fails."
   (declare (indent 0) (debug t))
   `(let ((group (progn (undo-boundary) (prepare-change-group)))
@@ -124,7 +124,7 @@ unsaved changes."
              (undo-boundary))
          (cancel-change-group group)))))
 
-(agent-q-operations-define "change-buffer" (call buffer tick start old new save)
+(agent-q-events-operation-define "change-buffer" (call buffer tick start old new save)
   "Put NEW in the place of OLD, START characters into BUFFER.
 TICK is that of the text which the change is for.  Save the buffer if
 SAVE is true."
@@ -132,9 +132,9 @@ SAVE is true."
     (unless live
       (error "The buffer %s has been killed; nothing was changed" buffer))
     (with-current-buffer live
-      (agent-q-edit--change tick start old new save))))
+      (agent-q-buffers--edit-change tick start old new save))))
 
-(defun agent-q-edit--change (tick start old new save)
+(defun agent-q-buffers--edit-change (tick start old new save)
   "Put NEW in the place of OLD at START in the current buffer, as of TICK.
 Save it if SAVE is non-nil."
   (unless (= tick (buffer-chars-modified-tick))
@@ -153,52 +153,52 @@ Save it if SAVE is non-nil."
     (unless (equal old (agent-q-text-clean (buffer-substring-no-properties from to)))
       (error "The buffer %s has different text there; nothing was changed"
              (buffer-name)))
-    (agent-q-edit--check-encodable new)
+    (agent-q-buffers--edit-check-encodable new)
     (condition-case failure
-        (agent-q-edit--as-one-step
-          (agent-q-edit--replace from old new)
+        (agent-q-buffers--edit-as-one-step
+          (agent-q-buffers--edit-replace from old new)
           (when save
             (setq changed (buffer-chars-modified-tick))
-            (agent-q-edit--save)))
+            (agent-q-buffers--edit-save)))
       (error
        (restore-buffer-modified-p modified)
        (when save
-         (agent-q-edit--mend failure))
+         (agent-q-buffers--edit-mend failure))
        (error "The buffer %s could not be %s (%s); nothing was changed"
               (buffer-name) (if save "changed and saved" "changed")
               (error-message-string failure))))
     (agent-q-json-serialize
-     `((saved . ,(agent-q-edit--truth save))
+     `((saved . ,(agent-q-buffers--edit-truth save))
        ;; The user's hooks may have made something else of it.
        (text . ,(if (and changed (/= changed (buffer-chars-modified-tick)))
-                    (agent-q-edit--text)
+                    (agent-q-buffers--edit-text)
                   :null))))))
 
-(defconst agent-q-edit--most 50000
+(defconst agent-q-buffers--edit-most 50000
   "Texts of more characters are replaced as a whole.")
 
-(defun agent-q-edit--replace (from old new)
+(defun agent-q-buffers--edit-replace (from old new)
   "Put NEW in the place of OLD at FROM.
 Point and markers on lines that stay as they are stay with them."
   (let ((inhibit-message t))
     (save-excursion
-      (if (> (max (length old) (length new)) agent-q-edit--most)
-          (agent-q-edit--put from old new)
+      (if (> (max (length old) (length new)) agent-q-buffers--edit-most)
+          (agent-q-buffers--edit-put from old new)
         (pcase-dolist (`(,line ,_ ,_ ,body . ,_) (nreverse (agent-q-core-diff-hunks old new 0)))
           (goto-char from)
           ;; The first line may begin before.
           (unless (zerop line)
             (forward-line line))
-          (apply #'agent-q-edit--put (point) (agent-q-edit--sides body)))))))
+          (apply #'agent-q-buffers--edit-put (point) (agent-q-buffers--edit-sides body)))))))
 
-(defun agent-q-edit--put (from old new)
+(defun agent-q-buffers--edit-put (from old new)
   "Put NEW in the place of OLD at FROM."
   (goto-char from)
   ;; First in, then out: a user's marker on the old text stays near the new one.
   (insert new)
   (delete-region (point) (+ (point) (length old))))
 
-(defun agent-q-edit--sides (body)
+(defun agent-q-buffers--edit-sides (body)
   "Return the old and the new text in BODY, the lines of a hunk without context."
   (let ((sides (list (cons ?- nil) (cons ?+ nil)))
         (last nil))
@@ -209,7 +209,7 @@ Point and markers on lines that stay as they are stay with them."
         (setcar (cdr last) (substring (cadr last) 0 -1))))
     (mapcar (lambda (side) (apply #'concat (reverse (cdr side)))) sides)))
 
-(defun agent-q-edit--check-encodable (text)
+(defun agent-q-buffers--edit-check-encodable (text)
   "Signal an error if the current buffer's file can't hold TEXT."
   (let ((coding buffer-file-coding-system))
     (when (and buffer-file-name coding
@@ -220,19 +220,19 @@ Point and markers on lines that stay as they are stay with them."
           (error "The file is in %s, which has no '%c'; use other characters"
                  coding (aref text place)))))))
 
-(defun agent-q-edit--save ()
+(defun agent-q-buffers--edit-save ()
   "Save the current buffer as it is, and ask the user nothing."
   (let ((inhibit-interaction t)
         (inhibit-message t)
         (require-final-newline nil)
         (mode-require-final-newline nil)
         (coding-system-for-write buffer-file-coding-system))
-    (agent-q-edit--make-sure-of-space)
+    (agent-q-buffers--edit-make-sure-of-space)
     (basic-save-buffer))
   (when (buffer-modified-p)
     (error "It was not saved")))
 
-(defun agent-q-edit--make-sure-of-space ()
+(defun agent-q-buffers--edit-make-sure-of-space ()
   "Signal an error unless there is space for the file of the current buffer.
 Emacs empties a file before it writes it, so a full disk would take it all."
   (let ((directory (file-name-directory buffer-file-name)))
@@ -245,9 +245,9 @@ Emacs empties a file before it writes it, so a full disk would take it all."
             (write-region nil nil probe nil 'silent)
           (delete-file probe))))))
 
-(defun agent-q-edit--mend (failure)
+(defun agent-q-buffers--edit-mend (failure)
   "Write the current buffer's file again if it lost its text by FAILURE."
-  (unless (agent-q-edit--as-on-disk-p)
+  (unless (agent-q-buffers--edit-as-on-disk-p)
     (condition-case nil
         (let ((coding-system-for-write buffer-file-coding-system)
               (inhibit-message t))
@@ -257,7 +257,7 @@ Emacs empties a file before it writes it, so a full disk would take it all."
        (error "The file of the buffer %s could not be written (%s), and lost its text; all of the earlier text is in the buffer, unsaved"
               (buffer-name) (error-message-string failure))))))
 
-(defun agent-q-edit--as-on-disk-p ()
+(defun agent-q-buffers--edit-as-on-disk-p ()
   "Whether the file of the current buffer has its text."
   (let ((file buffer-file-name)
         (text (save-restriction
@@ -269,7 +269,7 @@ Emacs empties a file before it writes it, so a full disk would take it all."
                        (insert-file-contents file)
                        (buffer-string))))))
 
-(agent-q-operations-define "visit-moved-file" (call buffer path)
+(agent-q-events-operation-define "visit-moved-file" (call buffer path)
   "Make BUFFER, whose file was moved, visit PATH from now on."
   (let ((live (get-buffer buffer)))
     (when live
@@ -361,13 +361,13 @@ PATTERN is a regular expression if REGEX is non-nil.  Stop after MOST."
         (setq most count)))
     (cons count (nreverse lines))))
 
-(agent-q-operations-define "search-in-buffer" (call pattern buffer regex all_matches)
+(agent-q-events-operation-define "search-in-buffer" (call pattern buffer regex all_matches)
   "List the matches of PATTERN in BUFFER.
 It is a regular expression if REGEX is true.  All matches are listed if
 ALL_MATCHES is true, or else the first."
   (when (string-empty-p pattern)
     (error "The pattern is empty"))
-  (let ((live (agent-q-edit-find-buffer buffer)))
+  (let ((live (agent-q-buffers-edit-find-buffer buffer)))
     (agent-q-buffers--without-delay
      call agent-q-buffers--most-tries
      (lambda () (agent-q-buffers--found live pattern regex all_matches)))))
@@ -380,14 +380,14 @@ expression may take for ever, so it is stopped where it does."
       (let* ((end (+ (float-time) agent-q-buffers--longest-match))
              (answer (agent-q-buffers--within agent-q-buffers--longest-match function)))
         (cond ((stringp answer)
-               (agent-q-operations-answer call "done" answer))
+               (agent-q-events-operation-answer call "done" answer))
               ((< end (float-time))
                (error "The search took too long; use a simpler pattern"))
               ((< 1 tries)
                (run-with-timer agent-q-buffers--pause nil #'agent-q-buffers--without-delay
                                call (1- tries) function))
               (t (error "The search took too long while the user works; use a simpler pattern"))))
-    (error (agent-q-operations-answer call "signalled" (error-message-string failure))))
+    (error (agent-q-events-operation-answer call "signalled" (error-message-string failure))))
   nil)
 
 (defun agent-q-buffers--within (seconds function)
@@ -442,9 +442,9 @@ REGEX and ALL-MATCHES are as in the tool."
 
 ;;;;; Lists
 
-(agent-q-operations-define "list-buffers" (call)
+(agent-q-events-operation-define "list-buffers" (call)
   "List the buffers that the user works in."
-  (let ((buffers (seq-filter #'agent-q-user-buffer-p (buffer-list))))
+  (let ((buffers (seq-filter #'agent-q-session-user-buffer-p (buffer-list))))
     (if buffers
         (mapconcat #'agent-q-buffers--line buffers "\n")
       "The user has no buffers open.")))
@@ -465,9 +465,9 @@ REGEX and ALL-MATCHES are as in the tool."
 (defconst agent-q-buffers--most-forms 300
   "Most forms listed in an outline.")
 
-(agent-q-operations-define "buffer-outline" (call buffer)
+(agent-q-events-operation-define "buffer-outline" (call buffer)
   "List the top-level forms of BUFFER."
-  (with-current-buffer (agent-q-edit-find-buffer buffer)
+  (with-current-buffer (agent-q-buffers-edit-find-buffer buffer)
     (let ((lines (save-excursion
                    (save-restriction
                      (widen)

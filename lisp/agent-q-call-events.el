@@ -30,76 +30,76 @@
 ;; began, often while it prints and else with the clock of the turn, one question at a
 ;; time, and answers beside the call.  A key shows where the call is; nothing is stopped for that.
 
-(defconst agent-q-call-live--operations
+(defconst agent-q-call-events--live-operations
   '("eval-form" "compile-form" "compile-file" "load-system" "run-tests" "eval-in-frame"
     "invoke-restart" "restart-frame" "return-from-frame" "call-tool")
   "The operations that run code, of which a chat has one at a time.")
 
-(defconst agent-q-call-live--seconds 5
+(defconst agent-q-call-events--live-seconds 5
   "Seconds that the image may take to answer.")
 
-(defconst agent-q-call-live--pace 0.15
+(defconst agent-q-call-events--live-pace 0.15
   "Seconds until the image is asked again what a call that prints has printed.")
 
-(defvar-local agent-q-call-live--timer nil
+(defvar-local agent-q-call-events--live-timer nil
   "The timer that asks the image soon, or nil.")
 
-(defvar-local agent-q-call-live--asked nil
+(defvar-local agent-q-call-events--live-asked nil
   "The call of this chat of which the image is asked now, or nil.")
 
-(defun agent-q-call-live--image-call ()
+(defun agent-q-call-events--live-image-call ()
   "Return this chat's call of code in the image, an image call, or nil."
-  (cl-loop for call being the hash-values of agent-q-image-calls-pending
-           when (and (eq (agent-q-image-call-owner call) (current-buffer))
-                     (agent-q-image-call-id call)
-                     (member (agent-q-image-call-operation call)
-                             agent-q-call-live--operations))
+  (cl-loop for call being the hash-values of agent-q-connection-call-pending
+           when (and (eq (agent-q-connection-call-owner call) (current-buffer))
+                     (agent-q-connection-call-id call)
+                     (member (agent-q-connection-call-operation call)
+                             agent-q-call-events--live-operations))
            return call))
 
-(defun agent-q-call-live--running ()
+(defun agent-q-call-events--live-running ()
   "Return the only call of this chat that is running, or nil."
   (let ((running (seq-remove #'agent-q-call-effect-p (agent-q-call-running))))
     (and (null (cdr running)) (car running))))
 
 ;;;;; Output
 
-(defun agent-q-call-live-tick ()
+(defun agent-q-call-events-live-tick ()
   "Ask the image for what this chat's running call has printed.
 The answer comes later; while one is awaited, there is no other question."
-  (let ((call (agent-q-call-live--running))
-        (running (agent-q-call-live--image-call))
+  (let ((call (agent-q-call-events--live-running))
+        (running (agent-q-call-events--live-image-call))
         (chat (current-buffer)))
     (when (and call running
-               (not (eq call agent-q-call-live--asked))
-               (agent-q-image-ask (agent-q-image-call-connection running) :threads-p))
-      (setq agent-q-call-live--asked call)
+               (not (eq call agent-q-call-events--live-asked))
+               (agent-q-connection-ask (agent-q-connection-call-connection running) :threads-p))
+      (setq agent-q-call-events--live-asked call)
       (agent-q-image-query
-       (agent-q-image-call-connection running) "call-output"
-       (list :call (agent-q-image-call-id running))
+       (agent-q-connection-call-connection running) "call-output"
+       (list :call (agent-q-connection-call-id running))
        (lambda (reply &rest _)
          (when (buffer-live-p chat)
            (with-current-buffer chat
-             (setq agent-q-call-live--asked nil)
+             (setq agent-q-call-events--live-asked nil)
              (pcase reply
                (`(:outcome :returned :value ,value . ,_)
-                (agent-q-call-live--take call value))))))
-       agent-q-call-live--seconds))))
+                (agent-q-call-events--live-take call value))))))
+       agent-q-call-events--live-seconds))))
 
-(defun agent-q-call-live-soon ()
+(defun agent-q-call-events-live-soon ()
   "Ask the image soon what this chat's running call has printed."
-  (unless agent-q-call-live--timer
-    (setq agent-q-call-live--timer
-          (run-at-time agent-q-call-live--pace nil #'agent-q-call-live--ask-in
+  (unless agent-q-call-events--live-timer
+    (setq agent-q-call-events--live-timer
+          (run-at-time agent-q-call-events--live-pace nil #'agent-q-call-events--live-ask-in
                        (current-buffer)))))
 
-(defun agent-q-call-live--ask-in (chat)
+(defun agent-q-call-events--live-ask-in (chat)
   "Ask the image what the running call of CHAT has printed."
   (when (buffer-live-p chat)
     (with-current-buffer chat
-      (setq agent-q-call-live--timer nil)
-      (agent-q-call-live-tick))))
+      (setq agent-q-call-events--live-timer nil)
+      (agent-q-call-events-live-tick))))
 
-(defun agent-q-call-live--take (call value)
+(defun agent-q-call-events--live-take (call value)
   "Show VALUE, what CALL has printed according to the image.
 While it prints, the next question comes soon."
   (let ((text (plist-get value :text))
@@ -109,62 +109,62 @@ While it prints, the next question comes soon."
                (not (eql printed (nth 1 (agent-q-call-output call)))))
       (setf (agent-q-call-output call) (list text printed (current-time)))
       (agent-q-render-update-item call)
-      (agent-q-header-update)
-      (agent-q-call-live-soon))))
+      (agent-q-chat-view-header-update)
+      (agent-q-call-events-live-soon))))
 
-(defun agent-q-call-live-ask (function)
+(defun agent-q-call-events-live-ask (function)
   "Ask the image for what this chat's code has printed so far.
 FUNCTION gets that, a text, or nil when nothing is known."
-  (let ((running (agent-q-call-live--image-call)))
-    (if (not (and running (agent-q-image-ask (agent-q-image-call-connection running)
-                                             :threads-p)))
+  (let ((running (agent-q-call-events--live-image-call)))
+    (if (not (and running (agent-q-connection-ask (agent-q-connection-call-connection running)
+                                                  :threads-p)))
         (funcall function nil)
       (agent-q-image-query
-       (agent-q-image-call-connection running) "call-output"
-       (list :call (agent-q-image-call-id running))
+       (agent-q-connection-call-connection running) "call-output"
+       (list :call (agent-q-connection-call-id running))
        (lambda (reply &rest _)
          (funcall function (pcase reply
                              (`(:outcome :returned :value ,value . ,_)
                               (plist-get value :text)))))
-       agent-q-call-live--seconds))))
+       agent-q-call-events--live-seconds))))
 
 ;;;;; Where it is
 
-(defvar agent-q-call-live-map
+(defvar agent-q-call-events-live-map
   (let ((map (make-sparse-keymap)))
     (set-keymap-parent map agent-q-render-item-map)
-    (define-key map "b" #'agent-q-call-live-backtrace)
+    (define-key map "b" #'agent-q-call-events-live-backtrace)
     map)
   "Keymap on a call that runs.")
 
-(defun agent-q-call-live-backtrace ()
+(defun agent-q-call-events-live-backtrace ()
   "Show where this chat's running code is in the image, without stopping it."
   (interactive nil agent-q-chat-mode)
-  (let ((running (or (agent-q-call-live--image-call)
+  (let ((running (or (agent-q-call-events--live-image-call)
                      (user-error "No code of this chat runs in the image")))
-        (words (agent-q-call-live--words))
+        (words (agent-q-call-events--live-words))
         (asked (selected-window)))
     (message "Asking the image...")
     (agent-q-image-query
-     (agent-q-image-call-connection running) "call-backtrace"
-     (list :call (agent-q-image-call-id running))
-     (lambda (reply &rest _) (agent-q-call-live--show words reply asked))
-     agent-q-call-live--seconds)))
+     (agent-q-connection-call-connection running) "call-backtrace"
+     (list :call (agent-q-connection-call-id running))
+     (lambda (reply &rest _) (agent-q-call-events--live-show words reply asked))
+     agent-q-call-events--live-seconds)))
 
-(defun agent-q-call-live--words ()
+(defun agent-q-call-events--live-words ()
   "Return the running call of this chat as a line."
-  (if-let ((call (agent-q-call-live--running))) (agent-q-call-text-line call) ""))
+  (if-let ((call (agent-q-call-events--live-running))) (agent-q-call-text-line call) ""))
 
-(defun agent-q-call-live--show (words reply asked)
+(defun agent-q-call-events--live-show (words reply asked)
   "Show where the call described by WORDS is, by REPLY of the image.
 It was asked for in the window ASKED."
   (pcase reply
     (`(:outcome :returned :value ,value . ,_)
      (with-current-buffer
-         (agent-q-render-visit
+         (agent-q-render-body-visit
           "*agent-q backtrace*"
           (concat (propertize words 'face 'agent-q-attention) "\n\n"
-                  (mapconcat (lambda (frame) (agent-q-visible-line frame))
+                  (mapconcat (lambda (frame) (agent-q-text-visible-line frame))
                              (plist-get value :frames) "\n")
                   "\n")
           nil asked)
@@ -173,40 +173,40 @@ It was asked for in the window ASKED."
 
 ;;;; What happens to tool calls
 
-(defun agent-q-call--draw (call)
+(defun agent-q-call-events--draw (call)
   "Return the text of CALL."
   (if (and (eq (agent-q-call-state call) 'waiting)
            (not (agent-q-call-answered call)))
-      (agent-q-approve-draw call)
-    (let ((line (if (agent-q-call-effect-p call) (agent-q-effect-line call)
+      (agent-q-approval-draw call)
+    (let ((line (if (agent-q-call-effect-p call) (agent-q-call-effect-line call)
                   (agent-q-call-text-line call))))
       (add-text-properties 0 (length line)
                            '(mouse-face highlight
                              help-echo "TAB or mouse: show the whole call")
                            line)
       (when (eq (agent-q-call-state call) 'running)
-        (put-text-property 0 (length line) 'keymap agent-q-call-live-map line)
+        (put-text-property 0 (length line) 'keymap agent-q-call-events-live-map line)
         (put-text-property 0 (length line) 'help-echo
                            "TAB or mouse: show the whole call; b: where it is" line))
       (if (agent-q-render-item-expanded call)
           (concat line "\n" (agent-q-call-text-body call))
         line))))
 
-(defun agent-q-call--get (event)
+(defun agent-q-call-events--get (event)
   "Return the call that EVENT is about, new if it was not proposed before."
   (let ((key (plist-get event :call)))
     (or (gethash key agent-q-call-table)
         (let ((call (agent-q-call-make
-                     :draw #'agent-q-call--draw :key key :state 'proposed
-                     :tool (agent-q-visible-line (or (plist-get event :tool) "?") 80)
+                     :draw #'agent-q-call-events--draw :key key :state 'proposed
+                     :tool (agent-q-text-visible-line (or (plist-get event :tool) "?") 80)
                      :arguments (or (plist-get event :arguments) "{}")
                      :reason (plist-get event :reason))))
           (puthash key call agent-q-call-table)
           (puthash key call agent-q-call-unfinished)
-          (agent-q-call--add event call)
+          (agent-q-call-events--add event call)
           call))))
 
-(defun agent-q-call--add (event call)
+(defun agent-q-call-events--add (event call)
   "Put CALL, which EVENT proposes, into the log, behind the call that made it.
 What that call has made before stands between."
   (let* ((maker (gethash (plist-get event :after) agent-q-call-table))
@@ -217,34 +217,35 @@ What that call has made before stands between."
     (when maker
       (setf (agent-q-call-last maker) call))))
 
-(defun agent-q-call-past (event arguments outcome content milliseconds)
+(defun agent-q-call-events-past (event arguments outcome content milliseconds)
   "Show the call that EVENT proposed in a chat that was stored.
-ARGUMENTS, OUTCOME, CONTENT and MILLISECONDS are as in the events that followed;
-OUTCOME is nil when none did."
+ARGUMENTS, OUTCOME, CONTENT and MILLISECONDS are as in the events that
+followed; OUTCOME is nil when none did."
   (let ((call (agent-q-call-make
-               :draw #'agent-q-call--draw :key (plist-get event :call)
-               :tool (agent-q-visible-line (or (plist-get event :tool) "?") 80)
+               :draw #'agent-q-call-events--draw :key (plist-get event :call)
+               :tool (agent-q-text-visible-line (or (plist-get event :tool) "?") 80)
                :arguments (or arguments (plist-get event :arguments) "{}")
                :state (if outcome (intern (substring (symbol-name outcome) 1)) 'cancelled)
                :content content :milliseconds milliseconds)))
     (puthash (agent-q-call-key call) call agent-q-call-table)
-    (agent-q-call--add event call)))
+    (agent-q-call-events--add event call)))
 
-(defun agent-q-call--activate (call state)
+(defun agent-q-call-events--activate (call state)
   "Note that CALL is in STATE, `waiting' or `running'."
   (setf (agent-q-call-state call) state)
   (unless (memq call agent-q-call-active)
     (push call agent-q-call-active)))
 
-(defun agent-q-call-proposed (event)
+(defun agent-q-call-events-proposed (event)
   "Show the call that EVENT proposes."
-  (agent-q-call--get event))
+  (agent-q-call-events--get event))
 
-(defun agent-q-call-approval (event target)
+(defun agent-q-call-events-approval (event target)
   "Ask about the call of EVENT.
-TARGET returns what the call concerns, a line or nil, from its parsed arguments."
-  (let ((call (agent-q-call--get event)))
-    (agent-q-call--activate call 'waiting)
+TARGET returns what the call concerns, a line or nil, from its parsed
+arguments."
+  (let ((call (agent-q-call-events--get event)))
+    (agent-q-call-events--activate call 'waiting)
     (setf (agent-q-call-arguments call) (plist-get event :arguments)
           (agent-q-call-level call) (plist-get event :level)
           (agent-q-call-reason call) (plist-get event :reason)
@@ -253,32 +254,32 @@ TARGET returns what the call concerns, a line or nil, from its parsed arguments.
           (agent-q-call-offer call) nil
           (agent-q-call-change call) nil
           (agent-q-call-answered call) nil)
-    (agent-q-sight-forget call)
+    (agent-q-approval-gate-disarm call)
     (agent-q-render-update-item call)
-    (agent-q-answer-draw-waiting call)
-    (agent-q-answer-draw-running call)
-    (agent-q-sight-expect call)))
+    (agent-q-approval-gate-draw-waiting call)
+    (agent-q-approval-gate-draw-running call)
+    (agent-q-approval-gate-arm call)))
 
-(defun agent-q-call-approval-elsewhere (event)
+(defun agent-q-call-events-approval-elsewhere (event)
   "Show that the call of EVENT waits for a program's answer."
-  (let ((call (agent-q-call--get event)))
-    (agent-q-call--activate call 'waiting)
+  (let ((call (agent-q-call-events--get event)))
+    (agent-q-call-events--activate call 'waiting)
     (setf (agent-q-call-arguments call) (plist-get event :arguments)
           (agent-q-call-reason call) (plist-get event :reason)
           (agent-q-call-answered call) "waits for agent-q-approval-handler")
     (agent-q-render-update-item call)))
 
-(defun agent-q-call-settled-elsewhere (event)
+(defun agent-q-call-events-settled-elsewhere (event)
   "Show that the call of EVENT no longer waits, because of a rule."
-  (let ((call (agent-q-call--get event)))
+  (let ((call (agent-q-call-events--get event)))
     (when (eq (agent-q-call-state call) 'waiting)
-      (agent-q-answer-note call (plist-get event :outcome))
-      (agent-q-answer-show call))))
+      (agent-q-approval-gate-note-decision call (plist-get event :outcome))
+      (agent-q-approval-gate-show-decision call))))
 
-(defun agent-q-call-started-event (event)
+(defun agent-q-call-events-started-event (event)
   "Show that the call of EVENT is running."
-  (let ((call (agent-q-call--get event)))
-    (agent-q-call--activate call 'running)
+  (let ((call (agent-q-call-events--get event)))
+    (agent-q-call-events--activate call 'running)
     (setf ;; The user may have changed them.
           (agent-q-call-arguments call) (or (plist-get event :arguments)
                                             (agent-q-call-arguments call))
@@ -286,52 +287,52 @@ TARGET returns what the call concerns, a line or nil, from its parsed arguments.
           (agent-q-call-started call) (current-time))
     ;; What it asks of the image comes with it, and can be on its way meanwhile.
     (agent-q-events-afterwards (lambda () (agent-q-render-update-item call)))
-    (agent-q-call-live-soon)))
+    (agent-q-call-events-live-soon)))
 
-(defun agent-q-call-finished (event)
+(defun agent-q-call-events-finished (event)
   "Show the result of the call of EVENT."
-  (let ((call (agent-q-call--get event)))
+  (let ((call (agent-q-call-events--get event)))
     (setf (agent-q-call-state call)
           (intern (substring (symbol-name (plist-get event :outcome)) 1))
           (agent-q-call-content call) (plist-get event :content)
           (agent-q-call-milliseconds call) (plist-get event :milliseconds))
     (unless agent-q-fold-results
       (setf (agent-q-render-item-expanded call) t))
-    (agent-q-call--close call)))
+    (agent-q-call-events--close call)))
 
-(defun agent-q-call--close (call)
+(defun agent-q-call-events--close (call)
   "Draw CALL, which is over."
   (setf (agent-q-call-armed call) nil)
-  (agent-q-log-run-hook 'agent-q-call-settled-functions call)
+  (agent-q-module-log-run-hook 'agent-q-call-settled-functions call)
   (remhash (agent-q-call-key call) agent-q-call-unfinished)
   (setq agent-q-call-active (delq call agent-q-call-active))
   (agent-q-render-update-item call)
-  (agent-q-answer-draw-running call))
+  (agent-q-approval-gate-draw-running call))
 
-(defun agent-q-call-abandon ()
+(defun agent-q-call-events-abandon ()
   "Show every call that is still open as cancelled: the turn is over."
   (dolist (call (hash-table-values agent-q-call-unfinished))
     (setf (agent-q-call-state call) 'cancelled)
-    (agent-q-call--close call)))
+    (agent-q-call-events--close call)))
 
-(defun agent-q-call-leave ()
+(defun agent-q-call-events-leave ()
   "Close each other view of a call of this chat, which is being killed."
   (dolist (call (and agent-q-call-unfinished (hash-table-values agent-q-call-unfinished)))
-    (agent-q-log-run-hook 'agent-q-call-settled-functions call))
-  (agent-q-log-run-hook 'agent-q-call-left-functions (current-buffer)))
+    (agent-q-module-log-run-hook 'agent-q-call-settled-functions call))
+  (agent-q-module-log-run-hook 'agent-q-call-left-functions (current-buffer)))
 
-(defun agent-q-call-tick ()
+(defun agent-q-call-events-tick ()
   "Redraw each visible running call with its elapsed time.
 What it has printed comes a little later."
-  (agent-q-call-live-tick)
+  (agent-q-call-events-live-tick)
   (let ((windows (get-buffer-window-list nil t t)))
     (dolist (call (agent-q-call-running))
       (when (seq-some (lambda (window)
-                        (agent-q-call--near-p call window))
+                        (agent-q-call-events--near-p call window))
                       windows)
         (agent-q-render-update-item call)))))
 
-(defun agent-q-call--near-p (call window)
+(defun agent-q-call-events--near-p (call window)
   "Whether CALL may be seen in WINDOW.
 To know it exactly takes longer than drawing."
   (<= (window-start window)

@@ -31,20 +31,21 @@
   "A tool call.
 KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 `proposed', `waiting', `running', `succeeded', `failed', `denied' and
-`cancelled'.  LEVEL and REASON say why it needs approval; GROUNDS is `:usual' where each
-call of its tool does, for that reason.  TARGET names the image it concerns.  ARMED is t while an answer counts, `seen' when it
-did before another call was answered, `rule' before a rule came below; ENDED is t when its end was on the
-screen after that, SINCE says when it began to be armed or to show its end, BELOW how many of
-its lines didn't fit, TAIL how many characters of its end were on the screen
-before its head; TIMER sees to that, and ANSWERED is the answer.
-DRAWN is `full' or `folded', as the request was drawn last.  OFFER holds the
-rules that were shown, an `agent-q-offer', and REVIEW the buffer of its
-diff review.  BESIDE says that this is shown instead of the change itself.
-CHANGE is what it makes of a file, an `agent-q-change'.
-PARSED, SUMMARY and OUTCOME are what was made of ARGUMENTS or CONTENT last, a
-cons with them.  OUTPUT is what it has printed while it runs, a
-list of the end of that, the number of its characters, and when it came.
-LAST is the last of the calls that it made itself."
+`cancelled'.  LEVEL and REASON say why it needs approval; GROUNDS is `:usual'
+where each call of its tool does, for that reason.  TARGET names the image it
+concerns.  ARMED is t while an answer counts, `seen' when it did before another
+call was answered, `rule' before a rule came below; ENDED is t when its end was
+on the screen after that, SINCE says when it began to be armed or to show its
+end, BELOW how many of its lines didn't fit, TAIL how many characters of its
+end were on the screen before its head; TIMER sees to that, and ANSWERED is the
+answer.  DRAWN is `full' or `folded', as the request was drawn last.  OFFER
+holds the rules that were shown, an `agent-q-approval-display-offer', and
+REVIEW the buffer of its diff review.  BESIDE says that this is shown instead
+of the change itself.  CHANGE is what it makes of a file, an
+`agent-q-call-file-change'.  PARSED, SUMMARY and OUTCOME are what was made of
+ARGUMENTS or CONTENT last, a cons with them.  OUTPUT is what it has printed
+while it runs, a list of the end of that, the number of its characters, and
+when it came.  LAST is the last of the calls that it made itself."
   key tool arguments state content milliseconds started
   level reason grounds armed since ended below tail answered target timer drawn
   offer review beside change parsed summary outcome output last)
@@ -81,7 +82,7 @@ The core lets few of a message do so, however many it has.")
     (if (equal arguments (car parsed))
         (when parsed (setcar parsed arguments))
       (setf (agent-q-call-parsed call)
-            (cons arguments (agent-q-call-parse arguments))))
+            (cons arguments (agent-q-json-value-parse arguments))))
     (cdr (agent-q-call-parsed call))))
 
 (defun agent-q-call-on-one-line (text)
@@ -125,7 +126,7 @@ The core lets few of a message do so, however many it has.")
               ;; The sign before it says that.
               (said (replace-regexp-in-string "\\`Error \\([^ ]+\\(?: at [^ ]+\\)?: \\)" "\\1" said)))
     (unless (string-empty-p said)
-      (agent-q-visible
+      (agent-q-text-visible
        (agent-q-call-on-one-line
         (agent-q-call-verdict (substring said 0 (string-search "\n" said))))))))
 
@@ -184,7 +185,7 @@ That is so for the next one, and for those that were unfolded."
 ;; An edit is described by a file and numbers of lines, and shown as a diff: in its request
 ;; with the core's hunks, and in the log with the diff that its result holds.
 
-(cl-defstruct (agent-q-change (:constructor agent-q-call-change--make) (:copier nil))
+(cl-defstruct (agent-q-call-file-change (:constructor agent-q-call--change-make) (:copier nil))
   "The change that a call makes to the file PATH.
 NEW means that there is no such file yet, NOTE says what else becomes of
 it, and MOVES which file gets which name, or is nil.  HUNKS are lists as the
@@ -195,21 +196,21 @@ core gives them."
   "Return the change in PREVIEW, the core's, or nil without one."
   (pcase preview
     (`(,path ,_file ,original ,modified ,_divisible ,note ,moves)
-     (agent-q-call-change--make
+     (agent-q-call--change-make
       :path path :new (null original) :note note :moves moves
       :hunks (agent-q-core-diff-hunks (or original "") modified 3)))))
 
 ;;;;; As a part of a line
 
-(defun agent-q-call-change--lines (added removed)
+(defun agent-q-call--change-lines (added removed)
   "Return the numbers of ADDED and REMOVED lines as text."
   (format "+%d -%d" added removed))
 
-(defun agent-q-call-change--hunks (count)
+(defun agent-q-call--change-hunks (count)
   "Return COUNT hunks as the end of a text; one needs no word."
   (if (< count 2) "" (format ", %d hunks" count)))
 
-(defun agent-q-call-change--defined (heading)
+(defun agent-q-call--change-defined (heading)
   "Return the name of the definition that begins with the line HEADING, or nil."
   (and (string-match
         (concat "\\`(\\(?:[^ ()]*:\\)?\\(?:def[^ ()]*\\|[^ ()]*test\\) +"
@@ -217,77 +218,77 @@ core gives them."
         heading)
        (or (match-string 1 heading) (match-string 2 heading))))
 
-(defun agent-q-call-change--place (call name headings)
+(defun agent-q-call--change-place (call name headings)
   "Return the place of what CALL changed: the file NAME, and what HEADINGS define."
   (let* ((named (and (equal (agent-q-call-tool call) "edit_definition")
                      (cdr (assq 'name (agent-q-call-parsed-arguments call)))))
          (names (if (stringp named) (list named)
-                  (seq-uniq (delq nil (mapcar #'agent-q-call-change--defined headings)))))
+                  (seq-uniq (delq nil (mapcar #'agent-q-call--change-defined headings)))))
          (more (1- (length names))))
-    (concat (if names (agent-q-visible-line (car names) 60) "")
+    (concat (if names (agent-q-text-visible-line (car names) 60) "")
             (if (> more 0) (format " and %d more" more) "")
             (if names " in " "")
             name)))
 
 (defun agent-q-call-change-counts (change)
   "Return the numbers of lines and hunks of CHANGE as text."
-  (let* ((hunks (agent-q-change-hunks change))
+  (let* ((hunks (agent-q-call-file-change-hunks change))
          (sum (lambda (place)
                 (seq-reduce #'+ (mapcar (lambda (hunk) (nth place hunk)) hunks) 0))))
-    (concat (agent-q-call-change--lines (funcall sum 4) (funcall sum 5))
-            (if (agent-q-change-new change) ""
-              (agent-q-call-change--hunks (length hunks))))))
+    (concat (agent-q-call--change-lines (funcall sum 4) (funcall sum 5))
+            (if (agent-q-call-file-change-new change) ""
+              (agent-q-call--change-hunks (length hunks))))))
 
 (defun agent-q-call-change-mere-move-p (change)
   "Whether CHANGE is to move a file, and no text is lost."
-  (and (agent-q-change-moves change)
-       (null (agent-q-change-hunks change))))
+  (and (agent-q-call-file-change-moves change)
+       (null (agent-q-call-file-change-hunks change))))
 
 (defun agent-q-call-change-summary (call)
   "Return the change of CALL as a part of a line: its place and its counts."
   (let* ((change (agent-q-call-change call))
          (name (agent-q-call-change-name change)))
     (if (agent-q-call-change-mere-move-p change) name
-      (concat (if (or (agent-q-change-new change) (agent-q-change-moves change)) name
-                (agent-q-call-change--place
-                 call name (mapcar (lambda (hunk) (nth 6 hunk)) (agent-q-change-hunks change))))
+      (concat (if (or (agent-q-call-file-change-new change) (agent-q-call-file-change-moves change)) name
+                (agent-q-call--change-place
+                 call name (mapcar (lambda (hunk) (nth 6 hunk)) (agent-q-call-file-change-hunks change))))
               " " (agent-q-call-change-counts change)))))
 
 (defun agent-q-call-change-name (change)
   "Return the file of CHANGE as a part of a line."
-  (if (agent-q-change-moves change)
-      (agent-q-visible-line (agent-q-change-moves change))
-    (concat (agent-q-visible-line (agent-q-change-path change))
-            (if (agent-q-change-new change) " (new)" ""))))
+  (if (agent-q-call-file-change-moves change)
+      (agent-q-text-visible-line (agent-q-call-file-change-moves change))
+    (concat (agent-q-text-visible-line (agent-q-call-file-change-path change))
+            (if (agent-q-call-file-change-new change) " (new)" ""))))
 
 (defun agent-q-call-change-verb (change)
   "Return what a yes to CHANGE does, as a verb."
-  (if (agent-q-change-moves change) "Move" "Apply"))
+  (if (agent-q-call-file-change-moves change) "Move" "Apply"))
 
 ;;;;; In the result of a call
 
-(defconst agent-q-call-change--diff
+(defconst agent-q-call--change-diff
   (concat "^--- \\(?:a/.*\\|/dev/null\\)\n"
           "\\+\\+\\+ \\(?:b/.*\\|/dev/null\\)\n@@ ")
   "What the diff in a result begins with.")
 
-(defun agent-q-call-change--done-in (call)
+(defun agent-q-call--change-done-in (call)
   "Return where a diff begins in the result of CALL on a file, or nil."
   (let ((content (agent-q-call-content call)))
     (and content
          (eq (agent-q-call-state call) 'succeeded)
          (assq 'path (agent-q-call-parsed-arguments call))
-         (string-match agent-q-call-change--diff content))))
+         (string-match agent-q-call--change-diff content))))
 
 (defun agent-q-call-change-done (call)
   "Return CALL's change of a file as a part of its line, or nil."
-  (if-let ((start (agent-q-call-change--done-in call)))
-      (agent-q-call-change--said call start)
+  (if-let ((start (agent-q-call--change-done-in call)))
+      (agent-q-call--change-said call start)
     (when (and (eq (agent-q-call-state call) 'succeeded)
                (agent-q-call-change call))
       (agent-q-call-change-summary call))))
 
-(defun agent-q-call-change--said (call start)
+(defun agent-q-call--change-said (call start)
   "Return the diff at START in the result of CALL as a part of a line."
   (let ((added 0) (removed 0) (headings nil) (new nil)
         (answer (or (agent-q-call-answered call) "")))
@@ -304,18 +305,18 @@ core gives them."
           (?@ (push (if (looking-at "@@ .*? @@ \\(.+\\)") (match-string 1) "") headings)))
         (forward-line)))
     (format "%s %s%s"
-            (agent-q-call-change--place
+            (agent-q-call--change-place
              call
-             (agent-q-visible-line
+             (agent-q-text-visible-line
               (format "%s" (cdr (assq 'path (agent-q-call-parsed-arguments call)))))
              (and (not new) (reverse headings)))
-            (agent-q-call-change--lines added removed)
+            (agent-q-call--change-lines added removed)
             (if (string-match "[0-9]+ of [0-9]+ hunks" answer) (concat ", " (match-string 0 answer))
-              (agent-q-call-change--hunks (length headings))))))
+              (agent-q-call--change-hunks (length headings))))))
 
 ;;;;; As a diff
 
-(defun agent-q-call-change--face (line)
+(defun agent-q-call--change-face (line)
   "Return the face of LINE, a line of a diff."
   (pcase (and (> (length line) 0) (aref line 0))
     (?+ 'diff-added)
@@ -323,24 +324,24 @@ core gives them."
     (?@ 'diff-hunk-header)
     (_ 'diff-context)))
 
-(defun agent-q-call-change--names-p (lines)
+(defun agent-q-call--change-names-p (lines)
   "Whether LINES of a diff begin with the names of a file.
 Lines that are removed and added look so, too, but no hunk begins behind them."
   (cl-every (lambda (prefix) (string-prefix-p prefix (or (pop lines) "")))
             '("--- " "+++ " "@@ ")))
 
-(defun agent-q-call-change--faces (text)
+(defun agent-q-call--change-faces (text)
   "Return TEXT, hunks of a diff, with the faces of `diff-mode'.
 The end of a line is in the face, too, where that goes on to the edge."
   (let ((lines (split-string text "\n")) (names 0) (parts nil))
     (while lines
-      (when (agent-q-call-change--names-p lines)
+      (when (agent-q-call--change-names-p lines)
         (setq names 2))
       (let ((face (if (> names 0) 'diff-file-header
-                    (agent-q-call-change--face (car lines)))))
+                    (agent-q-call--change-face (car lines)))))
         (push (propertize (car lines) 'face face) parts)
         (when (cdr lines)
-          (push (if (agent-q-render-extends-p face) (propertize "\n" 'face face) "\n") parts)))
+          (push (if (agent-q-render-body-extends-p face) (propertize "\n" 'face face) "\n") parts)))
       (setq names (1- names)
             lines (cdr lines)))
     (apply #'concat (nreverse parts))))
@@ -348,41 +349,41 @@ The end of a line is in the face, too, where that goes on to the edge."
 (defun agent-q-call-change-diff-body (text)
   "Return TEXT, a diff, as the body of an item."
   (agent-q-render-body text (lambda (text)
-                              (agent-q-call-change--faces (agent-q-visible text)))))
+                              (agent-q-call--change-faces (agent-q-text-visible text)))))
 
 (defun agent-q-call-change-done-body (call)
   "Return CALL's change of a file as the body of an item, or nil."
-  (if-let ((start (agent-q-call-change--done-in call)))
-      (agent-q-call-change--said-body call start)
+  (if-let ((start (agent-q-call--change-done-in call)))
+      (agent-q-call--change-said-body call start)
     (when-let ((change (and (eq (agent-q-call-state call) 'succeeded)
                             (agent-q-call-change call))))
       (agent-q-call-change-body change))))
 
-(defun agent-q-call-change--said-body (call start)
+(defun agent-q-call--change-said-body (call start)
   "Return the result of CALL, with a diff at START, as the body of an item."
   (let* ((content (agent-q-call-content call))
          (said (string-trim (substring content 0 start))))
     (concat (if (string-empty-p said) ""
-              (concat (agent-q-render-body said #'agent-q-visible-prose 'face 'agent-q-dim)
+              (concat (agent-q-render-body said #'agent-q-text-visible-prose 'face 'agent-q-dim)
                       "\n"))
             (agent-q-call-change-diff-body (string-trim-right (substring content start))))))
 
 (defun agent-q-call-change-body (change)
   "Return CHANGE as the body of an item: its note, and a diff."
-  (let ((note (or (agent-q-change-note change) "")))
+  (let ((note (or (agent-q-call-file-change-note change) "")))
     (if (agent-q-call-change-mere-move-p change)
         ;; The line above says it.
         ""
       (concat
        (if (string-empty-p note) ""
-         (propertize (concat (agent-q-visible note) "\n")
+         (propertize (concat (agent-q-text-visible note) "\n")
                      'face 'agent-q-dim 'line-prefix "    "
                      'wrap-prefix agent-q-call-value-prefix))
        (agent-q-call-change-diff-body
-        (if (agent-q-change-hunks change)
+        (if (agent-q-call-file-change-hunks change)
             (string-trim-right
              (mapconcat (lambda (hunk) (concat (nth 2 hunk) "\n" (nth 3 hunk)))
-                        (agent-q-change-hunks change) "")
+                        (agent-q-call-file-change-hunks change) "")
              "\n+")
           "(no lines)"))))))
 
@@ -396,7 +397,7 @@ The end of a line is in the face, too, where that goes on to the edge."
 
 ;;;;; What it is
 
-(defun agent-q-effect--argument (call name)
+(defun agent-q-call--effect-argument (call name)
   "Return the argument NAME, a symbol, of CALL as a text, or nil."
   (let ((value (cdr (assq name (agent-q-call-parsed-arguments call)))))
     (and (stringp value)
@@ -404,12 +405,12 @@ The end of a line is in the face, too, where that goes on to the edge."
          (not (member value '("" "NIL" "nil")))
          value)))
 
-(defun agent-q-effect--objects (call)
+(defun agent-q-call--effect-objects (call)
   "Return what the effect CALL acts on, conses of a word for it and its name."
-  (let ((files (or (agent-q-effect--argument call 'files)
-                   (agent-q-effect--argument call 'file)))
-        (target (agent-q-effect--argument call 'target))
-        (program (agent-q-effect--argument call 'program)))
+  (let ((files (or (agent-q-call--effect-argument call 'files)
+                   (agent-q-call--effect-argument call 'file)))
+        (target (agent-q-call--effect-argument call 'target))
+        (program (agent-q-call--effect-argument call 'program)))
     (cond (files (mapcar (lambda (file) (cons "file" file))
                          (split-string files "\n" t)))
           ;; The words have its target.  What is in the system's own directories is what it
@@ -418,95 +419,95 @@ The end of a line is in the face, too, where that goes on to the edge."
                      (list (cons "program" program))))
           (target (list (cons "target" target))))))
 
-(defun agent-q-effect--whole-words (call)
+(defun agent-q-call--effect-whole-words (call)
   "Return what the effect CALL is about to do, in the image's words."
   (let ((words (agent-q-call-reason call)))
     (if (and words (not (string-blank-p words)))
         words
       (string-join (cons (agent-q-registry-effect-words (agent-q-call-tool call))
-                         (mapcar #'cdr (agent-q-effect--objects call)))
+                         (mapcar #'cdr (agent-q-call--effect-objects call)))
                    " "))))
 
-(defun agent-q-effect-words (call)
+(defun agent-q-call-effect-words (call)
   "Return what the effect CALL is about to do, such as \"delete /tmp/a\", as a line."
-  (agent-q-visible-line (agent-q-effect--whole-words call)))
+  (agent-q-text-visible-line (agent-q-call--effect-whole-words call)))
 
 ;;;;; The request
 
-(defun agent-q-effect-head (call)
+(defun agent-q-call-effect-head (call)
   "Return the first line of the request for the effect CALL."
-  (concat "A running call wants to " (agent-q-effect-words call)))
+  (concat "A running call wants to " (agent-q-call-effect-words call)))
 
-(defun agent-q-effect--part (text)
+(defun agent-q-call--effect-part (text)
   "Return TEXT, a line, as a part of a request."
   (propertize text 'line-prefix "    " 'wrap-prefix agent-q-call-value-prefix))
 
-(defun agent-q-effect--origin (call)
+(defun agent-q-call--effect-origin (call)
   "Return where the effect CALL comes from as a line, or nil."
-  (let ((function (agent-q-effect--argument call 'function))
-        (form (agent-q-effect--argument call 'form)))
+  (let ((function (agent-q-call--effect-argument call 'function))
+        (form (agent-q-call--effect-argument call 'form)))
     (and (or function form)
-         (concat (if function (concat "by " (agent-q-visible-line function)) "")
+         (concat (if function (concat "by " (agent-q-text-visible-line function)) "")
                  (if (and function form) ", " "")
                  (if form
-                     (concat "in " (agent-q-visible-line (agent-q-call-on-one-line form)))
+                     (concat "in " (agent-q-text-visible-line (agent-q-call-on-one-line form)))
                    "")))))
 
-(defun agent-q-effect--unsaid (call)
+(defun agent-q-call--effect-unsaid (call)
   "Return what the words of the effect CALL leave out, as lines, or nil."
-  (let ((words (agent-q-effect--whole-words call)))
+  (let ((words (agent-q-call--effect-whole-words call)))
     (when-let ((left (seq-remove (lambda (object) (string-search (cdr object) words))
-                                 (agent-q-effect--objects call))))
+                                 (agent-q-call--effect-objects call))))
       (propertize
        (agent-q-render-body
         (mapconcat (pcase-lambda (`(,what . ,name))
-                     (format "%s: %s" what (agent-q-visible-line name most-positive-fixnum)))
+                     (format "%s: %s" what (agent-q-text-visible-line name most-positive-fixnum)))
                    left "\n"))
        'wrap-prefix agent-q-call-value-prefix))))
 
-(defun agent-q-effect--long-words (call)
+(defun agent-q-call--effect-long-words (call)
   "Return all words of the effect CALL if its head can't show them, or nil."
-  (let ((words (agent-q-effect--whole-words call)))
-    (and (> (length words) agent-q-visible-line-limit)
-         (concat (agent-q-effect--part "all of it:\n")
-                 (propertize (agent-q-render-body words #'agent-q-visible)
+  (let ((words (agent-q-call--effect-whole-words call)))
+    (and (> (length words) agent-q-text-visible-line-limit)
+         (concat (agent-q-call--effect-part "all of it:\n")
+                 (propertize (agent-q-render-body words #'agent-q-text-visible)
                              'line-prefix agent-q-call-value-prefix
                              'wrap-prefix agent-q-call-value-prefix)))))
 
-(defconst agent-q-effect--usual-threads '("worker" "slynk-worker")
+(defconst agent-q-call--effect-usual-threads '("worker" "slynk-worker")
   "What the threads are called in which clients have code run.")
 
-(defun agent-q-effect--thread (call)
+(defun agent-q-call--effect-thread (call)
   "Return the thread of the effect CALL if it is none of the usual, or nil."
-  (let ((thread (agent-q-effect--argument call 'thread)))
-    (and (not (member thread agent-q-effect--usual-threads))
+  (let ((thread (agent-q-call--effect-argument call 'thread)))
+    (and (not (member thread agent-q-call--effect-usual-threads))
          thread)))
 
-(defun agent-q-effect-body (call)
+(defun agent-q-call-effect-body (call)
   "Return the part under the head of the request for the effect CALL."
-  (let ((origin (agent-q-effect--origin call))
-        (thread (agent-q-effect--thread call)))
+  (let ((origin (agent-q-call--effect-origin call))
+        (thread (agent-q-call--effect-thread call)))
     (string-join
      (delq nil
-           (list (agent-q-effect--long-words call)
-                 (agent-q-effect--unsaid call)
-                 (and origin (agent-q-effect--part origin))
+           (list (agent-q-call--effect-long-words call)
+                 (agent-q-call--effect-unsaid call)
+                 (and origin (agent-q-call--effect-part origin))
                  (and thread
-                      (agent-q-effect--part
-                       (concat "in the thread " (agent-q-visible-line thread))))))
+                      (agent-q-call--effect-part
+                       (concat "in the thread " (agent-q-text-visible-line thread))))))
      "\n")))
 
 ;;;;; In the log
 
-(defun agent-q-effect--state (call)
+(defun agent-q-call--effect-state (call)
   "Return what became of the effect CALL, as the end of its line."
   (let* ((answered (agent-q-call-answered call))
          (said (lambda (beginning)
                  (and answered (string-prefix-p beginning answered)
-                      (agent-q-visible-line answered)))))
+                      (agent-q-text-visible-line answered)))))
     (pcase (agent-q-call-state call)
       ('proposed (propertize (agent-q-render-sign 'ellipsis) 'face 'agent-q-dim))
-      ('waiting (propertize (agent-q-visible-line answered) 'face 'agent-q-dim))
+      ('waiting (propertize (agent-q-text-visible-line answered) 'face 'agent-q-dim))
       ((or 'running 'succeeded)
        (propertize (or (funcall said "allowed") "allowed") 'face 'agent-q-success))
       ((and (or 'denied 'cancelled) (guard (funcall said "stopped")))
@@ -524,13 +525,13 @@ The end of a line is in the face, too, where that goes on to the edge."
                 (t label)))
         'face 'agent-q-failure)))))
 
-(defun agent-q-effect-line (call)
+(defun agent-q-call-effect-line (call)
   "Return the line that stands for the effect CALL, which is no longer waiting.
 What became of it matters more than all of its words."
   (let* ((sign (concat (agent-q-render-fold-sign call) " "))
          (room (- (agent-q-call-width) (string-width sign) 2))
-         (words (agent-q-effect-words call))
-         (state (agent-q-effect--state call))
+         (words (agent-q-call-effect-words call))
+         (state (agent-q-call--effect-state call))
          (least (min (string-width words) (/ room 2)))
          (state (agent-q-call-cut state (- room least))))
     (concat sign
@@ -538,7 +539,7 @@ What became of it matters more than all of its words."
                         'face 'agent-q-tool)
             "  " state)))
 
-(defun agent-q-effect-waited-for-p (call)
+(defun agent-q-call-effect-waited-for-p (call)
   "Whether the running CALL waits for the answer to a request in this chat.
 The core doesn't say whose effect it is, so that is unknown if several run."
   (and (not (cdr (agent-q-call-running)))
@@ -547,15 +548,15 @@ The core doesn't say whose effect it is, so that is unknown if several run."
 
 ;;;;; Looking closer
 
-(defun agent-q-effect-backtrace (call)
+(defun agent-q-call-effect-backtrace (call)
   "Show the backtrace of the code that CALL, an effect, is about."
-  (let ((text (concat (propertize (agent-q-effect-words call) 'face 'agent-q-attention)
-                      "\n" (or (agent-q-effect--origin call) "")
-                      "\n\n" (agent-q-visible
-                              (or (agent-q-effect--argument call 'backtrace)
+  (let ((text (concat (propertize (agent-q-call-effect-words call) 'face 'agent-q-attention)
+                      "\n" (or (agent-q-call--effect-origin call) "")
+                      "\n\n" (agent-q-text-visible
+                              (or (agent-q-call--effect-argument call 'backtrace)
                                   "The image sent no backtrace."))
                       "\n")))
-    (with-current-buffer (agent-q-render-visit "*agent-q backtrace*" text)
+    (with-current-buffer (agent-q-render-body-visit "*agent-q backtrace*" text)
       (setq truncate-lines t))))
 
 ;;;; Tool calls as text
@@ -572,7 +573,7 @@ The core doesn't say whose effect it is, so that is unknown if several run."
 (defun agent-q-call-name (call)
   "Return a sentence for the user on what CALL is."
   (if (agent-q-call-effect-p call)
-      (format "\"%s\"" (agent-q-call-cut (agent-q-effect-words call)
+      (format "\"%s\"" (agent-q-call-cut (agent-q-call-effect-words call)
                                          agent-q-call-text-limit))
     (agent-q-call-tool call)))
 
@@ -591,7 +592,7 @@ The core doesn't say whose effect it is, so that is unknown if several run."
          (text (if parsed
                    (mapconcat
                     (lambda (argument)
-                      (let ((value (agent-q-call-value-string (cdr argument) room)))
+                      (let ((value (agent-q-json-value-string (cdr argument) room)))
                         (if (eq argument (car parsed))
                             value
                           (format "%s=%s" (car argument) value))))
@@ -602,7 +603,7 @@ The core doesn't say whose effect it is, so that is unknown if several run."
 
 (defun agent-q-call--short (text)
   "Return TEXT, of arguments, on one line that is not too long."
-  (agent-q-visible
+  (agent-q-text-visible
    (agent-q-call-cut (agent-q-call-on-one-line text) agent-q-call--summary-limit)))
 
 (defun agent-q-call--subject (call trouble)
@@ -610,7 +611,7 @@ The core doesn't say whose effect it is, so that is unknown if several run."
 It is empty where TROUBLE names it."
   (let* ((parsed (agent-q-call-parsed-arguments call))
          (main (or (assq 'form parsed) (assq 'path parsed) (car parsed)))
-         (text (if main (agent-q-call--short (agent-q-call-value-string (cdr main) 1000))
+         (text (if main (agent-q-call--short (agent-q-json-value-string (cdr main) 1000))
                  (agent-q-call--summary call))))
     (if (string-search (format "'%s'" text) trouble) "" text)))
 
@@ -652,7 +653,7 @@ EVALUATES says that it is one of evaluating forms."
                         (agent-q-call-verdict (agent-q-call--headline begins))))
          (outcome (or evaluated (agent-q-call--tested headline content)
                       (cons 'headline headline)))
-         (text (agent-q-visible (agent-q-call-on-one-line (cdr outcome)))))
+         (text (agent-q-text-visible (agent-q-call-on-one-line (cdr outcome)))))
     (unless (string-empty-p text)
       (cons (car outcome) text))))
 
@@ -725,7 +726,7 @@ more forms, each above its values."
   "Return the last line that the running CALL has printed, or nil."
   (when-let* ((text (car (agent-q-call-output call)))
               (line (car (last (split-string text "[\n\r]+" t "[ \t]+")))))
-    (agent-q-visible (agent-q-call-on-one-line line))))
+    (agent-q-text-visible (agent-q-call-on-one-line line))))
 
 (defun agent-q-call--state-text (call)
   "Return the state of CALL as the end of its line."
@@ -734,7 +735,7 @@ more forms, each above its values."
                            'face 'agent-q-dim))
     ('waiting (propertize (agent-q-call-answered call) 'face 'agent-q-dim))
     ('running
-     (propertize (if (agent-q-effect-waited-for-p call) "waits for your answer below"
+     (propertize (if (agent-q-call-effect-waited-for-p call) "waits for your answer below"
                    (agent-q-call-text-running call))
                  'face 'agent-q-attention))
     ('succeeded (concat (propertize (agent-q-render-sign 'done)
@@ -834,7 +835,7 @@ It ends with what CALL came to, which gets what SUMMARY leaves."
 (defun agent-q-call-text-waiting (call)
   "Return the line of CALL, which waits while another request is answered first."
   (if (agent-q-call-effect-p call)
-      (agent-q-call--line "? " (agent-q-effect-words call) "waits" (agent-q-call-width))
+      (agent-q-call--line "? " (agent-q-call-effect-words call) "waits" (agent-q-call-width))
     (agent-q-call--line (concat "? " (agent-q-call-tool call) " ")
                         (if (agent-q-call-change call)
                             (agent-q-call-change-summary call)
@@ -863,26 +864,26 @@ What went wrong comes first."
                       parsed "\n"))
           ((string-match-p "\\`[ \t\n]*\\(?:{[ \t\n]*}\\)?[ \t\n]*\\'" arguments)
            (agent-q-render-body "(no arguments)"))
-          (t (agent-q-render-body arguments #'agent-q-visible)))))
+          (t (agent-q-render-body arguments #'agent-q-text-visible)))))
 
 (defun agent-q-call--argument-body (name value)
   "Return the argument NAME with VALUE as part of the body of an item."
   (let* ((text (if (stringp value) value
-                 (agent-q-call-value-string value (1+ agent-q-render-body-limit))))
+                 (agent-q-json-value-string value (1+ agent-q-render-body-limit))))
          (long (and (not (stringp value))
                     (> (length text) agent-q-render-body-limit)))
-         (body (cond (long (agent-q-render-cut-body
-                            (agent-q-visible
+         (body (cond (long (agent-q-render-body-cut-body
+                            (agent-q-text-visible
                              (substring text 0 agent-q-render-body-limit))
                             nil
                             (lambda ()
-                              (agent-q-visible (agent-q-call-value-string value)))))
+                              (agent-q-text-visible (agent-q-json-value-string value)))))
                      ((memq name '(form new_source source))
                       (agent-q-render-body text (lambda (text)
                                                   (agent-q-call--fontify
-                                                   (agent-q-visible text)))))
-                     (t (agent-q-render-body text #'agent-q-visible)))))
-    (concat (propertize (concat (agent-q-visible-line (symbol-name name) 80) ":")
+                                                   (agent-q-text-visible text)))))
+                     (t (agent-q-render-body text #'agent-q-text-visible)))))
+    (concat (propertize (concat (agent-q-text-visible-line (symbol-name name) 80) ":")
                         'face 'agent-q-dim 'line-prefix "    ")
             (if (string-search "\n" text) "\n" " ")
             (propertize body 'line-prefix agent-q-call-value-prefix
@@ -908,9 +909,9 @@ The keys of Lisp code work on it, as in an answer."
                           ('denied "denied:")
                           (_ "error:"))
                         'face 'agent-q-dim 'line-prefix "    ")
-            "\n" (agent-q-render-body content #'agent-q-visible-prose))))
+            "\n" (agent-q-render-body content #'agent-q-text-visible-prose))))
 
-(defconst agent-q-call-text--most-output 12
+(defconst agent-q-call--most-output 12
   "Most lines shown of what a running call has printed, the latest ones.")
 
 (defun agent-q-call--output-body (call)
@@ -920,12 +921,12 @@ The keys of Lisp code work on it, as in an answer."
     (let* ((all (split-string (string-trim-right text "[\n\r]+") "\n"))
            ;; The image keeps the end of a long output, which may begin within a line.
            (cut (> (nth 1 (agent-q-call-output call)) (length text)))
-           (lines (last (if (and cut (cdr all)) (cdr all) all) agent-q-call-text--most-output)))
+           (lines (last (if (and cut (cdr all)) (cdr all) all) agent-q-call--most-output)))
       (concat (propertize "output so far:" 'face 'agent-q-dim 'line-prefix "    ")
               (if (or cut (nthcdr (length lines) all))
                   (propertize (format " its last %d lines" (length lines)) 'face 'agent-q-dim)
                 "")
-              "\n" (agent-q-render-body (string-join lines "\n") #'agent-q-visible-prose)))))
+              "\n" (agent-q-render-body (string-join lines "\n") #'agent-q-text-visible-prose)))))
 
 (provide 'agent-q-call)
 ;;; agent-q-call.el ends here

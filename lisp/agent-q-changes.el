@@ -36,99 +36,99 @@
 ;; replaced in this chat, or in any, with the form that did it.  A key restores
 ;; one or all.
 
-(defvar-local agent-q-image-changes--connection nil
+(defvar-local agent-q-changes--image-connection nil
   "The connection to the image whose changes are listed.")
 
-(defvar-local agent-q-image-changes--chat nil
+(defvar-local agent-q-changes--image-chat nil
   "The buffer of the chat from which the list was asked for, or nil.")
 
-(defvar-local agent-q-image-changes--all nil
+(defvar-local agent-q-changes--image-all nil
   "Non-nil when the changes of all chats are listed.")
 
-(defvar-local agent-q-image-changes--entries nil
+(defvar-local agent-q-changes--image-entries nil
   "The changes as the image reported them, property lists.")
 
-(defvar-local agent-q-image-changes--whose "this chat"
+(defvar-local agent-q-changes--image-whose "this chat"
   "Whose changes the list shows when it is about one chat, in words.")
 
-(defvar-local agent-q-image-changes--shown ""
+(defvar-local agent-q-changes--image-shown ""
   "How many of the changes are listed, unless all are.")
 
-(defvar agent-q-image-changes-mode-map
+(defvar agent-q-changes-image-mode-map
   (let ((map (make-sparse-keymap)))
-    (define-key map (kbd "RET") #'agent-q-image-changes-source)
-    (define-key map "u" #'agent-q-image-changes-restore)
-    (define-key map "U" #'agent-q-image-changes-restore-all)
-    (define-key map "a" #'agent-q-image-changes-toggle-all)
+    (define-key map (kbd "RET") #'agent-q-changes-image-source)
+    (define-key map "u" #'agent-q-changes-image-restore)
+    (define-key map "U" #'agent-q-changes-image-restore-all)
+    (define-key map "a" #'agent-q-changes-image-toggle-all)
     map)
-  "Keymap of `agent-q-image-changes-mode'.")
+  "Keymap of `agent-q-changes-image-mode'.")
 
-(define-derived-mode agent-q-image-changes-mode tabulated-list-mode "agent-q changes"
+(define-derived-mode agent-q-changes-image-mode tabulated-list-mode "agent-q changes"
   "Major mode of the list of what the agent changed in a Lisp image, latest first.
 From a chat, it is what was changed in this chat.
 
-\\<agent-q-image-changes-mode-map>\\[agent-q-image-changes-source] shows the form that changed it, \
-\\[agent-q-image-changes-restore] restores what was there
-before, \\[agent-q-image-changes-restore-all] does that for all that is listed, and \
-\\[agent-q-image-changes-toggle-all] lists all chats.
+\\<agent-q-changes-image-mode-map>\\[agent-q-changes-image-source] shows the form that changed it, \
+\\[agent-q-changes-image-restore] restores what was there
+before, \\[agent-q-changes-image-restore-all] does that for all that is listed, and \
+\\[agent-q-changes-image-toggle-all] lists all chats.
 
-\\{agent-q-image-changes-mode-map}"
-  (setq mode-line-process '(:eval (if (agent-q-image-changes--one-chat-p)
-                                      '(" of " agent-q-image-changes--whose
-                                        agent-q-image-changes--shown
-                                        agent-q-list-hint)
-                                    '(" of all chats" agent-q-image-changes--shown
-                                      agent-q-list-hint)))
-        revert-buffer-function #'agent-q-image-changes--refresh))
+\\{agent-q-changes-image-mode-map}"
+  (setq mode-line-process '(:eval (if (agent-q-changes--image-one-chat-p)
+                                      '(" of " agent-q-changes--image-whose
+                                        agent-q-changes--image-shown
+                                        agent-q-text-list-hint)
+                                    '(" of all chats" agent-q-changes--image-shown
+                                      agent-q-text-list-hint)))
+        revert-buffer-function #'agent-q-changes--image-refresh))
 
 ;;;###autoload
-(defun agent-q-image-changes ()
+(defun agent-q-changes-in-image ()
   "List what the agent changed in the Lisp image, to undo any of it.
 From a chat, list the changes of this chat in its image."
   (interactive)
   (let ((chat (and agent-q-session-number (current-buffer)))
-        (connection (or (and (agent-q-image-live-p agent-q-session-connection)
+        (connection (or (and (agent-q-connection-live-p agent-q-session-connection)
                              agent-q-session-connection)
-                        (agent-q-image-default-connection))))
+                        (agent-q-connection-default-connection))))
     (unless connection
       (user-error "No Lisp is connected"))
     (pop-to-buffer (get-buffer-create "*agent-q image changes*"))
-    (unless (derived-mode-p 'agent-q-image-changes-mode)
-      (agent-q-image-changes-mode))
-    (setq agent-q-image-changes--connection connection
-          agent-q-image-changes--chat chat
-          agent-q-image-changes--whose
+    (unless (derived-mode-p 'agent-q-changes-image-mode)
+      (agent-q-changes-image-mode))
+    (setq agent-q-changes--image-connection connection
+          agent-q-changes--image-chat chat
+          agent-q-changes--image-whose
           (let ((client (and chat (buffer-local-value 'agent-q-session-client chat))))
-            (if client (agent-q-visible-line client 40) "this chat"))
-          agent-q-image-changes--all nil)
-    (agent-q-image-changes--refresh)))
+            (if client (agent-q-text-visible-line client 40) "this chat"))
+          agent-q-changes--image-all nil)
+    (agent-q-changes--image-refresh)))
 
-(defun agent-q-image-changes--one-chat-p ()
+(defun agent-q-changes--image-one-chat-p ()
   "Return non-nil when the list is about one chat."
-  (and agent-q-image-changes--chat
-       (not agent-q-image-changes--all)))
+  (and agent-q-changes--image-chat
+       (not agent-q-changes--image-all)))
 
-(defun agent-q-image-changes--of-chat ()
+(defun agent-q-changes--image-of-chat ()
   "Return the arguments of operations that say which chat the list is about."
-  (and (agent-q-image-changes--one-chat-p)
+  (and (agent-q-changes--image-one-chat-p)
        ;; Of a chat that was closed, the name is not known any more.
-       (list :chat (or (agent-q-image-chat-name agent-q-image-changes--chat)
+       (list :chat (or (agent-q-image-chat-name agent-q-changes--image-chat)
                        "closed"))))
 
-(defun agent-q-image-changes-toggle-all ()
+(defun agent-q-changes-image-toggle-all ()
   "Switch between all chats and the one that you came from."
-  (interactive nil agent-q-image-changes-mode)
-  (unless agent-q-image-changes--chat
+  (interactive nil agent-q-changes-image-mode)
+  (unless agent-q-changes--image-chat
     (user-error "All chats are listed: this list was not opened from a chat"))
-  (setq agent-q-image-changes--all (not agent-q-image-changes--all))
-  (agent-q-image-changes--refresh))
+  (setq agent-q-changes--image-all (not agent-q-changes--image-all))
+  (agent-q-changes--image-refresh))
 
-(defun agent-q-image-changes--call (operation arguments function)
+(defun agent-q-changes--image-call (operation arguments function)
   "Call OPERATION with ARGUMENTS in the image that is listed here.
 FUNCTION gets its value, in this buffer."
   (let ((buffer (current-buffer)))
     (agent-q-image-query
-     agent-q-image-changes--connection operation arguments
+     agent-q-changes--image-connection operation arguments
      (lambda (reply status _payload)
        (when (buffer-live-p buffer)
          (with-current-buffer buffer
@@ -140,47 +140,47 @@ FUNCTION gets its value, in this buffer."
 
 ;;;;; The list
 
-(defun agent-q-image-changes--refresh (&rest _)
+(defun agent-q-changes--image-refresh (&rest _)
   "Ask the image for its journal and show it."
-  (agent-q-image-changes--call
-   "journal-list" (agent-q-image-changes--of-chat)
+  (agent-q-changes--image-call
+   "journal-list" (agent-q-changes--image-of-chat)
    (lambda (value)
-     (setq agent-q-image-changes--entries
-           (agent-q-image-changes--loads-last (plist-get value :changes))
-           agent-q-image-changes--shown (agent-q-image-changes--shown value))
-     (agent-q-list-setup
-      (agent-q-image-changes--columns)
-      (lambda () (mapcar #'agent-q-image-changes--row agent-q-image-changes--entries)))
+     (setq agent-q-changes--image-entries
+           (agent-q-changes--image-loads-last (plist-get value :changes))
+           agent-q-changes--image-shown (agent-q-changes--image-shown value))
+     (agent-q-text-list-setup
+      (agent-q-changes--image-columns)
+      (lambda () (mapcar #'agent-q-changes--image-row agent-q-changes--image-entries)))
      (tabulated-list-print t)
      (force-mode-line-update)
-     (cond ((null agent-q-image-changes--entries)
-            (message "%s" (agent-q-image-changes--nothing (plist-get value :total))))
-           ((not (string-empty-p agent-q-image-changes--shown))
-            (message "%s" (string-trim-left agent-q-image-changes--shown "[, ]+")))))))
+     (cond ((null agent-q-changes--image-entries)
+            (message "%s" (agent-q-changes--image-nothing (plist-get value :total))))
+           ((not (string-empty-p agent-q-changes--image-shown))
+            (message "%s" (string-trim-left agent-q-changes--image-shown "[, ]+")))))))
 
-(defun agent-q-image-changes--loads-last (rows)
+(defun agent-q-changes--image-loads-last (rows)
   "Sort ROWS: what can be undone comes first, whole files last."
   (append (seq-remove (lambda (change) (plist-get change :load)) rows)
           (seq-filter (lambda (change) (plist-get change :load)) rows)))
 
-(defun agent-q-image-changes--shown (value)
+(defun agent-q-changes--image-shown (value)
   "Say how much of the journal is in VALUE, its list; nothing if that is all."
   (let ((shown (length (plist-get value :changes)))
         (listed (or (plist-get value :listed) 0)))
     (concat (if (< shown listed) (format ", %d of %d shown" shown listed) "")
             (if (plist-get value :cut) ", earlier ones aren't kept" ""))))
 
-(defun agent-q-image-changes--nothing (total)
+(defun agent-q-changes--image-nothing (total)
   "Say that nothing is listed, of TOTAL entries in the image."
   (cond ((eql 0 total) "The agent has changed nothing in this image")
-        ((agent-q-image-changes--one-chat-p)
+        ((agent-q-changes--image-one-chat-p)
          (substitute-command-keys
-          (format "\\<agent-q-image-changes-mode-map>This chat has changed nothing here; \
-\\[agent-q-image-changes-toggle-all] lists the %d changes of others"
+          (format "\\<agent-q-changes-image-mode-map>This chat has changed nothing here; \
+\\[agent-q-changes-image-toggle-all] lists the %d changes of others"
                   total)))
         (t "There is nothing to list")))
 
-(defun agent-q-image-changes--chat-text (name)
+(defun agent-q-changes--image-chat-text (name)
   "Return the name of the chat that images know as NAME."
   (let ((buffer (and name
                      (cl-find name (buffer-list) :test #'equal
@@ -190,14 +190,14 @@ FUNCTION gets its value, in this buffer."
           (name (replace-regexp-in-string " [0-9a-f]+\\'" "" name))
           (t ""))))
 
-(defun agent-q-image-changes--columns ()
+(defun agent-q-changes--image-columns ()
   "Return the columns of the list; a list of one chat need not name it."
   (append '((10 "Definition" 26 t) (5 "Kind" 14 t) (6 "Change" 10 t) (3 "When" 8 nil)
             (7 "State" 14 t))
-          (unless (agent-q-image-changes--one-chat-p) '((8 "Chat" 18 t)))
+          (unless (agent-q-changes--image-one-chat-p) '((8 "Chat" 18 t)))
           '((9 "Form" 0 nil))))
 
-(defun agent-q-image-changes--row (change)
+(defun agent-q-changes--image-row (change)
   "Return the row of CHANGE."
   (list (plist-get change :id)
         (vconcat
@@ -209,20 +209,20 @@ FUNCTION gets its value, in this buffer."
                      ((plist-get change :load) "loaded")
                      ((plist-get change :irreversible) "can't be undone")
                      (t "")))
-         (unless (agent-q-image-changes--one-chat-p)
-           (list (agent-q-image-changes--chat-text (plist-get change :chat))))
+         (unless (agent-q-changes--image-one-chat-p)
+           (list (agent-q-changes--image-chat-text (plist-get change :chat))))
          (list (car (split-string (plist-get change :text) "\n"))))))
 
-(defun agent-q-image-changes--at-point ()
+(defun agent-q-changes--image-at-point ()
   "Return the change at point."
-  (or (cl-find (tabulated-list-get-id) agent-q-image-changes--entries
+  (or (cl-find (tabulated-list-get-id) agent-q-changes--image-entries
                :key (lambda (change) (plist-get change :id)))
       (user-error "No change here")))
 
-(defun agent-q-image-changes-source ()
+(defun agent-q-changes-image-source ()
   "Show the form that made the change at point."
-  (interactive nil agent-q-image-changes-mode)
-  (let ((change (agent-q-image-changes--at-point)))
+  (interactive nil agent-q-changes-image-mode)
+  (let ((change (agent-q-changes--image-at-point)))
     (with-help-window "*agent-q change*"
       (princ (format "%s %s, %s\n" (plist-get change :kind) (plist-get change :name)
                      (plist-get change :what)))
@@ -234,29 +234,29 @@ FUNCTION gets its value, in this buffer."
 
 ;;;;; Restoring
 
-(defun agent-q-image-changes-restore ()
+(defun agent-q-changes-image-restore ()
   "Restore the definition that the change at point replaced.
 Later changes of the same thing are undone too."
-  (interactive nil agent-q-image-changes-mode)
-  (agent-q-image-changes--restore
-   (list :id (plist-get (agent-q-image-changes--at-point) :id))))
+  (interactive nil agent-q-changes-image-mode)
+  (agent-q-changes--image-restore
+   (list :id (plist-get (agent-q-changes--image-at-point) :id))))
 
-(defun agent-q-image-changes-restore-all ()
+(defun agent-q-changes-image-restore-all ()
   "Restore every definition that a listed change replaced in this image.
 What another chat has changed since is left alone."
-  (interactive nil agent-q-image-changes-mode)
-  (when (yes-or-no-p (if (agent-q-image-changes--one-chat-p)
+  (interactive nil agent-q-changes-image-mode)
+  (when (yes-or-no-p (if (agent-q-changes--image-one-chat-p)
                          "Undo all that this chat changed in this image? "
                        "Undo all that the agent changed in this image? "))
-    (agent-q-image-changes--restore (agent-q-image-changes--of-chat))))
+    (agent-q-changes--image-restore (agent-q-changes--image-of-chat))))
 
-(defun agent-q-image-changes--restore (arguments)
+(defun agent-q-changes--image-restore (arguments)
   "Restore the definitions that ARGUMENTS name, and refresh the list."
-  (agent-q-image-changes--call
+  (agent-q-changes--image-call
    "journal-restore" arguments
    (lambda (value)
      (message "%s" (string-join (plist-get value :results) "\n"))
-     (agent-q-image-changes--refresh))))
+     (agent-q-changes--image-refresh))))
 
 ;;;; What a turn changed, and undoing it
 
@@ -276,7 +276,7 @@ else, while a turn runs, this waits until it is over."
   (interactive (list t))
   (with-current-buffer (agent-q-changes--chat)
     ;; What it will have changed then can't be shown now.
-    (when (and ask (agent-q-header-busy-p))
+    (when (and ask (agent-q-chat-view-header-busy-p))
       (user-error "A turn is running; its changes can be undone when it ends"))
     (when (or (not ask) (agent-q-changes--agreed-p (agent-q-core-changes agent-q-session-number)))
       (agent-q-core-undo-turn agent-q-session-number))))
@@ -354,7 +354,8 @@ there is to undo in the image."
 
 (define-derived-mode agent-q-changes-mode diff-mode "agent-q diff"
   "Major mode of the diff of what a turn changed.
-\\<agent-q-changes-mode-map>\\[agent-q-undo-turn] undoes what the latest turn changed, after a question.
+\\<agent-q-changes-mode-map>\\[agent-q-undo-turn] undoes what the latest turn
+changed, after a question.
 
 \\{agent-q-changes-mode-map}"
   ;; Refining runs diff in the foreground, for minutes where a large text was rewritten.
@@ -363,7 +364,7 @@ there is to undo in the image."
               ;; Diff mode's own keys for read-only buffers would hide these.
               minor-mode-overriding-map-alist nil
               buffer-read-only t
-              mode-line-process agent-q-list-hint))
+              mode-line-process agent-q-text-list-hint))
 
 (defun agent-q-changes-show (diff chat)
   "Show DIFF, of the project of CHAT, in a window that is selected."
@@ -375,20 +376,20 @@ there is to undo in the image."
         (erase-buffer)
         (insert diff))
       (agent-q-changes-mode)
-      (agent-q-diff-hunks-show-invisible)
+      (agent-q-review-hunks-show-invisible)
       (setq default-directory directory)
       (set-buffer-modified-p nil)
       (goto-char (point-min)))
     (pop-to-buffer "*agent-q changes*")))
 
-(agent-q-operations-define "may-put-back" (call concerns)
+(agent-q-events-operation-define "may-put-back" (call concerns)
   "Return whether the user wants places of files written in spite of CONCERNS.
 These are sentences on what a call of a tool would ask about, too."
   (agent-q-json-serialize
    ;; Outside a command, Emacs would ask in a dialog or a menu.
    (if (let ((use-dialog-box nil))
          (yes-or-no-p
-          (concat (mapconcat (lambda (concern) (agent-q-visible-line concern 5000)) concerns "\n")
+          (concat (mapconcat (lambda (concern) (agent-q-text-visible-line concern 5000)) concerns "\n")
                   "\nPut back what the agent changed there? ")))
        t
      :false)))
@@ -428,8 +429,8 @@ TURN is its name in journals."
 
 (defun agent-q-changes--definitions (entries)
   "Return what ENTRIES of one turn, the latest first, came to, as texts.
-A definition is told once, as what it was before the turn and is now, and not at
-all if it was made and removed.  What is in the image alone comes first."
+A definition is told once, as what it was before the turn and is now, and not
+at all if it was made and removed.  What is in the image alone comes first."
   (let ((texts nil) (in-files nil)
         (groups (seq-group-by (lambda (change)
                                 (cons (plist-get change :name) (plist-get change :kind)))
@@ -461,10 +462,10 @@ So it is when it was first given a meaning and then removed."
     (and (assoc (cons name "symbol") kinds)
          (seq-some (lambda (kind) (equal "new" (plist-get (car (last kind)) :what))) kinds))))
 
-(agent-q-operations-define "image-turn" (call)
+(agent-q-events-operation-define "image-turn" (call)
   "Return the latest turn of the chat whose changes in the image hold, or null."
-  (let ((owner (agent-q-operations-call-owner call))
-        (connection (agent-q-operations-call-connection call)))
+  (let ((owner (agent-q-events-operation-call-owner call))
+        (connection (agent-q-events-operation-call-connection call)))
     (if (not (and connection (buffer-live-p owner)
                   (buffer-local-value 'agent-q-session-turn-used owner)))
         "null"
@@ -473,7 +474,7 @@ So it is when it was first given a meaning and then removed."
         (agent-q-changes--call
          connection "journal-list" '(:limit 1000)
          (lambda (value)
-           (agent-q-operations-answer
+           (agent-q-events-operation-answer
             call "done" (agent-q-changes--latest prefix (plist-get value :changes))))))
       nil)))
 
@@ -512,7 +513,7 @@ With it are the systems that turns with PREFIX have loaded."
   "Return DEFINITIONS, texts, as one text; of many only some are named."
   (let ((more (- (length definitions) 10)))
     (concat (string-join (seq-take definitions 10) ", ")
-            (if (> more 0) (format " and %d more (M-x agent-q-image-changes)" more) ""))))
+            (if (> more 0) (format " and %d more (M-x agent-q-changes-in-image)" more) ""))))
 
 (defun agent-q-changes-offer (number definitions systems)
   "Offer to undo the DEFINITIONS that the turn NUMBER changed in the image.
@@ -538,7 +539,7 @@ from files that are restored now: offer to load them."
     (agent-q-render-button
      "[Load the restored files]"
      (lambda ()
-       (when (agent-q-header-busy-p)
+       (when (agent-q-chat-view-header-busy-p)
          (user-error "A turn is running; load them when it ends"))
        (agent-q-core-console agent-q-session-number
                              (format "/load_system %s" (car systems)))))))
@@ -547,9 +548,6 @@ from files that are restored now: offer to load them."
   "Undo DEFINITIONS, made by TURN in this chat's image, if the user agrees."
   (when (y-or-n-p (format "Undo in the image: %s? " (agent-q-changes-named definitions)))
     (agent-q-changes--take-back turn agent-q-session-connection)))
-
-(defvar agent-q-changes-undone-functions nil
-  "Functions called with a turn when the image has undone what it could of it.")
 
 (defun agent-q-changes--take-back (turn connection)
   "Undo what TURN changed in the image behind CONNECTION, and report it here."
@@ -566,7 +564,7 @@ from files that are restored now: offer to load them."
   (let ((results (string-join (plist-get value :results) "\n")))
     (when value
       (agent-q-render-settle (intern turn))
-      (run-hook-with-args 'agent-q-changes-undone-functions turn))
+      (agent-q-changes--line-undone-in-image turn))
     (cond ((null value)
            (agent-q-render-notice "Nothing was undone in the image." 'agent-q-failure))
           ((string-empty-p results)
@@ -582,7 +580,7 @@ from files that are restored now: offer to load them."
 ;; Unfolded, it is the diff.
 
 (cl-defstruct (agent-q-changes-line (:include agent-q-render-item)
-                                    (:constructor agent-q-changes-line--make)
+                                    (:constructor agent-q-changes--line-make)
                                     (:copier nil))
   "The line about what TURN changed.
 CHANGED is all of it, LEFT what was not undone since.  Both are conses of a
@@ -590,36 +588,36 @@ diff of files and buffers, which may be empty, and of definitions in the
 image, a list of texts."
   turn changed left)
 
-(defconst agent-q-changes-line--image-tools
+(defconst agent-q-changes--line-image-tools
   '("eval_form" "eval_in_package" "compile_form" "compile_file" "load_system" "run_tests"
     "eval_in_frame" "invoke_restart" "restart_frame" "return_from_frame")
   "The tools that may change definitions in the image.")
 
-(defvar-local agent-q-changes-line--key 0
+(defvar-local agent-q-changes--line-key 0
   "The greatest key of the calls of the turns that are over.")
 
-(defvar-local agent-q-changes-line--lines nil
+(defvar-local agent-q-changes--lines nil
   "The lines of this chat.")
 
-(defvar-local agent-q-changes-line--diff ""
+(defvar-local agent-q-changes--line-diff ""
   "The latest changes in files that are none of the turn that runs.")
 
 ;;;;; What there is to undo
 
-(defun agent-q-changes-line--undone-p (line)
+(defun agent-q-changes--line-undone-p (line)
   "Whether all that LINE is about was undone."
   (equal (agent-q-changes-line-left line) '("")))
 
-(defun agent-q-changes-line--shown (line)
+(defun agent-q-changes--line-shown (line)
   "Return the part of LINE to show: what is left, or all where all was undone."
-  (if (agent-q-changes-line--undone-p line)
+  (if (agent-q-changes--line-undone-p line)
       (agent-q-changes-line-changed line)
     (agent-q-changes-line-left line)))
 
-(defun agent-q-changes-line--keep (turn function)
+(defun agent-q-changes--line-keep (turn function)
   "Draw the line of TURN again, after FUNCTION made what is left of what was."
   (when-let ((line (seq-find (lambda (line) (equal turn (agent-q-changes-line-turn line)))
-                             agent-q-changes-line--lines)))
+                             agent-q-changes--lines)))
     (setf (agent-q-changes-line-left line)
           (funcall function (agent-q-changes-line-left line)))
     ;; It may have gone with a part of the log.
@@ -628,13 +626,13 @@ image, a list of texts."
 
 (defun agent-q-changes-line-undone (number left)
   "Show that the turn NUMBER was undone in files, but for a rest of LEFT."
-  (agent-q-changes-line--keep
+  (agent-q-changes--line-keep
    (agent-q-changes-turn number)
    (lambda (was)
      (cons (if (= left 0) "" (agent-q-core-changes agent-q-session-number))
            (cdr was)))))
 
-(defun agent-q-changes-line--undone-in-image (turn)
+(defun agent-q-changes--line-undone-in-image (turn)
   "Ask the image how much of TURN is left there, and show that in its line."
   (let ((chat (current-buffer)))
     (agent-q-changes-definitions
@@ -642,22 +640,20 @@ image, a list of texts."
      (lambda (definitions)
        (when (buffer-live-p chat)
          (with-current-buffer chat
-           (agent-q-changes-line--keep turn (lambda (was) (cons (car was) definitions)))))))))
-
-(add-hook 'agent-q-changes-undone-functions #'agent-q-changes-line--undone-in-image)
+           (agent-q-changes--line-keep turn (lambda (was) (cons (car was) definitions)))))))))
 
 ;;;;; Drawing
 
-(defun agent-q-changes-line--button (label function)
+(defun agent-q-changes--line-button (label function)
   "Return the button LABEL for FUNCTION."
   (make-text-button (copy-sequence label) nil 'follow-link t
                     'action (lambda (_button) (funcall function))))
 
-(defun agent-q-changes-line--what (line room)
+(defun agent-q-changes--line-what (line room)
   "Return what the turn of LINE changed, as text of ROOM columns; files come first.
 What doesn't fit is counted, and shows when the line is unfolded."
-  (let* ((what (agent-q-changes-line--shown line))
-         (parts (mapcar (lambda (part) (agent-q-visible-line part 400))
+  (let* ((what (agent-q-changes--line-shown line))
+         (parts (mapcar (lambda (part) (agent-q-text-visible-line part 400))
                         (append (agent-q-changes-files (car what)) (cdr what))))
          (count (length parts))
          (shown count)
@@ -668,31 +664,31 @@ What doesn't fit is counted, and shows when the line is unfolded."
                          (- count shown))))
     (agent-q-call-cut text room)))
 
-(defun agent-q-changes-line--draw (line)
+(defun agent-q-changes--line-draw (line)
   "Return the text of LINE."
-  (let* ((undone (agent-q-changes-line--undone-p line))
+  (let* ((undone (agent-q-changes--line-undone-p line))
          (buttons (if undone ""
                     (concat "  "
-                            (agent-q-changes-line--button
-                             "[Diff]" (lambda () (agent-q-changes-line--show line)))
+                            (agent-q-changes--line-button
+                             "[Diff]" (lambda () (agent-q-changes--line-show line)))
                             " "
-                            (agent-q-changes-line--button
-                             "[Undo]" (lambda () (agent-q-changes-line--undo line))))))
+                            (agent-q-changes--line-button
+                             "[Undo]" (lambda () (agent-q-changes--line-undo line))))))
          (said (cond (undone " (undone)")
                      ((equal (agent-q-changes-line-left line) (agent-q-changes-line-changed line))
                       "")
                      (t " (the rest is undone)")))
          (head (concat (agent-q-render-fold-sign line) " Changed "))
          (room (- (agent-q-call-width) (length head) (length said) (length buttons))))
-    (concat (propertize (concat head (agent-q-changes-line--what line (max 10 room)) said)
+    (concat (propertize (concat head (agent-q-changes--line-what line (max 10 room)) said)
                         'face 'agent-q-dim)
             buttons
             (if (not (agent-q-render-item-expanded line)) ""
-              (concat "\n" (agent-q-changes-line--body line))))))
+              (concat "\n" (agent-q-changes--line-body line))))))
 
-(defun agent-q-changes-line--body (line)
+(defun agent-q-changes--line-body (line)
   "Return the body of LINE, which is unfolded."
-  (pcase-let ((`(,diff . ,definitions) (agent-q-changes-line--shown line)))
+  (pcase-let ((`(,diff . ,definitions) (agent-q-changes--line-shown line)))
     (string-join
      (delq nil
            (list (and (not (string-empty-p diff))
@@ -700,23 +696,23 @@ What doesn't fit is counted, and shows when the line is unfolded."
                  (and definitions
                       (agent-q-render-body
                        (concat "In the image: " (string-join definitions ", "))
-                       #'agent-q-visible))))
+                       #'agent-q-text-visible))))
      "\n")))
 
 ;;;;; The buttons
 
-(defun agent-q-changes-line--show (line)
+(defun agent-q-changes--line-show (line)
   "Show what the turn of LINE changed, as a diff or as a list of definitions."
   (let ((diff (car (agent-q-changes-line-left line))))
     (if (string-empty-p diff)
-        (agent-q-image-changes)
+        (agent-q-changes-in-image)
       (agent-q-changes-show diff (current-buffer)))))
 
-(defun agent-q-changes-line--undo (line)
+(defun agent-q-changes--line-undo (line)
   "Undo what the turn of LINE changed, if the user agrees."
   (pcase-let ((`(,diff . ,definitions) (agent-q-changes-line-left line))
               (turn (agent-q-changes-line-turn line)))
-    (cond ((agent-q-header-busy-p)
+    (cond ((agent-q-chat-view-header-busy-p)
            (user-error "A turn is running; its changes can be undone when it ends"))
           ((string-empty-p diff)
            (agent-q-changes-undo-image turn definitions))
@@ -726,12 +722,12 @@ What doesn't fit is counted, and shows when the line is unfolded."
 
 ;;;;; Telling
 
-(defun agent-q-changes-line--calls ()
+(defun agent-q-changes--line-calls ()
   "Return what the turn called and got a result of."
-  (let ((calls nil) (before agent-q-changes-line--key))
+  (let ((calls nil) (before agent-q-changes--line-key))
     (maphash (lambda (key call)
                (when (> key before)
-                 (setq agent-q-changes-line--key (max key agent-q-changes-line--key))
+                 (setq agent-q-changes--line-key (max key agent-q-changes--line-key))
                  (when (memq (agent-q-call-state call) '(succeeded failed cancelled))
                    (push call calls))))
              agent-q-call-table)
@@ -740,22 +736,22 @@ What doesn't fit is counted, and shows when the line is unfolded."
 (defun agent-q-changes-line-begin ()
   "Note what was changed last, before a turn begins.
 What was undone or rewound since the line of a turn before is not its change."
-  (when (and agent-q-session-number (not (string-empty-p agent-q-changes-line--diff)))
-    (setq agent-q-changes-line--diff (agent-q-core-changes agent-q-session-number))))
+  (when (and agent-q-session-number (not (string-empty-p agent-q-changes--line-diff)))
+    (setq agent-q-changes--line-diff (agent-q-core-changes agent-q-session-number))))
 
 (defun agent-q-changes-line-tell ()
   "Show under the turn that ended what it changed, if it did."
-  (when-let ((calls (and agent-q-session-number (agent-q-changes-line--calls))))
+  (when-let ((calls (and agent-q-session-number (agent-q-changes--line-calls))))
     (let ((diff (agent-q-core-changes agent-q-session-number))
           (turn agent-q-session-turn)
           (chat (current-buffer))
           (image (seq-some (lambda (call)
-                             (member (agent-q-call-tool call) agent-q-changes-line--image-tools))
+                             (member (agent-q-call-tool call) agent-q-changes--line-image-tools))
                            calls)))
-      (setq diff (if (equal diff agent-q-changes-line--diff) ""
-                   (setq agent-q-changes-line--diff diff)))
+      (setq diff (if (equal diff agent-q-changes--line-diff) ""
+                   (setq agent-q-changes--line-diff diff)))
       (if (not (and image agent-q-session-turn-used))
-          (agent-q-changes-line--add turn diff nil)
+          (agent-q-changes--line-add turn diff nil)
         ;; A character before the end: what is added there would take the end along.
         (let ((place (copy-marker (1- agent-q-render-end))))
           (agent-q-changes-definitions
@@ -763,20 +759,20 @@ What was undone or rewound since the line of a turn before is not its change."
            (lambda (definitions)
              (when (buffer-live-p chat)
                (with-current-buffer chat
-                 (agent-q-changes-line--add turn diff definitions place)
+                 (agent-q-changes--line-add turn diff definitions place)
                  (set-marker place nil))))))))))
 
-(defun agent-q-changes-line--add (turn diff definitions &optional place)
+(defun agent-q-changes--line-add (turn diff definitions &optional place)
   "Add the line about TURN, which changed DIFF and DEFINITIONS.
 There is none if both are empty.  It stands under the turn, which ended
 before PLACE, a marker: the next one may have begun since."
   (unless (or (and (string-empty-p diff) (null definitions))
               (not agent-q-session-number))
     (let* ((what (cons diff definitions))
-           (line (agent-q-changes-line--make :draw #'agent-q-changes-line--draw :turn turn
+           (line (agent-q-changes--line-make :draw #'agent-q-changes--line-draw :turn turn
                                              :changed what :left what))
            (add (lambda () (agent-q-render-add-item line))))
-      (push line agent-q-changes-line--lines)
+      (push line agent-q-changes--lines)
       (if (and place (< (1+ place) agent-q-render-end))
           (agent-q-render-above (1+ place) add)
         (funcall add)))))

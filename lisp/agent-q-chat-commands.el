@@ -44,18 +44,18 @@
   "Connect the current chat to the image behind CONNECTION."
   (interactive
    (let ((choices (mapcar (lambda (connection)
-                            (cons (agent-q-image-label connection) connection))
-                          (agent-q-image-connections))))
+                            (cons (agent-q-connection-label connection) connection))
+                          (agent-q-connection-connections))))
      (unless choices
        (user-error "No Lisp is connected; M-x sly or M-x slime starts one"))
      (list (cdr (assoc (completing-read "Lisp image: " choices nil t)
                        choices)))))
   (agent-q-session-check)
   (setq agent-q-session-connection connection
-        agent-q-chat-images (agent-q-image-connections))
+        agent-q-chat-send-images (agent-q-connection-connections))
   (agent-q-image-tools-ensure connection)
-  (agent-q-header-update)
-  (agent-q-welcome-update))
+  (agent-q-chat-view-header-update)
+  (agent-q-chat-view-welcome-update))
 
 ;; With the autoloads, as an autoload of its own could not be told from this.
 ;;;###autoload (define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0")
@@ -76,17 +76,17 @@ after its name."
     (user-error "Not in a chat; `agent-q-provider' and `agent-q-model' are for new ones"))
   (agent-q-chat-use-provider provider)
   ;; From here on, the answers are another model's.
-  (unless (agent-q-welcome-shown-p)
+  (unless (agent-q-chat-view-welcome-shown-p)
     (agent-q-render-notice (format "Model: %s" (agent-q-provider-label provider))))
   (message "Model: %s" (agent-q-provider-label provider)))
 
-(defconst agent-q-chat-choose--own-effort "the provider's own"
+(defconst agent-q-chat-commands--own-effort "the provider's own"
   "What no effort of the chat itself is called.")
 
-(defun agent-q-chat-choose--read-effort ()
+(defun agent-q-chat-commands--read-effort ()
   "Ask the user for an effort and return it; the present one is the default."
-  (let* ((present (format "%s" (or agent-q-session-effort agent-q-chat-choose--own-effort)))
-         (efforts (cons agent-q-chat-choose--own-effort
+  (let* ((present (format "%s" (or agent-q-session-effort agent-q-chat-commands--own-effort)))
+         (efforts (cons agent-q-chat-commands--own-effort
                         (mapcar #'symbol-name agent-q-provider-form-efforts)))
          (choice (completing-read
                   (format-prompt "Effort" present)
@@ -97,7 +97,7 @@ after its name."
                                    (cycle-sort-function . identity))
                       (complete-with-action action efforts string predicate)))
                   nil t nil nil present)))
-    (unless (equal choice agent-q-chat-choose--own-effort)
+    (unless (equal choice agent-q-chat-commands--own-effort)
       (intern choice))))
 
 ;;;###autoload
@@ -105,7 +105,7 @@ after its name."
   "Make the model of the current chat think with EFFORT from its next request on.
 That is a symbol: none, minimal, low, medium, high, xhigh or max.  nil is the
 provider's own or `agent-q-effort'."
-  (interactive (list (agent-q-chat-choose--read-effort)))
+  (interactive (list (agent-q-chat-commands--read-effort)))
   (agent-q-session-check)
   (unless agent-q-session-provider
     (user-error "This chat has no model; M-x agent-q-set-model chooses one"))
@@ -113,9 +113,9 @@ provider's own or `agent-q-effort'."
     (user-error "%s doesn't think" (agent-q-provider-label agent-q-session-provider)))
   (setq agent-q-session-effort effort)
   (agent-q-chat-use-provider (agent-q-provider-again agent-q-session-provider))
-  (message "Effort: %s" (or effort agent-q-chat-choose--own-effort)))
+  (message "Effort: %s" (or effort agent-q-chat-commands--own-effort)))
 
-(defvar-local agent-q-chat-choose--model nil
+(defvar-local agent-q-chat-commands--model nil
   "What the agent of the current chat did to its model, (BEFORE . SINCE), or nil.
 Both are providers without their secrets; nil means no model.")
 
@@ -131,19 +131,19 @@ follows no agent any more, and has the model that it had before."
    (let ((file (read-file-name "Agent (empty for none): " nil "" t)))
      (list file
            (and (not (string-empty-p file))
-                (agent-q-chat-choose--read-libraries)))))
+                (agent-q-chat-commands--read-libraries)))))
   (unless agent-q-session-chat-p
     (user-error "Not in a chat; M-x agent-q-chat opens one"))
   (if (member file '(nil ""))
-      (progn (setq agent-q-agent-current nil)
+      (progn (setq agent-q-specifications-agent-current nil)
              (message "This chat follows no agent%s"
-                      (if (agent-q-chat-choose--restore-model)
+                      (if (agent-q-chat-commands--restore-model)
                           (format "; its model is %s again"
                                   (agent-q-provider-label agent-q-session-provider))
                         "")))
-    (agent-q-chat-choose--use (agent-q-chat-choose--read file) libraries)))
+    (agent-q-chat-commands--use (agent-q-chat-commands--read file) libraries)))
 
-(defun agent-q-chat-choose--read (file)
+(defun agent-q-chat-commands--read (file)
   "Return the agent in FILE."
   (agent-q-agent-from-gram
    (with-temp-buffer
@@ -151,14 +151,14 @@ follows no agent any more, and has the model that it had before."
        (insert-file-contents file))
      (buffer-string))))
 
-(defun agent-q-chat-choose--read-libraries ()
+(defun agent-q-chat-commands--read-libraries ()
   "Ask for the names of tool libraries, if there is a choice."
   (let ((names (mapcar #'car agent-q-tool-libraries)))
     (if (cdr names)
         (completing-read-multiple "Libraries, used in turn: " names nil t)
       names)))
 
-(defun agent-q-chat-choose--use (agent libraries)
+(defun agent-q-chat-commands--use (agent libraries)
   "Make the current chat follow AGENT with the LIBRARIES of these names."
   (let ((unknown (seq-remove (lambda (name) (assoc name agent-q-tool-libraries))
                              libraries)))
@@ -169,53 +169,53 @@ follows no agent any more, and has the model that it had before."
     (user-error "The agent %s has tools, but `agent-q-tool-libraries' has no library for them"
                 (agent-q-agent-name agent)))
   (dolist (name libraries)
-    (agent-q-chat-choose--check agent name))
-  (setq agent-q-agent-current
-        (agent-q-agent-make-choice :agent agent :libraries libraries))
-  (let ((problem (agent-q-chat-choose--use-model agent)))
+    (agent-q-chat-commands--check agent name))
+  (setq agent-q-specifications-agent-current
+        (agent-q-specifications-agent-make-choice :agent agent :libraries libraries))
+  (let ((problem (agent-q-chat-commands--use-model agent)))
     (message "This chat follows the agent %s%s" (agent-q-agent-name agent)
              (if problem (concat "; " problem) ""))))
 
-(defun agent-q-chat-choose--check (agent name)
+(defun agent-q-chat-commands--check (agent name)
   "Signal a `user-error' unless the library NAME has all tools of AGENT."
   (dolist (specification (agent-q-agent-tools agent))
     (let ((problem (agent-q-bind-tool-explain specification
-                                              (agent-q-agent-library name))))
+                                              (agent-q-specifications-agent-library name))))
       (when problem
         (user-error "The library %s does not match the agent: %s" name problem)))))
 
-(defun agent-q-chat-choose--use-model (agent)
+(defun agent-q-chat-commands--use-model (agent)
   "Make the current chat use the model of AGENT.
 Return nil, or why it keeps the one that it has."
   (let* ((model (agent-q-agent-model agent))
          (provider (agent-q-provider-named (plist-get model :provider)
                                            (plist-get model :id))))
     (if provider
-        (let ((before (if (agent-q-chat-choose--model-p) (car agent-q-chat-choose--model)
+        (let ((before (if (agent-q-chat-commands--model-p) (car agent-q-chat-commands--model)
                         agent-q-session-provider)))
           (agent-q-chat-use-provider provider)
-          (setq agent-q-chat-choose--model (cons before agent-q-session-provider))
+          (setq agent-q-chat-commands--model (cons before agent-q-session-provider))
           nil)
-      (agent-q-chat-choose--restore-model)
+      (agent-q-chat-commands--restore-model)
       (format "`agent-q-providers' has no key or no host for %s, so it keeps its model"
               (plist-get model :provider)))))
 
-(defun agent-q-chat-choose--model-p ()
+(defun agent-q-chat-commands--model-p ()
   "Whether the current chat talks to the model that its agent brought."
-  (and agent-q-chat-choose--model
-       (eq (cdr agent-q-chat-choose--model) agent-q-session-provider)))
+  (and agent-q-chat-commands--model
+       (eq (cdr agent-q-chat-commands--model) agent-q-session-provider)))
 
-(defun agent-q-chat-choose--restore-model ()
+(defun agent-q-chat-commands--restore-model ()
   "Make the current chat use the model that it had before its agent.
 One that the user chose since then stays.  Return non-nil if it does again."
-  (let ((brought (agent-q-chat-choose--model-p))
-        (before (car agent-q-chat-choose--model)))
-    (setq agent-q-chat-choose--model nil)
+  (let ((brought (agent-q-chat-commands--model-p))
+        (before (car agent-q-chat-commands--model)))
+    (setq agent-q-chat-commands--model nil)
     (cond ((not brought) nil)
           (before (agent-q-chat-use-provider (agent-q-provider-again before))
                   t)
           ;; It had none, or was still looking for one.
-          (t (agent-q-chat-choose-provider)
+          (t (agent-q-chat-send-provider)
              nil))))
 
 ;;;; Requests to a model that are tried again
@@ -223,18 +223,18 @@ One that the user chose since then stays.  Return non-nil if it does again."
 ;; However often a request fails before its answer begins, the log has one line about it,
 ;; with the latest failure and how long it takes until the request is sent again.
 
-(cl-defstruct (agent-q-chat-backoff (:include agent-q-render-item)
-                                    (:constructor agent-q-chat-backoff--make)
-                                    (:copier nil))
+(cl-defstruct (agent-q-chat-commands-backoff (:include agent-q-render-item)
+                                             (:constructor agent-q-chat-commands--backoff-make)
+                                             (:copier nil))
   "The line about a request that is tried again.
 EVENT is the latest of its events, and DUE the time at which the request is
 sent again, nil once that happened, or `never' if the turn ended before."
   event due)
 
-(defvar-local agent-q-chat-backoff--last nil
+(defvar-local agent-q-chat-commands--backoff-last nil
   "The line about the request that runs, or nil if it has not failed.")
 
-(defun agent-q-chat-backoff--reason (text)
+(defun agent-q-chat-commands--backoff-reason (text)
   "Return TEXT, the core's sentences on a failure, without markup and advice.
 To try again is what happens anyway."
   (string-trim
@@ -244,79 +244,79 @@ To try again is what happens anyway."
      " \\(?:Try again later\\|Wait, then try again\\|Try again\\)\\." ""
      (replace-regexp-in-string "</?[a-zA-Z!][^<>]*>" " " text)))))
 
-(defun agent-q-chat-backoff--left (line)
+(defun agent-q-chat-commands--backoff-left (line)
   "Return in how many seconds the request of LINE is sent again, or nil."
-  (let ((due (agent-q-chat-backoff-due line)))
+  (let ((due (agent-q-chat-commands-backoff-due line)))
     (and due
          (not (eq due 'never))
          (let ((left (float-time (time-subtract due nil))))
            (and (> left 0) left)))))
 
-(defun agent-q-chat-backoff--next (line)
+(defun agent-q-chat-commands--backoff-next (line)
   "Return as text what comes of the request of LINE."
-  (let* ((event (agent-q-chat-backoff-event line))
-         (left (agent-q-chat-backoff--left line))
+  (let* ((event (agent-q-chat-commands-backoff-event line))
+         (left (agent-q-chat-commands--backoff-left line))
          (count (format "(%d of %d)" (plist-get event :attempt) (plist-get event :attempts))))
-    (cond ((eq 'never (agent-q-chat-backoff-due line)) "not sent again")
+    (cond ((eq 'never (agent-q-chat-commands-backoff-due line)) "not sent again")
           ((null left) (format "sent again %s" count))
           ((< left 1) (format "sending again %s" count))
           (t (format (substitute-command-keys
-                      "\\<agent-q-chat-mode-map>sending again in %d s %s, \\[agent-q-chat-cancel] stops")
+                      "\\<agent-q-chat-mode-map>sending again in %d s %s, \\[agent-q-chat-send-cancel] stops")
                      (ceiling left) count)))))
 
-(defun agent-q-chat-backoff--draw (line)
+(defun agent-q-chat-commands--backoff-draw (line)
   "Return the text of LINE: its head, or all of it when it is unfolded."
-  (let* ((event (agent-q-chat-backoff-event line))
-         (next (concat (agent-q-render-fold-sign line) " " (agent-q-chat-backoff--next line)))
-         (reason (agent-q-visible-line
-                  (agent-q-chat-backoff--reason (or (plist-get event :reason) "")) 1000)))
+  (let* ((event (agent-q-chat-commands-backoff-event line))
+         (next (concat (agent-q-render-fold-sign line) " " (agent-q-chat-commands--backoff-next line)))
+         (reason (agent-q-text-visible-line
+                  (agent-q-chat-commands--backoff-reason (or (plist-get event :reason) "")) 1000)))
     (propertize
      (if (agent-q-render-item-expanded line)
          (concat next "\n" (agent-q-render-body (or (plist-get event :reason) "")
-                                                #'agent-q-visible-prose))
+                                                #'agent-q-text-visible-prose))
        (concat next ": "
                (agent-q-call-cut reason (max 10 (- (agent-q-call-width) (length next) 2)))))
      'face 'agent-q-dim 'mouse-face 'highlight)))
 
-(defun agent-q-chat-backoff--finish (due)
+(defun agent-q-chat-commands--backoff-finish (due)
   "Forget earlier failures; DUE is what becomes of the request that failed last."
-  (when agent-q-chat-backoff--last
-    (setf (agent-q-chat-backoff-due agent-q-chat-backoff--last) due)
-    (agent-q-render-update-item agent-q-chat-backoff--last)
-    (setq agent-q-chat-backoff--last nil)))
+  (when agent-q-chat-commands--backoff-last
+    (setf (agent-q-chat-commands-backoff-due agent-q-chat-commands--backoff-last) due)
+    (agent-q-render-update-item agent-q-chat-commands--backoff-last)
+    (setq agent-q-chat-commands--backoff-last nil)))
 
-(defun agent-q-chat-backoff-begin ()
+(defun agent-q-chat-commands-backoff-begin ()
   "Forget earlier failures: another request begins, or this one is being answered."
-  (agent-q-chat-backoff--finish nil))
+  (agent-q-chat-commands--backoff-finish nil))
 
-(defun agent-q-chat-backoff-over (outcome)
+(defun agent-q-chat-commands-backoff-over (outcome)
   "Forget earlier failures: the turn ended with OUTCOME.
 Its request may have waited then, if it was cancelled; else it was sent again,
 and its answer came before its time as it is counted here."
-  (agent-q-chat-backoff--finish
+  (agent-q-chat-commands--backoff-finish
    (and (eq outcome :cancelled)
-        agent-q-chat-backoff--last
-        (agent-q-chat-backoff--left agent-q-chat-backoff--last)
+        agent-q-chat-commands--backoff-last
+        (agent-q-chat-commands--backoff-left agent-q-chat-commands--backoff-last)
         'never)))
 
-(defun agent-q-chat-backoff-tick ()
+(defun agent-q-chat-commands-backoff-tick ()
   "Show how long it takes until the request is sent again, as time has passed."
-  (let ((line agent-q-chat-backoff--last))
-    (when (and line (agent-q-chat-backoff-due line))
-      (unless (agent-q-chat-backoff--left line)
-        (setf (agent-q-chat-backoff-due line) nil))
+  (let ((line agent-q-chat-commands--backoff-last))
+    (when (and line (agent-q-chat-commands-backoff-due line))
+      (unless (agent-q-chat-commands--backoff-left line)
+        (setf (agent-q-chat-commands-backoff-due line) nil))
       (agent-q-render-update-item line))))
 
-(defun agent-q-chat-backoff-show (event)
+(defun agent-q-chat-commands-backoff-show (event)
   "Show EVENT: a request failed and is tried again."
   (let ((due (time-add nil (plist-get event :seconds))))
-    (if agent-q-chat-backoff--last
-        (progn (setf (agent-q-chat-backoff-event agent-q-chat-backoff--last) event
-                     (agent-q-chat-backoff-due agent-q-chat-backoff--last) due)
-               (agent-q-render-update-item agent-q-chat-backoff--last))
-      (setq agent-q-chat-backoff--last
-            (agent-q-chat-backoff--make :draw #'agent-q-chat-backoff--draw :event event :due due))
-      (agent-q-render-add-item agent-q-chat-backoff--last))))
+    (if agent-q-chat-commands--backoff-last
+        (progn (setf (agent-q-chat-commands-backoff-event agent-q-chat-commands--backoff-last) event
+                     (agent-q-chat-commands-backoff-due agent-q-chat-commands--backoff-last) due)
+               (agent-q-render-update-item agent-q-chat-commands--backoff-last))
+      (setq agent-q-chat-commands--backoff-last
+            (agent-q-chat-commands--backoff-make :draw #'agent-q-chat-commands--backoff-draw :event event :due due))
+      (agent-q-render-add-item agent-q-chat-commands--backoff-last))))
 
 ;;;; Going on after a turn that failed
 
@@ -329,11 +329,11 @@ and its answer came before its time as it is counted here."
   "Send your last message again, with all that was attached to it."
   (interactive)
   (agent-q-session-check)
-  (agent-q-chat-submit-again (or agent-q-render-message
-                                 (user-error "There is no message to send again")))
-  (agent-q-retry--follow))
+  (agent-q-chat-send-submit-again (or agent-q-render-message
+                                      (user-error "There is no message to send again")))
+  (agent-q-chat-commands--retry-follow))
 
-(defun agent-q-retry--follow ()
+(defun agent-q-chat-commands--retry-follow ()
   "Leave a button of this chat, as it is done with, for where the answer comes."
   (unless (agent-q-prompt-p)
     (goto-char (point-max))))
@@ -342,78 +342,78 @@ and its answer came before its time as it is counted here."
   "Continue a turn that met a limit, or ask the model to continue where it stopped."
   (interactive)
   (agent-q-session-check)
-  (if (eq agent-q-header-state :paused)
+  (if (eq agent-q-chat-view-header-state :paused)
       (agent-q-core-go-on agent-q-session-number)
-    (agent-q-retry--ask-for-more))
-  (agent-q-retry--follow))
+    (agent-q-chat-commands--retry-ask-for-more))
+  (agent-q-chat-commands--retry-follow))
 
-(defun agent-q-retry--ask-for-more ()
+(defun agent-q-chat-commands--retry-ask-for-more ()
   "Ask the model to go on where it stopped.
 Its changes of files are reviewed as before."
-  (agent-q-chat-submit "Go on." nil nil
-                       (agent-q-queue-message-review
-                        (agent-q-queue-begun agent-q-render-message))))
+  (agent-q-chat-send-submit "Go on." nil nil
+                            (agent-q-chat-send-queue-message-review
+                             (agent-q-chat-send-queue-begun agent-q-render-message))))
 
-(defun agent-q-retry--go-on ()
+(defun agent-q-chat-commands--retry-go-on ()
   "Let the turn go on that met a limit."
-  (agent-q-retry--check-paused)
+  (agent-q-chat-commands--retry-check-paused)
   (agent-q-core-go-on agent-q-session-number)
-  (agent-q-retry--follow))
+  (agent-q-chat-commands--retry-follow))
 
-(defun agent-q-retry--stop ()
+(defun agent-q-chat-commands--retry-stop ()
   "End the turn that met a limit."
-  (agent-q-retry--check-paused)
+  (agent-q-chat-commands--retry-check-paused)
   (agent-q-core-stop-at-limit agent-q-session-number))
 
-(defun agent-q-retry--check-paused ()
+(defun agent-q-chat-commands--retry-check-paused ()
   "Signal an error unless the turn of this chat waits at a limit."
-  (unless (eq agent-q-header-state :paused)
+  (unless (eq agent-q-chat-view-header-state :paused)
     (user-error "This question was already answered")))
 
-(defun agent-q-retry-ask (text)
+(defun agent-q-chat-commands-retry-ask (text)
   "Ask the user whether a turn may go on that met a limit, which TEXT names.
 A message that waits behind the turn is an answer: it is sent now."
-  (if (agent-q-queue-held)
+  (if (agent-q-chat-send-queue-held)
       (agent-q-core-stop-at-limit agent-q-session-number)
     (agent-q-render-notice (concat text " Continue? (y or n, then RET)") 'agent-q-attention)
-    (agent-q-render-button "[Go on]" #'agent-q-retry--go-on 'limit)
-    (agent-q-render-button "[Stop]" #'agent-q-retry--stop 'limit)
+    (agent-q-render-button "[Go on]" #'agent-q-chat-commands--retry-go-on 'limit)
+    (agent-q-render-button "[Stop]" #'agent-q-chat-commands--retry-stop 'limit)
     (agent-q-attention-tell "The turn met a limit; continue?")))
 
-(defun agent-q-retry--choose-model ()
+(defun agent-q-chat-commands--retry-choose-model ()
   "Choose another model for this chat; the last message can be sent to it then."
   (call-interactively #'agent-q-set-model))
 
-(defun agent-q-retry--make-room ()
+(defun agent-q-chat-commands--retry-make-room ()
   "Have the model summarize all but the latest of this chat."
   (agent-q-session-check)
-  (agent-q-chat-configure)
+  (agent-q-chat-send-configure)
   (agent-q-core-compact agent-q-session-number))
 
-(defun agent-q-retry--shorter ()
+(defun agent-q-chat-commands--retry-shorter ()
   "Make room in the conversation, then send the last message again."
-  (agent-q-retry--make-room)
+  (agent-q-chat-commands--retry-make-room)
   (agent-q-retry))
 
-(defun agent-q-retry--continue-shorter ()
+(defun agent-q-chat-commands--retry-continue-shorter ()
   "Make room in the conversation, then ask the model to go on where it stopped."
-  (agent-q-retry--make-room)
+  (agent-q-chat-commands--retry-make-room)
   (agent-q-continue))
 
-(defun agent-q-retry-offer (outcome why)
+(defun agent-q-chat-commands-retry-offer (outcome why)
   "Show the buttons that fit a turn that ended with OUTCOME, because of WHY."
   (pcase outcome
     (:failed
      (when agent-q-render-message
        (when (eq why :long)
-         (agent-q-render-button "[Make room and try again]" #'agent-q-retry--shorter 'turn))
+         (agent-q-render-button "[Make room and try again]" #'agent-q-chat-commands--retry-shorter 'turn))
        (agent-q-render-button "[Try again]" #'agent-q-retry 'turn))
      (when (eq why :no-such-model)
-       (agent-q-render-button "[Choose another model]" #'agent-q-retry--choose-model 'turn)))
+       (agent-q-render-button "[Choose another model]" #'agent-q-chat-commands--retry-choose-model 'turn)))
     ((or :limit :interrupted)
      (when (eq why :long)
        (agent-q-render-button "[Make room and continue]"
-                              #'agent-q-retry--continue-shorter 'turn))
+                              #'agent-q-chat-commands--retry-continue-shorter 'turn))
      (agent-q-render-button "[Continue]" #'agent-q-continue 'turn))))
 
 ;;;; What a chat would send
@@ -421,7 +421,7 @@ A message that waits behind the turn is an answer: it is sent now."
 ;; Shows the very request that a chat would send now: address, headers and body, as JSON
 ;; and without secrets.  The core makes it just as if it were sent.
 
-(defvar agent-q-request--questions nil
+(defvar agent-q-chat-commands--request-questions nil
   "The questions that wait for an answer, an alist from numbers to windows.
 The window is the one that the user asked from, or nil where the answer takes
 until a turn is over.")
@@ -434,15 +434,15 @@ runs, it is shown when the turn is over."
   (interactive)
   (agent-q-session-check)
   (agent-q-events-ensure)
-  (agent-q-chat-configure)
+  (agent-q-chat-send-configure)
   (let ((text (string-trim (agent-q-prompt-text))))
     (push (cons (agent-q-core-show-request agent-q-session-number
                                            (and (not (string-empty-p text))
                                                 (agent-q-text-clean text))
-                                           (agent-q-chat-context))
-                (and (not (agent-q-header-busy-p)) (selected-window)))
-          agent-q-request--questions))
-  (when (agent-q-header-busy-p)
+                                           (agent-q-chat-send-context))
+                (and (not (agent-q-chat-view-header-busy-p)) (selected-window)))
+          agent-q-chat-commands--request-questions))
+  (when (agent-q-chat-view-header-busy-p)
     (message "The request is shown when this turn is over")))
 
 ;;;###autoload
@@ -455,29 +455,29 @@ costs the provider's cache of the whole conversation."
   (agent-q-core-sync-instructions agent-q-session-number)
   (message "The next message takes over agent-q-instructions"))
 
-(defun agent-q-request--answered (event)
+(defun agent-q-chat-commands--request-answered (event)
   "Show the request in EVENT, if the user has asked for it."
-  (when-let ((asked (assq (plist-get event :question) agent-q-request--questions)))
-    (setq agent-q-request--questions (delq asked agent-q-request--questions))
+  (when-let ((asked (assq (plist-get event :question) agent-q-chat-commands--request-questions)))
+    (setq agent-q-chat-commands--request-questions (delq asked agent-q-chat-commands--request-questions))
     (if (plist-get event :problem)
         (message "%s" (plist-get event :problem))
-      (agent-q-request--show (plist-get event :request) (cdr asked)))))
+      (agent-q-chat-commands--request-show (plist-get event :request) (cdr asked)))))
 
-(define-derived-mode agent-q-request-mode agent-q-page-mode "agent-q request"
+(define-derived-mode agent-q-chat-commands-request-mode agent-q-render-body-page-mode "agent-q request"
   "Major mode of what would be sent to a model, as JSON."
   ;; Strings get their face by the syntax.
   (setq-local font-lock-defaults
               '((("^ *\\(\"[^\"\n]+\"\\):" 1 font-lock-keyword-face t)))))
 
-(defun agent-q-request--show (json asked)
+(defun agent-q-chat-commands--request-show (json asked)
   "Show JSON, the text of a request, in a buffer of its own.
 Go there if it was asked for in the window ASKED, which is nil if a turn ran."
   (let ((text (concat json "\n")))
     (if asked
-        (agent-q-render-visit "*agent-q request*" text #'agent-q-request-mode asked)
-      (agent-q-render-show "*agent-q request*" text #'agent-q-request-mode))))
+        (agent-q-render-body-visit "*agent-q request*" text #'agent-q-chat-commands-request-mode asked)
+      (agent-q-render-body-show "*agent-q request*" text #'agent-q-chat-commands-request-mode))))
 
-(agent-q-events-subscribe :request-shown #'agent-q-request--answered)
+(agent-q-events-subscribe :request-shown #'agent-q-chat-commands--request-answered)
 
 ;;;; What fills the window of a chat's model
 
@@ -486,58 +486,58 @@ Go there if it was asked for in the window ASKED, which is nil if a turn ran."
 
 ;;;;; Summaries
 
-(cl-defstruct (agent-q-window-summary (:include agent-q-render-item)
-                                      (:constructor agent-q-window-summary--make)
-                                      (:copier nil))
+(cl-defstruct (agent-q-chat-commands-usage-summary (:include agent-q-render-item)
+                                                   (:constructor agent-q-chat-commands--usage-summary-make)
+                                                   (:copier nil))
   "The line of the log about a summary; EVENT is what the core said of it."
   event)
 
-(defun agent-q-window--draw-summary (item)
+(defun agent-q-chat-commands--usage-draw-summary (item)
   "Return the text of ITEM: its head, or all of it when it is unfolded."
-  (let ((event (agent-q-window-summary-event item)))
+  (let ((event (agent-q-chat-commands-usage-summary-event item)))
     (concat
      (propertize (format "%s Summarized %d message%s: %s tokens in place of %s"
                          (agent-q-render-fold-sign item)
                          (plist-get event :messages)
                          (if (eql 1 (plist-get event :messages)) "" "s")
-                         (agent-q-header-tokens (plist-get event :after))
-                         (agent-q-header-tokens (plist-get event :before)))
+                         (agent-q-chat-view-header-tokens (plist-get event :after))
+                         (agent-q-chat-view-header-tokens (plist-get event :before)))
                  'face 'agent-q-dim 'mouse-face 'highlight)
      (when (agent-q-render-item-expanded item)
-       (concat "\n" (agent-q-render-body (plist-get event :summary) #'agent-q-visible-prose))))))
+       (concat "\n" (agent-q-render-body (plist-get event :summary) #'agent-q-text-visible-prose))))))
 
-(defvar-local agent-q-window--summaries nil
+(defvar-local agent-q-chat-commands--usage-summaries nil
   "The summaries in the log that were not undone, the latest one first.")
 
-(defun agent-q-window-summarized (event)
+(defun agent-q-chat-commands-usage-summarized (event)
   "Show the summary of EVENT, which took the place of earlier messages."
-  (let ((item (agent-q-window-summary--make :draw #'agent-q-window--draw-summary :event event)))
+  (let ((item (agent-q-chat-commands--usage-summary-make :draw #'agent-q-chat-commands--usage-draw-summary :event event)))
     (agent-q-render-add-item item)
-    (push item agent-q-window--summaries)
+    (push item agent-q-chat-commands--usage-summaries)
     (agent-q-render-button "[Undo the summary]" #'agent-q-undo-compact item)))
 
-(defconst agent-q-window--summarizing "The model summarizes the conversation..."
+(defconst agent-q-chat-commands--usage-summarizing "The model summarizes the conversation..."
   "What the echo area says while a summary is written.")
 
 ;;;###autoload
 (defun agent-q-compact ()
   "Make the model write a summary, and read it in place of all but the latest.
 That makes room in its window.  The log of the chat stays as it is, and
-\\[agent-q-undo-compact] makes the model read everything again.  While a turn runs,
-this waits until it is over."
+\\[agent-q-undo-compact] makes the model read everything again.  While a turn
+runs, this waits until it is over."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
   (agent-q-events-ensure)
-  (agent-q-chat-configure)
+  (agent-q-chat-send-configure)
   (agent-q-core-compact agent-q-session-number)
-  (message (if (agent-q-header-busy-p)
+  (message (if (agent-q-chat-view-header-busy-p)
                "The conversation is summarized when this turn is over"
-             agent-q-window--summarizing)))
+             agent-q-chat-commands--usage-summarizing)))
 
-(defun agent-q-window--over (_event)
+(defun agent-q-chat-commands--usage-over (_event)
   "Clear the echo area when no summary is being written any more."
-  (when (equal (current-message) agent-q-window--summarizing)
+  (when (equal (current-message) agent-q-chat-commands--usage-summarizing)
     (message nil)))
 
 ;;;###autoload
@@ -547,47 +547,47 @@ this waits until it is over."
   (interactive)
   (agent-q-session-check)
   (agent-q-core-undo-compaction agent-q-session-number)
-  (agent-q-render-settle (pop agent-q-window--summaries)))
+  (agent-q-render-settle (pop agent-q-chat-commands--usage-summaries)))
 
 ;;;;; The window
 
-(defvar agent-q-window--questions nil
+(defvar agent-q-chat-commands--usage-questions nil
   "The numbers of the questions that wait for an answer.")
 
 ;;;###autoload
-(defun agent-q-window ()
+(defun agent-q-context-usage ()
   "Show what fills the window of this chat's model, and where a summary is due.
 While a turn runs, it is shown when the turn is over."
   (interactive)
   (agent-q-session-check)
   (agent-q-events-ensure)
-  (agent-q-chat-configure)
-  (push (agent-q-core-show-window agent-q-session-number) agent-q-window--questions)
-  (when (agent-q-header-busy-p)
+  (agent-q-chat-send-configure)
+  (push (agent-q-core-show-window agent-q-session-number) agent-q-chat-commands--usage-questions)
+  (when (agent-q-chat-view-header-busy-p)
     (message "The window is shown when this turn is over")))
 
-(defun agent-q-window--answered (event)
+(defun agent-q-chat-commands--usage-answered (event)
   "Show the report in EVENT, if the user has asked for it."
-  (when (memq (plist-get event :question) agent-q-window--questions)
-    (setq agent-q-window--questions
-          (delq (plist-get event :question) agent-q-window--questions))
+  (when (memq (plist-get event :question) agent-q-chat-commands--usage-questions)
+    (setq agent-q-chat-commands--usage-questions
+          (delq (plist-get event :question) agent-q-chat-commands--usage-questions))
     (if (plist-get event :problem)
         (message "%s" (plist-get event :problem))
       (let ((report (agent-q-json-parse (plist-get event :report))))
         (with-help-window "*agent-q window*"
-          (princ (agent-q-window--text report)))))))
+          (princ (agent-q-chat-commands--usage-text report)))))))
 
-(defconst agent-q-window--bar 30
+(defconst agent-q-chat-commands--usage-bar 30
   "How many columns the whole window has as a bar.")
 
-(defun agent-q-window--number (value)
+(defun agent-q-chat-commands--usage-number (value)
   "Return VALUE, a number of tokens, with its digits in groups."
   (let ((text (number-to-string value)))
     (while (string-match "\\([0-9]\\)\\([0-9]\\{3\\}\\)\\(,\\|\\'\\)" text)
       (setq text (replace-match "\\1,\\2\\3" nil nil text)))
     text))
 
-(defun agent-q-window--text (report)
+(defun agent-q-chat-commands--usage-text (report)
   "Return REPORT, a hash table, as text for the user."
   (let ((tokens (gethash "tokens" report))
         (window (gethash "window" report))
@@ -596,36 +596,36 @@ While a turn runs, it is shown when the turn is over."
     (concat
      (if (numberp window)
          (format "The model reads about %s tokens of the %s that it can take (%d%%).\n"
-                 (agent-q-window--number tokens) (agent-q-window--number window)
+                 (agent-q-chat-commands--usage-number tokens) (agent-q-chat-commands--usage-number window)
                  (round (* 100.0 tokens) (max 1 window)))
        (format "The model reads about %s tokens.  How many it can take is not known; \
 set agent-q-context-window to tell.\n"
-               (agent-q-window--number tokens)))
+               (agent-q-chat-commands--usage-number tokens)))
      (cond ((numberp limit)
             (format "Older messages are summarized beyond %s tokens (agent-q-compact-at).\n"
-                    (agent-q-window--number limit)))
+                    (agent-q-chat-commands--usage-number limit)))
            (t "Older messages are summarized when the host refuses more.\n"))
      "\n"
-     (mapconcat (lambda (row) (agent-q-window--row row (if (numberp window) window tokens)))
+     (mapconcat (lambda (row) (agent-q-chat-commands--usage-row row (if (numberp window) window tokens)))
                 (gethash "rows" report) "")
-     (agent-q-window--largest (append (gethash "largest" report) nil))
+     (agent-q-chat-commands--usage-largest (append (gethash "largest" report) nil))
      (if (stringp summary)
          (concat "\nWhat it reads in place of what came before\n\n"
-                 (agent-q-visible-prose summary) "\n")
+                 (agent-q-text-visible-prose summary) "\n")
        ""))))
 
-(defun agent-q-window--row (row whole)
+(defun agent-q-chat-commands--usage-row (row whole)
   "Return ROW of a report as a line, in a window of WHOLE tokens."
   (let ((tokens (gethash "tokens" row)))
     (format "%-14s %5d %12s  %s\n"
-            (gethash "name" row) (gethash "count" row) (agent-q-window--number tokens)
+            (gethash "name" row) (gethash "count" row) (agent-q-chat-commands--usage-number tokens)
             (make-string (max (if (> tokens 0) 1 0)
-                              (min agent-q-window--bar
-                                   (round (* (float agent-q-window--bar) tokens)
+                              (min agent-q-chat-commands--usage-bar
+                                   (round (* (float agent-q-chat-commands--usage-bar) tokens)
                                           (max 1 whole))))
                          ?#))))
 
-(defun agent-q-window--largest (messages)
+(defun agent-q-chat-commands--usage-largest (messages)
   "Return MESSAGES, the largest ones, as lines."
   (if (null messages) ""
     (concat
@@ -634,35 +634,35 @@ set agent-q-context-window to tell.\n"
                   (format "%-14s %5s %12s  %s\n"
                           (gethash "what" message)
                           (format "#%d" (gethash "turn" message))
-                          (agent-q-window--number (gethash "tokens" message))
-                          (agent-q-visible-line (gethash "text" message) 40)))
+                          (agent-q-chat-commands--usage-number (gethash "tokens" message))
+                          (agent-q-text-visible-line (gethash "text" message) 40)))
                 messages ""))))
 
-(agent-q-events-subscribe :turn-ended #'agent-q-window--over)
-(agent-q-events-subscribe :window-shown #'agent-q-window--answered)
+(agent-q-events-subscribe :turn-ended #'agent-q-chat-commands--usage-over)
+(agent-q-events-subscribe :window-shown #'agent-q-chat-commands--usage-answered)
 
 ;;;; What a chat cost
 
 ;; Says what the last turn of a chat and the whole chat cost, as far as the prices of the
 ;; models are known, and how that is shown in lists.
 
-(defun agent-q-cost-text (dollars unpriced)
+(defun agent-q-chat-commands-cost-text (dollars unpriced)
   "Return DOLLARS as a short text; UNPRICED requests had no known price.
 DOLLARS is nil if none of them had one."
-  (cond (dollars (concat (agent-q-header-dollars dollars)
+  (cond (dollars (concat (agent-q-chat-view-header-dollars dollars)
                          (if (< 0 (or unpriced 0)) "+?" "")))
         ((< 0 (or unpriced 0)) "?")
         (t "")))
 
-(defun agent-q-cost--sentence (dollars unpriced input output more)
+(defun agent-q-chat-commands--cost-sentence (dollars unpriced input output more)
   "Say what DOLLARS, UNPRICED requests, INPUT and OUTPUT tokens amount to.
 MORE is put behind the number of tokens that were sent."
   (format "%s%s; %s tokens sent%s, %s received"
-          (if dollars (agent-q-header-dollars dollars) "unknown")
+          (if dollars (agent-q-chat-view-header-dollars dollars) "unknown")
           (cond ((or (null dollars) (eql unpriced 0)) "")
                 ((eql unpriced 1) " and a request of unknown price")
                 (t (format " and %d requests of unknown price" unpriced)))
-          (agent-q-header-tokens input) more (agent-q-header-tokens output)))
+          (agent-q-chat-view-header-tokens input) more (agent-q-chat-view-header-tokens output)))
 
 ;;;###autoload
 (defun agent-q-cost ()
@@ -671,27 +671,27 @@ Requests of unknown price are listed as such."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
-  (if (zerop (+ agent-q-header-input agent-q-header-output))
+  (if (zerop (+ agent-q-chat-view-header-input agent-q-chat-view-header-output))
       (agent-q-render-notice "No token counts yet; some servers don't report them.")
-    (pcase agent-q-header-turn
+    (pcase agent-q-chat-view-header-turn
       (`(,input ,output ,_ ,unpriced)
        (agent-q-render-notice
-        (concat "The last turn cost " (agent-q-cost--sentence agent-q-header-turn-cost unpriced
+        (concat "The last turn cost " (agent-q-chat-commands--cost-sentence agent-q-chat-view-header-turn-cost unpriced
                                                          input output "")
                 "."))))
     (agent-q-render-notice
      (concat "This chat cost "
-             (agent-q-cost--sentence
-              agent-q-header-cost agent-q-header-unpriced
-              agent-q-header-input agent-q-header-output
-              (if (< 0 agent-q-header-cached)
+             (agent-q-chat-commands--cost-sentence
+              agent-q-chat-view-header-cost agent-q-chat-view-header-unpriced
+              agent-q-chat-view-header-input agent-q-chat-view-header-output
+              (if (< 0 agent-q-chat-view-header-cached)
                   (format " (%s of these from the cache)"
-                          (agent-q-header-tokens agent-q-header-cached))
+                          (agent-q-chat-view-header-tokens agent-q-chat-view-header-cached))
                 ""))
              "."
-             (cond ((null agent-q-header-cost)
+             (cond ((null agent-q-chat-view-header-cost)
                     "  :prices in the :models of `agent-q-providers' says what a model costs.")
-                   ((agent-q-facts-date) (format "  Prices as of %s." (agent-q-facts-date)))
+                   ((agent-q-model-facts-date) (format "  Prices as of %s." (agent-q-model-facts-date)))
                    (t ""))))))
 
 (provide 'agent-q-chat-commands)

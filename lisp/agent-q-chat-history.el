@@ -37,16 +37,16 @@
 
 (defcustom agent-q-save-chats t
   "Whether chats are saved, so that they can be resumed later.
-What is said and done in a chat is then in a file of `agent-q-chats-directory':
-messages, answers, calls with their results, and what files held that the agent
-changed.  Keys of providers are never saved.  What counts
-is the value when a chat is opened."
+What is said and done in a chat is then in a file of
+`agent-q-chat-history-directory': messages, answers, calls with their results,
+and what files held that the agent changed.  Keys of providers are never saved.
+What counts is the value when a chat is opened."
   :type 'boolean
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-;;;###autoload (put 'agent-q-chats-directory 'risky-local-variable t)
-(defcustom agent-q-chats-directory (locate-user-emacs-file "agent-q-chats/")
+;;;###autoload (put 'agent-q-chat-history-directory 'risky-local-variable t)
+(defcustom agent-q-chat-history-directory (locate-user-emacs-file "agent-q-chats/")
   "The directory of the stored chats.
 Only you can read it and the files in it.  You may move, copy and delete
 the files at any time.  What a chat changed in files can be undone only in the
@@ -55,91 +55,91 @@ Emacs directory in which it was made."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-(defcustom agent-q-chats-turns 50
+(defcustom agent-q-chat-history-turns 50
   "How many turns of a chat are shown when it is resumed.
 A button above them shows as many more."
   :type '(natnum :tag "Turns")
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-(defvar-local agent-q-chats-store-id nil
+(defvar-local agent-q-chat-history-id nil
   "The id under which this chat is saved, or nil.")
 
-(defvar-local agent-q-chats-store-busy nil
+(defvar-local agent-q-chat-history-busy nil
   "Why nothing can be added to this chat, a sentence, or nil.")
 
-(defun agent-q-chats-store-directory ()
+(defun agent-q-chat-history-folder ()
   "Return the directory of the stored chats as the core is told it."
-  (expand-file-name agent-q-chats-directory))
+  (expand-file-name agent-q-chat-history-directory))
 
-(defun agent-q-chats-store--state ()
+(defun agent-q-chat-history--state ()
   "Return the directory of the key of the chats as the core is told it.
 It is not that of the chats, which may be copied as a whole."
   (agent-q-text-clean (file-name-directory (expand-file-name agent-q-log-file))))
 
-(defun agent-q-chats-store-settings (id)
+(defun agent-q-chat-history-settings (id)
   "Return as JSON the place of a new chat; nil if chats are not saved.
 With ID, it is the place of that chat."
   (when (or id agent-q-save-chats)
     (agent-q-json-serialize
-     `((directory . ,(agent-q-text-clean (agent-q-chats-store-directory)))
-       (state . ,(agent-q-chats-store--state))
+     `((directory . ,(agent-q-text-clean (agent-q-chat-history-folder)))
+       (state . ,(agent-q-chat-history--state))
        (emacs . ,agent-q-changes-emacs)
        (id . ,(or id :null))
-       (turns . ,agent-q-chats-turns)))))
+       (turns . ,agent-q-chat-history-turns)))))
 
-(defvar-local agent-q-chats-store--noted nil
+(defvar-local agent-q-chat-history--noted nil
   "What the file of this chat was told last of where the chat is.")
 
-(defun agent-q-chats-store-note ()
+(defun agent-q-chat-history-note ()
   "Have the file of this chat say where the chat is, if that has changed."
-  (when agent-q-chats-store-id
-    (let* ((place `((project . ,(agent-q-chats-store--text agent-q-session-project))
-                    (root . ,(agent-q-chats-store--text agent-q-session-root))
-                    (image . ,(agent-q-chats-store--text
-                               (and (agent-q-image-live-p agent-q-session-connection)
-                                    (agent-q-image-label agent-q-session-connection))))
-                    (model . ,(agent-q-chats-store--text agent-q-header-model))))
-           (noted (list agent-q-session-number agent-q-chats-store-id place)))
-      (unless (equal noted agent-q-chats-store--noted)
+  (when agent-q-chat-history-id
+    (let* ((place `((project . ,(agent-q-chat-history--text agent-q-session-project))
+                    (root . ,(agent-q-chat-history--text agent-q-session-root))
+                    (image . ,(agent-q-chat-history--text
+                               (and (agent-q-connection-live-p agent-q-session-connection)
+                                    (agent-q-connection-label agent-q-session-connection))))
+                    (model . ,(agent-q-chat-history--text agent-q-chat-view-header-model))))
+           (noted (list agent-q-session-number agent-q-chat-history-id place)))
+      (unless (equal noted agent-q-chat-history--noted)
         (when (agent-q-core-note-place agent-q-session-number (agent-q-json-serialize place))
-          (setq agent-q-chats-store--noted noted))))))
+          (setq agent-q-chat-history--noted noted))))))
 
-(defun agent-q-chats-store--text (text)
+(defun agent-q-chat-history--text (text)
   "Return TEXT as JSON takes it, null if it is nil."
   (if text (agent-q-text-clean text) :null))
 
 ;;;;; Questions
 
-(defvar agent-q-chats-store--questions (make-hash-table)
+(defvar agent-q-chat-history--questions (make-hash-table)
   "The functions that wait for answers, by the number of their question.")
 
-(defun agent-q-chats-store-ask (what function &rest more)
+(defun agent-q-chat-history-ask (what function &rest more)
   "Ask the core WHAT, a string, of the stored chats.
 MORE is an alist with the rest of the question.  FUNCTION is called in this
 buffer, if it is still there, with the answer, an alist, and with what went
 wrong, a sentence or nil."
   (agent-q-events-ensure)
-  (agent-q-events-subscribe :chats-answered #'agent-q-chats-store--answered)
+  (agent-q-events-subscribe :chats-answered #'agent-q-chat-history--answered)
   (let ((question (agent-q-core-ask-chats
                    (agent-q-json-serialize
                     `((do . ,what)
-                      (directory . ,(agent-q-text-clean (agent-q-chats-store-directory)))
-                      (state . ,(agent-q-chats-store--state))
+                      (directory . ,(agent-q-text-clean (agent-q-chat-history-folder)))
+                      (state . ,(agent-q-chat-history--state))
                       ,@more))))
         (buffer (current-buffer)))
-    (agent-q-chats-store-await question function buffer)))
+    (agent-q-chat-history-await question function buffer)))
 
-(defun agent-q-chats-store-await (question function buffer)
+(defun agent-q-chat-history-await (question function buffer)
   "Have FUNCTION called in BUFFER with the answer to QUESTION, a number."
-  (agent-q-events-subscribe :chats-answered #'agent-q-chats-store--answered)
-  (puthash question (cons buffer function) agent-q-chats-store--questions))
+  (agent-q-events-subscribe :chats-answered #'agent-q-chat-history--answered)
+  (puthash question (cons buffer function) agent-q-chat-history--questions))
 
-(defun agent-q-chats-store--answered (event)
+(defun agent-q-chat-history--answered (event)
   "Pass on the answer in EVENT."
-  (pcase (gethash (plist-get event :question) agent-q-chats-store--questions)
+  (pcase (gethash (plist-get event :question) agent-q-chat-history--questions)
     (`(,buffer . ,function)
-     (remhash (plist-get event :question) agent-q-chats-store--questions)
+     (remhash (plist-get event :question) agent-q-chat-history--questions)
      (when (buffer-live-p buffer)
        (with-current-buffer buffer
          (funcall function
@@ -153,136 +153,136 @@ wrong, a sentence or nil."
 ;; above those that are shown.  Its calls can be unfolded; its requests are not asked
 ;; again.
 
-(defvar-local agent-q-chats-past-name nil
+(defvar-local agent-q-chat-history-past-name nil
   "The name that the user gave this chat, or nil.")
 
-(defvar-local agent-q-chats-past-turns nil
+(defvar-local agent-q-chat-history-past-turns nil
   "The names of the turns of this chat in the journals of images, by their numbers.
 Those that are shown, in an alist.")
 
-(defvar-local agent-q-chats-past--top nil
+(defvar-local agent-q-chat-history--past-top nil
   "Marker before the first turn that is shown.")
 
-(defvar-local agent-q-chats-past--button nil
+(defvar-local agent-q-chat-history--past-button nil
   "Markers around the button for older turns, a cons, or nil.")
 
 ;;;;; Its context
 
-(defvar-local agent-q-chats-past--kept nil
+(defvar-local agent-q-chat-history--past-kept nil
   "The ids of what this chat kept in its context when its file was told last.")
 
-(defun agent-q-chats-past--keep ()
+(defun agent-q-chat-history--past-keep ()
   "Store in the file of this chat what is kept in its context."
-  (let ((ids (mapcar #'agent-q-context-item-id (agent-q-context-items))))
-    (when (and agent-q-chats-store-id
-               (not agent-q-chats-store-busy)
-               (not (equal ids agent-q-chats-past--kept)))
-      (setq agent-q-chats-past--kept ids)
+  (let ((ids (mapcar #'agent-q-attach-item-id (agent-q-context-items))))
+    (when (and agent-q-chat-history-id
+               (not agent-q-chat-history-busy)
+               (not (equal ids agent-q-chat-history--past-kept)))
+      (setq agent-q-chat-history--past-kept ids)
       (agent-q-core-note-in-chat
        agent-q-session-number
-       (agent-q-json-serialize `((context . ,(vconcat (agent-q-context-plain)))))))))
+       (agent-q-json-serialize `((context . ,(vconcat (agent-q-attach-plain)))))))))
 
-(add-hook 'agent-q-context-changed-hook #'agent-q-chats-past--keep)
+(add-hook 'agent-q-attach-changed-hook #'agent-q-chat-history--past-keep)
 
 ;;;;; The chat as a whole
 
-(defun agent-q-chats-past-resumed (about)
+(defun agent-q-chat-history-past-resumed (about)
   "Show what there is to know of the chat that was read, ABOUT, an alist."
   (if-let ((problem (alist-get 'problem about)))
-      (progn (setq agent-q-chats-store-id nil
-                   agent-q-chats-store-busy problem)
+      (progn (setq agent-q-chat-history-id nil
+                   agent-q-chat-history-busy problem)
              (agent-q-render-notice problem 'agent-q-failure))
-    (setq agent-q-chats-past-name (alist-get 'name about)
-          agent-q-header-input (alist-get 'input about)
-          agent-q-header-output (alist-get 'output about)
-          agent-q-header-cached (alist-get 'cached about)
-          agent-q-header-written (alist-get 'written about)
-          agent-q-header-cost (alist-get 'cost about)
-          agent-q-header-unpriced (alist-get 'unpriced about))
-    (setq agent-q-chats-past--top (copy-marker agent-q-render-end))
-    (agent-q-render-notice (agent-q-chats-past--headline about))
-    (dolist (sentence (delq nil (agent-q-chats-past--changes about)))
+    (setq agent-q-chat-history-past-name (alist-get 'name about)
+          agent-q-chat-view-header-input (alist-get 'input about)
+          agent-q-chat-view-header-output (alist-get 'output about)
+          agent-q-chat-view-header-cached (alist-get 'cached about)
+          agent-q-chat-view-header-written (alist-get 'written about)
+          agent-q-chat-view-header-cost (alist-get 'cost about)
+          agent-q-chat-view-header-unpriced (alist-get 'unpriced about))
+    (setq agent-q-chat-history--past-top (copy-marker agent-q-render-end))
+    (agent-q-render-notice (agent-q-chat-history--past-headline about))
+    (dolist (sentence (delq nil (agent-q-chat-history--past-changes about)))
       (agent-q-render-notice sentence 'agent-q-attention))
-    (setq agent-q-chats-store-busy (alist-get 'busy about))
+    (setq agent-q-chat-history-busy (alist-get 'busy about))
     (when (alist-get 'kept about)
-      (agent-q-context-restore (alist-get 'kept about))
+      (agent-q-attach-restore (alist-get 'kept about))
       (agent-q-render-notice (format "Kept in its context: %s."
-                                     (agent-q-chats-past--kept-names))))
-    (agent-q-chats-store-note)
-    (agent-q-header-update)))
+                                     (agent-q-chat-history--past-kept-names))))
+    (agent-q-chat-history-note)
+    (agent-q-chat-view-header-update)))
 
-(defun agent-q-chats-past--headline (about)
+(defun agent-q-chat-history--past-headline (about)
   "Return a line on the chat that is resumed, by ABOUT, an alist."
   (let ((turns (alist-get 'turns about)))
     (format "Resumed: %s%d %s, the last on %s."
             (if-let ((name (alist-get 'name about)))
-                (format "%s, " (agent-q-visible-line name 60))
+                (format "%s, " (agent-q-text-visible-line name 60))
               "")
             turns (if (eql turns 1) "turn" "turns")
             (format-time-string "%F %R" (/ (alist-get 'latest about) 1000)))))
 
-(defun agent-q-chats-past--kept-names ()
+(defun agent-q-chat-history--past-kept-names ()
   "Return what is kept in the context of this chat, as text."
   (let* ((items (agent-q-context-items))
          (more (- (length items) 5)))
     (concat (mapconcat (lambda (item)
-                         (agent-q-visible-line (agent-q-context-item-name item) 40))
+                         (agent-q-text-visible-line (agent-q-attach-item-name item) 40))
                        (seq-take items 5) ", ")
             (if (< 0 more) (format " and %d more" more) ""))))
 
-(defun agent-q-chats-past--changes (about)
+(defun agent-q-chat-history--past-changes (about)
   "Return sentences on what is not as it was, by ABOUT; some are nil."
   (let ((image (alist-get 'image about))
         (root (alist-get 'root about)))
     ;; Looking at one on another machine would log in there.
     (list (and root (not (file-remote-p root)) (not (file-directory-p root))
                (format "The directory of its project, %s, is gone."
-                       (agent-q-visible-line (abbreviate-file-name root) 200)))
-          (and image (not (agent-q-chats-past--same-image-p image))
+                       (agent-q-text-visible-line (abbreviate-file-name root) 200)))
+          (and image (not (agent-q-chat-history--past-same-image-p image))
                (format "Its image, %s, is not connected; what the chat says about it \
 may be outdated.  %s"
-                       (agent-q-visible-line image 60)
-                       (if (agent-q-image-live-p agent-q-session-connection)
+                       (agent-q-text-visible-line image 60)
+                       (if (agent-q-connection-live-p agent-q-session-connection)
                            (format "It uses %s now."
-                                   (agent-q-visible-line
-                                    (agent-q-image-label agent-q-session-connection) 60))
+                                   (agent-q-text-visible-line
+                                    (agent-q-connection-label agent-q-session-connection) 60))
                          "No Lisp is connected.")))
           (alist-get 'remark about)
           (alist-get 'foreign about)
           (alist-get 'busy about))))
 
-(defun agent-q-chats-past--same-image-p (label)
+(defun agent-q-chat-history--past-same-image-p (label)
   "Whether this chat's image is the one of LABEL, as far as can be known."
-  (and (agent-q-image-live-p agent-q-session-connection)
-       (equal label (agent-q-image-label agent-q-session-connection))))
+  (and (agent-q-connection-live-p agent-q-session-connection)
+       (equal label (agent-q-connection-label agent-q-session-connection))))
 
 ;;;;; Its turns
 
-(defun agent-q-chats-past-show (event)
+(defun agent-q-chat-history-past-show (event)
   "Show the turn of EVENT above those that are shown, or below all."
-  (when agent-q-chats-past--top
+  (when agent-q-chat-history--past-top
     (let ((past (plist-get event :events))
           (agent-q-markdown-past t))
-      (setf (alist-get (plist-get event :turn) agent-q-chats-past-turns)
+      (setf (alist-get (plist-get event :turn) agent-q-chat-history-past-turns)
             (plist-get event :name))
       (if (plist-get event :below)
-          (progn (agent-q-chats-past--draw past)
+          (progn (agent-q-chat-history--past-draw past)
                  (agent-q-render-finish))
-        (agent-q-chats-past--show-above past (plist-get event :older))))))
+        (agent-q-chat-history--past-show-above past (plist-get event :older))))))
 
-(defun agent-q-chats-past--show-above (past older)
+(defun agent-q-chat-history--past-show-above (past older)
   "Show the turn of the events PAST above those that are shown.
 OLDER is how many turns are still to be shown."
-  (agent-q-chats-past--withdraw)
-  (let ((start (marker-position agent-q-chats-past--top)))
+  (agent-q-chat-history--past-withdraw)
+  (let ((start (marker-position agent-q-chat-history--past-top)))
     (agent-q-render-above
      start (lambda ()
-             (agent-q-chats-past--draw past)
+             (agent-q-chat-history--past-draw past)
              (agent-q-render-space)))
-    (set-marker agent-q-chats-past--top start)
-    (agent-q-chats-past--offer older)))
+    (set-marker agent-q-chat-history--past-top start)
+    (agent-q-chat-history--past-offer older)))
 
-(defun agent-q-chats-past--draw (past)
+(defun agent-q-chat-history--past-draw (past)
   "Draw PAST, the events of a turn."
   (let ((ends (make-hash-table)) (starts (make-hash-table)) (ended nil))
     (dolist (event past)
@@ -301,16 +301,16 @@ OLDER is how many turns are still to be shown."
         (:call-proposed
          (let* ((key (plist-get event :call))
                 (end (gethash key ends)))
-           (agent-q-call-past event (plist-get (gethash key starts) :arguments)
-                              (plist-get end :outcome) (plist-get end :content)
-                              (plist-get end :milliseconds))))
+           (agent-q-call-events-past event (plist-get (gethash key starts) :arguments)
+                                     (plist-get end :outcome) (plist-get end :content)
+                                     (plist-get end :milliseconds))))
         (:turn-ended (setq ended t)
-                     (agent-q-chats-past--draw-end event))))
+                     (agent-q-chat-history--past-draw-end event))))
     (unless ended
       (agent-q-render-notice "Interrupted: Emacs exited during this turn."
                              'agent-q-attention))))
 
-(defun agent-q-chats-past--draw-end (event)
+(defun agent-q-chat-history--past-draw-end (event)
   "Draw how a turn ended, by EVENT."
   (pcase (plist-get event :outcome)
     (:cancelled (agent-q-render-notice "Cancelled."))
@@ -320,36 +320,36 @@ OLDER is how many turns are still to be shown."
 
 ;;;;; Older ones
 
-(defun agent-q-chats-past--withdraw ()
+(defun agent-q-chat-history--past-withdraw ()
   "Remove the button for older messages."
-  (when agent-q-chats-past--button
-    (pcase-let ((`(,start . ,end) agent-q-chats-past--button))
+  (when agent-q-chat-history--past-button
+    (pcase-let ((`(,start . ,end) agent-q-chat-history--past-button))
       (agent-q-render-remove start end)
-      (setq agent-q-chats-past--button nil))))
+      (setq agent-q-chat-history--past-button nil))))
 
-(defun agent-q-chats-past--offer (count)
+(defun agent-q-chat-history--past-offer (count)
   "Offer COUNT older messages, in a button above those in the log."
   (when (> count 0)
-    (let ((start (marker-position agent-q-chats-past--top)))
+    (let ((start (marker-position agent-q-chat-history--past-top)))
       (agent-q-render-above
        start
        (lambda ()
          (agent-q-render-button
-          (format "[Show older turns: %d]" count) #'agent-q-chats-older)))
-      (set-marker agent-q-chats-past--top
+          (format "[Show older turns: %d]" count) #'agent-q-chat-history-older)))
+      (set-marker agent-q-chat-history--past-top
                   (save-excursion (goto-char start) (line-beginning-position 2)))
-      (setq agent-q-chats-past--button
-            (cons (copy-marker start) (copy-marker agent-q-chats-past--top))))))
+      (setq agent-q-chat-history--past-button
+            (cons (copy-marker start) (copy-marker agent-q-chat-history--past-top))))))
 
 ;;;###autoload
-(defun agent-q-chats-older ()
+(defun agent-q-chat-history-older ()
   "Show older messages of this chat, which was resumed."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
-  (unless agent-q-chats-past--button
+  (unless agent-q-chat-history--past-button
     (user-error "All turns of this chat are shown"))
-  (agent-q-core-show-older agent-q-session-number agent-q-chats-turns))
+  (agent-q-core-show-older agent-q-session-number agent-q-chat-history-turns))
 
 ;;;; Going back to before a message
 
@@ -357,7 +357,7 @@ OLDER is how many turns are still to be shown."
 ;; the image, as far as the user ticks them.  What that would do is shown first, and
 ;; it can be undone until the next message.
 
-(cl-defstruct (agent-q-rewind-plan (:constructor agent-q-rewind--make-plan) (:copier nil))
+(cl-defstruct (agent-q-chat-history-rewind-plan (:constructor agent-q-chat-history--rewind-make-plan) (:copier nil))
   "What going back to before a message would do.
 CHAT is the buffer, TURN the number of its turn, and TEXT the message.
 MESSAGES is their number, FILES and LOST are texts, DEFINITIONS and KEPT
@@ -366,20 +366,20 @@ turns in the image's journal that changed it, the latest first.  TICKED are
 the parts to undo, of `conversation', `files' and `image'."
   chat turn text messages files lost definitions kept names ticked)
 
-(defvar-local agent-q-rewind--plan nil
-  "What this buffer shows, an `agent-q-rewind-plan'.")
+(defvar-local agent-q-chat-history--rewind-plan nil
+  "What this buffer shows, an `agent-q-chat-history-rewind-plan'.")
 
-(defvar-local agent-q-rewind--hidden nil
+(defvar-local agent-q-chat-history--rewind-hidden nil
   "The overlays over what was undone in this chat, by the rewinds' numbers.")
 
-(defvar-local agent-q-rewind--latest nil
+(defvar-local agent-q-chat-history--rewind-latest nil
   "The last rewind of this chat, (NUMBER . IMAGE), if it can be undone.
 IMAGE is what it undid in the image: nil, or an alist of `ids', numbers in
 the image's journal, and `turns', the names of their turns there.")
 
 ;;;;; Which message
 
-(defun agent-q-rewind--turns ()
+(defun agent-q-chat-history--rewind-turns ()
   "Return the messages in sight of this chat, as (POSITION . NUMBER), in order."
   (let ((position (point-min)) (turns nil))
     (while (setq position (text-property-not-all position agent-q-render-end
@@ -391,13 +391,13 @@ the image's journal, and `turns', the names of their turns there.")
                                                   agent-q-render-end)))
     (nreverse turns)))
 
-(defun agent-q-rewind--at-point ()
+(defun agent-q-chat-history--rewind-at-point ()
   "Return the message at point, or the one that it answers, as (POSITION . NUMBER)."
-  (let ((turns (agent-q-rewind--turns)))
+  (let ((turns (agent-q-chat-history--rewind-turns)))
     (or (car (last (seq-take-while (lambda (turn) (<= (car turn) (point))) turns)))
         (user-error "No message of yours is here"))))
 
-(defun agent-q-rewind--text (position)
+(defun agent-q-chat-history--rewind-text (position)
   "Return the text of the message at POSITION."
   (let* ((start (next-single-property-change position 'agent-q-turn nil agent-q-render-end))
          (end (next-single-property-change start 'face nil agent-q-render-end)))
@@ -414,228 +414,228 @@ prompt again."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
-  (when agent-q-chats-store-busy
-    (user-error "%s" agent-q-chats-store-busy))
-  (when (agent-q-header-busy-p)
+  (when agent-q-chat-history-busy
+    (user-error "%s" agent-q-chat-history-busy))
+  (when (agent-q-chat-view-header-busy-p)
     (user-error "A turn is running; C-c C-k ends it"))
-  (pcase-let* ((`(,position . ,turn) (agent-q-rewind--at-point))
-               (plan (agent-q-rewind--make-plan
+  (pcase-let* ((`(,position . ,turn) (agent-q-chat-history--rewind-at-point))
+               (plan (agent-q-chat-history--rewind-make-plan
                       :chat (current-buffer) :turn turn
-                      :text (agent-q-rewind--text position)
+                      :text (agent-q-chat-history--rewind-text position)
                       :ticked '(conversation files image))))
-    (agent-q-chats-store-await
+    (agent-q-chat-history-await
      (agent-q-core-plan-rewind agent-q-session-number turn)
      (lambda (answer problem)
        (if problem (message "%s" problem)
-         (setf (agent-q-rewind-plan-messages plan) (alist-get 'messages answer)
-               (agent-q-rewind-plan-files plan) (alist-get 'files answer)
-               (agent-q-rewind-plan-lost plan) (alist-get 'lost answer))
-         (agent-q-rewind--ask-image plan)))
+         (setf (agent-q-chat-history-rewind-plan-messages plan) (alist-get 'messages answer)
+               (agent-q-chat-history-rewind-plan-files plan) (alist-get 'files answer)
+               (agent-q-chat-history-rewind-plan-lost plan) (alist-get 'lost answer))
+         (agent-q-chat-history--rewind-ask-image plan)))
      (current-buffer))))
 
-(defun agent-q-rewind--names (turn)
+(defun agent-q-chat-history--rewind-names (turn)
   "Return the names that journals of images have for this chat from TURN on."
   (mapcar #'cdr (seq-filter (lambda (known) (>= (car known) turn))
-                            agent-q-chats-past-turns)))
+                            agent-q-chat-history-past-turns)))
 
-(defun agent-q-rewind--ask-image (plan)
+(defun agent-q-chat-history--rewind-ask-image (plan)
   "Complete PLAN by the journal of this chat's image, and show it."
-  (if (not (agent-q-image-live-p agent-q-session-connection))
-      (agent-q-rewind--show plan)
+  (if (not (agent-q-connection-live-p agent-q-session-connection))
+      (agent-q-chat-history--rewind-show plan)
     (agent-q-image-query
      agent-q-session-connection "journal-list" '(:limit 1000)
      (lambda (reply &rest _)
        (pcase reply
          (`(:outcome :returned :value ,value . ,_)
-          (agent-q-rewind--take-image plan (plist-get value :changes))))
-       (agent-q-rewind--show plan)))))
+          (agent-q-chat-history--rewind-take-image plan (plist-get value :changes))))
+       (agent-q-chat-history--rewind-show plan)))))
 
-(defun agent-q-rewind--take-image (plan changes)
+(defun agent-q-chat-history--rewind-take-image (plan changes)
   "Note in PLAN what an image's journal has about it.
 It has the list CHANGES."
-  (let ((names (with-current-buffer (agent-q-rewind-plan-chat plan)
-                 (agent-q-rewind--names (agent-q-rewind-plan-turn plan)))))
+  (let ((names (with-current-buffer (agent-q-chat-history-rewind-plan-chat plan)
+                 (agent-q-chat-history--rewind-names (agent-q-chat-history-rewind-plan-turn plan)))))
     (dolist (change changes)
       (when (and (member (plist-get change :turn) names)
                  (not (plist-get change :restored)))
-        (cl-pushnew (plist-get change :turn) (agent-q-rewind-plan-names plan)
+        (cl-pushnew (plist-get change :turn) (agent-q-chat-history-rewind-plan-names plan)
                     :test #'equal)
-        (let ((text (agent-q-visible-line
+        (let ((text (agent-q-text-visible-line
                      (format "%s (%s)" (plist-get change :name) (plist-get change :kind))
                      100)))
           (if (plist-get change :irreversible)
               (cl-pushnew (format "%s: %s" text (plist-get change :irreversible))
-                          (agent-q-rewind-plan-kept plan) :test #'equal)
-            (cl-pushnew text (agent-q-rewind-plan-definitions plan) :test #'equal)))))
+                          (agent-q-chat-history-rewind-plan-kept plan) :test #'equal)
+            (cl-pushnew text (agent-q-chat-history-rewind-plan-definitions plan) :test #'equal)))))
     ;; The latest comes first in the journal.
-    (setf (agent-q-rewind-plan-names plan) (nreverse (agent-q-rewind-plan-names plan)))))
+    (setf (agent-q-chat-history-rewind-plan-names plan) (nreverse (agent-q-chat-history-rewind-plan-names plan)))))
 
 ;;;;; Showing it
 
-(defvar agent-q-rewind-mode-map
+(defvar agent-q-chat-history-rewind-mode-map
   (let ((map (make-sparse-keymap)))
-    (define-key map "c" #'agent-q-rewind-tick-conversation)
-    (define-key map "f" #'agent-q-rewind-tick-files)
-    (define-key map "i" #'agent-q-rewind-tick-image)
-    (define-key map (kbd "C-c C-c") #'agent-q-rewind-do)
+    (define-key map "c" #'agent-q-chat-history-rewind-tick-conversation)
+    (define-key map "f" #'agent-q-chat-history-rewind-tick-files)
+    (define-key map "i" #'agent-q-chat-history-rewind-tick-image)
+    (define-key map (kbd "C-c C-c") #'agent-q-chat-history-rewind-do)
     map)
-  "Keymap of `agent-q-rewind-mode'.")
+  "Keymap of `agent-q-chat-history-rewind-mode'.")
 
-(define-derived-mode agent-q-rewind-mode special-mode "agent-q rewind"
+(define-derived-mode agent-q-chat-history-rewind-mode special-mode "agent-q rewind"
   "Major mode for what going back to before a message would do.
 
-\\<agent-q-rewind-mode-map>
-\\[agent-q-rewind-tick-conversation] ticks the conversation,
-\\[agent-q-rewind-tick-files] the files,
-\\[agent-q-rewind-tick-image] the image;
-\\[agent-q-rewind-do] undoes what is ticked,
+\\<agent-q-chat-history-rewind-mode-map>
+\\[agent-q-chat-history-rewind-tick-conversation] ticks the conversation,
+\\[agent-q-chat-history-rewind-tick-files] the files,
+\\[agent-q-chat-history-rewind-tick-image] the image;
+\\[agent-q-chat-history-rewind-do] undoes what is ticked,
 \\[agent-q-chats-fork-here] continues in a new chat instead,
 \\[quit-window] changes nothing.
 
-\\{agent-q-rewind-mode-map}")
+\\{agent-q-chat-history-rewind-mode-map}")
 
-(defun agent-q-rewind--show (plan)
+(defun agent-q-chat-history--rewind-show (plan)
   "Show PLAN in a buffer of its own."
-  (when (buffer-live-p (agent-q-rewind-plan-chat plan))
+  (when (buffer-live-p (agent-q-chat-history-rewind-plan-chat plan))
     (let ((buffer (get-buffer-create "*agent-q rewind*")))
       (with-current-buffer buffer
-        (agent-q-rewind-mode)
-        (setq agent-q-rewind--plan plan)
-        (agent-q-rewind--draw))
+        (agent-q-chat-history-rewind-mode)
+        (setq agent-q-chat-history--rewind-plan plan)
+        (agent-q-chat-history--rewind-draw))
       (pop-to-buffer buffer))))
 
-(defun agent-q-rewind--count (count thing)
+(defun agent-q-chat-history--rewind-count (count thing)
   "Return COUNT with the word THING."
   (format "%d %s%s" count thing (if (eql count 1) "" "s")))
 
-(defun agent-q-rewind--summary (plan)
+(defun agent-q-chat-history--rewind-summary (plan)
   "Return what PLAN would undo, such as \"3 files, 2 definitions, 7 messages\"."
-  (let ((ticked (agent-q-rewind-plan-ticked plan)))
+  (let ((ticked (agent-q-chat-history-rewind-plan-ticked plan)))
     (string-join
      (delq nil
            (list (and (memq 'files ticked)
-                      (agent-q-rewind--count (length (agent-q-rewind-plan-files plan)) "file"))
+                      (agent-q-chat-history--rewind-count (length (agent-q-chat-history-rewind-plan-files plan)) "file"))
                  (and (memq 'image ticked)
-                      (agent-q-rewind--count (length (agent-q-rewind-plan-definitions plan))
-                                             "definition"))
+                      (agent-q-chat-history--rewind-count (length (agent-q-chat-history-rewind-plan-definitions plan))
+                                                          "definition"))
                  (and (memq 'conversation ticked)
-                      (agent-q-rewind--count (agent-q-rewind-plan-messages plan) "message"))))
+                      (agent-q-chat-history--rewind-count (agent-q-chat-history-rewind-plan-messages plan) "message"))))
      ", ")))
 
-(defun agent-q-rewind--draw ()
+(defun agent-q-chat-history--rewind-draw ()
   "Draw the plan of this buffer."
   (let* ((inhibit-read-only t)
-         (plan agent-q-rewind--plan)
-         (ticked (agent-q-rewind-plan-ticked plan))
+         (plan agent-q-chat-history--rewind-plan)
+         (ticked (agent-q-chat-history-rewind-plan-ticked plan))
          (place (point)))
     (erase-buffer)
     (insert "Go back to before: "
-            (agent-q-visible-line
-             (replace-regexp-in-string "[ \t\n]+" " " (agent-q-rewind-plan-text plan)) 55)
+            (agent-q-text-visible-line
+             (replace-regexp-in-string "[ \t\n]+" " " (agent-q-chat-history-rewind-plan-text plan)) 55)
             "\n"
             ;; Above what may be long, so that it is seen in a small window.
             (substitute-command-keys
-             "\\<agent-q-rewind-mode-map>\\[agent-q-rewind-do] undoes what is ticked, \
+             "\\<agent-q-chat-history-rewind-mode-map>\\[agent-q-chat-history-rewind-do] undoes what is ticked, \
 \\[agent-q-chats-fork-here] continues in a new chat, \\[quit-window] cancels.\n\n"))
     (pcase-dolist (`(,part ,key ,title ,things)
                    `((conversation "c" ,(concat "Conversation: "
-                                                (agent-q-rewind--count
-                                                 (agent-q-rewind-plan-messages plan) "message"))
+                                                (agent-q-chat-history--rewind-count
+                                                 (agent-q-chat-history-rewind-plan-messages plan) "message"))
                                    nil)
-                     (files "f" ,(concat "Files: " (agent-q-rewind--count
-                                                    (length (agent-q-rewind-plan-files plan))
+                     (files "f" ,(concat "Files: " (agent-q-chat-history--rewind-count
+                                                    (length (agent-q-chat-history-rewind-plan-files plan))
                                                     "file"))
-                            ,(agent-q-rewind-plan-files plan))
+                            ,(agent-q-chat-history-rewind-plan-files plan))
                      (image "i" ,(concat "Image: "
-                                         (agent-q-rewind--count
-                                          (length (agent-q-rewind-plan-definitions plan))
+                                         (agent-q-chat-history--rewind-count
+                                          (length (agent-q-chat-history-rewind-plan-definitions plan))
                                           "definition"))
-                            ,(agent-q-rewind-plan-definitions plan))))
+                            ,(agent-q-chat-history-rewind-plan-definitions plan))))
       (insert (format "[%s] %s  %s\n" (if (memq part ticked) "x" " ") key title))
       (dolist (thing things)
-        (insert "         " (agent-q-visible-line thing 120) "\n")))
-    (when-let ((lost (append (agent-q-rewind-plan-lost plan) (agent-q-rewind-plan-kept plan)
-                             (agent-q-rewind--never plan))))
+        (insert "         " (agent-q-text-visible-line thing 120) "\n")))
+    (when-let ((lost (append (agent-q-chat-history-rewind-plan-lost plan) (agent-q-chat-history-rewind-plan-kept plan)
+                             (agent-q-chat-history--rewind-never plan))))
       (insert (propertize "\nCan't be undone:\n" 'face 'agent-q-attention))
       (dolist (sentence lost)
-        (insert "  - " (agent-q-visible-prose sentence) "\n")))
+        (insert "  - " (agent-q-text-visible-prose sentence) "\n")))
     (goto-char (min place (point-max)))))
 
-(defun agent-q-rewind--never (plan)
+(defun agent-q-chat-history--rewind-never (plan)
   "Return sentences on what can't be known, in PLAN's chat."
-  (with-current-buffer (agent-q-rewind-plan-chat plan)
+  (with-current-buffer (agent-q-chat-history-rewind-plan-chat plan)
     (delq nil
-          (list (unless (agent-q-image-live-p agent-q-session-connection)
+          (list (unless (agent-q-connection-live-p agent-q-session-connection)
                   "No Lisp is connected, so nothing in an image is undone.")
                 "Side effects of code: output, files of its own, state of objects."))))
 
-(defun agent-q-rewind--tick (part)
+(defun agent-q-chat-history--rewind-tick (part)
   "Tick PART, or don't any more."
-  (let ((plan agent-q-rewind--plan))
-    (setf (agent-q-rewind-plan-ticked plan)
-          (if (memq part (agent-q-rewind-plan-ticked plan))
-              (remq part (agent-q-rewind-plan-ticked plan))
-            (cons part (agent-q-rewind-plan-ticked plan))))
-    (agent-q-rewind--draw)))
+  (let ((plan agent-q-chat-history--rewind-plan))
+    (setf (agent-q-chat-history-rewind-plan-ticked plan)
+          (if (memq part (agent-q-chat-history-rewind-plan-ticked plan))
+              (remq part (agent-q-chat-history-rewind-plan-ticked plan))
+            (cons part (agent-q-chat-history-rewind-plan-ticked plan))))
+    (agent-q-chat-history--rewind-draw)))
 
-(defun agent-q-rewind-tick-conversation ()
+(defun agent-q-chat-history-rewind-tick-conversation ()
   "Choose whether to undo the conversation."
-  (interactive nil agent-q-rewind-mode)
-  (agent-q-rewind--tick 'conversation))
+  (interactive nil agent-q-chat-history-rewind-mode)
+  (agent-q-chat-history--rewind-tick 'conversation))
 
-(defun agent-q-rewind-tick-files ()
+(defun agent-q-chat-history-rewind-tick-files ()
   "Choose whether to restore files."
-  (interactive nil agent-q-rewind-mode)
-  (agent-q-rewind--tick 'files))
+  (interactive nil agent-q-chat-history-rewind-mode)
+  (agent-q-chat-history--rewind-tick 'files))
 
-(defun agent-q-rewind-tick-image ()
+(defun agent-q-chat-history-rewind-tick-image ()
   "Choose whether to restore definitions in the image."
-  (interactive nil agent-q-rewind-mode)
-  (agent-q-rewind--tick 'image))
+  (interactive nil agent-q-chat-history-rewind-mode)
+  (agent-q-chat-history--rewind-tick 'image))
 
 ;;;;; Doing it
 
-(defun agent-q-rewind-take ()
+(defun agent-q-chat-history-rewind-take ()
   "Leave this buffer and return its plan."
-  (let ((plan agent-q-rewind--plan))
+  (let ((plan agent-q-chat-history--rewind-plan))
     (quit-window t)
     plan))
 
-(defun agent-q-rewind-do ()
+(defun agent-q-chat-history-rewind-do ()
   "Undo what is ticked."
-  (interactive nil agent-q-rewind-mode)
-  (let* ((plan agent-q-rewind--plan)
-         (ticked (agent-q-rewind-plan-ticked plan))
-         (chat (agent-q-rewind-plan-chat plan)))
+  (interactive nil agent-q-chat-history-rewind-mode)
+  (let* ((plan agent-q-chat-history--rewind-plan)
+         (ticked (agent-q-chat-history-rewind-plan-ticked plan))
+         (chat (agent-q-chat-history-rewind-plan-chat plan)))
     (unless ticked
       (user-error "Nothing is ticked"))
     (quit-window t)
     (when (buffer-live-p chat)
       (pop-to-buffer chat)
-      (when (agent-q-header-busy-p)
+      (when (agent-q-chat-view-header-busy-p)
         (user-error "A turn is running; nothing was undone"))
-      (agent-q-chats-store-await
-       (agent-q-core-rewind agent-q-session-number (agent-q-rewind-plan-turn plan)
+      (agent-q-chat-history-await
+       (agent-q-core-rewind agent-q-session-number (agent-q-chat-history-rewind-plan-turn plan)
                             (agent-q-json-serialize
                              (vconcat (mapcar #'symbol-name (remq 'image ticked)))))
        (lambda (answer problem)
          (if problem (agent-q-render-notice problem 'agent-q-failure)
-           (agent-q-rewind--image plan answer)))
+           (agent-q-chat-history--rewind-image plan answer)))
        chat))))
 
-(defun agent-q-rewind--image (plan answer)
+(defun agent-q-chat-history--rewind-image (plan answer)
   "Undo what PLAN has of the image, after ANSWER told of the rest."
-  (if (not (and (memq 'image (agent-q-rewind-plan-ticked plan))
-                (agent-q-rewind-plan-names plan)))
-      (agent-q-rewind--done plan answer nil nil)
-    (agent-q-rewind--restore plan answer (agent-q-rewind-plan-names plan) nil nil)))
+  (if (not (and (memq 'image (agent-q-chat-history-rewind-plan-ticked plan))
+                (agent-q-chat-history-rewind-plan-names plan)))
+      (agent-q-chat-history--rewind-done plan answer nil nil)
+    (agent-q-chat-history--rewind-restore plan answer (agent-q-chat-history-rewind-plan-names plan) nil nil)))
 
-(defun agent-q-rewind--restore (plan answer names results ids)
+(defun agent-q-chat-history--rewind-restore (plan answer names results ids)
   "Let the image of PLAN restore what NAMES stand for, one after the other.
 RESULTS and IDS are what came of those before; ANSWER is passed on."
   (if (null names)
-      (agent-q-rewind--done plan answer results ids)
-    (let ((chat (agent-q-rewind-plan-chat plan)))
+      (agent-q-chat-history--rewind-done plan answer results ids)
+    (let ((chat (agent-q-chat-history-rewind-plan-chat plan)))
       (agent-q-image-query
        agent-q-session-connection "journal-restore" (list :turn (car names))
        (lambda (reply &rest _)
@@ -643,18 +643,18 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
            (with-current-buffer chat
              (let ((value (pcase reply
                             (`(:outcome :returned :value ,value . ,_) value))))
-               (agent-q-rewind--restore
+               (agent-q-chat-history--rewind-restore
                 plan answer (cdr names)
                 (append results (if value (plist-get value :results)
                                   '("The image did not answer.")))
                 (append ids (plist-get value :ids)))))))))))
 
-(defun agent-q-rewind--done (plan answer results ids)
+(defun agent-q-chat-history--rewind-done (plan answer results ids)
   "Say what came of PLAN: ANSWER of files, RESULTS and IDS of the image."
   (let ((rewind (alist-get 'rewind answer)))
-    (agent-q-render-notice (format "Went back: %s." (agent-q-rewind--summary plan)))
+    (agent-q-render-notice (format "Went back: %s." (agent-q-chat-history--rewind-summary plan)))
     ;; What was attached to the messages that were undone is gone with them.
-    (agent-q-context-forget-sent)
+    (agent-q-attach-forget-sent)
     (dolist (line (append (alist-get 'left answer) results))
       (agent-q-render-notice (concat "  " line)))
     (when-let ((systems (append (alist-get 'systems answer) nil)))
@@ -664,31 +664,31 @@ restored ones." (car systems)))
       (agent-q-changes-offer-load systems))
     (when results
       (agent-q-core-image-undone agent-q-session-number (string-join results "\n")))
-    (setq agent-q-rewind--latest
-          (cons rewind (and ids `((ids . ,ids) (turns . ,(agent-q-rewind-plan-names plan))))))
+    (setq agent-q-chat-history--rewind-latest
+          (cons rewind (and ids `((ids . ,ids) (turns . ,(agent-q-chat-history-rewind-plan-names plan))))))
     (when ids
-      (agent-q-rewind--save-image))
-    (agent-q-rewind--offer-undo)
-    (when (and (memq 'conversation (agent-q-rewind-plan-ticked plan))
+      (agent-q-chat-history--rewind-save-image))
+    (agent-q-chat-history--rewind-offer-undo)
+    (when (and (memq 'conversation (agent-q-chat-history-rewind-plan-ticked plan))
                (string-blank-p (agent-q-prompt-text)))
-      (agent-q-prompt-replace (agent-q-rewind-plan-text plan)))
+      (agent-q-prompt-replace (agent-q-chat-history-rewind-plan-text plan)))
     (goto-char (point-max))))
 
 ;;;;; Undoing it
 
-(defun agent-q-rewind--offer-undo ()
+(defun agent-q-chat-history--rewind-offer-undo ()
   "Show a button for undoing the last rewind of this chat."
-  (let ((rewind (car agent-q-rewind--latest)))
+  (let ((rewind (car agent-q-chat-history--rewind-latest)))
     (agent-q-render-button "[Undo this]"
                            (lambda ()
-                             (unless (eql rewind (car agent-q-rewind--latest))
+                             (unless (eql rewind (car agent-q-chat-history--rewind-latest))
                                (user-error "That can't be undone any more"))
                              (agent-q-undo-rewind))
                            'turn)))
 
-(defun agent-q-rewind--save-image ()
+(defun agent-q-chat-history--rewind-save-image ()
   "Store in the file of this chat what its last rewind undid in the image."
-  (pcase-let ((`(,rewind . ,image) agent-q-rewind--latest))
+  (pcase-let ((`(,rewind . ,image) agent-q-chat-history--rewind-latest))
     (agent-q-core-note-in-chat
      agent-q-session-number
      (agent-q-json-serialize
@@ -696,13 +696,13 @@ restored ones." (car systems)))
                           (image . ((ids . ,(vconcat (alist-get 'ids image)))
                                     (turns . ,(vconcat (alist-get 'turns image))))))))))))
 
-(defun agent-q-rewind-resumed (latest)
+(defun agent-q-chat-history-rewind-resumed (latest)
   "Offer to undo LATEST, an alist, the rewind with which this chat ended, if any."
-  (when (and latest (not agent-q-chats-store-busy))
-    (setq agent-q-rewind--latest
+  (when (and latest (not agent-q-chat-history-busy))
+    (setq agent-q-chat-history--rewind-latest
           (cons (alist-get 'rewind latest) (alist-get 'image latest)))
     (agent-q-render-notice "This chat was rewound last, which can be undone until you send a message.")
-    (agent-q-rewind--offer-undo)))
+    (agent-q-chat-history--rewind-offer-undo)))
 
 ;;;###autoload
 (defun agent-q-undo-rewind ()
@@ -712,35 +712,36 @@ the chat uses the same image."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
-  (when (agent-q-header-busy-p)
+  (when (agent-q-chat-view-header-busy-p)
     (user-error "A turn is running; C-c C-k ends it"))
-  (pcase agent-q-rewind--latest
-    (`(,rewind . ,image) (agent-q-rewind--undo rewind image))
+  (pcase agent-q-chat-history--rewind-latest
+    (`(,rewind . ,image) (agent-q-chat-history--rewind-undo rewind image))
     (_ (user-error "This chat was not rewound"))))
 
-(defun agent-q-rewind--undo (rewind image)
+(defun agent-q-chat-history--rewind-undo (rewind image)
   "Undo REWIND, a number, and let the image bring back what is in IMAGE."
-  (agent-q-chats-store-await
+  (agent-q-chat-history-await
    (agent-q-core-undo-rewind agent-q-session-number rewind)
    (lambda (answer problem)
      (if problem (message "%s" problem)
-       (setq agent-q-rewind--latest nil)
-       (agent-q-rewind--undone (alist-get 'left answer))
+       (setq agent-q-chat-history--rewind-latest nil)
+       (agent-q-chat-history--rewind-undone (alist-get 'left answer))
        (cond ((null image))
-             ((agent-q-image-live-p agent-q-session-connection)
-              (agent-q-rewind--redo image))
+             ((agent-q-connection-live-p agent-q-session-connection)
+              (agent-q-chat-history--rewind-redo image))
              (t (agent-q-render-notice "  No Lisp is connected, so what it undid there stays \
 undone." 'agent-q-failure)))))
    (current-buffer)))
 
-(defun agent-q-rewind--undone (left)
+(defun agent-q-chat-history--rewind-undone (left)
   "Say that a rewind was undone, but for LEFT, sentences."
   (agent-q-render-notice "The rewind was undone.")
   (dolist (line left)
     (agent-q-render-notice (concat "  " line) 'agent-q-failure)))
 
-(defun agent-q-rewind--redo (image)
-  "Let the image bring back what is in IMAGE, as `agent-q-rewind--latest' has it."
+(defun agent-q-chat-history--rewind-redo (image)
+  "Let the image bring back what is in IMAGE.
+It is as in `agent-q-chat-history--rewind-latest'."
   (let ((chat (current-buffer)))
     (agent-q-image-query
      agent-q-session-connection "journal-redo"
@@ -760,20 +761,20 @@ is not in it." 'agent-q-failure))
 
 ;;;;; In the log
 
-(defun agent-q-rewind-hide (turn rewind)
+(defun agent-q-chat-history-rewind-hide (turn rewind)
   "Hide the log from the message of TURN on, which REWIND undid, numbers."
-  (when-let ((start (car (rassq turn (agent-q-rewind--turns)))))
+  (when-let ((start (car (rassq turn (agent-q-chat-history--rewind-turns)))))
     (agent-q-render-finish)
     (let ((overlay (make-overlay start agent-q-render-end nil t nil)))
       (overlay-put overlay 'invisible t)
       (overlay-put overlay 'agent-q-rewind rewind)
-      (push (cons rewind overlay) agent-q-rewind--hidden))))
+      (push (cons rewind overlay) agent-q-chat-history--rewind-hidden))))
 
-(defun agent-q-rewind-show (rewind)
+(defun agent-q-chat-history-rewind-show (rewind)
   "Show again what REWIND, a number, had hidden."
-  (if-let ((overlay (alist-get rewind agent-q-rewind--hidden)))
+  (if-let ((overlay (alist-get rewind agent-q-chat-history--rewind-hidden)))
       (progn (delete-overlay overlay)
-             (setq agent-q-rewind--hidden (assq-delete-all rewind agent-q-rewind--hidden)))
+             (setq agent-q-chat-history--rewind-hidden (assq-delete-all rewind agent-q-chat-history--rewind-hidden)))
     ;; It was taken back before this chat was resumed.
     (agent-q-core-show-unwound agent-q-session-number rewind)))
 

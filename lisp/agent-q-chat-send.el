@@ -58,22 +58,19 @@ refused; \\[agent-q-plan-do] ends this and makes the agent carry out the plan."
   :init-value nil
   :lighter nil
   (if agent-q-session-chat-p
-      (progn (setq agent-q-header-planning agent-q-plan-mode)
-             (agent-q-header-update)
+      (progn (setq agent-q-chat-view-header-planning agent-q-plan-mode)
+             (agent-q-chat-view-header-update)
              (message (if agent-q-plan-mode
                           "Plan mode is on: the agent looks and plans, and changes nothing"
                         "Plan mode is off")))
     (setq agent-q-plan-mode nil)
     (user-error "Not in a chat")))
 
-(defun agent-q-plan-setting ()
+(defun agent-q-chat-send-plan-setting ()
   "Return what the core has to know of plan mode in this chat."
   (cond ((not agent-q-plan-mode) "off")
         (agent-q-plan-evaluates "evaluate")
         (t "look")))
-
-(defvar agent-q-plan-send-function nil
-  "Function that sends a text from the current chat, not what is at its prompt.")
 
 ;;;###autoload
 (defun agent-q-plan-do ()
@@ -84,9 +81,9 @@ refused; \\[agent-q-plan-do] ends this and makes the agent carry out the plan."
   (unless agent-q-plan-mode
     (user-error "Plan mode is off"))
   (agent-q-plan-mode -1)
-  (funcall agent-q-plan-send-function "Do it."))
+  (agent-q-chat-send-submit "Do it."))
 
-(defun agent-q-plan-offer ()
+(defun agent-q-chat-send-plan-offer ()
   "Show under a turn in plan mode the button that has the plan carried out."
   (when agent-q-plan-mode
     (agent-q-render-button "[Do it]" #'agent-q-plan-do 'turn)))
@@ -97,7 +94,7 @@ refused; \\[agent-q-plan-do] ends this and makes the agent carry out the plan."
 ;; turn takes it in.  It is shown above the prompt, where it can be taken back or dropped.
 ;; The core gets one message at a time.
 
-(cl-defstruct (agent-q-queue-message (:constructor agent-q-queue-message) (:copier nil))
+(cl-defstruct (agent-q-chat-send-queue-message (:constructor agent-q-chat-send-queue-message) (:copier nil))
   "A message that the user sends.
 TEXT is what they typed.  SEND is a function that hands it to the core, whose
 error is the user's.  LOOK is what they send along, or nil, and REVIEW says
@@ -105,177 +102,177 @@ that the changes of files which its turn makes are reviewed as diffs.
 EXCERPTS are what is attached because the message mentions it."
   text send look review excerpts)
 
-(defvar-local agent-q-queue--held nil
+(defvar-local agent-q-chat-send--queue-held nil
   "The messages that wait for the running turn to end, first one first.")
 
-(defvar-local agent-q-queue--sent nil
+(defvar-local agent-q-chat-send--queue-sent nil
   "The message that the core has and that has not begun its turn, or nil.")
 
-(defvar-local agent-q-queue--begun nil
+(defvar-local agent-q-chat-send--queue-begun nil
   "The message whose turn began last, or nil.")
 
-(defvar-local agent-q-queue--steering nil
+(defvar-local agent-q-chat-send--queue-steering nil
   "The messages that the running turn is to take in, first one first.")
 
-(defvar-local agent-q-queue--overlay nil
+(defvar-local agent-q-chat-send--queue-overlay nil
   "The overlay that shows the waiting messages above the prompt.")
 
-(defun agent-q-queue-held ()
+(defun agent-q-chat-send-queue-held ()
   "Return the messages of this chat that wait, first one first."
-  agent-q-queue--held)
+  agent-q-chat-send--queue-held)
 
 ;;;;; Coming and going
 
-(defun agent-q-queue-add (message)
+(defun agent-q-chat-send-queue-add (message)
   "Send MESSAGE, now or when the running turn is over.
 Return non-nil if it waits."
-  (let ((busy (agent-q-header-busy-p)))
+  (let ((busy (agent-q-chat-view-header-busy-p)))
     (if busy
-        (setq agent-q-queue--held (append agent-q-queue--held (list message)))
-      (agent-q-queue--hand message))
-    (agent-q-queue--changed)
+        (setq agent-q-chat-send--queue-held (append agent-q-chat-send--queue-held (list message)))
+      (agent-q-chat-send--queue-hand message))
+    (agent-q-chat-send--queue-changed)
     busy))
 
-(defun agent-q-queue--hand (message)
+(defun agent-q-chat-send--queue-hand (message)
   "Hand MESSAGE to the core."
-  (funcall (agent-q-queue-message-send message))
-  (setq agent-q-queue--sent message))
+  (funcall (agent-q-chat-send-queue-message-send message))
+  (setq agent-q-chat-send--queue-sent message))
 
-(defun agent-q-queue-steer (message)
+(defun agent-q-chat-send-queue-steer (message)
   "Show MESSAGE, which the core has for the running turn, until that has it."
-  (setq agent-q-queue--steering (append agent-q-queue--steering (list message)))
-  (agent-q-queue--changed))
+  (setq agent-q-chat-send--queue-steering (append agent-q-chat-send--queue-steering (list message)))
+  (agent-q-chat-send--queue-changed))
 
-(defun agent-q-queue-steered (text)
+(defun agent-q-chat-send-queue-steered (text)
   "Return the message TEXT if it was to be put into a turn; it is there now."
   (when-let ((message (seq-find (lambda (message)
-                                  (equal (agent-q-text-clean (agent-q-queue-message-text message))
+                                  (equal (agent-q-text-clean (agent-q-chat-send-queue-message-text message))
                                          text))
-                                agent-q-queue--steering)))
-    (setq agent-q-queue--steering (delq message agent-q-queue--steering))
-    (agent-q-queue--changed)
+                                agent-q-chat-send--queue-steering)))
+    (setq agent-q-chat-send--queue-steering (delq message agent-q-chat-send--queue-steering))
+    (agent-q-chat-send--queue-changed)
     message))
 
-(defun agent-q-queue-texts ()
+(defun agent-q-chat-send-queue-texts ()
   "Return the texts of all messages that wait."
-  (mapcar #'agent-q-queue-message-text
-          (append agent-q-queue--steering agent-q-queue--held)))
+  (mapcar #'agent-q-chat-send-queue-message-text
+          (append agent-q-chat-send--queue-steering agent-q-chat-send--queue-held)))
 
-(defun agent-q-queue-started ()
+(defun agent-q-chat-send-queue-started ()
   "Return the message whose turn begins, or nil."
-  (setq agent-q-queue--begun agent-q-queue--sent
-        agent-q-queue--sent nil)
-  (agent-q-queue--changed)
-  agent-q-queue--begun)
+  (setq agent-q-chat-send--queue-begun agent-q-chat-send--queue-sent
+        agent-q-chat-send--queue-sent nil)
+  (agent-q-chat-send--queue-changed)
+  agent-q-chat-send--queue-begun)
 
-(defun agent-q-queue-begun (text)
+(defun agent-q-chat-send-queue-begun (text)
   "Return the message whose turn began last, if it is TEXT, else one of TEXT alone."
-  (if (and agent-q-queue--begun
-           (equal text (agent-q-text-clean (agent-q-queue-message-text agent-q-queue--begun))))
-      agent-q-queue--begun
-    (agent-q-queue-message :text text)))
+  (if (and agent-q-chat-send--queue-begun
+           (equal text (agent-q-text-clean (agent-q-chat-send-queue-message-text agent-q-chat-send--queue-begun))))
+      agent-q-chat-send--queue-begun
+    (agent-q-chat-send-queue-message :text text)))
 
-(defun agent-q-queue-next ()
+(defun agent-q-chat-send-queue-next ()
   "Hand the core the next message, as a turn is over."
-  (when (and agent-q-queue--held (null agent-q-queue--sent))
-    (let ((message (pop agent-q-queue--held)))
+  (when (and agent-q-chat-send--queue-held (null agent-q-chat-send--queue-sent))
+    (let ((message (pop agent-q-chat-send--queue-held)))
       (condition-case failure
-          (agent-q-queue--hand message)
+          (agent-q-chat-send--queue-hand message)
         (error
          (agent-q-render-notice (error-message-string failure) 'agent-q-failure)))))
-  (agent-q-queue--changed))
+  (agent-q-chat-send--queue-changed))
 
-(defun agent-q-queue-clear ()
+(defun agent-q-chat-send-queue-clear ()
   "Forget all messages that wait."
-  (setq agent-q-queue--held nil
-        agent-q-queue--steering nil
-        agent-q-queue--sent nil)
-  (agent-q-queue--changed))
+  (setq agent-q-chat-send--queue-held nil
+        agent-q-chat-send--queue-steering nil
+        agent-q-chat-send--queue-sent nil)
+  (agent-q-chat-send--queue-changed))
 
-(defun agent-q-queue--changed ()
+(defun agent-q-chat-send--queue-changed ()
   "Show what is queued now."
-  (setq agent-q-header-queued (+ (length agent-q-queue--held)
-                                 (if agent-q-queue--sent 1 0)))
-  (agent-q-queue--show)
-  (agent-q-events-afterwards #'agent-q-header-update))
+  (setq agent-q-chat-view-header-queued (+ (length agent-q-chat-send--queue-held)
+                                           (if agent-q-chat-send--queue-sent 1 0)))
+  (agent-q-chat-send--queue-show)
+  (agent-q-events-afterwards #'agent-q-chat-view-header-update))
 
 ;;;;; What is seen
 
-(defun agent-q-queue--line (message)
+(defun agent-q-chat-send--queue-line (message)
   "Return MESSAGE on one line of this chat's window."
   (truncate-string-to-width
    (replace-regexp-in-string "[ \t\n]+" " "
-                             (agent-q-visible-line (agent-q-queue-message-text message) 300))
+                             (agent-q-text-visible-line (agent-q-chat-send-queue-message-text message) 300))
    (max 10 (- (window-width (or (get-buffer-window nil t) (selected-window))) 12))
    nil nil (agent-q-render-sign 'ellipsis)))
 
-(defconst agent-q-queue--most-shown 4
+(defconst agent-q-chat-send--queue-most-shown 4
   "Most queued messages that are shown.
 More would push the log out of the window, and leave it empty when they go.")
 
-(defun agent-q-queue--show ()
+(defun agent-q-chat-send--queue-show ()
   "Show the waiting messages above the prompt."
-  (unless (overlayp agent-q-queue--overlay)
+  (unless (overlayp agent-q-chat-send--queue-overlay)
     ;; The line break between log and prompt; what is added to the log stays before it.
-    (setq agent-q-queue--overlay
+    (setq agent-q-chat-send--queue-overlay
           (make-overlay (marker-position agent-q-render-end)
                         (1+ (marker-position agent-q-render-end)) nil t nil)))
   (overlay-put
-   agent-q-queue--overlay 'after-string
-   (and (or agent-q-queue--held agent-q-queue--steering)
+   agent-q-chat-send--queue-overlay 'after-string
+   (and (or agent-q-chat-send--queue-held agent-q-chat-send--queue-steering)
         (propertize
          (concat (mapconcat (lambda (message)
-                              (concat "Next step: " (agent-q-queue--line message) "\n"))
-                            agent-q-queue--steering "")
+                              (concat "Next step: " (agent-q-chat-send--queue-line message) "\n"))
+                            agent-q-chat-send--queue-steering "")
                  (mapconcat (lambda (message)
-                              (concat "Queued: " (agent-q-queue--line message) "\n"))
-                            (seq-take agent-q-queue--held agent-q-queue--most-shown) "")
-                 (let ((more (- (length agent-q-queue--held) agent-q-queue--most-shown)))
+                              (concat "Queued: " (agent-q-chat-send--queue-line message) "\n"))
+                            (seq-take agent-q-chat-send--queue-held agent-q-chat-send--queue-most-shown) "")
+                 (let ((more (- (length agent-q-chat-send--queue-held) agent-q-chat-send--queue-most-shown)))
                    (if (> more 0) (format "and %d more\n" more) ""))
                  (substitute-command-keys
-                  "\\<agent-q-chat-mode-map>\\[agent-q-queue-edit] edits a queued message, \
+                  "\\<agent-q-chat-mode-map>\\[agent-q-chat-send-queue-edit] edits a queued message, \
 with \\[universal-argument] drops it\n"))
          'face 'agent-q-dim))))
 
 ;;;;; Taking back
 
-(defun agent-q-queue--choose (prompt)
+(defun agent-q-chat-send--queue-choose (prompt)
   "Return a waiting message, chosen with PROMPT where there are several.
 The one that came last is the default."
   (let ((choices (seq-map-indexed
                   (lambda (message index)
-                    (cons (format "%d. %s" (1+ index) (agent-q-queue--line message)) message))
-                  (append agent-q-queue--steering agent-q-queue--held))))
+                    (cons (format "%d. %s" (1+ index) (agent-q-chat-send--queue-line message)) message))
+                  (append agent-q-chat-send--queue-steering agent-q-chat-send--queue-held))))
     (cond ((null choices) (user-error "No message is queued"))
           ((null (cdr choices)) (cdar choices))
           (t (let ((last (caar (last choices))))
                (cdr (assoc (completing-read (format-prompt prompt last) choices nil t nil nil last)
                            choices)))))))
 
-(defun agent-q-queue--take-back (message)
+(defun agent-q-chat-send--queue-take-back (message)
   "Take MESSAGE back from the running turn."
   (unless (agent-q-core-take-back-steering
-           agent-q-session-number (agent-q-text-clean (agent-q-queue-message-text message)))
+           agent-q-session-number (agent-q-text-clean (agent-q-chat-send-queue-message-text message)))
     (user-error "The model has this message already"))
-  (setq agent-q-queue--steering (delq message agent-q-queue--steering)))
+  (setq agent-q-chat-send--queue-steering (delq message agent-q-chat-send--queue-steering)))
 
-(defun agent-q-queue-edit (drop-p)
+(defun agent-q-chat-send-queue-edit (drop-p)
   "Put a queued message back at the prompt, to be changed and sent again.
 With prefix argument DROP-P, drop it; it stays in the history.  What stands at
 the prompt goes into the history."
   (declare (completion agent-q-session-command-p))
   (interactive "P")
-  (let ((message (agent-q-queue--choose (if drop-p "Drop" "Edit"))))
-    (if (memq message agent-q-queue--steering)
-        (agent-q-queue--take-back message)
-      (setq agent-q-queue--held (delq message agent-q-queue--held)))
-    (agent-q-queue--changed)
+  (let ((message (agent-q-chat-send--queue-choose (if drop-p "Drop" "Edit"))))
+    (if (memq message agent-q-chat-send--queue-steering)
+        (agent-q-chat-send--queue-take-back message)
+      (setq agent-q-chat-send--queue-held (delq message agent-q-chat-send--queue-held)))
+    (agent-q-chat-send--queue-changed)
     (if drop-p
-        (message "Dropped: %s" (agent-q-queue--line message))
+        (message "Dropped: %s" (agent-q-chat-send--queue-line message))
       (unless (string-blank-p (agent-q-prompt-text))
         (agent-q-prompt-take))
-      (agent-q-prompt-replace (agent-q-queue-message-text message))
-      (when (agent-q-queue-message-look message)
+      (agent-q-prompt-replace (agent-q-chat-send-queue-message-text message))
+      (when (agent-q-chat-send-queue-message-look message)
         (message "What was attached to it is left out; ask again from its buffer")))))
 
 ;;;; What a chat sends
@@ -283,27 +280,27 @@ the prompt goes into the history."
 ;; The settings of the session of a chat, its image and its model as far as the core
 ;; has to know them, and sending and cancelling messages.
 
-(defvar-local agent-q-chat-settings nil
+(defvar-local agent-q-chat-send-settings nil
   "The settings that the session has, an alist.")
 
-(defvar-local agent-q-chat--choosing nil
+(defvar-local agent-q-chat-send--choosing nil
   "Non-nil while a provider is looked for.")
 
-(defvar-local agent-q-chat--unsent nil
+(defvar-local agent-q-chat-send--unsent nil
   "Messages that wait until a provider is found, latest first.")
 
-(defun agent-q-chat-make-settings ()
+(defun agent-q-chat-send-make-settings ()
   "Return the settings of this chat as an alist."
-  `(,@(agent-q-agent-settings)
+  `(,@(agent-q-specifications-agent-settings)
    ,@(agent-q-project-settings)
-   (project_instructions . ,(if (default-value 'agent-q-read-project-instructions)
+   (project_instructions . ,(if (default-value 'agent-q-project-read-instructions)
                                 "read" "ignore"))
    (instructions . ,(agent-q-text-clean agent-q-instructions))
    (max_iterations . ,agent-q-max-iterations)
    (max_turn_tokens . ,(or agent-q-max-turn-tokens :null))
    (max_turn_seconds . ,(or agent-q-max-turn-seconds :null))
    (max_turn_cost . ,(or agent-q-max-turn-cost :null))
-   (plan . ,(agent-q-plan-setting))
+   (plan . ,(agent-q-chat-send-plan-setting))
    (skills_directory . ,(if agent-q-skills-directory
                             (expand-file-name agent-q-skills-directory)
                           :null))
@@ -313,51 +310,51 @@ the prompt goes into the history."
    (tool_choice . ,(if (stringp agent-q-tool-choice)
                        `((tool . ,agent-q-tool-choice))
                      (symbol-name agent-q-tool-choice)))
-   ,@(agent-q-approve-place (agent-q-chat--image-name))
+   ,@(agent-q-approval-place (agent-q-chat-send--image-name))
    (approval . "ask")
    (eval_seconds . ,agent-q-eval-timeout)
    (eval_policy . ,(symbol-name agent-q-eval-policy))))
 
-(defun agent-q-chat-configure ()
+(defun agent-q-chat-send-configure ()
   "Send the session the settings that have changed since the last time."
-  (agent-q-chat-find-image)
+  (agent-q-chat-send-find-image)
   (agent-q-image-tools-ensure agent-q-session-connection)
   (agent-q-registry-apply-levels)
-  (let ((settings (agent-q-chat-make-settings)))
-    (unless (equal settings agent-q-chat-settings)
+  (let ((settings (agent-q-chat-send-make-settings)))
+    (unless (equal settings agent-q-chat-send-settings)
       (agent-q-core-configure agent-q-session-number (agent-q-json-serialize settings))
-      (setq agent-q-chat-settings settings)))
+      (setq agent-q-chat-send-settings settings)))
   ;; Not kept: it may hold a proxy's password.
   (when agent-q-session-provider
     (agent-q-core-configure
      agent-q-session-number
      (agent-q-json-serialize
       `((route . ,(agent-q-provider-route-now agent-q-session-provider))))))
-  (agent-q-chats-store-note))
+  (agent-q-chat-history-note))
 
-(defun agent-q-chat-connected-p ()
+(defun agent-q-chat-send-connected-p ()
   "Whether the image of this chat is connected."
   (and agent-q-session-connection
-       (agent-q-image-live-p agent-q-session-connection)))
+       (agent-q-connection-live-p agent-q-session-connection)))
 
-(defun agent-q-chat--image-name ()
+(defun agent-q-chat-send--image-name ()
   "Return the name of this chat's connection while it is alive, or nil."
-  (and (agent-q-chat-connected-p)
-       (agent-q-image-name agent-q-session-connection)))
+  (and (agent-q-chat-send-connected-p)
+       (agent-q-connection-name agent-q-session-connection)))
 
-(defvar-local agent-q-chat-images nil
+(defvar-local agent-q-chat-send-images nil
   "The connections that were open when this chat last used its own.")
 
-(defun agent-q-chat-find-image ()
+(defun agent-q-chat-send-find-image ()
   "Switch this chat to a new connection if its own is gone.
 The images that were there already are other programs, which the user
 has to choose."
-  (if (agent-q-chat-connected-p)
-      (setq agent-q-chat-images (agent-q-image-connections))
+  (if (agent-q-chat-send-connected-p)
+      (setq agent-q-chat-send-images (agent-q-connection-connections))
     (let* ((had agent-q-session-connection)
-           (connections (agent-q-image-connections))
+           (connections (agent-q-connection-connections))
            (new (seq-find (lambda (connection)
-                            (not (member connection agent-q-chat-images)))
+                            (not (member connection agent-q-chat-send-images)))
                           connections)))
       (when (or new connections)
         (setq agent-q-session-connection new)
@@ -365,22 +362,22 @@ has to choose."
           (agent-q-render-notice
            (if new
                (format "The connection of this chat was closed; it uses %s now."
-                       (agent-q-image-label new))
+                       (agent-q-connection-label new))
              "The connection of this chat was closed; M-x agent-q-set-image chooses \
 another image.")))
-        (agent-q-header-update)))))
+        (agent-q-chat-view-header-update)))))
 
-(defun agent-q-chat-choose-provider ()
+(defun agent-q-chat-send-provider ()
   "Look for a provider, unless that is being done already."
-  (unless agent-q-chat--choosing
-    (setq agent-q-chat--choosing t)
+  (unless agent-q-chat-send--choosing
+    (setq agent-q-chat-send--choosing t)
     (let ((buffer (current-buffer)))
       (condition-case err
           (agent-q-provider-choose
            (lambda (provider)
              (when (buffer-live-p buffer)
                (with-current-buffer buffer
-                 (when agent-q-chat--choosing
+                 (when agent-q-chat-send--choosing
                    (agent-q-chat-use-provider provider))))))
         (error
          (agent-q-chat-use-provider nil)
@@ -391,7 +388,7 @@ another image.")))
 (defun agent-q-chat-use-provider (provider)
   "Use PROVIDER in the current chat from now on; nil means no model."
   (agent-q-session-check)
-  (setq agent-q-chat--choosing nil)
+  (setq agent-q-chat-send--choosing nil)
   (agent-q-core-configure
    agent-q-session-number
    (agent-q-json-serialize
@@ -400,128 +397,128 @@ another image.")))
                          provider)
                        :null)))))
   (setq agent-q-session-provider (agent-q-provider-public provider)
-        agent-q-header-model (concat (agent-q-provider-label provider)
-                                     (if (and provider agent-q-session-effort)
-                                         (format ", %s effort" agent-q-session-effort)
-                                       "")))
-  (agent-q-chats-store-note)
-  (agent-q-welcome-hint-about provider)
-  (let ((messages (nreverse agent-q-chat--unsent)))
-    (setq agent-q-chat--unsent nil)
+        agent-q-chat-view-header-model (concat (agent-q-provider-label provider)
+                                               (if (and provider agent-q-session-effort)
+                                                   (format ", %s effort" agent-q-session-effort)
+                                                 "")))
+  (agent-q-chat-history-note)
+  (agent-q-chat-view-welcome-hint-about provider)
+  (let ((messages (nreverse agent-q-chat-send--unsent)))
+    (setq agent-q-chat-send--unsent nil)
     (if provider
-        (mapc #'agent-q-queue-add messages)
+        (mapc #'agent-q-chat-send-queue-add messages)
       (when messages
-        (agent-q-chat--without-model messages))))
-  (agent-q-header-update)
-  (agent-q-welcome-update))
+        (agent-q-chat-send--without-model messages))))
+  (agent-q-chat-view-header-update)
+  (agent-q-chat-view-welcome-update))
 
-(defun agent-q-chat--without-model (messages)
+(defun agent-q-chat-send--without-model (messages)
   "Explain why MESSAGES were not sent, and put their texts back at the prompt."
   (agent-q-render-notice
    (concat (agent-q-provider-advice)
-           (if (agent-q-chat-connected-p)
+           (if (agent-q-chat-send-connected-p)
                "\nTools work without a model: /describe_symbol mapcar"
              "")
-           (if (seq-some #'agent-q-queue-message-look messages)
+           (if (seq-some #'agent-q-chat-send-queue-message-look messages)
                (format "\nNot sent: %s.  Ask from there again when there is a model."
-                       (string-join (delq nil (mapcar #'agent-q-queue-message-look messages))
+                       (string-join (delq nil (mapcar #'agent-q-chat-send-queue-message-look messages))
                                     ", "))
              ""))
    'agent-q-failure)
   (when (string-empty-p (agent-q-prompt-text))
     (save-excursion
       (goto-char (point-max))
-      (insert (string-join (mapcar #'agent-q-queue-message-text messages) "\n")))
+      (insert (string-join (mapcar #'agent-q-chat-send-queue-message-text messages) "\n")))
     (when (= (point) agent-q-prompt-start)
       (goto-char (point-max)))))
 
-(defun agent-q-chat-context (&optional pairs)
+(defun agent-q-chat-send-context (&optional pairs)
   "Return as JSON what the model is told with a message that is sent now.
-PAIRS, as of `agent-q-look-excerpts', are sent along."
-  (agent-q-context-json (and (agent-q-chat-connected-p) agent-q-session-connection)
-                        pairs))
+PAIRS, as of `agent-q-activity-look-excerpts', are sent along."
+  (agent-q-attach-context-json (and (agent-q-chat-send-connected-p) agent-q-session-connection)
+                               pairs))
 
-(defun agent-q-chat--message (text look pairs review excerpts)
+(defun agent-q-chat-send--message (text look pairs review excerpts)
   "Return the message TEXT, with where the user is now.
 LOOK names what is sent along, PAIRS are its texts, and REVIEW and EXCERPTS
-are as in `agent-q-queue-message'."
-  (let* ((console (agent-q-console-line-p text))
+are as in `agent-q-chat-send-queue-message'."
+  (let* ((console (agent-q-prompt-console-line-p text))
          ;; No model reads it then.
          (context (and (not console)
-                       (agent-q-chat-context (append pairs (agent-q-excerpt-pairs excerpts))))))
-    (agent-q-queue-message
+                       (agent-q-chat-send-context (append pairs (agent-q-attach-kinds-excerpt-pairs excerpts))))))
+    (agent-q-chat-send-queue-message
      :text text :look look :review review :excerpts excerpts
      :send (lambda ()
-             (agent-q-chat-configure)
+             (agent-q-chat-send-configure)
              (if console
                  (agent-q-core-console agent-q-session-number (agent-q-text-clean text))
                (agent-q-core-submit agent-q-session-number (agent-q-text-clean text)
                                     context))))))
 
-(defun agent-q-chat--message-again (text)
+(defun agent-q-chat-send--message-again (text)
   "Return the message TEXT, the latest of this chat, to be sent again.
 What was attached to it is attached again, as it was then."
-  (let ((begun (agent-q-queue-begun text)))
-    (agent-q-queue-message
+  (let ((begun (agent-q-chat-send-queue-begun text)))
+    (agent-q-chat-send-queue-message
      :text text
-     :look (agent-q-queue-message-look begun)
-     :review (agent-q-queue-message-review begun)
-     :excerpts (agent-q-queue-message-excerpts begun)
+     :look (agent-q-chat-send-queue-message-look begun)
+     :review (agent-q-chat-send-queue-message-review begun)
+     :excerpts (agent-q-chat-send-queue-message-excerpts begun)
      :send (lambda ()
-             (agent-q-chat-configure)
+             (agent-q-chat-send-configure)
              (agent-q-core-submit-again agent-q-session-number (agent-q-text-clean text)
-                                        (agent-q-chat-context))))))
+                                        (agent-q-chat-send-context))))))
 
-(defun agent-q-chat-submit (text &optional look pairs review)
+(defun agent-q-chat-send-submit (text &optional look pairs review)
   "Send TEXT from this chat, not what is at its prompt.
 LOOK names what is sent along and PAIRS are its texts, each (WHERE . TEXT);
 with REVIEW, changes of files in its turn are reviewed as diffs.  What TEXT
 mentions is fetched first, as is what the chat has in its context.  While a
 turn runs, the message waits.  Signal an error if it can't be sent."
-  (agent-q-chat--check)
-  (if (agent-q-console-line-p text)
-      (agent-q-chat--submit (agent-q-chat--message text look pairs review nil))
-    (agent-q-chat--gather
+  (agent-q-chat-send--check)
+  (if (agent-q-prompt-console-line-p text)
+      (agent-q-chat-send--submit (agent-q-chat-send--message text look pairs review nil))
+    (agent-q-chat-send--gather
      text
      (lambda (excerpts)
-       (agent-q-chat--submit
-        (agent-q-chat--message text look pairs review excerpts))))))
+       (agent-q-chat-send--submit
+        (agent-q-chat-send--message text look pairs review excerpts))))))
 
-(defun agent-q-chat-submit-again (text)
+(defun agent-q-chat-send-submit-again (text)
   "Send TEXT, the latest message of this chat, once more.
 A model that has not answered it reads it once."
-  (agent-q-chat--check)
-  (agent-q-chat--submit (if (agent-q-console-line-p text)
-                            (agent-q-chat--message text nil nil nil nil)
-                          (agent-q-chat--message-again text))))
+  (agent-q-chat-send--check)
+  (agent-q-chat-send--submit (if (agent-q-prompt-console-line-p text)
+                                 (agent-q-chat-send--message text nil nil nil nil)
+                               (agent-q-chat-send--message-again text))))
 
-(defun agent-q-chat--check ()
+(defun agent-q-chat-send--check ()
   "Signal an error unless messages can be sent from here."
   (agent-q-session-check)
-  (when agent-q-chats-store-busy
-    (user-error "%s" agent-q-chats-store-busy))
+  (when agent-q-chat-history-busy
+    (user-error "%s" agent-q-chat-history-busy))
   (unless (agent-q-events-running-p)
     (agent-q-events-ensure)))
 
-(defun agent-q-chat--submit (message)
+(defun agent-q-chat-send--submit (message)
   "Hand MESSAGE to the core when its time has come."
   (cond ((or agent-q-session-provider
-             (agent-q-console-line-p (agent-q-queue-message-text message)))
-         (when (agent-q-queue-add message)
-           (if (eq agent-q-header-state :paused)
+             (agent-q-prompt-console-line-p (agent-q-chat-send-queue-message-text message)))
+         (when (agent-q-chat-send-queue-add message)
+           (if (eq agent-q-chat-view-header-state :paused)
                ;; Who sends something else doesn't want the turn to go on.
                (agent-q-core-stop-at-limit agent-q-session-number)
              (message "Queued: sent when this turn ends"))))
         (t
-         (push message agent-q-chat--unsent)
-         (agent-q-chat-choose-provider))))
+         (push message agent-q-chat-send--unsent)
+         (agent-q-chat-send-provider))))
 
 ;;;;; What is attached
 
-(defconst agent-q-chat--fetching "Fetching what the message mentions..."
+(defconst agent-q-chat-send--fetching "Fetching what the message mentions..."
   "What is said while mentions are fetched.")
 
-(defvar-local agent-q-chat--gathering nil
+(defvar-local agent-q-chat-send--gathering nil
   "The message whose mentions are being fetched, or nil.
 It is a cons of a function that cancels it and the text.")
 
@@ -534,25 +531,25 @@ and what they export with its arguments, in at most about 1,000 tokens."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-(defvar-local agent-q-chat--map-sent nil
+(defvar-local agent-q-chat-send--map-sent nil
   "Whether the map of the project was sent from this chat, or tried to be.")
 
-(defun agent-q-chat--fetch-map (function)
+(defun agent-q-chat-send--fetch-map (function)
   "Call FUNCTION with the map of the project, a list of an excerpt, or nil.
 It is sent with the first message if `agent-q-send-image-map' says so."
-  (if (or agent-q-chat--map-sent (not (default-value 'agent-q-send-image-map))
-          (not (agent-q-chat-connected-p)))
+  (if (or agent-q-chat-send--map-sent (not (default-value 'agent-q-send-image-map))
+          (not (agent-q-chat-send-connected-p)))
       (funcall function nil)
-    (setq agent-q-chat--map-sent t)
-    (agent-q-mention-fetch-all (agent-q-mention-find "@map")
-                               (lambda (excerpts _problem) (funcall function excerpts)))))
+    (setq agent-q-chat-send--map-sent t)
+    (agent-q-attach-mention-fetch-all (agent-q-attach-mention-find "@map")
+                                      (lambda (excerpts _problem) (funcall function excerpts)))))
 
-(defun agent-q-chat--gather (text send)
+(defun agent-q-chat-send--gather (text send)
   "Fetch what TEXT mentions and what is kept in the context and has changed.
 Then SEND is called with the excerpts.  Signal an error if something that TEXT
 mentions is missing; if that turns out later, TEXT is put back to the prompt,
 and the log says why."
-  (when agent-q-chat--gathering
+  (when agent-q-chat-send--gathering
     (user-error "Still fetching what your last message mentions; C-c C-k cancels"))
   (let* ((returned nil) (problem nil) (over nil)
          (finish
@@ -560,49 +557,49 @@ and the log says why."
             ;; Who gave it up has the text back.
             (unless over
               (setq over t
-                    agent-q-chat--gathering nil)
-              (when (equal (current-message) agent-q-chat--fetching)
+                    agent-q-chat-send--gathering nil)
+              (when (equal (current-message) agent-q-chat-send--fetching)
                 (message nil))
-              (cond ((and trouble returned) (agent-q-chat--not-sent text trouble))
+              (cond ((and trouble returned) (agent-q-chat-send--not-sent text trouble))
                     (trouble (setq problem trouble))
-                    ((not returned) (agent-q-chat--send-along items excerpts send))
+                    ((not returned) (agent-q-chat-send--send-along items excerpts send))
                     (t (condition-case failure
-                           (agent-q-chat--send-along items excerpts send)
-                         (error (agent-q-chat--not-sent
+                           (agent-q-chat-send--send-along items excerpts send)
+                         (error (agent-q-chat-send--not-sent
                                  text (error-message-string failure))))))))))
-    (agent-q-context-items-fetch
+    (agent-q-attach-fetch
      (lambda (items troubles)
        (dolist (trouble troubles)
          (agent-q-render-notice (format "Kept in the context, but not sent: %s" trouble)))
-       (agent-q-chat--fetch-map
+       (agent-q-chat-send--fetch-map
         (lambda (map)
-          (agent-q-mention-fetch-all
-           (agent-q-mention-find text)
+          (agent-q-attach-mention-fetch-all
+           (agent-q-attach-mention-find text)
            (lambda (excerpts trouble) (funcall finish trouble items (append map excerpts))))))))
     (setq returned t)
     (cond (problem (user-error "Not sent.  %s" problem))
           ((not over)
-           (setq agent-q-chat--gathering (cons (lambda () (setq over t)) text))
-           (message "%s" agent-q-chat--fetching)))))
+           (setq agent-q-chat-send--gathering (cons (lambda () (setq over t)) text))
+           (message "%s" agent-q-chat-send--fetching)))))
 
-(defun agent-q-chat--give-up ()
+(defun agent-q-chat-send--give-up ()
   "Cancel fetching what a message mentions, and return non-nil if one was.
 The message is at the prompt again."
-  (when agent-q-chat--gathering
-    (let ((gathering agent-q-chat--gathering))
-      (setq agent-q-chat--gathering nil)
+  (when agent-q-chat-send--gathering
+    (let ((gathering agent-q-chat-send--gathering))
+      (setq agent-q-chat-send--gathering nil)
       (funcall (car gathering))
       (agent-q-prompt-give-back (cdr gathering))
       t)))
 
-(defun agent-q-chat--send-along (items excerpts send)
+(defun agent-q-chat-send--send-along (items excerpts send)
   "Call SEND with EXCERPTS and those of ITEMS, pairs of item and excerpt."
-  (let ((all (agent-q-excerpt-fit (append (mapcar #'cdr items) excerpts))))
+  (let ((all (agent-q-attach-kinds-excerpt-fit (append (mapcar #'cdr items) excerpts))))
     (funcall send all)
     (when all
-      (agent-q-context-note-sent items all))))
+      (agent-q-attach-note-sent items all))))
 
-(defun agent-q-chat--not-sent (text trouble)
+(defun agent-q-chat-send--not-sent (text trouble)
   "Put TEXT, which can't be sent because of TROUBLE, back to the prompt."
   (agent-q-render-notice (format "Not sent.  %s" trouble) 'agent-q-failure)
   (agent-q-prompt-give-back text))
@@ -617,11 +614,11 @@ While a turn runs, the text is queued until it ends."
     (agent-q-events-ensure))
   (let ((text (string-trim (agent-q-prompt-text))))
     (cond ((string-empty-p text) (message "Type a message first"))
-          ((agent-q-approve-mistyped text)
-           (message "%s" (agent-q-approve-mistyped text))
+          ((agent-q-approval-mistyped text)
+           (message "%s" (agent-q-approval-mistyped text))
            (agent-q-prompt-replace ""))
-          ((agent-q-chat--answer-limit text) (agent-q-prompt-replace ""))
-          (t (pcase (agent-q-slash-action text)
+          ((agent-q-chat-send--answer-limit text) (agent-q-prompt-replace ""))
+          (t (pcase (agent-q-completion-slash-action text)
                (`(command . ,command)
                 (agent-q-prompt-take)
                 (call-interactively command))
@@ -631,44 +628,44 @@ While a turn runs, the text is queued until it ends."
                 (message "A prompt of this project: read it, RET sends it"))
                ;; The space keeps a prompt from being a call of a tool.
                (`(send . ,prompt)
-                (agent-q-chat--send-typed
-                 (if (agent-q-console-line-p prompt) (concat " " prompt) prompt)))
-               (_ (agent-q-chat--send-typed text)))))))
+                (agent-q-chat-send--send-typed
+                 (if (agent-q-prompt-console-line-p prompt) (concat " " prompt) prompt)))
+               (_ (agent-q-chat-send--send-typed text)))))))
 
-(defun agent-q-chat--answer-limit (text)
+(defun agent-q-chat-send--answer-limit (text)
   "Answer the turn of this chat that met a limit, if one did and TEXT is an answer.
 Return whether that is so."
-  (when (eq agent-q-header-state :paused)
+  (when (eq agent-q-chat-view-header-state :paused)
     (pcase (downcase text)
       ((or "y" "yes") (agent-q-core-go-on agent-q-session-number) t)
       ((or "n" "no") (agent-q-core-stop-at-limit agent-q-session-number) t))))
 
-(defun agent-q-chat--at-once (text function)
+(defun agent-q-chat-send--at-once (text function)
   "Call FUNCTION, which sends TEXT.
 Where that is a call of a tool, what the core does about it is taken at once,
 as nothing of it waits for a server."
-  (if (agent-q-console-line-p text)
+  (if (agent-q-prompt-console-line-p text)
       (agent-q-events-attend function)
     (funcall function)))
 
-(defun agent-q-chat--send-typed (text)
+(defun agent-q-chat-send--send-typed (text)
   "Send TEXT for what is at the prompt, and keep the latter in the history."
-  (if (or agent-q-session-provider (agent-q-console-line-p text))
-      (agent-q-chat--at-once
+  (if (or agent-q-session-provider (agent-q-prompt-console-line-p text))
+      (agent-q-chat-send--at-once
        text
        (lambda ()
          ;; What can't be sent stays at the prompt.
-         (agent-q-chat-submit text)
+         (agent-q-chat-send-submit text)
          (agent-q-prompt-take)))
     (let ((typed (string-trim (agent-q-prompt-text))))
       (agent-q-prompt-take)
       (condition-case failure
-          (agent-q-chat-submit text)
+          (agent-q-chat-send-submit text)
         ((error quit)
          (agent-q-prompt-give-back typed)
          (signal (car failure) (cdr failure)))))))
 
-(defun agent-q-chat-steer ()
+(defun agent-q-chat-send-steer ()
   "Send the text at the prompt into the running turn.
 The model reads it once the tools that run now are done.  If no turn runs, it
 is sent as usual."
@@ -676,18 +673,18 @@ is sent as usual."
   (interactive)
   (agent-q-session-check)
   (let ((text (string-trim (agent-q-prompt-text))))
-    (if (or (null agent-q-header-since) (string-empty-p text) (agent-q-console-line-p text)
-            (agent-q-approve-mistyped text))
+    (if (or (null agent-q-chat-view-header-since) (string-empty-p text) (agent-q-prompt-console-line-p text)
+            (agent-q-approval-mistyped text))
         (agent-q-chat-send)
-      (agent-q-chat--gather
+      (agent-q-chat-send--gather
        text
        (lambda (excerpts)
          (agent-q-core-steer agent-q-session-number (agent-q-text-clean text)
-                             (agent-q-chat-context (agent-q-excerpt-pairs excerpts)))
-         (agent-q-queue-steer (agent-q-queue-message :text text :excerpts excerpts))))
+                             (agent-q-chat-send-context (agent-q-attach-kinds-excerpt-pairs excerpts)))
+         (agent-q-chat-send-queue-steer (agent-q-chat-send-queue-message :text text :excerpts excerpts))))
       (agent-q-prompt-take))))
 
-(defun agent-q-chat--kept-words (count)
+(defun agent-q-chat-send--kept-words (count)
   "Return where COUNT queued messages went that are not sent."
   (if (zerop count)
       ""
@@ -697,21 +694,21 @@ is sent as usual."
             (substitute-command-keys
              " (\\<agent-q-chat-mode-map>\\[agent-q-prompt-previous])"))))
 
-(defun agent-q-chat-cancel ()
+(defun agent-q-chat-send-cancel ()
   "End the running turn and drop the messages queued after it.
 They stay in the history."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
-  (cond ((agent-q-chat--give-up)
+  (cond ((agent-q-chat-send--give-up)
          (message "Not sent"))
-        ((agent-q-header-busy-p)
-         (let ((waiting (length (agent-q-queue-texts))))
+        ((agent-q-chat-view-header-busy-p)
+         (let ((waiting (length (agent-q-chat-send-queue-texts))))
            (agent-q-core-cancel agent-q-session-number)
-           (agent-q-queue-clear)
-           (message "Cancelled%s" (agent-q-chat--kept-words waiting))))
-        (agent-q-chat--unsent
-         (setq agent-q-chat--unsent nil)
+           (agent-q-chat-send-queue-clear)
+           (message "Cancelled%s" (agent-q-chat-send--kept-words waiting))))
+        (agent-q-chat-send--unsent
+         (setq agent-q-chat-send--unsent nil)
          (message "Not sent"))
         (t (message "Nothing is running"))))
 
@@ -720,42 +717,42 @@ They stay in the history."
 A message sent while a turn runs is queued until it ends."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (if (and (agent-q-header-busy-p) (string-blank-p (agent-q-prompt-text)))
-      (agent-q-chat-cancel)
+  (if (and (agent-q-chat-view-header-busy-p) (string-blank-p (agent-q-prompt-text)))
+      (agent-q-chat-send-cancel)
     (agent-q-chat-send)))
 
-(defun agent-q-chat-host-call (event)
+(defun agent-q-chat-send-emacs-call (event)
   "Carry out the request in EVENT to Emacs or the Lisp image of this chat."
-  (agent-q-chat-find-image)
-  (agent-q-host-answer
-   event (and (agent-q-chat-connected-p) agent-q-session-connection) (current-buffer)))
+  (agent-q-chat-send-find-image)
+  (agent-q-execute-request
+   event (and (agent-q-chat-send-connected-p) agent-q-session-connection) (current-buffer)))
 
 ;;;; Writing a message in a buffer of its own
 
 ;; For messages that are too long for the prompt.  Such a buffer begins with what stands at
 ;; the prompt; what is left of it when it is closed goes back there.
 
-(defvar-local agent-q-compose--chat nil
+(defvar-local agent-q-chat-send--compose-chat nil
   "The chat that this message is for.")
 
-(defvar agent-q-compose-mode-map
+(defvar agent-q-chat-send-compose-mode-map
   (let ((map (make-sparse-keymap)))
-    (define-key map (kbd "C-c C-c") #'agent-q-compose-send)
-    (define-key map (kbd "C-c C-k") #'agent-q-compose-leave)
+    (define-key map (kbd "C-c C-c") #'agent-q-chat-send-compose-send)
+    (define-key map (kbd "C-c C-k") #'agent-q-chat-send-compose-leave)
     map)
-  "Keymap of `agent-q-compose-mode'.")
+  "Keymap of `agent-q-chat-send-compose-mode'.")
 
-(define-derived-mode agent-q-compose-mode text-mode "agent-q message"
+(define-derived-mode agent-q-chat-send-compose-mode text-mode "agent-q message"
   "Major mode for writing a message to a chat.
 
-\\{agent-q-compose-mode-map}"
+\\{agent-q-chat-send-compose-mode-map}"
   (setq header-line-format
         (substitute-command-keys
-         "\\<agent-q-compose-mode-map> \\[agent-q-compose-send] sends, \
-\\[agent-q-compose-leave] puts it back at the prompt"))
+         "\\<agent-q-chat-send-compose-mode-map> \\[agent-q-chat-send-compose-send] sends, \
+\\[agent-q-chat-send-compose-leave] puts it back at the prompt"))
   ;; TAB completes mentions.
   (setq-local tab-always-indent 'complete)
-  (add-hook 'kill-buffer-hook #'agent-q-compose--give-back nil t))
+  (add-hook 'kill-buffer-hook #'agent-q-chat-send--compose-give-back nil t))
 
 ;;;###autoload
 (defun agent-q-compose ()
@@ -768,54 +765,54 @@ A message sent while a turn runs is queued until it ends."
          (buffer (get-buffer-create (format "*agent-q message for %s*" (buffer-name)))))
     (agent-q-prompt-replace "")
     (pop-to-buffer buffer)
-    (unless (derived-mode-p 'agent-q-compose-mode)
-      (agent-q-compose-mode))
+    (unless (derived-mode-p 'agent-q-chat-send-compose-mode)
+      (agent-q-chat-send-compose-mode))
     ;; What was written for a chat that is closed now goes to the one in its place.
-    (unless (eq chat agent-q-compose--chat)
-      (setq agent-q-compose--chat chat)
-      (agent-q-mention-complete-setup chat))
+    (unless (eq chat agent-q-chat-send--compose-chat)
+      (setq agent-q-chat-send--compose-chat chat)
+      (agent-q-completion-setup chat))
     (goto-char (point-max))
     (unless (or (bolp) (string-empty-p text))
       (insert "\n"))
     (insert text)))
 
-(defun agent-q-compose--take ()
+(defun agent-q-chat-send--compose-take ()
   "Return the text of this buffer, and erase it."
   (prog1 (string-trim (buffer-string))
     (erase-buffer)))
 
-(defun agent-q-compose--give-back ()
+(defun agent-q-chat-send--compose-give-back ()
   "Put what is written here back to the prompt of its chat.
 Where that is closed, it can be yanked."
-  (let ((text (agent-q-compose--take)))
+  (let ((text (agent-q-chat-send--compose-take)))
     (cond ((string-empty-p text))
-          ((buffer-live-p agent-q-compose--chat)
-           (with-current-buffer agent-q-compose--chat
+          ((buffer-live-p agent-q-chat-send--compose-chat)
+           (with-current-buffer agent-q-chat-send--compose-chat
              (agent-q-prompt-replace (string-trim (concat (agent-q-prompt-text) "\n" text)))))
           (t (kill-new text)
              (message "The chat is closed; the text is in the kill ring")))))
 
-(defun agent-q-compose--close ()
+(defun agent-q-chat-send--compose-close ()
   "Close this buffer and go to its chat."
-  (let ((chat agent-q-compose--chat))
+  (let ((chat agent-q-chat-send--compose-chat))
     (quit-window t)
     (when (buffer-live-p chat)
       (pop-to-buffer chat))))
 
-(defun agent-q-compose-send ()
+(defun agent-q-chat-send-compose-send ()
   "Send what is written here."
-  (interactive nil agent-q-compose-mode)
-  (unless (buffer-live-p agent-q-compose--chat)
+  (interactive nil agent-q-chat-send-compose-mode)
+  (unless (buffer-live-p agent-q-chat-send--compose-chat)
     (user-error "The chat is closed; the text stays here"))
   (when (string-blank-p (buffer-string))
     (user-error "Type a message first"))
-  (let ((text (agent-q-compose--take))
-        (chat agent-q-compose--chat))
-    (agent-q-compose--close)
+  (let ((text (agent-q-chat-send--compose-take))
+        (chat agent-q-chat-send--compose-chat))
+    (agent-q-chat-send--compose-close)
     (with-current-buffer chat
-      (agent-q-compose--send text))))
+      (agent-q-chat-send--compose-send text))))
 
-(defun agent-q-compose--send (text)
+(defun agent-q-chat-send--compose-send (text)
   "Send TEXT as if it was typed at the prompt of this chat.
 What is there already stays there."
   (let ((typed (agent-q-prompt-text))
@@ -829,10 +826,10 @@ What is there already stays there."
             (goto-char (point-max))
             (insert (if (string-blank-p (agent-q-prompt-text)) "" "\n") typed)))))))
 
-(defun agent-q-compose-leave ()
+(defun agent-q-chat-send-compose-leave ()
   "Put what is written here back at the prompt."
-  (interactive nil agent-q-compose-mode)
-  (agent-q-compose--close))
+  (interactive nil agent-q-chat-send-compose-mode)
+  (agent-q-chat-send--compose-close))
 
 (provide 'agent-q-chat-send)
 ;;; agent-q-chat-send.el ends here

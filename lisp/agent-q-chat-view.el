@@ -33,169 +33,169 @@
 ;; when it is displayed after one of them changed; a narrow window shows what matters
 ;; most.
 
-(defvar agent-q-header-commands nil
+(defvar agent-q-chat-view-header-commands nil
   "An alist from parts of the line to the commands for clicking on them.
 The parts are `model', `image', `waiting', `paused', `parked', `window',
 `plan' and `unguarded'.")
 
-(defvar-local agent-q-header-state :idle
+(defvar-local agent-q-chat-view-header-state :idle
   "What the session is doing, as the core said last.")
 
-(defvar-local agent-q-header-model nil
+(defvar-local agent-q-chat-view-header-model nil
   "The model that the chat talks to, as text; nil while it is looked for.")
 
-(defvar-local agent-q-header-input 0 "Tokens that this chat sent.")
-(defvar-local agent-q-header-output 0 "Tokens that this chat received.")
-(defvar-local agent-q-header-cached 0
+(defvar-local agent-q-chat-view-header-input 0 "Tokens that this chat sent.")
+(defvar-local agent-q-chat-view-header-output 0 "Tokens that this chat received.")
+(defvar-local agent-q-chat-view-header-cached 0
   "Tokens of those that this chat sent which came out of the provider's cache.")
 
-(defvar-local agent-q-header-written 0
+(defvar-local agent-q-chat-view-header-written 0
   "Tokens of those that this chat sent which went into the provider's cache.")
-(defvar-local agent-q-header-cost nil
+(defvar-local agent-q-chat-view-header-cost nil
   "US dollars that this chat has cost, as far as that is known, or nil.")
-(defvar-local agent-q-header-turn-cost nil
+(defvar-local agent-q-chat-view-header-turn-cost nil
   "US dollars that its last turn has cost, as far as that is known, or nil.")
-(defvar-local agent-q-header-unpriced 0
+(defvar-local agent-q-chat-view-header-unpriced 0
   "How many requests of this chat had no price that is known.")
-(defvar-local agent-q-header-turn nil
+(defvar-local agent-q-chat-view-header-turn nil
   "What the last turn of this chat used, four numbers in a list, or nil.
 Tokens sent, tokens received, requests of a known price, and other requests.")
 
-(defvar-local agent-q-header-cache-lost nil
+(defvar-local agent-q-chat-view-header-cache-lost nil
   "Why the last turn had nothing of the provider's cache, as text, or nil.")
 
-(defvar-local agent-q-header-planning nil
+(defvar-local agent-q-chat-view-header-planning nil
   "Whether the agent only plans and changes nothing.")
 
-(defvar-local agent-q-header-filled nil
+(defvar-local agent-q-chat-view-header-filled nil
   "How full the model's window is, as (TOKENS . WINDOW), or nil.
 WINDOW is nil where its size is unknown.")
 
-(defvar-local agent-q-header--draft nil
+(defvar-local agent-q-chat-view--header-draft nil
   "The call that the model writes: number in the reply, tool, line ends.")
 
-(defvar-local agent-q-header-queued 0
+(defvar-local agent-q-chat-view-header-queued 0
   "Number of messages that wait for the running turn to end.")
 
-(defvar-local agent-q-header-since nil
+(defvar-local agent-q-chat-view-header-since nil
   "When the running turn began, or nil.")
 
-(defvar-local agent-q-header--parts nil
+(defvar-local agent-q-chat-view--header-parts nil
   "The parts of the header line, each as (WORTH . TEXT), in their order.
 It is nil when one of them may have changed since.")
 
-(defvar-local agent-q-header--fitted nil
+(defvar-local agent-q-chat-view--header-fitted nil
   "The line fitted last, as (PARTS WIDTH LINE).")
 
-(defun agent-q-header-setup ()
+(defun agent-q-chat-view-header-setup ()
   "Give the current buffer its header line."
-  (setq header-line-format '(:eval (agent-q-header-shown (window-width))))
-  (agent-q-header-update))
+  (setq header-line-format '(:eval (agent-q-chat-view-header-shown (window-width))))
+  (agent-q-chat-view-header-update))
 
-(defun agent-q-header--segment (text help part &optional face)
+(defun agent-q-chat-view--header-segment (text help part &optional face)
   "Return TEXT in FACE as a button for the command of PART, with the tooltip HELP."
   (let ((map (make-sparse-keymap)))
-    (define-key map [header-line mouse-1] (alist-get part agent-q-header-commands))
+    (define-key map [header-line mouse-1] (alist-get part agent-q-chat-view-header-commands))
     (propertize text 'face face 'help-echo help 'mouse-face 'highlight
                 'keymap map)))
 
-(defun agent-q-header--state ()
+(defun agent-q-chat-view--header-state ()
   "Return the state of the session as text."
-  (pcase agent-q-header-state
+  (pcase agent-q-chat-view-header-state
     ;; What runs may be asked about, too.
     ((or :approving (guard (agent-q-call-waiting)))
-     (agent-q-header--segment (agent-q-header--asking (length (agent-q-call-all-waiting)))
-                              "mouse-1: go to the pending request"
-                              'waiting
-                              'agent-q-attention))
-    (:paused (agent-q-header--segment "Go on?" "mouse-1: continue the turn" 'paused
-                                      'agent-q-attention))
+     (agent-q-chat-view--header-segment (agent-q-chat-view--header-asking (length (agent-q-call-all-waiting)))
+                                        "mouse-1: go to the pending request"
+                                        'waiting
+                                        'agent-q-attention))
+    (:paused (agent-q-chat-view--header-segment "Go on?" "mouse-1: continue the turn" 'paused
+                                                'agent-q-attention))
     (:waiting "Waiting")
     (:streaming "Writing")
     (:reasoning "Thinking")
-    (:drafting (agent-q-header--drafting))
+    (:drafting (agent-q-chat-view--header-drafting))
     (:summarizing "Summarizing")
-    (:running (agent-q-header--running (agent-q-call-running)))
+    (:running (agent-q-chat-view--header-running (agent-q-call-running)))
     (_ (cond ((eq agent-q-session-client-state 'paused)
               (propertize "Paused" 'face 'agent-q-attention))
-             (agent-q-header-since "Working")
+             (agent-q-chat-view-header-since "Working")
              (agent-q-session-client
               (if (eq agent-q-session-client-state 'gone) "Disconnected" "Connected"))
-             ((agent-q-header--no-model-p)
-              (agent-q-header--segment "No model" "mouse-1: choose a model" 'model
-                                       'agent-q-attention))
-             ((null agent-q-header-model) "Looking for a model")
+             ((agent-q-chat-view--header-no-model-p)
+              (agent-q-chat-view--header-segment "No model" "mouse-1: choose a model" 'model
+                                                 'agent-q-attention))
+             ((null agent-q-chat-view-header-model) "Looking for a model")
              (t "Ready")))))
 
-(defun agent-q-header--no-model-p ()
+(defun agent-q-chat-view--header-no-model-p ()
   "Whether no model was found for this chat."
-  (and agent-q-header-model (null agent-q-session-provider)))
+  (and agent-q-chat-view-header-model (null agent-q-session-provider)))
 
-(defun agent-q-header--asking (count)
+(defun agent-q-chat-view--header-asking (count)
   "Return as text that COUNT requests wait for an answer."
   (if (> count 1) (format "%d wait" count) "Needs your answer"))
 
-(defun agent-q-header-drafted (event)
+(defun agent-q-chat-view-header-drafted (event)
   "Take in EVENT: more of a call that the model is writing."
   (pcase-let ((tool (plist-get event :tool))
               (number (plist-get event :number))
               (lines (cl-count ?\n (plist-get event :text)))
-              (`(,last-number ,_tool ,before) agent-q-header--draft))
-    (setq agent-q-header--draft
+              (`(,last-number ,_tool ,before) agent-q-chat-view--header-draft))
+    (setq agent-q-chat-view--header-draft
           (list number tool (if (eql number last-number) (+ before lines) lines)))))
 
-(defun agent-q-header-forget-draft ()
+(defun agent-q-chat-view-header-forget-draft ()
   "Count the lines of the next answer from its beginning."
-  (setq agent-q-header--draft nil))
+  (setq agent-q-chat-view--header-draft nil))
 
-(defun agent-q-header--drafting ()
+(defun agent-q-chat-view--header-drafting ()
   "Return which call the model is writing, and how much there is of it."
-  (pcase-let ((`(,_number ,tool ,lines) agent-q-header--draft))
-    (concat "Writing " (agent-q-visible-line tool 40)
+  (pcase-let ((`(,_number ,tool ,lines) agent-q-chat-view--header-draft))
+    (concat "Writing " (agent-q-text-visible-line tool 40)
             (if (> lines 0) (format ", %d lines" (1+ lines)) ""))))
 
-(defconst agent-q-header--most-running 4
+(defconst agent-q-chat-view--header-most-running 4
   "Most running calls that are named.")
 
-(defun agent-q-header--running (list)
+(defun agent-q-chat-view--header-running (list)
   "Return the names of the tools of LIST, which run, as text."
-  (let ((more (- (length list) agent-q-header--most-running)))
+  (let ((more (- (length list) agent-q-chat-view--header-most-running)))
     (concat "Running "
             (mapconcat #'agent-q-call-tool
-                       (seq-take list agent-q-header--most-running) ", ")
+                       (seq-take list agent-q-chat-view--header-most-running) ", ")
             (if (> more 0) (format " and %d more" more) "")
             (if (or (null list) (cdr list)) ""
-              (agent-q-header--progress (car list))))))
+              (agent-q-chat-view--header-progress (car list))))))
 
-(defun agent-q-header--progress (call)
+(defun agent-q-chat-view--header-progress (call)
   "Return for how long CALL has been running, with the last line of its output."
   (let ((line (agent-q-call-text-output call)))
     (concat (string-remove-prefix "running" (agent-q-call-text-running call))
             (if line (concat ": " (agent-q-call-cut line 40)) ""))))
 
-(defun agent-q-header--image ()
+(defun agent-q-chat-view--header-image ()
   "Return the name of the chat's image as text."
-  (agent-q-header--segment
+  (agent-q-chat-view--header-segment
    (if (and agent-q-session-connection
-            (agent-q-image-live-p agent-q-session-connection))
-       (agent-q-visible-line (agent-q-image-label agent-q-session-connection) 60)
+            (agent-q-connection-live-p agent-q-session-connection))
+       (agent-q-text-visible-line (agent-q-connection-label agent-q-session-connection) 60)
      "no Lisp")
    "mouse-1: choose the Lisp image of this chat"
    'image))
 
-(defun agent-q-header--parked ()
+(defun agent-q-chat-view--header-parked ()
   "Return a button to take over errors that this chat has parked, else nil."
   (let ((count (length (agent-q-image-park-owned (current-buffer)))))
     (and (> count 0)
-         (agent-q-header--segment
+         (agent-q-chat-view--header-segment
           (if (= count 1) "Error parked: C-c C-d" (format "%d errors parked: C-c C-d" count))
           "mouse-1: open it in your own debugger"
           'parked 'agent-q-attention))))
 
-(defun agent-q-header--unguarded ()
+(defun agent-q-chat-view--header-unguarded ()
   "Return a warning when dangerous tools run unasked, else nil."
   (when-let ((names (and agent-q-tool-levels (agent-q-registry-unguarded))))
-    (agent-q-header--segment
+    (agent-q-chat-view--header-segment
      (if (cdr names)
          (format "%d dangerous tools run unasked" (length names))
        (format "%s runs unasked" (car names)))
@@ -204,161 +204,161 @@ It is nil when one of them may have changed since.")
      'unguarded
      'agent-q-attention)))
 
-(defun agent-q-header-tokens (count)
+(defun agent-q-chat-view-header-tokens (count)
   "Return COUNT tokens as a short text."
   (cond ((< count 10000) (number-to-string count))
         ((< count 1000000) (format "%.1fk" (/ count 1e3)))
         (t (format "%.1fM" (/ count 1e6)))))
 
-(defun agent-q-header-busy-p ()
+(defun agent-q-chat-view-header-busy-p ()
   "Whether a turn of this chat is running or about to."
-  (or agent-q-header-since (> agent-q-header-queued 0)))
+  (or agent-q-chat-view-header-since (> agent-q-chat-view-header-queued 0)))
 
-(defun agent-q-header--tokens ()
+(defun agent-q-chat-view--header-tokens ()
   "Return what this chat sent and received, or nil before anything."
-  (and (> (+ agent-q-header-input agent-q-header-output) 0)
+  (and (> (+ agent-q-chat-view-header-input agent-q-chat-view-header-output) 0)
        (propertize
         (format "%s%s%s %s%s"
-                (agent-q-render-sign 'up) (agent-q-header-tokens agent-q-header-input)
-                (if (> agent-q-header-cached 0)
+                (agent-q-render-sign 'up) (agent-q-chat-view-header-tokens agent-q-chat-view-header-input)
+                (if (> agent-q-chat-view-header-cached 0)
                     (format " (%d%% cached)"
-                            (/ (* 100 agent-q-header-cached) (max 1 agent-q-header-input)))
+                            (/ (* 100 agent-q-chat-view-header-cached) (max 1 agent-q-chat-view-header-input)))
                   "")
-                (agent-q-render-sign 'down) (agent-q-header-tokens agent-q-header-output))
+                (agent-q-render-sign 'down) (agent-q-chat-view-header-tokens agent-q-chat-view-header-output))
         'help-echo (format "Tokens sent: %d, of these out of the provider's cache: %d, into it: %d
 Tokens received: %d"
-                           agent-q-header-input agent-q-header-cached agent-q-header-written
-                           agent-q-header-output))))
+                           agent-q-chat-view-header-input agent-q-chat-view-header-cached agent-q-chat-view-header-written
+                           agent-q-chat-view-header-output))))
 
-(defun agent-q-header-usage (event)
+(defun agent-q-chat-view-header-usage (event)
   "Take in EVENT: the tokens of a request, and what it cost."
   (let ((cost (plist-get event :cost)))
-    (cl-incf agent-q-header-input (plist-get event :input-tokens))
-    (cl-incf agent-q-header-output (plist-get event :output-tokens))
-    (cl-incf agent-q-header-cached (or (plist-get event :cache-read-tokens) 0))
-    (cl-incf agent-q-header-written (or (plist-get event :cache-write-tokens) 0))
-    (setq agent-q-header-turn
-          (cl-mapcar #'+ (or agent-q-header-turn '(0 0 0 0))
+    (cl-incf agent-q-chat-view-header-input (plist-get event :input-tokens))
+    (cl-incf agent-q-chat-view-header-output (plist-get event :output-tokens))
+    (cl-incf agent-q-chat-view-header-cached (or (plist-get event :cache-read-tokens) 0))
+    (cl-incf agent-q-chat-view-header-written (or (plist-get event :cache-write-tokens) 0))
+    (setq agent-q-chat-view-header-turn
+          (cl-mapcar #'+ (or agent-q-chat-view-header-turn '(0 0 0 0))
                      (list (plist-get event :input-tokens) (plist-get event :output-tokens)
                            (if cost 1 0) (if cost 0 1))))
     (if cost
-        (setq agent-q-header-cost (+ cost (or agent-q-header-cost 0))
-              agent-q-header-turn-cost (+ cost (or agent-q-header-turn-cost 0)))
-      (cl-incf agent-q-header-unpriced))))
+        (setq agent-q-chat-view-header-cost (+ cost (or agent-q-chat-view-header-cost 0))
+              agent-q-chat-view-header-turn-cost (+ cost (or agent-q-chat-view-header-turn-cost 0)))
+      (cl-incf agent-q-chat-view-header-unpriced))))
 
-(defun agent-q-header-dollars (dollars)
+(defun agent-q-chat-view-header-dollars (dollars)
   "Return DOLLARS as text, to at least two digits that count."
   (format (if (< dollars 0.1) "$%.4f" "$%.2f") dollars))
 
-(defun agent-q-header--cost ()
+(defun agent-q-chat-view--header-cost ()
   "Return what this chat cost, or nil before anything."
-  (and (> (+ agent-q-header-input agent-q-header-output) 0)
+  (and (> (+ agent-q-chat-view-header-input agent-q-chat-view-header-output) 0)
        (propertize
-        (cond ((null agent-q-header-cost) "$?")
-              (t (concat (agent-q-header-dollars agent-q-header-cost)
-                         (if (< 0 agent-q-header-unpriced) "+?" ""))))
+        (cond ((null agent-q-chat-view-header-cost) "$?")
+              (t (concat (agent-q-chat-view-header-dollars agent-q-chat-view-header-cost)
+                         (if (< 0 agent-q-chat-view-header-unpriced) "+?" ""))))
         'help-echo
         (concat "This chat: "
-                (if agent-q-header-cost (agent-q-header-dollars agent-q-header-cost) "unknown")
-                (if (and agent-q-header-cost (< 0 agent-q-header-unpriced))
+                (if agent-q-chat-view-header-cost (agent-q-chat-view-header-dollars agent-q-chat-view-header-cost) "unknown")
+                (if (and agent-q-chat-view-header-cost (< 0 agent-q-chat-view-header-unpriced))
                     " and requests of unknown price" "")
                 "\nIts last turn: "
-                (if agent-q-header-turn-cost (agent-q-header-dollars agent-q-header-turn-cost)
+                (if agent-q-chat-view-header-turn-cost (agent-q-chat-view-header-dollars agent-q-chat-view-header-turn-cost)
                   "unknown")
-                (format "\nPrices as of %s" (or (agent-q-facts-date) "nowhere"))))))
+                (format "\nPrices as of %s" (or (agent-q-model-facts-date) "nowhere"))))))
 
-(defun agent-q-header--share ()
+(defun agent-q-chat-view--header-share ()
   "Return how much of the model's window is full, in percent, or nil."
-  (pcase agent-q-header-filled
+  (pcase agent-q-chat-view-header-filled
     (`(,tokens . ,(and (pred natnump) (pred (< 0)) window))
      (min 100 (round (* 100.0 tokens) window)))))
 
-(defun agent-q-header--nearly-full-p ()
+(defun agent-q-chat-view--header-nearly-full-p ()
   "Whether there is little room left in the model's window."
-  (when-let ((share (agent-q-header--share)))
+  (when-let ((share (agent-q-chat-view--header-share)))
     (>= share 90)))
 
-(defun agent-q-header--window ()
+(defun agent-q-chat-view--header-window ()
   "Return how full the model's window is, or nil where that is unknown."
-  (when-let ((share (agent-q-header--share)))
-    (pcase-let ((`(,tokens . ,window) agent-q-header-filled))
-      (agent-q-header--segment
-       (format "%d%% of %s" share (agent-q-header-tokens window))
+  (when-let ((share (agent-q-chat-view--header-share)))
+    (pcase-let ((`(,tokens . ,window) agent-q-chat-view-header-filled))
+      (agent-q-chat-view--header-segment
+       (format "%d%% of %s" share (agent-q-chat-view-header-tokens window))
        (format "About %s tokens are in the model's window\nmouse-1: show what fills it"
-               (agent-q-header-tokens tokens))
+               (agent-q-chat-view-header-tokens tokens))
        'window
-       (and (agent-q-header--nearly-full-p) 'agent-q-attention)))))
+       (and (agent-q-chat-view--header-nearly-full-p) 'agent-q-attention)))))
 
-(defun agent-q-header--all ()
+(defun agent-q-chat-view--header-all ()
   "Return the parts of the line in their order, each as (WORTH . TEXT).
 In a narrow window, those worth least are left out."
-  (let ((idle (not (or agent-q-header-since (agent-q-call-waiting)))))
+  (let ((idle (not (or agent-q-chat-view-header-since (agent-q-call-waiting)))))
     (seq-filter
      #'cdr
      (list
-      (cons 9 (agent-q-header--state))
-      (cons 2 (and agent-q-header-since
-                   (format "%d s" (float-time (time-since agent-q-header-since)))))
-      (cons 8 (agent-q-header--parked))
-      (cons 7 (agent-q-header--unguarded))
+      (cons 9 (agent-q-chat-view--header-state))
+      (cons 2 (and agent-q-chat-view-header-since
+                   (format "%d s" (float-time (time-since agent-q-chat-view-header-since)))))
+      (cons 8 (agent-q-chat-view--header-parked))
+      (cons 7 (agent-q-chat-view--header-unguarded))
       (cons 3 (and agent-q-session-project
-                   (agent-q-visible-line agent-q-session-project 40)))
-      (cons 6 (agent-q-header--image))
-      (cons 5 (and agent-q-header-model
-                   (not (and idle (agent-q-header--no-model-p)))
-                   (agent-q-header--segment (agent-q-visible-line agent-q-header-model 80)
-                                            "mouse-1: choose the model of this chat"
-                                            'model)))
-      (cons 8 (and agent-q-header-planning
-                   (agent-q-header--segment
+                   (agent-q-text-visible-line agent-q-session-project 40)))
+      (cons 6 (agent-q-chat-view--header-image))
+      (cons 5 (and agent-q-chat-view-header-model
+                   (not (and idle (agent-q-chat-view--header-no-model-p)))
+                   (agent-q-chat-view--header-segment (agent-q-text-visible-line agent-q-chat-view-header-model 80)
+                                                      "mouse-1: choose the model of this chat"
+                                                      'model)))
+      (cons 8 (and agent-q-chat-view-header-planning
+                   (agent-q-chat-view--header-segment
                     "Plan" "Nothing is changed in plan mode\nmouse-1: switch it off"
                     'plan 'agent-q-attention)))
-      (cons (if (agent-q-header--nearly-full-p) 7 4) (agent-q-header--window))
-      (cons 5 (and (> agent-q-header-queued 0)
-                   (format "%d queued" agent-q-header-queued)))
-      (cons 2 (and agent-q-header-cache-lost
+      (cons (if (agent-q-chat-view--header-nearly-full-p) 7 4) (agent-q-chat-view--header-window))
+      (cons 5 (and (> agent-q-chat-view-header-queued 0)
+                   (format "%d queued" agent-q-chat-view-header-queued)))
+      (cons 2 (and agent-q-chat-view-header-cache-lost
                    ;; Where nothing was ever cached, nothing is lost.
-                   (> agent-q-header-cached 0)
-                   (concat "cache lost: " agent-q-header-cache-lost)))
-      (cons 0 (agent-q-header--tokens))
-      (cons 1 (agent-q-header--cost))))))
+                   (> agent-q-chat-view-header-cached 0)
+                   (concat "cache lost: " agent-q-chat-view-header-cache-lost)))
+      (cons 0 (agent-q-chat-view--header-tokens))
+      (cons 1 (agent-q-chat-view--header-cost))))))
 
-(defun agent-q-header--parts ()
+(defun agent-q-chat-view--header-parts ()
   "Return the parts of the line as they are now."
-  (or agent-q-header--parts
-      (setq agent-q-header--parts (agent-q-header--all))))
+  (or agent-q-chat-view--header-parts
+      (setq agent-q-chat-view--header-parts (agent-q-chat-view--header-all))))
 
-(defun agent-q-header-line ()
+(defun agent-q-chat-view-header-line ()
   "Return the whole header line, for a window that is wide enough."
-  (agent-q-header--joined (agent-q-header--parts)))
+  (agent-q-chat-view--header-joined (agent-q-chat-view--header-parts)))
 
-(defun agent-q-header--joined (parts)
+(defun agent-q-chat-view--header-joined (parts)
   "Return the texts of PARTS as a line."
   (concat " " (mapconcat #'cdr parts (format " %s " (agent-q-render-sign 'dot)))))
 
-(defun agent-q-header-fitted (width)
+(defun agent-q-chat-view-header-fitted (width)
   "Return the header line for a window of WIDTH columns."
-  (pcase agent-q-header--fitted
-    (`(,(pred (eq (agent-q-header--parts))) ,(pred (eql width)) ,line) line)
-    (_ (let* ((parts (agent-q-header--parts))
-              (line (agent-q-header--joined parts)))
+  (pcase agent-q-chat-view--header-fitted
+    (`(,(pred (eq (agent-q-chat-view--header-parts))) ,(pred (eql width)) ,line) line)
+    (_ (let* ((parts (agent-q-chat-view--header-parts))
+              (line (agent-q-chat-view--header-joined parts)))
          (while (and (cdr parts) (> (string-width line) width))
            (let* ((least (apply #'min (mapcar #'car parts)))
                   (leaving (seq-find (lambda (part) (eql (car part) least)) parts)))
              (setq parts (delq leaving (copy-sequence parts))
-                   line (agent-q-header--joined parts))))
-         (setq agent-q-header--fitted (list agent-q-header--parts width line))
+                   line (agent-q-chat-view--header-joined parts))))
+         (setq agent-q-chat-view--header-fitted (list agent-q-chat-view--header-parts width line))
          line))))
 
-(defun agent-q-header-shown (width)
+(defun agent-q-chat-view-header-shown (width)
   "Return the header line for a window of WIDTH columns, as Emacs displays it.
 A percent sign would begin a construct there."
-  (let ((line (agent-q-header-fitted width)))
+  (let ((line (agent-q-chat-view-header-fitted width)))
     (if (string-search "%" line) (string-replace "%" "%%" line) line)))
 
-(defun agent-q-header-update ()
+(defun agent-q-chat-view-header-update ()
   "Mark the header line to be made again before it is displayed."
-  (setq agent-q-header--parts nil)
+  (setq agent-q-chat-view--header-parts nil)
   (force-mode-line-update))
 
 ;;;; The first lines of a chat
@@ -367,24 +367,24 @@ A percent sign would begin a construct there."
 ;; and a few things to try.  It is drawn again when one of them changes, until the first
 ;; turn begins.
 
-(cl-defstruct (agent-q-welcome (:include agent-q-render-item)
-                               (:constructor agent-q-welcome--make) (:copier nil))
+(cl-defstruct (agent-q-chat-view-welcome (:include agent-q-render-item)
+                                         (:constructor agent-q-chat-view--welcome-make) (:copier nil))
   "The first lines of a chat.")
 
-(defvar-local agent-q-welcome--item nil
+(defvar-local agent-q-chat-view--welcome-item nil
   "The first lines of this chat while they can still change.")
 
-(defvar-local agent-q-welcome--hint nil
+(defvar-local agent-q-chat-view--welcome-hint nil
   "What is said of the model of this chat below its name, or nil.")
 
-(defvar agent-q-welcome-map
+(defvar agent-q-chat-view-welcome-map
   (let ((map (make-sparse-keymap)))
-    (define-key map (kbd "TAB") #'agent-q-welcome-next)
-    (define-key map (kbd "RET") #'agent-q-welcome-to-prompt)
+    (define-key map (kbd "TAB") #'agent-q-chat-view-welcome-next)
+    (define-key map (kbd "RET") #'agent-q-chat-view-welcome-to-prompt)
     map)
   "Keymap on the first lines of a chat.")
 
-(defun agent-q-welcome-next ()
+(defun agent-q-chat-view-welcome-next ()
   "Go to the next button of the first lines, or to the prompt."
   (declare (completion agent-q-session-command-p))
   (interactive)
@@ -392,7 +392,7 @@ A percent sign would begin a construct there."
       (forward-button 1)
     (error (goto-char (point-max)))))
 
-(defun agent-q-welcome-to-prompt ()
+(defun agent-q-chat-view-welcome-to-prompt ()
   "Go to the prompt."
   (declare (completion agent-q-session-command-p))
   (interactive)
@@ -400,57 +400,57 @@ A percent sign would begin a construct there."
 
 ;;;;; Their text
 
-(defun agent-q-welcome--button (label help function)
+(defun agent-q-chat-view--welcome-button (label help function)
   "Return LABEL as a button for FUNCTION, explained by HELP."
   (make-text-button (copy-sequence label) nil 'follow-link t 'help-echo help
                     'action (lambda (_button) (funcall function))))
 
-(defun agent-q-welcome--command (name)
+(defun agent-q-chat-view--welcome-command (name)
   "Return a button for the command called NAME.
 It is loaded by then; some files that have such a command stand on this one."
-  (agent-q-welcome--button (format "[M-x %s]" name) (format "M-x %s" name)
-                           (lambda () (call-interactively (intern name)))))
+  (agent-q-chat-view--welcome-button (format "[M-x %s]" name) (format "M-x %s" name)
+                                     (lambda () (call-interactively (intern name)))))
 
-(defun agent-q-welcome--suggestion (text)
+(defun agent-q-chat-view--welcome-suggestion (text)
   "Return a button that puts TEXT at the prompt."
-  (agent-q-welcome--button (format "[%s]" text) "put it at the prompt"
-                           (lambda () (agent-q-prompt-replace text))))
+  (agent-q-chat-view--welcome-button (format "[%s]" text) "put it at the prompt"
+                                     (lambda () (agent-q-prompt-replace text))))
 
-(defun agent-q-welcome--connected-p ()
+(defun agent-q-chat-view--welcome-connected-p ()
   "Whether this chat has an image."
-  (agent-q-image-live-p agent-q-session-connection))
+  (agent-q-connection-live-p agent-q-session-connection))
 
-(defun agent-q-welcome--image ()
+(defun agent-q-chat-view--welcome-image ()
   "Return the words on the image of this chat."
-  (if (agent-q-welcome--connected-p)
-      (agent-q-visible-line (agent-q-image-facts agent-q-session-connection) 60)
+  (if (agent-q-chat-view--welcome-connected-p)
+      (agent-q-text-visible-line (agent-q-connection-facts agent-q-session-connection) 60)
     (let ((clients (seq-filter (lambda (client)
                                  (or (featurep client) (locate-library (symbol-name client))))
                                '(sly slime))))
       (if clients
           (concat "none; "
-                  (mapconcat (lambda (client) (agent-q-welcome--command (symbol-name client)))
+                  (mapconcat (lambda (client) (agent-q-chat-view--welcome-command (symbol-name client)))
                              clients " or ")
                   " starts one")
         (concat "none; neither SLY nor SLIME is installed")))))
 
-(defun agent-q-welcome--model ()
+(defun agent-q-chat-view--welcome-model ()
   "Return the words on the model of this chat."
   (cond (agent-q-session-provider
-         (concat (agent-q-visible-line (agent-q-provider-label agent-q-session-provider) 60)
-                 (if agent-q-welcome--hint (concat "\n       " agent-q-welcome--hint) "")))
-        ((null agent-q-header-model) "looking for one")
+         (concat (agent-q-text-visible-line (agent-q-provider-label agent-q-session-provider) 60)
+                 (if agent-q-chat-view--welcome-hint (concat "\n       " agent-q-chat-view--welcome-hint) "")))
+        ((null agent-q-chat-view-header-model) "looking for one")
         ;; A button that is alone on its line is not broken.
         (t (concat "none; put a key into auth-source or the environment, or start Ollama\n       "
-                   (agent-q-welcome--command "agent-q-demo-model") " starts a tiny demo model\n       "
-                   (agent-q-welcome--command "agent-q-doctor") " says what is missing\n       "
-                   (agent-q-welcome--command "agent-q-set-model") " looks again"))))
+                   (agent-q-chat-view--welcome-command "agent-q-demo-model") " starts a tiny demo model\n       "
+                   (agent-q-chat-view--welcome-command "agent-q-doctor") " says what is missing\n       "
+                   (agent-q-chat-view--welcome-command "agent-q-set-model") " looks again"))))
 
-(defun agent-q-welcome--suggestions ()
+(defun agent-q-chat-view--welcome-suggestions ()
   "Return what can be typed now, three things at most.
 The demo model answers no questions, so only the console's are left with it."
   (pcase (list (and agent-q-session-provider (not (agent-q-provider-demo-p agent-q-session-provider)))
-               (and (agent-q-welcome--connected-p) t)
+               (and (agent-q-chat-view--welcome-connected-p) t)
                (and (agent-q-project-directory) t))
     ('(t t nil) '("Which systems are loaded?" "/describe_symbol mapcar" "/apropos_search hash"))
     ('(t nil nil) '("Which buffers do I have?" "/list_buffers"))
@@ -462,13 +462,13 @@ The demo model answers no questions, so only the console's are left with it."
     (`(nil t ,_) '("/describe_symbol mapcar" "/apropos_search hash" "/eval_form (+ 1 2)"))
     (_ '("/get_project_root" "/search_files *.lisp" "/list_buffers"))))
 
-(defun agent-q-welcome--entry (title text)
+(defun agent-q-chat-view--welcome-entry (title text)
   "Return TEXT under TITLE, a line that wraps beside it."
   (let ((entry (format "%-6s %s\n" title text)))
     (add-text-properties 0 (length entry) '(wrap-prefix "       ") entry)
     entry))
 
-(defun agent-q-welcome--dim (text)
+(defun agent-q-chat-view--welcome-dim (text)
   "Dim what is not a button of TEXT."
   (let ((from 0))
     (while (< from (length text))
@@ -477,106 +477,106 @@ The demo model answers no questions, so only the console's are left with it."
           (add-face-text-property from to 'agent-q-dim t text))
         (setq from to)))))
 
-(defun agent-q-welcome--draw (_item)
+(defun agent-q-chat-view--welcome-draw (_item)
   "Return the text of the first lines."
   (let ((text (concat
                (propertize (format "agent-q, in %s\n"
-                                   (agent-q-visible-line
+                                   (agent-q-text-visible-line
                                     (let ((root (agent-q-project-directory)))
                                       (if root (abbreviate-file-name root) default-directory))))
                            'face 'bold)
                (if (agent-q-project-directory) ""
-                 (agent-q-welcome--entry
+                 (agent-q-chat-view--welcome-entry
                   "Files" "none: they are on another machine, where tools don't reach"))
-               (agent-q-welcome--entry "Image" (agent-q-welcome--image))
-               (agent-q-welcome--entry "Model" (agent-q-welcome--model))
-               (agent-q-welcome--entry "Try" (mapconcat #'agent-q-welcome--suggestion
-                                                        (agent-q-welcome--suggestions) "\n       "))
+               (agent-q-chat-view--welcome-entry "Image" (agent-q-chat-view--welcome-image))
+               (agent-q-chat-view--welcome-entry "Model" (agent-q-chat-view--welcome-model))
+               (agent-q-chat-view--welcome-entry "Try" (mapconcat #'agent-q-chat-view--welcome-suggestion
+                                                                  (agent-q-chat-view--welcome-suggestions) "\n       "))
                (substitute-command-keys
                 "\\<agent-q-chat-mode-map>\\[agent-q-chat-return] sends.  \
-\\[agent-q-chat-tab] completes commands and tools after /, and what to attach after @.  \
+\\[agent-q-chat-view-tab] completes commands and tools after /, and what to attach after @.  \
 \\[agent-q-menu] is the menu; \\[agent-q-ask] asks from any buffer."))))
-    (agent-q-render-fill-keymap text agent-q-welcome-map)
+    (agent-q-render-fill-keymap text agent-q-chat-view-welcome-map)
     ;; Buttons keep their own look.
-    (agent-q-welcome--dim text)
+    (agent-q-chat-view--welcome-dim text)
     ;; Nothing can be typed before the first character either.
     (put-text-property 0 1 'front-sticky '(read-only) text)
     text))
 
 ;;;;; Showing them
 
-(defun agent-q-welcome-setup ()
+(defun agent-q-chat-view-welcome-setup ()
   "Put the first lines into the empty log of this chat."
-  (setq agent-q-welcome--item (agent-q-welcome--make :draw #'agent-q-welcome--draw :apart t))
-  (agent-q-render-add-item agent-q-welcome--item))
+  (setq agent-q-chat-view--welcome-item (agent-q-chat-view--welcome-make :draw #'agent-q-chat-view--welcome-draw :apart t))
+  (agent-q-render-add-item agent-q-chat-view--welcome-item))
 
-(defun agent-q-welcome-update ()
+(defun agent-q-chat-view-welcome-update ()
   "Draw the first lines of this chat again, unless it has begun."
-  (when agent-q-welcome--item
-    (agent-q-render-update-item agent-q-welcome--item)))
+  (when agent-q-chat-view--welcome-item
+    (agent-q-render-update-item agent-q-chat-view--welcome-item)))
 
-(defun agent-q-welcome-hint-about (provider)
+(defun agent-q-chat-view-welcome-hint-about (provider)
   "Say what is missing in the facts of the model of PROVIDER, an alist or nil.
 That is in the first lines of this chat while they can change."
   (let* ((hint (and provider
                     (not (agent-q-provider-demo-p provider))
-                    (agent-q-facts-hint (alist-get 'base_url provider) (alist-get 'model provider)
-                                        (alist-get 'context_window
-                                                   (alist-get 'facts provider)))))
-         (line (and hint (agent-q-visible-line hint 120))))
-    (if agent-q-welcome--item
-        (setq agent-q-welcome--hint line)
+                    (agent-q-model-facts-hint (alist-get 'base_url provider) (alist-get 'model provider)
+                                              (alist-get 'context_window
+                                                         (alist-get 'facts provider)))))
+         (line (and hint (agent-q-text-visible-line hint 120))))
+    (if agent-q-chat-view--welcome-item
+        (setq agent-q-chat-view--welcome-hint line)
       (when line
         (message "%s" line)))))
 
-(defun agent-q-welcome-shown-p ()
+(defun agent-q-chat-view-welcome-shown-p ()
   "Whether the first lines of this chat still follow what it has."
-  (and agent-q-welcome--item t))
+  (and agent-q-chat-view--welcome-item t))
 
-(defun agent-q-welcome-finish ()
+(defun agent-q-chat-view-welcome-finish ()
   "Leave the first lines of this chat as they are from now on."
-  (setq agent-q-welcome--item nil))
+  (setq agent-q-chat-view--welcome-item nil))
 
 ;;;; Ways around a chat
 
 ;; From item to item and from turn to turn of a chat's log, and what TAB means
 ;; where it is pressed.
 
-(defun agent-q-chat-item-of-line ()
+(defun agent-q-chat-view-item-of-line ()
   "Return the item whose text ends with the line of point, or nil."
   (or (agent-q-render-item-at (point))
       (and (eolp) (> (point) (point-min))
            (agent-q-render-item-at (1- (point))))))
 
-(defun agent-q-chat-tab ()
+(defun agent-q-chat-view-tab ()
   "Complete at the prompt, unfold the item at point, or go to the next item.
 Buttons count as items, and so do links."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (let ((item (agent-q-chat-item-of-line)))
+  (let ((item (agent-q-chat-view-item-of-line)))
     (cond ((and (agent-q-prompt-p)
                 (not (string-empty-p (agent-q-prompt-text))))
            (completion-at-point))
-          ((agent-q-welcome-p item) (agent-q-welcome-next))
+          ((agent-q-chat-view-welcome-p item) (agent-q-chat-view-welcome-next))
           ((and item (not (eq item (agent-q-call-waiting))))
            (goto-char (agent-q-render-item-start item))
            (agent-q-render-toggle))
-          (t (agent-q-chat-next-item)))))
+          (t (agent-q-chat-view-next-item)))))
 
-(defun agent-q-chat-move--stop (forward)
+(defun agent-q-chat-view--stop (forward)
   "Return the next item, button or link after point, or before unless FORWARD."
   (let ((nearest nil))
     (dolist (property '(agent-q-item button agent-q-link))
       (when (eq property 'agent-q-link)
         (agent-q-markdown-seek property forward nearest))
-      (let ((place (agent-q-chat--find property forward)))
+      (let ((place (agent-q-chat-view--find property forward)))
         (when place
           (setq nearest (cond ((null nearest) place)
                               (forward (min nearest place))
                               (t (max nearest place)))))))
     nearest))
 
-(defun agent-q-chat--find (property forward)
+(defun agent-q-chat-view--find (property forward)
   "Return the next start of PROPERTY after point, or before unless FORWARD."
   (let ((position (point)) (found nil))
     (while (and position (not found))
@@ -587,7 +587,7 @@ Buttons count as items, and so do links."
       (when (and position
                  (< position (point-max))
                  (get-text-property position property)
-                 (not (agent-q-welcome-p (agent-q-render-item-at position)))
+                 (not (agent-q-chat-view-welcome-p (agent-q-render-item-at position)))
                  (not (and (> position (point-min))
                            (eq (get-text-property position property)
                                (get-text-property (1- position) property)))))
@@ -596,33 +596,33 @@ Buttons count as items, and so do links."
         ;; The property may begin where the buffer does.
         (and (not forward) (> (point) (point-min))
              (get-text-property (point-min) property)
-             (not (agent-q-welcome-p (agent-q-render-item-at (point-min))))
+             (not (agent-q-chat-view-welcome-p (agent-q-render-item-at (point-min))))
              (point-min)))))
 
-(defun agent-q-chat-next-item ()
+(defun agent-q-chat-view-next-item ()
   "Go to the next tool call, button or link; after the last one, to the prompt."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (goto-char (or (agent-q-chat-move--stop t) (point-max))))
+  (goto-char (or (agent-q-chat-view--stop t) (point-max))))
 
-(defun agent-q-chat-previous-item ()
+(defun agent-q-chat-view-previous-item ()
   "Go to the tool call, button or link before point."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (goto-char (or (agent-q-chat-move--stop nil)
+  (goto-char (or (agent-q-chat-view--stop nil)
                  (user-error "No tool call before point"))))
 
-(defun agent-q-chat-next-turn ()
+(defun agent-q-chat-view-next-turn ()
   "Go to the next message of yours; after the last one, to the prompt."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (goto-char (or (agent-q-chat--find 'agent-q-turn t) (point-max))))
+  (goto-char (or (agent-q-chat-view--find 'agent-q-turn t) (point-max))))
 
-(defun agent-q-chat-previous-turn ()
+(defun agent-q-chat-view-previous-turn ()
   "Go to the message of yours before point."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (goto-char (or (agent-q-chat--find 'agent-q-turn nil)
+  (goto-char (or (agent-q-chat-view--find 'agent-q-turn nil)
                  (user-error "No message of yours before point"))))
 
 ;;;###autoload
@@ -631,7 +631,7 @@ Buttons count as items, and so do links."
 The current chat comes first, then the others.  If there is none, go to a turn
 that asks whether to continue."
   (interactive)
-  (let ((buffer (agent-q-chat-move--waiting)))
+  (let ((buffer (agent-q-chat-view--waiting)))
     (unless buffer
       (user-error "No pending request"))
     (unless (eq buffer (window-buffer))
@@ -640,76 +640,76 @@ that asks whether to continue."
       (push-mark nil t)
       (let ((call (and agent-q-call-table (agent-q-call-waiting))))
         (if (null call)
-            (goto-char (agent-q-chat-move--question))
+            (goto-char (agent-q-chat-view--question))
           (goto-char (agent-q-render-item-start call))
-          (agent-q-sight-reveal call))))))
+          (agent-q-approval-gate-reveal call))))))
 
-(defun agent-q-chat-move--question ()
+(defun agent-q-chat-view--question ()
   "Return where the turn of this chat can be let go on, which met a limit.
 That is a button, the last one of its kind in the log."
   (save-excursion
     (goto-char agent-q-render-end)
     (if (search-backward "\n[Go on]\n" nil t) (1+ (point)) (point-max))))
 
-(defun agent-q-chat-move--waiting ()
+(defun agent-q-chat-view--waiting ()
   "Return the buffer of the chat where something waits for its user, or nil."
   (let ((buffers (cons (current-buffer) (buffer-list))))
     (cl-flet ((first-where (holds)
                 (seq-find (lambda (buffer) (with-current-buffer buffer (funcall holds)))
                           buffers)))
       (or (first-where (lambda () (and agent-q-call-table (agent-q-call-waiting))))
-          (first-where (lambda () (eq agent-q-header-state :paused)))))))
+          (first-where (lambda () (eq agent-q-chat-view-header-state :paused)))))))
 
-(define-obsolete-function-alias 'agent-q-call-goto-waiting #'agent-q-goto-approval "0.1.0")
+(define-obsolete-function-alias 'agent-q-chat-view-goto-waiting #'agent-q-goto-approval "0.1.0")
 
 ;;;;; All at once
 
-(defun agent-q-chat-move--items ()
+(defun agent-q-chat-view--items ()
   "Return the items of this chat's log that fold, first one first."
   (let ((items nil) (place (point-min)))
     (while (setq place (text-property-not-all place agent-q-render-end 'agent-q-item nil))
       (let ((item (agent-q-render-item-at place)))
-        (unless (or (agent-q-welcome-p item) (agent-q-call-open-p item))
+        (unless (or (agent-q-chat-view-welcome-p item) (agent-q-call-open-p item))
           (push item items)))
       (setq place (next-single-char-property-change place 'agent-q-item nil agent-q-render-end)))
     (nreverse items)))
 
-(defconst agent-q-chat-move--most-fitted 300
+(defconst agent-q-chat-view--most-fitted 300
   "Most lines of the log, the latest ones, that are fitted to a new width.")
 
-(defvar-local agent-q-chat-move--width nil
+(defvar-local agent-q-chat-view--width nil
   "The width that the lines of calls and changes were fitted to, or nil.")
 
-(defvar-local agent-q-chat-move--timer nil
+(defvar-local agent-q-chat-view--timer nil
   "The timer that will fit them to another one, or nil.")
 
-(defun agent-q-chat-move-fit (window)
+(defun agent-q-chat-view-fit (window)
   "Fit the folded lines of the chat in WINDOW to its width, soon.
 For `window-size-change-functions'."
   (with-current-buffer (window-buffer window)
     (let ((width (agent-q-call-width)))
-      (unless agent-q-chat-move--width
-        (setq agent-q-chat-move--width width))
-      (unless (or agent-q-chat-move--timer (eql width agent-q-chat-move--width))
-        (setq agent-q-chat-move--timer
-              (run-with-idle-timer 0.2 nil #'agent-q-chat-move--fit (current-buffer)))))))
+      (unless agent-q-chat-view--width
+        (setq agent-q-chat-view--width width))
+      (unless (or agent-q-chat-view--timer (eql width agent-q-chat-view--width))
+        (setq agent-q-chat-view--timer
+              (run-with-idle-timer 0.2 nil #'agent-q-chat-view--fit (current-buffer)))))))
 
-(defun agent-q-chat-move--fit (buffer)
+(defun agent-q-chat-view--fit (buffer)
   "Draw the folded lines of the chat BUFFER for the width that it has now."
   (when (buffer-live-p buffer)
     (with-current-buffer buffer
-      (setq agent-q-chat-move--timer nil
-            agent-q-chat-move--width (agent-q-call-width))
-      (dolist (item (last (agent-q-chat-move--items) agent-q-chat-move--most-fitted))
+      (setq agent-q-chat-view--timer nil
+            agent-q-chat-view--width (agent-q-call-width))
+      (dolist (item (last (agent-q-chat-view--items) agent-q-chat-view--most-fitted))
         (unless (agent-q-render-item-expanded item)
           (agent-q-render-update-item item))))))
 
-(defun agent-q-toggle-all ()
+(defun agent-q-chat-view-toggle-all ()
   "Unfold all of this chat's log, so that it can be searched, or fold it again."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
-  (let* ((items (agent-q-chat-move--items))
+  (let* ((items (agent-q-chat-view--items))
          (unfold (seq-some (lambda (item) (not (agent-q-render-item-expanded item))) items)))
     (unless items
       (user-error "Nothing to fold here"))
@@ -719,7 +719,7 @@ For `window-size-change-functions'."
         (agent-q-render-update-item item)))
     (message (if unfold "Everything unfolded" "Everything folded"))))
 
-(defun agent-q-chat-move-index ()
+(defun agent-q-chat-view-index ()
   "Return your messages in this chat and where they are, for Imenu."
   (let ((index nil) (place (point-min)))
     (while (setq place (text-property-not-all place agent-q-render-end 'agent-q-turn nil))

@@ -50,23 +50,23 @@
 ;; While there is a chat, the hooks of SLY and SLIME tell when a Lisp connects or goes
 ;; away, so that the chats show it at once.
 
-(defconst agent-q-chat-follow--hooks
+(defconst agent-q-chat--follow-hooks
   '(sly-connected-hook slime-connected-hook
     sly-net-process-close-hooks slime-net-process-close-hooks)
   "The hooks of the clients that tell of a connection.")
 
 (defun agent-q-chat-follow-start ()
   "Have the chats follow the connections."
-  (dolist (hook agent-q-chat-follow--hooks)
-    (add-hook hook #'agent-q-chat-follow--later)))
+  (dolist (hook agent-q-chat--follow-hooks)
+    (add-hook hook #'agent-q-chat--follow-later)))
 
 (defun agent-q-chat-follow-stop ()
   "Stop following the connections, unless there is a chat left."
   (unless (agent-q-session-buffers)
-    (dolist (hook agent-q-chat-follow--hooks)
-      (remove-hook hook #'agent-q-chat-follow--later))))
+    (dolist (hook agent-q-chat--follow-hooks)
+      (remove-hook hook #'agent-q-chat--follow-later))))
 
-(defun agent-q-chat-follow--later (&rest _)
+(defun agent-q-chat--follow-later (&rest _)
   "Look at the connections once the client is done with its own work."
   (run-at-time 0 nil #'agent-q-chat-follow-look))
 
@@ -75,10 +75,10 @@
 One without an image takes the image that has come, unless a turn runs."
   (dolist (chat (agent-q-session-buffers))
     (with-current-buffer chat
-      (unless (or agent-q-session-connection (agent-q-header-busy-p))
-        (agent-q-chat-find-image))
-      (agent-q-header-update)
-      (agent-q-welcome-update))))
+      (unless (or agent-q-session-connection (agent-q-chat-view-header-busy-p))
+        (agent-q-chat-send-find-image))
+      (agent-q-chat-view-header-update)
+      (agent-q-chat-view-welcome-update))))
 
 ;;;; Windows that follow an answer
 
@@ -122,39 +122,39 @@ an empty half.  For `window-size-change-functions'."
 ;; they came.  The buffer visits no file afterwards, and keeps its name and folder.  Another major
 ;; mode is refused while the session is open, as the mode is what handles its events.
 
-(defvar-local agent-q-chat-file--transcript nil
+(defvar-local agent-q-chat--file-transcript nil
   "The file of the latest transcript of this chat, or nil.")
 
-(defvar-local agent-q-chat-file--place nil
+(defvar-local agent-q-chat--file-place nil
   "The name and the folder of this buffer before it is saved: (NAME . FOLDER).")
 
 (defun agent-q-chat-file-setup ()
   "Let saving the current buffer write a transcript, and let it keep its mode."
   (setq-local change-major-mode-with-file-name nil)
-  (agent-q-chat-file--note)
-  (add-hook 'pre-command-hook #'agent-q-chat-file--note nil t)
-  (add-hook 'after-set-visited-file-name-hook #'agent-q-chat-file--leave nil t)
-  (add-hook 'write-contents-functions #'agent-q-chat-file--write nil t)
-  (add-hook 'change-major-mode-hook #'agent-q-chat-file--keep-mode nil t))
+  (agent-q-chat--file-note)
+  (add-hook 'pre-command-hook #'agent-q-chat--file-note nil t)
+  (add-hook 'after-set-visited-file-name-hook #'agent-q-chat--file-leave nil t)
+  (add-hook 'write-contents-functions #'agent-q-chat--file-write nil t)
+  (add-hook 'change-major-mode-hook #'agent-q-chat--file-keep-mode nil t))
 
-(defun agent-q-chat-file--note ()
+(defun agent-q-chat--file-note ()
   "Note what this buffer is called, and its folder."
-  (setq agent-q-chat-file--place (cons (buffer-name) default-directory)))
+  (setq agent-q-chat--file-place (cons (buffer-name) default-directory)))
 
-(defun agent-q-chat-file--leave ()
+(defun agent-q-chat--file-leave ()
   "Visit no file any more; it is the one of the transcript from now on.
 For `after-set-visited-file-name-hook'."
   (when buffer-file-name
-    (setq agent-q-chat-file--transcript buffer-file-name)
+    (setq agent-q-chat--file-transcript buffer-file-name)
     (set-visited-file-name nil t)
-    (pcase agent-q-chat-file--place
+    (pcase agent-q-chat--file-place
       (`(,name . ,folder)
        (rename-buffer name t)
        (setq default-directory folder)))
     (message "A chat visits no file; C-x C-s writes a transcript to %s"
-             (abbreviate-file-name agent-q-chat-file--transcript))))
+             (abbreviate-file-name agent-q-chat--file-transcript))))
 
-(defun agent-q-chat-file--ask ()
+(defun agent-q-chat--file-ask ()
   "Ask for the file of a transcript, and return its name."
   (let ((file (expand-file-name (read-file-name "Write a transcript to: "))))
     (when (file-directory-p file)
@@ -164,13 +164,13 @@ For `after-set-visited-file-name-hook'."
       (user-error "No transcript was written"))
     file))
 
-(defun agent-q-chat-file--write ()
+(defun agent-q-chat--file-write ()
   "Write a transcript of this chat and return t.
 For `write-contents-functions'."
-  (let ((file (or agent-q-chat-file--transcript (agent-q-chat-file--ask)))
+  (let ((file (or agent-q-chat--file-transcript (agent-q-chat--file-ask)))
         (coding-system-for-write 'utf-8-unix))
     (write-region (agent-q-render-copy (point-min) agent-q-render-end) nil file nil 'silent)
-    (setq agent-q-chat-file--transcript file)
+    (setq agent-q-chat--file-transcript file)
     (set-buffer-modified-p nil)
     (message "Transcript written to %s" (abbreviate-file-name file))
     t))
@@ -181,7 +181,7 @@ For `write-contents-functions'."
   (set-buffer-modified-p t)
   (save-buffer))
 
-(defun agent-q-chat-file--keep-mode ()
+(defun agent-q-chat--file-keep-mode ()
   "Signal an error, as another major mode would end this chat.
 For `change-major-mode-hook'."
   (when agent-q-session-number
@@ -195,8 +195,8 @@ For `change-major-mode-hook'."
 
 (defconst agent-q-chat--commands
   '((model . agent-q-set-model) (image . agent-q-set-image)
-    (waiting . agent-q-goto-approval) (parked . agent-q-chat-hand-over)
-    (unguarded . agent-q-list-tools) (paused . agent-q-continue) (window . agent-q-window)
+    (waiting . agent-q-goto-approval) (parked . agent-q-debugger-hand-over)
+    (unguarded . agent-q-list-tools) (paused . agent-q-continue) (window . agent-q-context-usage)
     (plan . agent-q-plan-mode))
   "Commands for clicks on the parts of the header line.")
 
@@ -212,29 +212,29 @@ For `change-major-mode-hook'."
   (let ((map (make-sparse-keymap)))
     (define-key map (kbd "RET") #'agent-q-chat-return)
     (define-key map (kbd "S-<return>") #'newline)
-    (define-key map (kbd "M-RET") #'agent-q-chat-steer)
+    (define-key map (kbd "M-RET") #'agent-q-chat-send-steer)
     (define-key map (kbd "M-j") #'newline)
     (define-key map (kbd "C-j") #'newline)
-    (define-key map (kbd "TAB") #'agent-q-chat-tab)
+    (define-key map (kbd "TAB") #'agent-q-chat-view-tab)
     (define-key map (kbd "C-M-i") #'completion-at-point)
-    (define-key map (kbd "<backtab>") #'agent-q-chat-previous-item)
+    (define-key map (kbd "<backtab>") #'agent-q-chat-view-previous-item)
     (define-key map (kbd "M-p") #'agent-q-prompt-previous)
     (define-key map (kbd "M-n") #'agent-q-prompt-next)
     (define-key map (kbd "M-r") #'agent-q-prompt-search)
     (define-key map [remap save-buffer] #'agent-q-chat-file-save)
     (define-key map (kbd "C-c C-c") #'agent-q-chat-send-or-cancel)
-    (define-key map (kbd "C-c C-k") #'agent-q-chat-cancel)
-    (define-key map (kbd "C-c C-n") #'agent-q-chat-next-turn)
-    (define-key map (kbd "C-c C-p") #'agent-q-chat-previous-turn)
-    (define-key map (kbd "C-c C-f") #'agent-q-toggle-all)
+    (define-key map (kbd "C-c C-k") #'agent-q-chat-send-cancel)
+    (define-key map (kbd "C-c C-n") #'agent-q-chat-view-next-turn)
+    (define-key map (kbd "C-c C-p") #'agent-q-chat-view-previous-turn)
+    (define-key map (kbd "C-c C-f") #'agent-q-chat-view-toggle-all)
     (define-key map (kbd "C-c C-a") #'agent-q-goto-approval)
-    (define-key map [remap keyboard-quit] #'agent-q-approve-quit)
+    (define-key map [remap keyboard-quit] #'agent-q-approval-quit)
     (define-key map (kbd "C-c C-v") #'agent-q-set-model)
     (define-key map (kbd "C-c C-t") #'agent-q-set-effort)
-    (agent-q-code-lisp-define-key map (kbd "C-c C-d") #'agent-q-chat-hand-over)
-    (agent-q-approve-prompt-define-keys map)
+    (agent-q-code-lisp-define-key map (kbd "C-c C-d") #'agent-q-debugger-hand-over)
+    (agent-q-approval-prompt-define-keys map)
     (define-key map (kbd "C-c C-e") 'agent-q-compose)
-    (define-key map (kbd "C-c C-q") #'agent-q-queue-edit)
+    (define-key map (kbd "C-c C-q") #'agent-q-chat-send-queue-edit)
     (define-key map (kbd "C-c C-r") #'agent-q-rewind)
     (define-key map (kbd "C-c C-l") #'agent-q-plan-mode)
     (agent-q-code-block-define-keys map)
@@ -246,11 +246,12 @@ For `change-major-mode-hook'."
 (define-derived-mode agent-q-chat-mode text-mode "agent-q"
   "Major mode of chats with an agent that looks into a running Lisp.
 
-\\<agent-q-chat-mode-map>Type at the prompt and press \\[agent-q-chat-return] to send.  A line that
-begins with a slash and the name of a tool calls this tool without a model.
-Each tool call is a line that \\[agent-q-chat-tab] unfolds.  When one needs
-your approval, y runs it and n denies it, at the empty prompt or on the
-call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
+\\<agent-q-chat-mode-map>Type at the prompt and press \\[agent-q-chat-return]
+to send.  A line that begins with a slash and the name of a tool calls this
+tool without a model.  Each tool call is a line that \\[agent-q-chat-view-tab]
+unfolds.  When one needs your approval, y runs it and n denies it, at the empty
+prompt or on the call, to which \\[agent-q-goto-approval] goes; SPC shows more
+of a long one.
 
 \\{agent-q-chat-mode-map}"
   (setq-local bidi-paragraph-direction 'left-to-right
@@ -263,31 +264,31 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
               truncate-partial-width-windows nil
               ;; Follow the output line by line instead of by half windows.
               scroll-conservatively 101
-              imenu-create-index-function #'agent-q-chat-move-index
+              imenu-create-index-function #'agent-q-chat-view-index
               filter-buffer-substring-function #'agent-q-render-copy
               require-final-newline nil
               agent-q-events-handler #'agent-q-chat-handle
               agent-q-events-turn-function #'agent-q-chat--note-turn
               agent-q-session-chat-p t)
   (add-hook 'completion-at-point-functions
-            #'agent-q-console-completion-at-point nil t)
-  (agent-q-mention-complete-setup)
-  (setq-local agent-q-console-names-function #'agent-q-slash-names)
+            #'agent-q-prompt-console-completion-at-point nil t)
+  (agent-q-completion-setup)
+  (setq-local agent-q-prompt-console-names-function #'agent-q-completion-slash-names)
   ;; Emacs 30's words of a dictionary, which is an error where there is none.
   (remove-hook 'completion-at-point-functions 'ispell-completion-at-point t)
-  (add-hook 'post-command-hook #'agent-q-sight-watch nil t)
-  (agent-q-approve-prompt-setup)
+  (add-hook 'post-command-hook #'agent-q-approval-gate-watch nil t)
+  (agent-q-approval-prompt-setup)
   (agent-q-attention-setup)
   (add-hook 'pre-command-hook #'agent-q-prompt-come nil t)
   (add-hook 'window-size-change-functions #'agent-q-chat-scroll-fill nil t)
-  (add-hook 'window-size-change-functions #'agent-q-chat-move-fit nil t)
+  (add-hook 'window-size-change-functions #'agent-q-chat-view-fit nil t)
   (add-hook 'completion-at-point-functions #'agent-q-code-lisp-complete 10 t)
-  (add-hook 'agent-q-code-closed-functions #'agent-q-code-block-show-buttons nil t)
-  (add-hook 'agent-q-code-closed-functions #'agent-q-code-lisp-give-keys nil t)
-  (add-hook 'agent-q-code-closed-functions #'agent-q-proofread-later nil t)
+  (add-hook 'agent-q-render-body-code-closed-functions #'agent-q-code-block-show-buttons nil t)
+  (add-hook 'agent-q-render-body-code-closed-functions #'agent-q-code-lisp-give-keys nil t)
+  (add-hook 'agent-q-render-body-code-closed-functions #'agent-q-code-proofread-later nil t)
   (add-hook 'eldoc-documentation-functions #'agent-q-code-lisp-eldoc nil t)
-  (add-hook 'eldoc-documentation-functions #'agent-q-proofread-eldoc nil t)
-  (add-hook 'eldoc-documentation-functions #'agent-q-table-eldoc nil t)
+  (add-hook 'eldoc-documentation-functions #'agent-q-code-proofread-eldoc nil t)
+  (add-hook 'eldoc-documentation-functions #'agent-q-markdown-table-eldoc nil t)
   (add-hook 'kill-buffer-hook #'agent-q-chat--close nil t)
   (agent-q-chat-file-setup))
 
@@ -341,14 +342,14 @@ buffer is called then."
   (let* ((root (agent-q-project-directory))
          (name (agent-q-project-name root))
          (buffer (generate-new-buffer
-                  (format "*agent-q: %s*" (agent-q-visible-line (or called name) 40))))
+                  (format "*agent-q: %s*" (agent-q-text-visible-line (or called name) 40))))
          (made nil))
     (unwind-protect
         (with-current-buffer buffer
-          (agent-q-chat--set-up (agent-q-image-default-connection) root name id)
+          (agent-q-chat--set-up (agent-q-connection-default-connection) root name id)
           (setq made t)
-          (agent-q-chat-choose-provider)
-          (agent-q-welcome-update))
+          (agent-q-chat-send-provider)
+          (agent-q-chat-view-welcome-update))
       (unless made
         (kill-buffer buffer)))
     buffer))
@@ -361,11 +362,11 @@ that of the stored chat that it goes on with, or nil."
   (agent-q-chat-begin connection root name
                       (lambda ()
                         (unless id
-                          (agent-q-welcome-setup))
+                          (agent-q-chat-view-welcome-setup))
                         (agent-q-prompt-setup))
-                      (agent-q-chats-store-settings id))
+                      (agent-q-chat-history-settings id))
   ;; A chat that is resumed has its own once it is read.
-  (setq agent-q-chats-store-id (or id (agent-q-core-chat-id agent-q-session-number))))
+  (setq agent-q-chat-history-id (or id (agent-q-core-chat-id agent-q-session-number))))
 
 (defun agent-q-chat-begin (connection root name below &optional store)
   "Open a session in the current buffer, whose mode is set, about CONNECTION.
@@ -378,35 +379,34 @@ core saves it, as JSON, or is nil."
   (agent-q-render-setup)
   (agent-q-call-setup)
   (funcall below)
-  (setq agent-q-header-commands agent-q-chat--commands
-        agent-q-plan-send-function #'agent-q-chat-submit
-        agent-q-diff-draft-cancel-function #'agent-q-chat-cancel)
-  (agent-q-header-setup)
+  (setq agent-q-chat-view-header-commands agent-q-chat--commands
+        agent-q-review-draft-cancel-function #'agent-q-chat-send-cancel)
+  (agent-q-chat-view-header-setup)
   (agent-q-registry-ensure)
-  (setq agent-q-chat-settings (agent-q-chat-make-settings)
+  (setq agent-q-chat-send-settings (agent-q-chat-send-make-settings)
         agent-q-session-number (agent-q-core-open-session
-                                (agent-q-json-serialize agent-q-chat-settings) store))
+                                (agent-q-json-serialize agent-q-chat-send-settings) store))
   (agent-q-events-register agent-q-session-number (current-buffer))
   (agent-q-image-tools-ensure connection))
 
 (defun agent-q-chat-watch ()
   "Start what the buffers of sessions need, however many there are."
   (agent-q-events-ensure)
-  (agent-q-record-start)
+  (agent-q-image-history-record-start)
   (agent-q-chat-follow-start)
-  (add-hook 'agent-q-image-ended-functions #'agent-q-echo-call))
+  (add-hook 'agent-q-connection-call-ended-functions #'agent-q-image-history-echo-call))
 
 (defun agent-q-chat--close ()
   "End the session of this chat."
   (agent-q-chat-stop-clock)
-  (agent-q-garbage-let-go (current-buffer))
+  (agent-q-events-garbage-let-go (current-buffer))
   (when agent-q-session-number
     (let ((session agent-q-session-number))
-      (agent-q-prompt-keep-draft (agent-q-queue-texts))
+      (agent-q-prompt-keep-draft (agent-q-chat-send-queue-texts))
       (setq agent-q-session-number nil)
       (agent-q-chat-follow-stop)
-      (agent-q-diff-forget-drafts)
-      (agent-q-call-leave)
+      (agent-q-review-forget-drafts)
+      (agent-q-call-events-leave)
       (agent-q-image-release-owned (current-buffer))
       (agent-q-events-forget session)
       (agent-q-core-close-session session))))
@@ -415,9 +415,9 @@ core saves it, as JSON, or is nil."
   "Send the text at the prompt; in the log, act on the thing at point."
   (interactive nil agent-q-chat-mode)
   (cond ((agent-q-prompt-p) (agent-q-chat-send))
-        ((and (agent-q-chat-item-of-line)
-              (not (agent-q-welcome-p (agent-q-chat-item-of-line))))
-         (goto-char (agent-q-render-item-start (agent-q-chat-item-of-line)))
+        ((and (agent-q-chat-view-item-of-line)
+              (not (agent-q-chat-view-welcome-p (agent-q-chat-view-item-of-line))))
+         (goto-char (agent-q-render-item-start (agent-q-chat-view-item-of-line)))
          (agent-q-render-toggle))
         (t (goto-char (point-max)))))
 
@@ -427,8 +427,8 @@ core saves it, as JSON, or is nil."
   "Apply EVENT to this chat."
   (pcase (plist-get event :type)
     ((or :text :reasoning :call-drafted :call-proposed :turn-started)
-     (agent-q-chat-backoff-begin))
-    (:turn-ended (agent-q-chat-backoff-over (plist-get event :outcome))))
+     (agent-q-chat-commands-backoff-begin))
+    (:turn-ended (agent-q-chat-commands-backoff-over (plist-get event :outcome))))
   (pcase (plist-get event :type)
     (:text (agent-q-chat--streams :streaming)
            (agent-q-render-text (plist-get event :text))
@@ -436,23 +436,23 @@ core saves it, as JSON, or is nil."
     (:reasoning (agent-q-chat--streams :reasoning)
                 (agent-q-render-reasoning (plist-get event :text)))
     (:call-drafted (agent-q-chat--drafted event))
-    (:state (setq agent-q-header-state (plist-get event :state))
-            (when (eq agent-q-header-state :waiting)
-              (agent-q-header-forget-draft)
-              (agent-q-diff-forget-drafts))
-            (unless (eq agent-q-header-state :paused)
+    (:state (setq agent-q-chat-view-header-state (plist-get event :state))
+            (when (eq agent-q-chat-view-header-state :waiting)
+              (agent-q-chat-view-header-forget-draft)
+              (agent-q-review-forget-drafts))
+            (unless (eq agent-q-chat-view-header-state :paused)
               (agent-q-render-settle 'limit))
-            (when (and (eq agent-q-header-state :summarizing) (null agent-q-header-since))
+            (when (and (eq agent-q-chat-view-header-state :summarizing) (null agent-q-chat-view-header-since))
               (agent-q-chat-start-clock))
             (agent-q-chat--keep-garbage))
     (:chat-resumed (let ((about (agent-q-json-alist (plist-get event :about) t)))
-                     (agent-q-chats-past-resumed about)
-                     (agent-q-rewind-resumed (alist-get 'rewind about))))
-    (:past-turn (agent-q-chats-past-show event))
+                     (agent-q-chat-history-past-resumed about)
+                     (agent-q-chat-history-rewind-resumed (alist-get 'rewind about))))
+    (:past-turn (agent-q-chat-history-past-show event))
     (:turn-started (agent-q-chat--turn-started (plist-get event :text)
                                                (plist-get event :turn)))
-    (:rewound (agent-q-rewind-hide (plist-get event :turn) (plist-get event :rewind)))
-    (:unwound (agent-q-rewind-show (plist-get event :rewind))
+    (:rewound (agent-q-chat-history-rewind-hide (plist-get event :turn) (plist-get event :rewind)))
+    (:unwound (agent-q-chat-history-rewind-show (plist-get event :rewind))
               (agent-q-render-settle 'turn))
     (:turn-undone (agent-q-changes-line-undone (plist-get event :turn) (plist-get event :left))
                   (agent-q-changes-offer (plist-get event :turn)
@@ -461,69 +461,69 @@ core saves it, as JSON, or is nil."
     (:turn-ended (agent-q-chat--turn-ended (plist-get event :outcome)
                                            (plist-get event :message)
                                            (plist-get event :why)))
-    (:call-proposed (agent-q-diff-draft-stop)
-                    (agent-q-call-proposed event))
+    (:call-proposed (agent-q-review-draft-stop)
+                    (agent-q-call-events-proposed event))
     (:approval (agent-q-chat--approval event))
     (:approval-changed (agent-q-chat--approval-changed event))
-    (:approval-settled (agent-q-call-settled-elsewhere event))
-    (:call-started (agent-q-call-started-event event))
-    (:call-finished (agent-q-call-finished event))
-    (:usage (agent-q-header-usage event))
-    (:retrying (agent-q-chat-backoff-show event))
-    (:cache-lost (setq agent-q-header-cache-lost (plist-get event :why)))
-    (:window-filled (setq agent-q-header-filled
+    (:approval-settled (agent-q-call-events-settled-elsewhere event))
+    (:call-started (agent-q-call-events-started-event event))
+    (:call-finished (agent-q-call-events-finished event))
+    (:usage (agent-q-chat-view-header-usage event))
+    (:retrying (agent-q-chat-commands-backoff-show event))
+    (:cache-lost (setq agent-q-chat-view-header-cache-lost (plist-get event :why)))
+    (:window-filled (setq agent-q-chat-view-header-filled
                           (cons (plist-get event :tokens) (plist-get event :window))))
-    (:summarized (agent-q-window-summarized event)
+    (:summarized (agent-q-chat-commands-usage-summarized event)
                  ;; The model has no more of it than the summary says.
-                 (agent-q-context-forget-sent))
+                 (agent-q-attach-forget-sent))
     (:steered (agent-q-render-user (plist-get event :text))
-              (agent-q-chat--show-along (agent-q-queue-steered (plist-get event :text))))
-    (:limit-reached (agent-q-retry-ask (plist-get event :text)))
+              (agent-q-chat--show-along (agent-q-chat-send-queue-steered (plist-get event :text))))
+    (:limit-reached (agent-q-chat-commands-retry-ask (plist-get event :text)))
     (:notice (agent-q-render-notice (plist-get event :text)))
-    ((or :image-call :emacs-call) (agent-q-chat-host-call event)))
+    ((or :image-call :emacs-call) (agent-q-chat-send-emacs-call event)))
   (unless (eq (plist-get event :type) :text)
-    (agent-q-events-afterwards #'agent-q-header-update)))
+    (agent-q-events-afterwards #'agent-q-chat-view-header-update)))
 
 (defun agent-q-chat--keep-garbage ()
   "Put off garbage collection while an answer is on its way or tools are running."
-  (if (memq agent-q-header-state '(:waiting :streaming :reasoning :drafting :running))
-      (agent-q-garbage-keep (current-buffer))
-    (agent-q-garbage-let-go (current-buffer))))
+  (if (memq agent-q-chat-view-header-state '(:waiting :streaming :reasoning :drafting :running))
+      (agent-q-events-garbage-keep (current-buffer))
+    (agent-q-events-garbage-let-go (current-buffer))))
 
 (defun agent-q-chat--streams (state)
   "Note that what is streamed now is the one that STATE names."
-  (when (and (memq agent-q-header-state '(:streaming :reasoning :drafting))
-             (not (eq state agent-q-header-state)))
-    (setq agent-q-header-state state)
-    (agent-q-events-afterwards #'agent-q-header-update)))
+  (when (and (memq agent-q-chat-view-header-state '(:streaming :reasoning :drafting))
+             (not (eq state agent-q-chat-view-header-state)))
+    (setq agent-q-chat-view-header-state state)
+    (agent-q-events-afterwards #'agent-q-chat-view-header-update)))
 
 (defun agent-q-chat--drafted (event)
   "Show that the model is writing the call of EVENT."
   (agent-q-chat--streams :drafting)
-  (agent-q-header-drafted event)
+  (agent-q-chat-view-header-drafted event)
   (unless agent-q-approval-handler
-    (agent-q-diff-drafted event)))
+    (agent-q-review-drafted event)))
 
 (defun agent-q-chat--approval (event)
   "Have the call of EVENT approved, by `agent-q-approval-handler' or the user."
   (if agent-q-approval-handler
-      (progn (agent-q-call-approval-elsewhere event)
+      (progn (agent-q-call-events-approval-elsewhere event)
              (agent-q-execute-approve event))
-    (agent-q-call-approval
+    (agent-q-call-events-approval
      event (lambda (arguments)
-             (agent-q-approve-target arguments
-                                     (and (agent-q-chat-connected-p)
-                                          (agent-q-image-label agent-q-session-connection)))))
+             (agent-q-approval-target arguments
+                                      (and (agent-q-chat-send-connected-p)
+                                           (agent-q-connection-label agent-q-session-connection)))))
     (unless (agent-q-registry-effect-p (plist-get event :tool))
-      (agent-q-diff-review event))
+      (agent-q-review-review event))
     (agent-q-attention-asked (gethash (plist-get event :call) agent-q-call-table))))
 
 (defun agent-q-chat--approval-changed (event)
   "Show what the request of EVENT is about now, as its file was changed."
   (let ((call (gethash (plist-get event :call) agent-q-call-table)))
     (when (agent-q-call-open-p call)
-      (agent-q-diff-review-again call)
-      (agent-q-sight-anew call)
+      (agent-q-review-review-again call)
+      (agent-q-approval-gate-redraw call)
       (message "agent-q: The file of a request was changed; it shows the edit as it fits now (%s)"
                (buffer-name)))))
 
@@ -531,28 +531,28 @@ core saves it, as JSON, or is nil."
   "Note that the turn of the number TURN begins."
   (agent-q-changes-line-begin)
   (setq agent-q-session-turn (agent-q-changes-turn turn))
-  (setf (alist-get turn agent-q-chats-past-turns) agent-q-session-turn))
+  (setf (alist-get turn agent-q-chat-history-past-turns) agent-q-session-turn))
 
 (defun agent-q-chat--turn-started (text turn)
   "Show the user's message TEXT, with which TURN begins, a number."
-  (agent-q-welcome-finish)
-  (setq agent-q-header-cache-lost nil
-        agent-q-header-turn-cost nil
-        agent-q-header-turn nil)
+  (agent-q-chat-view-welcome-finish)
+  (setq agent-q-chat-view-header-cache-lost nil
+        agent-q-chat-view-header-turn-cost nil
+        agent-q-chat-view-header-turn nil)
   (agent-q-render-settle 'turn)
   (agent-q-render-user text turn)
-  (let ((message (or (agent-q-queue-steered text)
-                     (agent-q-queue-started))))
+  (let ((message (or (agent-q-chat-send-queue-steered text)
+                     (agent-q-chat-send-queue-started))))
     (when message
       (agent-q-chat--show-along message)
-      (when (agent-q-queue-message-review message)
+      (when (agent-q-chat-send-queue-message-review message)
         (setq-local agent-q-review-edits t
                     agent-q-chat--reviewing t))))
   (agent-q-chat-start-clock))
 
 (defun agent-q-chat-start-clock ()
   "Show the time that passes from now on."
-  (setq agent-q-header-since (current-time))
+  (setq agent-q-chat-view-header-since (current-time))
   (agent-q-chat-stop-clock)
   (setq agent-q-chat--timer
         (run-at-time 1 1 #'agent-q-chat--tick (current-buffer))))
@@ -560,15 +560,15 @@ core saves it, as JSON, or is nil."
 (defun agent-q-chat--show-along (message)
   "Show what is sent along with the user's MESSAGE, which may be nil."
   (when message
-    (when (agent-q-queue-message-look message)
-      (agent-q-render-notice (concat "  about " (agent-q-queue-message-look message))))
-    (mapc #'agent-q-excerpt-show (agent-q-queue-message-excerpts message))))
+    (when (agent-q-chat-send-queue-message-look message)
+      (agent-q-render-notice (concat "  about " (agent-q-chat-send-queue-message-look message))))
+    (mapc #'agent-q-attach-kinds-excerpt-show (agent-q-chat-send-queue-message-excerpts message))))
 
 (defun agent-q-chat--turn-ended (outcome message why)
   "Show that a turn ended with OUTCOME, for the reason WHY, and MESSAGE, if any."
   (agent-q-render-finish)
-  (agent-q-call-abandon)
-  (agent-q-diff-forget-drafts)
+  (agent-q-call-events-abandon)
+  (agent-q-review-forget-drafts)
   (pcase outcome
     (:cancelled (agent-q-render-notice "Cancelled.")
                 (agent-q-image-release-owned (current-buffer)))
@@ -576,10 +576,10 @@ core saves it, as JSON, or is nil."
      (agent-q-render-notice (or message "The turn failed.")
                             'agent-q-failure)
      ;; Its message may not be in the conversation.
-     (agent-q-context-forget-sent)
-     (agent-q-retry-offer outcome why)))
-  (setq agent-q-header-since nil
-        agent-q-header-state :idle)
+     (agent-q-attach-forget-sent)
+     (agent-q-chat-commands-retry-offer outcome why)))
+  (setq agent-q-chat-view-header-since nil
+        agent-q-chat-view-header-state :idle)
   (agent-q-render-settle 'limit)
   (agent-q-chat--keep-garbage)
   (when agent-q-chat--reviewing
@@ -587,12 +587,12 @@ core saves it, as JSON, or is nil."
     (kill-local-variable 'agent-q-review-edits))
   (agent-q-chat-stop-clock)
   (agent-q-changes-line-tell)
-  (when (agent-q-echo-offer-p)
+  (when (agent-q-image-history-echo-offer-p)
     (agent-q-chat--offer-echo))
   (when (eq outcome :finished)
-    (agent-q-plan-offer))
+    (agent-q-chat-send-plan-offer))
   (agent-q-attention-ended outcome)
-  (agent-q-queue-next))
+  (agent-q-chat-send-queue-next))
 
 (defun agent-q-chat--offer-echo ()
   "Offer the echo of evaluations in the REPL."
@@ -600,16 +600,16 @@ core saves it, as JSON, or is nil."
   (pcase-dolist (`(,label . ,value) '(("[Show it]" . t) ("[Don't]" . nil)))
     (agent-q-render-button label
                            (lambda ()
-                             (agent-q-echo-choose value)
+                             (agent-q-image-history-echo-choose value)
                              (agent-q-render-settle 'echo))
                            'echo)))
 
 (defun agent-q-chat--tick (buffer)
   "Show the time that passes in the running turn of the chat BUFFER."
   (with-current-buffer buffer
-    (agent-q-call-tick)
-    (agent-q-chat-backoff-tick)
-    (agent-q-header-update)))
+    (agent-q-call-events-tick)
+    (agent-q-chat-commands-backoff-tick)
+    (agent-q-chat-view-header-update)))
 
 (defun agent-q-chat-stop-clock ()
   "Stop showing the passing time."
@@ -625,9 +625,9 @@ core saves it, as JSON, or is nil."
 That is the system prompt and the context in front of each message."
   (interactive)
   (agent-q-session-check)
-  (agent-q-chat-configure)
+  (agent-q-chat-send-configure)
   (pcase-let ((`(,prompt ,context) (agent-q-core-system-prompt agent-q-session-number
-                                                               (agent-q-chat-context))))
+                                                               (agent-q-chat-send-context))))
     (with-help-window "*agent-q system prompt*"
       (princ prompt)
       (princ "\n\n----- In front of a message that you send now -----\n\n")

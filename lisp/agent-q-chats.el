@@ -39,7 +39,7 @@
   "Find the chats with all words of QUERY in their names or texts, by time.
 FUNCTION is called in this buffer with them, a list of alists, and with what is
 wrong, a sentence or nil."
-  (agent-q-chats-store-ask
+  (agent-q-chat-history-ask
    "search"
    (lambda (answer problem)
      (funcall function (alist-get 'chats answer)
@@ -65,12 +65,12 @@ wrong, a sentence or nil."
 (defun agent-q-chats-buffer (id)
   "Return the buffer of the chat ID if it is open here, or nil."
   (seq-find (lambda (buffer)
-              (equal id (buffer-local-value 'agent-q-chats-store-id buffer)))
+              (equal id (buffer-local-value 'agent-q-chat-history-id buffer)))
             (agent-q-session-buffers)))
 
 (defun agent-q-chats-title (chat)
   "Return what CHAT, an alist, is called: its name or its first words."
-  (agent-q-visible-line
+  (agent-q-text-visible-line
    (let ((name (alist-get 'name chat)))
      (if name name
        (replace-regexp-in-string "[ \t\n]+" " " (or (alist-get 'words chat) ""))))
@@ -93,7 +93,7 @@ wrong, a sentence or nil."
 (defun agent-q-chats--annotation (chat)
   "Return what stands behind CHAT, an alist, in completions."
   (concat (propertize " " 'display '(space :align-to 60))
-          (agent-q-visible-line
+          (agent-q-text-visible-line
            (string-join (delq nil (list (agent-q-chats-date chat)
                                         (alist-get 'project chat)
                                         (alist-get 'model chat)
@@ -132,8 +132,8 @@ NAME is what it is called, or nil, and ROOT the root of its project, or nil."
 
 (defun agent-q-chats-root (chat)
   "Return the root of the project of CHAT, an alist, or nil.
-The agent may read all files there, so what a chat says that another Emacs wrote
-counts only if the user agrees."
+The agent may read all files there, so what a chat says that another Emacs
+wrote counts only if the user agrees."
   (let ((root (alist-get 'root chat))
         ;; Outside a command, Emacs would ask in a dialog or a menu.
         (use-dialog-box nil))
@@ -144,7 +144,7 @@ counts only if the user agrees."
                    (equal root (agent-q-project-directory))
                    (y-or-n-p (format "This chat, which another Emacs wrote, says that its project is %s.  \
 Open it there? "
-                                     (agent-q-visible-line root 5000)))))
+                                     (agent-q-text-visible-line root 5000)))))
       root)))
 
 (defun agent-q-chats-go (chat)
@@ -181,7 +181,7 @@ With a prefix argument, offer those that have WORDS in their names or texts."
 (defun agent-q-chats--here ()
   "Return the id of the chat of this buffer; signal an error if it has none."
   (agent-q-session-check)
-  (or agent-q-chats-store-id
+  (or agent-q-chat-history-id
       (user-error "This chat is not saved; see `agent-q-save-chats'")))
 
 (defun agent-q-chats--told (what &optional function)
@@ -196,25 +196,25 @@ It calls FUNCTION with the answer, and says WHAT, or what went wrong."
 (defun agent-q-rename-chat (name)
   "Give the current chat NAME; with an empty one, remove its name."
   (interactive (progn (agent-q-chats--here)
-                      (list (read-string "Name of this chat: " agent-q-chats-past-name))))
+                      (list (read-string "Name of this chat: " agent-q-chat-history-past-name))))
   (agent-q-chats-rename (agent-q-chats--here) name))
 
 (defun agent-q-chats-rename (id name &optional function)
   "Give the chat ID NAME; FUNCTION is called when that is done."
-  (let* ((name (agent-q-visible-line
+  (let* ((name (agent-q-text-visible-line
                 (string-trim (replace-regexp-in-string "[ \t\n]+" " " name)) 200))
          (buffer (agent-q-chats-buffer id)))
-    (agent-q-chats-store-ask
+    (agent-q-chat-history-ask
      "rename"
      (agent-q-chats--told
       nil
       (lambda (_answer)
         (when (buffer-live-p buffer)
           (with-current-buffer buffer
-            (setq agent-q-chats-past-name (unless (string-empty-p name) name))
+            (setq agent-q-chat-history-past-name (unless (string-empty-p name) name))
             (rename-buffer (format "*agent-q: %s*"
-                                   (agent-q-visible-line
-                                    (or agent-q-chats-past-name agent-q-session-project "chat")
+                                   (agent-q-text-visible-line
+                                    (or agent-q-chat-history-past-name agent-q-session-project "chat")
                                     40))
                            t)))
         (when function (funcall function))))
@@ -226,24 +226,24 @@ It calls FUNCTION with the answer, and says WHAT, or what went wrong."
 Files and the image stay as they are."
   (interactive)
   (agent-q-chats-fork (agent-q-chats--here) nil
-                      agent-q-chats-past-name agent-q-session-root))
+                      agent-q-chat-history-past-name agent-q-session-root))
 
 ;;;###autoload
 (defun agent-q-chats-fork-here ()
   "Continue in a new chat from before the message; leave all else as it is.
 This is for the buffer that shows what going back to it would do."
-  (interactive nil agent-q-rewind-mode)
-  (let ((plan (agent-q-rewind-take)))
-    (with-current-buffer (agent-q-rewind-plan-chat plan)
-      (agent-q-chats-fork (agent-q-chats--here) (agent-q-rewind-plan-turn plan)
-                          agent-q-chats-past-name agent-q-session-root
-                          (agent-q-rewind-plan-text plan)))))
+  (interactive nil agent-q-chat-history-rewind-mode)
+  (let ((plan (agent-q-chat-history-rewind-take)))
+    (with-current-buffer (agent-q-chat-history-rewind-plan-chat plan)
+      (agent-q-chats-fork (agent-q-chats--here) (agent-q-chat-history-rewind-plan-turn plan)
+                          agent-q-chat-history-past-name agent-q-session-root
+                          (agent-q-chat-history-rewind-plan-text plan)))))
 
 (defun agent-q-chats-fork (id before name root &optional text)
   "Make a chat that begins as chat ID did before the turn BEFORE, and go there.
 BEFORE is its number, or nil for all of it.  NAME and ROOT are as in
 `agent-q-chats-open'; TEXT is put at its prompt."
-  (agent-q-chats-store-ask
+  (agent-q-chat-history-ask
    "fork"
    (agent-q-chats--told
     nil
@@ -271,7 +271,7 @@ BEFORE is its number, or nil for all of it.  NAME and ROOT are as in
 
 (defun agent-q-chats-export (id file)
   "Write the chat ID to FILE as Markdown."
-  (agent-q-chats-store-ask
+  (agent-q-chat-history-ask
    "export" (agent-q-chats--told (format "Wrote %s" file))
    `(id . ,id) `(file . ,(expand-file-name file))))
 
@@ -281,7 +281,7 @@ FUNCTION is called when that is done, or can't be."
   (when (y-or-n-p (format "Move the chat \"%s\" to the trash? " title))
     (when-let ((buffer (agent-q-chats-buffer id)))
       (kill-buffer buffer))
-    (agent-q-chats-store-ask
+    (agent-q-chat-history-ask
      "deletable"
      (lambda (answer problem)
        (unless problem
@@ -308,15 +308,15 @@ FUNCTION is called when that is done, or can't be."
   "Let bookmarks, `desktop' and the keys of a rewind know this chat."
   (setq-local bookmark-make-record-function #'agent-q-chats-bookmark
               desktop-save-buffer #'agent-q-chats-desktop-data)
-  (define-key agent-q-rewind-mode-map "F" #'agent-q-chats-fork-here))
+  (define-key agent-q-chat-history-rewind-mode-map "F" #'agent-q-chats-fork-here))
 
 (defun agent-q-chats-bookmark ()
   "Return a bookmark of this chat."
-  `(,(or agent-q-chats-past-name (buffer-name))
+  `(,(or agent-q-chat-history-past-name (buffer-name))
     (handler . agent-q-chats-jump)
-    (filename . ,(agent-q-chats-store-directory))
+    (filename . ,(agent-q-chat-history-folder))
     (agent-q-id . ,(agent-q-chats--here))
-    (agent-q-name . ,agent-q-chats-past-name)
+    (agent-q-name . ,agent-q-chat-history-past-name)
     (agent-q-root . ,agent-q-session-root)))
 
 ;;;###autoload
@@ -328,7 +328,7 @@ FUNCTION is called when that is done, or can't be."
 
 (defun agent-q-chats-desktop-data (_directory)
   "Return what `desktop' is to save of this chat."
-  (list :id agent-q-chats-store-id :name agent-q-chats-past-name
+  (list :id agent-q-chat-history-id :name agent-q-chat-history-past-name
         :root agent-q-session-root))
 
 ;;;###autoload
@@ -343,10 +343,10 @@ FUNCTION is called when that is done, or can't be."
 ;; All chats in one list: those that are open with what they do, and those that were
 ;; saved.  A key goes there, others rename, delete, fork and export.
 
-(defvar-local agent-q-chats-list--words ""
+(defvar-local agent-q-chats--list-words ""
   "The words that the listed chats have; empty for all.")
 
-(defvar-local agent-q-chats-list--stored nil
+(defvar-local agent-q-chats--list-stored nil
   "The stored chats, alists, the latest first.")
 
 (defvar agent-q-chats-list-mode-map
@@ -369,10 +369,10 @@ FUNCTION is called when that is done, or can't be."
 \\[agent-q-chats-list-fork] forks, and \\[agent-q-chats-list-export] exports.
 
 \\{agent-q-chats-list-mode-map}"
-  (setq mode-line-process '(:eval (if (string-empty-p agent-q-chats-list--words)
-                                      agent-q-list-hint
-                                    (format " with \"%s\"" agent-q-chats-list--words)))
-        revert-buffer-function #'agent-q-chats-list--refresh))
+  (setq mode-line-process '(:eval (if (string-empty-p agent-q-chats--list-words)
+                                      agent-q-text-list-hint
+                                    (format " with \"%s\"" agent-q-chats--list-words)))
+        revert-buffer-function #'agent-q-chats--list-refresh))
 
 ;;;###autoload
 (defun agent-q-chats ()
@@ -381,23 +381,23 @@ FUNCTION is called when that is done, or can't be."
   (pop-to-buffer (get-buffer-create "*agent-q chats*"))
   (unless (derived-mode-p 'agent-q-chats-list-mode)
     (agent-q-chats-list-mode))
-  (agent-q-chats-list--refresh))
+  (agent-q-chats--list-refresh))
 
-(defun agent-q-chats-list--refresh (&rest _)
+(defun agent-q-chats--list-refresh (&rest _)
   "Ask the core for the stored chats and show all."
   (agent-q-chats-find
-   agent-q-chats-list--words
+   agent-q-chats--list-words
    (lambda (chats problem)
-     (setq agent-q-chats-list--stored chats)
-     (agent-q-list-setup (agent-q-chats-list--columns) #'agent-q-chats-list--rows
-                         (if (string-empty-p agent-q-chats-list--words)
-                             "There is no chat yet; M-x agent-q-chat opens one.\n"
-                           "No chat matches; \\[agent-q-chats-list-search] searches again.\n"))
-     (agent-q-list-print)
+     (setq agent-q-chats--list-stored chats)
+     (agent-q-text-list-setup (agent-q-chats--list-columns) #'agent-q-chats--list-rows
+                              (if (string-empty-p agent-q-chats--list-words)
+                                  "There is no chat yet; M-x agent-q-chat opens one.\n"
+                                "No chat matches; \\[agent-q-chats-list-search] searches again.\n"))
+     (agent-q-text-list-print)
      (force-mode-line-update)
      (when problem (message "%s" problem)))))
 
-(defun agent-q-chats-list--columns ()
+(defun agent-q-chats--list-columns ()
   "Return the columns of the list."
   '((10 "State" 12 t) (6 "When" 16 t) (8 "Project" 12 t) (4 "Image" 12 t)
     (3 "Model" 14 t) (2 "Turns" 5 nil :right-align t) (7 "Tokens" 7 nil :right-align t)
@@ -405,47 +405,47 @@ FUNCTION is called when that is done, or can't be."
 
 ;;;;; Rows
 
-(defun agent-q-chats-list--rows ()
+(defun agent-q-chats--list-rows ()
   "Return the rows: open chats, then those that are only stored."
   (let* ((open (agent-q-session-buffers))
          (stored (seq-remove (lambda (chat) (agent-q-chats-buffer (alist-get 'id chat)))
-                             agent-q-chats-list--stored)))
+                             agent-q-chats--list-stored)))
     (append
-     (delq nil (mapcar #'agent-q-chats-list--open-row open))
-     (mapcar (lambda (chat) (agent-q-chats-list--row chat "")) stored))))
+     (delq nil (mapcar #'agent-q-chats--list-open-row open))
+     (mapcar (lambda (chat) (agent-q-chats--list-row chat "")) stored))))
 
-(defun agent-q-chats-list--open-row (buffer)
+(defun agent-q-chats--list-open-row (buffer)
   "Return the row of the open chat BUFFER, or nil when it hasn't the words."
-  (let ((chat (agent-q-chats-list--stored-one
-               (buffer-local-value 'agent-q-chats-store-id buffer))))
-    (when (or chat (string-empty-p agent-q-chats-list--words))
+  (let ((chat (agent-q-chats--list-stored-one
+               (buffer-local-value 'agent-q-chat-history-id buffer))))
+    (when (or chat (string-empty-p agent-q-chats--list-words))
       (with-current-buffer buffer
         (let ((live `((id . ,buffer)
-                      (name . ,agent-q-chats-past-name)
+                      (name . ,agent-q-chat-history-past-name)
                       (project . ,agent-q-session-project)
                       (root . ,agent-q-session-root)
-                      (image . ,(and (agent-q-image-live-p agent-q-session-connection)
-                                     (agent-q-image-label agent-q-session-connection)))
-                      (model . ,agent-q-header-model)
-                      (input . ,agent-q-header-input)
-                      (output . ,agent-q-header-output)
-                      (cost . ,agent-q-header-cost)
-                      (unpriced . ,agent-q-header-unpriced))))
-          (agent-q-chats-list--row (append live chat) (agent-q-chats-list--state)))))))
+                      (image . ,(and (agent-q-connection-live-p agent-q-session-connection)
+                                     (agent-q-connection-label agent-q-session-connection)))
+                      (model . ,agent-q-chat-view-header-model)
+                      (input . ,agent-q-chat-view-header-input)
+                      (output . ,agent-q-chat-view-header-output)
+                      (cost . ,agent-q-chat-view-header-cost)
+                      (unpriced . ,agent-q-chat-view-header-unpriced))))
+          (agent-q-chats--list-row (append live chat) (agent-q-chats--list-state)))))))
 
-(defun agent-q-chats-list--state ()
+(defun agent-q-chats--list-state ()
   "Return what the chat of this buffer does, as text."
   (cond ((agent-q-call-waiting)
          (propertize "needs you" 'face 'agent-q-attention))
-        ((eq agent-q-header-state :paused) (propertize "go on?" 'face 'agent-q-attention))
-        ((agent-q-header-busy-p) "works")
-        (agent-q-chats-store-busy "read only")
+        ((eq agent-q-chat-view-header-state :paused) (propertize "go on?" 'face 'agent-q-attention))
+        ((agent-q-chat-view-header-busy-p) "works")
+        (agent-q-chat-history-busy "read only")
         (t "open")))
 
-(defun agent-q-chats-list--row (chat state)
+(defun agent-q-chats--list-row (chat state)
   "Return the row of CHAT, an alist, whose STATE is a text."
   (let ((text (lambda (key)
-                (agent-q-visible-line (or (alist-get key chat) "") 60))))
+                (agent-q-text-visible-line (or (alist-get key chat) "") 60))))
     (list (alist-get 'id chat)
           (vector state
                   (if (alist-get 'latest chat) (agent-q-chats-date chat) "")
@@ -453,11 +453,11 @@ FUNCTION is called when that is done, or can't be."
                   (funcall text 'image)
                   (funcall text 'model)
                   (number-to-string (or (alist-get 'turns chat) 0))
-                  (agent-q-header-tokens (+ (alist-get 'input chat) (alist-get 'output chat)))
-                  (agent-q-cost-text (alist-get 'cost chat) (alist-get 'unpriced chat))
-                  (agent-q-chats-list--chat-text chat)))))
+                  (agent-q-chat-view-header-tokens (+ (alist-get 'input chat) (alist-get 'output chat)))
+                  (agent-q-chat-commands-cost-text (alist-get 'cost chat) (alist-get 'unpriced chat))
+                  (agent-q-chats--list-chat-text chat)))))
 
-(defun agent-q-chats-list--chat-text (chat)
+(defun agent-q-chats--list-chat-text (chat)
   "Return the title of CHAT, an alist, and the words around what was found."
   (let ((waiting (and (bufferp (alist-get 'id chat))
                       (with-current-buffer (alist-get 'id chat) (agent-q-call-waiting))))
@@ -467,31 +467,31 @@ FUNCTION is called when that is done, or can't be."
                 (propertize "nothing said yet" 'face 'agent-q-dim)
               (agent-q-chats-title chat))
             (if excerpt
-                (propertize (format "  %s" (agent-q-visible-line excerpt 100))
+                (propertize (format "  %s" (agent-q-text-visible-line excerpt 100))
                             'face 'agent-q-dim)
               ""))))
 
 ;;;;; Commands
 
-(defun agent-q-chats-list--at-point ()
+(defun agent-q-chats--list-at-point ()
   "Return the chat at point as an alist; its id is that of its file, or nil."
   (let ((id (or (tabulated-list-get-id) (user-error "No chat here"))))
     (if (bufferp id)
         (append (with-current-buffer id
-                  `((id . ,agent-q-chats-store-id) (buffer . ,id) (name . ,agent-q-chats-past-name)
+                  `((id . ,agent-q-chat-history-id) (buffer . ,id) (name . ,agent-q-chat-history-past-name)
                     (root . ,agent-q-session-root)))
-                (agent-q-chats-list--stored-one
-                 (buffer-local-value 'agent-q-chats-store-id id)))
-      (agent-q-chats-list--stored-one id))))
+                (agent-q-chats--list-stored-one
+                 (buffer-local-value 'agent-q-chat-history-id id)))
+      (agent-q-chats--list-stored-one id))))
 
-(defun agent-q-chats-list--stored-one (id)
+(defun agent-q-chats--list-stored-one (id)
   "Return the stored chat ID as an alist, or nil if it isn't listed."
   (and id (seq-find (lambda (chat) (equal id (alist-get 'id chat)))
-                    agent-q-chats-list--stored)))
+                    agent-q-chats--list-stored)))
 
-(defun agent-q-chats-list--saved-at-point ()
+(defun agent-q-chats--list-saved-at-point ()
   "Return the chat at point as an alist, which has to be saved."
-  (let ((chat (agent-q-chats-list--at-point)))
+  (let ((chat (agent-q-chats--list-at-point)))
     (unless (alist-get 'id chat)
       (user-error "This chat is not saved"))
     chat))
@@ -499,49 +499,49 @@ FUNCTION is called when that is done, or can't be."
 (defun agent-q-chats-list-go ()
   "Go to the chat at point."
   (interactive nil agent-q-chats-list-mode)
-  (let ((chat (agent-q-chats-list--at-point)))
+  (let ((chat (agent-q-chats--list-at-point)))
     (if (alist-get 'buffer chat) (pop-to-buffer (alist-get 'buffer chat))
       (agent-q-chats-go chat))))
 
 (defun agent-q-chats-list-search (words)
   "List the chats that have all WORDS in their names or texts; all without any."
   (interactive (list (read-string "Chats with the words: ")) agent-q-chats-list-mode)
-  (setq agent-q-chats-list--words words)
-  (agent-q-chats-list--refresh))
+  (setq agent-q-chats--list-words words)
+  (agent-q-chats--list-refresh))
 
-(defun agent-q-chats-list--afterwards ()
+(defun agent-q-chats--list-afterwards ()
   "Return a function to draw the list again."
   (let ((buffer (current-buffer)))
     (lambda ()
       (when (buffer-live-p buffer)
-        (with-current-buffer buffer (agent-q-chats-list--refresh))))))
+        (with-current-buffer buffer (agent-q-chats--list-refresh))))))
 
 (defun agent-q-chats-list-rename ()
   "Rename the chat at point."
   (interactive nil agent-q-chats-list-mode)
-  (let ((chat (agent-q-chats-list--saved-at-point)))
+  (let ((chat (agent-q-chats--list-saved-at-point)))
     (agent-q-chats-rename (alist-get 'id chat)
                           (read-string "Name of this chat: " (alist-get 'name chat))
-                          (agent-q-chats-list--afterwards))))
+                          (agent-q-chats--list-afterwards))))
 
 (defun agent-q-chats-list-delete ()
   "Move the chat at point to the trash."
   (interactive nil agent-q-chats-list-mode)
-  (let ((chat (agent-q-chats-list--saved-at-point)))
+  (let ((chat (agent-q-chats--list-saved-at-point)))
     (agent-q-chats-delete (alist-get 'id chat) (agent-q-chats-title chat)
-                          (agent-q-chats-list--afterwards))))
+                          (agent-q-chats--list-afterwards))))
 
 (defun agent-q-chats-list-fork ()
   "Continue in a new chat that begins like the one at point."
   (interactive nil agent-q-chats-list-mode)
-  (let ((chat (agent-q-chats-list--saved-at-point)))
+  (let ((chat (agent-q-chats--list-saved-at-point)))
     (agent-q-chats-fork (alist-get 'id chat) nil (alist-get 'name chat)
                         (agent-q-chats-root chat))))
 
 (defun agent-q-chats-list-export ()
   "Write the chat at point to a file as Markdown."
   (interactive nil agent-q-chats-list-mode)
-  (let ((chat (agent-q-chats-list--saved-at-point)))
+  (let ((chat (agent-q-chats--list-saved-at-point)))
     (agent-q-chats-export (alist-get 'id chat) (agent-q-chats-read-file))))
 
 (provide 'agent-q-chats)

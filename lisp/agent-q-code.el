@@ -29,10 +29,10 @@
 ;; of the symbol at point, and its arguments in the echo area.  At the prompt symbols
 ;; are completed.  All of it is the client's, in the package that the code is in.
 
-(defconst agent-q-code-lisp--constituents "^][ \t\n()\"';`,|"
+(defconst agent-q-code--lisp-constituents "^][ \t\n()\"';`,|"
   "The characters of symbols, for `skip-chars-forward'.")
 
-(defconst agent-q-code-lisp--reach 10000
+(defconst agent-q-code--lisp-reach 10000
   "Most characters before point at which the list around it may begin.")
 
 ;;;;; The code at point
@@ -43,38 +43,38 @@
        (or (get-text-property place 'agent-q-form)
            (let ((language (and (get-text-property place 'agent-q-code)
                                 (get-text-property place 'agent-q-language))))
-             (and language (eq 'lisp-mode (cdr (assoc language agent-q-code-modes))))))))
+             (and language (eq 'lisp-mode (cdr (assoc language agent-q-render-body-code-modes))))))))
 
 (defun agent-q-code-lisp-end (start)
   "Return where the code at START ends."
   (next-single-property-change start 'agent-q-language nil (point-max)))
 
-(defun agent-q-code-lisp--start (place)
+(defun agent-q-code--lisp-start (place)
   "Return where the code at PLACE begins."
   (previous-single-property-change (min (1+ place) (point-max))
                                    'agent-q-language nil (point-min)))
 
-(defun agent-q-code-lisp--package ()
+(defun agent-q-code--lisp-package ()
   "Return the package of the code at point.
 It is what this answer has entered before point, else the one of the REPL."
   (let ((turn (or (previous-single-property-change (point) 'agent-q-turn) (point-min)))
         (case-fold-search t)
         (found nil))
     (save-excursion
-      (while (and (not found) (re-search-backward agent-q-user-in-package turn t))
+      (while (and (not found) (re-search-backward agent-q-session-user-in-package turn t))
         (agent-q-markdown-dress (match-beginning 1))
         (when (agent-q-code-lisp-p (match-beginning 1))
           (setq found (upcase (match-string-no-properties 1))))))
-    (or found (agent-q-image-repl-package agent-q-session-connection))))
+    (or found (agent-q-connection-repl-package agent-q-session-connection))))
 
-(defun agent-q-code-lisp--symbol-bounds ()
+(defun agent-q-code--lisp-symbol-bounds ()
   "Return the bounds of the symbol at point."
   (save-excursion
-    (let ((end (progn (skip-chars-forward agent-q-code-lisp--constituents
+    (let ((end (progn (skip-chars-forward agent-q-code--lisp-constituents
                                           (agent-q-code-lisp-end (point)))
                       (point))))
-      (skip-chars-backward agent-q-code-lisp--constituents
-                           (agent-q-code-lisp--start (1- end)))
+      (skip-chars-backward agent-q-code--lisp-constituents
+                           (agent-q-code--lisp-start (1- end)))
       ;; A sharp sign belongs to #' and #:, and to no symbol's beginning.
       (skip-chars-forward "#" end)
       (cons (point) end))))
@@ -82,16 +82,16 @@ It is what this answer has entered before point, else the one of the REPL."
 (defun agent-q-code-lisp-symbol ()
   "Return the symbol at point in Lisp code of the log, or nil."
   (when (agent-q-code-lisp-p (point))
-    (pcase-let ((`(,start . ,end) (agent-q-code-lisp--symbol-bounds)))
+    (pcase-let ((`(,start . ,end) (agent-q-code--lisp-symbol-bounds)))
       (and (< start end) (buffer-substring-no-properties start end)))))
 
-(defun agent-q-code-lisp--operator ()
+(defun agent-q-code--lisp-operator ()
   "Return the operator of the innermost list around point, or nil.
 What begins far above is not looked for."
   (let ((list (with-syntax-table lisp-mode-syntax-table
                 (nth 1 (parse-partial-sexp
-                        (max (agent-q-code-lisp--start (point))
-                             (- (point) agent-q-code-lisp--reach))
+                        (max (agent-q-code--lisp-start (point))
+                             (- (point) agent-q-code--lisp-reach))
                         (point))))))
     (when list
       (save-excursion
@@ -100,19 +100,19 @@ What begins far above is not looked for."
 
 ;;;;; Commands
 
-(defun agent-q-code-lisp--symbol-or-complain ()
+(defun agent-q-code--lisp-symbol-or-complain ()
   "Return the symbol at point, or signal that there is none or no image."
-  (unless (agent-q-image-live-p agent-q-session-connection)
+  (unless (agent-q-connection-live-p agent-q-session-connection)
     (user-error "No Lisp image is connected"))
   (or (agent-q-code-lisp-symbol)
       (user-error "There is no symbol of Lisp code at point")))
 
-(defun agent-q-code-lisp--ask (key)
+(defun agent-q-code--lisp-ask (key)
   "Run the client's KEY on the symbol at point, and show its errors."
-  (let ((symbol (agent-q-code-lisp--symbol-or-complain)))
+  (let ((symbol (agent-q-code--lisp-symbol-or-complain)))
     (condition-case failure
-        (agent-q-image-ask agent-q-session-connection key symbol
-                           (agent-q-code-lisp--package))
+        (agent-q-connection-ask agent-q-session-connection key symbol
+                                (agent-q-code--lisp-package))
       (error (user-error "%s" (error-message-string failure))))))
 
 (defun agent-q-code-find-definition ()
@@ -121,14 +121,14 @@ Elsewhere do what the key does in other buffers."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (if (agent-q-code-lisp-p (point))
-      (agent-q-code-lisp--ask :edit-definition)
+      (agent-q-code--lisp-ask :edit-definition)
     (call-interactively #'xref-find-definitions)))
 
 (defun agent-q-code-describe ()
   "Describe the symbol at point in Lisp code of the log."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (agent-q-code-lisp--ask :describe))
+  (agent-q-code--lisp-ask :describe))
 
 (defvar agent-q-code-lisp-describe-map
   (let ((map (make-sparse-keymap)))
@@ -153,22 +153,22 @@ Elsewhere do what the key does in other buffers."
 
 (defun agent-q-code-lisp-give-keys (start)
   "Give the code that begins at START its keys, if it is Lisp.
-For `agent-q-code-closed-functions'."
+For `agent-q-render-body-code-closed-functions'."
   (when (agent-q-code-lisp-p start)
     (put-text-property start (agent-q-code-lisp-end start)
                        'keymap agent-q-code-lisp-map)))
 
 ;;;;; Asking the client's server
 
-(defun agent-q-code-lisp--request (function arguments continuation)
+(defun agent-q-code--lisp-request (function arguments continuation)
   "Call FUNCTION, a name, of the client's server with ARGUMENTS, strings.
 CONTINUATION gets its value, or nil."
-  (agent-q-image-ask
+  (agent-q-connection-ask
    agent-q-session-connection :rex
    `(cl:ignore-errors
      (cl:funcall (cl:find-symbol ,function
                                  ,(substring (upcase (symbol-name
-                                                      (agent-q-image-client
+                                                      (agent-q-connection-client-get
                                                        agent-q-session-connection :wire)))
                                              1))
                  ,@arguments))
@@ -176,20 +176,20 @@ CONTINUATION gets its value, or nil."
    (lambda (result)
      (funcall continuation (pcase result (`(:ok ,value) value))))))
 
-(defun agent-q-code-lisp--free-p ()
+(defun agent-q-code--lisp-free-p ()
   "Whether the image of this chat can be asked beside what it does."
   (let ((connection agent-q-session-connection))
-    (and (agent-q-image-live-p connection)
-         (or (agent-q-image-ask connection :threads-p)
-             (null (agent-q-image-ask connection :requests))))))
+    (and (agent-q-connection-live-p connection)
+         (or (agent-q-connection-ask connection :threads-p)
+             (null (agent-q-connection-ask connection :requests))))))
 
 (defun agent-q-code-lisp-eldoc (callback)
   "Hand CALLBACK the arguments of the operator at point in Lisp code.
 For `eldoc-documentation-functions'."
-  (when (and (agent-q-code-lisp-p (point)) (agent-q-code-lisp--free-p))
-    (when-let ((operator (agent-q-code-lisp--operator)))
-      (agent-q-code-lisp--request
-       "OPERATOR-ARGLIST" (list operator (agent-q-code-lisp--package))
+  (when (and (agent-q-code-lisp-p (point)) (agent-q-code--lisp-free-p))
+    (when-let ((operator (agent-q-code--lisp-operator)))
+      (agent-q-code--lisp-request
+       "OPERATOR-ARGLIST" (list operator (agent-q-code--lisp-package))
        (lambda (arguments)
          (when (stringp arguments)
            (funcall callback (replace-regexp-in-string "[ \t\n]+" " " arguments)))))
@@ -198,39 +198,39 @@ For `eldoc-documentation-functions'."
 
 ;;;;; Completion at the prompt
 
-(defconst agent-q-code-lisp--patience 1.0
+(defconst agent-q-code--lisp-patience 1.0
   "Seconds that completion waits for the image.")
 
-(defun agent-q-code-lisp--word-p (start end)
+(defun agent-q-code--lisp-word-p (start end)
   "Whether the text from START to END is to be completed as a symbol.
 A word that looks like any other is, when the user asks for it."
   (and (< start end)
        (or (memq (char-before start) '(?\( ?' ?`))
            (string-match-p "[-:*+%&]" (buffer-substring-no-properties start end))
-           (and (memq this-command '(completion-at-point agent-q-chat-tab complete-symbol))
+           (and (memq this-command '(completion-at-point agent-q-chat-view-tab complete-symbol))
                 (< 1 (- end start))))))
 
 (defun agent-q-code-lisp-complete ()
   "Complete the Lisp symbol at the prompt.
 For `completion-at-point-functions'."
-  (when (and (agent-q-prompt-p) (agent-q-code-lisp--free-p))
+  (when (and (agent-q-prompt-p) (agent-q-code--lisp-free-p))
     (let ((end (point))
           (start (save-excursion
-                   (skip-chars-backward agent-q-code-lisp--constituents agent-q-prompt-start)
+                   (skip-chars-backward agent-q-code--lisp-constituents agent-q-prompt-start)
                    (skip-chars-forward "#" (point-max))
                    (point))))
-      (when (agent-q-code-lisp--word-p start end)
-        (when-let ((names (agent-q-code-lisp--completions
+      (when (agent-q-code--lisp-word-p start end)
+        (when-let ((names (agent-q-code--lisp-completions
                            (buffer-substring-no-properties start end))))
           (list start end names :exclusive 'no))))))
 
-(defun agent-q-code-lisp--completions (text)
+(defun agent-q-code--lisp-completions (text)
   "Return the names of symbols that begin with TEXT, as the client has them."
-  (let ((end (+ (float-time) agent-q-code-lisp--patience))
+  (let ((end (+ (float-time) agent-q-code--lisp-patience))
         (answer nil) (answered nil))
-    (agent-q-code-lisp--request
+    (agent-q-code--lisp-request
      "SIMPLE-COMPLETIONS"
-     (list text (or (agent-q-image-repl-package agent-q-session-connection)
+     (list text (or (agent-q-connection-repl-package agent-q-session-connection)
                     "COMMON-LISP-USER"))
      (lambda (value) (setq answer value answered t)))
     (while (not (or answered (input-pending-p) (< end (float-time))))
@@ -244,14 +244,14 @@ For `completion-at-point-functions'."
 ;; the REPL, and copies the last answer.  By keys from anywhere in a chat, and
 ;; by buttons behind the first line of the code.
 
-(defun agent-q-code-block--bounds ()
+(defun agent-q-code--block-bounds ()
   "Return the bounds of the code at point, or of the nearest before, or signal."
   (agent-q-markdown-dress (point))
   (agent-q-markdown-seek 'agent-q-code nil)
   (let* ((end (cond ((and (< (point) (point-max)) (get-text-property (point) 'agent-q-code))
                      (next-single-property-change (point) 'agent-q-code nil (point-max)))
                     ;; On the first line of a fence, the code below it is meant.
-                    ((agent-q-code-block--below))
+                    ((agent-q-code--block-below))
                     ((and (> (point) (point-min))
                           (get-text-property (1- (point)) 'agent-q-code))
                      (point))
@@ -264,7 +264,7 @@ For `completion-at-point-functions'."
       (user-error "No code before point"))
     (cons (previous-single-property-change end 'agent-q-code nil (point-min)) end)))
 
-(defun agent-q-code-block--below ()
+(defun agent-q-code--block-below ()
   "Return the end of the code that begins on the next line, or nil."
   (let ((next (line-beginning-position 2)))
     (and (< next (point-max))
@@ -274,12 +274,12 @@ For `completion-at-point-functions'."
 
 (defun agent-q-code-block-text ()
   "Return the code at point, or the nearest before, as the model wrote it."
-  (pcase-let ((`(,start . ,end) (agent-q-code-block--bounds)))
+  (pcase-let ((`(,start . ,end) (agent-q-code--block-bounds)))
     (string-trim-right
      (mapconcat (lambda (stretch)
                   (buffer-substring-no-properties
                    (car stretch) (+ (car stretch) (cdr stretch))))
-                (agent-q-code-stretches start end) "")
+                (agent-q-render-body-code-stretches start end) "")
      "\n+")))
 
 (defun agent-q-code-block-copy ()
@@ -289,10 +289,10 @@ For `completion-at-point-functions'."
     (kill-new text)
     (message "Copied %d characters of code" (length text))))
 
-(defun agent-q-code-block--target (&optional repls)
+(defun agent-q-code--block-target (&optional repls)
   "Return the buffer that you last worked in where code can be inserted, or nil.
 REPLs and shells don't count unless REPLS is non-nil."
-  (agent-q-user-last-buffer
+  (agent-q-session-user-last-buffer
    (lambda (buffer)
      (with-current-buffer buffer
        (not (or buffer-read-only
@@ -301,11 +301,12 @@ REPLs and shells don't count unless REPLS is non-nil."
 (defun agent-q-code-block-insert ()
   "Insert the code at point, or the nearest before it, into your last buffer.
 It goes to point there, where you can undo it.  A REPL is used only if there
-is no other buffer; \\<agent-q-chat-mode-map>\\[agent-q-code-block-stage] puts code into yours."
+is no other buffer; \\<agent-q-chat-mode-map>\\[agent-q-code-block-stage] puts
+code into yours."
   (interactive nil agent-q-chat-mode)
   (let* ((text (agent-q-code-block-text))
-         (buffer (or (agent-q-code-block--target)
-                     (agent-q-code-block--target 'repls)
+         (buffer (or (agent-q-code--block-target)
+                     (agent-q-code--block-target 'repls)
                      (user-error "There is no buffer to insert the code into")))
          (window (get-buffer-window buffer t)))
     (with-current-buffer buffer
@@ -331,11 +332,11 @@ It is not evaluated.  Point moves there, as with this key in SLY and SLIME."
     (unless agent-q-session-connection
       (user-error "No Lisp image is connected"))
     (condition-case failure
-        (agent-q-history-stage agent-q-session-connection text)
-      (agent-q-history-typed
+        (agent-q-activity-stage agent-q-session-connection text)
+      (agent-q-activity-typed
        (user-error "Your REPL has text at its prompt: %s" (cadr failure)))
       (error (user-error "%s" (error-message-string failure))))
-    (pop-to-buffer (agent-q-history-repl agent-q-session-connection))))
+    (pop-to-buffer (agent-q-activity-repl agent-q-session-connection))))
 
 (defun agent-q-copy-answer ()
   "Copy the last answer, as the model wrote it."
@@ -354,7 +355,7 @@ It is not evaluated.  Point moves there, as with this key in SLY and SLIME."
   (define-key map (kbd "C-c C-z") #'agent-q-code-block-stage)
   (define-key map (kbd "C-c C-w") #'agent-q-copy-answer))
 
-(defun agent-q-code-block--clicked (command)
+(defun agent-q-code--block-clicked (command)
   "Return a command for clicks, which does COMMAND on the code below."
   (lambda (event)
     (interactive "e")
@@ -363,30 +364,30 @@ It is not evaluated.  Point moves there, as with this key in SLY and SLIME."
         (goto-char (posn-point (event-start event)))
         (call-interactively command)))))
 
-(defun agent-q-code-block--button (label command help)
+(defun agent-q-code--block-button (label command help)
   "Return a button LABEL for COMMAND; HELP is shown under the mouse."
   (let ((map (make-sparse-keymap)))
-    (define-key map [mouse-1] (agent-q-code-block--clicked command))
-    (define-key map [mouse-2] (agent-q-code-block--clicked command))
+    (define-key map [mouse-1] (agent-q-code--block-clicked command))
+    (define-key map [mouse-2] (agent-q-code--block-clicked command))
     (propertize label 'face '(link agent-q-markup) 'mouse-face 'highlight
                 'help-echo help 'keymap map)))
 
-(defun agent-q-code-block--make-buttons (repl)
+(defun agent-q-code--block-make-buttons (repl)
   "Return the buttons after the first line of code, with one for the REPL if REPL."
   (concat "  "
-          (agent-q-code-block--button "[copy]" #'agent-q-code-block-copy
+          (agent-q-code--block-button "[copy]" #'agent-q-code-block-copy
                                       "Copy this code (C-c M-w)")
           " "
-          (agent-q-code-block--button "[insert]" #'agent-q-code-block-insert
+          (agent-q-code--block-button "[insert]" #'agent-q-code-block-insert
                                       "Insert this code into your last buffer (C-c TAB)")
           (if (not repl) ""
             (concat " "
-                    (agent-q-code-block--button
+                    (agent-q-code--block-button
                      "[REPL]" #'agent-q-code-block-stage
                      "Put this code at the prompt of the REPL (C-c C-z)")))
           "\n"))
 
-(defvar agent-q-code-block--buttons nil
+(defvar agent-q-code--block-buttons nil
   "The buttons after the first line of code once they were made, an alist.
 The keys say whether it is Lisp.")
 
@@ -396,9 +397,9 @@ The keys say whether it is Lisp.")
     (let ((repl (and (agent-q-code-lisp-p start) t)))
       (put-text-property
        (1- start) start 'display
-       (or (alist-get repl agent-q-code-block--buttons)
-           (setf (alist-get repl agent-q-code-block--buttons)
-                 (agent-q-code-block--make-buttons repl)))))))
+       (or (alist-get repl agent-q-code--block-buttons)
+           (setf (alist-get repl agent-q-code--block-buttons)
+                 (agent-q-code--block-make-buttons repl)))))))
 
 ;;;; Code in answers, checked by the image
 
@@ -406,7 +407,7 @@ The keys say whether it is Lisp.")
 ;; could not run of it (image/proofread), and that is marked.  Nobody waits for the
 ;; answer: without one there are no marks.
 
-(defcustom agent-q-check-code t
+(defcustom agent-q-code-check t
   "Whether Lisp code in answers is checked by the chat's image.
 Functions and packages that the image does not know, wrong numbers of
 arguments and parentheses that do not match are marked; the mouse and
@@ -419,117 +420,117 @@ ElDoc say what is wrong.  The code is not run for that, nor its macros."
   "Code in answers that the image could not run."
   :group 'agent-q-faces)
 
-(defconst agent-q-proofread--limit 50000
+(defconst agent-q-code--proofread-limit 50000
   "Longer code is not checked.")
 
-(defconst agent-q-proofread--memory 20000
+(defconst agent-q-code--proofread-memory 20000
   "Most characters of earlier code of the answer that are sent along.")
 
-(defconst agent-q-proofread--seconds 10
+(defconst agent-q-code--proofread-seconds 10
   "Seconds that the image may take for one piece of code.")
 
-(defvar-local agent-q-proofread--texts nil
+(defvar-local agent-q-code--proofread-texts nil
   "The code of this answer until now, latest first, each a string.
 Before them is the turn that they belong to.")
 
-(defvar-local agent-q-proofread--waiting nil
+(defvar-local agent-q-code--proofread-waiting nil
   "Code of this chat that is to be checked, the next first.
 Each is a marker of its start, and the texts of the answer up to it, its
 own first.")
 
-(defvar-local agent-q-proofread--asked nil
+(defvar-local agent-q-code--proofread-asked nil
   "Whether the image is asked now.")
 
-(defun agent-q-proofread-later (start)
+(defun agent-q-code-proofread-later (start)
   "Check the code that begins at START soon, if it is Lisp.
-For `agent-q-code-closed-functions'."
-  (when (and agent-q-check-code
+For `agent-q-render-body-code-closed-functions'."
+  (when (and agent-q-code-check
              ;; Old code is looked at when somebody asks for it.
              (not agent-q-markdown-past)
-             (agent-q-proofread--source-p start)
-             (<= (- (agent-q-code-lisp-end start) start) agent-q-proofread--limit)
-             (agent-q-image-live-p agent-q-session-connection)
+             (agent-q-code--proofread-source-p start)
+             (<= (- (agent-q-code-lisp-end start) start) agent-q-code--proofread-limit)
+             (agent-q-connection-live-p agent-q-session-connection)
              ;; Where calls queue up, the user's own would wait for this.
-             (agent-q-image-ask agent-q-session-connection :threads-p))
-    (unless (and agent-q-proofread--texts
-                 (equal (car agent-q-proofread--texts) agent-q-session-turn))
-      (setq agent-q-proofread--texts (list agent-q-session-turn)))
-    (push (agent-q-proofread--text start) (cdr agent-q-proofread--texts))
-    (setq agent-q-proofread--waiting
-          (append agent-q-proofread--waiting
-                  (list (cons (copy-marker start) (cdr agent-q-proofread--texts)))))
-    (run-at-time 0.01 nil #'agent-q-proofread--next (current-buffer))))
+             (agent-q-connection-ask agent-q-session-connection :threads-p))
+    (unless (and agent-q-code--proofread-texts
+                 (equal (car agent-q-code--proofread-texts) agent-q-session-turn))
+      (setq agent-q-code--proofread-texts (list agent-q-session-turn)))
+    (push (agent-q-code--proofread-text start) (cdr agent-q-code--proofread-texts))
+    (setq agent-q-code--proofread-waiting
+          (append agent-q-code--proofread-waiting
+                  (list (cons (copy-marker start) (cdr agent-q-code--proofread-texts)))))
+    (run-at-time 0.01 nil #'agent-q-code--proofread-next (current-buffer))))
 
-(defun agent-q-proofread--source-p (start)
+(defun agent-q-code--proofread-source-p (start)
   "Whether the code that begins at START is called Lisp.
 Code without a name is often what a program printed, and system
 definitions are read in a package of their own."
   (and (agent-q-code-lisp-p start)
        (not (member (get-text-property start 'agent-q-language) '("" "asd")))))
 
-(defun agent-q-proofread--text (start)
+(defun agent-q-code--proofread-text (start)
   "Return the code that begins at START."
   (mapconcat (pcase-lambda (`(,place . ,length))
                (buffer-substring-no-properties place (+ place length)))
-             (agent-q-code-stretches start (agent-q-code-lisp-end start)) ""))
+             (agent-q-render-body-code-stretches start (agent-q-code-lisp-end start)) ""))
 
-(defun agent-q-proofread--latest (texts)
+(defun agent-q-code--proofread-latest (texts)
   "Return TEXTS, the latest first, in their order, without those too long ago."
-  (let ((left agent-q-proofread--memory)
+  (let ((left agent-q-code--proofread-memory)
         (kept (list (pop texts))))
     (while (and texts (<= 0 (setq left (- left (length (car texts))))))
       (push (pop texts) kept))
     kept))
 
-(defun agent-q-proofread--next (buffer)
+(defun agent-q-code--proofread-next (buffer)
   "Ask the image about the next code in the chat BUFFER, unless it is asked."
   (when (buffer-live-p buffer)
     (with-current-buffer buffer
-      (when (and agent-q-proofread--waiting (not agent-q-proofread--asked))
-        (pcase-let* ((`(,start . ,all) (pop agent-q-proofread--waiting))
-                     (texts (agent-q-proofread--latest all))
+      (when (and agent-q-code--proofread-waiting (not agent-q-code--proofread-asked))
+        (pcase-let* ((`(,start . ,all) (pop agent-q-code--proofread-waiting))
+                     (texts (agent-q-code--proofread-latest all))
                      (connection agent-q-session-connection))
-          (if (not (agent-q-image-live-p connection))
-              (setq agent-q-proofread--waiting nil)
-            (setq agent-q-proofread--asked t)
+          (if (not (agent-q-connection-live-p connection))
+              (setq agent-q-code--proofread-waiting nil)
+            (setq agent-q-code--proofread-asked t)
             (agent-q-image-query
              connection "proofread-code"
-             (list :texts texts :package (agent-q-image-repl-package connection)
-                   :also (agent-q-proofread--also)
+             (list :texts texts :package (agent-q-connection-repl-package connection)
+                   :also (agent-q-code--proofread-also)
                    :partial (< (length texts) (length all)))
              (lambda (reply &rest _)
-               (agent-q-log-call "Marking code" #'agent-q-proofread--take buffer start reply))
-             agent-q-proofread--seconds)))))))
+               (agent-q-module-log-call "Marking code" #'agent-q-code--proofread-take buffer start reply))
+             agent-q-code--proofread-seconds)))))))
 
-(defun agent-q-proofread--also ()
+(defun agent-q-code--proofread-also ()
   "Return the package of the Lisp source that the user last worked in, in a list."
-  (when-let* ((buffer (agent-q-user-last-buffer
+  (when-let* ((buffer (agent-q-session-user-last-buffer
                        (lambda (buffer)
                          (with-current-buffer buffer (derived-mode-p 'lisp-mode)))))
-              (package (with-current-buffer buffer (agent-q-user-package))))
+              (package (with-current-buffer buffer (agent-q-session-user-package))))
     (list package)))
 
-(defun agent-q-proofread--take (buffer start reply)
+(defun agent-q-code--proofread-take (buffer start reply)
   "Mark in the chat BUFFER the mistakes in the code at START that REPLY has."
   (when (buffer-live-p buffer)
     (with-current-buffer buffer
-      (setq agent-q-proofread--asked nil)
+      (setq agent-q-code--proofread-asked nil)
       (pcase reply
         (`(:outcome :returned :value ,value . ,_)
          (when (agent-q-code-lisp-p start)
-           (agent-q-proofread--mark start (plist-get value :mistakes)))))
+           (agent-q-code--proofread-mark start (plist-get value :mistakes)))))
       (set-marker start nil)
       ;; The client is not to be called from within its own.
-      (when agent-q-proofread--waiting
-        (run-at-time 0 nil #'agent-q-proofread--next buffer)))))
+      (when agent-q-code--proofread-waiting
+        (run-at-time 0 nil #'agent-q-code--proofread-next buffer)))))
 
-(defun agent-q-proofread--mark (start mistakes)
+(defun agent-q-code--proofread-mark (start mistakes)
   "Mark MISTAKES, lists of start, end and reason, in the code at START."
-  (let ((stretches (agent-q-code-stretches start (agent-q-code-lisp-end start))))
+  (let ((stretches (agent-q-render-body-code-stretches start (agent-q-code-lisp-end start))))
     (pcase-dolist (`(,from ,to ,reason) mistakes)
-      (let ((from (agent-q-proofread--place stretches from))
-            (last (agent-q-proofread--place stretches (1- to)))
-            (reason (agent-q-visible-line reason 300)))
+      (let ((from (agent-q-code--proofread-place stretches from))
+            (last (agent-q-code--proofread-place stretches (1- to)))
+            (reason (agent-q-text-visible-line reason 300)))
         (when (and from last)
           (let ((mark (make-overlay from (1+ last))))
             (overlay-put mark 'evaporate t)
@@ -537,7 +538,7 @@ definitions are read in a package of their own."
             (overlay-put mark 'help-echo reason)
             (overlay-put mark 'agent-q-mistake reason)))))))
 
-(defun agent-q-proofread--place (stretches offset)
+(defun agent-q-code--proofread-place (stretches offset)
   "Return the place of the character OFFSET of the code that STRETCHES are."
   (let ((place nil))
     (while (and stretches (not place))
@@ -547,15 +548,15 @@ definitions are read in a package of their own."
           (setq offset (- offset length)))))
     place))
 
-(defun agent-q-proofread-mistake (place)
+(defun agent-q-code-proofread-mistake (place)
   "Return what is wrong with the code at PLACE, or nil."
   (seq-some (lambda (overlay) (overlay-get overlay 'agent-q-mistake))
             (overlays-at place)))
 
-(defun agent-q-proofread-eldoc (_callback)
+(defun agent-q-code-proofread-eldoc (_callback)
   "Return what is wrong with the code at point.
 For `eldoc-documentation-functions'."
-  (agent-q-proofread-mistake (point)))
+  (agent-q-code-proofread-mistake (point)))
 
 (provide 'agent-q-code)
 ;;; agent-q-code.el ends here

@@ -43,22 +43,22 @@ written them, they are only put at the prompt, for you to read."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-(defvar agent-q-slash-commands nil
+(defvar agent-q-completion-slash-commands nil
   "Commands by their names after /: lists (NAME COMMAND ABOUT).
 They are put here by agent-q-menu.el, which knows all commands.")
 
-(defconst agent-q-slash--largest 100000
+(defconst agent-q-completion--slash-largest 100000
   "Bytes of the largest file that is taken for a prompt.")
 
 ;;;;; Prompts
 
-(defun agent-q-slash--project-directory ()
+(defun agent-q-completion--slash-project-directory ()
   "Return the directory of texts of this project for a slash, or nil."
   (and agent-q-session-root
        (not (file-remote-p agent-q-session-root))
        (expand-file-name ".agent-q/prompts/" agent-q-session-root)))
 
-(defun agent-q-slash--files ()
+(defun agent-q-completion--slash-files ()
   "Return all files with texts to send: (NAME FILE OWN), OWN for the user's."
   (seq-uniq
    (mapcan (pcase-lambda (`(,directory . ,own))
@@ -69,14 +69,14 @@ They are put here by agent-q-menu.el, which knows all commands.")
                                       (directory-files directory t
                                                        "\\`[A-Za-z0-9_-]+\\.md\\'")))))
            (list (cons agent-q-prompts-directory t)
-                 (cons (agent-q-slash--project-directory) nil)))
+                 (cons (agent-q-completion--slash-project-directory) nil)))
    (lambda (one other) (equal (car one) (car other)))))
 
-(defun agent-q-slash--read (file)
+(defun agent-q-completion--slash-read (file)
   "Return the prompt in FILE: a cons of its description, or nil, and its text.
 Signal an error if it can't be one."
   (let ((size (file-attribute-size (file-attributes file))))
-    (unless (and size (<= size agent-q-slash--largest))
+    (unless (and size (<= size agent-q-completion--slash-largest))
       (user-error "%s is too large for a prompt" (abbreviate-file-name file)))
     (with-temp-buffer
       (let ((coding-system-for-read 'utf-8))
@@ -92,7 +92,7 @@ Signal an error if it can't be one."
             (delete-region (point-min) end)))
         (cons description (string-trim (buffer-string)))))))
 
-(defun agent-q-slash--words (arguments)
+(defun agent-q-completion--slash-words (arguments)
   "Return the words of ARGUMENTS; what is in double quotes is one."
   (let ((words nil) (from 0))
     (while (string-match "\"\\([^\"]*\\)\"\\|[^ \t\n]+" arguments from)
@@ -100,9 +100,9 @@ Signal an error if it can't be one."
       (setq from (match-end 0)))
     (nreverse words)))
 
-(defun agent-q-slash-expand (text arguments)
+(defun agent-q-completion-slash-expand (text arguments)
   "Return TEXT, that of a prompt, with ARGUMENTS, what was typed, in it."
-  (let ((words (agent-q-slash--words arguments))
+  (let ((words (agent-q-completion--slash-words arguments))
         (takes-p (string-match-p "\\$\\(?:ARGUMENTS\\b\\|[1-9]\\)" text)))
     (if takes-p
         ;; At once, so that what is put in is not looked at again.
@@ -116,29 +116,29 @@ Signal an error if it can't be one."
 
 ;;;;; What a line means
 
-(defun agent-q-slash-action (text)
+(defun agent-q-completion-slash-action (text)
   "Return what TEXT, typed at the prompt, asks for, or nil if that is not for us.
 The value is (command . COMMAND), or (send . TEXT) or (place . TEXT) for a
 prompt.  Signal an error if nothing is called so."
-  (when (and (agent-q-console-line-p text)
+  (when (and (agent-q-prompt-console-line-p text)
              (string-match "\\`/\\([A-Za-z0-9_-]+\\)[ \t\n]*" text))
     (let* ((name (match-string 1 text))
            (arguments (string-trim (substring text (match-end 0)))))
-      (unless (agent-q-console-tool-p name)
-        (agent-q-slash--meant name arguments)))))
+      (unless (agent-q-prompt-console-tool-p name)
+        (agent-q-completion--slash-meant name arguments)))))
 
-(defun agent-q-slash--meant (name arguments)
+(defun agent-q-completion--slash-meant (name arguments)
   "Return what NAME, that of no tool, asks for with ARGUMENTS behind it.
-The value is as that of `agent-q-slash-action'."
-  (let ((command (assoc name agent-q-slash-commands))
-        (prompt (assoc name (agent-q-slash--files))))
+The value is as that of `agent-q-completion-slash-action'."
+  (let ((command (assoc name agent-q-completion-slash-commands))
+        (prompt (assoc name (agent-q-completion--slash-files))))
     (cond (command
            (unless (string-empty-p arguments)
              (user-error "/%s takes no arguments" name))
            (cons 'command (nth 1 command)))
           (prompt
-           (let ((sent (agent-q-slash-expand (cdr (agent-q-slash--read (nth 1 prompt)))
-                                             arguments)))
+           (let ((sent (agent-q-completion-slash-expand (cdr (agent-q-completion--slash-read (nth 1 prompt)))
+                                                        arguments)))
              (when (string-empty-p sent)
                (user-error "%s is empty" (abbreviate-file-name (nth 1 prompt))))
              (cons (if (nth 2 prompt) 'send 'place) sent)))
@@ -147,26 +147,26 @@ The value is as that of `agent-q-slash-action'."
 
 ;;;;; Completion and help
 
-(defun agent-q-slash--about (file own)
+(defun agent-q-completion--slash-about (file own)
   "Return a short note on the prompt in FILE; OWN is as in the list of files."
-  (let ((description (ignore-errors (car (agent-q-slash--read file)))))
+  (let ((description (ignore-errors (car (agent-q-completion--slash-read file)))))
     (format "%-9s  %s" (if own "prompt" "prompt of the project")
             (truncate-string-to-width (or description "") 44 nil nil "..."))))
 
-(defun agent-q-slash-names ()
+(defun agent-q-completion-slash-names ()
   "Return what can be typed after /, apart from tools: conses of name and note."
   (append (mapcar (pcase-lambda (`(,name ,_ ,about)) (cons name (concat "command    " about)))
-                  agent-q-slash-commands)
+                  agent-q-completion-slash-commands)
           (mapcar (pcase-lambda (`(,name ,file ,own))
-                    (cons name (agent-q-slash--about file own)))
-                  (seq-remove (lambda (prompt) (assoc (car prompt) agent-q-slash-commands))
-                              (agent-q-slash--files)))))
+                    (cons name (agent-q-completion--slash-about file own)))
+                  (seq-remove (lambda (prompt) (assoc (car prompt) agent-q-completion-slash-commands))
+                              (agent-q-completion--slash-files)))))
 
-(defun agent-q-slash-help ()
+(defun agent-q-completion-slash-help ()
   "Show what can be typed after / or @ at the prompt of a chat."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (let ((names (agent-q-slash-names)))
+  (let ((names (agent-q-completion-slash-names)))
     (with-help-window "*agent-q slash*"
       (princ "At the prompt of a chat, after /:\n\n")
       (pcase-dolist (`(,name . ,about) names)
@@ -176,9 +176,9 @@ TAB completes, \\[agent-q-list-tools] lists them.\n"))
       (princ (format "Your own prompts are Markdown files in %s.\n"
                      (abbreviate-file-name agent-q-prompts-directory)))
       (princ "\nAfter @, what to attach to a message:\n\n")
-      (dolist (kind agent-q-mention-kinds)
-        (princ (format "@%-16s %s\n" (agent-q-mention-kind-name kind)
-                       (agent-q-mention-kind-about kind)))))))
+      (dolist (kind agent-q-attach-kinds)
+        (princ (format "@%-16s %s\n" (agent-q-attach-kinds-kind-name kind)
+                       (agent-q-attach-kinds-kind-about kind)))))))
 
 ;;;; Completion of mentions
 
@@ -188,79 +188,79 @@ TAB completes, \\[agent-q-list-tools] lists them.\n"))
 ;; continues the completion when it is there.  Finished mentions are marked, with their size
 ;; where that is known without asking anybody.
 
-(defconst agent-q-mention-complete--seconds 30
+(defconst agent-q-completion--seconds 30
   "Seconds for which names from core and image are good.")
 
-(defvar-local agent-q-mention-complete-chat nil
+(defvar-local agent-q-completion-chat nil
   "The chat that the message in this buffer is for, or nil in a chat.")
 
-(defvar-local agent-q-mention-complete--kept nil
+(defvar-local agent-q-completion--kept nil
   "What core and image answered in this chat: a hash table from questions.
 Its values are lists of the time, whether all names are there, and the names,
 or `asked'.")
 
-(defvar-local agent-q-mention-complete--waiting nil
+(defvar-local agent-q-completion--waiting nil
   "What is to be done in this chat when a question is answered, by questions.")
 
-(defun agent-q-mention-complete--chat ()
+(defun agent-q-completion--chat ()
   "Return the chat that the message in this buffer is for."
-  (or agent-q-mention-complete-chat (current-buffer)))
+  (or agent-q-completion-chat (current-buffer)))
 
 ;;;;; Names that come later
 
-(defun agent-q-mention-complete--get (question)
+(defun agent-q-completion--get (question)
   "Return what is kept in this chat for QUESTION, if that is still good."
-  (let ((kept (and agent-q-mention-complete--kept
-                   (gethash question agent-q-mention-complete--kept))))
+  (let ((kept (and agent-q-completion--kept
+                   (gethash question agent-q-completion--kept))))
     (and kept
-         (< (- (float-time) (car kept)) agent-q-mention-complete--seconds)
+         (< (- (float-time) (car kept)) agent-q-completion--seconds)
          (cdr kept))))
 
-(defun agent-q-mention-complete--put (question whole names)
+(defun agent-q-completion--put (question whole names)
   "Keep NAMES for QUESTION in this chat; with WHOLE, these are all."
-  (unless agent-q-mention-complete--kept
-    (setq agent-q-mention-complete--kept (make-hash-table :test #'equal)))
-  (when (< 200 (hash-table-count agent-q-mention-complete--kept))
-    (clrhash agent-q-mention-complete--kept))
-  (puthash question (list (float-time) whole names) agent-q-mention-complete--kept))
+  (unless agent-q-completion--kept
+    (setq agent-q-completion--kept (make-hash-table :test #'equal)))
+  (when (< 200 (hash-table-count agent-q-completion--kept))
+    (clrhash agent-q-completion--kept))
+  (puthash question (list (float-time) whole names) agent-q-completion--kept))
 
-(defun agent-q-mention-complete--wait (question continue)
+(defun agent-q-completion--wait (question continue)
   "Have CONTINUE called when QUESTION of this chat is answered.
 Only who asked last still waits."
-  (setf (alist-get question agent-q-mention-complete--waiting nil nil #'equal) continue))
+  (setf (alist-get question agent-q-completion--waiting nil nil #'equal) continue))
 
-(defun agent-q-mention-complete--answered (chat question whole names)
+(defun agent-q-completion--answered (chat question whole names)
   "Keep in CHAT that NAMES answer QUESTION, all of them if WHOLE, and continue."
   (when (buffer-live-p chat)
     (let ((continue (alist-get question
-                               (buffer-local-value 'agent-q-mention-complete--waiting chat)
+                               (buffer-local-value 'agent-q-completion--waiting chat)
                                nil nil #'equal)))
       (with-current-buffer chat
-        (agent-q-mention-complete--put question whole names)
-        (setf (alist-get question agent-q-mention-complete--waiting nil t #'equal) nil))
+        (agent-q-completion--put question whole names)
+        (setf (alist-get question agent-q-completion--waiting nil t #'equal) nil))
       (when continue
         (funcall continue)))))
 
-(defconst agent-q-mention-complete--commands
-  '(agent-q-chat-tab completion-at-point indent-for-tab-command)
+(defconst agent-q-completion--commands
+  '(agent-q-chat-view-tab completion-at-point indent-for-tab-command)
   "Commands that complete at point.")
 
-(defun agent-q-mention-complete--continuation (start)
+(defun agent-q-completion--continuation (start)
   "Return a function to complete again if the user still waits at START.
 It does nothing where no key asked for the completion."
   (let* ((text (buffer-substring-no-properties start (point)))
          (buffer (current-buffer))
          (start (copy-marker start))
          (keys (this-command-keys-vector))
-         (asked (and (memq this-command agent-q-mention-complete--commands)
-                     (memq (key-binding keys) agent-q-mention-complete--commands))))
+         (asked (and (memq this-command agent-q-completion--commands)
+                     (memq (key-binding keys) agent-q-completion--commands))))
     (lambda ()
       (when (and asked
                  (not (input-pending-p))
                  (eq buffer (window-buffer (selected-window)))
                  ;; It may still be saying that there is no match.
-                 (or (memq this-command agent-q-mention-complete--commands)
-                     (memq last-command agent-q-mention-complete--commands))
+                 (or (memq this-command agent-q-completion--commands)
+                     (memq last-command agent-q-completion--commands))
                  (with-current-buffer buffer
                    (and (<= start (point))
                         (equal text (buffer-substring-no-properties start (point))))))
@@ -270,59 +270,59 @@ It does nothing where no key asked for the completion."
 
 ;;;;; Files
 
-(defvar agent-q-mention-complete--questions nil
+(defvar agent-q-completion--questions nil
   "Functions of the files of a project, by the core's numbers of questions.")
 
-(defun agent-q-mention-complete--files (continue)
+(defun agent-q-completion--files (continue)
   "Return the files of this chat's project that are known; later, CONTINUE."
-  (let ((kept (agent-q-mention-complete--get 'files)))
+  (let ((kept (agent-q-completion--get 'files)))
     (unless kept
-      (agent-q-events-subscribe :project-files #'agent-q-mention-complete--files-came)
+      (agent-q-events-subscribe :project-files #'agent-q-completion--files-came)
       (let ((chat (current-buffer))
             ;; Until the answer is there, those from before will do.
-            (before (and agent-q-mention-complete--kept
-                         (nth 2 (gethash 'files agent-q-mention-complete--kept)))))
-        (agent-q-mention-complete--put 'files nil before)
+            (before (and agent-q-completion--kept
+                         (nth 2 (gethash 'files agent-q-completion--kept)))))
+        (agent-q-completion--put 'files nil before)
         (push (cons (agent-q-core-project-files agent-q-session-number)
                     (lambda (names)
-                      (agent-q-mention-complete--answered chat 'files t names)))
-              agent-q-mention-complete--questions)
+                      (agent-q-completion--answered chat 'files t names)))
+              agent-q-completion--questions)
         (setq kept (list nil before))))
     (unless (car kept)
-      (agent-q-mention-complete--wait 'files continue))
+      (agent-q-completion--wait 'files continue))
     (nth 1 kept)))
 
-(defun agent-q-mention-complete--files-came (event)
+(defun agent-q-completion--files-came (event)
   "Pass on the files in EVENT."
-  (let ((function (alist-get (plist-get event :question) agent-q-mention-complete--questions)))
+  (let ((function (alist-get (plist-get event :question) agent-q-completion--questions)))
     (when function
-      (setf (alist-get (plist-get event :question) agent-q-mention-complete--questions nil t) nil)
+      (setf (alist-get (plist-get event :question) agent-q-completion--questions nil t) nil)
       (let ((names (split-string (or (plist-get event :files) "") "\n" t)))
         ;; Completion may show a window and read keys; a filter must not.
         (run-at-time 0 nil function names)))))
 
 ;;;;; Names of the image
 
-(defun agent-q-mention-complete--ask-image (question operation arguments names)
+(defun agent-q-completion--ask-image (question operation arguments names)
   "Ask this chat's image QUESTION, OPERATION with ARGUMENTS.
 NAMES is a function of the value that returns its names and whether these are
 all."
   (let ((chat (current-buffer)))
-    (agent-q-mention-complete--put question nil nil)
+    (agent-q-completion--put question nil nil)
     (agent-q-image-query
      agent-q-session-connection operation arguments
      (lambda (reply _status _payload)
        (pcase reply
          (`(:outcome :returned :value ,value . ,_)
           (pcase-let ((`(,found . ,whole) (funcall names value)))
-            (run-at-time 0 nil #'agent-q-mention-complete--answered
+            (run-at-time 0 nil #'agent-q-completion--answered
                          chat question whole found)))
          ;; The next time, it is asked again.
          (_ (when (buffer-live-p chat)
               (with-current-buffer chat
-                (remhash question agent-q-mention-complete--kept)))))))))
+                (remhash question agent-q-completion--kept)))))))))
 
-(defun agent-q-mention-complete--written (name colon)
+(defun agent-q-completion--written (name colon)
   "Return NAME, a symbol as the image writes it, as people write it.
 COLON non-nil means that they wrote its package with one colon."
   (let ((name (if (and (equal name (upcase name)) (not (string-search "|" name)))
@@ -330,69 +330,69 @@ COLON non-nil means that they wrote its package with one colon."
                 name)))
     (if colon (replace-regexp-in-string "\\`\\([^:]+\\)::" "\\1:" name) name)))
 
-(defun agent-q-mention-complete--symbols (typed continue)
+(defun agent-q-completion--symbols (typed continue)
   "Return the symbols that are known for TYPED; later, CONTINUE."
   (let* ((parts (and (string-match "\\`\\([^:]+\\)\\(::?\\)\\(.*\\)\\'" typed)
                      (list (match-string 1 typed) (match-string 2 typed) (match-string 3 typed))))
          (package (car parts))
          (word (downcase (or (nth 2 parts) typed)))
-         (known (agent-q-mention-complete--known package word)))
+         (known (agent-q-completion--known package word)))
     (unless known
-      (agent-q-mention-complete--wait (list 'symbols package word) continue))
-    (unless (or known (agent-q-mention-complete--get (list 'symbols package word)))
-      (agent-q-mention-complete--ask-image
+      (agent-q-completion--wait (list 'symbols package word) continue))
+    (unless (or known (agent-q-completion--get (list 'symbols package word)))
+      (agent-q-completion--ask-image
        (list 'symbols package word) "complete-symbol"
        (list :word word
              :package (or package
                           ;; Of all symbols there would be too many.
                           (and (string-empty-p word)
-                               (or (agent-q-image-repl-package agent-q-session-connection)
+                               (or (agent-q-connection-repl-package agent-q-session-connection)
                                    "COMMON-LISP-USER"))))
        (lambda (value)
          (let ((names (cl-loop for (name about) on (plist-get value :names) by #'cddr
                                collect (propertize name 'agent-q-about about))))
            (cons names (= (length names) (plist-get value :total)))))))
-    (mapcar (lambda (name) (agent-q-mention-complete--written name (equal (nth 1 parts) ":")))
+    (mapcar (lambda (name) (agent-q-completion--written name (equal (nth 1 parts) ":")))
             (nth 1 known))))
 
-(defun agent-q-mention-complete--known (package word)
+(defun agent-q-completion--known (package word)
   "Return what is kept for symbols of PACKAGE with WORD in their names.
 That can be the answer for a part of WORD."
   (cl-loop for length from (length word) downto 0
-           for kept = (agent-q-mention-complete--get
+           for kept = (agent-q-completion--get
                        (list 'symbols package (substring word 0 length)))
            when (and kept (or (car kept) (and (nth 1 kept) (= length (length word)))))
            return kept))
 
-(defun agent-q-mention-complete--programs (key continue)
+(defun agent-q-completion--programs (key continue)
   "Return the program's names of KEY, :packages or :systems; later, CONTINUE."
-  (let ((kept (agent-q-mention-complete--get key)))
+  (let ((kept (agent-q-completion--get key)))
     (unless (car kept)
-      (agent-q-mention-complete--wait key continue))
+      (agent-q-completion--wait key continue))
     (unless kept
-      (agent-q-mention-complete--ask-image
+      (agent-q-completion--ask-image
        key "list-programs" nil
        (lambda (value) (cons (mapcar #'downcase (plist-get value key)) t))))
     (nth 1 kept)))
 
 ;;;;; Candidates
 
-(defun agent-q-mention-complete--names (names typed continue)
-  "Return what NAMES, as of `agent-q-mention-kind', can be for TYPED.
+(defun agent-q-completion--names (names typed continue)
+  "Return what NAMES, as of `agent-q-attach-kinds-kind', can be for TYPED.
 When there is more, CONTINUE is called."
-  (let ((image (agent-q-image-live-p agent-q-session-connection)))
+  (let ((image (agent-q-connection-live-p agent-q-session-connection)))
     (pcase names
-      ('file (agent-q-mention-complete--files continue))
-      ('buffer (mapcar #'buffer-name (seq-filter #'agent-q-user-buffer-p (buffer-list))))
-      ('symbol (and image (agent-q-mention-complete--symbols typed continue)))
-      ('package (and image (agent-q-mention-complete--programs :packages continue)))
-      ('system (and image (agent-q-mention-complete--programs :systems continue))))))
+      ('file (agent-q-completion--files continue))
+      ('buffer (mapcar #'buffer-name (seq-filter #'agent-q-session-user-buffer-p (buffer-list))))
+      ('symbol (and image (agent-q-completion--symbols typed continue)))
+      ('package (and image (agent-q-completion--programs :packages continue)))
+      ('system (and image (agent-q-completion--programs :systems continue))))))
 
-(defun agent-q-mention-complete--quoted (name)
+(defun agent-q-completion--quoted (name)
   "Return NAME in quotes if it can't be written without."
   (if (string-match-p "[] \t\n\"`,;})]" name) (concat "\"" name "\"") name))
 
-(defun agent-q-mention-complete--table (candidates annotate)
+(defun agent-q-completion--table (candidates annotate)
   "Return a completion table of CANDIDATES with notes by ANNOTATE."
   (lambda (string predicate action)
     (if (eq action 'metadata)
@@ -402,10 +402,10 @@ When there is more, CONTINUE is called."
                    (cycle-sort-function . identity))
       (complete-with-action action candidates string predicate))))
 
-(defun agent-q-mention-complete--bounds ()
+(defun agent-q-completion--bounds ()
   "Return where the mention around point begins, and its kind's end, or nil.
 The value is a cons."
-  (let ((limit (if agent-q-mention-complete-chat (point-min) agent-q-prompt-start)))
+  (let ((limit (if agent-q-completion-chat (point-min) agent-q-prompt-start)))
     (save-excursion
       (let ((point (point)))
         (when (and limit (re-search-backward "@" (max limit (line-beginning-position)) t)
@@ -417,52 +417,52 @@ The value is a cons."
                    (cons start (match-end 1))))))))))
 
 ;;;###autoload
-(defun agent-q-mention-complete ()
+(defun agent-q-completion ()
   "Complete the mention at point: its kind, or what it names.
 For `completion-at-point-functions'."
-  (when (or agent-q-mention-complete-chat (agent-q-prompt-p))
-    (pcase (agent-q-mention-complete--bounds)
+  (when (or agent-q-completion-chat (agent-q-prompt-p))
+    (pcase (agent-q-completion--bounds)
       (`(,start . ,kind-end)
        (if (<= (point) kind-end)
-           (agent-q-mention-complete--kinds (1+ start) kind-end)
-         (let ((kind (agent-q-mention-kind-called (buffer-substring-no-properties (1+ start) kind-end))))
-           (when (and kind (agent-q-mention-kind-names kind)
-                      (not (eq 'count (agent-q-mention-kind-names kind))))
-             (agent-q-mention-complete--argument kind (1+ kind-end)))))))))
+           (agent-q-completion--kinds (1+ start) kind-end)
+         (let ((kind (agent-q-attach-kinds-kind-called (buffer-substring-no-properties (1+ start) kind-end))))
+           (when (and kind (agent-q-attach-kinds-kind-names kind)
+                      (not (eq 'count (agent-q-attach-kinds-kind-names kind))))
+             (agent-q-completion--argument kind (1+ kind-end)))))))))
 
-(defun agent-q-mention-complete--files-like (typed files)
+(defun agent-q-completion--files-like (typed files)
   "Return mentions of those FILES that have TYPED in their name."
   (let ((case-fold-search t) (pattern (regexp-quote typed)))
-    (mapcar (lambda (file) (concat "file:" (agent-q-mention-complete--quoted file)))
+    (mapcar (lambda (file) (concat "file:" (agent-q-completion--quoted file)))
             (seq-filter (lambda (file) (string-match-p pattern file)) files))))
 
-(defun agent-q-mention-complete--kinds (start end)
+(defun agent-q-completion--kinds (start end)
   "Complete the kind of a mention from START to END.
 What begins no kind is taken for a part of the name of a file."
   (let* ((typed (buffer-substring-no-properties start (point)))
          (kinds (mapcar (lambda (kind)
-                          (let ((name (agent-q-mention-kind-name kind)))
-                            (if (memq (agent-q-mention-kind-argument kind) '(required usual))
+                          (let ((name (agent-q-attach-kinds-kind-name kind)))
+                            (if (memq (agent-q-attach-kinds-kind-argument kind) '(required usual))
                                 (concat name ":")
                               name)))
-                        agent-q-mention-kinds))
+                        agent-q-attach-kinds))
          (kind-p (seq-some (lambda (name) (string-prefix-p typed name)) kinds))
-         (continue (if kind-p #'ignore (agent-q-mention-complete--continuation start)))
+         (continue (if kind-p #'ignore (agent-q-completion--continuation start)))
          ;; They take a moment; behind a kind, they may be wanted next.
-         (files (with-current-buffer (agent-q-mention-complete--chat)
-                  (agent-q-mention-complete--files continue)))
-         (names (if kind-p kinds (agent-q-mention-complete--files-like typed files))))
+         (files (with-current-buffer (agent-q-completion--chat)
+                  (agent-q-completion--files continue)))
+         (names (if kind-p kinds (agent-q-completion--files-like typed files))))
     (unless names
-      (agent-q-mention-complete--say-why 'file continue))
+      (agent-q-completion--say-why 'file continue))
     (list start end
-          (agent-q-mention-complete--table
+          (agent-q-completion--table
            names
            (lambda (name)
-             (let ((kind (agent-q-mention-kind-called (string-remove-suffix ":" name))))
+             (let ((kind (agent-q-attach-kinds-kind-called (string-remove-suffix ":" name))))
                (and kind
                     ;; One below the other.
                     (concat (make-string (max 2 (- 12 (length name))) ?\s)
-                            (agent-q-mention-kind-about kind))))))
+                            (agent-q-attach-kinds-kind-about kind))))))
           ;; By which only what begins with the text would do.
           :exclusive (if kind-p 'no t)
           :exit-function
@@ -471,7 +471,7 @@ What begins no kind is taken for a part of the name of a file."
                         (memq (char-after) '(?\s ?\n ?:)))
               (insert " "))))))
 
-(defun agent-q-mention-complete--argument (kind start)
+(defun agent-q-completion--argument (kind start)
   "Complete at START what a mention of KIND names."
   (let* ((end (save-excursion (goto-char start)
                               (if (eq (char-after) ?\")
@@ -480,16 +480,16 @@ What begins no kind is taken for a part of the name of a file."
                               (max (point) start)))
          (end (if (eq (char-after start) ?\") (point) end))
          (typed (string-remove-prefix "\"" (buffer-substring-no-properties start (point))))
-         (continue (agent-q-mention-complete--continuation start))
-         (names (with-current-buffer (agent-q-mention-complete--chat)
-                  (agent-q-mention-complete--names (agent-q-mention-kind-names kind)
-                                                   typed continue))))
+         (continue (agent-q-completion--continuation start))
+         (names (with-current-buffer (agent-q-completion--chat)
+                  (agent-q-completion--names (agent-q-attach-kinds-kind-names kind)
+                                             typed continue))))
     (unless names
-      (agent-q-mention-complete--say-why (agent-q-mention-kind-names kind) continue))
+      (agent-q-completion--say-why (agent-q-attach-kinds-kind-names kind) continue))
     ;; Where nothing is there yet, nobody else's names will do, nor is the image waited for.
     (list start end
-          (agent-q-mention-complete--table
-           (mapcar #'agent-q-mention-complete--quoted names)
+          (agent-q-completion--table
+           (mapcar #'agent-q-completion--quoted names)
            (lambda (name)
              (let ((about (and (< 0 (length name)) (get-text-property 0 'agent-q-about name))))
                (and about (not (equal about "")) (concat "  " about)))))
@@ -499,69 +499,69 @@ What begins no kind is taken for a part of the name of a file."
                                        (memq (char-after) '(?\s ?\n)))
                              (insert " "))))))
 
-(defun agent-q-mention-complete--say-why (names continue)
+(defun agent-q-completion--say-why (names continue)
   "Say why there are no NAMES, if that is known and a key asked for them.
 CONTINUE is what is called when there are some."
-  (let ((why (with-current-buffer (agent-q-mention-complete--chat)
-               (cond ((rassq continue agent-q-mention-complete--waiting)
+  (let ((why (with-current-buffer (agent-q-completion--chat)
+               (cond ((rassq continue agent-q-completion--waiting)
                       (if (eq names 'file) "Waiting for the files of the project..."
                         "Waiting for the image..."))
                      ((and (memq names '(symbol package system))
-                           (not (agent-q-image-live-p agent-q-session-connection)))
-                      (concat "Nothing to offer: " agent-q-mention-kinds-no-image))))))
-    (when (and why (memq this-command agent-q-mention-complete--commands))
+                           (not (agent-q-connection-live-p agent-q-session-connection)))
+                      (concat "Nothing to offer: " agent-q-attach-kinds-no-image))))))
+    (when (and why (memq this-command agent-q-completion--commands))
       ;; After Emacs's word that there is no match.
       (run-at-time 0 nil #'message "%s" why))))
 
 ;;;;; Marks on what is typed
 
-(defvar-local agent-q-mention-complete--marked nil
+(defvar-local agent-q-completion--marked nil
   "The tick of this buffer's text when its mentions were last marked.")
 
-(defun agent-q-mention-complete--users-file ()
+(defun agent-q-completion--users-file ()
   "Return the file that the user last worked in, or nil."
-  (let ((buffer (agent-q-user-last-buffer
+  (let ((buffer (agent-q-session-user-last-buffer
                  (lambda (it) (buffer-local-value 'buffer-file-name it)))))
     (and buffer (buffer-local-value 'buffer-file-name buffer))))
 
-(defun agent-q-mention-complete-size (mention)
+(defun agent-q-completion-size (mention)
   "Return the size of what MENTION is about as a text, if that is known at once."
-  (let ((argument (agent-q-mention-argument mention)))
-    (pcase (agent-q-mention-kind-name (agent-q-mention-type mention))
-      ("file" (let ((name (or argument (agent-q-mention-complete--users-file))))
+  (let ((argument (agent-q-attach-mention-argument mention)))
+    (pcase (agent-q-attach-kinds-kind-name (agent-q-attach-mention-type mention))
+      ("file" (let ((name (or argument (agent-q-completion--users-file))))
                 ;; Expanding a remote one may connect.
                 (and name (not (file-remote-p name))
                      (let ((path (expand-file-name name (or agent-q-session-root
                                                             default-directory))))
                        (and (file-regular-p path)
-                            (agent-q-excerpt-size (file-attribute-size
-                                                   (file-attributes path))))))))
-      ("buffer" (let ((buffer (if argument (get-buffer argument) (agent-q-user-last-buffer))))
-                  (and buffer (agent-q-excerpt-size (buffer-size buffer)))))
-      ("region" (let ((buffer (if argument (get-buffer argument) (agent-q-user-last-buffer))))
+                            (agent-q-attach-kinds-excerpt-size (file-attribute-size
+                                                                (file-attributes path))))))))
+      ("buffer" (let ((buffer (if argument (get-buffer argument) (agent-q-session-user-last-buffer))))
+                  (and buffer (agent-q-attach-kinds-excerpt-size (buffer-size buffer)))))
+      ("region" (let ((buffer (if argument (get-buffer argument) (agent-q-session-user-last-buffer))))
                   (and buffer
                        (with-current-buffer buffer
                          (and mark-active (mark)
-                              (agent-q-excerpt-size (abs (- (mark) (point))))))))))))
+                              (agent-q-attach-kinds-excerpt-size (abs (- (mark) (point))))))))))))
 
-(defun agent-q-mention-complete-mark ()
+(defun agent-q-completion-mark ()
   "Mark the mentions in what is typed.  For `post-command-hook'."
-  (unless (eq agent-q-mention-complete--marked (buffer-chars-modified-tick))
-    (setq agent-q-mention-complete--marked (buffer-chars-modified-tick))
-    (let ((start (if agent-q-mention-complete-chat (point-min) agent-q-prompt-start)))
+  (unless (eq agent-q-completion--marked (buffer-chars-modified-tick))
+    (setq agent-q-completion--marked (buffer-chars-modified-tick))
+    (let ((start (if agent-q-completion-chat (point-min) agent-q-prompt-start)))
       (when start
         (remove-overlays start (point-max) 'agent-q-mention t)
         (when (save-excursion (goto-char start) (search-forward "@" nil t))
-          (dolist (mention (agent-q-mention-find
+          (dolist (mention (agent-q-attach-mention-find
                             (buffer-substring-no-properties start (point-max))))
-            (agent-q-mention-complete--mark-one mention start)))))))
+            (agent-q-completion--mark-one mention start)))))))
 
-(defun agent-q-mention-complete--mark-one (mention start)
+(defun agent-q-completion--mark-one (mention start)
   "Mark MENTION, one of the text that begins at START."
-  (let ((overlay (make-overlay (+ start (agent-q-mention-start mention))
-                               (+ start (agent-q-mention-end mention))))
-        (size (with-current-buffer (agent-q-mention-complete--chat)
-                (agent-q-mention-complete-size mention))))
+  (let ((overlay (make-overlay (+ start (agent-q-attach-mention-start mention))
+                               (+ start (agent-q-attach-mention-end mention))))
+        (size (with-current-buffer (agent-q-completion--chat)
+                (agent-q-completion-size mention))))
     (overlay-put overlay 'agent-q-mention t)
     (overlay-put overlay 'evaporate t)
     (overlay-put overlay 'face 'agent-q-mention)
@@ -569,15 +569,15 @@ CONTINUE is what is called when there are some."
       (overlay-put overlay 'after-string (propertize (format " (%s)" size) 'face 'agent-q-dim)))))
 
 ;;;###autoload
-(defun agent-q-mention-complete-setup (&optional chat)
+(defun agent-q-completion-setup (&optional chat)
   "Complete and mark mentions in this buffer, a chat or a message for CHAT."
-  (setq agent-q-mention-complete-chat chat)
+  (setq agent-q-completion-chat chat)
   (setq-local completion-ignore-case t
               completion-category-defaults
               (cons '(agent-q-mention (styles basic substring partial-completion))
                     completion-category-defaults))
-  (add-hook 'completion-at-point-functions #'agent-q-mention-complete nil t)
-  (add-hook 'post-command-hook #'agent-q-mention-complete-mark nil t))
+  (add-hook 'completion-at-point-functions #'agent-q-completion nil t)
+  (add-hook 'post-command-hook #'agent-q-completion-mark nil t))
 
 (provide 'agent-q-completion)
 ;;; agent-q-completion.el ends here

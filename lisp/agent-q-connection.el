@@ -21,108 +21,108 @@
 ;; The connections to Lisp images that the user has, be they SLY's or SLIME's,
 ;; under one set of functions.
 
-(defconst agent-q-image-connection--clients
+(defconst agent-q-connection--clients
   `((sly . ,agent-q-sly-client)
     (slime . ,agent-q-slime-client))
   "The Lisp clients that can carry calls, the preferred one first.")
 
-(cl-defstruct (agent-q-image-connection
-               (:constructor agent-q-image-connection--make (client process))
+(cl-defstruct (agent-q-connection
+               (:constructor agent-q-connection--make (client process))
                (:copier nil))
   "A client's connection to a Lisp image; compare them with `equal'."
   client process)
 
-(defun agent-q-image-client (connection key)
+(defun agent-q-connection-client-get (connection key)
   "Return what the client of CONNECTION has for KEY."
-  (plist-get (alist-get (agent-q-image-connection-client connection)
-                        agent-q-image-connection--clients)
+  (plist-get (alist-get (agent-q-connection-client connection)
+                        agent-q-connection--clients)
              key))
 
-(defun agent-q-image-ask (connection key &rest arguments)
+(defun agent-q-connection-ask (connection key &rest arguments)
   "Call the function KEY of CONNECTION's client with ARGUMENTS.
 Its first argument is the connection's process."
-  (apply (agent-q-image-client connection key)
-         (agent-q-image-connection-process connection)
+  (apply (agent-q-connection-client-get connection key)
+         (agent-q-connection-process connection)
          arguments))
 
-(defun agent-q-image-connections ()
+(defun agent-q-connection-connections ()
   "Return the open connections to Lisp images, the user's current one first."
-  (cl-loop for (client . functions) in agent-q-image-connection--clients
+  (cl-loop for (client . functions) in agent-q-connection--clients
            nconc (mapcar (lambda (process)
-                           (agent-q-image-connection--make client process))
+                           (agent-q-connection--make client process))
                          (funcall (plist-get functions :connections)))))
 
-(defun agent-q-image-default-connection ()
+(defun agent-q-connection-default-connection ()
   "Return the connection that the user works with now, or nil."
-  (cl-loop for (client . functions) in agent-q-image-connection--clients
+  (cl-loop for (client . functions) in agent-q-connection--clients
            for process = (car (funcall (plist-get functions :connections)))
-           when process return (agent-q-image-connection--make client process)))
+           when process return (agent-q-connection--make client process)))
 
-(defun agent-q-image-live-p (connection)
+(defun agent-q-connection-live-p (connection)
   "Return non-nil when CONNECTION is a connection that is open."
   (and connection
-       (process-live-p (agent-q-image-connection-process connection))))
+       (process-live-p (agent-q-connection-process connection))))
 
-(defun agent-q-image-name (connection)
+(defun agent-q-connection-name (connection)
   "Return the name that CONNECTION has in its client."
-  (agent-q-image-ask connection :connection-name))
+  (agent-q-connection-ask connection :connection-name))
 
-(defun agent-q-image-repl-package (connection)
+(defun agent-q-connection-repl-package (connection)
   "Return the package that the user's REPL on CONNECTION is in, or nil."
-  (agent-q-image-ask connection :repl-package))
+  (agent-q-connection-ask connection :repl-package))
 
-(defun agent-q-image-features (connection)
+(defun agent-q-connection-features (connection)
   "Return the names of the features of CONNECTION's image, in lower case.
 CONNECTION may be nil."
   (mapcar (lambda (feature)
             (downcase (replace-regexp-in-string "\\`.*:" "" (format "%s" feature))))
-          (and connection (agent-q-image-ask connection :features))))
+          (and connection (agent-q-connection-ask connection :features))))
 
-(defun agent-q-image-label (connection)
+(defun agent-q-connection-label (connection)
   "Return the name of CONNECTION, which no other one has, as it is shown.
 It has the client in it where another client's has that name too, and stays
 within its line, as an image can name itself."
-  (let* ((name (agent-q-image-name connection))
-         (same (cl-remove-if-not (lambda (other) (equal name (agent-q-image-name other)))
-                                 (agent-q-image-connections))))
-    (agent-q-visible-line
+  (let* ((name (agent-q-connection-name connection))
+         (same (cl-remove-if-not (lambda (other) (equal name (agent-q-connection-name other)))
+                                 (agent-q-connection-connections))))
+    (agent-q-text-visible-line
      (if (remove connection same)
-         (format "%s through %s" name (agent-q-image-client connection :name))
+         (format "%s through %s" name (agent-q-connection-client-get connection :name))
        name))))
 
-(defun agent-q-image-with-name (connection text)
+(defun agent-q-connection-with-name (connection text)
   "Return TEXT, what the image behind CONNECTION answered, with its name.
 A reply has it in front, where the core looks for it; any other text
 at its end.  That is done only while there are other connections."
-  (cond ((or (null text) (null connection) (null (cdr (agent-q-image-connections))))
+  (cond ((or (null text) (null connection) (null (cdr (agent-q-connection-connections))))
          text)
         ((string-prefix-p "(:outcome " text)
-         (format "(:image %S %s" (agent-q-image-label connection) (substring text 1)))
-        (t (format "%s\n(In image %s.)" text (agent-q-image-label connection)))))
+         (format "(:image %S %s" (agent-q-connection-label connection) (substring text 1)))
+        (t (format "%s\n(In image %s.)" text (agent-q-connection-label connection)))))
 
-(defun agent-q-image-facts (connection)
+(defun agent-q-connection-facts (connection)
   "Return one line on the Lisp image behind CONNECTION."
   (format "%s through %s%s"
-          (agent-q-image-ask connection :implementation)
-          (agent-q-image-client connection :name)
-          (let ((count (length (agent-q-image-connections))))
+          (agent-q-connection-ask connection :implementation)
+          (agent-q-connection-client-get connection :name)
+          (let ((count (length (agent-q-connection-connections))))
             (if (> count 1)
                 (format "; the image %s, one of %d connected"
-                        (agent-q-image-label connection) count)
+                        (agent-q-connection-label connection) count)
               ""))))
 
 ;;;;; What the Lisp printed by itself
 
-(defun agent-q-image-silence (connection)
+(defun agent-q-connection-silence (connection)
   "Return a description of the image behind CONNECTION, which doesn't answer."
-  (concat (if (agent-q-image-ask connection :threads-p)
+  (concat (if (agent-q-connection-ask connection :threads-p)
               ""
             "This Lisp has no threads here: it cannot answer while it is busy.\n")
-          (agent-q-image-connection--output-tail connection)))
+          (agent-q-connection--output-tail connection)))
 
-(defun agent-q-image-connection--output-tail (connection)
+(defun agent-q-connection--output-tail (connection)
   "Return the last lines that the Lisp behind CONNECTION printed by itself."
-  (let ((buffer (agent-q-image-ask connection :buffer)))
+  (let ((buffer (agent-q-connection-ask connection :buffer)))
     (if (buffer-live-p buffer)
         (with-current-buffer buffer
           (save-restriction
@@ -135,10 +135,10 @@ at its end.  That is done only while there are other connections."
                 (format "Its last output in %s:\n%s" (buffer-name) tail)))))
       "")))
 
-(defun agent-q-image-crash (connection)
+(defun agent-q-connection-crash (connection)
   "Return a description of the Lisp behind CONNECTION if it has crashed, or nil.
 SBCL has its low-level debugger then, and the connection stays open."
-  (let ((buffer (agent-q-image-ask connection :buffer)))
+  (let ((buffer (agent-q-connection-ask connection :buffer)))
     (when (and (buffer-live-p buffer)
                (with-current-buffer buffer
                  (save-restriction
@@ -147,17 +147,17 @@ SBCL has its low-level debugger then, and the connection stays open."
                                    (buffer-substring-no-properties
                                     (max (point-min) (- (point-max) 10)) (point-max))))))
       (format "This Lisp has crashed and answers nothing any more: kill %s, and start another with M-x %s.\n%s"
-              (buffer-name buffer) (agent-q-image-connection-client connection)
-              (agent-q-image-connection--output-tail connection)))))
+              (buffer-name buffer) (agent-q-connection-client connection)
+              (agent-q-connection--output-tail connection)))))
 
-(defun agent-q-image-last-words (connection)
+(defun agent-q-connection-last-words (connection)
   "Return the last that the Lisp behind CONNECTION printed before it went."
-  (let* ((buffer (agent-q-image-ask connection :buffer))
+  (let* ((buffer (agent-q-connection-ask connection :buffer))
          (lisp (and (buffer-live-p buffer) (get-buffer-process buffer))))
     ;; What it wrote as it died can still be on its way, behind the end of the connection.
     (when lisp
       (ignore-errors (accept-process-output lisp 0.05 nil t)))
-    (agent-q-image-connection--output-tail connection)))
+    (agent-q-connection--output-tail connection)))
 
 ;;;; Reading what an image sent
 
@@ -165,17 +165,17 @@ SBCL has its low-level debugger then, and the connection stays open."
 ;; more than replies have: a list that holds itself, or lists without end.  So a
 ;; text is looked at before it is read, once from its beginning to its end.
 
-(defconst agent-q-image-reply--depth 64
+(defconst agent-q-connection--reply-depth 64
   "Deepest nesting of lists in a reply.  Ours are less than ten deep.")
 
-(defun agent-q-image-reply-p (text)
+(defun agent-q-connection-reply-p (text)
   "Whether TEXT only has the syntax that the Common Lisp half writes.
 These are lists, strings, integers, keywords, nil and t."
   (with-temp-buffer
     (insert text)
-    (agent-q-image-reply--fine-p)))
+    (agent-q-connection--reply-fine-p)))
 
-(defun agent-q-image-reply--fine-p ()
+(defun agent-q-connection--reply-fine-p ()
   "Whether the current buffer only has the syntax of replies."
   (goto-char (point-min))
   (let ((depth 0)
@@ -185,15 +185,15 @@ These are lists, strings, integers, keywords, nil and t."
                        (not (eobp))))
       (pcase (char-after)
         (?\( (setq depth (1+ depth)
-                   fine (<= depth agent-q-image-reply--depth)))
+                   fine (<= depth agent-q-connection--reply-depth)))
         (?\) (setq depth (1- depth)
                    fine (<= 0 depth)))
-        (?\" (setq fine (agent-q-image-reply--skip-string)))
+        (?\" (setq fine (agent-q-connection--reply-skip-string)))
         (_ (setq fine nil)))
       (when fine (forward-char)))
     (and fine (zerop depth))))
 
-(defun agent-q-image-reply--skip-string ()
+(defun agent-q-connection--reply-skip-string ()
   "Go from the start of a string to its last quote; return nil without one."
   (forward-char)
   (skip-chars-forward "^\"\\\\")
@@ -203,20 +203,20 @@ These are lists, strings, integers, keywords, nil and t."
     (skip-chars-forward "^\"\\\\"))
   (eq (char-after) ?\"))
 
-(defun agent-q-image-reply-read (text)
+(defun agent-q-connection-reply-read (text)
   "Return the Lisp data that TEXT, a reply of an image, is.
 Signal an error when it is none."
-  (unless (and (stringp text) (agent-q-image-reply-p text))
-    (agent-q-image-reply--refuse))
+  (unless (and (stringp text) (agent-q-connection-reply-p text))
+    (agent-q-connection--reply-refuse))
   (car (read-from-string text)))
 
-(defun agent-q-image-reply--refuse ()
+(defun agent-q-connection--reply-refuse ()
   "Signal that a reply has another syntax than replies have."
   (error "The image sent a reply that can't be understood"))
 
 ;;;;; Changing a part
 
-(defun agent-q-image-reply-edit (text property function)
+(defun agent-q-connection-reply-edit (text property function)
   "Return TEXT, a reply, with other properties for each PROPERTY, a keyword.
 FUNCTION is called with a value that is a list, and returns the properties that
 take the place of PROPERTY and it.  Signal an error when TEXT is not a reply.
@@ -224,18 +224,18 @@ Most of a reply is neither read nor written again: it may be long, and its
 caller waits for it."
   (with-temp-buffer
     (insert text)
-    (unless (agent-q-image-reply--fine-p)
-      (agent-q-image-reply--refuse))
+    (unless (agent-q-connection--reply-fine-p)
+      (agent-q-connection--reply-refuse))
     (goto-char (point-min))
     (let ((start nil)
           (head (format "%s (" property)))
-      (while (setq start (agent-q-image-reply--find head))
+      (while (setq start (agent-q-connection--reply-find head))
         (let ((value (read (current-buffer))))
           (delete-region start (point))
-          (insert (agent-q-image-reply--properties (funcall function value))))))
+          (insert (agent-q-connection--reply-properties (funcall function value))))))
     (buffer-string)))
 
-(defun agent-q-image-reply--find (head)
+(defun agent-q-connection--reply-find (head)
   "Go to the list of the next property that begins with HEAD, \":name (\".
 Return where the property begins, or nil without one.  Strings have none."
   (let ((start nil)
@@ -243,13 +243,13 @@ Return where the property begins, or nil without one.  Strings have none."
     (while (and (null start) (re-search-forward wanted nil t))
       (goto-char (match-beginning 0))
       (cond ((eq (char-after) ?\")
-             (agent-q-image-reply--skip-string)
+             (agent-q-connection--reply-skip-string)
              (forward-char))
             (t (setq start (point))
                (goto-char (1- (match-end 0))))))
     start))
 
-(defun agent-q-image-reply--properties (properties)
+(defun agent-q-connection--reply-properties (properties)
   "Return the list PROPERTIES as a part of a longer one, as a reply has it."
   (let ((print-escape-newlines nil)
         (print-length nil)
@@ -261,9 +261,9 @@ Return where the property begins, or nil without one.  Strings have none."
 
 ;; What is known of a call that has not ended, its clock, and its end.
 
-(cl-defstruct (agent-q-image-calls-call (:constructor agent-q-image-calls-make)
-                                        (:conc-name agent-q-image-call-)
-                                        (:predicate agent-q-image-call-p) (:copier nil))
+(cl-defstruct (agent-q-connection-call (:constructor agent-q-connection-call-make)
+                                       (:conc-name agent-q-connection-call-)
+                                       (:predicate agent-q-connection-call-p) (:copier nil))
   "A call that has not ended.
 ID is its number in the image.  CONTINUATION is known to the client.
 STOPPING is nil, or the status with which a reply ends the call.
@@ -278,90 +278,90 @@ HEARD is non-nil once the image has answered a request to stop the call."
   id continuation timer stopping (patience 3) condition again
   (thread t) owner questions left asker deadline heard)
 
-(defvar agent-q-image-calls-pending (make-hash-table :test #'equal)
+(defvar agent-q-connection-call-pending (make-hash-table :test #'equal)
   "The calls that have not ended, by request.")
 
-(defvar agent-q-image-calls--next-id nil
+(defvar agent-q-connection--call-next-id nil
   "The next number of a call in an image.
 Several Emacsen can be connected to one image, so where each starts
 is random.")
 
-(defun agent-q-image-calls-new-id ()
+(defun agent-q-connection-call-new-id ()
   "Return a number that no other call in any image has."
-  (setq agent-q-image-calls--next-id
-        (1+ (or agent-q-image-calls--next-id (ash (random (ash 1 28)) 30)))))
+  (setq agent-q-connection--call-next-id
+        (1+ (or agent-q-connection--call-next-id (ash (random (ash 1 28)) 30)))))
 
-(defun agent-q-image-pending ()
+(defun agent-q-connection-pending ()
   "Return how many requests have not ended."
-  (hash-table-count agent-q-image-calls-pending))
+  (hash-table-count agent-q-connection-call-pending))
 
-(defun agent-q-image-calls-pending-p (call)
+(defun agent-q-connection-call-pending-p (call)
   "Return non-nil when CALL has not ended."
-  (eq call (gethash (agent-q-image-call-request call) agent-q-image-calls-pending)))
+  (eq call (gethash (agent-q-connection-call-request call) agent-q-connection-call-pending)))
 
-(defvar agent-q-image-call-begun-functions nil
+(defvar agent-q-connection-call-begun-functions nil
   "Functions called with each call that begins, or is waited for once more.")
 
-(defvar agent-q-image-call-over-functions nil
+(defvar agent-q-connection-call-over-functions nil
   "Functions called with each call that ended, its status and its payload.")
 
-(defun agent-q-image-calls-begin (call)
+(defun agent-q-connection-call-begin (call)
   "Wait for the end of CALL from now on."
-  (puthash (agent-q-image-call-request call) call agent-q-image-calls-pending)
-  (when agent-q-image-call-begun-functions
-    (agent-q-log-run-hook 'agent-q-image-call-begun-functions call)))
+  (puthash (agent-q-connection-call-request call) call agent-q-connection-call-pending)
+  (when agent-q-connection-call-begun-functions
+    (agent-q-module-log-run-hook 'agent-q-connection-call-begun-functions call)))
 
-(defvar agent-q-image-calls-finished-hook nil
+(defvar agent-q-connection-call-finished-hook nil
   "Functions called when a call has ended and that was taken.")
 
-(defvar agent-q-image-ended-functions nil
+(defvar agent-q-connection-call-ended-functions nil
   "Functions called with each call that ended.
 Their arguments are the connection's process, the operation, its
 arguments, the status and the payload.")
 
-(defvar agent-q-image-calls-ended-owner nil
-  "The owner of the call that ended, for `agent-q-image-ended-functions'.")
+(defvar agent-q-connection-call-ended-owner nil
+  "The owner of the call that ended, for `agent-q-connection-call-ended-functions'.")
 
-(defun agent-q-image-calls-finish (call status payload)
+(defun agent-q-connection-call-finish (call status payload)
   "End CALL with STATUS and PAYLOAD, unless it has ended."
-  (when (agent-q-image-calls-pending-p call)
-    (remhash (agent-q-image-call-request call) agent-q-image-calls-pending)
-    (agent-q-image-calls-cancel-timer call)
-    (when agent-q-image-call-over-functions
-      (agent-q-log-run-hook 'agent-q-image-call-over-functions call status payload))
-    (let ((agent-q-image-calls-ended-owner (agent-q-image-call-owner call)))
-      (agent-q-log-run-hook 'agent-q-image-ended-functions
-                            (agent-q-image-connection-process
-                             (agent-q-image-call-connection call))
-                            (agent-q-image-call-operation call)
-                            (agent-q-image-call-arguments call)
-                            status payload))
+  (when (agent-q-connection-call-pending-p call)
+    (remhash (agent-q-connection-call-request call) agent-q-connection-call-pending)
+    (agent-q-connection-call-cancel-timer call)
+    (when agent-q-connection-call-over-functions
+      (agent-q-module-log-run-hook 'agent-q-connection-call-over-functions call status payload))
+    (let ((agent-q-connection-call-ended-owner (agent-q-connection-call-owner call)))
+      (agent-q-module-log-run-hook 'agent-q-connection-call-ended-functions
+                                   (agent-q-connection-process
+                                    (agent-q-connection-call-connection call))
+                                   (agent-q-connection-call-operation call)
+                                   (agent-q-connection-call-arguments call)
+                                   status payload))
     ;; This can run in a process filter of the client's: it must return there.
     (condition-case err
         (save-current-buffer
-          (funcall (agent-q-image-call-callback call) status
+          (funcall (agent-q-connection-call-callback call) status
                    (and payload (substring-no-properties payload))))
       (error (message "agent-q: the end of a call was not taken: %s"
                       (error-message-string err))))
-    (run-hooks 'agent-q-image-calls-finished-hook)))
+    (run-hooks 'agent-q-connection-call-finished-hook)))
 
-(defun agent-q-image-calls-cancel-timer (call)
+(defun agent-q-connection-call-cancel-timer (call)
   "Forget the deadline of CALL."
-  (when (timerp (agent-q-image-call-timer call))
-    (cancel-timer (agent-q-image-call-timer call)))
-  (setf (agent-q-image-call-timer call) nil))
+  (when (timerp (agent-q-connection-call-timer call))
+    (cancel-timer (agent-q-connection-call-timer call)))
+  (setf (agent-q-connection-call-timer call) nil))
 
-(defun agent-q-image-calls-start-timer (call seconds &optional function)
+(defun agent-q-connection-call-start-timer (call seconds &optional function)
   "Call FUNCTION with CALL in SECONDS; without one, CALL's deadline is then."
-  (agent-q-image-calls-cancel-timer call)
-  (setf (agent-q-image-call-timer call)
-        (run-at-time seconds nil (or function (agent-q-image-call-deadline call)) call)))
+  (agent-q-connection-call-cancel-timer call)
+  (setf (agent-q-connection-call-timer call)
+        (run-at-time seconds nil (or function (agent-q-connection-call-deadline call)) call)))
 
-(defun agent-q-image-calls-over (process)
+(defun agent-q-connection-call-over (process)
   "Return a list of what awaits an answer over PROCESS."
-  (cl-loop for call being the hash-values of agent-q-image-calls-pending
-           when (eq process (agent-q-image-connection-process
-                             (agent-q-image-call-connection call)))
+  (cl-loop for call being the hash-values of agent-q-connection-call-pending
+           when (eq process (agent-q-connection-process
+                             (agent-q-connection-call-connection call)))
            collect call))
 
 ;;;; How calls into the image end, in words
@@ -369,21 +369,21 @@ arguments, the status and the payload.")
 ;; What the image can't say of the end of a call: why it was stopped and after
 ;; how long, and why its client gave it up.
 
-(defun agent-q-image-end-stopped-reply (call reply)
+(defun agent-q-connection-end-stopped-reply (call reply)
   "Return REPLY to CALL, which was stopped, with why and after how long."
   (concat "(:outcome :cancelled"
-          (pcase (agent-q-image-call-stopping call)
+          (pcase (agent-q-connection-call-stopping call)
             ("timed-out" (format " :because \"timed out after %g s"
-                                 (agent-q-image-call-seconds call)))
+                                 (agent-q-connection-call-seconds call)))
             ("done" (format " :because \"cancelled after %.1f s"
-                            (- (float-time) (agent-q-image-call-started call)))))
-          (and (agent-q-image-call-stopping call)
+                            (- (float-time) (agent-q-connection-call-started call)))))
+          (and (agent-q-connection-call-stopping call)
                (if (string-prefix-p "(:outcome :cancelled :unclean " reply)
                    "; its cleanup didn't end and was left out\""
                  "\""))
           (substring reply (length "(:outcome :cancelled"))))
 
-(defun agent-q-image-end-abort-reason (condition)
+(defun agent-q-connection-end-abort-reason (condition)
   "Return why the client aborted a call, given its word for the CONDITION."
   ;; The clients print no condition as NIL.
   (if (member condition '(nil "NIL"))
@@ -398,35 +398,35 @@ arguments, the status and the payload.")
 ;; what is sent while a reply is taken.  One that comes together with another
 ;; message is logged like that.
 
-(defconst agent-q-image-log--reply
+(defconst agent-q-connection--log-reply
   "\\`\\([[:xdigit:]]\\{6\\}\\)(:return (:ok \"(:outcome "
   "How a reply of ours begins on the wire, with its length in bytes.")
 
-(defconst agent-q-image-log--head 40
+(defconst agent-q-connection--log-head 40
   "Number of bytes that suffice to recognize a reply of ours.")
 
-(defun agent-q-image-log-without-replies (connection)
+(defun agent-q-connection-log-without-replies (connection)
   "Keep replies to us over CONNECTION out of its client's log."
-  (let ((process (agent-q-image-connection-process connection))
-        (logging (agent-q-image-client connection :logging)))
+  (let ((process (agent-q-connection-process connection))
+        (logging (agent-q-connection-client-get connection :logging)))
     (unless (process-get process 'agent-q-image-log)
       (process-put process 'agent-q-image-log t)
       (add-function :around (process-filter process)
                     (lambda (filter process bytes)
-                      (if (agent-q-image-log--reply-p process bytes)
+                      (if (agent-q-connection--log-reply-p process bytes)
                           (cl-progv (list logging) '(nil)
                             (funcall filter process bytes))
                         (funcall filter process bytes)))))))
 
-(defun agent-q-image-log--reply-p (process bytes)
+(defun agent-q-connection--log-reply-p (process bytes)
   "Whether BYTES, new from PROCESS, complete a reply of ours and nothing else.
 The client keeps the beginning of a message in the buffer of PROCESS."
   (with-current-buffer (process-buffer process)
     (let ((head (concat (buffer-substring-no-properties
                          (point-min)
-                         (min (point-max) (+ (point-min) agent-q-image-log--head)))
-                        (substring bytes 0 (min (length bytes) agent-q-image-log--head)))))
-      (and (string-match agent-q-image-log--reply head)
+                         (min (point-max) (+ (point-min) agent-q-connection--log-head)))
+                        (substring bytes 0 (min (length bytes) agent-q-connection--log-head)))))
+      (and (string-match agent-q-connection--log-reply head)
            (= (+ (buffer-size) (length bytes))
               (+ 6 (string-to-number (match-string 1 head) 16)))))))
 

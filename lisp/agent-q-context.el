@@ -24,24 +24,24 @@
 
 ;;;; Adding
 
-(defmacro agent-q-context-panel--in-chat (&rest body)
+(defmacro agent-q-context--in-chat (&rest body)
   "Run BODY in the chat of this project, or in this one."
   (declare (indent 0) (debug t))
-  `(with-current-buffer (agent-q-context-panel--chat) ,@body))
+  `(with-current-buffer (agent-q-context--chat) ,@body))
 
-(defvar-local agent-q-context-panel--of nil
+(defvar-local agent-q-context--of nil
   "The chat that this list is about.")
 
-(defun agent-q-context-panel--chat ()
+(defun agent-q-context--chat ()
   "Return the chat that a command here is about."
-  (if (buffer-live-p agent-q-context-panel--of)
-      agent-q-context-panel--of
+  (if (buffer-live-p agent-q-context--of)
+      agent-q-context--of
     (agent-q-chat-open-here)))
 
-(defun agent-q-context-panel--added (item)
+(defun agent-q-context--added (item)
   "Say that ITEM was added, and return it."
   (message "%s is in the context now; it is attached to the next message"
-           (agent-q-visible-line (agent-q-context-item-name item) 60))
+           (agent-q-text-visible-line (agent-q-attach-item-name item) 60))
   item)
 
 ;;;###autoload
@@ -54,12 +54,12 @@ It is attached to the next message, and again when it has changed."
       (user-error "Files on other machines can't be added; add the buffer"))
     (unless (file-regular-p file)
       (user-error "Cannot add to the context: %s is not a file" (abbreviate-file-name file)))
-    (unless (agent-q-private-allowed-p file)
+    (unless (agent-q-attach-kinds-private-allowed-p file)
       (user-error "Nothing was added"))
-    (agent-q-context-panel--in-chat
-      (agent-q-context-panel--added
-       (agent-q-context-add-mention
-        (agent-q-mention-written
+    (agent-q-context--in-chat
+      (agent-q-context--added
+       (agent-q-attach-add-mention
+        (agent-q-attach-kinds-written
          "file" (if (and agent-q-session-root (file-in-directory-p file agent-q-session-root))
                     (file-relative-name file agent-q-session-root)
                   file)))))))
@@ -70,28 +70,28 @@ It is attached to the next message, and again when it has changed."
 It is attached to the next message, and again when it has changed."
   (interactive "bAdd the buffer: ")
   (let ((name (buffer-name (or (get-buffer buffer) (user-error "There is no buffer %s" buffer)))))
-    (agent-q-context-panel--in-chat
-      (agent-q-context-panel--added
-       (agent-q-context-add-mention (agent-q-mention-written "buffer" name))))))
+    (agent-q-context--in-chat
+      (agent-q-context--added
+       (agent-q-attach-add-mention (agent-q-attach-kinds-written "buffer" name))))))
 
-(defun agent-q-context-panel--add-look (look)
+(defun agent-q-context--add-look (look)
   "Add LOOK to the context of this project's chat, as it is now."
-  (unless (agent-q-private-allowed-p (agent-q-look-file look))
+  (unless (agent-q-attach-kinds-private-allowed-p (agent-q-activity-look-file look))
     (user-error "Nothing was added"))
-  (let ((excerpts (agent-q-look-excerpts look)))
-    (agent-q-context-panel--in-chat
-      (agent-q-context-panel--added
+  (let ((excerpts (agent-q-activity-look-excerpts look)))
+    (agent-q-context--in-chat
+      (agent-q-context--added
        (agent-q-context-add-item 'code
                                  (mapconcat #'cdr excerpts "\n")
-                                 (list :name (agent-q-look-label look)
-                                       :file (agent-q-look-file look)
-                                       :start-line (agent-q-look-line look)))))))
+                                 (list :name (agent-q-activity-look-label look)
+                                       :file (agent-q-activity-look-file look)
+                                       :start-line (agent-q-activity-look-line look)))))))
 
 ;;;###autoload
 (defun agent-q-context-add-region ()
   "Add the region, as it is now, to the context of this project's chat."
   (interactive)
-  (agent-q-context-panel--add-look (agent-q-look-region))
+  (agent-q-context--add-look (agent-q-activity-look-region))
   (deactivate-mark))
 
 ;;;###autoload
@@ -99,41 +99,41 @@ It is attached to the next message, and again when it has changed."
   "Add the definition at point to the context of this project's chat.
 What it is now is attached to the next message."
   (interactive)
-  (agent-q-context-panel--add-look (agent-q-look-definition)))
+  (agent-q-context--add-look (agent-q-activity-look-definition)))
 
-(defvar agent-q-context-panel--read-map
+(defvar agent-q-context--read-map
   (let ((map (make-sparse-keymap)))
     (set-keymap-parent map minibuffer-local-map)
     (define-key map (kbd "TAB") #'completion-at-point)
     map)
   "Keymap for a mention that is read in the minibuffer.")
 
-(defun agent-q-context-panel--read-mention ()
+(defun agent-q-context--read-mention ()
   "Read a mention, which is completed as at the prompt of this project's chat."
-  (let ((chat (agent-q-context-panel--chat)))
-    (minibuffer-with-setup-hook (lambda () (agent-q-mention-complete-setup chat))
-      (read-from-minibuffer "Add to the context: " "@" agent-q-context-panel--read-map))))
+  (let ((chat (agent-q-context--chat)))
+    (minibuffer-with-setup-hook (lambda () (agent-q-completion-setup chat))
+      (read-from-minibuffer "Add to the context: " "@" agent-q-context--read-map))))
 
 ;;;###autoload
 (defun agent-q-context-add (mention)
   "Add what MENTION is about to the context of this project's chat.
 It is one as at the prompt, such as @error or @symbol:mapcar; what it is about
 is attached to the next message, and again when it has changed."
-  (interactive (list (agent-q-context-panel--read-mention)))
-  (agent-q-context-panel--in-chat
-    (agent-q-context-panel--added (agent-q-context-add-mention (string-trim mention)))))
+  (interactive (list (agent-q-context--read-mention)))
+  (agent-q-context--in-chat
+    (agent-q-context--added (agent-q-attach-add-mention (string-trim mention)))))
 
 ;;;###autoload
 (defun agent-q-context-clear ()
   "Remove everything kept in the context of this project's chat.
 What was sent already stays in the conversation."
   (interactive)
-  (agent-q-context-panel--in-chat
+  (agent-q-context--in-chat
     (let ((count (length (agent-q-context-items))))
       (cond ((zerop count) (message "Nothing is kept in the context"))
             ((y-or-n-p (format "Remove %d item%s from the context? " count
                                (if (= count 1) "" "s")))
-             (agent-q-context-remove-all)
+             (agent-q-attach-remove-all)
              (message "The context is empty now"))))))
 
 ;;;; The list
@@ -154,115 +154,115 @@ What is kept is attached to the next message, and again when it has changed.
 What was sent with a message is part of the conversation.
 
 \\{agent-q-context-mode-map}"
-  (agent-q-list-setup
-   '((10 "Size" 9 agent-q-context-panel--smaller :right-align t) (8 "State" 20 t) (10 "What" 0 t))
-   #'agent-q-context-panel--entries
+  (agent-q-text-list-setup
+   '((10 "Size" 9 agent-q-context--smaller :right-align t) (8 "State" 20 t) (10 "What" 0 t))
+   #'agent-q-context--entries
    "Nothing is in the context yet.\n\n\
 Type @ at the prompt of the chat to attach something to a message, or
 keep something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x agent-q-context-add-file, \
 -add-buffer, -add-region.\n"))
 
-(defun agent-q-context-panel--size (thing)
+(defun agent-q-context--size (thing)
   "Return how many characters THING, an item or an excerpt, has."
-  (length (if (agent-q-excerpt-p thing) (agent-q-excerpt-text thing)
-            (agent-q-context-item-content thing))))
+  (length (if (agent-q-attach-kinds-excerpt-p thing) (agent-q-attach-kinds-excerpt-text thing)
+            (agent-q-attach-item-content thing))))
 
-(defun agent-q-context-panel--size-text (item)
+(defun agent-q-context--size-text (item)
   "Return how long what ITEM is about was, or is if it was not sent yet."
-  (let ((mention (agent-q-context-item-mention item)))
-    (if (and mention (null (agent-q-context-item-sent item)))
-        (or (agent-q-mention-complete-size (car (agent-q-mention-find mention))) "?")
-      (agent-q-excerpt-size (agent-q-context-panel--size item)))))
+  (let ((mention (agent-q-attach-item-mention item)))
+    (if (and mention (null (agent-q-attach-item-sent item)))
+        (or (agent-q-completion-size (car (agent-q-attach-mention-find mention))) "?")
+      (agent-q-attach-kinds-excerpt-size (agent-q-context--size item)))))
 
-(defun agent-q-context-panel--smaller (one other)
+(defun agent-q-context--smaller (one other)
   "Whether the row ONE is about less than the row OTHER."
-  (< (agent-q-context-panel--size (car one)) (agent-q-context-panel--size (car other))))
+  (< (agent-q-context--size (car one)) (agent-q-context--size (car other))))
 
-(defun agent-q-context-panel--state (item)
+(defun agent-q-context--state (item)
   "Return in words whether ITEM is going to be sent."
-  (cond ((null (agent-q-context-item-sent item)) "kept, not sent yet")
-        ((and (null (agent-q-context-item-mention item))
-              (not (equal (agent-q-context-item-sent item)
-                          (agent-q-excerpt-text (agent-q-context-panel--excerpt item)))))
+  (cond ((null (agent-q-attach-item-sent item)) "kept, not sent yet")
+        ((and (null (agent-q-attach-item-mention item))
+              (not (equal (agent-q-attach-item-sent item)
+                          (agent-q-attach-kinds-excerpt-text (agent-q-context--excerpt item)))))
          "kept, to be sent")
         (t "kept, sent")))
 
-(defun agent-q-context-panel--excerpt (item)
+(defun agent-q-context--excerpt (item)
   "Return ITEM as an excerpt."
-  (agent-q-excerpt-make (agent-q-context-item-name item) "" (agent-q-context-item-content item)))
+  (agent-q-attach-kinds-excerpt-make (agent-q-attach-item-name item) "" (agent-q-attach-item-content item)))
 
-(defun agent-q-context-panel--entries ()
+(defun agent-q-context--entries ()
   "Return the rows of the list."
-  (when (buffer-live-p agent-q-context-panel--of)
-    (with-current-buffer agent-q-context-panel--of
+  (when (buffer-live-p agent-q-context--of)
+    (with-current-buffer agent-q-context--of
       (append
        (mapcar (lambda (item)
                  (list item
-                       (vector (agent-q-context-panel--size-text item)
-                               (agent-q-context-panel--state item)
-                               (agent-q-visible-line (agent-q-context-item-name item)))))
+                       (vector (agent-q-context--size-text item)
+                               (agent-q-context--state item)
+                               (agent-q-text-visible-line (agent-q-attach-item-name item)))))
                (agent-q-context-items))
        (mapcar (pcase-lambda (`(,time . ,excerpt))
                  (list excerpt
-                       (vector (agent-q-excerpt-size (agent-q-context-panel--size excerpt))
+                       (vector (agent-q-attach-kinds-excerpt-size (agent-q-context--size excerpt))
                                (format-time-string "sent at %H:%M" time)
-                               (agent-q-visible-line (agent-q-excerpt-name excerpt)))))
-               agent-q-context-sent)))))
+                               (agent-q-text-visible-line (agent-q-attach-kinds-excerpt-name excerpt)))))
+               agent-q-attach-sent)))))
 
 ;;;###autoload
 (defun agent-q-context ()
   "Show what is in the context of this project's chat, with sizes.
 There you can look at it, add to it and remove from it."
   (interactive)
-  (let ((chat (agent-q-context-panel--chat)))
+  (let ((chat (agent-q-context--chat)))
     (pop-to-buffer
      (with-current-buffer (get-buffer-create "*agent-q context*")
        (agent-q-context-mode)
-       (setq agent-q-context-panel--of chat
+       (setq agent-q-context--of chat
              default-directory (buffer-local-value 'default-directory chat))
-       (agent-q-list-print)
+       (agent-q-text-list-print)
        (current-buffer)))
-    (add-hook 'agent-q-context-changed-hook #'agent-q-context-panel--follow)))
+    (add-hook 'agent-q-attach-changed-hook #'agent-q-context--follow)))
 
-(defun agent-q-context-panel--follow ()
+(defun agent-q-context--follow ()
   "Draw the list again if it is about this chat."
   (let ((list (get-buffer "*agent-q context*"))
         (chat (current-buffer)))
-    (when (and list (eq chat (buffer-local-value 'agent-q-context-panel--of list)))
+    (when (and list (eq chat (buffer-local-value 'agent-q-context--of list)))
       (with-current-buffer list
-        (agent-q-list-print)))))
+        (agent-q-text-list-print)))))
 
-(defun agent-q-context-panel--here ()
+(defun agent-q-context--here ()
   "Return the item or excerpt on this line, or signal an error."
   (or (tabulated-list-get-id) (user-error "Nothing is on this line")))
 
 (defun agent-q-context-remove ()
   "Remove the item on this line from the context."
   (interactive nil agent-q-context-mode)
-  (let ((thing (agent-q-context-panel--here)))
-    (if (agent-q-excerpt-p thing)
+  (let ((thing (agent-q-context--here)))
+    (if (agent-q-attach-kinds-excerpt-p thing)
         (user-error "This was sent with a message, and is part of the conversation")
-      (agent-q-context-panel--in-chat
-        (agent-q-context-remove-item (agent-q-context-item-id thing)))
-      (message "Removed%s" (if (agent-q-context-item-sent thing)
+      (agent-q-context--in-chat
+        (agent-q-context-remove-item (agent-q-attach-item-id thing)))
+      (message "Removed%s" (if (agent-q-attach-item-sent thing)
                                "; what was sent stays in the conversation" "")))))
 
-(defun agent-q-context-panel--show (name text)
+(defun agent-q-context--show (name text)
   "Show TEXT in another window, under NAME."
-  (with-current-buffer (agent-q-render-show "*agent-q text*" (agent-q-visible text))
+  (with-current-buffer (agent-q-render-body-show "*agent-q text*" (agent-q-text-visible text))
     (setq header-line-format
-          (string-replace "%" "%%" (concat " " (agent-q-visible-line name))))))
+          (string-replace "%" "%%" (concat " " (agent-q-text-visible-line name))))))
 
-(defun agent-q-context-panel--show-excerpt (excerpt)
+(defun agent-q-context--show-excerpt (excerpt)
   "Show the text of EXCERPT in another window."
-  (agent-q-context-panel--show (agent-q-excerpt-name excerpt) (agent-q-excerpt-text excerpt)))
+  (agent-q-context--show (agent-q-attach-kinds-excerpt-name excerpt) (agent-q-attach-kinds-excerpt-text excerpt)))
 
-(defun agent-q-context-panel--fetch (item function)
+(defun agent-q-context--fetch (item function)
   "Call FUNCTION with what ITEM mentions now, an excerpt.
 Say so when there is none."
-  (with-current-buffer agent-q-context-panel--of
-    (agent-q-mention-fetch-all
-     (agent-q-mention-find (agent-q-context-item-mention item))
+  (with-current-buffer agent-q-context--of
+    (agent-q-attach-mention-fetch-all
+     (agent-q-attach-mention-find (agent-q-attach-item-mention item))
      (lambda (excerpts problem)
        (if problem (message "%s" problem)
          (funcall function (car excerpts)))))))
@@ -271,36 +271,36 @@ Say so when there is none."
   "Show the text that is on this line.
 For an item that was not sent yet, it is what would be sent now."
   (interactive nil agent-q-context-mode)
-  (let ((thing (agent-q-context-panel--here)))
-    (cond ((agent-q-excerpt-p thing)
-           (agent-q-context-panel--show-excerpt thing))
-          ((and (agent-q-context-item-mention thing)
-                (null (agent-q-context-item-sent thing)))
-           (agent-q-context-panel--fetch thing #'agent-q-context-panel--show-excerpt))
-          (t (agent-q-context-panel--show (agent-q-context-item-name thing)
-                                          (agent-q-context-item-content thing))))))
+  (let ((thing (agent-q-context--here)))
+    (cond ((agent-q-attach-kinds-excerpt-p thing)
+           (agent-q-context--show-excerpt thing))
+          ((and (agent-q-attach-item-mention thing)
+                (null (agent-q-attach-item-sent thing)))
+           (agent-q-context--fetch thing #'agent-q-context--show-excerpt))
+          (t (agent-q-context--show (agent-q-attach-item-name thing)
+                                    (agent-q-attach-item-content thing))))))
 
-(defun agent-q-context-panel--file (item)
+(defun agent-q-context--file (item)
   "Return the file that ITEM, which has a text of its own, is from, or nil."
-  (let ((file (plist-get (agent-q-context-item-metadata item) :file)))
+  (let ((file (plist-get (agent-q-attach-item-metadata item) :file)))
     (and file
          (not (file-remote-p file))
          (let ((path (expand-file-name file (buffer-local-value 'agent-q-session-root
-                                                                agent-q-context-panel--of))))
+                                                                agent-q-context--of))))
            (and (file-regular-p path) path)))))
 
 (defun agent-q-context-visit ()
   "Visit the source of the text on this line; show the text if it has none."
   (interactive nil agent-q-context-mode)
-  (let* ((thing (agent-q-context-panel--here))
+  (let* ((thing (agent-q-context--here))
          (visit (lambda (excerpt)
-                  (if (agent-q-excerpt-visit excerpt) (funcall (agent-q-excerpt-visit excerpt))
-                    (agent-q-context-panel--show-excerpt excerpt))))
-         (file (and (agent-q-context-item-p thing) (agent-q-context-panel--file thing))))
-    (cond ((agent-q-excerpt-p thing) (funcall visit thing))
-          (file (agent-q-link-go
-                 file (plist-get (agent-q-context-item-metadata thing) :start-line)))
-          ((agent-q-context-item-mention thing) (agent-q-context-panel--fetch thing visit))
+                  (if (agent-q-attach-kinds-excerpt-visit excerpt) (funcall (agent-q-attach-kinds-excerpt-visit excerpt))
+                    (agent-q-context--show-excerpt excerpt))))
+         (file (and (agent-q-attach-item-p thing) (agent-q-context--file thing))))
+    (cond ((agent-q-attach-kinds-excerpt-p thing) (funcall visit thing))
+          (file (agent-q-markdown-link-go
+                 file (plist-get (agent-q-attach-item-metadata thing) :start-line)))
+          ((agent-q-attach-item-mention thing) (agent-q-context--fetch thing visit))
           (t (agent-q-context-show)))))
 
 (provide 'agent-q-context)

@@ -26,38 +26,38 @@
 ;; Masks what is to be shown to others or kept: the keys that are known, as they are in the
 ;; options, the environment and auth-source, and whatever has the look of a key or a password.
 
-(defconst agent-q-secrets--mask "[masked]"
+(defconst agent-q-debug--secrets-mask "[masked]"
   "Text that replaces a secret.")
 
-(defconst agent-q-secrets--least 8
+(defconst agent-q-debug--secrets-least 8
   "Least length of a secret that is masked wherever it occurs.
 Shorter ones, such as a key that is \"none\", are in other words as well.")
 
-(defconst agent-q-secrets--most 4096
+(defconst agent-q-debug--secrets-most 4096
   "Longest secret, in characters, that cutting a text must not split.")
 
-(defconst agent-q-secrets--variable
+(defconst agent-q-debug--secrets-variable
   "\\`[^=]*\\(?:KEY\\|TOKEN\\|SECRET\\|PASSW\\|CREDENTIAL\\)[^=]*="
   "Matches variables of the environment that hold a secret.")
 
-(defconst agent-q-secrets--name
+(defconst agent-q-debug--secrets-name
   (concat "\\(?:authorization\\|api[-_ ]?key\\|x-[a-z-]\\{0,20\\}key\\|[_-]\\(?:key\\|token\\)"
           "\\|secret\\|password\\|passwd\\|passphrase\\|\\(?:access\\|auth\\|bearer\\) ?token\\)")
   "Matches names of secrets, in any case.")
 
-(defconst agent-q-secrets--quoted
-  (concat "\\(\\(?:" agent-q-secrets--name "\\|[\"':(]key\\)\\\\*[\"']?"
+(defconst agent-q-debug--secrets-quoted
+  (concat "\\(\\(?:" agent-q-debug--secrets-name "\\|[\"':(]key\\)\\\\*[\"']?"
           "\\(?:[ \t]\\{0,3\\}\\(?:[:=]+\\|\\.\\|=>\\)[ \t]\\{0,3\\}\\|[ \t]\\{1,3\\}\\)\\\\*[\"']\\)"
           "[^]\"'\\\\\n[(][^\"\\\\\n]*")
   "Matches a name with its value in quotes, as in JSON and in Lisp.")
 
-(defconst agent-q-secrets--bare
-  (concat "\\(" agent-q-secrets--name "[\"']?[ \t]\\{0,3\\}[:=]+[ \t]\\{0,3\\}"
+(defconst agent-q-debug--secrets-bare
+  (concat "\\(" agent-q-debug--secrets-name "[\"']?[ \t]\\{0,3\\}[:=]+[ \t]\\{0,3\\}"
           "\\(?:\\(?:bearer\\|basic\\|token\\)[ \t]+\\)?\\)"
           "[^]\"'\\\\ \t\n,;(){}<>[]+")
   "Matches a name with its value as it stands in headers and assignments.")
 
-(defconst agent-q-secrets--shapes
+(defconst agent-q-debug--secrets-shapes
   (list
    ;; Of hosts that give their keys a beginning of their own.
    (concat "\\b\\(\\)\\(?:[spr]k-\\|gsk_\\|xai-\\|hf_\\|gh[opusr]_\\|github_pat_\\|glpat-\\|tgp_v1_"
@@ -73,57 +73,58 @@ Shorter ones, such as a key that is \"none\", are in other words as well.")
    "\\(\\blogin[ \t]+[^ \t\n]+[ \t]+password[ \t]+\\)[^. \t\n][^ \t\n]*")
   "Match secrets by their look; their first group is what stays.")
 
-(defun agent-q-secrets--in-environment ()
+(defun agent-q-debug--secrets-in-environment ()
   "Return the values of variables whose names say that they are secrets."
   (let ((case-fold-search t)
         (found nil))
     (dolist (entry process-environment found)
-      (when (string-match agent-q-secrets--variable entry)
+      (when (string-match agent-q-debug--secrets-variable entry)
         (push (substring entry (match-end 0)) found)))))
 
-(defun agent-q-secrets-known (&optional thoroughly)
+(defun agent-q-debug-secrets-known (&optional thoroughly)
   "Return the secrets that are known here, the longest first.
 THOROUGHLY is as for `agent-q-provider-secrets'."
   (let ((known nil))
-    (dolist (secret (append (agent-q-secrets--in-environment)
+    (dolist (secret (append (agent-q-debug--secrets-in-environment)
                             (agent-q-provider-secrets thoroughly)))
-      (when (>= (length secret) agent-q-secrets--least)
+      (when (>= (length secret) agent-q-debug--secrets-least)
         (push secret known)
         ;; As JSON and Lisp print it.
         (push (substring (prin1-to-string (substring-no-properties secret)) 1 -1) known)))
     (sort (delete-dups known) (lambda (one other) (> (length one) (length other))))))
 
-(defun agent-q-secrets-masked (text &optional known)
+(defun agent-q-debug-secrets-masked (text &optional known)
   "Return TEXT without secrets: those KNOWN, and all that look like one.
-KNOWN is what `agent-q-secrets-known' returned; without it, this asks it."
+KNOWN is what `agent-q-debug-secrets-known' returned; without it, this asks
+it."
   (save-match-data
     (let ((masked (substring-no-properties text)))
-      (dolist (secret (or known (agent-q-secrets-known)))
-        (setq masked (string-replace secret agent-q-secrets--mask masked)))
+      (dolist (secret (or known (agent-q-debug-secrets-known)))
+        (setq masked (string-replace secret agent-q-debug--secrets-mask masked)))
       (let ((case-fold-search t))
-        (dolist (pattern (list agent-q-secrets--quoted agent-q-secrets--bare))
-          (setq masked (agent-q-secrets--without pattern masked))))
+        (dolist (pattern (list agent-q-debug--secrets-quoted agent-q-debug--secrets-bare))
+          (setq masked (agent-q-debug--secrets-without pattern masked))))
       (let ((case-fold-search nil))
-        (dolist (pattern agent-q-secrets--shapes)
-          (setq masked (agent-q-secrets--without pattern masked))))
+        (dolist (pattern agent-q-debug--secrets-shapes)
+          (setq masked (agent-q-debug--secrets-without pattern masked))))
       masked)))
 
-(defun agent-q-secrets--without (pattern text)
+(defun agent-q-debug--secrets-without (pattern text)
   "Return TEXT with a mask for what PATTERN matches behind its first group."
   ;; To look costs a fraction of what to replace nothing costs.
   (if (string-match-p pattern text)
       (replace-regexp-in-string
-       pattern (lambda (match) (concat (match-string 1 match) agent-q-secrets--mask)) text t t)
+       pattern (lambda (match) (concat (match-string 1 match) agent-q-debug--secrets-mask)) text t t)
     text))
 
-(defun agent-q-secrets-cut (text limit &optional known)
+(defun agent-q-debug-secrets-cut (text limit &optional known)
   "Return at most LIMIT characters of TEXT, without secrets.
-KNOWN is as for `agent-q-secrets-masked'."
-  (let* ((enough (+ limit agent-q-secrets--most))
+KNOWN is as for `agent-q-debug-secrets-masked'."
+  (let* ((enough (+ limit agent-q-debug--secrets-most))
          (whole (<= (length text) enough))
-         (masked (agent-q-secrets-masked (if whole text (substring text 0 enough)) known))
+         (masked (agent-q-debug-secrets-masked (if whole text (substring text 0 enough)) known))
          ;; A secret that is cut through is not known for one: its beginning has to go, too.
-         (left (- (length masked) (if whole 0 agent-q-secrets--most))))
+         (left (- (length masked) (if whole 0 agent-q-debug--secrets-most))))
     (if (and whole (<= left limit))
         masked
       (concat (substring masked 0 (max 0 (min limit left))) "..."))))
@@ -234,15 +235,15 @@ If that fails, the work that it is about still continues."
             (parts (seq-remove #'string-empty-p (list name ids text))))
         (save-match-data
           (agent-q-debug--insert
-           (agent-q-visible-line
+           (agent-q-text-visible-line
             (string-trim-right
              (format "%s %-8s %9s  %s"
                      (format-time-string "%T.%3N") what
                      (if seconds (format "%.1f ms" (* 1000 seconds)) "")
                      (string-join parts "  "))))
-           (agent-q-visible (string-join parts "\n")))))
-    (error (agent-q-log-line (format "agent-q-debug failed: %s"
-                                     (error-message-string failure))))))
+           (agent-q-text-visible (string-join parts "\n")))))
+    (error (agent-q-module-log-line (format "agent-q-debug failed: %s"
+                                            (error-message-string failure))))))
 
 (defun agent-q-debug--insert (line text)
   "Put LINE at the end of the buffer; TEXT is the whole of it.
@@ -265,17 +266,17 @@ Windows that show the end go on doing so."
 
 (defun agent-q-debug--printed (value)
   "Return VALUE as a text without secrets, of limited length."
-  (let ((agent-q-debug--known (agent-q-secrets-known)))
-    (agent-q-secrets-cut (agent-q-debug--print value 8) agent-q-debug-max-text
-                         agent-q-debug--known)))
+  (let ((agent-q-debug--known (agent-q-debug-secrets-known)))
+    (agent-q-debug-secrets-cut (agent-q-debug--print value 8) agent-q-debug-max-text
+                               agent-q-debug--known)))
 
 (defun agent-q-debug--print (value depth)
   "Return VALUE as a text, DEPTH levels of it."
   (cond ((stringp value)
          (let ((print-escape-newlines t))
            (prin1-to-string (if (> (length value) agent-q-debug-max-text)
-                                (agent-q-secrets-cut value agent-q-debug-max-text
-                                                     agent-q-debug--known)
+                                (agent-q-debug-secrets-cut value agent-q-debug-max-text
+                                                           agent-q-debug--known)
                               (substring-no-properties value)))))
         ((and (consp value) (zerop depth)) "...")
         ((and (consp value) (not (functionp value)))
@@ -379,14 +380,14 @@ OUTCOME is a list of its value, or a text about why there is none."
                            (agent-q-debug--printed (agent-q-debug--arguments function arguments))
                            (if (listp outcome)
                                (agent-q-debug--value function (car outcome))
-                             (agent-q-secrets-cut outcome agent-q-debug-max-text)))))
+                             (agent-q-debug-secrets-cut outcome agent-q-debug-max-text)))))
         (if (not (eq function 'agent-q-core-resolve))
             (agent-q-debug--record "call" name "" seconds text)
           (remhash (car arguments) agent-q-debug--requests)
           (agent-q-debug--record "answer" name (format "request=%s" (car arguments))
                                  (and asked (- (float-time) asked)) text)))
-    (error (agent-q-log-line (format "agent-q-debug failed: %s"
-                                     (error-message-string failure))))))
+    (error (agent-q-module-log-line (format "agent-q-debug failed: %s"
+                                            (error-message-string failure))))))
 
 (defun agent-q-debug--value (function value)
   "Return VALUE of FUNCTION of the core as a text."
@@ -422,25 +423,25 @@ Return nil if it can't be read."
 
 (defun agent-q-debug--call-ids (call)
   "Return the ids of CALL, into an image, as a text."
-  (format "request=%s id=%s" (agent-q-debug--print (agent-q-image-call-request call) 3)
-          (agent-q-image-call-id call)))
+  (format "request=%s id=%s" (agent-q-debug--print (agent-q-connection-call-request call) 3)
+          (agent-q-connection-call-id call)))
 
 (defun agent-q-debug--note-begun (call)
   "Record that CALL, into an image, begins."
   (puthash call (float-time) agent-q-debug--calls)
-  (agent-q-debug--record "image" (format "%s" (agent-q-image-call-operation call))
+  (agent-q-debug--record "image" (format "%s" (agent-q-connection-call-operation call))
                          (agent-q-debug--call-ids call) nil
-                         (format "has %s s" (agent-q-image-call-seconds call))))
+                         (format "has %s s" (agent-q-connection-call-seconds call))))
 
 (defun agent-q-debug--note-over (call status payload)
   "Record that CALL, into an image, ended with STATUS and PAYLOAD."
   (let ((begun (gethash call agent-q-debug--calls)))
     (remhash call agent-q-debug--calls)
-    (agent-q-debug--record "end" (format "%s" (agent-q-image-call-operation call))
+    (agent-q-debug--record "end" (format "%s" (agent-q-connection-call-operation call))
                            (agent-q-debug--call-ids call)
                            (and begun (- (float-time) begun))
                            (format "%s %s %s" status
-                                   (agent-q-debug--printed (agent-q-image-call-arguments call))
+                                   (agent-q-debug--printed (agent-q-connection-call-arguments call))
                                    (agent-q-debug--printed payload)))))
 
 ;;;;; The switch
@@ -449,16 +450,16 @@ Return nil if it can't be read."
   "Record from now on."
   (agent-q-debug--get-buffer)
   (add-hook 'agent-q-events-seen-functions #'agent-q-debug--note-event)
-  (add-hook 'agent-q-image-call-begun-functions #'agent-q-debug--note-begun)
-  (add-hook 'agent-q-image-call-over-functions #'agent-q-debug--note-over)
+  (add-hook 'agent-q-connection-call-begun-functions #'agent-q-debug--note-begun)
+  (add-hook 'agent-q-connection-call-over-functions #'agent-q-debug--note-over)
   (add-hook 'agent-q-module-loaded-hook #'agent-q-debug--advise)
   (agent-q-debug--advise))
 
 (defun agent-q-debug--stop ()
   "Stop recording."
   (remove-hook 'agent-q-events-seen-functions #'agent-q-debug--note-event)
-  (remove-hook 'agent-q-image-call-begun-functions #'agent-q-debug--note-begun)
-  (remove-hook 'agent-q-image-call-over-functions #'agent-q-debug--note-over)
+  (remove-hook 'agent-q-connection-call-begun-functions #'agent-q-debug--note-begun)
+  (remove-hook 'agent-q-connection-call-over-functions #'agent-q-debug--note-over)
   (remove-hook 'agent-q-module-loaded-hook #'agent-q-debug--advise)
   (agent-q-debug--unadvise)
   (clrhash agent-q-debug--requests)

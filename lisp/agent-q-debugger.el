@@ -63,23 +63,23 @@ It says which debuggers threads have opened since OWNER was told last."
   (let ((opened (and (string-prefix-p "(:" (or text ""))
                      (member operation agent-q-debugger--telling)
                      (delq nil (mapcar (lambda (error) (agent-q-debugger--opened error owner))
-                                       (agent-q-past-errors-of-threads
-                                        (agent-q-image-connection-process connection)))))))
+                                       (agent-q-image-history-errors-of-threads
+                                        (agent-q-connection-process connection)))))))
     (if opened
         (format "(:opened %S %s" (nreverse opened) (substring text 1))
       text)))
 
 (defun agent-q-debugger--opened (error owner)
   "Return the words on ERROR, of a thread, that OWNER wasn't told, or nil."
-  (let ((name (agent-q-debugger-name-of-thread (agent-q-past-error-process error)
-                                               (agent-q-past-error-thread error))))
-    (when (and name (not (memq owner (agent-q-past-error-told error))))
-      (push owner (agent-q-past-error-told error))
-      (agent-q-visible-line
-       (format "%s, %s: %s%s" name (agent-q-past-error-type error)
-               (agent-q-past-error-message error)
-               (if (agent-q-past-error-thread-name error)
-                   (concat ", in the thread " (agent-q-past-error-thread-name error))
+  (let ((name (agent-q-debugger-name-of-thread (agent-q-image-history-error-process error)
+                                               (agent-q-image-history-error-thread error))))
+    (when (and name (not (memq owner (agent-q-image-history-error-told error))))
+      (push owner (agent-q-image-history-error-told error))
+      (agent-q-text-visible-line
+       (format "%s, %s: %s%s" name (agent-q-image-history-error-type error)
+               (agent-q-image-history-error-message error)
+               (if (agent-q-image-history-error-thread-name error)
+                   (concat ", in the thread " (agent-q-image-history-error-thread-name error))
                  ""))
        300))))
 
@@ -87,10 +87,10 @@ It says which debuggers threads have opened since OWNER was told last."
 
 (defun agent-q-debugger--process (call)
   "Return the process of the image that CALL is about, or signal an error."
-  (let ((connection (agent-q-operations-call-connection call)))
+  (let ((connection (agent-q-events-operation-call-connection call)))
     (unless connection
       (error "No Lisp image is connected; start one with M-x sly or M-x slime"))
-    (agent-q-image-connection-process connection)))
+    (agent-q-connection-process connection)))
 
 (defun agent-q-debugger--find (call name)
   "Return the debugger that CALL names NAME: a parked error or a buffer."
@@ -100,7 +100,7 @@ It says which debuggers threads have opened since OWNER was told last."
         (cl-find name (agent-q-debugger--user-buffers process)
                  :key #'agent-q-debugger-buffer-name :test #'equal)
         (error "%s"
-               (agent-q-operations-of-image
+               (agent-q-events-operation-of-image
                 call (if (agent-q-debugger--all process)
                          (format "No debugger %s is open.\n%s" name
                                  (agent-q-debugger--list process))
@@ -163,12 +163,12 @@ THREAD is the name of its thread, or nil."
 
 (defun agent-q-debugger-condition-text (condition)
   "Return CONDITION, a list of a message and a type line, as a text."
-  (format "%s: %s" (agent-q-past-type (nth 1 condition))
+  (format "%s: %s" (agent-q-image-history-type (nth 1 condition))
           (string-trim (substring-no-properties (or (nth 0 condition) "")))))
 
 ;;;; Operations
 
-(agent-q-operations-define "list-debuggers" (call)
+(agent-q-events-operation-define "list-debuggers" (call)
   "List the open debuggers."
   (agent-q-debugger--list-all call))
 
@@ -178,31 +178,31 @@ THREAD is the name of its thread, or nil."
          (threads (delq nil (mapcar #'agent-q-debugger--waiting-in
                                     (agent-q-debugger--all process)))))
     (agent-q-image-query-threads
-     (agent-q-operations-call-connection call) threads
+     (agent-q-events-operation-call-connection call) threads
      (lambda (names)
-       (agent-q-operations-answer
+       (agent-q-events-operation-answer
         call "done"
-        (agent-q-operations-of-image call (agent-q-debugger--list process names)))))
+        (agent-q-events-operation-of-image call (agent-q-debugger--list process names)))))
     nil))
 
 (defun agent-q-debugger--answer (call status payload)
   "End CALL with the STATUS and PAYLOAD of a call in the image."
-  (agent-q-operations-answer
-   call status (if (equal status "done") (agent-q-operations-of-image call payload) payload)))
+  (agent-q-events-operation-answer
+   call status (if (equal status "done") (agent-q-events-operation-of-image call payload) payload)))
 
 (defun agent-q-debugger--call (call found operation arguments seconds)
   "Do OPERATION with ARGUMENTS in the debugger FOUND, for SECONDS.
 Its reply is the answer to CALL."
   (agent-q-image-call
-   (agent-q-operations-call-connection call)
-   (agent-q-operations-call-request call)
+   (agent-q-events-operation-call-connection call)
+   (agent-q-events-operation-call-request call)
    operation (prin1-to-string arguments) seconds
    (lambda (status payload)
      (agent-q-debugger--answer call status payload))
-   (agent-q-operations-call-owner call) (agent-q-debugger--thread found))
+   (agent-q-events-operation-call-owner call) (agent-q-debugger--thread found))
   nil)
 
-(agent-q-operations-define "debugger-frames" (call (name debugger) limit locals)
+(agent-q-events-operation-define "debugger-frames" (call (name debugger) limit locals)
   "List at most LIMIT frames of the debugger NAME, with LOCALS.
 Without NAME it is the only one; of none or several all are listed."
   (let* ((all (and (null name) (agent-q-debugger--all (agent-q-debugger--process call))))
@@ -219,7 +219,7 @@ Without NAME it is the only one; of none or several all are listed."
   "Return the property list that WATCH is the text of, nil for none."
   (and watch (car (read-from-string watch))))
 
-(agent-q-operations-define "eval-in-frame"
+(agent-q-events-operation-define "eval-in-frame"
     (call (name debugger) form frame package assessed watch)
   "Evaluate FORM, read in PACKAGE, in FRAME of the debugger NAME.
 ASSESSED is how many of its forms were assessed, nil when all were approved.
@@ -231,7 +231,7 @@ WATCH says, printed, what the image asks about during the call."
                                 :watch (agent-q-debugger--read watch))
                           agent-q-eval-timeout))
 
-(agent-q-operations-define "invoke-restart"
+(agent-q-events-operation-define "invoke-restart"
     (call (name debugger) restart values package assessed watch)
   "Leave the debugger NAME by RESTART with the values of the forms in VALUES.
 They are read in PACKAGE.  ASSESSED and WATCH are as in eval-in-frame."
@@ -240,13 +240,13 @@ They are read in PACKAGE.  ASSESSED and WATCH are as in eval-in-frame."
                                  :assessed assessed
                                  :watch (agent-q-debugger--read watch))))
 
-(agent-q-operations-define "restart-frame" (call (name debugger) frame watch)
+(agent-q-events-operation-define "restart-frame" (call (name debugger) frame watch)
   "Leave the debugger NAME by calling FRAME again.
 WATCH is as in eval-in-frame."
   (agent-q-debugger--leave call name "restart-frame"
                            (list :frame frame :watch (agent-q-debugger--read watch))))
 
-(agent-q-operations-define "return-from-frame"
+(agent-q-events-operation-define "return-from-frame"
     (call (name debugger) frame values package assessed watch)
   "Leave the debugger NAME by FRAME, which returns what the forms in VALUES give.
 They are read in PACKAGE.  ASSESSED and WATCH are as in eval-in-frame."
@@ -268,19 +268,19 @@ The result of the evaluation then answers CALL."
                                             (if (bufferp found) ":user" "t")))
                      (agent-q-debugger--answer call status payload)))))
     (if (bufferp found)
-        (agent-q-image-call (agent-q-operations-call-connection call)
-                            (agent-q-operations-call-request call)
+        (agent-q-image-call (agent-q-events-operation-call-connection call)
+                            (agent-q-events-operation-call-request call)
                             operation (prin1-to-string arguments)
                             agent-q-eval-timeout answer
-                            (agent-q-operations-call-owner call) thread)
-      (agent-q-image-resume found (agent-q-operations-call-request call)
+                            (agent-q-events-operation-call-owner call) thread)
+      (agent-q-image-resume found (agent-q-events-operation-call-request call)
                             operation arguments agent-q-eval-timeout answer))
     nil))
 
 ;;;; Commands
 
 ;;;###autoload
-(defun agent-q-chat-hand-over ()
+(defun agent-q-debugger-hand-over ()
   "Open your own debugger on an error that this chat has parked."
   (interactive)
   (let* ((chat (current-buffer))
@@ -297,7 +297,7 @@ The result of the evaluation then answers CALL."
            (t (cdr (assoc (completing-read "Error: " names nil t) names)))))
     ;; The debugger's buffer may be current now.
     (with-current-buffer chat
-      (agent-q-header-update))))
+      (agent-q-chat-view-header-update))))
 
 (provide 'agent-q-debugger)
 ;;; agent-q-debugger.el ends here

@@ -22,39 +22,39 @@
 ;; A form behind #+ or #- is in the text, but the reader of an image may not see it.
 ;; Here the feature expressions before a form are looked at.
 
-(defvar agent-q-image-feature-list nil
+(defvar agent-q-definitions-feature-list nil
   "The features of the image whose sources are looked at, in lower case.
 It is nil when they aren't known.")
 
-(defun agent-q-image-feature--name (symbol)
+(defun agent-q-definitions--feature-name (symbol)
   "Return the name of SYMBOL, a feature, without a package."
   (unless (symbolp symbol)
     (throw 'agent-q-image-feature 'unknown))
   (replace-regexp-in-string "\\`.*:" "" (symbol-name symbol)))
 
-(defun agent-q-image-feature--holds-p (expression)
+(defun agent-q-definitions--feature-holds-p (expression)
   "Whether EXPRESSION, a feature expression, is true in the image."
   (if (nlistp (or expression 'nil))
-      (member (agent-q-image-feature--name expression) agent-q-image-feature-list)
-    (pcase (and expression (agent-q-image-feature--name (car expression)))
+      (member (agent-q-definitions--feature-name expression) agent-q-definitions-feature-list)
+    (pcase (and expression (agent-q-definitions--feature-name (car expression)))
       ('nil nil)
-      ("or" (seq-some #'agent-q-image-feature--holds-p (cdr expression)))
-      ("and" (seq-every-p #'agent-q-image-feature--holds-p (cdr expression)))
-      ("not" (not (agent-q-image-feature--holds-p (cadr expression))))
+      ("or" (seq-some #'agent-q-definitions--feature-holds-p (cdr expression)))
+      ("and" (seq-every-p #'agent-q-definitions--feature-holds-p (cdr expression)))
+      ("not" (not (agent-q-definitions--feature-holds-p (cadr expression))))
       (_ (throw 'agent-q-image-feature 'unknown)))))
 
-(defun agent-q-image-feature--off-p (sign text)
+(defun agent-q-definitions--feature-off-p (sign text)
   "Whether SIGN, ?+ or ?-, and the expression TEXT hide what follows."
   (let ((holds (catch 'agent-q-image-feature
                  (condition-case nil
-                     (and (agent-q-image-feature--holds-p (car (read-from-string (downcase text))))
+                     (and (agent-q-definitions--feature-holds-p (car (read-from-string (downcase text))))
                           t)
                    (error 'unknown)))))
-    (and agent-q-image-feature-list
+    (and agent-q-definitions-feature-list
          (not (eq holds 'unknown))
          (eq holds (eq sign ?-)))))
 
-(defun agent-q-image-feature--before ()
+(defun agent-q-definitions--feature-before ()
   "Go to the feature expression right before point and return its sign and text.
 Return nil when there is none."
   (forward-comment (- (point)))
@@ -74,17 +74,17 @@ Return nil when there is none."
                (list (char-after (1+ (point)))
                      (buffer-substring-no-properties start end))))))))
 
-(defun agent-q-image-feature-skipped-p (start)
+(defun agent-q-definitions-feature-skipped-p (start)
   "Whether the image's reader passes over the form at START, by what is before it."
   (save-excursion
     (goto-char start)
     (let ((skipped nil)
           (found nil))
-      (while (and (not skipped) (setq found (agent-q-image-feature--before)))
-        (setq skipped (apply #'agent-q-image-feature--off-p found)))
+      (while (and (not skipped) (setq found (agent-q-definitions--feature-before)))
+        (setq skipped (apply #'agent-q-definitions--feature-off-p found)))
       skipped)))
 
-(defun agent-q-image-feature-pass-over ()
+(defun agent-q-definitions-feature-pass-over ()
   "Move over white space, comments and feature expressions."
   (while (progn (forward-comment (point-max))
                 (and (looking-at "#[-+]")
@@ -145,7 +145,7 @@ first column, ends before the next one."
 
 (defun agent-q-definitions-top-forms ()
   "Return the top-level forms of the current buffer: lists of start and end."
-  (if (agent-q-source-problem-here)
+  (if (agent-q-project-source-problem-here)
       (agent-q-definitions--forms-by-column)
     (goto-char (point-min))
     (agent-q-definitions-forms (point-max))))
@@ -364,7 +364,7 @@ That is the head of a definition."
 
 (defun agent-q-definitions--read (definitions)
   "Return those of DEFINITIONS that the image's reader doesn't pass over, or all."
-  (or (seq-remove (lambda (definition) (agent-q-image-feature-skipped-p (car definition)))
+  (or (seq-remove (lambda (definition) (agent-q-definitions-feature-skipped-p (car definition)))
                   definitions)
       definitions))
 
@@ -378,7 +378,7 @@ That is the head of a definition."
                                       nil t))
         (let ((name (downcase (match-string-no-properties 1))))
           (unless (or (nth 8 (save-excursion (syntax-ppss)))
-                      (agent-q-image-feature-skipped-p (point)))
+                      (agent-q-definitions-feature-skipped-p (point)))
             (setq found name))))
       found)))
 
@@ -434,7 +434,7 @@ They are (:method ...) in a form that makes a generic function."
 (defun agent-q-definitions-find (text name &optional file)
   "Return start and end, in characters, of the definition of NAME in TEXT.
 FILE is the name of the file that TEXT is of."
-  (agent-q-source-with-text text file
+  (agent-q-project-source-with-text text file
     (pcase-let ((`(,start ,end . ,_)
                  (agent-q-definitions--one name (agent-q-definitions--of text file))))
       (list (1- start) (1- end)))))
@@ -463,7 +463,7 @@ FILE is the name of the file that TEXT is of."
   "Return the definitions in the current buffer, a text to put into a file.
 Signal an error where it isn't made of forms.  Where it isn't balanced,
 return t: that is told of the whole file."
-  (if (agent-q-source-problem-here)
+  (if (agent-q-project-source-problem-here)
       t
     (goto-char (point-min))
     (let* ((forms (agent-q-definitions-forms (point-max)))
@@ -475,10 +475,10 @@ return t: that is told of the whole file."
              (error "The new text has no form in it.  Nothing was changed"))
             (stray
              (error "The new text has code outside of parentheses (%s); send whole definitions.  Nothing was changed"
-                    (agent-q-source-line (car stray))))
+                    (agent-q-project-source-line (car stray))))
             (bracket
              (error "The %c at %s of the new text closes nothing: Lisp reads it as part of a symbol.  Nothing was changed"
-                    (char-after bracket) (agent-q-source-place bracket))))
+                    (char-after bracket) (agent-q-project-source-place bracket))))
       (agent-q-definitions--all forms))))
 
 (defun agent-q-definitions--shifted (column)
@@ -526,17 +526,17 @@ OTHERS are those of the file, in the current buffer, that stay."
                        (agent-q-definitions--label twin))))
         :null)))
 
-(agent-q-operations-define "place-definition" (call text name file source)
+(agent-q-events-operation-define "place-definition" (call text name file source)
   "Return where in TEXT, of FILE, the form that defines NAME, if any, is.
 SOURCE, if any, is to take its place, or to be inserted; the answer says
 whether it ends in a comment, and what there is to say of either."
-  (agent-q-source-with-text text file
+  (agent-q-project-source-with-text text file
     (let* ((all (agent-q-definitions--of text file))
            (found (and name (agent-q-definitions--one name all)))
            (column (agent-q-definitions--column found))
            (comment nil)
            (shifted nil)
-           (new (agent-q-source-with-text (or source "()") file
+           (new (agent-q-project-source-with-text (or source "()") file
                   (setq comment (eq t (nth 4 (parse-partial-sexp (point-min) (point-max)))))
                   (prog1 (agent-q-definitions--new)
                     (setq shifted (agent-q-definitions--shifted column))))))
@@ -560,17 +560,17 @@ whether it ends in a comment, and what there is to say of either."
 Those in one top-level form are compiled together, so one stands for all."
   (let ((old (make-hash-table :test #'equal))
         (changed nil))
-    (agent-q-source-with-text before file
+    (agent-q-project-source-with-text before file
       (dolist (form (agent-q-definitions-top-forms))
         (puthash (apply #'buffer-substring-no-properties form) t old)))
-    (agent-q-source-with-text after file
+    (agent-q-project-source-with-text after file
       (pcase-dolist (`(,top ,top-end) (agent-q-definitions-top-forms))
         (unless (gethash (buffer-substring-no-properties top top-end) old)
           (when-let ((definition (car (agent-q-definitions--all `((,top ,top-end))))))
             (push (agent-q-definitions--label definition) changed))))
       (vconcat (nreverse changed)))))
 
-(agent-q-operations-define "changed-definitions" (call before after file)
+(agent-q-events-operation-define "changed-definitions" (call before after file)
   "Return the labels of the definitions in AFTER, of FILE, that BEFORE has not."
   (agent-q-json-serialize (agent-q-definitions-changed before after file)))
 
@@ -580,7 +580,7 @@ Those in one top-level form are compiled together, so one stands for all."
 ;; as if it compiled the file: the top-level form, behind the forms that say in
 ;; which package and with which readtable it is read.
 
-(defconst agent-q-compile--readtable
+(defconst agent-q-definitions--compile-readtable
   (concat "\\`(\\(?:"
           "[^ ()]*in-readtable[ )]"
           "\\|[^ ()]*\\_<\\(?:enable\\|disable\\)-[^ ()]*\\(?:syntax\\|readtable\\)[^ ()]*[ )]"
@@ -588,12 +588,12 @@ Those in one top-level form are compiled together, so one stands for all."
           "\\|\\(?:[^ ()]*:\\)?eval-when ([^()]*) ([^()]*\\(?:readtable\\|-syntax\\)\\)")
   "What the beginning of a form looks like that changes how text is read.")
 
-(defun agent-q-compile--top (forms position)
+(defun agent-q-definitions--compile-top (forms position)
   "Return the one of FORMS, lists of start and end, around POSITION."
   (seq-find (pcase-lambda (`(,start ,end)) (and (<= start position) (< position end)))
             forms))
 
-(defun agent-q-compile--conditional (start)
+(defun agent-q-definitions--compile-conditional (start)
   "Return where the feature expressions before START begin, or START."
   (save-excursion
     (goto-char start)
@@ -602,43 +602,43 @@ Those in one top-level form are compiled together, so one stands for all."
       (goto-char (match-beginning 0)))
     (point)))
 
-(defun agent-q-compile--read (forms)
+(defun agent-q-definitions--compile-read (forms)
   "Return those of FORMS that the image's reader takes.
 Those in `eval-when' and `progn' are in the place of these."
   (seq-mapcat
    (pcase-lambda (`(,start ,end))
      (let* ((text (agent-q-definitions-text (list start end)))
             (subforms (and (string-match-p "\\`(\\(?:[^ ()]*:\\)?\\(?:eval-when\\|progn\\) " text)
-                           (not (string-match-p agent-q-compile--readtable text))
+                           (not (string-match-p agent-q-definitions--compile-readtable text))
                            (string-search "in-package " text)
                            (agent-q-definitions-subforms start end))))
-       (cond ((agent-q-image-feature-skipped-p start) nil)
+       (cond ((agent-q-definitions-feature-skipped-p start) nil)
              ((null subforms) (list (list start end)))
              ((not (string-match-p "eval-when" (agent-q-definitions-text (car subforms))))
-              (agent-q-compile--read (cdr subforms)))
+              (agent-q-definitions--compile-read (cdr subforms)))
              ;; What is done when the file is loaded is too late for the reader.
              ((string-match-p "compile" (agent-q-definitions-text (cadr subforms)))
-              (agent-q-compile--read (cddr subforms))))))
+              (agent-q-definitions--compile-read (cddr subforms))))))
    forms))
 
-(defun agent-q-compile--prelude (forms end)
+(defun agent-q-definitions--compile-prelude (forms end)
   "Return the texts of those of FORMS before END that say how what follows is read."
   (let ((package nil)
         (others nil))
-    (pcase-dolist (`(,start ,stop) (agent-q-compile--read forms))
+    (pcase-dolist (`(,start ,stop) (agent-q-definitions--compile-read forms))
       (when (<= stop end)
         (let ((text (agent-q-definitions-text (list start stop)))
               (source (buffer-substring-no-properties start stop)))
           (cond ((string-match-p "\\`(\\(?:[^ ()]*:\\)?in-package " text)
                  (setq package source)
                  (push nil others))
-                ((string-match-p agent-q-compile--readtable text)
+                ((string-match-p agent-q-definitions--compile-readtable text)
                  ;; It is read in the package of its place.
                  (push (if package (concat package "\n" source) source) others))))))
     (append (remq nil (nreverse others))
             (and package (list package)))))
 
-(defun agent-q-compile--called (from start end)
+(defun agent-q-definitions--compile-called (from start end)
   "Return what to call the form between START and END around FROM, or nil.
 That is if it is more than the definition at FROM."
   (unless (= from start)
@@ -650,47 +650,47 @@ That is if it is more than the definition at FROM."
                 (format "lines %d-%d" first last))
               (string-join (agent-q-definitions-in (list start end)) ", ")))))
 
-(defun agent-q-compile-unit (text name file)
+(defun agent-q-definitions-compile-unit (text name file)
   "Return what to compile for the definition of NAME in TEXT, of FILE.
 It is a list of the text, where the definition starts in it, its line
 and position in TEXT, and what to call it if NAME is only a part of it."
   (pcase-let ((`(,from ,_) (agent-q-definitions-find text name file)))
-    (agent-q-source-with-text text file
+    (agent-q-project-source-with-text text file
       (pcase-let* ((forms (agent-q-definitions-top-forms))
-                   (`(,start ,end) (agent-q-compile--top forms (1+ from)))
-                   (called (agent-q-compile--called (1+ from) start end))
-                   (start (agent-q-compile--conditional start))
+                   (`(,start ,end) (agent-q-definitions--compile-top forms (1+ from)))
+                   (called (agent-q-definitions--compile-called (1+ from) start end))
+                   (start (agent-q-definitions--compile-conditional start))
                    (prelude (mapconcat (lambda (text) (concat text "\n"))
-                                       (agent-q-compile--prelude forms start) "")))
+                                       (agent-q-definitions--compile-prelude forms start) "")))
         (list (concat prelude (buffer-substring-no-properties start end))
               (length prelude)
               (line-number-at-pos start)
               start
               called)))))
 
-(defun agent-q-compile--file-of-image (call path)
+(defun agent-q-definitions--compile-file-of-image (call path)
   "Return the name of the file PATH in the image of CALL."
-  (let ((connection (agent-q-operations-call-connection call)))
+  (let ((connection (agent-q-events-operation-call-connection call)))
     (if connection
-        (agent-q-image-ask connection :to-lisp path)
+        (agent-q-connection-ask connection :to-lisp path)
       (error "No Lisp image is connected"))))
 
-(agent-q-operations-define "definition-to-compile" (call text name file path)
+(agent-q-events-operation-define "definition-to-compile" (call text name file path)
   "Return what to compile for the definition of NAME in TEXT, of FILE at PATH."
   (pcase-let ((`(,form ,start ,line ,position ,called)
-               (let ((agent-q-image-feature-list
-                      (agent-q-image-features (agent-q-operations-call-connection call))))
-                 (agent-q-compile-unit text name file)))
+               (let ((agent-q-definitions-feature-list
+                      (agent-q-connection-features (agent-q-events-operation-call-connection call))))
+                 (agent-q-definitions-compile-unit text name file)))
               (buffer (find-buffer-visiting path)))
     (agent-q-json-serialize
      `((form . ,form) (start . ,start) (line . ,line) (position . ,position)
        (called . ,(or called :null))
        (buffer . ,(if buffer (agent-q-text-clean (buffer-name buffer)) :null))
-       (file . ,(agent-q-compile--file-of-image call path))))))
+       (file . ,(agent-q-definitions--compile-file-of-image call path))))))
 
-(agent-q-operations-define "file-of-image" (call path)
+(agent-q-events-operation-define "file-of-image" (call path)
   "Return what the image calls the file PATH."
-  (agent-q-json-serialize (agent-q-compile--file-of-image call path)))
+  (agent-q-json-serialize (agent-q-definitions--compile-file-of-image call path)))
 
 (provide 'agent-q-definitions)
 ;;; agent-q-definitions.el ends here

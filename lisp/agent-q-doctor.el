@@ -34,16 +34,16 @@
 ;; which it also ends.  The model shows the path from the chat to the Lisp image and back; it is
 ;; far too small for answers, and its label says so.
 
-(defconst agent-q-demo--model "smollm2-135m"
+(defconst agent-q-doctor--demo-model "smollm2-135m"
   "The name of the server's model.")
 
-(defconst agent-q-demo--buffer "*agent-q demo model*"
+(defconst agent-q-doctor--demo-buffer "*agent-q demo model*"
   "Name of the buffer with what the set-up and the server say.")
 
-(defvar agent-q-demo--process nil
+(defvar agent-q-doctor--demo-process nil
   "The process of the server, or of the set-up before it, or nil.")
 
-(defun agent-q-demo--script ()
+(defun agent-q-doctor--demo-script ()
   "Return the name of the script for setting up and serving the model."
   (let ((script (expand-file-name
                  "../scripts/demo-model.sh"
@@ -52,17 +52,17 @@
       (user-error "The demo model comes with agent-q's source tree, which is not here"))
     script))
 
-(defun agent-q-demo-installed-p ()
+(defun agent-q-doctor-demo-installed-p ()
   "Return non-nil if the demo model is downloaded."
   (condition-case nil
-      (zerop (call-process "sh" nil nil nil (agent-q-demo--script) "status"))
+      (zerop (call-process "sh" nil nil nil (agent-q-doctor--demo-script) "status"))
     (error nil)))
 
-(defun agent-q-demo-running-p ()
+(defun agent-q-doctor-demo-running-p ()
   "Return non-nil if the demo model's server answers requests."
-  (and (process-live-p agent-q-demo--process) agent-q-provider-demo t))
+  (and (process-live-p agent-q-doctor--demo-process) agent-q-provider-demo t))
 
-(defun agent-q-demo--provider (base-url)
+(defun agent-q-doctor--demo-provider (base-url)
   "Return the provider for the demo model at BASE-URL.
 So small a model calls a tool only when it is made to, at the beginning of
 a turn."
@@ -70,26 +70,26 @@ a turn."
   ;; goes on to an argument that the model need not give, and would only babble in.
   `((name . ,agent-q-provider-demo-name)
     (base_url . ,base-url)
-    (model . ,agent-q-demo--model)
+    (model . ,agent-q-doctor--demo-model)
     (key . :null)
     (body . (:temperature 0 :max_tokens 48 :logit_bias [[2 -2] [1002 -8]]))
     (first_body . (:tool_choice "required" :max_tokens 128 :logit_bias [[8 14] [1002 -8]]
                    :stop ["<issue_comment>"]))
     (headers . nil)))
 
-(defun agent-q-demo--run (name arguments filter sentinel)
+(defun agent-q-doctor--demo-run (name arguments filter sentinel)
   "Run the script with ARGUMENTS as the process NAME, with FILTER and SENTINEL."
-  (let ((buffer (get-buffer-create agent-q-demo--buffer))
+  (let ((buffer (get-buffer-create agent-q-doctor--demo-buffer))
         (process-environment (cons "YES=1" process-environment)))
-    (setq agent-q-demo--process
+    (setq agent-q-doctor--demo-process
           (make-process :name name :buffer buffer :noquery t
                         ;; The server ends when its input does, so with Emacs.
                         :connection-type 'pipe
-                        :command `("sh" ,(agent-q-demo--script) ,@arguments)
+                        :command `("sh" ,(agent-q-doctor--demo-script) ,@arguments)
                         :filter filter :sentinel sentinel
                         :stderr nil))))
 
-(defun agent-q-demo--insert (process text)
+(defun agent-q-doctor--demo-insert (process text)
   "Add TEXT, which PROCESS said, to its buffer."
   (when (buffer-live-p (process-buffer process))
     (with-current-buffer (process-buffer process)
@@ -97,28 +97,28 @@ a turn."
         (goto-char (point-max))
         (insert text)))))
 
-(defun agent-q-demo--address (said)
+(defun agent-q-doctor--demo-address (said)
   "Return the base URL in SAID, the output of a server, once it is ready, else nil.
 Its threads write their log in pieces to the same pipe, so the
 line with it may stand behind the beginning of another."
   (and (string-match "\\bready \\(http://[^ \n]+\\)\n" said)
        (match-string 1 said)))
 
-(defun agent-q-demo-start (callback)
+(defun agent-q-doctor-demo-start (callback)
   "Start the downloaded demo model; call CALLBACK with its provider.
 When the server ends before it is ready, CALLBACK is called with nil."
-  (if (agent-q-demo-running-p)
+  (if (agent-q-doctor-demo-running-p)
       (funcall callback agent-q-provider-demo)
     (let ((said "") (waiting t))
-      (agent-q-demo--run
+      (agent-q-doctor--demo-run
        "agent-q-demo-model" '("serve")
        (lambda (process text)
-         (agent-q-demo--insert process text)
+         (agent-q-doctor--demo-insert process text)
          (when waiting
            (setq said (concat said text))
-           (when-let ((address (agent-q-demo--address said)))
+           (when-let ((address (agent-q-doctor--demo-address said)))
              (setq waiting nil
-                   agent-q-provider-demo (agent-q-demo--provider address))
+                   agent-q-provider-demo (agent-q-doctor--demo-provider address))
              (funcall callback agent-q-provider-demo))))
        (lambda (process _event)
          (unless (process-live-p process)
@@ -127,22 +127,22 @@ When the server ends before it is ready, CALLBACK is called with nil."
              (setq waiting nil)
              (funcall callback nil))))))))
 
-(defun agent-q-demo--install (callback)
+(defun agent-q-doctor--demo-install (callback)
   "Download the demo model and call CALLBACK when it is there."
   (display-buffer (process-buffer
-                   (agent-q-demo--run
-                    "agent-q-demo-install" '("install") #'agent-q-demo--insert
+                   (agent-q-doctor--demo-run
+                    "agent-q-demo-install" '("install") #'agent-q-doctor--demo-insert
                     (lambda (process _event)
                       (unless (process-live-p process)
                         (if (zerop (process-exit-status process))
                             (funcall callback)
                           (message "The demo model was not installed; %s says why"
-                                   agent-q-demo--buffer))))))))
+                                   agent-q-doctor--demo-buffer))))))))
 
-(defun agent-q-demo--serve-chats (provider)
+(defun agent-q-doctor--demo-serve-chats (provider)
   "Make the chats without a model talk to PROVIDER, if it is one."
   (if (null provider)
-      (message "The demo model did not start; %s says why" agent-q-demo--buffer)
+      (message "The demo model did not start; %s says why" agent-q-doctor--demo-buffer)
     (dolist (buffer (agent-q-session-chats))
       (with-current-buffer buffer
         (unless agent-q-session-provider
@@ -155,14 +155,14 @@ When the server ends before it is ready, CALLBACK is called with nil."
 It shows the whole path from the chat to the Lisp image, on any machine.
 Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
   (interactive)
-  (let ((start (lambda () (agent-q-demo-start #'agent-q-demo--serve-chats))))
-    (cond ((process-live-p agent-q-demo--process)
-           (if (agent-q-demo-running-p)
-               (agent-q-demo--serve-chats agent-q-provider-demo)
+  (let ((start (lambda () (agent-q-doctor-demo-start #'agent-q-doctor--demo-serve-chats))))
+    (cond ((process-live-p agent-q-doctor--demo-process)
+           (if (agent-q-doctor-demo-running-p)
+               (agent-q-doctor--demo-serve-chats agent-q-provider-demo)
              (message "The demo model is being downloaded or started")))
-          ((agent-q-demo-installed-p) (funcall start))
+          ((agent-q-doctor-demo-installed-p) (funcall start))
           ((yes-or-no-p "Download the demo model, about 130 MB? ")
-           (agent-q-demo--install start))
+           (agent-q-doctor--demo-install start))
           (t (message "Nothing was downloaded")))))
 
 ;;;; What is found here, what is missing, what to do
@@ -173,7 +173,7 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
 ;; Each is (STATE SUBJECT WHAT ADVICE): STATE is `ok', `missing', `note' or `pending'; ADVICE says
 ;; what to do, or is nil.
 
-(defun agent-q-findings--emacs ()
+(defun agent-q-doctor--finding-emacs ()
   "Return the finding about this Emacs."
   (cond ((version< emacs-version "28.1")
          (list 'missing "Emacs" emacs-version "agent-q needs Emacs 28.1 or later"))
@@ -182,7 +182,7 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
                "Install an Emacs that was configured --with-modules"))
         (t (list 'ok "Emacs" (format "%s with dynamic modules" emacs-version) nil))))
 
-(defun agent-q-findings--core ()
+(defun agent-q-doctor--finding-core ()
   "Return the finding about the core."
   (let ((loaded (agent-q-module-loaded-p))
         (problem (and (bound-and-true-p module-file-suffix) (agent-q-module-problem)))
@@ -198,7 +198,7 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
                                       (alist-get 'interface (agent-q-module-manifest)))
                    nil)))))
 
-(defun agent-q-findings--rust ()
+(defun agent-q-doctor--finding-rust ()
   "Return the finding about Rust, or nil where the core need not be built."
   (when (and (bound-and-true-p module-file-suffix)
              (not (agent-q-module-loaded-p))
@@ -208,7 +208,7 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
     (list 'missing "Rust" "no cargo on the path, so the core can't be built"
           "https://rustup.rs, or where Debian has it: apt-get install rustup")))
 
-(defun agent-q-findings--logs ()
+(defun agent-q-doctor--finding-logs ()
   "Return the finding about the folder of the logs, or nil if it can be written."
   (let* ((folder (file-name-directory (expand-file-name agent-q-log-file)))
          (there (directory-file-name folder)))
@@ -220,7 +220,7 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
             (concat "Without it, tools that change anything don't run: make it writable,"
                     " or set `agent-q-log-file'")))))
 
-(defun agent-q-findings--client ()
+(defun agent-q-doctor--finding-client ()
   "Return the finding about SLY and SLIME."
   (let ((found (seq-filter (lambda (client)
                              (or (featurep client) (locate-library (symbol-name client))))
@@ -232,40 +232,40 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
       (list 'missing "Lisp client" "neither SLY nor SLIME on `load-path'"
             "M-x package-install RET sly, or on Debian: apt-get install slime cl-swank"))))
 
-(defun agent-q-findings--starters ()
+(defun agent-q-doctor--finding-starters ()
   "Return the commands that start a Lisp, of the clients that are installed."
   (let ((found (seq-filter (lambda (client)
                              (or (featurep client) (locate-library (symbol-name client))))
                            '(sly slime))))
     (mapconcat (lambda (client) (format "M-x %s" client)) (or found '(sly slime)) " or ")))
 
-(defun agent-q-findings--connections ()
+(defun agent-q-doctor--finding-connections ()
   "Return the finding about connections to Lisp images."
   (let ((connections (and (or (featurep 'sly) (featurep 'slime))
-                          (agent-q-image-connections))))
+                          (agent-q-connection-connections))))
     (cond (connections
-           (list 'ok "Lisp image" (mapconcat #'agent-q-image-label connections ", ") nil))
+           (list 'ok "Lisp image" (mapconcat #'agent-q-connection-label connections ", ") nil))
           ((executable-find "sbcl")
            (list 'missing "Lisp image" "none is connected"
-                 (format "%s starts SBCL" (agent-q-findings--starters))))
+                 (format "%s starts SBCL" (agent-q-doctor--finding-starters))))
           (t (list 'missing "Lisp image" "none is connected, and sbcl is not on the path"
                    (format "Install SBCL (apt-get install sbcl), then %s"
-                         (agent-q-findings--starters)))))))
+                         (agent-q-doctor--finding-starters)))))))
 
-(defun agent-q-findings--unguarded ()
+(defun agent-q-doctor--finding-unguarded ()
   "Return a finding for each image in which something can't be guarded."
   (delq nil
         (mapcar (lambda (connection)
-                  (let ((names (process-get (agent-q-image-connection-process connection)
+                  (let ((names (process-get (agent-q-connection-process connection)
                                             'agent-q-unguarded)))
                     (and names
                          (list 'missing "Watch"
                                (format "%s: calls of %s can't be stopped"
-                                       (agent-q-image-label connection) (string-join names ", "))
+                                       (agent-q-connection-label connection) (string-join names ", "))
                                "Code there is looked at before it runs; M-x agent-q-report-bug"))))
-                (and (or (featurep 'sly) (featurep 'slime)) (agent-q-image-connections)))))
+                (and (or (featurep 'sly) (featurep 'slime)) (agent-q-connection-connections)))))
 
-(defun agent-q-findings--setting ()
+(defun agent-q-doctor--finding-setting ()
   "Return the finding about `agent-q-provider', or nil without one."
   (cond ((null agent-q-provider) nil)
         ((eq agent-q-provider 'none)
@@ -280,7 +280,7 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
         (t (list 'missing "Your choice" (format "%s is not known" agent-q-provider)
                  "Set `agent-q-provider' to a name in `agent-q-providers'"))))
 
-(defun agent-q-findings--keys ()
+(defun agent-q-doctor--finding-keys ()
   "Return the findings about keys: where they are, never what they are."
   (let ((found (delq nil
                      (mapcar (pcase-lambda (`(,name . ,properties))
@@ -302,9 +302,9 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
                             nil))
                     locked))))
 
-(defun agent-q-findings--local (servers)
+(defun agent-q-doctor--finding-local (servers)
   "Return the findings about model servers on this machine.
-SERVERS is as for `agent-q-findings'."
+SERVERS is as for `agent-q-doctor-finding'."
   (cond ((eq servers 'unasked) nil)
         ((eq servers 'unknown)
          (list (list 'pending "Model server" "looking on this machine" nil)))
@@ -323,43 +323,43 @@ SERVERS is as for `agent-q-findings'."
                            nil))
                    servers))))
 
-(defun agent-q-findings--facts ()
+(defun agent-q-doctor--finding-facts ()
   "Return the finding about the facts of models."
-  (let ((date (agent-q-facts-date)))
-    (if (agent-q-facts-old-p)
+  (let ((date (agent-q-model-facts-date)))
+    (if (agent-q-model-facts-old-p)
         (list 'note "Model facts" (if date (format "of %s" date) "none can be read")
-              "M-x agent-q-refresh-model-facts fetches newer ones")
+              "M-x agent-q-model-facts-refresh fetches newer ones")
       (list 'ok "Model facts" (format "of %s" date) nil))))
 
-(defun agent-q-findings--demo ()
+(defun agent-q-doctor--finding-demo ()
   "Return the finding about the demo model."
-  (cond ((agent-q-demo-running-p) (list 'ok "Demo model" "running" nil))
-        ((agent-q-demo-installed-p)
+  (cond ((agent-q-doctor-demo-running-p) (list 'ok "Demo model" "running" nil))
+        ((agent-q-doctor-demo-installed-p)
          (list 'note "Demo model" "installed" "M-x agent-q-demo-model starts it"))
         (t (list 'note "Demo model" "not installed"
                  "M-x agent-q-demo-model shows the whole path without a key"))))
 
-(defun agent-q-findings--all (servers)
+(defun agent-q-doctor--finding-all (servers)
   "Return all findings, in their order.
-SERVERS is as for `agent-q-findings'."
+SERVERS is as for `agent-q-doctor-finding'."
   (delq nil
-        `(,(agent-q-findings--emacs)
-          ,(agent-q-findings--core)
-          ,(agent-q-findings--rust)
-          ,(agent-q-findings--logs)
-          ,(agent-q-findings--client)
-          ,(agent-q-findings--connections)
-          ,@(agent-q-findings--unguarded)
-          ,(agent-q-findings--setting)
-          ,@(agent-q-findings--keys)
-          ,@(agent-q-findings--local servers)
-          ,(agent-q-findings--facts)
-          ,(agent-q-findings--demo)
+        `(,(agent-q-doctor--finding-emacs)
+          ,(agent-q-doctor--finding-core)
+          ,(agent-q-doctor--finding-rust)
+          ,(agent-q-doctor--finding-logs)
+          ,(agent-q-doctor--finding-client)
+          ,(agent-q-doctor--finding-connections)
+          ,@(agent-q-doctor--finding-unguarded)
+          ,(agent-q-doctor--finding-setting)
+          ,@(agent-q-doctor--finding-keys)
+          ,@(agent-q-doctor--finding-local servers)
+          ,(agent-q-doctor--finding-facts)
+          ,(agent-q-doctor--finding-demo)
           ,(agent-q-mcp-install-finding))))
 
 ;;;;; As text
 
-(defun agent-q-findings-insert (finding)
+(defun agent-q-doctor-finding-insert (finding)
   "Insert the lines about FINDING.
 It is (STATE SUBJECT WHAT ADVICE): STATE is `ok', `missing', `note' or
 `pending'; ADVICE says what to do, or is nil."
@@ -375,16 +375,16 @@ It is (STATE SUBJECT WHAT ADVICE): STATE is `ok', `missing', `note' or
         (let ((margin (make-string 22 ?\s)))
           (insert margin (propertize line 'font-lock-face 'italic 'wrap-prefix margin) "\n"))))))
 
-(defun agent-q-findings--chosen-p ()
+(defun agent-q-doctor--finding-chosen-p ()
   "Whether a chat has a model, be it one that was chosen there alone."
   (seq-some (lambda (buffer) (buffer-local-value 'agent-q-session-provider buffer))
             (buffer-list)))
 
-(defun agent-q-findings--model-p (servers)
+(defun agent-q-doctor--finding-model-p (servers)
   "Whether there is a model, or `pending' while SERVERS are looked for."
-  (cond ((agent-q-findings--chosen-p) t)
+  (cond ((agent-q-doctor--finding-chosen-p) t)
         ((eq agent-q-provider 'none) nil)
-        ((or (consp agent-q-provider) (agent-q-demo-running-p)
+        ((or (consp agent-q-provider) (agent-q-doctor-demo-running-p)
              (seq-some (pcase-lambda (`(,_ . ,properties))
                          (agent-q-provider-key-source properties))
                        agent-q-providers))
@@ -392,29 +392,29 @@ It is (STATE SUBJECT WHAT ADVICE): STATE is `ok', `missing', `note' or
         ((eq servers 'unknown) 'pending)
         (t (consp servers))))
 
-(defun agent-q-findings-conclusion (servers)
+(defun agent-q-doctor-finding-conclusion (servers)
   "Return a one-line conclusion of all findings: what to do next.
-SERVERS is as for `agent-q-findings'."
-  (let* ((findings (agent-q-findings--all servers))
+SERVERS is as for `agent-q-doctor-finding'."
+  (let* ((findings (agent-q-doctor--finding-all servers))
          (missing (seq-find (lambda (finding)
                               (and (eq (car finding) 'missing)
                                    (not (equal (nth 1 finding) "Lisp image"))))
                             findings))
          (image (seq-find (lambda (finding) (equal (nth 1 finding) "Lisp image")) findings))
-         (model (agent-q-findings--model-p servers)))
+         (model (agent-q-doctor--finding-model-p servers)))
     (cond (missing (format "Next: %s (%s)" (nth 3 missing) (nth 1 missing)))
           ((eq model 'pending) "Looking for a model.")
           ((null model) "Next: give it a model, by a key, a model server or M-x agent-q-demo-model")
           ((eq (car image) 'missing) (format "Next: %s, then M-x agent-q-chat" (nth 3 image)))
           (t "Ready: M-x agent-q-chat"))))
 
-(defun agent-q-findings (servers)
+(defun agent-q-doctor-finding (servers)
   "Return all that is found as text, a line or two for each finding.
 SERVERS are the model servers that answered, as `agent-q-provider-discover'
 gives them; `unknown' while they are looked for, `unasked' to leave them
 out, or a text about why they are not looked for."
   (with-temp-buffer
-    (mapc #'agent-q-findings-insert (agent-q-findings--all servers))
+    (mapc #'agent-q-doctor-finding-insert (agent-q-doctor--finding-all servers))
     (buffer-string)))
 
 ;;;; A bug report to be read and sent
@@ -422,16 +422,16 @@ out, or a text about why they are not looked for."
 ;; Gathers what is needed to fix a bug, in a buffer that the user reads, completes and
 ;; sends.  It takes what Emacs has at hand: no image, no server and no core is asked or started.
 
-(defconst agent-q-report--lines 60
+(defconst agent-q-doctor--report-lines 60
   "Number of lines of a log in a report.")
 
-(defconst agent-q-report--bytes 65536
+(defconst agent-q-doctor--report-bytes 65536
   "Bytes of the end of a file that are searched for these lines.")
 
-(defconst agent-q-report--width 400
+(defconst agent-q-doctor--report-width 400
   "Most characters of a line of a log in a report.")
 
-(defconst agent-q-report--beginning
+(defconst agent-q-doctor--report-beginning
   "Please write below what you did, what you expected and what you saw instead. Then read
 everything before you send it: nothing was sent yet, and you can change or delete what you
 like. Keys and passwords are masked where they were recognized, but the options and the last
@@ -448,14 +448,14 @@ What I saw:
 
 ;;;;; Versions
 
-(defun agent-q-report--client (feature version)
+(defun agent-q-doctor--report-client (feature version)
   "Return a text about the Lisp client FEATURE; VERSION is a function.
 That is called when the client is loaded."
   (cond ((featurep feature) (format "%s, loaded" (or (funcall version) "of an unknown version")))
         ((locate-library (symbol-name feature)) "found, not loaded")
         (t "not found")))
 
-(defun agent-q-report--core ()
+(defun agent-q-doctor--report-core ()
   "Return a text about the core."
   (let ((manifest (agent-q-module-manifest)))
     (format "interface %s for %s, wanted is %d; %s"
@@ -465,15 +465,15 @@ That is called when the client is loaded."
                 (format "loaded is %s" (agent-q-core-interface))
               "not loaded"))))
 
-(defun agent-q-report--lisps ()
+(defun agent-q-doctor--report-lisps ()
   "Return the connected Lisps, as texts."
   (mapcar (lambda (connection)
-            (format "%s: %s through %s" (agent-q-image-label connection)
-                    (agent-q-image-ask connection :implementation)
-                    (agent-q-image-client connection :name)))
-          (agent-q-image-connections)))
+            (format "%s: %s through %s" (agent-q-connection-label connection)
+                    (agent-q-connection-ask connection :implementation)
+                    (agent-q-connection-client-get connection :name)))
+          (agent-q-connection-connections)))
 
-(defun agent-q-report--versions ()
+(defun agent-q-doctor--report-versions ()
   "Return what there is, with its versions."
   (mapconcat
    (pcase-lambda (`(,name . ,text)) (format "%-12s %s\n" name text))
@@ -481,18 +481,18 @@ That is called when the client is loaded."
                          (lm-version (expand-file-name "agent-q-module.el"
                                                        agent-q-module-directory)))
                        "unknown"))
-     ("Core" . ,(agent-q-report--core))
+     ("Core" . ,(agent-q-doctor--report-core))
      ("Emacs" . ,(format "%s (%s), %s" emacs-version system-configuration
                          (cond (noninteractive "batch") (window-system) (t "in a terminal"))))
      ("System" . ,(format "%s" system-type))
-     ("SLY" . ,(agent-q-report--client 'sly (lambda () (bound-and-true-p sly-protocol-version))))
-     ("SLIME" . ,(agent-q-report--client 'slime (lambda () (bound-and-true-p slime-version))))
-     ,@(mapcar (lambda (lisp) (cons "Lisp" lisp)) (or (agent-q-report--lisps) '("none connected"))))
+     ("SLY" . ,(agent-q-doctor--report-client 'sly (lambda () (bound-and-true-p sly-protocol-version))))
+     ("SLIME" . ,(agent-q-doctor--report-client 'slime (lambda () (bound-and-true-p slime-version))))
+     ,@(mapcar (lambda (lisp) (cons "Lisp" lisp)) (or (agent-q-doctor--report-lisps) '("none connected"))))
    ""))
 
 ;;;;; What the doctor says
 
-(defun agent-q-report--doctor ()
+(defun agent-q-doctor--report-doctor ()
   "Return all findings but model servers, which would have to be looked for."
   (let ((agent-q-providers
          ;; A function that returns a key may take long, or ask for a passphrase.
@@ -501,37 +501,37 @@ That is called when the client is loaded."
                        `(,name :key "from a function" ,@properties)
                      (cons name properties)))
                  agent-q-providers)))
-    (agent-q-findings 'unasked)))
+    (agent-q-doctor-finding 'unasked)))
 
 ;;;;; Options
 
-(defun agent-q-report--public (value)
+(defun agent-q-doctor--report-public (value)
   "Return VALUE of an option without what is secret by its place."
   (cond ((and (functionp value) (not (symbolp value))) 'a-function)
         ((proper-list-p value)
          (let ((result nil)
                (secret nil))
            (dolist (part value (nreverse result))
-             (push (if secret 'masked (agent-q-report--public part)) result)
+             (push (if secret 'masked (agent-q-doctor--report-public part)) result)
              (setq secret (and (not secret)
                                (memq part '(:key :headers :body :first-body)))))))
         ((consp value)
-         (cons (agent-q-report--public (car value)) (agent-q-report--public (cdr value))))
+         (cons (agent-q-doctor--report-public (car value)) (agent-q-doctor--report-public (cdr value))))
         (t value)))
 
-(defun agent-q-report--standard (option)
+(defun agent-q-doctor--report-standard (option)
   "Return the default of OPTION."
   (eval (car (get option 'standard-value)) t))
 
-(defun agent-q-report--option (option)
+(defun agent-q-doctor--report-option (option)
   "Return lines about OPTION, or nil where its default is in force."
   (let ((value (default-value option)))
-    (unless (equal value (agent-q-report--standard option))
+    (unless (equal value (agent-q-doctor--report-standard option))
       (format "%s: %s\n" option
-              (agent-q-secrets-cut
-               (string-trim (pp-to-string (agent-q-report--public value))) 2000)))))
+              (agent-q-debug-secrets-cut
+               (string-trim (pp-to-string (agent-q-doctor--report-public value))) 2000)))))
 
-(defun agent-q-report--options ()
+(defun agent-q-doctor--report-options ()
   "Return the options that don't have their defaults, with their values."
   (custom-load-symbol 'agent-q)
   (let ((options nil))
@@ -542,31 +542,31 @@ That is called when the client is loaded."
                   (push symbol options))))
     (mapconcat (lambda (option)
                  (condition-case failure
-                     (agent-q-report--option option)
+                     (agent-q-doctor--report-option option)
                    (error (format "%s: %s\n" option (error-message-string failure)))))
                (sort options #'string<) "")))
 
 ;;;;; Logs
 
-(defun agent-q-report--last-lines (text)
+(defun agent-q-doctor--report-last-lines (text)
   "Return the last lines of TEXT, none of them long, without secrets."
-  (let ((lines (split-string (agent-q-secrets-masked text) "\n" t)))
+  (let ((lines (split-string (agent-q-debug-secrets-masked text) "\n" t)))
     (mapconcat (lambda (line)
-                 (concat (agent-q-visible-line line agent-q-report--width) "\n"))
-               (last lines agent-q-report--lines) "")))
+                 (concat (agent-q-text-visible-line line agent-q-doctor--report-width) "\n"))
+               (last lines agent-q-doctor--report-lines) "")))
 
-(defun agent-q-report--log-file ()
+(defun agent-q-doctor--report-log-file ()
   "Return the name of the core's log."
   (or (and (agent-q-events-running-p)
            (ignore-errors (plist-get (agent-q-core-status) :log-file)))
       (expand-file-name agent-q-log-file)))
 
-(defun agent-q-report--end-of (file)
+(defun agent-q-doctor--report-end-of (file)
   "Return the end of FILE from the beginning of a line, or an empty text."
   (with-temp-buffer
     (when (and (not (file-remote-p file)) (file-regular-p file) (file-readable-p file))
       (let* ((size (file-attribute-size (file-attributes file)))
-             (start (max 0 (- size agent-q-report--bytes)))
+             (start (max 0 (- size agent-q-doctor--report-bytes)))
              (coding-system-for-read 'utf-8-unix))
         (insert-file-contents file nil start size)
         ;; The beginning of a line that is cut could be that of a secret, too.
@@ -574,47 +574,47 @@ That is called when the client is loaded."
           (delete-region (point-min) (progn (forward-line 1) (point))))))
     (buffer-string)))
 
-(defun agent-q-report--end-of-buffer (name)
+(defun agent-q-doctor--report-end-of-buffer (name)
   "Return the end of the buffer called NAME, or an empty text."
   (if (get-buffer name)
       (with-current-buffer name
         (save-excursion
           (save-restriction
             (widen)
-            (goto-char (max (point-min) (- (point-max) agent-q-report--bytes)))
+            (goto-char (max (point-min) (- (point-max) agent-q-doctor--report-bytes)))
             (unless (bobp) (forward-line 1))
             (buffer-substring-no-properties (point) (point-max)))))
     ""))
 
 ;;;;; The report
 
-(defun agent-q-report--section (title text)
+(defun agent-q-doctor--report-section (title text)
   "Return a section called TITLE with the string TEXT, if that has anything in it."
   (if (string-empty-p (or text ""))
       (format "## %s\n\nNothing.\n\n" title)
     (format "## %s\n\n```text\n%s\n```\n\n" title (string-trim-right text))))
 
-(defun agent-q-report--text ()
+(defun agent-q-doctor--report-text ()
   "Return the whole report, without secrets."
-  (agent-q-report--abbreviated
-   (agent-q-secrets-masked
+  (agent-q-doctor--report-abbreviated
+   (agent-q-debug-secrets-masked
     (concat
-     agent-q-report--beginning
-     (agent-q-report--section "Versions" (agent-q-report--versions))
-     (agent-q-report--section "What the doctor says" (agent-q-report--doctor))
-     (agent-q-report--section "Options that are not as they come" (agent-q-report--options))
-     (let ((file (agent-q-report--log-file)))
-       (agent-q-report--section (format "The end of the core's log, %s" file)
-                                (agent-q-report--last-lines (agent-q-report--end-of file))))
-     (agent-q-report--section "The end of *agent-q-log*"
-                              (agent-q-report--last-lines
-                               (agent-q-report--end-of-buffer "*agent-q-log*")))
-     (agent-q-report--section "The end of *agent-q debug*"
-                              (agent-q-report--last-lines
-                               (or (agent-q-debug-last-lines agent-q-report--lines) ""))))
-    (agent-q-secrets-known t))))
+     agent-q-doctor--report-beginning
+     (agent-q-doctor--report-section "Versions" (agent-q-doctor--report-versions))
+     (agent-q-doctor--report-section "What the doctor says" (agent-q-doctor--report-doctor))
+     (agent-q-doctor--report-section "Options that are not as they come" (agent-q-doctor--report-options))
+     (let ((file (agent-q-doctor--report-log-file)))
+       (agent-q-doctor--report-section (format "The end of the core's log, %s" file)
+                                       (agent-q-doctor--report-last-lines (agent-q-doctor--report-end-of file))))
+     (agent-q-doctor--report-section "The end of *agent-q-log*"
+                                     (agent-q-doctor--report-last-lines
+                                      (agent-q-doctor--report-end-of-buffer "*agent-q-log*")))
+     (agent-q-doctor--report-section "The end of *agent-q debug*"
+                                     (agent-q-doctor--report-last-lines
+                                      (or (agent-q-debug-last-lines agent-q-doctor--report-lines) ""))))
+    (agent-q-debug-secrets-known t))))
 
-(defun agent-q-report--abbreviated (text)
+(defun agent-q-doctor--report-abbreviated (text)
   "Return TEXT with the name of the home directory as ~."
   (dolist (home (delete-dups (mapcar #'directory-file-name
                                      (list (expand-file-name "~") (file-truename "~"))))
@@ -633,7 +633,7 @@ With `agent-q-debug' on while the bug shows, its last lines are in it."
     (with-current-buffer buffer
       ;; On a remote host, looking for programs would take long.
       (setq default-directory (expand-file-name "~/"))
-      (let ((text (agent-q-report--text)))
+      (let ((text (agent-q-doctor--report-text)))
         (erase-buffer)
         (text-mode)
         (insert (substring-no-properties text)))
@@ -682,11 +682,11 @@ With `agent-q-debug' on while the bug shows, its last lines are in it."
         (line (line-number-at-pos)))
     (erase-buffer)
     (insert (propertize "agent-q on this machine\n\n" 'font-lock-face 'bold))
-    (insert (agent-q-findings agent-q-doctor--servers))
+    (insert (agent-q-doctor-finding agent-q-doctor--servers))
     (when agent-q-doctor--connection
-      (agent-q-findings-insert agent-q-doctor--connection))
+      (agent-q-doctor-finding-insert agent-q-doctor--connection))
     (insert "\n" (propertize (substitute-command-keys
-                              (agent-q-findings-conclusion agent-q-doctor--servers))
+                              (agent-q-doctor-finding-conclusion agent-q-doctor--servers))
                              'font-lock-face 'bold)
             "\n")
     (insert (substitute-command-keys

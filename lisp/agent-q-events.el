@@ -28,64 +28,64 @@
 ;; is drawn, or a first call is on its way, garbage may accumulate; it is collected when
 ;; that is over and the user doesn't type.
 
-(defconst agent-q-garbage-limit 8000000
+(defconst agent-q-events-garbage-limit 8000000
   "Bytes of garbage that may accumulate until it is collected all the same.
 A fast answer of 60 KB makes less than 5 MB.  Emacs keeps most of the room
 that garbage took, as everywhere among it is something that lives on.")
 
-(defconst agent-q-garbage--rest 0.5
+(defconst agent-q-events--garbage-rest 0.5
   "Seconds without a key after which garbage is collected.")
 
-(defvar agent-q-garbage--reasons nil
+(defvar agent-q-events--garbage-reasons nil
   "What garbage is kept for, each thing once.")
 
-(defvar agent-q-garbage--threshold nil
+(defvar agent-q-events--garbage-threshold nil
   "Value of `gc-cons-threshold' before garbage was kept; nil while none is.")
 
-(defvar agent-q-garbage--timer nil
+(defvar agent-q-events--garbage-timer nil
   "The timer that will collect garbage, or nil.")
 
-(defun agent-q-garbage-keep (reason)
+(defun agent-q-events-garbage-keep (reason)
   "Put off garbage collection for REASON, unless there is very much.
 Somebody who has a greater threshold keeps it."
-  (unless (memq reason agent-q-garbage--reasons)
-    (push reason agent-q-garbage--reasons))
-  (when (and (null agent-q-garbage--threshold)
-             (< gc-cons-threshold agent-q-garbage-limit))
-    (setq agent-q-garbage--threshold gc-cons-threshold
-          gc-cons-threshold agent-q-garbage-limit)))
+  (unless (memq reason agent-q-events--garbage-reasons)
+    (push reason agent-q-events--garbage-reasons))
+  (when (and (null agent-q-events--garbage-threshold)
+             (< gc-cons-threshold agent-q-events-garbage-limit))
+    (setq agent-q-events--garbage-threshold gc-cons-threshold
+          gc-cons-threshold agent-q-events-garbage-limit)))
 
-(defun agent-q-garbage-let-go (reason)
+(defun agent-q-events-garbage-let-go (reason)
   "Have garbage collected soon, unless it is kept for more than REASON."
-  (setq agent-q-garbage--reasons (delq reason agent-q-garbage--reasons))
-  (when (and agent-q-garbage--threshold
-             (null agent-q-garbage--reasons)
-             (null agent-q-garbage--timer))
+  (setq agent-q-events--garbage-reasons (delq reason agent-q-events--garbage-reasons))
+  (when (and agent-q-events--garbage-threshold
+             (null agent-q-events--garbage-reasons)
+             (null agent-q-events--garbage-timer))
     ;; Between two calls of a turn there is no rest.
-    (setq agent-q-garbage--timer
-          (run-at-time agent-q-garbage--rest nil #'agent-q-garbage--collect-in-rest))))
+    (setq agent-q-events--garbage-timer
+          (run-at-time agent-q-events--garbage-rest nil #'agent-q-events--garbage-collect-in-rest))))
 
-(defun agent-q-garbage-put-off ()
+(defun agent-q-events-garbage-put-off ()
   "Put off garbage collection until the user rests, unless there is very much.
 For a command that is repeated quickly."
-  (agent-q-garbage-keep this-command)
-  (agent-q-garbage-let-go this-command))
+  (agent-q-events-garbage-keep this-command)
+  (agent-q-events-garbage-let-go this-command))
 
-(defun agent-q-garbage--collect-in-rest ()
+(defun agent-q-events--garbage-collect-in-rest ()
   "Collect garbage once the user doesn't type, unless it is kept once more."
-  (setq agent-q-garbage--timer
-        (and agent-q-garbage--threshold (null agent-q-garbage--reasons)
-             (run-with-idle-timer agent-q-garbage--rest nil #'agent-q-garbage--collect))))
+  (setq agent-q-events--garbage-timer
+        (and agent-q-events--garbage-threshold (null agent-q-events--garbage-reasons)
+             (run-with-idle-timer agent-q-events--garbage-rest nil #'agent-q-events--garbage-collect))))
 
-(defun agent-q-garbage--collect ()
+(defun agent-q-events--garbage-collect ()
   "Collect garbage as before, unless it is kept once more.
 A threshold that was changed since by others stays."
-  (setq agent-q-garbage--timer nil)
-  (when (and agent-q-garbage--threshold (null agent-q-garbage--reasons))
-    (when (eql gc-cons-threshold agent-q-garbage-limit)
-      (setq gc-cons-threshold agent-q-garbage--threshold)
+  (setq agent-q-events--garbage-timer nil)
+  (when (and agent-q-events--garbage-threshold (null agent-q-events--garbage-reasons))
+    (when (eql gc-cons-threshold agent-q-events-garbage-limit)
+      (setq gc-cons-threshold agent-q-events--garbage-threshold)
       (garbage-collect))
-    (setq agent-q-garbage--threshold nil)))
+    (setq agent-q-events--garbage-threshold nil)))
 
 ;;;; From the core's queue to the chats
 
@@ -259,7 +259,7 @@ That is for what depends on all of them."
         (with-current-buffer buffer
           (condition-case err
               (funcall function)
-            (error (agent-q-log-line (error-message-string err)))))))))
+            (error (agent-q-module-log-line (error-message-string err)))))))))
 
 (defun agent-q-events--take-some ()
   "Take a few events from the core; return the last one, or nil if there was none."
@@ -307,12 +307,12 @@ So the image works while that is drawn."
 (defun agent-q-events-dispatch (event)
   "Apply EVENT.  An error in one event never stops the ones after it."
   (when agent-q-events-seen-functions
-    (agent-q-log-run-hook 'agent-q-events-seen-functions event))
+    (agent-q-module-log-run-hook 'agent-q-events-seen-functions event))
   (condition-case err
       (agent-q-events--apply event)
     ((error quit)
-     (agent-q-log-line (format "Event %S failed: %s" (plist-get event :type)
-                                 (error-message-string err)))
+     (agent-q-module-log-line (format "Event %S failed: %s" (plist-get event :type)
+                                        (error-message-string err)))
      ;; The core must get an answer, or the turn would hang.
      (when (memq (plist-get event :type) agent-q-events-requests)
        (agent-q-core-resolve (plist-get event :request) "signalled"
@@ -327,10 +327,10 @@ So the image works while that is drawn."
   (let ((type (plist-get event :type)))
     (pcase type
       (:fault (agent-q-events--fault (plist-get event :message)))
-      (:trouble (display-warning 'agent-q (agent-q-visible-prose
+      (:trouble (display-warning 'agent-q (agent-q-text-visible-prose
                                            (plist-get event :message))))
-      (:discovered (agent-q-log-run-hook 'agent-q-events-discovered-functions
-                                         (plist-get event :servers)))
+      (:discovered (agent-q-module-log-run-hook 'agent-q-events-discovered-functions
+                                                (plist-get event :servers)))
       (_
        (dolist (function (alist-get type agent-q-events--subscribers))
          (funcall function event))
@@ -356,12 +356,12 @@ So the image works while that is drawn."
     (when (buffer-live-p buffer)
       (with-current-buffer buffer
         (when agent-q-events-turn-function
-          (agent-q-log-call 'turn-started agent-q-events-turn-function
-                            (plist-get event :turn)))))))
+          (agent-q-module-log-call 'turn-started agent-q-events-turn-function
+                                   (plist-get event :turn)))))))
 
 (defun agent-q-events--fault (message)
   "Report MESSAGE, a bug that the core contained."
-  (agent-q-log-line message)
+  (agent-q-module-log-line message)
   (message "agent-q: an internal error was contained; see *agent-q-log*"))
 
 ;;;; What tools ask of Emacs Lisp
@@ -370,26 +370,26 @@ So the image works while that is drawn."
 ;; ways that need more than one call.  Here such operations are defined and run;
 ;; agent-q-execute.el loads the files that have them.
 
-(cl-defstruct (agent-q-operations-call
-               (:constructor agent-q-operations--make-call) (:copier nil))
+(cl-defstruct (agent-q-events-operation-call
+               (:constructor agent-q-events--operation-make-call) (:copier nil))
   "A call of an operation.
 REQUEST is the core's number for it.  CONNECTION leads to the image of
 the chat, or is nil; OWNER is the buffer of the chat, or nil."
   request connection owner)
 
-(defvar agent-q-operations--table (make-hash-table :test #'equal)
+(defvar agent-q-events--operation-table (make-hash-table :test #'equal)
   "The function of each operation.")
 
-(defmacro agent-q-operations-define (name parameters docstring &rest body)
+(defmacro agent-q-events-operation-define (name parameters docstring &rest body)
   "Make NAME an operation that tools can ask for.
 PARAMETERS is a list of the variable for the call, an
-`agent-q-operations-call', and the names of the tool's parameters,
+`agent-q-events-operation-call', and the names of the tool's parameters,
 or lists of a variable and such a name.  DOCSTRING says what it does.
 The value of BODY is the answer, a string; when it is nil, BODY has
-arranged for `agent-q-operations-answer'.  An error in it is the
+arranged for `agent-q-events-operation-answer'.  An error in it is the
 reason why there is no answer."
   (declare (indent defun) (doc-string 3) (debug (stringp sexp stringp def-body)))
-  (let ((function (intern (concat "agent-q-operations--" name)))
+  (let ((function (intern (concat "agent-q-events--operation-" name)))
         (arguments (make-symbol "arguments")))
     `(progn
        (defun ,function (,(car parameters) ,arguments)
@@ -402,53 +402,53 @@ reason why there is no answer."
                            `(,variable (alist-get ',key ,arguments))))
                        (cdr parameters))
            ,@body))
-       (puthash ,name #',function agent-q-operations--table))))
+       (puthash ,name #',function agent-q-events--operation-table))))
 
-(defun agent-q-operations-of-image (call text)
+(defun agent-q-events-operation-of-image (call text)
   "Return TEXT, an answer to CALL, with the name of the image that it is about."
-  (agent-q-image-with-name (agent-q-operations-call-connection call) text))
+  (agent-q-connection-with-name (agent-q-events-operation-call-connection call) text))
 
-(defun agent-q-operations-answer (call status text)
+(defun agent-q-events-operation-answer (call status text)
   "End CALL with STATUS and TEXT, as the core takes them."
-  (agent-q-events-resolve (agent-q-operations-call-request call) status
+  (agent-q-events-resolve (agent-q-events-operation-call-request call) status
                           (and text (substring-no-properties text))))
 
-(defun agent-q-operations-run (event connection owner)
+(defun agent-q-events-operation-run (event connection owner)
   "Carry out the request in EVENT, soon.
 CONNECTION leads to the image of the chat whose buffer is OWNER."
   ;; Events arrive in a process filter, which has to be short and can't be quit.
-  (run-at-time 0 nil #'agent-q-operations--perform
-               (agent-q-operations--make-call
+  (run-at-time 0 nil #'agent-q-events--operation-perform
+               (agent-q-events--operation-make-call
                 :request (plist-get event :request)
-                :connection (and (agent-q-image-live-p connection) connection)
+                :connection (and (agent-q-connection-live-p connection) connection)
                 :owner owner)
                (plist-get event :operation)
                (plist-get event :arguments)))
 
-(defun agent-q-operations--perform (call operation arguments)
+(defun agent-q-events--operation-perform (call operation arguments)
   "Run OPERATION for CALL with ARGUMENTS, JSON text."
   (let ((ended nil))
     (unwind-protect
         (progn
           (with-local-quit
             (condition-case err
-                (let ((answer (agent-q-operations--value call operation arguments)))
+                (let ((answer (agent-q-events--operation-value call operation arguments)))
                   (when answer
-                    (agent-q-operations-answer call "done" answer)))
-              (error (agent-q-operations-answer call "signalled"
-                                                (error-message-string err))))
+                    (agent-q-events-operation-answer call "done" answer)))
+              (error (agent-q-events-operation-answer call "signalled"
+                                                      (error-message-string err))))
             (setq ended t))
           (unless ended
             (setq quit-flag nil
                   ended t)
-            (agent-q-operations-answer call "aborted" "The user quit it.")))
+            (agent-q-events-operation-answer call "aborted" "The user quit it.")))
       ;; A hook of the user's may throw to code that waits for Emacs's timers.
       (unless ended
-        (agent-q-operations-answer call "aborted" "It exited by a throw.")))))
+        (agent-q-events-operation-answer call "aborted" "It exited by a throw.")))))
 
-(defun agent-q-operations--value (call operation arguments)
+(defun agent-q-events--operation-value (call operation arguments)
   "Return the value of OPERATION, called for CALL with ARGUMENTS, JSON text."
-  (let ((function (gethash operation agent-q-operations--table)))
+  (let ((function (gethash operation agent-q-events--operation-table)))
     (unless function
       (error "Unknown operation %s of this Emacs; reload agent-q" operation))
     (funcall function call (agent-q-json-alist arguments t))))

@@ -38,192 +38,192 @@
 
 ;;;;; Tasks
 
-(defconst agent-q-handlers--slice 0.005
+(defconst agent-q-execute--handler-slice 0.005
   "Seconds for which tasks run before Emacs attends to other things.")
 
-(defvar agent-q-handlers--tasks nil
+(defvar agent-q-execute--handler-tasks nil
   "The tasks, first one first: lists of a function and its arguments.")
 
-(defvar agent-q-handlers--timer nil
+(defvar agent-q-execute--handler-timer nil
   "The timer that runs the tasks, or nil.")
 
-(defvar agent-q-handlers-waiting nil
+(defvar agent-q-execute-handler-waiting nil
   "Non-nil while a program waits for calls, which a quit then ends as well.")
 
-(defun agent-q-handlers-later (function &rest arguments)
+(defun agent-q-execute-handler-later (function &rest arguments)
   "Call FUNCTION with ARGUMENTS soon, outside any filter."
-  (setq agent-q-handlers--tasks
-        (nconc agent-q-handlers--tasks (list (cons function arguments))))
-  (agent-q-handlers--arm))
+  (setq agent-q-execute--handler-tasks
+        (nconc agent-q-execute--handler-tasks (list (cons function arguments))))
+  (agent-q-execute--handler-arm))
 
-(defun agent-q-handlers--arm ()
+(defun agent-q-execute--handler-arm ()
   "Run the tasks when Emacs gets to its timers."
-  (unless agent-q-handlers--timer
-    (setq agent-q-handlers--timer (run-at-time 0 nil #'agent-q-handlers--work))))
+  (unless agent-q-execute--handler-timer
+    (setq agent-q-execute--handler-timer (run-at-time 0 nil #'agent-q-execute--handler-work))))
 
-(defun agent-q-handlers--work ()
+(defun agent-q-execute--handler-work ()
   "Run tasks for a while."
-  (setq agent-q-handlers--timer nil)
+  (setq agent-q-execute--handler-timer nil)
   (let ((start (float-time)))
-    (while (and agent-q-handlers--tasks
-                (< (- (float-time) start) agent-q-handlers--slice))
-      (let ((task (pop agent-q-handlers--tasks)))
+    (while (and agent-q-execute--handler-tasks
+                (< (- (float-time) start) agent-q-execute--handler-slice))
+      (let ((task (pop agent-q-execute--handler-tasks)))
         ;; A task that waits for something lets the others run meanwhile, and
         ;; one that leaves by a throw doesn't take them along.
-        (when agent-q-handlers--tasks
-          (agent-q-handlers--arm))
-        (agent-q-handlers--perform task))))
-  (when agent-q-handlers--tasks
-    (agent-q-handlers--arm)))
+        (when agent-q-execute--handler-tasks
+          (agent-q-execute--handler-arm))
+        (agent-q-execute--handler-perform task))))
+  (when agent-q-execute--handler-tasks
+    (agent-q-execute--handler-arm)))
 
-(defun agent-q-handlers-run-waiting ()
+(defun agent-q-execute-handler-run-waiting ()
   "Run the tasks that wait now; return non-nil if there were any."
-  (let ((count (length agent-q-handlers--tasks)))
+  (let ((count (length agent-q-execute--handler-tasks)))
     (dotimes (_ count)
-      (when agent-q-handlers--tasks
-        (agent-q-handlers--perform (pop agent-q-handlers--tasks))))
+      (when agent-q-execute--handler-tasks
+        (agent-q-execute--handler-perform (pop agent-q-execute--handler-tasks))))
     (> count 0)))
 
-(defun agent-q-handlers--perform (task)
+(defun agent-q-execute--handler-perform (task)
   "Run TASK with quitting allowed, which timers forbid."
   (condition-case failure
       (let ((inhibit-quit nil))
         (apply (car task) (cdr task)))
-    (quit (agent-q-handlers-quit))
-    (error (agent-q-log-line
+    (quit (agent-q-execute-handler-quit))
+    (error (agent-q-module-log-line
             (format "%S failed: %s" (car task) (error-message-string failure))))))
 
-(defun agent-q-handlers-quit ()
+(defun agent-q-execute-handler-quit ()
   "Go on after the user's quit; a program that is waiting gets it too."
-  (when agent-q-handlers-waiting
+  (when agent-q-execute-handler-waiting
     (setq quit-flag t)))
 
 ;;;;; Handlers of tools
 
-(cl-defstruct (agent-q-handlers--call (:constructor agent-q-handlers--make-call)
-                                      (:copier nil))
+(cl-defstruct (agent-q-execute--handler-call (:constructor agent-q-execute--handler-make-call)
+                                             (:copier nil))
   "A call of TOOL's handler with ARGUMENTS, JSON text, for REQUEST of the core.
 CANCEL is a function to call when the value isn't needed any more;
 TIMER ends the call when it takes too long.  WATCH says, printed, what an
 image asks about during the call, if the tool is one of an image's."
   request tool arguments cancel timer watch)
 
-(defvar agent-q-handlers-watch nil
+(defvar agent-q-execute-handler-watch nil
   "While a handler runs, the core's request and its watch, a cons.")
 
-(defvar agent-q-handlers--calls (make-hash-table)
+(defvar agent-q-execute--handler-calls (make-hash-table)
   "The calls that the core waits for, by request.")
 
-(defun agent-q-handlers-call (event)
+(defun agent-q-execute-handler-call (event)
   "Call the handler that EVENT wants, soon."
   (let* ((request (plist-get event :request))
          (tool (agent-q-registry-handler-tool (plist-get event :handler)))
-         (call (agent-q-handlers--make-call
+         (call (agent-q-execute--handler-make-call
                 :request request :tool tool
                 :arguments (plist-get event :arguments)
                 :watch (plist-get event :watch))))
-    (puthash request call agent-q-handlers--calls)
+    (puthash request call agent-q-execute--handler-calls)
     (when agent-q-handler-timeout
-      (setf (agent-q-handlers--call-timer call)
-            (run-at-time agent-q-handler-timeout nil #'agent-q-handlers--late
+      (setf (agent-q-execute--handler-call-timer call)
+            (run-at-time agent-q-handler-timeout nil #'agent-q-execute--handler-late
                          call agent-q-handler-timeout)))
     (if tool
-        (agent-q-handlers-later #'agent-q-handlers--run call)
-      (agent-q-handlers--finish
+        (agent-q-execute-handler-later #'agent-q-execute--handler-run call)
+      (agent-q-execute--handler-finish
        call (agent-q-tool-failure "Tool error: this tool has been removed.")))))
 
-(defun agent-q-handlers-cancel (event)
+(defun agent-q-execute-handler-cancel (event)
   "Forget the call that EVENT names: its value is no longer needed."
-  (let ((call (gethash (plist-get event :request) agent-q-handlers--calls)))
+  (let ((call (gethash (plist-get event :request) agent-q-execute--handler-calls)))
     (when call
-      (agent-q-handlers--forget call)
-      (when (agent-q-handlers--call-cancel call)
-        (agent-q-handlers-later (agent-q-handlers--call-cancel call))))))
+      (agent-q-execute--handler-forget call)
+      (when (agent-q-execute--handler-call-cancel call)
+        (agent-q-execute-handler-later (agent-q-execute--handler-call-cancel call))))))
 
-(defun agent-q-handlers--forget (call)
+(defun agent-q-execute--handler-forget (call)
   "Stop waiting for the value of CALL."
-  (remhash (agent-q-handlers--call-request call) agent-q-handlers--calls)
-  (when (agent-q-handlers--call-timer call)
-    (cancel-timer (agent-q-handlers--call-timer call))))
+  (remhash (agent-q-execute--handler-call-request call) agent-q-execute--handler-calls)
+  (when (agent-q-execute--handler-call-timer call)
+    (cancel-timer (agent-q-execute--handler-call-timer call))))
 
-(defun agent-q-handlers--late (call seconds)
+(defun agent-q-execute--handler-late (call seconds)
   "End CALL, which has taken SECONDS, and tell its handler."
-  (when (and (agent-q-handlers--fail
+  (when (and (agent-q-execute--handler-fail
               call (format "no value within %s seconds (agent-q-handler-timeout)" seconds))
-             (agent-q-handlers--call-cancel call))
-    (agent-q-handlers-later (agent-q-handlers--call-cancel call))))
+             (agent-q-execute--handler-call-cancel call))
+    (agent-q-execute-handler-later (agent-q-execute--handler-call-cancel call))))
 
-(defun agent-q-handlers--open-p (call)
+(defun agent-q-execute--handler-open-p (call)
   "Whether the core waits for the value of CALL."
-  (eq call (gethash (agent-q-handlers--call-request call) agent-q-handlers--calls)))
+  (eq call (gethash (agent-q-execute--handler-call-request call) agent-q-execute--handler-calls)))
 
-(defun agent-q-handlers--run (call)
+(defun agent-q-execute--handler-run (call)
   "Run the handler of CALL and give the core its value.
 However the handler ends, the call gets its result."
-  (when (agent-q-handlers--open-p call)
+  (when (agent-q-execute--handler-open-p call)
     (let ((ended nil))
       (unwind-protect
           (progn
             (condition-case failure
-                (agent-q-handlers--apply call)
+                (agent-q-execute--handler-apply call)
               (quit
-               (agent-q-handlers--fail call "the user quit it")
-               (agent-q-handlers-quit))
+               (agent-q-execute--handler-fail call "the user quit it")
+               (agent-q-execute-handler-quit))
               (error
-               (agent-q-handlers--fail call (error-message-string failure))))
+               (agent-q-execute--handler-fail call (error-message-string failure))))
             (setq ended t))
         (unless ended
-          (agent-q-handlers--fail call "its handler exited by a throw"))))))
+          (agent-q-execute--handler-fail call "its handler exited by a throw"))))))
 
-(defun agent-q-handlers--apply (call)
+(defun agent-q-execute--handler-apply (call)
   "Apply the handler of CALL to its arguments, in the user's buffer."
-  (let* ((tool (agent-q-handlers--call-tool call))
+  (let* ((tool (agent-q-execute--handler-call-tool call))
          (handler (agent-q-tool-handler tool))
-         (arguments (agent-q-json-parse (agent-q-handlers--call-arguments call)))
-         (agent-q-handlers-watch (cons (agent-q-handlers--call-request call)
-                                       (agent-q-handlers--call-watch call))))
-    (with-current-buffer (or (agent-q-user-last-buffer) (current-buffer))
+         (arguments (agent-q-json-parse (agent-q-execute--handler-call-arguments call)))
+         (agent-q-execute-handler-watch (cons (agent-q-execute--handler-call-request call)
+                                              (agent-q-execute--handler-call-watch call))))
+    (with-current-buffer (or (agent-q-session-user-last-buffer) (current-buffer))
       (if (not (agent-q-tool-async tool))
-          (agent-q-handlers--finish call (funcall handler arguments))
+          (agent-q-execute--handler-finish call (funcall handler arguments))
         (let ((value (funcall handler arguments
-                              (lambda (value) (agent-q-handlers--finish call value)))))
+                              (lambda (value) (agent-q-execute--handler-finish call value)))))
           (when (functionp value)
-            (setf (agent-q-handlers--call-cancel call) value)))))))
+            (setf (agent-q-execute--handler-call-cancel call) value)))))))
 
-(defun agent-q-handlers--fail (call reason)
+(defun agent-q-execute--handler-fail (call reason)
   "End CALL as failed for REASON."
-  (agent-q-handlers--finish call (agent-q-tool-failure (concat "Tool error: " reason))))
+  (agent-q-execute--handler-finish call (agent-q-tool-failure (concat "Tool error: " reason))))
 
-(defun agent-q-handlers--finish (call value)
+(defun agent-q-execute--handler-finish (call value)
   "Give the core VALUE, the one of CALL.
 Return non-nil if somebody waited for it; the first value is the one."
-  (when (agent-q-handlers--open-p call)
-    (pcase-let ((`(,failed . ,text) (agent-q-handlers--result value)))
-      (agent-q-handlers--forget call)
-      (agent-q-events-resolve (agent-q-handlers--call-request call)
+  (when (agent-q-execute--handler-open-p call)
+    (pcase-let ((`(,failed . ,text) (agent-q-execute--handler-result value)))
+      (agent-q-execute--handler-forget call)
+      (agent-q-events-resolve (agent-q-execute--handler-call-request call)
                               (if failed "signalled" "done") text)
       t)))
 
-(defun agent-q-handlers--result (value)
+(defun agent-q-execute--handler-result (value)
   "Return whether VALUE of a handler is a failure, and its text, as a cons.
 What can't be sent is a failure, so that the call gets its result."
   (condition-case failure
-      (cons (agent-q-tools-failure-p value) (agent-q-handlers--text value))
+      (cons (agent-q-tool-failure-value-p value) (agent-q-execute--handler-text value))
     (error (cons t (format "Tool error: its value can't be sent (%s)"
                            (error-message-string failure))))))
 
-(defun agent-q-handlers--text (value)
+(defun agent-q-execute--handler-text (value)
   "Return VALUE of a handler as text for the model."
-  (if (agent-q-tools-failure-p value)
-      (let ((message (agent-q-format-tool-result (agent-q-tools-failure-message value)))
-            (more (agent-q-tools-failure-value value)))
+  (if (agent-q-tool-failure-value-p value)
+      (let ((message (agent-q-format-tool-result (agent-q-tool-failure-value-message value)))
+            (more (agent-q-tool-failure-value-value value)))
         (if more
             (concat message "\n" (agent-q-format-tool-result more))
           message))
     (agent-q-format-tool-result value)))
 
-(agent-q-events-subscribe :tool-handler #'agent-q-handlers-call)
-(agent-q-events-subscribe :host-cancelled #'agent-q-handlers-cancel)
+(agent-q-events-subscribe :tool-handler #'agent-q-execute-handler-call)
+(agent-q-events-subscribe :host-cancelled #'agent-q-execute-handler-cancel)
 
 ;;;; What the core asks of Emacs for a tool
 
@@ -231,20 +231,20 @@ What can't be sent is a failure, so that the call gets its result."
 ;; its buffers, and what it saw.  The core asks by an event; here it is answered.
 
 ;;;###autoload
-(defun agent-q-host-answer (event connection owner)
+(defun agent-q-execute-request (event connection owner)
   "Carry out the request in EVENT to Emacs or the image behind CONNECTION, if any.
 OWNER is the buffer of the chat that asks, if any."
   (pcase (plist-get event :type)
-    (:emacs-call (agent-q-operations-run event connection owner))
-    (:image-call (agent-q-host--image-call event connection owner))))
+    (:emacs-call (agent-q-events-operation-run event connection owner))
+    (:image-call (agent-q-execute--image-call event connection owner))))
 
-(defun agent-q-host--image-call (event connection owner)
+(defun agent-q-execute--image-call (event connection owner)
   "Do what EVENT asks of the image behind CONNECTION, which may be nil.
 OWNER is the buffer of the chat that asks, if any."
   (let ((request (plist-get event :request)))
     (cond
      ((null connection) (agent-q-core-resolve request "no-connection" nil))
-     ((agent-q-host--met-later-p event connection)
+     ((agent-q-execute--met-later-p event connection)
       (agent-q-core-resolve request "done" "(:outcome :returned :value (:watched t))"))
      (t
       (agent-q-image-call connection request
@@ -252,17 +252,17 @@ OWNER is the buffer of the chat that asks, if any."
                           (plist-get event :arguments)
                           (plist-get event :seconds)
                           (lambda (status payload)
-                            (agent-q-host--note-unguarded connection owner payload)
+                            (agent-q-execute--note-unguarded connection owner payload)
                             (agent-q-events-resolve
                              request status
                              (if (string-prefix-p "(:outcome " (or payload ""))
                                  (agent-q-debugger-with-opened
                                   connection (plist-get event :operation) owner
-                                  (agent-q-image-with-name connection payload))
+                                  (agent-q-connection-with-name connection payload))
                                payload)))
                           owner)))))
 
-(defun agent-q-host--met-later-p (event connection)
+(defun agent-q-execute--met-later-p (event connection)
   "Return non-nil when code of EVENT is asked about in the image of CONNECTION.
 Nothing has to be known about it before: that saves a trip to the image for
 each call."
@@ -270,10 +270,10 @@ each call."
        (agent-q-image-threads-watched-p connection)
        (null (plist-get (car (read-from-string (plist-get event :arguments))) :before))))
 
-(defun agent-q-host--note-unguarded (connection owner payload)
+(defun agent-q-execute--note-unguarded (connection owner payload)
   "Note what can't be guarded in the image of CONNECTION, by its reply PAYLOAD.
 OWNER is the chat that asked, and is told once."
-  (let* ((process (agent-q-image-connection-process connection))
+  (let* ((process (agent-q-connection-process connection))
          (names (and payload (string-search " :unguarded (" payload)
                      (plist-get (ignore-errors (car (read-from-string payload))) :unguarded)))
          (text (string-join names ", ")))
@@ -283,13 +283,13 @@ OWNER is the chat that asked, and is told once."
         (with-current-buffer owner
           (agent-q-render-notice
            (format "agent-q can't stop calls of %s in %s.  Code there is looked at before it runs."
-                   text (agent-q-image-label connection))
+                   text (agent-q-connection-label connection))
            'agent-q-attention))))))
 
 ;;;###autoload
-(defun agent-q-host-answer-outside (event)
+(defun agent-q-execute-request-outside (event)
   "Carry out the request in EVENT, which belongs to a call outside all chats."
-  (agent-q-host-answer event (agent-q-image-default-connection) nil))
+  (agent-q-execute-request event (agent-q-connection-default-connection) nil))
 
 ;;;; Tool calls of programs, approval and hooks
 
@@ -356,7 +356,7 @@ failed; the others run.
 Return the batch, for `agent-q-cancel-tool-calls'."
   (agent-q-json-expect #'functionp callback "CALLBACK" "a function")
   (agent-q-execute--start calls (lambda (results)
-                                  (agent-q-handlers-later callback results))))
+                                  (agent-q-execute-handler-later callback results))))
 
 (defun agent-q-execute--start (wanted function)
   "Start the batch WANTED, and return its number.
@@ -399,7 +399,7 @@ FUNCTION gets the result, an `agent-q-tool-result'.  Return the batch, for
                                     (list :id "call" :name name :arguments arguments) "call")))))
        (puthash batch
                 (lambda (results)
-                  (agent-q-handlers-later function (car results)))
+                  (agent-q-execute-handler-later function (car results)))
                 agent-q-execute--batches)
        batch))))
 
@@ -418,13 +418,13 @@ this is for batch use."
   (when seconds
     (agent-q-json-expect #'numberp seconds "SECONDS" "a number"))
   (let* ((results 'none)
-         (agent-q-handlers-waiting (list 'agent-q-execute))
-         (mine agent-q-handlers-waiting)
+         (agent-q-execute-handler-waiting (list 'agent-q-execute))
+         (mine agent-q-execute-handler-waiting)
          (batch (agent-q-execute--start
                  calls
                  (lambda (them)
                    (setq results them)
-                   (agent-q-handlers-later #'agent-q-execute--leave mine))))
+                   (agent-q-execute-handler-later #'agent-q-execute--leave mine))))
          (deadline (and seconds (time-add nil seconds))))
     (unwind-protect
         (while (eq results 'none)
@@ -434,20 +434,20 @@ this is for batch use."
              batch (format "it gave no result within %s seconds" seconds)))
           (catch mine
             ;; What is due already need not wait for the timers.
-            (unless (agent-q-handlers-run-waiting)
+            (unless (agent-q-execute-handler-run-waiting)
               (accept-process-output nil (if deadline 0.02 0.5)))))
       (when (eq results 'none)
         (remhash batch agent-q-execute--batches)
         (agent-q-core-cancel-batch batch "the user quit")))
-    (setq agent-q-handlers-waiting nil)
+    (setq agent-q-execute-handler-waiting nil)
     ;; The hooks of these calls come before what the caller does next.
-    (agent-q-handlers-run-waiting)
+    (agent-q-execute-handler-run-waiting)
     results))
 
 (defun agent-q-execute--leave (waiting)
   "Leave `accept-process-output', if WAITING is the program that waits in it.
 It would look for more output for another 10 ms."
-  (when (eq waiting agent-q-handlers-waiting)
+  (when (eq waiting agent-q-execute-handler-waiting)
     (throw waiting nil)))
 
 ;; The registry can't know this file, whose calls look tools up.
@@ -551,7 +551,7 @@ It gets ID when it has none.  Its arguments are JSON text."
     (let ((key (plist-get event :call))
           (arguments (plist-get event :arguments)))
       (puthash key t agent-q-execute--started)
-      (agent-q-handlers-later
+      (agent-q-execute-handler-later
        (lambda ()
          (let ((started (cons (agent-q-registry-called event)
                               (agent-q-json-parse arguments))))
@@ -562,7 +562,7 @@ It gets ID when it has none.  Its arguments are JSON text."
   "Run the hooks after the call of EVENT, if it did run."
   (let ((key (plist-get event :call)))
     (when (gethash key agent-q-execute--started)
-      (agent-q-handlers-later
+      (agent-q-execute-handler-later
        (lambda ()
          (let ((started (gethash key agent-q-execute--started))
                (result (agent-q-execute--result event)))
@@ -580,14 +580,14 @@ An error in one of them changes nothing."
     (condition-case failure
         (funcall hook phase (car started) (cdr started) result)
       ((error quit)
-       (agent-q-log-line (format "A function of agent-q-tool-execution-hooks failed: %s"
-                                 (error-message-string failure)))))))
+       (agent-q-module-log-line (format "A function of agent-q-tool-execution-hooks failed: %s"
+                                        (error-message-string failure)))))))
 
 ;;;;; Approval
 
 (defun agent-q-execute-approve (event)
   "Ask `agent-q-approval-handler' about the call of EVENT, soon."
-  (agent-q-handlers-later #'agent-q-execute--ask agent-q-approval-handler event))
+  (agent-q-execute-handler-later #'agent-q-execute--ask agent-q-approval-handler event))
 
 (defun agent-q-execute--ask (handler event)
   "Ask HANDLER about the call of EVENT and pass its answer on.
@@ -608,7 +608,7 @@ If anything goes wrong, the tool is not run."
               (setq asked t))
           (quit (agent-q-execute--fail event "The user quit the approval handler")
                 (setq asked t)
-                (agent-q-handlers-quit))
+                (agent-q-execute-handler-quit))
           (error (agent-q-execute--fail event (format "The approval handler failed (%s)"
                                                       (error-message-string failure)))
                  (setq asked t)))
@@ -679,7 +679,7 @@ If it isn't waiting any more, nothing happens."
   "Apply EVENT of a call outside all chats, which a program made."
   (pcase (plist-get event :type)
     (:approval (agent-q-execute-approve event))
-    ((or :emacs-call :image-call) (agent-q-host-answer-outside event))))
+    ((or :emacs-call :image-call) (agent-q-execute-request-outside event))))
 
 (setq agent-q-events-outside-function #'agent-q-execute--outside)
 (agent-q-events-subscribe :batch-finished #'agent-q-execute-finished)

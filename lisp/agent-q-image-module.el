@@ -20,7 +20,7 @@
 
 ;;;; Modules as they are here
 
-(defun agent-q-image--directory ()
+(defun agent-q-image-module--directory ()
   "Return the folder of the Common Lisp half, or signal a `user-error'."
   (let ((directory (expand-file-name "image/" agent-q-module-directory)))
     (unless (file-directory-p directory)
@@ -28,45 +28,45 @@
                   (abbreviate-file-name directory) (agent-q-module-remedy)))
     directory))
 
-(cl-defstruct (agent-q-image--module (:constructor agent-q-image--make-module) (:copier nil))
+(cl-defstruct (agent-q-image-module--module (:constructor agent-q-image-module--make-module) (:copier nil))
   "A part of the Common Lisp half.
 SOURCE is its text without comments, DIGEST the hash of that, NEEDS the
 names of the modules to send before it, VERSION what an image knows it by."
   name source digest operations needs version)
 
-(defvar agent-q-image--modules nil
+(defvar agent-q-image-module--modules nil
   "The modules of the Common Lisp half, once they were read.")
 
-(defun agent-q-image--modules ()
+(defun agent-q-image-module--modules ()
   "Return the modules of the Common Lisp half."
-  (or agent-q-image--modules
-      (let ((modules (mapcar #'agent-q-image--read-module (agent-q-image--table))))
-        (setq agent-q-image--modules modules)
+  (or agent-q-image-module--modules
+      (let ((modules (mapcar #'agent-q-image-module--read-module (agent-q-image-module--table))))
+        (setq agent-q-image-module--modules modules)
         (dolist (module modules modules)
-          (setf (agent-q-image--module-version module)
-                (secure-hash 'sha1 (mapconcat #'agent-q-image--module-digest
-                                              (agent-q-image--with-needs module) "\n")))))))
+          (setf (agent-q-image-module--module-version module)
+                (secure-hash 'sha1 (mapconcat #'agent-q-image-module--module-digest
+                                              (agent-q-image-module--with-needs module) "\n")))))))
 
-(defun agent-q-image--module (name)
+(defun agent-q-image-module--module (name)
   "Return the module NAME."
-  (or (cl-find name (agent-q-image--modules)
-               :key #'agent-q-image--module-name :test #'equal)
+  (or (cl-find name (agent-q-image-module--modules)
+               :key #'agent-q-image-module--module-name :test #'equal)
       (error "The Common Lisp half has no module %s; reinstall agent-q" name)))
 
-(defun agent-q-image--table ()
+(defun agent-q-image-module--table ()
   "Return the table of modules: lists of a name and the names of those it needs."
   (with-temp-buffer
-    (insert-file-contents (expand-file-name "modules.eld" (agent-q-image--directory)))
+    (insert-file-contents (expand-file-name "modules.eld" (agent-q-image-module--directory)))
     (mapcar (lambda (row) (mapcar #'symbol-name row)) (read (current-buffer)))))
 
-(defun agent-q-image--read-module (row)
+(defun agent-q-image-module--read-module (row)
   "Return the module that ROW of the table is about."
   (with-temp-buffer
     ;; Decoding what is ASCII takes longer than reading it.
     (set-buffer-multibyte nil)
     (pcase-let ((`(,name . ,needs) row))
-      (dolist (file (agent-q-image--files
-                     (expand-file-name name (agent-q-image--directory))))
+      (dolist (file (agent-q-image-module--files
+                     (expand-file-name name (agent-q-image-module--directory))))
         (goto-char (point-max))
         (insert-file-contents-literally file))
       (goto-char (point-min))
@@ -74,20 +74,20 @@ names of the modules to send before it, VERSION what an image knows it by."
       ;; Each byte of it is read a few times on its way; in a string, only after a tilde.
       (while (re-search-forward "^ +" nil t)
         (replace-match ""))
-      (agent-q-image--make-module
+      (agent-q-image-module--make-module
        :name name
-       :source (agent-q-image--decoded (buffer-string))
+       :source (agent-q-image-module--decoded (buffer-string))
        :digest (buffer-hash)
-       :operations (agent-q-image--matches "^(define-operation \"\\([^\"]+\\)\"")
-       :needs (append (agent-q-image--needed-by-all name) needs)))))
+       :operations (agent-q-image-module--matches "^(define-operation \"\\([^\"]+\\)\"")
+       :needs (append (agent-q-image-module--needed-by-all name) needs)))))
 
-(defun agent-q-image--decoded (bytes)
+(defun agent-q-image-module--decoded (bytes)
   "Return the text that BYTES are; nearly always they are ASCII."
   (if (string-match-p "[^[:ascii:]]" bytes)
       (decode-coding-string bytes 'utf-8-unix)
     bytes))
 
-(defun agent-q-image--needed-by-all (name)
+(defun agent-q-image-module--needed-by-all (name)
   "Return the names of the modules that the module NAME needs as all do.
 An error of any operation is reported."
   (pcase name
@@ -95,13 +95,13 @@ An error of any operation is reported."
     ("report" '("base"))
     (_ '("base" "report"))))
 
-(defun agent-q-image--files (directory)
+(defun agent-q-image-module--files (directory)
   "Return the files of the module in DIRECTORY, in their order."
   (let ((first (expand-file-name "package.lisp" directory))
         (files (directory-files directory t "\\`[a-z].*\\.lisp\\'")))
     (if (member first files) (cons first (remove first files)) files)))
 
-(defun agent-q-image--matches (regexp)
+(defun agent-q-image-module--matches (regexp)
   "Return what the first group of REGEXP matches in the buffer, in order."
   (goto-char (point-min))
   (let ((matches nil))
@@ -109,32 +109,32 @@ An error of any operation is reported."
       (push (match-string-no-properties 1) matches))
     (nreverse matches)))
 
-(defun agent-q-image--with-needs (module)
+(defun agent-q-image-module--with-needs (module)
   "Return MODULE after all that it needs, in the order of sending."
   (let ((modules nil))
     (cl-labels ((add (module)
                   (unless (memq module modules)
                     ;; None needs one below it in the table, so this ends.
-                    (dolist (name (agent-q-image--module-needs module))
-                      (add (agent-q-image--module name)))
+                    (dolist (name (agent-q-image-module--module-needs module))
+                      (add (agent-q-image-module--module name)))
                     (push module modules))))
       (add module))
     (nreverse modules)))
 
-(defvar agent-q-image--needed (make-hash-table :test #'equal)
+(defvar agent-q-image-module--needed (make-hash-table :test #'equal)
   "By operation, the modules that it needs, as each call asks for them.")
 
-(defun agent-q-image--modules-for (operation)
+(defun agent-q-image-module--modules-for (operation)
   "Return the modules that OPERATION needs in an image, in the order of sending.
 For an operation of no module, that is the base."
-  (or (gethash operation agent-q-image--needed)
+  (or (gethash operation agent-q-image-module--needed)
       (puthash operation
-               (agent-q-image--with-needs
+               (agent-q-image-module--with-needs
                 (or (cl-find-if (lambda (module)
-                                  (member operation (agent-q-image--module-operations module)))
-                                (agent-q-image--modules))
-                    (agent-q-image--module "base")))
-               agent-q-image--needed)))
+                                  (member operation (agent-q-image-module--module-operations module)))
+                                (agent-q-image-module--modules))
+                    (agent-q-image-module--module "base")))
+               agent-q-image-module--needed)))
 
 ;;;; Modules as they are in an image
 
@@ -148,19 +148,19 @@ For an operation of no module, that is the base."
 Implementations that compile through C need some of it.")
 
 (cl-defstruct (agent-q-image-module-shipping
-               (:constructor agent-q-image--make-shipping) (:copier nil))
+               (:constructor agent-q-image-module--make-shipping) (:copier nil))
   "MODULES on their way to an image, and the functions WAITING for them."
   modules connection waiting continuation timer)
 
-(defun agent-q-image--there (process module)
+(defun agent-q-image-module--there (process module)
   "Return what is known of MODULE behind PROCESS."
-  (alist-get (agent-q-image--module-name module)
+  (alist-get (agent-q-image-module--module-name module)
              (process-get process 'agent-q-image-modules) nil nil #'equal))
 
-(defun agent-q-image--set-there (process module state)
+(defun agent-q-image-module--set-there (process module state)
   "Note that MODULE behind PROCESS is in STATE."
   (let ((modules (process-get process 'agent-q-image-modules)))
-    (setf (alist-get (agent-q-image--module-name module) modules nil t #'equal) state)
+    (setf (alist-get (agent-q-image-module--module-name module) modules nil t #'equal) state)
     (process-put process 'agent-q-image-modules modules)))
 
 (defun agent-q-image-module-shippings (process)
@@ -179,82 +179,82 @@ What is on its way already is left alone."
 (defun agent-q-image-module-abandon (process)
   "Forget all about the image behind PROCESS, which is closed.
 Nothing that waits for a module is called."
-  (mapc #'agent-q-image--stop-waiting (agent-q-image-module-shippings process))
+  (mapc #'agent-q-image-module--stop-waiting (agent-q-image-module-shippings process))
   (process-put process 'agent-q-image-greeting nil)
   (process-put process 'agent-q-image-modules nil))
 
-(defun agent-q-image--stop-waiting (shipping)
+(defun agent-q-image-module--stop-waiting (shipping)
   "Let SHIPPING have no end in time any more."
   (when (timerp (agent-q-image-module-shipping-timer shipping))
     (cancel-timer (agent-q-image-module-shipping-timer shipping))))
 
-(defun agent-q-image--collect-later ()
+(defun agent-q-image-module--collect-later ()
   "Put off garbage collection for a moment.
 Reading modules makes some, and clients copy what they send several times.
 The first call would wait for the collections, each of which takes longer
 than the image's own work."
-  (agent-q-garbage-keep 'modules)
-  (run-with-timer 0.3 nil #'agent-q-garbage-let-go 'modules))
+  (agent-q-events-garbage-keep 'modules)
+  (run-with-timer 0.3 nil #'agent-q-events-garbage-let-go 'modules))
 
 (defun agent-q-image-module-provide (connection operation receiver)
   "Send over CONNECTION what OPERATION needs and is not there, then call RECEIVER.
 Its arguments are a status and a payload, nil when all is there."
   (condition-case err
       (progn
-        (unless (agent-q-image--all-there-p connection operation)
-          (agent-q-image--collect-later))
-        (agent-q-image--provide-all connection (agent-q-image--modules-for operation)
-                                    receiver))
+        (unless (agent-q-image-module--all-there-p connection operation)
+          (agent-q-image-module--collect-later))
+        (agent-q-image-module--provide-all connection (agent-q-image-module--modules-for operation)
+                                           receiver))
     (error (funcall receiver "signalled" (error-message-string err)))))
 
-(defun agent-q-image--all-there-p (connection operation)
+(defun agent-q-image-module--all-there-p (connection operation)
   "Whether the modules of OPERATION are read and behind CONNECTION."
-  (let ((modules (gethash operation agent-q-image--needed))
-        (process (agent-q-image-connection-process connection)))
+  (let ((modules (gethash operation agent-q-image-module--needed))
+        (process (agent-q-connection-process connection)))
     (and modules
-         (cl-every (lambda (module) (eq t (agent-q-image--there process module)))
+         (cl-every (lambda (module) (eq t (agent-q-image-module--there process module)))
                    modules))))
 
-(defun agent-q-image--provide-all (connection modules receiver)
+(defun agent-q-image-module--provide-all (connection modules receiver)
   "Send over CONNECTION those of MODULES that are not there, then call RECEIVER."
-  (let* ((process (agent-q-image-connection-process connection))
+  (let* ((process (agent-q-connection-process connection))
          (missing (cl-remove-if (lambda (module)
-                                  (eq t (agent-q-image--there process module)))
+                                  (eq t (agent-q-image-module--there process module)))
                                 modules))
          (next (lambda (status payload)
                  (if status
                      (funcall receiver status payload)
-                   (agent-q-image--provide-all connection modules receiver))))
-         (shipping (cl-some (lambda (module) (agent-q-image--there process module))
+                   (agent-q-image-module--provide-all connection modules receiver))))
+         (shipping (cl-some (lambda (module) (agent-q-image-module--there process module))
                             missing)))
     (cond ((null missing) (funcall receiver nil nil))
           ;; What is on its way for another call may be needed by the rest.
           (shipping (push next (agent-q-image-module-shipping-waiting shipping)))
-          (t (agent-q-image--ship connection missing next)))))
+          (t (agent-q-image-module--ship connection missing next)))))
 
-(defun agent-q-image--ship (connection modules receiver)
+(defun agent-q-image-module--ship (connection modules receiver)
   "Send MODULES over CONNECTION, then call RECEIVER with a status and a payload."
-  (let ((shipping (agent-q-image--make-shipping
+  (let ((shipping (agent-q-image-module--make-shipping
                    :modules modules :connection connection :waiting (list receiver))))
     (dolist (module modules)
-      (agent-q-image--set-there (agent-q-image-connection-process connection)
-                                module shipping))
+      (agent-q-image-module--set-there (agent-q-connection-process connection)
+                                       module shipping))
     (setf (agent-q-image-module-shipping-timer shipping)
           (run-at-time (* agent-q-image-module-shipping-seconds (length modules)) nil
-                       #'agent-q-image--shipped shipping "unresponsive" ""))
+                       #'agent-q-image-module--shipped shipping "unresponsive" ""))
     (condition-case err
-        (agent-q-image--greet shipping)
-      (error (agent-q-image--shipped shipping "signalled" (error-message-string err))))))
+        (agent-q-image-module--greet shipping)
+      (error (agent-q-image-module--shipped shipping "signalled" (error-message-string err))))))
 
-(defun agent-q-image--greet (shipping)
+(defun agent-q-image-module--greet (shipping)
   "Ask the image of SHIPPING what it has; then send what it lacks.
 It is asked once for all modules."
-  (let* ((process (agent-q-image-connection-process
+  (let* ((process (agent-q-connection-process
                    (agent-q-image-module-shipping-connection shipping)))
          (greeting (process-get process 'agent-q-image-greeting)))
     (if greeting
-        (agent-q-image--ship-unless-there shipping (car greeting))
-      (agent-q-image--ship-form
+        (agent-q-image-module--ship-unless-there shipping (car greeting))
+      (agent-q-image-module--ship-form
        shipping
        '(cl:let ((cl:symbol (cl:and (cl:find-package "AGENT-Q-IMAGE")
                                     (cl:find-symbol "*VERSIONS*" "AGENT-Q-IMAGE"))))
@@ -262,52 +262,52 @@ It is asked once for all modules."
                        (cl:symbol-value cl:symbol)))
        (lambda (versions)
          (process-put process 'agent-q-image-greeting (list versions))
-         (agent-q-image--ship-unless-there shipping versions))))))
+         (agent-q-image-module--ship-unless-there shipping versions))))))
 
-(defun agent-q-image--ship-unless-there (shipping versions)
+(defun agent-q-image-module--ship-unless-there (shipping versions)
   "Send the modules of SHIPPING but those of VERSIONS, which the image has.
 They go in one message: each takes longer to come and go than to be read."
-  (let ((client (agent-q-image-client (agent-q-image-module-shipping-connection shipping) :wire))
+  (let ((client (agent-q-connection-client-get (agent-q-image-module-shipping-connection shipping) :wire))
         (lacking (cl-remove-if
                   (lambda (module)
-                    (equal (cdr (assoc (agent-q-image--module-name module) versions))
-                           (agent-q-image--module-version module)))
+                    (equal (cdr (assoc (agent-q-image-module--module-name module) versions))
+                           (agent-q-image-module--module-version module)))
                   (agent-q-image-module-shipping-modules shipping))))
     (if (null lacking)
-        (agent-q-image--shipped shipping nil nil)
-      (agent-q-image--ship-form
+        (agent-q-image-module--shipped shipping nil nil)
+      (agent-q-image-module--ship-form
        shipping
        `(cl:progn ,@(mapcar (lambda (module) (agent-q-image-module-shipping-form module client))
                             lacking))
-       (lambda (_) (agent-q-image--shipped shipping nil nil))))))
+       (lambda (_) (agent-q-image-module--shipped shipping nil nil))))))
 
-(defun agent-q-image--ship-form (shipping form receiver)
+(defun agent-q-image-module--ship-form (shipping form receiver)
   "Evaluate FORM in the image for SHIPPING, then call RECEIVER with its value."
   (let ((continuation
          (lambda (result)
            (pcase result
              (`(:ok ,value) (funcall receiver value))
              (`(:abort . ,rest)
-              (agent-q-image--shipped
+              (agent-q-image-module--shipped
                shipping "aborted"
                (format "The image rejected agent-q's Common Lisp half: %s"
                        (car rest))))))))
     (setf (agent-q-image-module-shipping-continuation shipping) continuation)
-    (agent-q-image-ask (agent-q-image-module-shipping-connection shipping)
-                       :rex form t continuation)))
+    (agent-q-connection-ask (agent-q-image-module-shipping-connection shipping)
+                            :rex form t continuation)))
 
 (defun agent-q-image-module-shipping-form (module client)
   "Return the form to make MODULE part of an image that CLIENT is connected to."
-  (let ((name (agent-q-image--module-name module))
-        (version (agent-q-image--module-version module))
-        (source (agent-q-image--module-source module)))
+  (let ((name (agent-q-image-module--module-name module))
+        (version (agent-q-image-module--module-version module))
+        (source (agent-q-image-module--module-source module)))
     (if (equal name "base")
-        (agent-q-image--base-form client version source)
+        (agent-q-image-module--base-form client version source)
       ;; A call is not compiled to be evaluated, as other forms are.
       `(cl:funcall (cl:find-symbol "RECEIVE" "AGENT-Q-IMAGE")
                    ,client ,name ,version ,source))))
 
-(defun agent-q-image--base-form (client version source)
+(defun agent-q-image-module--base-form (client version source)
   "Return the form to make SOURCE, the base called VERSION, part of CLIENT's image.
 It does what RECEIVE in arrival.lisp does for the other modules.  The
 variables are symbols of Common Lisp's, to intern none in CL-USER."
@@ -332,18 +332,18 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
          (cl:funcall (cl:find-symbol "ARRIVED" "AGENT-Q-IMAGE")
                      ,client "base" ,version)))))
 
-(defun agent-q-image--shipped (shipping status payload)
+(defun agent-q-image-module--shipped (shipping status payload)
   "Call what waited for SHIPPING, with STATUS and PAYLOAD, nil when it is there."
-  (let* ((process (agent-q-image-connection-process
+  (let* ((process (agent-q-connection-process
                    (agent-q-image-module-shipping-connection shipping)))
          ;; An answer can come after the time was up.
          (modules (cl-remove-if-not
-                   (lambda (module) (eq shipping (agent-q-image--there process module)))
+                   (lambda (module) (eq shipping (agent-q-image-module--there process module)))
                    (agent-q-image-module-shipping-modules shipping))))
     (when modules
-      (agent-q-image--stop-waiting shipping)
+      (agent-q-image-module--stop-waiting shipping)
       (dolist (module modules)
-        (agent-q-image--set-there process module (null status)))
+        (agent-q-image-module--set-there process module (null status)))
       (dolist (receiver (reverse (agent-q-image-module-shipping-waiting shipping)))
         (funcall receiver status payload)))))
 

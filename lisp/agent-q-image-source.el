@@ -28,31 +28,31 @@
 ;; to show something.  What is in no file is kept here, in a buffer whose name
 ;; and positions the image is given.
 
-(defconst agent-q-image-compiled-name "*agent-q compiled forms*"
+(defconst agent-q-image-source-compiled-name "*agent-q compiled forms*"
   "The name of the buffer with the forms that compile_form compiled.")
 
-(defconst agent-q-image-compiled--largest 500000
+(defconst agent-q-image-source--compiled-largest 500000
   "Most characters kept in the buffer.")
 
-(defun agent-q-image-compiled-place (operation arguments)
+(defun agent-q-image-source-compiled-place (operation arguments)
   "Return arguments on where the forms of a call are shown.
 They are added to ARGUMENTS, those of OPERATION; nil for operations
 other than one that compiles forms which are in no file."
   (let ((form (plist-get arguments :form)))
     (when (and (equal operation "compile-form") (stringp form)
                (not (plist-get arguments :file)))
-      (list :buffer agent-q-image-compiled-name
-            :position (agent-q-image-compiled--add form)))))
+      (list :buffer agent-q-image-source-compiled-name
+            :position (agent-q-image-source--compiled-add form)))))
 
-(defun agent-q-image-compiled--add (form)
+(defun agent-q-image-source--compiled-add (form)
   "Put FORM, a text, at the end of the buffer; return its start."
-  (with-current-buffer (get-buffer-create agent-q-image-compiled-name)
+  (with-current-buffer (get-buffer-create agent-q-image-source-compiled-name)
     (unless (derived-mode-p 'lisp-mode)
       (delay-mode-hooks (lisp-mode))
       (setq buffer-read-only t
             buffer-undo-list t))
     (let ((inhibit-read-only t))
-      (when (> (buffer-size) agent-q-image-compiled--largest)
+      (when (> (buffer-size) agent-q-image-source--compiled-largest)
         ;; The client looks around a position for the text itself.
         (delete-region (point-min) (/ (buffer-size) 2)))
       (save-excursion
@@ -68,84 +68,85 @@ other than one that compiles forms which are in no file."
 ;; host of the image's choice; and the core says which files may be shown
 ;; unasked, and reads them where it judged them.
 
-(defvar agent-q-image-file-owner nil
+(defvar agent-q-image-source-file-owner nil
   "The buffer whose project counts, a chat; nil for the current one.")
 
-(defconst agent-q-image-file--remote "\\`/+\\(?:[^/]*:\\|\\[\\)"
+(defconst agent-q-image-source--file-remote "\\`/+\\(?:[^/]*:\\|\\[\\)"
   "Regexp for file names that are or may be on another machine.")
 
-(defun agent-q-image-file-remote-p (name)
+(defun agent-q-image-source-file-remote-p (name)
   "Whether NAME would, or might, have Emacs ask another machine."
-  (string-match-p agent-q-image-file--remote name))
+  (string-match-p agent-q-image-source--file-remote name))
 
-(defun agent-q-image-file-local (name)
+(defun agent-q-image-source-file-local (name)
   "Return NAME, of this machine, as an absolute one; nil if it is on another."
   (let* ((file-name-handler-alist nil)
-         (file (and (not (agent-q-image-file-remote-p name))
+         (file (and (not (agent-q-image-source-file-remote-p name))
                     (expand-file-name name))))
-    (and file (not (agent-q-image-file-remote-p file)) file)))
+    (and file (not (agent-q-image-source-file-remote-p file)) file)))
 
-(defun agent-q-image-file-here (connection name)
+(defun agent-q-image-source-file-here (connection name)
   "Return the name here of NAME, a file of CONNECTION's image, or nil.
 One of another machine is what the user's translation of file names made
 of it.  Where the image itself names a host, nothing is asked of that."
-  (unless (agent-q-image-file-remote-p name)
-    (let* ((file (ignore-errors (agent-q-image-ask connection :from-lisp name)))
+  (unless (agent-q-image-source-file-remote-p name)
+    (let* ((file (ignore-errors (agent-q-connection-ask connection :from-lisp name)))
            (host (and file (file-remote-p file))))
       (cond ((null file) nil)
-            ((null host) (agent-q-image-file-local file))
-            ((equal host (file-remote-p (agent-q-image-ask connection :from-lisp "/")))
+            ((null host) (agent-q-image-source-file-local file))
+            ((equal host (file-remote-p (agent-q-connection-ask connection :from-lisp "/")))
              file)))))
 
-(defun agent-q-image-file--ground ()
+(defun agent-q-image-source--file-ground ()
   "Return as JSON what is said of the project that counts."
-  (with-current-buffer (if (buffer-live-p agent-q-image-file-owner)
-                           agent-q-image-file-owner
+  (with-current-buffer (if (buffer-live-p agent-q-image-source-file-owner)
+                           agent-q-image-source-file-owner
                          (current-buffer))
     (agent-q-json-serialize (agent-q-project-settings))))
 
-(defvar agent-q-image-file--known nil
-  "A list of what `agent-q-image-file--ground' said, and of files and objections.
-It is non-nil while places of one reply are looked up.")
+(defvar agent-q-image-source--file-known nil
+  "What is known of files while the places of one reply are looked up, or nil.
+It is a list of what `agent-q-image-source--file-ground' said, and of files
+and objections.")
 
-(defmacro agent-q-image-file-with-owner (owner &rest body)
+(defmacro agent-q-image-source-file-with-owner (owner &rest body)
   "Evaluate BODY, where the project of the chat OWNER counts.
 What was found out of a file holds until its end."
   (declare (indent 1) (debug t))
-  `(let ((agent-q-image-file-owner ,owner)
-         (agent-q-image-file--known (list nil)))
+  `(let ((agent-q-image-source-file-owner ,owner)
+         (agent-q-image-source--file-known (list nil)))
      ,@body))
 
-(defun agent-q-image-file--known-ground ()
+(defun agent-q-image-source--file-known-ground ()
   "Return the JSON text of the project that counts."
-  (or (car agent-q-image-file--known)
-      (let ((ground (agent-q-image-file--ground)))
-        (when agent-q-image-file--known
-          (setcar agent-q-image-file--known ground))
+  (or (car agent-q-image-source--file-known)
+      (let ((ground (agent-q-image-source--file-ground)))
+        (when agent-q-image-source--file-known
+          (setcar agent-q-image-source--file-known ground))
         ground)))
 
-(defun agent-q-image-file-objection (file)
+(defun agent-q-image-source-file-objection (file)
   "Return why the text of FILE may not be shown unasked, or nil."
-  (let ((known (assoc file (cdr agent-q-image-file--known))))
+  (let ((known (assoc file (cdr agent-q-image-source--file-known))))
     (if known
         (cdr known)
-      (let ((objection (agent-q-image-file--objection file)))
-        (when agent-q-image-file--known
-          (push (cons file objection) (cdr agent-q-image-file--known)))
+      (let ((objection (agent-q-image-source--file-objection file)))
+        (when agent-q-image-source--file-known
+          (push (cons file objection) (cdr agent-q-image-source--file-known)))
         objection))))
 
-(defun agent-q-image-file--objection (file)
+(defun agent-q-image-source--file-objection (file)
   "Return why the text of FILE may not be shown unasked, or nil; ask the core."
   (cond ((not (fboundp 'agent-q-core-quoting-objection))
          "The core of agent-q is not loaded.")
         ((file-remote-p file)
          (agent-q-core-quoting-objection
-          (agent-q-image-file--known-ground)
+          (agent-q-image-source--file-known-ground)
           (agent-q-text-clean (file-remote-p (file-truename file) 'localname)) t))
         (t (agent-q-core-quoting-objection
-            (agent-q-image-file--known-ground) (agent-q-text-clean file) nil))))
+            (agent-q-image-source--file-known-ground) (agent-q-text-clean file) nil))))
 
-(defun agent-q-image-file-insert (file)
+(defun agent-q-image-source-file-insert (file)
   "Insert the text of FILE, which may be shown, in the current empty buffer.
 Return nil where it can't be read."
   (if (file-remote-p file)
@@ -153,7 +154,7 @@ Return nil where it can't be read."
         (insert-file-contents file)
         t)
     (let ((bytes (and (fboundp 'agent-q-core-quoting-text)
-                      (agent-q-core-quoting-text (agent-q-image-file--known-ground)
+                      (agent-q-core-quoting-text (agent-q-image-source--file-known-ground)
                                                  (agent-q-text-clean file)))))
       (when bytes
         (insert (encode-coding-string bytes 'iso-8859-1 t))
@@ -166,7 +167,7 @@ Return nil where it can't be read."
 ;; changed since.  Here the definition is found by what it defines: a form that
 ;; says so literally, or the class or structure that it comes with.
 
-(defconst agent-q-image-definition--kinds
+(defconst agent-q-image-source--definition-kinds
   '((function "defun" "defgeneric" "defmacro" "define-modify-macro")
     (method "defmethod" "defgeneric")
     (macro "defmacro" "define-modify-macro")
@@ -180,7 +181,7 @@ Return nil where it can't be read."
     (combination "define-method-combination"))
   "The standard operators by the kind of thing that they define.")
 
-(defconst agent-q-image-definition--ways
+(defconst agent-q-image-source--definition-ways
   '(("defun" . function) ("defgeneric" . function) ("defmethod" . method)
     ("defmacro" . macro) ("define-compiler-macro" . compiler-macro)
     ("defvar" . variable) ("defparameter" . variable) ("defconstant" . variable)
@@ -190,16 +191,16 @@ Return nil where it can't be read."
     ("defpackage" . package) ("define-method-combination" . combination))
   "The kind of thing that an image says is defined, by its word for it.")
 
-(defconst agent-q-image-definition--no-definers
+(defconst agent-q-image-source--definition-no-definers
   '("in-package" "export" "unexport" "import" "shadow" "declaim" "proclaim" "setf" "setq"
     "inline" "notinline" "ftype" "function" "quote" "trace" "untrace" "fmakunbound" "let"
     "let*" "flet" "labels" "macrolet" "lambda" "compile" "print" "ignore" "ignorable")
   "Operators that define nothing by the name that comes second.")
 
-(defconst agent-q-image-definition--candidates 200
+(defconst agent-q-image-source--definition-candidates 200
   "Most forms of one text that are examined.")
 
-(defun agent-q-image-definition--regexp (name)
+(defun agent-q-image-source--definition-regexp (name)
   "Return a regexp of the beginning of a list with NAME as its second element.
 Its first group is the operator."
   (concat "(\\([^][ \t\n();\"'`,|]+\\)[ \t\n]+"
@@ -212,35 +213,35 @@ Its first group is the operator."
             (concat "(?['\"#:|]*\\(?:[^][ ();\"|]*:|?\\)?" (regexp-quote name)
                     "\\(?:[]\"| \t\n()]\\|\\'\\)"))))
 
-(defun agent-q-image-definition--operator (text)
+(defun agent-q-image-source--definition-operator (text)
   "Return TEXT, an operator, in lower case and without a package."
   (downcase (replace-regexp-in-string "\\`.*:" "" text)))
 
-(defun agent-q-image-definition--rank (operator location)
+(defun agent-q-image-source--definition-rank (operator location)
   "Return how well a form with OPERATOR would define LOCATION's name, or nil.
 The lower the better."
   (let* ((definer (plist-get location :definer))
-         (kind (cdr (assoc definer agent-q-image-definition--ways)))
+         (kind (cdr (assoc definer agent-q-image-source--definition-ways)))
          (standard (seq-some (lambda (entry) (member operator (cdr entry)))
-                             agent-q-image-definition--kinds)))
+                             agent-q-image-source--definition-kinds)))
     (cond ((equal operator definer) 0)
-          ((and kind (member operator (alist-get kind agent-q-image-definition--kinds))) 1)
+          ((and kind (member operator (alist-get kind agent-q-image-source--definition-kinds))) 1)
           (standard (unless kind 1))
           ((string-match-p "\\`\\(?:def\\|cl-def\\|test\\'\\)" operator) 2)
           ;; A macro of the file's own, often a local one.
           ((not (or (eq kind 'variable)
-                    (member operator agent-q-image-definition--no-definers)))
+                    (member operator agent-q-image-source--definition-no-definers)))
            3))))
 
-(defun agent-q-image-definition--end (start)
+(defun agent-q-image-source--definition-end (start)
   "Return the end of the form at START; START where it is unbalanced."
   (or (ignore-errors (scan-sexps start 1)) start))
 
-(defun agent-q-image-definition--method-name (text)
+(defun agent-q-image-source--definition-method-name (text)
   "Return TEXT, a method's full name, to compare it by."
   (replace-regexp-in-string "#?'" "" (agent-q-definitions-bare text)))
 
-(defun agent-q-image-definition--parts (text)
+(defun agent-q-image-source--definition-parts (text)
   "Return the forms in TEXT, as texts."
   (with-temp-buffer
     (set-syntax-table lisp-mode-syntax-table)
@@ -248,44 +249,44 @@ The lower the better."
     (goto-char (point-min))
     (mapcar #'agent-q-definitions-text (agent-q-definitions-forms (point-max)))))
 
-(defun agent-q-image-definition--same-specializer-p (written wanted)
+(defun agent-q-image-source--definition-same-specializer-p (written wanted)
   "Whether WRITTEN, a specializer in a source, may be WANTED, one of the image's.
 What is written as a constant or made by the reader can't be compared."
-  (or (equal (agent-q-image-definition--method-name written)
-             (agent-q-image-definition--method-name wanted))
+  (or (equal (agent-q-image-source--definition-method-name written)
+             (agent-q-image-source--definition-method-name wanted))
       (string-match-p "#\\." written)
       (and (string-prefix-p "(eql " wanted)
            (string-match-p "\\`([^ ]*eql [^'\":#0-9]" written))))
 
-(defun agent-q-image-definition--same-method-p (full wanted)
+(defun agent-q-image-source--definition-same-method-p (full wanted)
   "Whether FULL, a method's name in a source, may be WANTED, one of the image's."
-  (let ((written (agent-q-image-definition--parts full))
-        (known (agent-q-image-definition--parts wanted)))
+  (let ((written (agent-q-image-source--definition-parts full))
+        (known (agent-q-image-source--definition-parts wanted)))
     (and (= (length written) (length known))
-         (equal (mapcar #'agent-q-image-definition--method-name (butlast (cdr written)))
-                (mapcar #'agent-q-image-definition--method-name (butlast (cdr known))))
-         (let ((written (agent-q-image-definition--parts
+         (equal (mapcar #'agent-q-image-source--definition-method-name (butlast (cdr written)))
+                (mapcar #'agent-q-image-source--definition-method-name (butlast (cdr known))))
+         (let ((written (agent-q-image-source--definition-parts
                          (substring (car (last written)) 1 -1)))
-               (known (agent-q-image-definition--parts (substring (car (last known)) 1 -1))))
+               (known (agent-q-image-source--definition-parts (substring (car (last known)) 1 -1))))
            (and (= (length written) (length known))
-                (cl-every #'agent-q-image-definition--same-specializer-p written known))))))
+                (cl-every #'agent-q-image-source--definition-same-specializer-p written known))))))
 
-(defun agent-q-image-definition--method-rank (start full location)
+(defun agent-q-image-source--definition-method-rank (start full location)
   "Return how well FULL, a method's name at START, is LOCATION's, or nil."
   (let ((wanted (plist-get location :method)))
     (cond ((null full) nil)
-          ((equal (agent-q-image-definition--method-name full)
-                  (agent-q-image-definition--method-name wanted))
+          ((equal (agent-q-image-source--definition-method-name full)
+                  (agent-q-image-source--definition-method-name wanted))
            0)
           ((string-suffix-p ")" (string-remove-prefix (plist-get location :name) wanted))
-           (and (agent-q-image-definition--same-method-p full wanted) 1))
+           (and (agent-q-image-source--definition-same-method-p full wanted) 1))
           ;; The image is brief.
           ((and (plist-get location :mentions)
-                (agent-q-image-definition--mentions-p
+                (agent-q-image-source--definition-mentions-p
                  start (plist-get location :mentions)))
            1))))
 
-(defun agent-q-image-definition--mentions-p (start mentions)
+(defun agent-q-image-source--definition-mentions-p (start mentions)
   "Whether the head of the form at START has all of MENTIONS in it."
   (save-excursion
     (goto-char start)
@@ -300,104 +301,104 @@ What is written as a constant or made by the reader can't be compared."
                      (concat "[ (':]" (regexp-quote mention) "[] \t\n()]") end t)))
                 mentions))))
 
-(defun agent-q-image-definition--defmethod-rank (start location)
+(defun agent-q-image-source--definition-defmethod-rank (start location)
   "Return how well the `defmethod' at START is the one that LOCATION means, or nil."
-  (agent-q-image-definition--method-rank
+  (agent-q-image-source--definition-method-rank
    start
    (nth 2 (ignore-errors
             (agent-q-definitions-names
              (agent-q-definitions-subforms start (scan-sexps start 1)))))
    location))
 
-(defun agent-q-image-definition--generic-rank (start location)
+(defun agent-q-image-source--definition-generic-rank (start location)
   "Return 2 when the generic function at START has LOCATION's method, or nil."
   (seq-some
    (lambda (option)
      (let ((forms (apply #'agent-q-definitions-subforms option)))
        (and (cdr forms)
             (equal (agent-q-definitions-text (car forms)) ":method")
-            (agent-q-image-definition--method-rank
+            (agent-q-image-source--definition-method-rank
              (car option)
              (agent-q-definitions-method (plist-get location :name) (cdr forms))
              location)
             2)))
-   (nthcdr 3 (agent-q-definitions-subforms start (agent-q-image-definition--end start)))))
+   (nthcdr 3 (agent-q-definitions-subforms start (agent-q-image-source--definition-end start)))))
 
-(defun agent-q-image-definition--on-top-p (start)
+(defun agent-q-image-source--definition-on-top-p (start)
   "Whether the list at START is a top-level form, or in one that has local macros."
   (save-excursion
     (goto-char start)
     (or (bolp)
-        (progn (goto-char (agent-q-image-definition--top start))
+        (progn (goto-char (agent-q-image-source--definition-top start))
                (looking-at-p "([^ \t\n]*\\_<macrolet\\_>")))))
 
-(defun agent-q-image-definition--value (start operator location)
+(defun agent-q-image-source--definition-value (start operator location)
   "Return the rank of the form at START, with OPERATOR, for LOCATION, or nil."
-  (let ((rank (agent-q-image-definition--rank operator location)))
+  (let ((rank (agent-q-image-source--definition-rank operator location)))
     (cond ((null rank) nil)
-          ((= rank 3) (and (agent-q-image-definition--on-top-p start) 3))
+          ((= rank 3) (and (agent-q-image-source--definition-on-top-p start) 3))
           ((not (equal "defmethod" (plist-get location :definer))) rank)
           ((equal operator "defmethod")
-           (agent-q-image-definition--defmethod-rank start location))
+           (agent-q-image-source--definition-defmethod-rank start location))
           ((equal operator "defgeneric")
-           (agent-q-image-definition--generic-rank start location))
+           (agent-q-image-source--definition-generic-rank start location))
           (t rank))))
 
-(defun agent-q-image-definition--read-p (position)
+(defun agent-q-image-source--definition-read-p (position)
   "Whether the image's reader takes the form at POSITION for code."
   (save-excursion
     ;; The cache of `syntax-ppss' is for the syntax that the user's buffer has.
     (let ((state (parse-partial-sexp (point-min) position)))
       (not (or (nth 8 state)
-               (seq-some #'agent-q-image-feature-skipped-p (cons position (nth 9 state))))))))
+               (seq-some #'agent-q-definitions-feature-skipped-p (cons position (nth 9 state))))))))
 
-(defun agent-q-image-definition--literal (location worst)
+(defun agent-q-image-source--definition-literal (location worst)
   "Return the places that define what LOCATION names: lists of rank and start.
 None has a rank above WORST."
-  (let ((regexp (agent-q-image-definition--regexp (plist-get location :name)))
+  (let ((regexp (agent-q-image-source--definition-regexp (plist-get location :name)))
         (count 0)
         (found nil))
     (goto-char (point-min))
-    (while (and (< count agent-q-image-definition--candidates)
+    (while (and (< count agent-q-image-source--definition-candidates)
                 (re-search-forward regexp nil t))
       (let* ((start (match-beginning 0))
-             (operator (agent-q-image-definition--operator (match-string 1)))
+             (operator (agent-q-image-source--definition-operator (match-string 1)))
              (rank (save-excursion
-                     (agent-q-image-definition--value start operator location))))
+                     (agent-q-image-source--definition-value start operator location))))
         (goto-char (1+ start))
         (when (and rank (<= rank worst))
           (cl-incf count)
           (push (list rank start) found))))
     found))
 
-(defun agent-q-image-definition--owned (location)
+(defun agent-q-image-source--definition-owned (location)
   "Return the places of the classes or structures that bring what LOCATION names.
 Of a method that is where its slot names it."
   (let ((methodp (equal "defmethod" (plist-get location :definer)))
-        (name (agent-q-image-definition--place-name location)))
+        (name (agent-q-image-source--definition-place-name location)))
     (seq-mapcat
      (lambda (owner)
-       (cl-loop for (rank start) in (agent-q-image-definition--literal
+       (cl-loop for (rank start) in (agent-q-image-source--definition-literal
                                      (list :name owner :definer "defclass") 2)
                 for place = (if methodp
-                                (agent-q-image-definition--within-p start name)
+                                (agent-q-image-source--definition-within-p start name)
                               start)
                 when place collect (list (+ 4 rank) place)))
      (plist-get location :owners))))
 
-(defun agent-q-image-definition--place-name (location)
+(defun agent-q-image-source--definition-place-name (location)
   "Return the name that LOCATION has in the options of a slot."
   (replace-regexp-in-string "\\`(setf \\|)\\'" "" (plist-get location :name)))
 
-(defun agent-q-image-definition--within-p (start name)
+(defun agent-q-image-source--definition-within-p (start name)
   "Return where the form at START mentions NAME, or nil."
   (save-excursion
     (goto-char start)
     (when (re-search-forward (concat "[ \t\n(':]" (regexp-quote name) "[] \t\n()]")
-                             (agent-q-image-definition--end start) t)
+                             (agent-q-image-source--definition-end start) t)
       (1+ (match-beginning 0)))))
 
-(defun agent-q-image-definition--best (places position)
+(defun agent-q-image-source--definition-best (places position)
   "Return the start of the best of PLACES; of equal ones the nearest to POSITION."
   (let ((ordered (sort places
                        (lambda (one other)
@@ -405,10 +406,10 @@ Of a method that is where its slot names it."
                              (< (abs (- (cadr one) position))
                                 (abs (- (cadr other) position)))
                            (< (car one) (car other)))))))
-    (cadr (seq-find (lambda (place) (agent-q-image-definition--read-p (cadr place)))
+    (cadr (seq-find (lambda (place) (agent-q-image-source--definition-read-p (cadr place)))
                     ordered))))
 
-(defun agent-q-image-definition--top (position)
+(defun agent-q-image-source--definition-top (position)
   "Return the start of the top-level form around POSITION, or on its line."
   (save-excursion
     (goto-char position)
@@ -420,20 +421,20 @@ Of a method that is where its slot names it."
       (while (and (setq end (ignore-errors (scan-sexps top 1)))
                   (<= end position)
                   (progn (goto-char end)
-                         (agent-q-image-feature-pass-over)
+                         (agent-q-definitions-feature-pass-over)
                          (and (<= (point) limit) (eq (char-after) ?\())))
         (setq top (point)))
       top)))
 
-(defun agent-q-image-definition-top-here ()
+(defun agent-q-image-source-definition-top-here ()
   "Return the start of the top-level form around point, or on its line."
-  (agent-q-image-definition--top (point)))
+  (agent-q-image-source--definition-top (point)))
 
-(defun agent-q-image-definition--use (location trust start position)
+(defun agent-q-image-source--definition-use (location trust start position)
   "Return where in the form at START that is used which LOCATION is about.
 Of several uses it is the one nearest to POSITION.  TRUST is what is
 known of the text."
-  (let* ((end (agent-q-image-definition--end start))
+  (let* ((end (agent-q-image-source--definition-end start))
          (regexp (concat "[ \t\n(',:]" (regexp-quote (plist-get location :uses))
                          "[] \t\n()]"))
          (inside (and (<= start position) (< position end)
@@ -443,7 +444,7 @@ known of the text."
              (or (not (eq trust 'some))
                  (save-excursion
                    (goto-char (max (1+ start) (1- position)))
-                   (re-search-forward regexp (agent-q-image-definition--end position) t))))
+                   (re-search-forward regexp (agent-q-image-source--definition-end position) t))))
         ;; A macro may make the use, so that it need not be in the text.
         position
       (goto-char (1+ start))
@@ -453,54 +454,54 @@ known of the text."
       (while (and (< (point) end) (re-search-forward regexp end t))
         (push (list 0 (1+ (match-beginning 0))) uses)
         (goto-char (1- (match-end 0))))
-      (or (agent-q-image-definition--best uses position)
+      (or (agent-q-image-source--definition-best uses position)
           (if inside position start)))))
 
-(defun agent-q-image-definition--around (position)
+(defun agent-q-image-source--definition-around (position)
   "Return the places of the lists around POSITION, the innermost first.
 That is a list which begins there, if one does."
-  (let* ((top (agent-q-image-definition--top position))
+  (let* ((top (agent-q-image-source--definition-top position))
          (position (max top position)))
     (append (and (eq (char-after position) ?\() (list position))
             (reverse (nth 9 (save-excursion (parse-partial-sexp top position)))))))
 
-(defun agent-q-image-definition--at (location position)
+(defun agent-q-image-source--definition-at (location position)
   "Return the form around POSITION that is the definition of LOCATION, or nil."
-  (let ((regexp (agent-q-image-definition--regexp (plist-get location :name)))
-        (around (agent-q-image-definition--around position)))
+  (let ((regexp (agent-q-image-source--definition-regexp (plist-get location :name)))
+        (around (agent-q-image-source--definition-around position)))
     (or (seq-find (lambda (start)
                     (save-excursion
                       (goto-char start)
                       (and (looking-at regexp)
-                           (agent-q-image-definition--value
-                            start (agent-q-image-definition--operator (match-string 1))
+                           (agent-q-image-source--definition-value
+                            start (agent-q-image-source--definition-operator (match-string 1))
                             location)
-                           (agent-q-image-definition--read-p start))))
+                           (agent-q-image-source--definition-read-p start))))
                   around)
         (let ((top (car (last around))))
           (and top
                (plist-get location :owners)
                (seq-some (lambda (place)
                            (and (<= top (cadr place))
-                                (< (cadr place) (agent-q-image-definition--end top))
-                                (agent-q-image-definition--read-p top)
+                                (< (cadr place) (agent-q-image-source--definition-end top))
+                                (agent-q-image-source--definition-read-p top)
                                 (if (equal "defmethod" (plist-get location :definer))
-                                    (agent-q-image-definition--nearer place position)
+                                    (agent-q-image-source--definition-nearer place position)
                                   top)))
-                         (agent-q-image-definition--owned location)))))))
+                         (agent-q-image-source--definition-owned location)))))))
 
-(defun agent-q-image-definition--nearer (place position)
+(defun agent-q-image-source--definition-nearer (place position)
   "Return POSITION if it is in the slot where PLACE is, else the start of PLACE."
   (let ((line (lambda (position) (save-excursion (goto-char position)
                                                  (line-beginning-position)))))
     (if (and (<= position (cadr place))
-             (< (cadr place) (agent-q-image-definition--end position))
+             (< (cadr place) (agent-q-image-source--definition-end position))
              (/= (funcall line position)
-                 (funcall line (agent-q-image-definition--top position))))
+                 (funcall line (agent-q-image-source--definition-top position))))
         position
       (cadr place))))
 
-(defun agent-q-image-definition--other-p (start location)
+(defun agent-q-image-source--definition-other-p (start location)
   "Whether the form at START is a standard definition, but not LOCATION's.
 It is none where its name is made by the reader or a macro."
   (save-excursion
@@ -508,23 +509,23 @@ It is none where its name is made by the reader or a macro."
     (when (looking-at (concat "(\\([^][ \t\n();\"'`,|]+\\)[ \t\n]+"
                               "\\(?:[^][ \t\n();\"'`,|#\\]+\\|([^ \t\n();\"'`,|#]+[ \t\n]"
                               "[^][();\"'`,|#\\]*)\\)[ \t\n()]"))
-      (let ((operator (agent-q-image-definition--operator (match-string 1))))
+      (let ((operator (agent-q-image-source--definition-operator (match-string 1))))
         (and (seq-some (lambda (entry) (member operator (cdr entry)))
-                       agent-q-image-definition--kinds)
-             (not (member operator (alist-get 'class agent-q-image-definition--kinds)))
+                       agent-q-image-source--definition-kinds)
+             (not (member operator (alist-get 'class agent-q-image-source--definition-kinds)))
              (or (equal "defmethod" (plist-get location :definer))
-                 (not (looking-at (agent-q-image-definition--regexp
+                 (not (looking-at (agent-q-image-source--definition-regexp
                                    (plist-get location :name))))))))))
 
-(defun agent-q-image-definition--made-p (location trust position)
+(defun agent-q-image-source--definition-made-p (location trust position)
   "Whether a macro or structure around POSITION may have made LOCATION's name.
 The text need not have it, but a part of it, unless TRUST is `full'."
-  (let* ((around (agent-q-image-definition--around position))
+  (let* ((around (agent-q-image-source--definition-around position))
          (top (car (last around))))
     (and top
-         (not (seq-some (lambda (start) (agent-q-image-definition--other-p start location))
+         (not (seq-some (lambda (start) (agent-q-image-source--definition-other-p start location))
                         around))
-         (agent-q-image-definition--read-p top)
+         (agent-q-image-source--definition-read-p top)
          (or (and (eq trust 'full)
                   (save-excursion
                     (goto-char top)
@@ -534,31 +535,31 @@ The text need not have it, but a part of it, unless TRUST is `full'."
                (re-search-forward
                 (regexp-opt (or (split-string (plist-get location :name) "[^[:alnum:]]+" t)
                                 (list (plist-get location :name))))
-                (agent-q-image-definition--end top) t))))))
+                (agent-q-image-source--definition-end top) t))))))
 
-(defun agent-q-image-definition--start (location trust position)
+(defun agent-q-image-source--definition-start (location trust position)
   "Return the place of the definition of LOCATION, by the text.
 TRUST is what is known of the text, and POSITION where it was."
-  (or (and trust (agent-q-image-definition--at location position))
-      (agent-q-image-definition--best
-       (agent-q-image-definition--literal
-        location (if (and trust (agent-q-image-definition--here-p location position)) 2 3))
+  (or (and trust (agent-q-image-source--definition-at location position))
+      (agent-q-image-source--definition-best
+       (agent-q-image-source--definition-literal
+        location (if (and trust (agent-q-image-source--definition-here-p location position)) 2 3))
        position)
-      (agent-q-image-definition--best (agent-q-image-definition--owned location) position)
+      (agent-q-image-source--definition-best (agent-q-image-source--definition-owned location) position)
       (and (or trust
                ;; Macros can make names that are not in the text, or not so.
                (and (not (plist-get location :loaded))
-                    (agent-q-image-definition--here-p location position)))
-           (agent-q-image-definition--made-p location trust position)
+                    (agent-q-image-source--definition-here-p location position)))
+           (agent-q-image-source--definition-made-p location trust position)
            position)))
 
-(defun agent-q-image-definition--here-p (location position)
+(defun agent-q-image-source--definition-here-p (location position)
   "Whether the top-level form around POSITION mentions what LOCATION names."
-  (agent-q-image-definition--within-p
-   (agent-q-image-definition--top position)
-   (agent-q-image-definition--place-name location)))
+  (agent-q-image-source--definition-within-p
+   (agent-q-image-source--definition-top position)
+   (agent-q-image-source--definition-place-name location)))
 
-(defun agent-q-image-definition-go (location trust)
+(defun agent-q-image-source-definition-go (location trust)
   "Go from point, where LOCATION was, to where its definition is now.
 TRUST is `full' when the text has the date of the one that the image
 has loaded, `some' when it was loaded within the second of its date,
@@ -571,10 +572,10 @@ Return nil when the definition can't be found."
         (with-syntax-table lisp-mode-syntax-table
           (let* ((parse-sexp-ignore-comments t)
                  (parse-sexp-lookup-properties nil)
-                 (start (agent-q-image-definition--start location trust position)))
+                 (start (agent-q-image-source--definition-start location trust position)))
             (goto-char (cond ((null start) position)
                              ((plist-get location :uses)
-                              (agent-q-image-definition--use location trust start position))
+                              (agent-q-image-source--definition-use location trust start position))
                              (t start)))
             (and start t))))))
 
@@ -604,7 +605,7 @@ That is nearly all that a model is sent of a result.")
 (defvar agent-q-image-source--longest-text agent-q-image-source--longest-alone
   "Most characters of a definition in the reply that is resolved.")
 
-(defconst agent-q-image-source--none (list "agent-q" agent-q-image-compiled-name)
+(defconst agent-q-image-source--none (list "agent-q" agent-q-image-source-compiled-name)
   "What images know as the buffers of definitions that compile_form compiled.
 The first is for those that replace what a file has.")
 
@@ -623,7 +624,7 @@ that can't be understood, are returned as they are."
                 (string-match-p ":location (" reply)))
       reply
     (let ((agent-q-image-source--buffers nil)
-          (agent-q-image-feature-list (agent-q-image-features connection))
+          (agent-q-definitions-feature-list (agent-q-connection-features connection))
           (agent-q-image-source--longest-text
            (if (string-match-p ":wanted t\\_>[^z-a]*:wanted t\\_>" reply)
                agent-q-image-source--longest-of-several
@@ -631,8 +632,8 @@ that can't be understood, are returned as they are."
           (agent-q-image-source--end (+ (float-time) agent-q-image-source--seconds)))
       (unwind-protect
           (condition-case err
-              (agent-q-image-file-with-owner owner
-                (agent-q-image-reply-edit
+              (agent-q-image-source-file-with-owner owner
+                (agent-q-connection-reply-edit
                  reply :location
                  (lambda (location) (agent-q-image-source--place connection location))))
             (error (message "agent-q: places were not resolved: %s" (error-message-string err))
@@ -712,9 +713,10 @@ shown unasked have a :withheld."
 (defun agent-q-image-source--objection (file location)
   "Return why the text of FILE may not be shown unasked, or nil.
 Where LOCATION wants no text, only files that can be read are judged: the
-implementation's own sources are often not there.  Another machine isn't asked."
+implementation's own sources are often not there.  Another machine isn't
+asked."
   (and (or (plist-get location :wanted) (agent-q-image-source--readable-p file))
-       (agent-q-image-file-objection file)))
+       (agent-q-image-source-file-objection file)))
 
 (defun agent-q-image-source--objection-to (buffer)
   "Return why the text of BUFFER may not be shown unasked, or nil.
@@ -722,7 +724,7 @@ That depends on the file that it visits, as when it is read by name."
   (let ((visited (buffer-local-value 'buffer-file-name
                                      (or (buffer-base-buffer buffer) buffer))))
     (and visited
-         (agent-q-image-file-objection
+         (agent-q-image-source-file-objection
           (if (file-remote-p visited) visited (expand-file-name visited))))))
 
 (defun agent-q-image-source--file (connection location)
@@ -732,10 +734,10 @@ name of its file for that of a buffer when the user doesn't visit it."
   (let* ((file (plist-get location :file))
          (name (plist-get location :buffer))
          (buffer (and name (get-buffer name))))
-    (cond (file (agent-q-image-file-here connection file))
+    (cond (file (agent-q-image-source-file-here connection file))
           (buffer (buffer-file-name buffer))
           ((and name (string-prefix-p "/" name))
-           (agent-q-image-file-here connection name)))))
+           (agent-q-image-source-file-here connection name)))))
 
 (defun agent-q-image-source--here (location file name)
   "Return properties for LOCATION in the current buffer.
@@ -840,13 +842,13 @@ Return nil where it can't be read."
   (let ((buffer (generate-new-buffer " *agent-q-source*" t)))
     (push (cons file buffer) agent-q-image-source--buffers)
     (with-current-buffer buffer
-      (and (agent-q-image-file-insert file) buffer))))
+      (and (agent-q-image-source-file-insert file) buffer))))
 
 (defun agent-q-image-source--go (location trust)
   "Go to LOCATION in the current buffer; return nil when it isn't found.
-TRUST says what is known of the text, as in `agent-q-image-definition-go'.
-Its snippet is searched for near the position: the text may have
-changed since it was compiled."
+TRUST says what is known of the text, as in
+`agent-q-image-source-definition-go'.  Its snippet is searched for near the
+position: the text may have changed since it was compiled."
   (let ((position (plist-get location :position))
         (line (plist-get location :line))
         (snippet (car (split-string (or (plist-get location :snippet) "") "\n"))))
@@ -857,7 +859,7 @@ changed since it was compiled."
                 (looking-at-p (regexp-quote snippet)))
       (agent-q-image-source--go-nearest snippet))
     (skip-chars-forward " \t\n")
-    (agent-q-image-definition-go location trust)))
+    (agent-q-image-source-definition-go location trust)))
 
 (defun agent-q-image-source--trust (location file)
   "Return what is known of the text of FILE in the current buffer.
@@ -902,7 +904,7 @@ in, and nil when it differs or nothing is known."
   "Return the start and the end of the top-level form around point."
   (with-syntax-table lisp-mode-syntax-table
     (let ((parse-sexp-ignore-comments t)
-          (start (agent-q-image-definition-top-here)))
+          (start (agent-q-image-source-definition-top-here)))
       (goto-char start)
       (list start
             (or (ignore-errors (scan-sexps start 1))

@@ -38,12 +38,12 @@ Some providers take no more than 1024.")
 (defun agent-q-image-tools-ensure (connection)
   "Register the tools of the image behind CONNECTION, which may be nil.
 This goes on in the background."
-  (when (and (agent-q-image-live-p connection)
-             (not (process-get (agent-q-image-connection-process connection)
+  (when (and (agent-q-connection-live-p connection)
+             (not (process-get (agent-q-connection-process connection)
                                'agent-q-image-tools-known)))
-    (process-put (agent-q-image-connection-process connection)
+    (process-put (agent-q-connection-process connection)
                  'agent-q-image-tools-known t)
-    (setq agent-q-image-tools-changed-function #'agent-q-image-tools--changed)
+    (setq agent-q-image-other-tools-function #'agent-q-image-tools--changed)
     (add-hook 'agent-q-image-close-functions #'agent-q-image-tools--closed)
     (agent-q-image-tools--ask connection)))
 
@@ -51,8 +51,8 @@ This goes on in the background."
 
 (defun agent-q-image-tools--changed (process)
   "Ask again for the tools of the image behind PROCESS."
-  (let ((connection (cl-find process (agent-q-image-connections)
-                             :key #'agent-q-image-connection-process)))
+  (let ((connection (cl-find process (agent-q-connection-connections)
+                             :key #'agent-q-connection-process)))
     (when connection
       ;; This is called in a process filter of the client's.
       (run-at-time 0 nil #'agent-q-image-tools--ask connection))))
@@ -60,7 +60,7 @@ This goes on in the background."
 (defun agent-q-image-tools--ask (connection)
   "Ask for the tools of the image behind CONNECTION, and register them.
 Answers can overtake each other, so there is one question at a time."
-  (let ((process (agent-q-image-connection-process connection)))
+  (let ((process (agent-q-connection-process connection)))
     (if (process-get process 'agent-q-image-tools-asking)
         (process-put process 'agent-q-image-tools-asking 'again)
       (process-put process 'agent-q-image-tools-asking t)
@@ -75,7 +75,7 @@ Answers can overtake each other, so there is one question at a time."
 
 (defun agent-q-image-tools--answered (connection reply)
   "Take the list of tools that came over CONNECTION in REPLY, nil for none."
-  (let ((process (agent-q-image-connection-process connection)))
+  (let ((process (agent-q-connection-process connection)))
     (pcase reply
       ((and `(:outcome :returned :value ,value . ,_)
             (guard (process-live-p process)))
@@ -85,7 +85,7 @@ Answers can overtake each other, so there is one question at a time."
 
 (defun agent-q-image-tools--take (connection entries)
   "Register exactly the tools of ENTRIES for the image behind CONNECTION."
-  (let* ((process (agent-q-image-connection-process connection))
+  (let* ((process (agent-q-connection-process connection))
          (old (process-get process 'agent-q-image-tools))
          (new (cl-loop for entry in (agent-q-image-tools--few entries connection)
                        ;; Turns under way hold on to tools: one that is as before stays.
@@ -103,7 +103,7 @@ Answers can overtake each other, so there is one question at a time."
   (when (nthcdr agent-q-image-tools-most entries)
     (display-warning 'agent-q (format "Only the first %d tools of the image %s are used"
                                       agent-q-image-tools-most
-                                      (agent-q-image-label connection))))
+                                      (agent-q-connection-label connection))))
   (cl-subseq entries 0 (min agent-q-image-tools-most (length entries))))
 
 (defun agent-q-image-tools--kept (entry old)
@@ -126,18 +126,18 @@ Its calls go over CONNECTION."
             (agent-q-register-tool agent-q-registry tool)))
       (error
        (display-warning 'agent-q (format "The tool %s of the image %s is not used: %s"
-                                         (agent-q-visible-line (format "%s" name))
+                                         (agent-q-text-visible-line (format "%s" name))
                                          (cadr origin)
-                                         (agent-q-visible-line (error-message-string failure)
-                                                               agent-q-image-tools-longest)))
+                                         (agent-q-text-visible-line (error-message-string failure)
+                                                                    agent-q-image-tools-longest)))
        nil))))
 
 (defun agent-q-image-tools--origin (connection)
   "Return the origin of the tools of the image behind CONNECTION.
 It stays while the connection lives, even if others come and go."
-  (let ((process (agent-q-image-connection-process connection)))
+  (let ((process (agent-q-connection-process connection)))
     (or (process-get process 'agent-q-image-tools-origin)
-        (let ((origin (list 'image (agent-q-image-label connection))))
+        (let ((origin (list 'image (agent-q-connection-label connection))))
           (process-put process 'agent-q-image-tools-origin origin)
           origin))))
 
@@ -148,7 +148,7 @@ It stays while the connection lives, even if others come and go."
                 (plist-get entry :name)
                 (agent-q-image-tools--sentence (plist-get entry :description))
                 (mapcar #'agent-q-image-tools--parameter
-                        (agent-q-parameters-of-schema schema))
+                        (agent-q-tool-parameters-of-schema schema))
                 :required (append (gethash "required" schema) nil)
                 ;; Nobody has said yet that one without a level is harmless.
                 :safety-level (intern (concat ":" (or (plist-get entry :level)
@@ -167,8 +167,8 @@ It stays while the connection lives, even if others come and go."
 
 (defun agent-q-image-tools--sentence (text)
   "Return TEXT, a description, on one line and not too long."
-  (agent-q-visible-line (string-trim (replace-regexp-in-string "[ \t\n\r\f]+" " " text))
-                        agent-q-image-tools-longest))
+  (agent-q-text-visible-line (string-trim (replace-regexp-in-string "[ \t\n\r\f]+" " " text))
+                             agent-q-image-tools-longest))
 
 (defun agent-q-image-tools--schema (entry)
   "Return the schema of the tool that ENTRY describes, or signal an error."
@@ -185,7 +185,7 @@ It stays while the connection lives, even if others come and go."
         (description (plist-get parameter :description)))
     (unless (string-match-p "\\`[[:alnum:]_.:*+/!?<>=$%&~^-]\\{1,64\\}\\'" name)
       (signal 'agent-q-error
-              (list (format "%s is not a valid parameter name" (agent-q-visible-line name)))))
+              (list (format "%s is not a valid parameter name" (agent-q-text-visible-line name)))))
     (if (stringp description)
         (plist-put (copy-sequence parameter) :description
                    (agent-q-image-tools--sentence description))
@@ -195,7 +195,7 @@ It stays while the connection lives, even if others come and go."
   "Return the keyword of the category NAME."
   (unless (string-match-p "\\`[a-z0-9_-]\\{1,40\\}\\'" name)
     (signal 'agent-q-error
-            (list (format "%s is not a valid category name" (agent-q-visible-line name)))))
+            (list (format "%s is not a valid category name" (agent-q-text-visible-line name)))))
   (intern (concat ":" name)))
 
 (defun agent-q-image-tools--unregister (tool)
@@ -214,7 +214,7 @@ It stays while the connection lives, even if others come and go."
 (defun agent-q-image-tools--run (connection name arguments callback)
   "Call the tool NAME of the image behind CONNECTION with ARGUMENTS.
 CALLBACK gets the value.  The value here is a function that stops it."
-  (pcase-let* ((`(,asker . ,watch) agent-q-handlers-watch)
+  (pcase-let* ((`(,asker . ,watch) agent-q-execute-handler-watch)
                (request (agent-q-image-query
                          connection "call-tool"
                          (list :name name :arguments (agent-q-json-encode arguments)

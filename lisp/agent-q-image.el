@@ -28,63 +28,63 @@
 ;; it and asks.  The question goes on to the core, which knows the user's rules
 ;; and asks the user; the answer goes back.  The time until then is not the call's.
 
-(defconst agent-q-image-effect--mark "agent-q effect: "
+(defconst agent-q-image--effect-mark "agent-q effect: "
   "Prefix of the messages of a watch.")
 
 (defun agent-q-image-effect-p (message)
   "Whether MESSAGE, which an image sent for the echo area, is of its watch."
-  (and (stringp message) (string-prefix-p agent-q-image-effect--mark message)))
+  (and (stringp message) (string-prefix-p agent-q-image--effect-mark message)))
 
 (defun agent-q-image-effect (process message)
   "Take MESSAGE, which the watch of the image behind PROCESS sent."
-  (let ((text (substring-no-properties message (length agent-q-image-effect--mark))))
+  (let ((text (substring-no-properties message (length agent-q-image--effect-mark))))
     (condition-case err
-        (agent-q-image-effect--take process text (agent-q-image-reply-read text))
-      (error (agent-q-log-line (format "Cannot parse a question from an image: %s"
-                                       (error-message-string err)))))))
+        (agent-q-image--effect-take process text (agent-q-connection-reply-read text))
+      (error (agent-q-module-log-line (format "Cannot parse a question from an image: %s"
+                                              (error-message-string err)))))))
 
-(defun agent-q-image-effect--take (process text data)
+(defun agent-q-image--effect-take (process text data)
   "Take TEXT of the image behind PROCESS, which is DATA."
   (let* ((id (plist-get data :call))
          (question (plist-get data :question))
-         (call (cl-find id (agent-q-image-calls-over process)
-                        :key #'agent-q-image-call-id)))
+         (call (cl-find id (agent-q-connection-call-over process)
+                        :key #'agent-q-connection-call-id)))
     (cond ((plist-get data :withdrawn)
            (when call
-             (agent-q-core-effect (agent-q-image-effect--asker call) text)
-             (agent-q-image-effect--go-on call question)))
+             (agent-q-core-effect (agent-q-image--effect-asker call) text)
+             (agent-q-image--effect-go-on call question)))
           ((and call
-                (agent-q-image-effect--asker call)
-                (agent-q-core-effect (agent-q-image-effect--asker call) text))
-           (agent-q-image-effect--wait call question))
-          (t (agent-q-image-effect--answer process id question "deny"
+                (agent-q-image--effect-asker call)
+                (agent-q-core-effect (agent-q-image--effect-asker call) text))
+           (agent-q-image--effect-wait call question))
+          (t (agent-q-image--effect-answer process id question "deny"
                                            "the call has already ended")))))
 
-(defun agent-q-image-effect--asker (call)
+(defun agent-q-image--effect-asker (call)
   "Return the core's number of the request that CALL is made for, or nil."
-  (or (agent-q-image-call-asker call)
-      (pcase (agent-q-image-call-request call)
+  (or (agent-q-connection-call-asker call)
+      (pcase (agent-q-connection-call-request call)
         ((and number (pred integerp)) number)
         (`(restart ,number) number))))
 
-(defun agent-q-image-effect--wait (call question)
+(defun agent-q-image--effect-wait (call question)
   "Stop the clock of CALL until QUESTION is answered."
-  (let ((timer (agent-q-image-call-timer call)))
-    (push question (agent-q-image-call-questions call))
+  (let ((timer (agent-q-connection-call-timer call)))
+    (push question (agent-q-connection-call-questions call))
     (when (timerp timer)
-      (setf (agent-q-image-call-left call)
+      (setf (agent-q-connection-call-left call)
             (max 0.1 (float-time (time-subtract (timer--time timer) nil))))
-      (agent-q-image-calls-cancel-timer call))))
+      (agent-q-connection-call-cancel-timer call))))
 
-(defun agent-q-image-effect--go-on (call question)
+(defun agent-q-image--effect-go-on (call question)
   "Let the clock of CALL go on, unless more than QUESTION is open."
-  (when (memql question (agent-q-image-call-questions call))
-    (setf (agent-q-image-call-questions call)
-          (delete question (agent-q-image-call-questions call)))
-    (when (and (null (agent-q-image-call-questions call))
-               (null (agent-q-image-call-stopping call))
-               (agent-q-image-call-left call))
-      (agent-q-image-calls-start-timer call (agent-q-image-call-left call)))))
+  (when (memql question (agent-q-connection-call-questions call))
+    (setf (agent-q-connection-call-questions call)
+          (delete question (agent-q-connection-call-questions call)))
+    (when (and (null (agent-q-connection-call-questions call))
+               (null (agent-q-connection-call-stopping call))
+               (agent-q-connection-call-left call))
+      (agent-q-connection-call-start-timer call (agent-q-connection-call-left call)))))
 
 (defun agent-q-image-effect-decided (event)
   "Pass the answer in EVENT, one of the core, on to the image."
@@ -92,23 +92,23 @@
          (question (plist-get event :question))
          (call (cl-find-if
                 (lambda (call)
-                  (and (eql request (agent-q-image-effect--asker call))
-                       (memql question (agent-q-image-call-questions call))))
-                (hash-table-values agent-q-image-calls-pending))))
+                  (and (eql request (agent-q-image--effect-asker call))
+                       (memql question (agent-q-connection-call-questions call))))
+                (hash-table-values agent-q-connection-call-pending))))
     (when call
-      (agent-q-image-effect--answer
-       (agent-q-image-connection-process (agent-q-image-call-connection call))
-       (agent-q-image-call-id call) question
+      (agent-q-image--effect-answer
+       (agent-q-connection-process (agent-q-connection-call-connection call))
+       (agent-q-connection-call-id call) question
        (plist-get event :decision) (plist-get event :reason))
-      (agent-q-image-effect--go-on call question))))
+      (agent-q-image--effect-go-on call question))))
 
-(defun agent-q-image-effect--answer (process id question decision reason)
+(defun agent-q-image--effect-answer (process id question decision reason)
   "Answer QUESTION of the call ID in the image behind PROCESS with DECISION.
 REASON is a text for the code that asked, or nil."
-  (let ((connection (cl-find process (agent-q-image-connections)
-                             :key #'agent-q-image-connection-process)))
+  (let ((connection (cl-find process (agent-q-connection-connections)
+                             :key #'agent-q-connection-process)))
     (when connection
-      (agent-q-image-ask
+      (agent-q-connection-ask
        connection :rex
        `(cl:funcall (cl:find-symbol "ANSWER" "AGENT-Q-IMAGE")
                     ,id ,question ,decision ,(and reason (substring-no-properties reason)))
@@ -124,7 +124,7 @@ REASON is a text for the code that asked, or nil."
 ;; restart, handed over to the user, or released.
 
 (cl-defstruct (agent-q-image-parked
-               (:constructor agent-q-image-park--make) (:copier nil))
+               (:constructor agent-q-image--park-make) (:copier nil))
   "A CALL that is parked under NAME.
 THREAD is where it waits, or nil when a restart made it go on.  EVENT
 and ACTIVATION are what the client would have shown its debugger for."
@@ -134,10 +134,10 @@ and ACTIVATION are what the client would have shown its debugger for."
   "The debugger sessions that were kept from the user.
 Each is (PROCESS . THREAD).")
 
-(defvar agent-q-image-park--all nil
+(defvar agent-q-image--park-all nil
   "The calls that are parked, latest first.")
 
-(defvar agent-q-image-park--count 0
+(defvar agent-q-image--park-count 0
   "Number of names given so far to calls that may be parked.")
 
 (defun agent-q-image-park-list (&optional process)
@@ -145,21 +145,21 @@ Each is (PROCESS . THREAD).")
   (reverse
    (cl-remove-if-not (lambda (parked)
                        (or (null process)
-                           (eq process (agent-q-image-park--process parked))))
-                     agent-q-image-park--all)))
+                           (eq process (agent-q-image--park-process parked))))
+                     agent-q-image--park-all)))
 
-(defun agent-q-image-park--process (parked)
+(defun agent-q-image--park-process (parked)
   "Return the process over which PARKED is."
-  (agent-q-image-connection-process
-   (agent-q-image-call-connection (agent-q-image-parked-call parked))))
+  (agent-q-connection-process
+   (agent-q-connection-call-connection (agent-q-image-parked-call parked))))
 
 (defun agent-q-image-park-owner (parked)
   "Return the owner of PARKED."
-  (agent-q-image-call-owner (agent-q-image-parked-call parked)))
+  (agent-q-connection-call-owner (agent-q-image-parked-call parked)))
 
 (defun agent-q-image-park-form (parked)
   "Return the text that was evaluated when PARKED was parked."
-  (plist-get (agent-q-image-call-arguments (agent-q-image-parked-call parked)) :form))
+  (plist-get (agent-q-connection-call-arguments (agent-q-image-parked-call parked)) :form))
 
 ;;;;; Parking
 
@@ -168,76 +168,76 @@ Each is (PROCESS . THREAD).")
   (if (equal "park" (plist-get arguments :on-error))
       (append arguments
               (list :debugger
-                    (format "d%d" (cl-incf agent-q-image-park--count))))
+                    (format "d%d" (cl-incf agent-q-image--park-count))))
     arguments))
 
 (defun agent-q-image-park-asked-p (work)
   "Return non-nil when WORK is a call that asked to be parked."
-  (and (agent-q-image-call-p work)
-       (plist-get (agent-q-image-call-arguments work) :debugger)))
+  (and (agent-q-connection-call-p work)
+       (plist-get (agent-q-connection-call-arguments work) :debugger)))
 
 (defun agent-q-image-park-of (call)
   "Return what is parked for CALL, or nil."
-  (cl-find call agent-q-image-park--all :key #'agent-q-image-parked-call))
+  (cl-find call agent-q-image--park-all :key #'agent-q-image-parked-call))
 
 (defun agent-q-image-park (call event)
   "Keep CALL, for which EVENT entered the debugger, from the user, and park it."
   (let* ((thread (nth 1 event))
          (parked (or (agent-q-image-park-of call)
-                     (agent-q-image-park--make
-                      :name (plist-get (agent-q-image-call-arguments call) :debugger)
+                     (agent-q-image--park-make
+                      :name (plist-get (agent-q-connection-call-arguments call) :debugger)
                       :call call)))
-         (session (cons (agent-q-image-park--process parked) thread)))
+         (session (cons (agent-q-image--park-process parked) thread)))
     (unless (member session agent-q-image-park-swallowed)
       (push session agent-q-image-park-swallowed))
     (setf (agent-q-image-parked-thread parked) thread
           (agent-q-image-parked-event parked) event)
-    (cl-pushnew parked agent-q-image-park--all)
-    (when (agent-q-image-calls-pending-p call)
-      (agent-q-image-calls-cancel-timer call)
-      (agent-q-image-ask
-       (agent-q-image-call-connection call) :rex
+    (cl-pushnew parked agent-q-image--park-all)
+    (when (agent-q-connection-call-pending-p call)
+      (agent-q-connection-call-cancel-timer call)
+      (agent-q-connection-ask
+       (agent-q-connection-call-connection call) :rex
        `(cl:funcall (cl:find-symbol "PARKED-REPLY" "AGENT-Q-IMAGE")
-                    ,(agent-q-image-call-id call))
+                    ,(agent-q-connection-call-id call))
        t
        (lambda (result)
          (pcase result
            (`(:ok ,(and reply (pred stringp)))
-            (agent-q-image-calls-finish
+            (agent-q-connection-call-finish
              call "done"
-             (agent-q-image-source-resolve (agent-q-image-call-connection call) reply
-                                           (agent-q-image-call-owner call))))
+             (agent-q-image-source-resolve (agent-q-connection-call-connection call) reply
+                                           (agent-q-connection-call-owner call))))
            ;; It went on meanwhile, and ends as other calls do.
            (_ nil)))))))
 
 (defun agent-q-image-park-activated (process event)
   "Remember EVENT, which would have shown a debugger over PROCESS."
-  (let ((parked (agent-q-image-park--in process (nth 1 event))))
+  (let ((parked (agent-q-image--park-in process (nth 1 event))))
     (when parked
       (setf (agent-q-image-parked-activation parked) event))))
 
-(defun agent-q-image-park--in (process thread)
+(defun agent-q-image--park-in (process thread)
   "Return what is parked in THREAD over PROCESS, or nil."
   (cl-find-if (lambda (parked)
                 (and (eql thread (agent-q-image-parked-thread parked))
-                     (eq process (agent-q-image-park--process parked))))
-              agent-q-image-park--all))
+                     (eq process (agent-q-image--park-process parked))))
+              agent-q-image--park-all))
 
 (defun agent-q-image-park-left (process thread level)
   "Note that the debugger LEVEL in THREAD over PROCESS was left."
-  (let ((parked (agent-q-image-park--in process thread)))
+  (let ((parked (agent-q-image--park-in process thread)))
     (when (and parked (eql level 1))
       (setf (agent-q-image-parked-thread parked) nil))))
 
 (defun agent-q-image-park-over (call)
   "Note that CALL is over in the image."
-  (setq agent-q-image-park--all
-        (cl-delete call agent-q-image-park--all :key #'agent-q-image-parked-call)))
+  (setq agent-q-image--park-all
+        (cl-delete call agent-q-image--park-all :key #'agent-q-image-parked-call)))
 
 (defun agent-q-image-park-abandon (process)
   "Forget what is parked over PROCESS, which is closed."
-  (setq agent-q-image-park--all
-        (cl-delete process agent-q-image-park--all :key #'agent-q-image-park--process)))
+  (setq agent-q-image--park-all
+        (cl-delete process agent-q-image--park-all :key #'agent-q-image--park-process)))
 
 (defun agent-q-image-park-calls (process)
   "Return each call that is parked over PROCESS."
@@ -248,23 +248,23 @@ Each is (PROCESS . THREAD).")
 (defun agent-q-image-release (parked)
   "Unwind the stack of PARKED."
   (let* ((call (agent-q-image-parked-call parked))
-         (connection (agent-q-image-call-connection call)))
-    (cond ((not (agent-q-image-live-p connection)))
-          ((agent-q-image-ask connection :threads-p)
-           (agent-q-image-ask
+         (connection (agent-q-connection-call-connection call)))
+    (cond ((not (agent-q-connection-live-p connection)))
+          ((agent-q-connection-ask connection :threads-p)
+           (agent-q-connection-ask
             connection :rex
             `(cl:if (cl:find-package "AGENT-Q-IMAGE")
                     (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
-                                ,(agent-q-image-call-id call)))
+                                ,(agent-q-connection-call-id call)))
             t #'ignore))
           ((agent-q-image-parked-thread parked)
            ;; Without threads there is one stack: what was parked later is above it.
-           (agent-q-image-ask
+           (agent-q-connection-ask
             connection :rex
-            (agent-q-image-client
+            (agent-q-connection-client-get
              connection
              (if (eq parked (car (last (agent-q-image-park-list
-                                        (agent-q-image-park--process parked)))))
+                                        (agent-q-image--park-process parked)))))
                  :abort-level
                :throw-to-toplevel))
             (agent-q-image-parked-thread parked) #'ignore)))))
@@ -281,23 +281,23 @@ Each is (PROCESS . THREAD).")
 (defun agent-q-image-hand-over (parked)
   "Show PARKED in the debugger of the user's client; it is the user's now."
   (let* ((call (agent-q-image-parked-call parked))
-         (connection (agent-q-image-call-connection call))
-         (process (agent-q-image-connection-process connection)))
+         (connection (agent-q-connection-call-connection call))
+         (process (agent-q-connection-process connection)))
     (unless (agent-q-image-parked-thread parked)
       (user-error "It is running, not stopped in the debugger"))
-    (setq agent-q-image-park--all (delq parked agent-q-image-park--all)
+    (setq agent-q-image--park-all (delq parked agent-q-image--park-all)
           agent-q-image-park-swallowed
           (cl-delete (cons process (agent-q-image-parked-thread parked))
                      agent-q-image-park-swallowed :test #'equal))
-    (agent-q-image-ask connection :rex
-                       `(cl:funcall (cl:find-symbol "UNPARK" "AGENT-Q-IMAGE")
-                                    ,(agent-q-image-client connection :wire)
-                                    ,(agent-q-image-call-id call))
-                       t #'ignore)
-    (agent-q-image-ask connection :dispatch (agent-q-image-parked-event parked))
+    (agent-q-connection-ask connection :rex
+                            `(cl:funcall (cl:find-symbol "UNPARK" "AGENT-Q-IMAGE")
+                                         ,(agent-q-connection-client-get connection :wire)
+                                         ,(agent-q-connection-call-id call))
+                            t #'ignore)
+    (agent-q-connection-ask connection :dispatch (agent-q-image-parked-event parked))
     (when (agent-q-image-parked-activation parked)
-      (agent-q-image-ask connection :dispatch
-                         (agent-q-image-parked-activation parked)))))
+      (agent-q-connection-ask connection :dispatch
+                              (agent-q-image-parked-activation parked)))))
 
 ;;;; Images without threads
 
@@ -306,47 +306,47 @@ Each is (PROCESS . THREAD).")
 
 (defun agent-q-image-threads-p (call)
   "Return non-nil when the image of CALL has a thread for each call."
-  (agent-q-image-ask (agent-q-image-call-connection call) :threads-p))
+  (agent-q-connection-ask (agent-q-connection-call-connection call) :threads-p))
 
 (defun agent-q-image-threads-watched-p (connection)
   "Return non-nil when the image of CONNECTION has a watch.
 Code there is asked about where it reaches outside."
-  (and (agent-q-image-ask connection :threads-p)
-       (string-prefix-p "SBCL " (agent-q-image-ask connection :implementation))))
+  (and (agent-q-connection-ask connection :threads-p)
+       (string-prefix-p "SBCL " (agent-q-connection-ask connection :implementation))))
 
 (defun agent-q-image-threads-must-wait-p (call)
   "Return non-nil when the image of CALL does another call of ours.
 Without threads it would hear nothing of CALL, nor of its end."
   (and (not (agent-q-image-threads-p call))
        (cl-some (lambda (other)
-                  (and (agent-q-image-call-continuation other)
+                  (and (agent-q-connection-call-continuation other)
                        (not (eq other call))
                        (not (agent-q-image-park-of other))))
-                (agent-q-image-calls-over
-                 (agent-q-image-connection-process (agent-q-image-call-connection call))))))
+                (agent-q-connection-call-over
+                 (agent-q-connection-process (agent-q-connection-call-connection call))))))
 
 (defun agent-q-image-threads-within-p (call)
   "Return non-nil when CALL is in a debugger of ours, for want of threads."
   (and (not (agent-q-image-threads-p call))
        (remq call (agent-q-image-park-calls
-                   (agent-q-image-connection-process
-                    (agent-q-image-call-connection call))))))
+                   (agent-q-connection-process
+                    (agent-q-connection-call-connection call))))))
 
 (defun agent-q-image-threads-runs-p (call)
   "Return non-nil when the image of CALL, which has no threads, does it now.
 An interrupt must not hit what the user evaluates there."
-  (let* ((connection (agent-q-image-call-connection call))
+  (let* ((connection (agent-q-connection-call-connection call))
          (parked (mapcar (lambda (other)
-                           (agent-q-image-ask connection :rex-id
-                                              (agent-q-image-call-continuation other)))
+                           (agent-q-connection-ask connection :rex-id
+                                                   (agent-q-connection-call-continuation other)))
                          (agent-q-image-park-calls
-                          (agent-q-image-connection-process connection))))
-         (id (agent-q-image-ask connection :rex-id
-                                (agent-q-image-call-continuation call))))
+                          (agent-q-connection-process connection))))
+         (id (agent-q-connection-ask connection :rex-id
+                                     (agent-q-connection-call-continuation call))))
     (and id
          (or (memql id parked)
              (eql id (apply #'min (cl-set-difference
-                                   (agent-q-image-ask connection :requests) parked)))))))
+                                   (agent-q-connection-ask connection :requests) parked)))))))
 
 ;;;; Calls into the Lisp image
 
@@ -360,7 +360,7 @@ An interrupt must not hit what the user evaluates there."
   (declare (indent 1) (debug t))
   `(condition-case err
        (progn ,@body)
-     (error (agent-q-image-calls-finish ,call "signalled" (error-message-string err)))))
+     (error (agent-q-connection-call-finish ,call "signalled" (error-message-string err)))))
 
 (defun agent-q-image-call (connection request operation arguments seconds callback
                                       &optional owner thread asker)
@@ -383,22 +383,22 @@ The call runs in THREAD, a number of the client's; without it in one
 of its own.  It is on behalf of OWNER, the buffer of a chat, to which
 errors that are parked and changes in the image belong.  The watch of the
 image asks the core's request ASKER; without it REQUEST, if that is one."
-  (let ((call (agent-q-image-calls-make
+  (let ((call (agent-q-connection-call-make
                :request request :connection connection :operation operation
                :seconds seconds :callback callback
-               :id (agent-q-image-calls-new-id) :owner owner :thread (or thread t)
+               :id (agent-q-connection-call-new-id) :owner owner :thread (or thread t)
                :asker asker :deadline #'agent-q-image--deadline)))
     (cond
-     ((gethash request agent-q-image-calls-pending)
+     ((gethash request agent-q-connection-call-pending)
       (funcall callback "signalled" (format "Request %s is already running." request)))
-     ((not (agent-q-image-live-p connection))
+     ((not (agent-q-connection-live-p connection))
       (funcall callback "no-connection" nil))
-     ((agent-q-image-crash connection)
-      (funcall callback "disconnected" (agent-q-image-crash connection)))
+     ((agent-q-connection-crash connection)
+      (funcall callback "disconnected" (agent-q-connection-crash connection)))
      (t
-      (agent-q-image-calls-begin call)
+      (agent-q-connection-call-begin call)
       (agent-q-image--guard call
-        (setf (agent-q-image-call-arguments call)
+        (setf (agent-q-connection-call-arguments call)
               (agent-q-image-park-name
                (agent-q-image--tagged
                 operation owner
@@ -414,7 +414,7 @@ image asks the core's request ASKER; without it REQUEST, if that is one."
   "Return ARGUMENTS of OPERATION, fit for an image.
 What compiles forms is given the place where the user can see them."
   (let ((arguments (agent-q-image--clean arguments)))
-    (append arguments (agent-q-image-compiled-place operation arguments))))
+    (append arguments (agent-q-image-source-compiled-place operation arguments))))
 
 (defvar-local agent-q-image-chat-name nil
   "The name by which images know this chat, once it has called one.")
@@ -426,7 +426,7 @@ Several Emacsen can be connected to one image, so a part is random."
     (with-current-buffer buffer
       (or agent-q-image-chat-name
           (setq agent-q-image-chat-name
-                (format "%s %x" (buffer-name) (agent-q-image-calls-new-id)))))))
+                (format "%s %x" (buffer-name) (agent-q-connection-call-new-id)))))))
 
 (defun agent-q-image--chat-argument (owner)
   "Return the argument by which an image knows the chat OWNER."
@@ -455,7 +455,7 @@ In property lists they are what :emacs-file has, which becomes :file."
         ((keywordp (car datum))
          (cl-loop for (key value) on datum by #'cddr
                   append (if (eq key :emacs-file)
-                             (list :file (agent-q-image-ask connection :to-lisp value))
+                             (list :file (agent-q-connection-ask connection :to-lisp value))
                            (list key (agent-q-image--translated connection value)))))
         (t (mapcar (lambda (element) (agent-q-image--translated connection element))
                    datum))))
@@ -480,19 +480,19 @@ Objects other than strings, integers, keywords and lists are errors."
 (defun agent-q-image--prepare (call)
   "Send CALL as soon as the image has the modules of its operation."
   (agent-q-image-module-provide
-   (agent-q-image-call-connection call)
-   (agent-q-image-call-operation call)
+   (agent-q-connection-call-connection call)
+   (agent-q-connection-call-operation call)
    (lambda (status payload)
-     (cond (status (agent-q-image-calls-finish call status payload))
-           ((agent-q-image-calls-pending-p call) (agent-q-image--send call))))))
+     (cond (status (agent-q-connection-call-finish call status payload))
+           ((agent-q-connection-call-pending-p call) (agent-q-image--send call))))))
 
 (defun agent-q-image--prepare-again (call)
   "Send CALL again: its image has lost its modules, by a restart for example."
-  (agent-q-image-calls-cancel-timer call)
-  (setf (agent-q-image-call-again call) t
-        (agent-q-image-call-continuation call) nil)
-  (agent-q-image-module-forget (agent-q-image-connection-process
-                                (agent-q-image-call-connection call)))
+  (agent-q-connection-call-cancel-timer call)
+  (setf (agent-q-connection-call-again call) t
+        (agent-q-connection-call-continuation call) nil)
+  (agent-q-image-module-forget (agent-q-connection-process
+                                (agent-q-connection-call-connection call)))
   (agent-q-image--guard call
     (agent-q-image--prepare call)))
 
@@ -510,63 +510,63 @@ Objects other than strings, integers, keywords and lists are errors."
   (let ((waiting agent-q-image--queue))
     (setq agent-q-image--queue nil)
     (dolist (call waiting)
-      (when (agent-q-image-calls-pending-p call)
+      (when (agent-q-connection-call-pending-p call)
         (agent-q-image--send call)))))
 
-(add-hook 'agent-q-image-calls-finished-hook #'agent-q-image--send-next)
+(add-hook 'agent-q-connection-call-finished-hook #'agent-q-image--send-next)
 
 (defun agent-q-image--send-now (call)
   "Send CALL to its image, and start its deadline."
   (agent-q-image--guard call
     (let ((continuation (lambda (result) (agent-q-image--returned call result))))
-      (setf (agent-q-image-call-continuation call) continuation
-            (agent-q-image-call-started call) (float-time))
-      (agent-q-image-calls-start-timer call (agent-q-image-call-seconds call))
-      (agent-q-image-ask
-       (agent-q-image-call-connection call) :rex
+      (setf (agent-q-connection-call-continuation call) continuation
+            (agent-q-connection-call-started call) (float-time))
+      (agent-q-connection-call-start-timer call (agent-q-connection-call-seconds call))
+      (agent-q-connection-ask
+       (agent-q-connection-call-connection call) :rex
        `(cl:if (cl:find-package "AGENT-Q-IMAGE")
                (cl:funcall (cl:find-symbol "CALL" "AGENT-Q-IMAGE")
-                           ,(agent-q-image-client
-                             (agent-q-image-call-connection call) :wire)
-                           ,(agent-q-image-call-id call)
-                           ,(agent-q-image-call-operation call)
-                           (cl:quote ,(agent-q-image-call-arguments call)))
+                           ,(agent-q-connection-client-get
+                             (agent-q-connection-call-connection call) :wire)
+                           ,(agent-q-connection-call-id call)
+                           ,(agent-q-connection-call-operation call)
+                           (cl:quote ,(agent-q-connection-call-arguments call)))
                :gone)
-       (agent-q-image-call-thread call) continuation))))
+       (agent-q-connection-call-thread call) continuation))))
 
 (defun agent-q-image--returned (call result)
   "Handle RESULT, with which the client reports the end of CALL."
   (agent-q-image-park-over call)
   (pcase result
-    ((and (guard (agent-q-image-calls-pending-p call))
-          (guard (not (agent-q-image-call-again call)))
+    ((and (guard (agent-q-connection-call-pending-p call))
+          (guard (not (agent-q-connection-call-again call)))
           (or `(:ok :gone)
               `(:ok ,(and (pred stringp)
                           (pred (string-prefix-p "(:outcome :missed :unknown t"))))))
      (agent-q-image--prepare-again call))
     (`(:ok ,(and reply (pred stringp)))
      (if (string-prefix-p "(:outcome :cancelled" reply)
-         (agent-q-image-calls-finish call (or (agent-q-image-call-stopping call) "done")
-                                     (agent-q-image-end-stopped-reply
-                                      call (agent-q-image--resolved call reply)))
-       (agent-q-image-calls-finish call "done"
-                                   (agent-q-image--resolved call reply))))
+         (agent-q-connection-call-finish call (or (agent-q-connection-call-stopping call) "done")
+                                         (agent-q-connection-end-stopped-reply
+                                          call (agent-q-image--resolved call reply)))
+       (agent-q-connection-call-finish call "done"
+                                       (agent-q-image--resolved call reply))))
     (`(:ok ,other)
-     (agent-q-image-calls-finish call "signalled" (format "The image answered %S." other)))
-    ((and `(:abort . ,_) (guard (agent-q-image-call-stopping call)))
+     (agent-q-connection-call-finish call "signalled" (format "The image answered %S." other)))
+    ((and `(:abort . ,_) (guard (agent-q-connection-call-stopping call)))
      ;; It was interrupted, as we asked for, and its stack unwound by the client.
-     (agent-q-image-calls-finish call (agent-q-image-call-stopping call)
-                                 (agent-q-image-end-stopped-reply call "(:outcome :cancelled)")))
+     (agent-q-connection-call-finish call (agent-q-connection-call-stopping call)
+                                     (agent-q-connection-end-stopped-reply call "(:outcome :cancelled)")))
     (`(:abort . ,rest)
-     (agent-q-image-calls-finish call "aborted"
-                                 (or (agent-q-image-call-condition call)
-                                     (agent-q-image-end-abort-reason (car rest)))))))
+     (agent-q-connection-call-finish call "aborted"
+                                     (or (agent-q-connection-call-condition call)
+                                         (agent-q-connection-end-abort-reason (car rest)))))))
 
 (defun agent-q-image--resolved (call reply)
   "Return REPLY to CALL with places as Emacs knows them, unless CALL is over."
-  (if (agent-q-image-calls-pending-p call)
-      (agent-q-image-source-resolve (agent-q-image-call-connection call) reply
-                                    (agent-q-image-call-owner call))
+  (if (agent-q-connection-call-pending-p call)
+      (agent-q-image-source-resolve (agent-q-connection-call-connection call) reply
+                                    (agent-q-connection-call-owner call))
     reply))
 
 ;;;;; Deadlines and cancelling
@@ -575,8 +575,8 @@ Objects other than strings, integers, keywords and lists are errors."
   "Stop CALL, which has used up its time, or park it where it is."
   (if (and (agent-q-image-park-asked-p call)
            (agent-q-image-threads-p call)
-           (agent-q-image-calls-pending-p call)
-           (null (agent-q-image-call-stopping call)))
+           (agent-q-connection-call-pending-p call)
+           (null (agent-q-connection-call-stopping call)))
       (agent-q-image--park-running call)
     (agent-q-image--out-of-time call)))
 
@@ -587,40 +587,40 @@ Objects other than strings, integers, keywords and lists are errors."
 (defun agent-q-image--park-running (call)
   "Ask the image to park CALL where it is; if it doesn't, CALL is stopped."
   ;; Its frames are read first.
-  (agent-q-image-calls-start-timer call (* 2 agent-q-image--grace) #'agent-q-image--out-of-time)
+  (agent-q-connection-call-start-timer call (* 2 agent-q-image--grace) #'agent-q-image--out-of-time)
   (agent-q-image--guard call
-    (agent-q-image-ask
-     (agent-q-image-call-connection call) :rex
+    (agent-q-connection-ask
+     (agent-q-connection-call-connection call) :rex
      `(cl:if (cl:find-package "AGENT-Q-IMAGE")
              (cl:funcall (cl:find-symbol "PARK-RUNNING" "AGENT-Q-IMAGE")
-                         ,(agent-q-image-client (agent-q-image-call-connection call) :wire)
-                         ,(agent-q-image-call-id call)
-                         ,(plist-get (agent-q-image-call-arguments call) :debugger)
-                         ,(format "%g" (agent-q-image-call-seconds call))))
+                         ,(agent-q-connection-client-get (agent-q-connection-call-connection call) :wire)
+                         ,(agent-q-connection-call-id call)
+                         ,(plist-get (agent-q-connection-call-arguments call) :debugger)
+                         ,(format "%g" (agent-q-connection-call-seconds call))))
      t #'ignore)))
 
 (defun agent-q-image-cancel (request)
   "Stop the call REQUEST.  It still ends as others do."
-  (let ((call (gethash request agent-q-image-calls-pending)))
+  (let ((call (gethash request agent-q-connection-call-pending)))
     (cond ((null call))
-          ((agent-q-image-call-continuation call)
+          ((agent-q-connection-call-continuation call)
            (agent-q-image--stop call "done"))
           ;; It waits for the Common Lisp half, nothing of it is in the image.
-          (t (agent-q-image-calls-finish call "aborted" "It was cancelled before it started.")))))
+          (t (agent-q-connection-call-finish call "aborted" "It was cancelled before it started.")))))
 
 (defun agent-q-image--resumed (call request seconds callback)
   "Wait again for the end of CALL, now as REQUEST, which CALLBACK takes.
 It has SECONDS."
-  (setf (agent-q-image-call-request call) request
-        (agent-q-image-call-seconds call) seconds
-        (agent-q-image-call-started call) (float-time)
-        (agent-q-image-call-callback call) callback
-        (agent-q-image-call-stopping call) nil
-        (agent-q-image-call-condition call) nil
-        (agent-q-image-call-heard call) nil
-        (agent-q-image-call-patience call) 3)
-  (agent-q-image-calls-begin call)
-  (agent-q-image-calls-start-timer call seconds))
+  (setf (agent-q-connection-call-request call) request
+        (agent-q-connection-call-seconds call) seconds
+        (agent-q-connection-call-started call) (float-time)
+        (agent-q-connection-call-callback call) callback
+        (agent-q-connection-call-stopping call) nil
+        (agent-q-connection-call-condition call) nil
+        (agent-q-connection-call-heard call) nil
+        (agent-q-connection-call-patience call) 3)
+  (agent-q-connection-call-begin call)
+  (agent-q-connection-call-start-timer call seconds))
 
 (defun agent-q-image-resume (parked request operation arguments seconds callback)
   "Continue PARKED by OPERATION with ARGUMENTS, a way out of its debugger.
@@ -629,27 +629,27 @@ call ends once more, with its new result."
   (let ((call (agent-q-image-parked-call parked)))
     (agent-q-image--resumed call request seconds callback)
     (agent-q-image-call
-     (agent-q-image-call-connection call) (list 'restart request)
+     (agent-q-connection-call-connection call) (list 'restart request)
      operation (prin1-to-string arguments) seconds
      (lambda (status payload)
        ;; What leaves the debugger leaves the operation, too.
        (unless (equal status "aborted")
-         (when (agent-q-image-calls-pending-p call)
-           (agent-q-image-calls-finish call status payload))))
-     (agent-q-image-call-owner call) (agent-q-image-parked-thread parked))))
+         (when (agent-q-connection-call-pending-p call)
+           (agent-q-connection-call-finish call status payload))))
+     (agent-q-connection-call-owner call) (agent-q-image-parked-thread parked))))
 
 (defun agent-q-image--stop (call status)
   "Ask the image to stop CALL; when it does, CALL ends with STATUS."
-  (when (and (agent-q-image-calls-pending-p call)
-             (null (agent-q-image-call-stopping call)))
-    (setf (agent-q-image-call-stopping call) status)
+  (when (and (agent-q-connection-call-pending-p call)
+             (null (agent-q-connection-call-stopping call)))
+    (setf (agent-q-connection-call-stopping call) status)
     (agent-q-image--ask-to-stop call)))
 
 (defun agent-q-image--way-to-stop (call)
   "Return the function that the image is to stop CALL by, in a list.
 It is empty for a plain stop."
-  (pcase (agent-q-image-call-patience call)
-    ((and 2 (guard (equal "timed-out" (agent-q-image-call-stopping call))))
+  (pcase (agent-q-connection-call-patience call)
+    ((and 2 (guard (equal "timed-out" (agent-q-connection-call-stopping call))))
      ;; Should that hang, the next request does without.
      '("STOP-REPORTING"))
     (0 '("STOP-WITHOUT-CLEAN-UP"))))
@@ -659,46 +659,46 @@ It is empty for a plain stop."
 A clean-up form that hangs takes a second request to stop, and the
 last one leaves clean-up forms out."
   (cond
-   ((not (agent-q-image-live-p (agent-q-image-call-connection call)))
-    (agent-q-image-calls-finish call "disconnected" nil))
-   ((agent-q-image-crash (agent-q-image-call-connection call))
-    (agent-q-image-calls-finish
-     call "disconnected" (agent-q-image-crash (agent-q-image-call-connection call))))
-   ((and (zerop (agent-q-image-call-patience call)) (agent-q-image-call-heard call))
-    (agent-q-image-calls-finish call "deaf" nil))
-   ((zerop (agent-q-image-call-patience call))
-    (agent-q-image-calls-finish
+   ((not (agent-q-connection-live-p (agent-q-connection-call-connection call)))
+    (agent-q-connection-call-finish call "disconnected" nil))
+   ((agent-q-connection-crash (agent-q-connection-call-connection call))
+    (agent-q-connection-call-finish
+     call "disconnected" (agent-q-connection-crash (agent-q-connection-call-connection call))))
+   ((and (zerop (agent-q-connection-call-patience call)) (agent-q-connection-call-heard call))
+    (agent-q-connection-call-finish call "deaf" nil))
+   ((zerop (agent-q-connection-call-patience call))
+    (agent-q-connection-call-finish
      call "unresponsive"
-     (agent-q-image-silence (agent-q-image-call-connection call))))
+     (agent-q-connection-silence (agent-q-connection-call-connection call))))
    (t
-    (cl-decf (agent-q-image-call-patience call))
+    (cl-decf (agent-q-connection-call-patience call))
     ;; The first one also finds out where it was.
-    (agent-q-image-calls-start-timer call (if (= 2 (agent-q-image-call-patience call))
-                                              agent-q-image--grace
-                                            (/ agent-q-image--grace 3))
-                                     #'agent-q-image--ask-to-stop)
+    (agent-q-connection-call-start-timer call (if (= 2 (agent-q-connection-call-patience call))
+                                                  agent-q-image--grace
+                                                (/ agent-q-image--grace 3))
+                                         #'agent-q-image--ask-to-stop)
     (agent-q-image--guard call
       (cond ((agent-q-image-threads-p call)
-             (agent-q-image-ask
-              (agent-q-image-call-connection call) :rex
+             (agent-q-connection-ask
+              (agent-q-connection-call-connection call) :rex
               `(cl:if (cl:find-package "AGENT-Q-IMAGE")
                       (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
-                                  ,(agent-q-image-call-id call)
+                                  ,(agent-q-connection-call-id call)
                                   ,@(agent-q-image--way-to-stop call)))
-              t (lambda (_) (setf (agent-q-image-call-heard call) t))))
+              t (lambda (_) (setf (agent-q-connection-call-heard call) t))))
             ;; It hears nothing before the call is over, but for a signal.  One more must not
             ;; come while it answers the first.
             ((and (agent-q-image-threads-runs-p call)
-                  (null (agent-q-image-call-condition call))
-                  (cl-evenp (agent-q-image-call-patience call)))
-             (agent-q-image-ask (agent-q-image-call-connection call) :interrupt)))))))
+                  (null (agent-q-connection-call-condition call))
+                  (cl-evenp (agent-q-connection-call-patience call)))
+             (agent-q-connection-ask (agent-q-connection-call-connection call) :interrupt)))))))
 
 ;;;;; What happens on a connection
 
 (defun agent-q-image--install (connection)
   "Listen to the events of CONNECTION's client, which need not log our replies."
-  (agent-q-image-log-without-replies connection)
-  (funcall (agent-q-image-client connection :install)
+  (agent-q-connection-log-without-replies connection)
+  (funcall (agent-q-connection-client-get connection :install)
            #'agent-q-image--on-event #'agent-q-image--on-close))
 
 (defun agent-q-image--on-close (process)
@@ -707,17 +707,17 @@ last one leaves clean-up forms out."
   (setq agent-q-image-park-swallowed
         (cl-delete process agent-q-image-park-swallowed :key #'car))
   (agent-q-image-park-abandon process)
-  (let* ((calls (agent-q-image-calls-over process))
-         (tail (and calls (agent-q-image-last-words
-                           (agent-q-image-call-connection (car calls))))))
+  (let* ((calls (agent-q-connection-call-over process))
+         (tail (and calls (agent-q-connection-last-words
+                           (agent-q-connection-call-connection (car calls))))))
     (dolist (call calls)
-      (agent-q-image-calls-finish call "disconnected" tail)))
-  (agent-q-log-run-hook 'agent-q-image-close-functions process))
+      (agent-q-connection-call-finish call "disconnected" tail)))
+  (agent-q-module-log-run-hook 'agent-q-image-close-functions process))
 
-(defconst agent-q-image-tools-changed "agent-q: the program offers other tools now"
+(defconst agent-q-image-other-tools "agent-q: the program offers other tools now"
   "The message of an image whose program has defined or removed tools.")
 
-(defvar agent-q-image-tools-changed-function nil
+(defvar agent-q-image-other-tools-function nil
   "Function that is called with the process of the image that sent it, or nil.")
 
 (defvar agent-q-image-close-functions nil
@@ -733,19 +733,19 @@ The value is non-nil when the client should not see it."
     (`(:debug ,thread ,_level ,condition ,_restarts ,_frames ,requests)
      (let ((ours (agent-q-image--debugged process requests)))
        (cond ((null ours)
-              (agent-q-log-run-hook 'agent-q-image-debug-functions process event)
+              (agent-q-module-log-run-hook 'agent-q-image-debug-functions process event)
               nil)
              (t (if (and (agent-q-image-park-asked-p ours)
-                         (null (agent-q-image-call-stopping ours)))
+                         (null (agent-q-connection-call-stopping ours)))
                     (agent-q-image-park ours event)
                   (agent-q-image--swallow process thread condition ours))
                 t))))
     (`(:background-message ,(and message (pred agent-q-image-effect-p)))
      (agent-q-image-effect process message)
      t)
-    (`(:background-message ,(pred (equal agent-q-image-tools-changed)))
-     (when agent-q-image-tools-changed-function
-       (funcall agent-q-image-tools-changed-function process))
+    (`(:background-message ,(pred (equal agent-q-image-other-tools)))
+     (when agent-q-image-other-tools-function
+       (funcall agent-q-image-other-tools-function process))
      t)
     (`(:debug-activate ,thread . ,_)
      (when (member (cons process thread) agent-q-image-park-swallowed)
@@ -762,10 +762,10 @@ The value is non-nil when the client should not see it."
   "Return the call over PROCESS whose id is among REQUESTS, or nil.
 The value is a connection when it is the Common Lisp half on its way."
   (or (cl-find-if (lambda (call)
-                    (agent-q-image--among-p (agent-q-image-call-connection call)
-                                            (agent-q-image-call-continuation call)
+                    (agent-q-image--among-p (agent-q-connection-call-connection call)
+                                            (agent-q-connection-call-continuation call)
                                             requests))
-                  (append (agent-q-image-calls-over process)
+                  (append (agent-q-connection-call-over process)
                           (agent-q-image-park-calls process)))
       (let ((shipping (cl-find-if (lambda (shipping)
                                     (agent-q-image--among-p
@@ -782,30 +782,30 @@ The value is a connection when it is the Common Lisp half on its way."
 (defun agent-q-image--among-p (connection continuation requests)
   "Return non-nil when CONTINUATION's id on CONNECTION is among REQUESTS."
   (and continuation
-       (memql (agent-q-image-ask connection :rex-id continuation) requests)))
+       (memql (agent-q-connection-ask connection :rex-id continuation) requests)))
 
 (defun agent-q-image--swallow (process thread condition work)
   "Abort the debugger that CONDITION opened in THREAD of PROCESS for WORK.
 WORK is a call, or the connection of the Common Lisp half.  It was
 not for the user: calls report their conditions themselves."
-  (let ((connection (if (agent-q-image-call-p work)
-                        (agent-q-image-call-connection work)
+  (let ((connection (if (agent-q-connection-call-p work)
+                        (agent-q-connection-call-connection work)
                       work)))
     (push (cons process thread) agent-q-image-park-swallowed)
-    (when (agent-q-image-call-p work)
-      (setf (agent-q-image-call-condition work)
+    (when (agent-q-connection-call-p work)
+      (setf (agent-q-connection-call-condition work)
             (string-trim (mapconcat (lambda (part) (if (stringp part) part ""))
                                     condition " "))))
-    (agent-q-image-ask connection :rex
-                       (agent-q-image-client
-                        connection
-                        ;; In a thread that is debugged, only our own level goes.
-                        (if (and (agent-q-image-call-p work)
-                                 (or (not (eq t (agent-q-image-call-thread work)))
-                                     (agent-q-image-threads-within-p work)))
-                            :abort-level
-                          :throw-to-toplevel))
-                       thread #'ignore)))
+    (agent-q-connection-ask connection :rex
+                            (agent-q-connection-client-get
+                             connection
+                             ;; In a thread that is debugged, only our own level goes.
+                             (if (and (agent-q-connection-call-p work)
+                                      (or (not (eq t (agent-q-connection-call-thread work)))
+                                          (agent-q-image-threads-within-p work)))
+                                 :abort-level
+                               :throw-to-toplevel))
+                            thread #'ignore)))
 
 (defun agent-q-image--cancelled (event)
   "Stop the call in EVENT, whose result is no longer needed."
@@ -818,18 +818,18 @@ not for the user: calls report their conditions themselves."
 ;; What Emacs itself wants to know of an image, beside the tool calls that the
 ;; core asks for: one call of the Common Lisp half, and its reply as Lisp data.
 
-(defconst agent-q-image-query--seconds 15
+(defconst agent-q-image--query-seconds 15
   "Default for the seconds that an image may take to answer.")
 
-(defconst agent-q-image-query--seconds-for-threads 2
+(defconst agent-q-image--query-seconds-for-threads 2
   "Seconds that an image may take to name its threads.")
 
-(defvar agent-q-image-query--last 0
+(defvar agent-q-image--query-last 0
   "The number of the last call that was made from here.")
 
 (defun agent-q-image-query-read (text)
   "Return TEXT, a reply of the Common Lisp half, as Lisp data; nil if unreadable."
-  (ignore-errors (agent-q-image-reply-read text)))
+  (ignore-errors (agent-q-connection-reply-read text)))
 
 (defun agent-q-image-query (connection operation arguments function
                                        &optional seconds thread asker)
@@ -840,9 +840,9 @@ as for `agent-q-image-call'.  That call has SECONDS, 15 when nil,
 and runs in THREAD, when nil one of its own.  ASKER is the core's request
 that it is made for, if any.  Return the request, for
 `agent-q-image-cancel'."
-  (let ((request (list 'agent-q-image-query (cl-incf agent-q-image-query--last))))
+  (let ((request (list 'agent-q-image-query (cl-incf agent-q-image--query-last))))
     (agent-q-image-call connection request operation (prin1-to-string arguments)
-                        (or seconds agent-q-image-query--seconds)
+                        (or seconds agent-q-image--query-seconds)
                         (lambda (status payload)
                           (funcall function
                                    (and (equal status "done")
@@ -856,7 +856,7 @@ that it is made for, if any.  Return the request, for
 THREADS are numbers of the client's; the names come as pairs of number
 and name, without those that are not known.  It takes nothing of the
 Common Lisp half: the user may have asked for none of it yet."
-  (let ((client (agent-q-image-client connection :wire))
+  (let ((client (agent-q-connection-client-get connection :wire))
         (timer nil)
         (waiting t))
     (cl-flet ((end (names)
@@ -865,12 +865,12 @@ Common Lisp half: the user may have asked for none of it yet."
                   (cancel-timer timer)
                   (funcall function names))))
       ;; An image that hears nothing must not keep an answer back.
-      (setq timer (run-at-time agent-q-image-query--seconds-for-threads nil
+      (setq timer (run-at-time agent-q-image--query-seconds-for-threads nil
                                (lambda () (end nil))))
-      (if (not (and threads (agent-q-image-ask connection :threads-p)))
+      (if (not (and threads (agent-q-connection-ask connection :threads-p)))
           (end nil)
-        (agent-q-image-ask
-         connection :rex (agent-q-image-query--threads-form client threads) t
+        (agent-q-connection-ask
+         connection :rex (agent-q-image--query-threads-form client threads) t
          (lambda (result)
            (end (pcase result
                   (`(:ok ,(and names (pred listp)))
@@ -879,7 +879,7 @@ Common Lisp half: the user may have asked for none of it yet."
                             when name
                             collect (cons thread (substring-no-properties name))))))))))))
 
-(defun agent-q-image-query--threads-form (client threads)
+(defun agent-q-image--query-threads-form (client threads)
   "Return a form for the names of THREADS, numbers of CLIENT's, :slynk or :swank.
 Its variables are symbols of Common Lisp's, to make none in CL-USER."
   `(cl:ignore-errors

@@ -379,17 +379,17 @@ would be something else: when it is empty, or looks like an object."
 ;; A model's arguments are JSON of any length and depth; what is shown of them
 ;; is made without going through all of it.
 
-(defun agent-q-call-parse (arguments)
+(defun agent-q-json-value-parse (arguments)
   "Return the JSON text ARGUMENTS, an object, as an alist with its order, or nil."
   (when (string-match-p "\\`[ \t\r\n]*{" arguments)
     (condition-case nil
         (agent-q-json-alist arguments)
       (agent-q-error nil))))
 
-(defconst agent-q-call-value--depth 50
+(defconst agent-q-json--value-depth 50
   "Depth to which a value is printed.")
 
-(defun agent-q-call-value-string (value &optional limit)
+(defun agent-q-json-value-string (value &optional limit)
   "Return VALUE, a part of parsed arguments, as a user would write it.
 With LIMIT, no more than about as many characters of it."
   (pcase value
@@ -400,35 +400,35 @@ With LIMIT, no more than about as many characters of it."
     ((pred numberp) (number-to-string value))
     (_ (with-temp-buffer
          (catch 'agent-q-call-value--full
-           (agent-q-call-value--insert value (or limit most-positive-fixnum) 0))
+           (agent-q-json--value-insert value (or limit most-positive-fixnum) 0))
          (buffer-string)))))
 
-(defun agent-q-call-value--insert (value limit depth)
+(defun agent-q-json--value-insert (value limit depth)
   "Insert VALUE as JSON until the buffer is longer than LIMIT.
 DEPTH says how deep it is in what is shown."
   (when (> (buffer-size) limit)
     (throw 'agent-q-call-value--full nil))
   (let ((separator ""))
-    (cond ((and (> depth agent-q-call-value--depth) (or (consp value) (vectorp value)))
+    (cond ((and (> depth agent-q-json--value-depth) (or (consp value) (vectorp value)))
            (insert "..."))
           ((vectorp value)
            (insert "[")
            (seq-doseq (element value)
              (insert separator)
              (setq separator ",")
-             (agent-q-call-value--insert element limit (1+ depth)))
+             (agent-q-json--value-insert element limit (1+ depth)))
            (insert "]"))
           ((listp value)
            (insert "{")
            (pcase-dolist (`(,name . ,member) value)
              (insert separator (agent-q-json-string (symbol-name name)) ":")
              (setq separator ",")
-             (agent-q-call-value--insert member limit (1+ depth)))
+             (agent-q-json--value-insert member limit (1+ depth)))
            (insert "}"))
           ((stringp value)
            (insert (agent-q-json-string
                     (substring value 0 (min limit (length value))))))
-          (t (insert (agent-q-call-value-string value))))))
+          (t (insert (agent-q-json-value-string value))))))
 
 (provide 'agent-q-json)
 ;;; agent-q-json.el ends here

@@ -32,7 +32,7 @@
 
 ;;;; agent-q-changes.el
 
-(autoload 'agent-q-image-changes "agent-q-changes"
+(autoload 'agent-q-changes-in-image "agent-q-changes"
   "List what the agent changed in the Lisp image, to undo any of it." t)
 (autoload 'agent-q-undo-turn "agent-q-changes"
   "Undo what the chat's latest turn changed in files and buffers." t)
@@ -58,15 +58,15 @@
   "Make the model write a summary, and read it in place of all but the latest." t)
 (autoload 'agent-q-undo-compact "agent-q-chat-commands"
   "Make the model read again what its latest summary stands for." t)
-(autoload 'agent-q-window "agent-q-chat-commands"
+(autoload 'agent-q-context-usage "agent-q-chat-commands"
   "Show what fills the window of this chat's model, and where a summary is due." t)
 (autoload 'agent-q-cost "agent-q-chat-commands"
   "Say what the last turn of this chat cost, and what the whole chat did." t)
 
 ;;;; agent-q-chat-history.el
 
-(put 'agent-q-chats-directory 'risky-local-variable t)
-(autoload 'agent-q-chats-older "agent-q-chat-history"
+(put 'agent-q-chat-history-directory 'risky-local-variable t)
+(autoload 'agent-q-chat-history-older "agent-q-chat-history"
   "Show older messages of this chat, which was resumed." t)
 (autoload 'agent-q-rewind "agent-q-chat-history"
   "Go back to before the message at point; at the prompt, the last one." t)
@@ -122,8 +122,8 @@
 
 ;;;; agent-q-completion.el
 
-(autoload 'agent-q-mention-complete "agent-q-completion")
-(autoload 'agent-q-mention-complete-setup "agent-q-completion")
+(autoload 'agent-q-completion "agent-q-completion")
+(autoload 'agent-q-completion-setup "agent-q-completion")
 
 ;;;; agent-q-context.el
 
@@ -149,7 +149,7 @@
 
 ;;;; agent-q-debugger.el
 
-(autoload 'agent-q-chat-hand-over "agent-q-debugger"
+(autoload 'agent-q-debugger-hand-over "agent-q-debugger"
   "Open your own debugger on an error that this chat has parked." t)
 
 ;;;; agent-q-doctor.el
@@ -163,8 +163,8 @@
 
 ;;;; agent-q-execute.el
 
-(autoload 'agent-q-host-answer "agent-q-execute")
-(autoload 'agent-q-host-answer-outside "agent-q-execute")
+(autoload 'agent-q-execute-request "agent-q-execute")
+(autoload 'agent-q-execute-request-outside "agent-q-execute")
 (autoload 'agent-q-tool-result-p "agent-q-execute")
 (autoload 'agent-q-tool-result-id "agent-q-execute")
 (autoload 'agent-q-tool-result-success "agent-q-execute")
@@ -177,6 +177,11 @@
 (autoload 'agent-q-execute-tool-calls-sync "agent-q-execute")
 (defvar agent-q-registry-run-function #'agent-q-execute-one)
 (autoload 'agent-q-execute-one "agent-q-execute")
+
+;;;; agent-q-image-history.el
+
+(autoload 'agent-q-image-history-record-start "agent-q-image-history")
+(autoload 'agent-q-image-history-record-stop "agent-q-image-history")
 
 ;;;; agent-q-json.el
 
@@ -214,21 +219,21 @@
 (autoload 'agent-q-menu-context "agent-q-menu")
 (autoload 'agent-q-menu-of-tools "agent-q-menu")
 (with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
-(with-eval-after-load 'agent-q-mcp (agent-q-menu-install 'agent-q-client-mode))
+(with-eval-after-load 'agent-q-mcp (agent-q-menu-install 'agent-q-mcp-client-mode))
 (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
-(with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-statistics-mode))
+(with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-statistics-mode))
 (with-eval-after-load 'agent-q-context (agent-q-menu-install 'agent-q-context-mode))
 (with-eval-after-load 'agent-q-chats (agent-q-menu-install 'agent-q-chats-list-mode))
 (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
-(with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-image-changes-mode))
+(with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-image-mode))
 (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-mode))
 (with-eval-after-load 'agent-q-doctor (agent-q-menu-install 'agent-q-doctor-mode))
-(with-eval-after-load 'agent-q-chat-history (agent-q-menu-install 'agent-q-rewind-mode))
-(with-eval-after-load 'agent-q-chat-send (agent-q-menu-install 'agent-q-compose-mode))
-(with-eval-after-load 'agent-q-approval (agent-q-menu-install 'agent-q-arguments-mode))
-(with-eval-after-load 'agent-q-review-draft (agent-q-menu-install 'agent-q-diff-draft-mode))
-(with-eval-after-load 'agent-q-review (agent-q-menu-install 'agent-q-diff-mode))
+(with-eval-after-load 'agent-q-chat-history (agent-q-menu-install 'agent-q-chat-history-rewind-mode))
+(with-eval-after-load 'agent-q-chat-send (agent-q-menu-install 'agent-q-chat-send-compose-mode))
+(with-eval-after-load 'agent-q-approval (agent-q-menu-install 'agent-q-approval-arguments-mode))
+(with-eval-after-load 'agent-q-review-draft (agent-q-menu-install 'agent-q-review-draft-mode))
+(with-eval-after-load 'agent-q-review (agent-q-menu-install 'agent-q-review-mode))
 (defvar agent-q-command-map
   (let ((map (make-sparse-keymap)))
     ;; With names, which which-key shows.
@@ -239,7 +244,7 @@
                      ("r" "rewrite this" agent-q-rewrite)
                      ("e" "chat about this error" agent-q-explain-error)
                      ("c" "changes of the turn" agent-q-changes) ("u" "undo the turn" agent-q-undo-turn)
-                     ("i" "changes in the image" agent-q-image-changes)
+                     ("i" "changes in the image" agent-q-changes-in-image)
                      ("t" "tools" agent-q-list-tools) ("R" "rules" agent-q-rules)
                      ("A" "audit log" agent-q-audit-log) ("D" "doctor" agent-q-doctor)
                      ("m" "menu" agent-q-menu)))
@@ -251,19 +256,19 @@
     ;; Letters that neither client has in its debugger; elsewhere they are text.
     (pcase-dolist (`(,key . ,command)
                    '(("F" . agent-q-fix-error) ("X" . agent-q-explain) ("S" . agent-q-ask)))
-      (define-key map key `(menu-item "" ,command :filter agent-q-mode-in-debugger)))
+      (define-key map key `(menu-item "" ,command :filter agent-q-menu-mode-in-debugger)))
     map)
   "Keymap of `agent-q-mode'.")
-(autoload 'agent-q-mode-in-debugger "agent-q-menu")
+(autoload 'agent-q-menu-mode-in-debugger "agent-q-menu")
 (autoload 'agent-q-mode "agent-q-menu"
   "Record your work in SLY and SLIME for later chats." t)
-(autoload 'agent-q-evil-setup "agent-q-menu")
-(autoload 'agent-q-evil-setup-chat "agent-q-menu")
-(with-eval-after-load 'evil (agent-q-evil-setup) (with-eval-after-load 'agent-q-chat (agent-q-evil-setup-chat)))
+(autoload 'agent-q-menu-evil-setup "agent-q-menu")
+(autoload 'agent-q-menu-evil-setup-chat "agent-q-menu")
+(with-eval-after-load 'evil (agent-q-menu-evil-setup) (with-eval-after-load 'agent-q-chat (agent-q-menu-evil-setup-chat)))
 
 ;;;; agent-q-model-facts.el
 
-(autoload 'agent-q-refresh-model-facts "agent-q-model-facts"
+(autoload 'agent-q-model-facts-refresh "agent-q-model-facts"
   "Fetch what is known of models: windows, prices, abilities." t)
 
 ;;;; agent-q-project.el
@@ -274,7 +279,7 @@
   nil
   "Globs of files that the agent may never read without asking.")
 (custom-autoload 'agent-q-private-files "agent-q-project" t)
-(put 'agent-q-read-project-instructions 'risky-local-variable t)
+(put 'agent-q-project-read-instructions 'risky-local-variable t)
 
 ;;;; agent-q-provider.el
 
@@ -311,7 +316,7 @@
      :model "openai/gpt-oss-120b" :environment "TOGETHER_API_KEY"))
   "Hosts of models, in the order in which they are tried.")
 (custom-autoload 'agent-q-providers "agent-q-provider" t)
-(put 'agent-q-recordings 'risky-local-variable t)
+(put 'agent-q-provider-recordings 'risky-local-variable t)
 
 ;;;; agent-q-registry.el
 

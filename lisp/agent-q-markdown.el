@@ -27,27 +27,27 @@
 ;; browser, a file of the project in Emacs.  Nothing else does anything, and
 ;; where one leads is shown before it is followed.
 
-(defvar agent-q-link-map
+(defvar agent-q-markdown-link-map
   (let ((map (make-sparse-keymap)))
-    (define-key map (kbd "RET") #'agent-q-link-follow)
-    (define-key map [mouse-2] #'agent-q-link-follow-mouse)
+    (define-key map (kbd "RET") #'agent-q-markdown-link-follow)
+    (define-key map [mouse-2] #'agent-q-markdown-link-follow-mouse)
     (define-key map [follow-link] 'mouse-face)
     map)
   "Keymap on links in answers.")
 
-(defun agent-q-link-put (start end target)
+(defun agent-q-markdown-link-put (start end target)
   "Make the text from START to END a link to TARGET."
   (add-text-properties
    start end
-   (list 'agent-q-link target 'mouse-face 'highlight 'keymap agent-q-link-map
-         'help-echo (agent-q-visible-line target))))
+   (list 'agent-q-link target 'mouse-face 'highlight 'keymap agent-q-markdown-link-map
+         'help-echo (agent-q-text-visible-line target))))
 
-(defun agent-q-link--address-p (target)
+(defun agent-q-markdown--link-address-p (target)
   "Whether TARGET is an address that a browser may open."
   (let ((case-fold-search t))
     (string-match-p "\\`\\(?:https?://\\|mailto:\\)[^[:space:][:cntrl:]]+\\'" target)))
 
-(defun agent-q-link--file (target)
+(defun agent-q-markdown--link-file (target)
   "Return the file of the project that TARGET names, and its line or nil, or nil."
   (when (string-match
          "\\`\\(?:file://\\)?\\(.+?\\)\\(?:\\(?::\\|#L\\)\\([0-9]+\\)\\(?::[0-9]+\\)?\\)?\\'"
@@ -64,7 +64,7 @@
                  (file-in-directory-p (file-truename file) (file-truename root)))
         (cons file (and line (string-to-number line)))))))
 
-(defun agent-q-link-go (file line)
+(defun agent-q-markdown-link-go (file line)
   "Go to FILE in another window, to LINE unless that is nil."
   (find-file-other-window file)
   (when line
@@ -72,25 +72,25 @@
     (goto-char (point-min))
     (forward-line (1- line))))
 
-(defun agent-q-link-follow ()
+(defun agent-q-markdown-link-follow ()
   "Follow the link at point."
   (interactive nil agent-q-chat-mode)
   (let ((target (or (get-text-property (point) 'agent-q-link)
                     (user-error "No link here"))))
-    (if (agent-q-link--address-p target)
-        (progn (message "Opening %s" (agent-q-visible-line target))
+    (if (agent-q-markdown--link-address-p target)
+        (progn (message "Opening %s" (agent-q-text-visible-line target))
                (browse-url target))
-      (pcase (agent-q-link--file target)
+      (pcase (agent-q-markdown--link-file target)
         (`(,file . ,line)
-         (agent-q-link-go file line))
+         (agent-q-markdown-link-go file line))
         (_ (user-error "Not followed: %s is neither an address of the web nor a file of the project"
-                       (agent-q-visible-line target)))))))
+                       (agent-q-text-visible-line target)))))))
 
-(defun agent-q-link-follow-mouse (event)
+(defun agent-q-markdown-link-follow-mouse (event)
   "Follow the link that EVENT clicked on."
   (interactive "e" agent-q-chat-mode)
   (mouse-set-point event)
-  (agent-q-link-follow))
+  (agent-q-markdown-link-follow))
 
 ;;;; Tables in answers
 
@@ -99,78 +99,78 @@
 ;; window has its cells shortened, one that is large is shown as it is written;
 ;; RET on either shows the whole.
 
-(defconst agent-q-table--limit 20000
+(defconst agent-q-markdown--table-limit 20000
   "Most characters of a table that is aligned; longer ones are shown as written.")
 
-(defconst agent-q-table--growing 3000
+(defconst agent-q-markdown--table-growing 3000
   "A table of more characters is aligned only when it is complete.")
 
-(defconst agent-q-table--columns 40
+(defconst agent-q-markdown--table-columns 40
   "Most columns of a table that is aligned; wider ones are shown as written.")
 
-(defconst agent-q-table--whole-limit 200000
+(defconst agent-q-markdown--table-whole-limit 200000
   "Most characters of a table that is aligned in a buffer of its own.")
 
-(defconst agent-q-table--narrowest 4
+(defconst agent-q-markdown--table-narrowest 4
   "Fewest characters to which a column is narrowed to fit the window.")
 
-(defvar agent-q-table-map
+(defvar agent-q-markdown-table-map
   (let ((map (make-sparse-keymap)))
-    (define-key map (kbd "RET") #'agent-q-table-show)
-    (define-key map [mouse-2] #'agent-q-table-show-mouse)
+    (define-key map (kbd "RET") #'agent-q-markdown-table-show)
+    (define-key map [mouse-2] #'agent-q-markdown-table-show-mouse)
     map)
   "Keymap on tables that are not shown whole.")
 
-(cl-defstruct (agent-q-table (:constructor agent-q-table--make) (:copier nil))
+(cl-defstruct (agent-q-markdown-table (:constructor agent-q-markdown--table-make) (:copier nil))
   "A table: markers of its START and END, its ALIGNMENTS, ROWS and DASHES.
 A row is a list of places, start and end of each cell, from START on.
 LARGE is non-nil if it is shown as written."
   start end alignments rows dashes large)
 
-(defun agent-q-table-put (origin table growing)
+(defun agent-q-markdown-table-put (origin table growing)
   "Align TABLE, which the core reported; its places are counted from ORIGIN.
 GROWING is where the text ends that still grows, or nil when it is complete."
   (pcase-let ((`(,from ,to ,alignments ,rows ,dashes-from ,dashes-to) table))
-    (let ((complete (not (and growing (agent-q-table--open-p (+ origin to) growing))))
-          (large (or (> (length alignments) agent-q-table--columns)
-                     (>= (- to from) agent-q-table--limit))))
-      (when (or complete (and (not large) (< (- to from) agent-q-table--growing)))
-        (let ((table (agent-q-table--make
+    (let ((complete (not (and growing (agent-q-markdown--table-open-p (+ origin to) growing))))
+          (large (or (> (length alignments) agent-q-markdown--table-columns)
+                     (>= (- to from) agent-q-markdown--table-limit))))
+      (when (or complete (and (not large) (< (- to from) agent-q-markdown--table-growing)))
+        (let ((table (agent-q-markdown--table-make
                       :start (+ origin from) :end (+ origin to) :alignments alignments
                       :rows (mapcar (lambda (row) (mapcar (lambda (it) (- it from)) row)) rows)
                       :dashes (cons (- dashes-from from) (- dashes-to from))
                       :large large)))
-          (if large (agent-q-table--offer-whole table)
-            (agent-q-table--align table (agent-q-table--room)))
-          (put-text-property (+ origin from) (+ origin to) 'agent-q-table table))))))
+          (if large (agent-q-markdown--table-offer-whole table)
+            (agent-q-markdown--table-align table (agent-q-markdown--table-room)))
+          (put-text-property (+ origin from) (+ origin to) 'agent-q-markdown-table table))))))
 
-(defun agent-q-table--open-p (end growing)
+(defun agent-q-markdown--table-open-p (end growing)
   "Whether a table that ends at END may go on: GROWING is where the text ends."
   (save-excursion
     (goto-char end)
     (skip-chars-forward "\n" growing)
     (>= (point) growing)))
 
-(defun agent-q-table--offer-whole (table)
+(defun agent-q-markdown--table-offer-whole (table)
   "Let RET on TABLE show the whole table."
-  (let ((place (agent-q-table-start table))
-        (end (agent-q-table-end table)))
+  (let ((place (agent-q-markdown-table-start table))
+        (end (agent-q-markdown-table-end table)))
     (while (< place end)
       (let ((next (next-single-property-change place 'keymap nil end)))
         ;; A link in it is followed.
         (unless (get-text-property place 'keymap)
           (add-text-properties place next
-                               (list 'keymap agent-q-table-map
+                               (list 'keymap agent-q-markdown-table-map
                                      'help-echo "RET: the whole table")))
         (setq place next)))))
 
-(defun agent-q-table--room ()
+(defun agent-q-markdown--table-room ()
   "Return how many columns a table may have here."
   (max 20 (1- (cl-loop for window in (get-buffer-window-list nil nil t)
                        minimize (window-body-width window) into least
                        finally return (if (and least (> least 0)) least 80)))))
 
-(defun agent-q-table--shown (start end)
+(defun agent-q-markdown--table-shown (start end)
   "Return the text from START to END as it is shown."
   (if (not (memq 'agent-q-markup (ensure-list buffer-invisibility-spec)))
       (buffer-substring-no-properties start end)
@@ -182,27 +182,27 @@ GROWING is where the text ends that still grows, or nil when it is complete."
           (setq place next)))
       (apply #'concat (nreverse texts)))))
 
-(defun agent-q-table--cells (table row)
+(defun agent-q-markdown--table-cells (table row)
   "Return the cells of ROW of TABLE, each a list (START END WIDTH)."
   (cl-loop for (from to) on row by #'cddr
-           for start = (+ from (agent-q-table-start table))
-           for end = (+ to (agent-q-table-start table))
-           collect (list start end (string-width (agent-q-table--shown start end)))))
+           for start = (+ from (agent-q-markdown-table-start table))
+           for end = (+ to (agent-q-markdown-table-start table))
+           collect (list start end (string-width (agent-q-markdown--table-shown start end)))))
 
-(defun agent-q-table--fit (widths room)
+(defun agent-q-markdown--table-fit (widths room)
   "Return WIDTHS, made smaller so that the table takes no more than ROOM columns."
   (let* ((around (1+ (* 3 (length widths))))
          (over (- (+ around (apply #'+ widths)) room))
          (widths (copy-sequence widths)))
     (while (and (> over 0)
-                (> (apply #'max widths) agent-q-table--narrowest))
+                (> (apply #'max widths) agent-q-markdown--table-narrowest))
       (let* ((widest (apply #'max widths))
              (place (seq-position widths widest)))
         (setf (nth place widths) (1- widest))
         (cl-decf over)))
     widths))
 
-(defun agent-q-table--in-room (widths room)
+(defun agent-q-markdown--table-in-room (widths room)
   "Return the first of WIDTHS: of the columns that ROOM has a place for.
 At least one is shown."
   ;; Behind them comes a sign that there are more.
@@ -214,50 +214,50 @@ At least one is shown."
         (push (pop widths) shown))
       (nreverse shown))))
 
-(defun agent-q-table--ellipsis ()
+(defun agent-q-markdown--table-ellipsis ()
   "Return the sign for what is left out, as this terminal can show it."
   (if (char-displayable-p ?…) "…" "."))
 
-(defun agent-q-table--align (table room)
+(defun agent-q-markdown--table-align (table room)
   "Align TABLE so that it takes no more than ROOM columns, if that can be."
-  (let* ((start (agent-q-table-start table))
-         (rows (mapcar (lambda (row) (agent-q-table--cells table row))
-                       (agent-q-table-rows table)))
-         (columns (length (agent-q-table-alignments table)))
+  (let* ((start (agent-q-markdown-table-start table))
+         (rows (mapcar (lambda (row) (agent-q-markdown--table-cells table row))
+                       (agent-q-markdown-table-rows table)))
+         (columns (length (agent-q-markdown-table-alignments table)))
          (wanted (cl-loop for column below columns
                           collect (cl-loop for row in rows
                                            maximize (or (nth 2 (nth column row)) 0))))
-         (widths (agent-q-table--in-room (agent-q-table--fit wanted room) room))
-         (more (if (nthcdr (length widths) wanted) (concat " " (agent-q-table--ellipsis)) "")))
-    (remove-text-properties start (agent-q-table-end table) '(display nil))
+         (widths (agent-q-markdown--table-in-room (agent-q-markdown--table-fit wanted room) room))
+         (more (if (nthcdr (length widths) wanted) (concat " " (agent-q-markdown--table-ellipsis)) "")))
+    (remove-text-properties start (agent-q-markdown-table-end table) '(display nil))
     (dolist (row rows)
-      (agent-q-table--align-row row widths (agent-q-table-alignments table) more))
-    (let ((dashes (agent-q-table-dashes table)))
-      (agent-q-table--show
+      (agent-q-markdown--table-align-row row widths (agent-q-markdown-table-alignments table) more))
+    (let ((dashes (agent-q-markdown-table-dashes table)))
+      (agent-q-markdown--table-show
        (+ start (car dashes)) (+ start (cdr dashes))
        (concat "|" (mapconcat (lambda (width) (make-string (+ 2 width) ?-)) widths "+") "|"
                more)))
     (unless (equal widths wanted)
-      (agent-q-table--offer-whole table))))
+      (agent-q-markdown--table-offer-whole table))))
 
-(defun agent-q-table--show (start end text)
+(defun agent-q-markdown--table-show (start end text)
   "Show TEXT instead of what is from START to END."
   (when (< start end)
     (put-text-property start end 'display (propertize text 'face '(agent-q-markup agent-q-code)))))
 
-(defvar agent-q-table--borders (make-hash-table :test #'equal)
+(defvar agent-q-markdown--table-borders (make-hash-table :test #'equal)
   "Cache of the text between cells, by the blanks before and after the line.")
 
-(defun agent-q-table--border (before after)
+(defun agent-q-markdown--table-border (before after)
   "Return a line between cells with BEFORE and AFTER blanks.
 Most tables need the same few, so they are kept."
   (let ((key (cons before after)))
-    (or (gethash key agent-q-table--borders)
+    (or (gethash key agent-q-markdown--table-borders)
         (puthash key (propertize (concat (make-string before ?\s) "|" (make-string after ?\s))
                                  'face '(agent-q-markup agent-q-code))
-                 agent-q-table--borders))))
+                 agent-q-markdown--table-borders))))
 
-(defun agent-q-table--align-row (cells widths alignments more)
+(defun agent-q-markdown--table-align-row (cells widths alignments more)
   "Show CELLS of a row in columns of WIDTHS with ALIGNMENTS.
 MORE stands for the cells for which there is no width."
   (let* ((first (nth 0 (car cells)))
@@ -270,22 +270,22 @@ MORE stands for the cells for which there is no width."
      do (let* ((free (max 0 (- room width)))
                (left (pcase alignment ('right free) ('center (/ free 2)) (_ 0))))
           (when (or (< before start) (= before first))
-            (agent-q-table--between before start (agent-q-table--border blanks (1+ left))))
+            (agent-q-markdown--table-between before start (agent-q-markdown--table-border blanks (1+ left))))
           (when (> width room)
-            (agent-q-table--shorten start end room))
+            (agent-q-markdown--table-shorten start end room))
           (setq before end
                 blanks (1+ (- free left)))))
     (when before
       (let ((end (save-excursion (goto-char before) (line-end-position))))
-        (agent-q-table--between before end (agent-q-table--end blanks more))))))
+        (agent-q-markdown--table-between before end (agent-q-markdown--table-end blanks more))))))
 
-(defun agent-q-table--end (blanks more)
+(defun agent-q-markdown--table-end (blanks more)
   "Return the end of a row whose last cell has BLANKS behind it, and then MORE."
-  (let ((border (agent-q-table--border blanks 0)))
+  (let ((border (agent-q-markdown--table-border blanks 0)))
     (if (string-empty-p more) border
       (concat border (propertize more 'face '(agent-q-markup agent-q-code))))))
 
-(defun agent-q-table--between (start end border)
+(defun agent-q-markdown--table-between (start end border)
   "Show BORDER from START to END, if there is something."
   (when (< start end)
     ;; One string on neighbours would be shown once for both.
@@ -294,7 +294,7 @@ MORE stands for the cells for which there is no width."
                            (copy-sequence border)
                          border))))
 
-(defun agent-q-table--shorten (start end room)
+(defun agent-q-markdown--table-shorten (start end room)
   "Show no more than ROOM columns of the cell from START to END."
   (let ((place start) (width 0)
         (hidden (memq 'agent-q-markup (ensure-list buffer-invisibility-spec))))
@@ -303,105 +303,105 @@ MORE stands for the cells for which there is no width."
         (cl-incf width (char-width (char-after place))))
       (cl-incf place))
     (when (< place end)
-      (put-text-property place end 'display (agent-q-table--ellipsis)))))
+      (put-text-property place end 'display (agent-q-markdown--table-ellipsis)))))
 
-(defun agent-q-table-refresh ()
+(defun agent-q-markdown-table-refresh ()
   "Align the tables of this buffer again."
   (with-silent-modifications
     (save-excursion
       (save-restriction
         (widen)
-        (let ((place (point-min)) (room (agent-q-table--room)))
-          (while (setq place (text-property-not-all place (point-max) 'agent-q-table nil))
-            (let ((table (get-text-property place 'agent-q-table))
-                  (end (next-single-char-property-change place 'agent-q-table)))
+        (let ((place (point-min)) (room (agent-q-markdown--table-room)))
+          (while (setq place (text-property-not-all place (point-max) 'agent-q-markdown-table nil))
+            (let ((table (get-text-property place 'agent-q-markdown-table))
+                  (end (next-single-char-property-change place 'agent-q-markdown-table)))
               ;; What is above may have grown since.
-              (setf (agent-q-table-end table)
-                    (+ place (- (agent-q-table-end table) (agent-q-table-start table)))
-                    (agent-q-table-start table) place)
-              (unless (agent-q-table-large table)
-                (agent-q-table--align table room))
+              (setf (agent-q-markdown-table-end table)
+                    (+ place (- (agent-q-markdown-table-end table) (agent-q-markdown-table-start table)))
+                    (agent-q-markdown-table-start table) place)
+              (unless (agent-q-markdown-table-large table)
+                (agent-q-markdown--table-align table room))
               (setq place end))))))))
 
 ;;;;; Windows of another width
 
-(defvar-local agent-q-table--aligned-for nil
+(defvar-local agent-q-markdown--table-aligned-for nil
   "Width for which the tables of this buffer were aligned, or nil.")
 
-(defvar-local agent-q-table--timer nil
+(defvar-local agent-q-markdown--table-timer nil
   "The timer that will align the tables of this buffer again, or nil.")
 
-(defun agent-q-table-watch ()
+(defun agent-q-markdown-table-watch ()
   "Align the tables of this buffer again when its windows change their width."
-  (add-hook 'window-size-change-functions #'agent-q-table--resized nil t))
+  (add-hook 'window-size-change-functions #'agent-q-markdown--table-resized nil t))
 
-(defun agent-q-table--resized (window)
+(defun agent-q-markdown--table-resized (window)
   "Align tables soon if WINDOW made that necessary."
   (with-current-buffer (window-buffer window)
-    (let ((room (agent-q-table--room)))
-      (unless (or agent-q-table--timer (eql room agent-q-table--aligned-for))
-        (setq agent-q-table--aligned-for room
-              agent-q-table--timer
-              (run-with-idle-timer 0.2 nil #'agent-q-table--refresh-in (current-buffer)))))))
+    (let ((room (agent-q-markdown--table-room)))
+      (unless (or agent-q-markdown--table-timer (eql room agent-q-markdown--table-aligned-for))
+        (setq agent-q-markdown--table-aligned-for room
+              agent-q-markdown--table-timer
+              (run-with-idle-timer 0.2 nil #'agent-q-markdown--table-refresh-in (current-buffer)))))))
 
-(defun agent-q-table--refresh-in (buffer)
+(defun agent-q-markdown--table-refresh-in (buffer)
   "Align the tables of BUFFER, if it is still there."
   (when (buffer-live-p buffer)
     (with-current-buffer buffer
-      (setq agent-q-table--timer nil
-            agent-q-table--aligned-for (agent-q-table--room))
-      (agent-q-table-refresh))))
+      (setq agent-q-markdown--table-timer nil
+            agent-q-markdown--table-aligned-for (agent-q-markdown--table-room))
+      (agent-q-markdown-table-refresh))))
 
 ;;;;; Whole tables
 
-(defun agent-q-table-show ()
+(defun agent-q-markdown-table-show ()
   "Show the table at point in a buffer of its own, whole."
   (interactive nil agent-q-chat-mode)
-  (let* ((table (or (get-text-property (point) 'agent-q-table)
+  (let* ((table (or (get-text-property (point) 'agent-q-markdown-table)
                     (user-error "No table here")))
          (start (if (and (> (point) (point-min))
-                         (eq table (get-text-property (1- (point)) 'agent-q-table)))
-                    (previous-single-char-property-change (point) 'agent-q-table)
+                         (eq table (get-text-property (1- (point)) 'agent-q-markdown-table)))
+                    (previous-single-char-property-change (point) 'agent-q-markdown-table)
                   (point)))
          (text (buffer-substring start (next-single-char-property-change
-                                        start 'agent-q-table))))
+                                        start 'agent-q-markdown-table))))
     (with-current-buffer (get-buffer-create "*agent-q table*")
       (let ((inhibit-read-only t))
         (erase-buffer)
         (insert text)
         (remove-text-properties (point-min) (point-max) '(read-only nil invisible nil))
-        (agent-q-table--withdraw-whole)
-        (when (< (buffer-size) agent-q-table--whole-limit)
+        (agent-q-markdown--table-withdraw-whole)
+        (when (< (buffer-size) agent-q-markdown--table-whole-limit)
           (let ((copy (copy-sequence table)))
-            (setf (agent-q-table-start copy) (point-min)
-                  (agent-q-table-end copy) (point-max))
-            (agent-q-table--align copy most-positive-fixnum)))
+            (setf (agent-q-markdown-table-start copy) (point-min)
+                  (agent-q-markdown-table-end copy) (point-max))
+            (agent-q-markdown--table-align copy most-positive-fixnum)))
         (goto-char (point-min)))
-      (agent-q-page-mode)
-      (agent-q-pitch-setup)
+      (agent-q-render-body-page-mode)
+      (agent-q-render-body-pitch-setup)
       (setq-local truncate-lines t))
     (pop-to-buffer "*agent-q table*")))
 
-(defun agent-q-table--withdraw-whole ()
+(defun agent-q-markdown--table-withdraw-whole ()
   "Leave no place in this buffer where RET is about a whole table."
   (let ((place (point-min)))
     (while (< place (point-max))
       (let ((next (next-single-property-change place 'keymap nil (point-max))))
-        (when (eq agent-q-table-map (get-text-property place 'keymap))
+        (when (eq agent-q-markdown-table-map (get-text-property place 'keymap))
           (remove-text-properties place next '(keymap nil help-echo nil)))
         (setq place next)))))
 
-(defun agent-q-table-eldoc (callback)
+(defun agent-q-markdown-table-eldoc (callback)
   "Tell CALLBACK how to see all of the table at point, if some is left out.
 For `eldoc-documentation-functions'."
-  (when (eq agent-q-table-map (get-text-property (point) 'keymap))
+  (when (eq agent-q-markdown-table-map (get-text-property (point) 'keymap))
     (funcall callback "RET shows the whole table")))
 
-(defun agent-q-table-show-mouse (event)
+(defun agent-q-markdown-table-show-mouse (event)
   "Show the table that EVENT clicked on in a buffer of its own."
   (interactive "e" agent-q-chat-mode)
   (mouse-set-point event)
-  (agent-q-table-show))
+  (agent-q-markdown-table-show))
 
 ;;;; How the text of answers looks
 
@@ -448,7 +448,7 @@ For `eldoc-documentation-functions'."
 
 ;;;;; Hiding markup
 
-(defcustom agent-q-hide-markup nil
+(defcustom agent-q-markdown-hide-markup nil
   "Whether to hide Markdown markup in answers.
 What you copy still has it.  This is for new chats;
 \\[agent-q-toggle-markup] changes the current one."
@@ -459,10 +459,10 @@ What you copy still has it.  This is for new chats;
 (defun agent-q-markdown-setup ()
   "Make the current buffer ready for answers."
   (setq buffer-invisibility-spec
-        (if agent-q-hide-markup '(t agent-q-markup) '(t)))
+        (if agent-q-markdown-hide-markup '(t agent-q-markup) '(t)))
   (add-hook 'fontification-functions #'agent-q-markdown-dress nil t)
-  (agent-q-pitch-setup)
-  (agent-q-table-watch))
+  (agent-q-render-body-pitch-setup)
+  (agent-q-markdown-table-watch))
 
 ;;;###autoload
 (defun agent-q-toggle-markup ()
@@ -471,7 +471,7 @@ What you copy still has it.  This is for new chats;
   (if (memq 'agent-q-markup (ensure-list buffer-invisibility-spec))
       (remove-from-invisibility-spec 'agent-q-markup)
     (add-to-invisibility-spec 'agent-q-markup))
-  (agent-q-table-refresh)
+  (agent-q-markdown-table-refresh)
   (force-window-update (current-buffer)))
 
 ;;;;; Styles
@@ -569,7 +569,8 @@ It is read again as a whole, which takes 20 ms for so many.")
 
 (defvar-local agent-q-markdown--dressed nil
   "The answers that have looks, those that got them latest first.
-Each is a list of the markers of its start and end, and the width of its lines.")
+Each is a list of the markers of its start and end, and the width of its
+lines.")
 
 (defun agent-q-markdown--ask-for-bare-only ()
   "Have redisplay ask for text properties only where an answer is bare.
@@ -753,11 +754,11 @@ END is where the text ends that still grows, or nil when it is complete."
     (dolist (part parts)
       (pcase part
         (`(link ,from ,to ,target)
-         (agent-q-link-put (+ start from) (+ start to) target))
+         (agent-q-markdown-link-put (+ start from) (+ start to) target))
         (`(code ,from ,to ,language)
-         (agent-q-code-closed (+ start from) (+ start to) language))
+         (agent-q-render-body-code-closed (+ start from) (+ start to) language))
         (`(table . ,table)
-         (agent-q-table-put start table end))))))
+         (agent-q-markdown-table-put start table end))))))
 
 (provide 'agent-q-markdown)
 ;;; agent-q-markdown.el ends here

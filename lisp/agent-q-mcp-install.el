@@ -25,7 +25,7 @@
 ;; Puts a value into the JSON text of the current buffer, or takes it out, and leaves every
 ;; other character as it is: comments, spaces, numbers.  Paths are lists of keys.
 
-(defvar agent-q-mcp-json--syntax
+(defvar agent-q-mcp-install--json-syntax
   (let ((table (make-syntax-table)))
     (modify-syntax-entry ?\" "\"" table)
     (modify-syntax-entry ?\\ "\\" table)
@@ -43,25 +43,25 @@
     table)
   "Syntax of JSON with comments.")
 
-(defmacro agent-q-mcp-json--in (&rest body)
+(defmacro agent-q-mcp-install--json-in (&rest body)
   "Run BODY with the syntax of JSON."
   (declare (indent 0) (debug t))
-  `(with-syntax-table agent-q-mcp-json--syntax
+  `(with-syntax-table agent-q-mcp-install--json-syntax
      (let ((parse-sexp-ignore-comments t))
        (save-excursion ,@body))))
 
-(defun agent-q-mcp-json--skip ()
+(defun agent-q-mcp-install--json-skip ()
   "Go over spaces and comments."
   (forward-comment (buffer-size)))
 
-(defun agent-q-mcp-json--key ()
+(defun agent-q-mcp-install--json-key ()
   "Return the string at point and go behind it."
   (let ((start (point)))
     (unless (eq (char-after) ?\") (error "No JSON object here"))
     (forward-sexp)
     (agent-q-json-parse (buffer-substring-no-properties start (point)))))
 
-(defun agent-q-mcp-json--members ()
+(defun agent-q-mcp-install--json-members ()
   "Return the elements of the object or array at point, in order.
 Each is (KEY START VALUE END): START is where it begins, VALUE where its
 value does, and END where that ends.  KEY is nil in an array."
@@ -69,52 +69,52 @@ value does, and END where that ends.  KEY is nil in an array."
     (unless (memq (char-after) '(?{ ?\[)) (error "No JSON object or array here"))
     (save-excursion
       (forward-char)
-      (agent-q-mcp-json--skip)
+      (agent-q-mcp-install--json-skip)
       (while (not (memq (char-after) '(?} ?\])))
-        (let ((start (point)) (key (and object (agent-q-mcp-json--key))) value)
-          (agent-q-mcp-json--skip)
+        (let ((start (point)) (key (and object (agent-q-mcp-install--json-key))) value)
+          (agent-q-mcp-install--json-skip)
           (when object
             (unless (eq (char-after) ?:) (error "No colon in a JSON object"))
             (forward-char)
-            (agent-q-mcp-json--skip))
+            (agent-q-mcp-install--json-skip))
           (setq value (point))
           (forward-sexp)
           (push (list key start value (point)) members))
-        (agent-q-mcp-json--skip)
+        (agent-q-mcp-install--json-skip)
         (when (eq (char-after) ?,)
           (forward-char)
-          (agent-q-mcp-json--skip))))
+          (agent-q-mcp-install--json-skip))))
     (nreverse members)))
 
-(defun agent-q-mcp-json--root ()
+(defun agent-q-mcp-install--json-root ()
   "Go to the object that the text is, which is made in an empty one."
   (goto-char (point-min))
-  (agent-q-mcp-json--skip)
+  (agent-q-mcp-install--json-skip)
   (when (eobp)
     (insert "{\n}\n")
     (goto-char (point-min))
-    (agent-q-mcp-json--skip))
+    (agent-q-mcp-install--json-skip))
   (unless (eq (char-after) ?{) (error "The file holds no JSON object")))
 
-(defun agent-q-mcp-json--find (path)
+(defun agent-q-mcp-install--json-find (path)
   "Go to the value at PATH from the root; return non-nil if it is there."
-  (agent-q-mcp-json--root)
+  (agent-q-mcp-install--json-root)
   (let ((found t))
     (while (and found path)
       (let ((member (and (eq (char-after) ?{)
-                         (assoc (pop path) (agent-q-mcp-json--members)))))
+                         (assoc (pop path) (agent-q-mcp-install--json-members)))))
         (if member (goto-char (nth 2 member)) (setq found nil))))
     found))
 
-(defun agent-q-mcp-json--indented (text depth)
+(defun agent-q-mcp-install--json-indented (text depth)
   "Return TEXT, the value of an element at DEPTH, with its lines indented."
   (replace-regexp-in-string "\n" (concat "\n" (make-string (* 2 depth) ?\s)) text t t))
 
-(defun agent-q-mcp-json--add (text depth)
+(defun agent-q-mcp-install--json-add (text depth)
   "Add TEXT as the last element of the object or array at point, which is at DEPTH."
-  (let* ((last (car (last (agent-q-mcp-json--members))))
+  (let* ((last (car (last (agent-q-mcp-install--json-members))))
          (indent (concat "\n" (make-string (* 2 (1+ depth)) ?\s)))
-         (text (agent-q-mcp-json--indented text (1+ depth)))
+         (text (agent-q-mcp-install--json-indented text (1+ depth)))
          (first (1+ (point))))
     (if last
         (progn (goto-char (nth 3 last))
@@ -125,109 +125,109 @@ value does, and END where that ends.  KEY is nil in an array."
       (delete-region (point) (progn (skip-chars-backward " \t\r\n" first) (point)))
       (insert indent text "\n" (make-string (* 2 depth) ?\s)))))
 
-(defvar agent-q-mcp-json-replaced nil
+(defvar agent-q-mcp-install-json-replaced nil
   "What was replaced: ((PATH . TEXT) ...), with TEXT as it was in the file.
 It is nil where nothing was.")
 
-(defun agent-q-mcp-json--note (path text)
+(defun agent-q-mcp-install--json-note (path text)
   "Note that TEXT was at PATH, unless something is known of it already."
-  (unless (assoc path agent-q-mcp-json-replaced)
-    (push (cons path text) agent-q-mcp-json-replaced)))
+  (unless (assoc path agent-q-mcp-install-json-replaced)
+    (push (cons path text) agent-q-mcp-install-json-replaced)))
 
-(defun agent-q-mcp-json--note-empty (path)
+(defun agent-q-mcp-install--json-note-empty (path)
   "Note how the object or array at PATH, where point is, is written if it is empty."
-  (unless (agent-q-mcp-json--members)
-    (agent-q-mcp-json--note path (agent-q-mcp-json--text))))
+  (unless (agent-q-mcp-install--json-members)
+    (agent-q-mcp-install--json-note path (agent-q-mcp-install--json-text))))
 
-(defun agent-q-mcp-json--text ()
+(defun agent-q-mcp-install--json-text ()
   "Return the text of the value at point."
   (buffer-substring-no-properties (point) (save-excursion (forward-sexp) (point))))
 
-(defun agent-q-mcp-json--replace (path text depth)
+(defun agent-q-mcp-install--json-replace (path text depth)
   "Put TEXT in place of the value at point, which is at PATH and DEPTH."
-  (let ((old (agent-q-mcp-json--text))
-        (new (agent-q-mcp-json--indented text depth)))
+  (let ((old (agent-q-mcp-install--json-text))
+        (new (agent-q-mcp-install--json-indented text depth)))
     (unless (equal old new)
-      (agent-q-mcp-json--note path old)
+      (agent-q-mcp-install--json-note path old)
       (delete-region (point) (+ (point) (length old)))
       (save-excursion (insert new)))))
 
-(defun agent-q-mcp-json--need (bracket path depth)
+(defun agent-q-mcp-install--json-need (bracket path depth)
   "See to it that the value at point begins with BRACKET; it is at PATH and DEPTH.
 Null and an empty list stand for nothing and are replaced."
   (unless (eq (char-after) (aref bracket 0))
-    (if (string-match-p "\\`\\(?:null\\|\\[[ \t\r\n]*\\]\\)\\'" (agent-q-mcp-json--text))
-        (agent-q-mcp-json--replace path bracket depth)
+    (if (string-match-p "\\`\\(?:null\\|\\[[ \t\r\n]*\\]\\)\\'" (agent-q-mcp-install--json-text))
+        (agent-q-mcp-install--json-replace path bracket depth)
       (error "%s is not an expected %s" (string-join path ".") (if (equal bracket "{\n}") "object" "list")))))
 
-(defun agent-q-mcp-json--put-text (path text)
+(defun agent-q-mcp-install--json-put-text (path text)
   "Make TEXT the value at PATH.
 Objects on the way are made where there are none."
   (let ((way nil) (depth 0))
-    (agent-q-mcp-json--root)
+    (agent-q-mcp-install--json-root)
     (while (cdr path)
-      (let ((member (assoc (car path) (agent-q-mcp-json--members)))
+      (let ((member (assoc (car path) (agent-q-mcp-install--json-members)))
             (next (append way (list (car path)))))
         (unless member
-          (agent-q-mcp-json--note-empty way)
-          (agent-q-mcp-json--note next nil)
+          (agent-q-mcp-install--json-note-empty way)
+          (agent-q-mcp-install--json-note next nil)
           (save-excursion
-            (agent-q-mcp-json--add (concat (agent-q-json-string (car path)) ": {\n}") depth))
-          (setq member (assoc (car path) (agent-q-mcp-json--members))))
+            (agent-q-mcp-install--json-add (concat (agent-q-json-string (car path)) ": {\n}") depth))
+          (setq member (assoc (car path) (agent-q-mcp-install--json-members))))
         (goto-char (nth 2 member))
         (setq way next
               path (cdr path)
               depth (1+ depth))
-        (agent-q-mcp-json--need "{\n}" way depth)))
-    (let ((member (assoc (car path) (agent-q-mcp-json--members))))
+        (agent-q-mcp-install--json-need "{\n}" way depth)))
+    (let ((member (assoc (car path) (agent-q-mcp-install--json-members))))
       (if member
           (progn (goto-char (nth 2 member))
-                 (agent-q-mcp-json--replace (append way path) text (1+ depth)))
-        (agent-q-mcp-json--note-empty way)
-        (agent-q-mcp-json--note (append way path) nil)
-        (agent-q-mcp-json--add (concat (agent-q-json-string (car path)) ": " text) depth)))))
+                 (agent-q-mcp-install--json-replace (append way path) text (1+ depth)))
+        (agent-q-mcp-install--json-note-empty way)
+        (agent-q-mcp-install--json-note (append way path) nil)
+        (agent-q-mcp-install--json-add (concat (agent-q-json-string (car path)) ": " text) depth)))))
 
-(defun agent-q-mcp-json-put (path value)
+(defun agent-q-mcp-install-json-put (path value)
   "Make VALUE, as in `agent-q-json-encode', the one at PATH.
 Objects on the way are made where there are none."
-  (agent-q-mcp-json--in
-    (agent-q-mcp-json--put-text path (agent-q-json-pretty value))))
+  (agent-q-mcp-install--json-in
+    (agent-q-mcp-install--json-put-text path (agent-q-json-pretty value))))
 
-(defun agent-q-mcp-json--vacant-p (text)
+(defun agent-q-mcp-install--json-vacant-p (text)
   "Whether what is at point is as good as TEXT, which is empty or nil.
 One word for all, too, is an object now that only repeats it."
-  (let ((now (agent-q-mcp-json--text))
+  (let ((now (agent-q-mcp-install--json-text))
         (bare (lambda (text) (replace-regexp-in-string "[ \t\r\n]+" "" text))))
     (or (member (funcall bare now) (list "{}" "[]" (and text (funcall bare text))))
         (and text (equal (funcall bare now) (format "{\"*\":%s}" (funcall bare text)))))))
 
-(defun agent-q-mcp-json-restore (replaced)
-  "Put back what was REPLACED, as in `agent-q-mcp-json-replaced'.
+(defun agent-q-mcp-install-json-restore (replaced)
+  "Put back what was REPLACED, as in `agent-q-mcp-install-json-replaced'.
 Ours is gone by then.  Where there is anything else now, it stays."
-  (agent-q-mcp-json--in
+  (agent-q-mcp-install--json-in
     ;; What is inside of something first.
     (pcase-dolist (`(,path . ,text) (sort (copy-sequence replaced)
                                           (lambda (one other)
                                             (> (length (car one)) (length (car other))))))
       (when (and (seq-every-p #'stringp path)
-                 (agent-q-mcp-json--find path)
-                 (agent-q-mcp-json--vacant-p text))
+                 (agent-q-mcp-install--json-find path)
+                 (agent-q-mcp-install--json-vacant-p text))
         (if text
-            (agent-q-mcp-json--put-back text)
-          (agent-q-mcp-json-remove path))))))
+            (agent-q-mcp-install--json-put-back text)
+          (agent-q-mcp-install-json-remove path))))))
 
-(defun agent-q-mcp-json--put-back (text)
+(defun agent-q-mcp-install--json-put-back (text)
   "Put TEXT, as it was in the file, in place of the value at point."
   (delete-region (point) (save-excursion (forward-sexp) (point)))
   (insert text))
 
-(defun agent-q-mcp-json-put-back (path text)
+(defun agent-q-mcp-install-json-put-back (path text)
   "Put TEXT, as it was in the file, in place of the value at PATH, if there is one."
-  (agent-q-mcp-json--in
-    (when (agent-q-mcp-json--find path)
-      (agent-q-mcp-json--put-back text))))
+  (agent-q-mcp-install--json-in
+    (when (agent-q-mcp-install--json-find path)
+      (agent-q-mcp-install--json-put-back text))))
 
-(defun agent-q-mcp-json--remove (members member)
+(defun agent-q-mcp-install--json-remove (members member)
   "Remove MEMBER, one of MEMBERS, with what parts it from the others."
   (let ((after (cadr (member member members)))
         (before (car (last (seq-take-while (lambda (it) (not (equal it member))) members)))))
@@ -241,45 +241,45 @@ Ours is gone by then.  Where there is anything else now, it stays."
                                             (if (looking-at "[ \t\r\n]*,") (match-end 0)
                                               (point))))))))
 
-(defun agent-q-mcp-json-remove (path)
+(defun agent-q-mcp-install-json-remove (path)
   "Remove what is at PATH."
-  (agent-q-mcp-json--in
-    (when (and (agent-q-mcp-json--find (butlast path)) (eq (char-after) ?{))
-      (let* ((members (agent-q-mcp-json--members))
+  (agent-q-mcp-install--json-in
+    (when (and (agent-q-mcp-install--json-find (butlast path)) (eq (char-after) ?{))
+      (let* ((members (agent-q-mcp-install--json-members))
              (member (assoc (car (last path)) members)))
         (when member
-          (agent-q-mcp-json--remove members member))))))
+          (agent-q-mcp-install--json-remove members member))))))
 
-(defun agent-q-mcp-json-add-to-list (path text)
+(defun agent-q-mcp-install-json-add-to-list (path text)
   "Add the string TEXT to the array at PATH, unless it is there."
-  (agent-q-mcp-json--in
-    (unless (agent-q-mcp-json--find path)
-      (agent-q-mcp-json-put path []))
-    (agent-q-mcp-json--find path)
-    (agent-q-mcp-json--need "[]" path (length path))
-    (unless (agent-q-mcp-json--element text)
-      (agent-q-mcp-json--note-empty path)
-      (agent-q-mcp-json--add (agent-q-json-string text) (length path)))))
+  (agent-q-mcp-install--json-in
+    (unless (agent-q-mcp-install--json-find path)
+      (agent-q-mcp-install-json-put path []))
+    (agent-q-mcp-install--json-find path)
+    (agent-q-mcp-install--json-need "[]" path (length path))
+    (unless (agent-q-mcp-install--json-element text)
+      (agent-q-mcp-install--json-note-empty path)
+      (agent-q-mcp-install--json-add (agent-q-json-string text) (length path)))))
 
-(defun agent-q-mcp-json--element (text)
+(defun agent-q-mcp-install--json-element (text)
   "Return the element of the array at point that is the string TEXT, or nil."
   (seq-find (lambda (member)
               (equal (agent-q-json-string text)
                      (buffer-substring-no-properties (nth 2 member) (nth 3 member))))
-            (agent-q-mcp-json--members)))
+            (agent-q-mcp-install--json-members)))
 
-(defun agent-q-mcp-json-remove-from-list (path text)
+(defun agent-q-mcp-install-json-remove-from-list (path text)
   "Remove the string TEXT from the array at PATH."
-  (agent-q-mcp-json--in
-    (when (and (agent-q-mcp-json--find path) (eq (char-after) ?\[))
-      (let ((member (agent-q-mcp-json--element text)))
+  (agent-q-mcp-install--json-in
+    (when (and (agent-q-mcp-install--json-find path) (eq (char-after) ?\[))
+      (let ((member (agent-q-mcp-install--json-element text)))
         (when member
-          (agent-q-mcp-json--remove (agent-q-mcp-json--members) member))))))
+          (agent-q-mcp-install--json-remove (agent-q-mcp-install--json-members) member))))))
 
-(defun agent-q-mcp-json-get (path)
+(defun agent-q-mcp-install-json-get (path)
   "Return the text of the value at PATH, or nil."
-  (agent-q-mcp-json--in
-    (when (agent-q-mcp-json--find path)
+  (agent-q-mcp-install--json-in
+    (when (agent-q-mcp-install--json-find path)
       (buffer-substring-no-properties (point) (progn (forward-sexp) (point))))))
 
 ;;;; Registering agent-q with other agents
@@ -292,7 +292,8 @@ Ours is gone by then.  Where there is anything else now, it stays."
   (expand-file-name "agent-q-mcp" agent-q-module-directory))
 
 (defvar agent-q-mcp-install--before nil
-  "What our entries replaced in the file at hand, as `agent-q-mcp-json-replaced'.")
+  "What our entries replaced in the file at hand.
+It is as in `agent-q-mcp-install-json-replaced'.")
 
 ;;;;; Blocks of text
 
@@ -325,7 +326,7 @@ Ours is gone by then.  Where there is anything else now, it stays."
   "Go to the end of the buffer, to a line that an empty one is in front of."
   (goto-char (point-max))
   (unless (or (bobp) (bolp))
-    (push '((:end) . "") agent-q-mcp-json-replaced)
+    (push '((:end) . "") agent-q-mcp-install-json-replaced)
     (insert "\n"))
   (unless (bobp) (insert "\n")))
 
@@ -456,16 +457,16 @@ current buffer, which is that of FILE."
   (let ((name agent-q-mcp-install--name))
     `(("Claude Code"
        (,(expand-file-name ".claude.json" (agent-q-mcp-install--place "CLAUDE_CONFIG_DIR" "~"))
-        ,(lambda () (agent-q-mcp-json-put (list "mcpServers" name)
-                                          `(:type "stdio" ,@(agent-q-mcp-install--stdio))))
+        ,(lambda () (agent-q-mcp-install-json-put (list "mcpServers" name)
+                                                  `(:type "stdio" ,@(agent-q-mcp-install--stdio))))
         ,(lambda ()
            (agent-q-mcp-install--take-out (list "mcpServers" name))
            (agent-q-mcp-install--restore)))
        (,(expand-file-name "settings.json" (agent-q-mcp-install--place "CLAUDE_CONFIG_DIR" "~/.claude"))
-        ,(lambda () (agent-q-mcp-json-add-to-list '("permissions" "allow")
-                                                  (concat "mcp__" name)))
+        ,(lambda () (agent-q-mcp-install-json-add-to-list '("permissions" "allow")
+                                                          (concat "mcp__" name)))
         ,(lambda ()
-           (agent-q-mcp-json-remove-from-list '("permissions" "allow") (concat "mcp__" name))
+           (agent-q-mcp-install-json-remove-from-list '("permissions" "allow") (concat "mcp__" name))
            (agent-q-mcp-install--restore))))
       ("Codex"
        (,(expand-file-name "config.toml" (agent-q-mcp-install--place "CODEX_HOME" "~/.codex"))
@@ -474,14 +475,14 @@ current buffer, which is that of FILE."
       ("opencode"
        (,(agent-q-mcp-install--opencode-file)
         ,(lambda ()
-           (agent-q-mcp-json-put (list "mcp" name)
-                                 `(:type "local" :command [,(agent-q-mcp-install-program)]
-                                   :enabled t))
-           (let ((all (agent-q-mcp-json-get '("permission"))))
+           (agent-q-mcp-install-json-put (list "mcp" name)
+                                         `(:type "local" :command [,(agent-q-mcp-install-program)]
+                                           :enabled t))
+           (let ((all (agent-q-mcp-install-json-get '("permission"))))
              ;; One word is short for that of all tools.
              (when (and all (string-prefix-p "\"" all))
-               (agent-q-mcp-json-put '("permission") `(:* ,(agent-q-json-parse all)))))
-           (agent-q-mcp-json-put (list "permission" (concat name "_*")) "allow"))
+               (agent-q-mcp-install-json-put '("permission") `(:* ,(agent-q-json-parse all)))))
+           (agent-q-mcp-install-json-put (list "permission" (concat name "_*")) "allow"))
         ,(lambda ()
            (agent-q-mcp-install--take-out (list "mcp" name))
            (agent-q-mcp-install--take-out (list "permission" (concat name "_*")))
@@ -489,8 +490,8 @@ current buffer, which is that of FILE."
       ("ECA"
        (,(expand-file-name "eca/config.json" (agent-q-mcp-install--place "XDG_CONFIG_HOME" "~/.config"))
         ,(lambda ()
-           (agent-q-mcp-json-put (list "mcpServers" name) (agent-q-mcp-install--stdio))
-           (agent-q-mcp-json-put (list "toolCall" "approval" "allow" name) (make-hash-table)))
+           (agent-q-mcp-install-json-put (list "mcpServers" name) (agent-q-mcp-install--stdio))
+           (agent-q-mcp-install-json-put (list "toolCall" "approval" "allow" name) (make-hash-table)))
         ,(lambda ()
            (agent-q-mcp-install--take-out (list "mcpServers" name))
            (agent-q-mcp-install--take-out (list "toolCall" "approval" "allow" name))
@@ -542,13 +543,13 @@ An older entry of ours is nothing to go back to."
 (defun agent-q-mcp-install--take-out (path)
   "Remove our value at PATH from the current buffer, or restore what it replaced."
   (let ((text (cdr (assoc path agent-q-mcp-install--before))))
-    (if text (agent-q-mcp-json-put-back path text)
-      (agent-q-mcp-json-remove path))))
+    (if text (agent-q-mcp-install-json-put-back path text)
+      (agent-q-mcp-install-json-remove path))))
 
 (defun agent-q-mcp-install--restore ()
   "Put back what our entries replaced in the current buffer.
 A file that was empty, or not there, is empty."
-  (agent-q-mcp-json-restore agent-q-mcp-install--before)
+  (agent-q-mcp-install-json-restore agent-q-mcp-install--before)
   (when (and (assoc '(:file) agent-q-mcp-install--before)
              (string-match-p "\\`[ \t\n]*{[ \t\n]*}[ \t\n]*\\'" (buffer-string)))
     (erase-buffer)
@@ -673,7 +674,7 @@ What the file may be read by stays as it is."
 (defun agent-q-mcp-install--change (file function)
   "Change FILE by FUNCTION if the user agrees.
 Return `same', `changed' or `refused'."
-  (let* ((agent-q-mcp-json-replaced nil)
+  (let* ((agent-q-mcp-install-json-replaced nil)
          (was-there (file-exists-p file))
          (old (agent-q-mcp-install--text file))
          (new (condition-case failure
@@ -692,8 +693,8 @@ Return `same', `changed' or `refused'."
                             nil nil #'equal))
            'changed)
           (t (when (string-blank-p old)
-               (push (cons '(:file) (and was-there old)) agent-q-mcp-json-replaced))
-             (agent-q-mcp-install--remember file agent-q-mcp-json-replaced)
+               (push (cons '(:file) (and was-there old)) agent-q-mcp-install-json-replaced))
+             (agent-q-mcp-install--remember file agent-q-mcp-install-json-replaced)
              (agent-q-mcp-install--write file new)
              'changed))))
 
@@ -779,7 +780,7 @@ Each change is shown as a diff first."
            (pcase-lambda (`(,_ (,file ,put ,_) . ,_))
              (and (file-exists-p file)
                   (ignore-errors
-                    (let ((agent-q-mcp-json-replaced nil)
+                    (let ((agent-q-mcp-install-json-replaced nil)
                           (text (agent-q-mcp-install--text file)))
                       (equal text (agent-q-mcp-install--changed file put))))))
            (agent-q-mcp-install--agents))))

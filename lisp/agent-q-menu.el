@@ -9,7 +9,6 @@
 
 ;;; Code:
 
-(require 'agent-q-image-history)
 (require 'agent-q-loaddefs)
 (require 'easymenu)
 (require 'seq)
@@ -24,7 +23,7 @@
 (defconst agent-q-menu--lists
   '("Lists" ("t" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
     ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
-    ("I" "Changes in the image" agent-q-image-changes) ("D" "Doctor" agent-q-doctor))
+    ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor))
   "The lists of agent-q.")
 
 (defconst agent-q-menu--everywhere
@@ -43,11 +42,11 @@
      ("i" "Insert code" agent-q-code-block-insert)
      ("z" "Code to the REPL" agent-q-code-block-stage)
      ("m" "Show or hide markup" agent-q-toggle-markup)
-     ("u" "Unfold or fold all" agent-q-toggle-all)
+     ("u" "Unfold or fold all" agent-q-chat-view-toggle-all)
      ("t" "Try again" agent-q-retry) ("g" "Continue" agent-q-continue))
     ("This chat" ("n" "Rename..." agent-q-rename-chat) ("f" "Fork" agent-q-fork-chat)
      ("e" "Export..." agent-q-export-chat) ("$" "Cost" agent-q-cost)
-     ("l" "Older turns" agent-q-chats-older) ("r" "Earlier chat..." agent-q-resume))
+     ("l" "Older turns" agent-q-chat-history-older) ("r" "Earlier chat..." agent-q-resume))
     ("Elsewhere" ("s" "Serve other agents" agent-q-mcp-mode)
      ("I" "Register with an agent..." agent-q-mcp-install)
      ("C" "Connected agents" agent-q-mcp-clients) ("x" "Explain the error" agent-q-explain-error)
@@ -56,12 +55,12 @@
 
 (defconst agent-q-menu--modes
   `((agent-q-chat-mode
-     ("Message" ("s" "Send" agent-q-chat-send) ("k" "Cancel the turn" agent-q-chat-cancel)
+     ("Message" ("s" "Send" agent-q-chat-send) ("k" "Cancel the turn" agent-q-chat-send-cancel)
       ("e" "Compose in a buffer" agent-q-compose) ("h" "Earlier messages" agent-q-prompt-search)
-      ("q" "Edit queued message" agent-q-queue-edit) ("b" "Steer the turn" agent-q-chat-steer)
+      ("q" "Edit queued message" agent-q-chat-send-queue-edit) ("b" "Steer the turn" agent-q-chat-send-steer)
       ("o" "Plan mode" agent-q-plan-mode))
      ("Turn" ("a" "Pending request" agent-q-goto-approval)
-      ("d" "Take over a parked error" agent-q-chat-hand-over)
+      ("d" "Take over a parked error" agent-q-debugger-hand-over)
       ("c" "What the turn changed" agent-q-changes) ("u" "Undo the turn" agent-q-undo-turn)
       ("B" "Rewind..." agent-q-rewind))
      ("This chat" ("m" "Model" agent-q-set-model) ("E" "Reasoning effort" agent-q-set-effort)
@@ -70,21 +69,21 @@
       ("M" "More..." agent-q-menu-more))
      ("What the model reads" ("p" "System prompt" agent-q-show-system-prompt)
       ("r" "Request" agent-q-show-request) ("x" "Context" agent-q-context)
-      ("w" "Context window" agent-q-window) ("z" "Summarize" agent-q-compact))
+      ("w" "Context usage" agent-q-context-usage) ("z" "Summarize" agent-q-compact))
      ,agent-q-menu--lists)
-    (agent-q-client-mode
-     ("Agent" ("k" "Stop what runs" agent-q-client-stop)
-      ("p" "Pause or resume" agent-q-client-pause) ("C" "All agents" agent-q-mcp-clients))
+    (agent-q-mcp-client-mode
+     ("Agent" ("k" "Stop what runs" agent-q-mcp-client-stop)
+      ("p" "Pause or resume" agent-q-mcp-client-pause) ("C" "All agents" agent-q-mcp-clients))
      ("Calls" ("a" "Pending request" agent-q-goto-approval)
-      ("d" "Take over a parked error" agent-q-chat-hand-over)
+      ("d" "Take over a parked error" agent-q-debugger-hand-over)
       ("c" "What was changed" agent-q-changes) ("u" "Undo the changes" agent-q-undo-turn)
-      ("f" "Unfold or fold all" agent-q-toggle-all))
+      ("f" "Unfold or fold all" agent-q-chat-view-toggle-all))
      ,agent-q-menu--lists)
     (agent-q-tool-list-mode
      ("Tools" ("SPC" "Offer or not" agent-q-tool-list-toggle)
       ("l" "Safety level" agent-q-tool-list-set-level)
       ("RET" "Describe" agent-q-tool-list-describe) ("s" "Statistics" agent-q-tool-statistics)))
-    (agent-q-tool-statistics-mode ,agent-q-menu--lists)
+    (agent-q-tool-list-statistics-mode ,agent-q-menu--lists)
     (agent-q-chats-list-mode
      ("Chats" ("RET" "Go there" agent-q-chats-list-go) ("s" "Search..." agent-q-chats-list-search)
       ("r" "Rename..." agent-q-chats-list-rename) ("f" "Fork" agent-q-chats-list-fork)
@@ -99,40 +98,40 @@
      ("Context" ("RET" "Show the text" agent-q-context-show) ("o" "Go there" agent-q-context-visit)
       ("a" "Add..." agent-q-context-add) ("d" "Remove" agent-q-context-remove)
       ("C" "Remove all" agent-q-context-clear)))
-    (agent-q-image-changes-mode
-     ("Changes" ("RET" "Show the form" agent-q-image-changes-source)
-      ("u" "Undo" agent-q-image-changes-restore) ("U" "Undo all" agent-q-image-changes-restore-all)
-      ("a" "Of all chats, or this one" agent-q-image-changes-toggle-all)))
+    (agent-q-changes-image-mode
+     ("Changes" ("RET" "Show the form" agent-q-changes-image-source)
+      ("u" "Undo" agent-q-changes-image-restore) ("U" "Undo all" agent-q-changes-image-restore-all)
+      ("a" "Of all chats, or this one" agent-q-changes-image-toggle-all)))
     (agent-q-changes-mode
      ("Changes" ("u" "Undo the turn" agent-q-undo-turn) ("n" "Next hunk" diff-hunk-next)
       ("p" "Previous hunk" diff-hunk-prev) ("o" "Go there" diff-goto-source)))
     (agent-q-doctor-mode
      ("Doctor" ("g" "Refresh" revert-buffer) ("b" "Build the core" agent-q-build)
       ("r" "Report a bug" agent-q-report-bug)))
-    (agent-q-rewind-mode
-     ("Go back" ("c" "The conversation" agent-q-rewind-tick-conversation)
-      ("f" "The files" agent-q-rewind-tick-files) ("i" "The image" agent-q-rewind-tick-image)
-      ("F" "A copy of the chat" agent-q-chats-fork-here) ("d" "Do it" agent-q-rewind-do)))
-    (agent-q-compose-mode
-     ("Message" ("s" "Send" agent-q-compose-send)
-      ("k" "Back to the prompt" agent-q-compose-leave)))
-    (agent-q-arguments-mode
-     ("Arguments" ("r" "Run the call" agent-q-arguments-run)
-      ("k" "Discard the edits" agent-q-arguments-quit)))
-    (agent-q-diff-draft-mode
-     ("Edit" ("k" "Cancel the turn" agent-q-diff-draft-cancel)))
-    (agent-q-diff-mode
-     ("Review" ("SPC" "Accept or reject the hunk" agent-q-diff-toggle)
-      ("e" "Edit the hunk" agent-q-diff-edit-hunk) ("c" "Comment" agent-q-diff-comment)
-      ("a" "Apply" agent-q-diff-apply) ("r" "Reject all" agent-q-diff-reject))))
+    (agent-q-chat-history-rewind-mode
+     ("Go back" ("c" "The conversation" agent-q-chat-history-rewind-tick-conversation)
+      ("f" "The files" agent-q-chat-history-rewind-tick-files) ("i" "The image" agent-q-chat-history-rewind-tick-image)
+      ("F" "A copy of the chat" agent-q-chats-fork-here) ("d" "Do it" agent-q-chat-history-rewind-do)))
+    (agent-q-chat-send-compose-mode
+     ("Message" ("s" "Send" agent-q-chat-send-compose-send)
+      ("k" "Back to the prompt" agent-q-chat-send-compose-leave)))
+    (agent-q-approval-arguments-mode
+     ("Arguments" ("r" "Run the call" agent-q-approval-arguments-run)
+      ("k" "Discard the edits" agent-q-approval-arguments-quit)))
+    (agent-q-review-draft-mode
+     ("Edit" ("k" "Cancel the turn" agent-q-review-draft-cancel)))
+    (agent-q-review-mode
+     ("Review" ("SPC" "Accept or reject the hunk" agent-q-review-toggle)
+      ("e" "Edit the hunk" agent-q-review-edit-this-hunk) ("c" "Comment" agent-q-review-comment)
+      ("a" "Apply" agent-q-review-apply) ("r" "Reject all" agent-q-review-reject))))
   "The commands of each mode, in groups: a title and entries (KEY LABEL COMMAND).")
 
 (defconst agent-q-menu--slash
-  '(("help" agent-q-slash-help "what can be typed after /")
+  '(("help" agent-q-completion-slash-help "what can be typed after /")
     ("model" agent-q-set-model "choose the model")
     ("image" agent-q-set-image "choose the Lisp image")
     ("context" agent-q-context "what is in the context, with sizes")
-    ("window" agent-q-window "what fills the model's window")
+    ("usage" agent-q-context-usage "what fills the model's context")
     ("cost" agent-q-cost "what the last turn and this chat cost")
     ("compact" agent-q-compact "summarize the conversation so far")
     ("new" agent-q-menu-new-chat "open another chat of this project")
@@ -152,12 +151,12 @@
     ("doctor" agent-q-doctor "what is found and what is missing"))
   "Commands that can be typed after /: lists (NAME COMMAND NOTE).")
 
-(defvar agent-q-slash-commands)
+(defvar agent-q-completion-slash-commands)
 
 ;;;###autoload
 (defun agent-q-menu-install-slash ()
   "Make known which commands can be typed after /."
-  (setq agent-q-slash-commands agent-q-menu--slash))
+  (setq agent-q-completion-slash-commands agent-q-menu--slash))
 
 ;;;###autoload (with-eval-after-load 'agent-q-completion (agent-q-menu-install-slash))
 
@@ -170,7 +169,7 @@
 (defun agent-q-menu--here ()
   "Return the groups of commands for the current buffer."
   (or (alist-get (pcase major-mode
-                   ('agent-q-arguments-lisp-mode 'agent-q-arguments-mode)
+                   ('agent-q-approval-arguments-lisp-mode 'agent-q-approval-arguments-mode)
                    (mode mode))
                  agent-q-menu--modes)
       agent-q-menu--everywhere))
@@ -249,7 +248,7 @@ The whole of it has to fit into a terminal of 24 lines.")
         (groups (alist-get mode agent-q-menu--modes)))
     (define-key map (kbd "C-c C-o") #'agent-q-menu)
     ;; In the others it is text.
-    (unless (memq mode '(agent-q-chat-mode agent-q-compose-mode agent-q-arguments-mode))
+    (unless (memq mode '(agent-q-chat-mode agent-q-chat-send-compose-mode agent-q-approval-arguments-mode))
       (define-key map "?" #'agent-q-menu))
     (easy-menu-define nil map "Menu of agent-q."
       (cons "agent-q" (agent-q-menu--items groups)))
@@ -275,21 +274,21 @@ The whole of it has to fit into a terminal of 24 lines.")
 
 ;; Our modes are loaded when they are first used, and get their menus then.
 ;;;###autoload (with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
-;;;###autoload (with-eval-after-load 'agent-q-mcp (agent-q-menu-install 'agent-q-client-mode))
+;;;###autoload (with-eval-after-load 'agent-q-mcp (agent-q-menu-install 'agent-q-mcp-client-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
-;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-statistics-mode))
+;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-statistics-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-context (agent-q-menu-install 'agent-q-context-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-chats (agent-q-menu-install 'agent-q-chats-list-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
-;;;###autoload (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-image-changes-mode))
+;;;###autoload (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-image-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-doctor (agent-q-menu-install 'agent-q-doctor-mode))
-;;;###autoload (with-eval-after-load 'agent-q-chat-history (agent-q-menu-install 'agent-q-rewind-mode))
-;;;###autoload (with-eval-after-load 'agent-q-chat-send (agent-q-menu-install 'agent-q-compose-mode))
-;;;###autoload (with-eval-after-load 'agent-q-approval (agent-q-menu-install 'agent-q-arguments-mode))
-;;;###autoload (with-eval-after-load 'agent-q-review-draft (agent-q-menu-install 'agent-q-diff-draft-mode))
-;;;###autoload (with-eval-after-load 'agent-q-review (agent-q-menu-install 'agent-q-diff-mode))
+;;;###autoload (with-eval-after-load 'agent-q-chat-history (agent-q-menu-install 'agent-q-chat-history-rewind-mode))
+;;;###autoload (with-eval-after-load 'agent-q-chat-send (agent-q-menu-install 'agent-q-chat-send-compose-mode))
+;;;###autoload (with-eval-after-load 'agent-q-approval (agent-q-menu-install 'agent-q-approval-arguments-mode))
+;;;###autoload (with-eval-after-load 'agent-q-review-draft (agent-q-menu-install 'agent-q-review-draft-mode))
+;;;###autoload (with-eval-after-load 'agent-q-review (agent-q-menu-install 'agent-q-review-mode))
 
 ;;;; The global mode, and the keys of agent-q
 
@@ -308,7 +307,7 @@ The whole of it has to fit into a terminal of 24 lines.")
                      ("r" "rewrite this" agent-q-rewrite)
                      ("e" "chat about this error" agent-q-explain-error)
                      ("c" "changes of the turn" agent-q-changes) ("u" "undo the turn" agent-q-undo-turn)
-                     ("i" "changes in the image" agent-q-image-changes)
+                     ("i" "changes in the image" agent-q-changes-in-image)
                      ("t" "tools" agent-q-list-tools) ("R" "rules" agent-q-rules)
                      ("A" "audit log" agent-q-audit-log) ("D" "doctor" agent-q-doctor)
                      ("m" "menu" agent-q-menu)))
@@ -322,17 +321,17 @@ The whole of it has to fit into a terminal of 24 lines.")
     ;; Letters that neither client has in its debugger; elsewhere they are text.
     (pcase-dolist (`(,key . ,command)
                    '(("F" . agent-q-fix-error) ("X" . agent-q-explain) ("S" . agent-q-ask)))
-      (define-key map key `(menu-item "" ,command :filter agent-q-mode-in-debugger)))
+      (define-key map key `(menu-item "" ,command :filter agent-q-menu-mode-in-debugger)))
     map)
   "Keymap of `agent-q-mode'.")
 
 ;;;###autoload
-(defun agent-q-mode-in-debugger (command)
+(defun agent-q-menu-mode-in-debugger (command)
   "Return COMMAND in a debugger buffer of SLY or SLIME, and nil elsewhere."
   (and (derived-mode-p 'sldb-mode 'sly-db-mode)
        command))
 
-(defun agent-q-mode--set-prefix (option prefix)
+(defun agent-q-menu--mode-set-prefix (option prefix)
   "Set OPTION to PREFIX and bind `agent-q-command-map' to it."
   (let ((old (and (boundp option) (symbol-value option))))
     (when old
@@ -346,7 +345,7 @@ The whole of it has to fit into a terminal of 24 lines.")
 The keys that Emacs reserves for users are yours to assign, so there is no
 default."
   :type '(choice (const :tag "None" nil) (string :tag "Key, as for `kbd'"))
-  :set #'agent-q-mode--set-prefix
+  :set #'agent-q-menu--mode-set-prefix
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
@@ -367,10 +366,11 @@ explain it, and S asks about it.
          (define-key agent-q-mode-map [menu-bar tools agent-q]
            (cons "agent-q" (agent-q-menu-of-tools)))
          (add-hook 'context-menu-functions #'agent-q-menu-context 90)
-         (agent-q-record-start))
+         (agent-q-image-history-record-start))
         (t
          (remove-hook 'context-menu-functions #'agent-q-menu-context)
-         (agent-q-record-stop))))
+         (when (featurep 'agent-q-image-history)
+           (agent-q-image-history-record-stop)))))
 
 ;;;; Keys that work under Evil
 
@@ -382,31 +382,31 @@ explain it, and S asks about it.
 (declare-function evil-define-key* "ext:evil-core" (state keymap key def &rest bindings))
 (defvar agent-q-chat-mode-map)
 
-(defconst agent-q-evil--modes
-  '(agent-q-diff-mode agent-q-diff-draft-mode agent-q-changes-mode agent-q-tool-list-mode
-    agent-q-tool-statistics-mode agent-q-rules-mode agent-q-audit-mode
-    agent-q-image-changes-mode agent-q-chats-list-mode agent-q-context-mode
-    agent-q-rewind-mode agent-q-doctor-mode agent-q-debug-mode)
+(defconst agent-q-menu--evil-modes
+  '(agent-q-review-mode agent-q-review-draft-mode agent-q-changes-mode agent-q-tool-list-mode
+    agent-q-tool-list-statistics-mode agent-q-rules-mode agent-q-audit-mode
+    agent-q-changes-image-mode agent-q-chats-list-mode agent-q-context-mode
+    agent-q-chat-history-rewind-mode agent-q-doctor-mode agent-q-debug-mode)
   "The modes whose keys are single letters.")
 
 ;;;###autoload
-(defun agent-q-evil-setup ()
+(defun agent-q-menu-evil-setup ()
   "Tell Evil in which states the buffers of agent-q begin."
-  (dolist (mode agent-q-evil--modes)
+  (dolist (mode agent-q-menu--evil-modes)
     (evil-set-initial-state mode 'emacs))
-  (evil-set-initial-state 'agent-q-page-mode 'motion)
-  (evil-set-initial-state 'agent-q-request-mode 'motion)
+  (evil-set-initial-state 'agent-q-render-body-page-mode 'motion)
+  (evil-set-initial-state 'agent-q-chat-commands-request-mode 'motion)
   (evil-set-initial-state 'agent-q-chat-mode 'insert)
-  (evil-set-initial-state 'agent-q-compose-mode 'insert))
+  (evil-set-initial-state 'agent-q-chat-send-compose-mode 'insert))
 
 ;;;###autoload
-(defun agent-q-evil-setup-chat ()
+(defun agent-q-menu-evil-setup-chat ()
   "Bind the keys of chats that Evil's normal state would take."
   (evil-define-key* 'normal agent-q-chat-mode-map
     (kbd "RET") 'agent-q-chat-return
-    (kbd "TAB") 'agent-q-chat-tab))
+    (kbd "TAB") 'agent-q-chat-view-tab))
 
-;;;###autoload (with-eval-after-load 'evil (agent-q-evil-setup) (with-eval-after-load 'agent-q-chat (agent-q-evil-setup-chat)))
+;;;###autoload (with-eval-after-load 'evil (agent-q-menu-evil-setup) (with-eval-after-load 'agent-q-chat (agent-q-menu-evil-setup-chat)))
 
 (provide 'agent-q-menu)
 ;;; agent-q-menu.el ends here

@@ -28,16 +28,16 @@
 (require 'time-date)
 (require 'url)
 
-(defcustom agent-q-facts-file (locate-user-emacs-file "agent-q/model-facts.eld")
-  "File for the facts of models that \\[agent-q-refresh-model-facts] fetches."
+(defcustom agent-q-model-facts-file (locate-user-emacs-file "agent-q/model-facts.eld")
+  "File for the facts of models that \\[agent-q-model-facts-refresh] fetches."
   :type 'file
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-(defconst agent-q-facts-address "https://models.dev/api.json"
+(defconst agent-q-model-facts-address "https://models.dev/api.json"
   "Where the catalogue of models.dev is.")
 
-(defconst agent-q-facts-hosts
+(defconst agent-q-model-facts-hosts
   '(("openai" "api.openai.com")
     ("anthropic" "api.anthropic.com")
     ("google" "generativelanguage.googleapis.com")
@@ -57,20 +57,20 @@
   "The providers of the catalogue that are kept, each with its hosts.
 A host that begins with a dot stands for all below it.")
 
-(defvar agent-q-facts--table nil
+(defvar agent-q-model-facts--table nil
   "The facts that were read, as (DATE . TABLE), or nil.
 TABLE goes from (PROVIDER . MODEL) to property lists.")
 
-(defvar agent-q-facts--listed (make-hash-table :test #'equal)
+(defvar agent-q-model-facts--listed (make-hash-table :test #'equal)
   "What hosts said of their models, from (BASE-URL . MODEL) to property lists.")
 
 ;;;; The table
 
-(defun agent-q-facts--shipped ()
+(defun agent-q-model-facts--shipped ()
   "Return the name of the file of facts that comes with agent-q."
   (expand-file-name "agent-q-model-facts.eld" agent-q-module-directory))
 
-(defun agent-q-facts--read (file)
+(defun agent-q-model-facts--read (file)
   "Return the contents of FILE, (:date DATE :providers LIST), or nil."
   (condition-case nil
       (with-temp-buffer
@@ -82,73 +82,74 @@ TABLE goes from (PROVIDER . MODEL) to property lists.")
                form)))
     (error nil)))
 
-(defun agent-q-facts--newest ()
+(defun agent-q-model-facts--newest ()
   "Return the newer one of the two files' contents."
-  (let ((shipped (agent-q-facts--read (agent-q-facts--shipped)))
-        (fetched (agent-q-facts--read agent-q-facts-file)))
+  (let ((shipped (agent-q-model-facts--read (agent-q-model-facts--shipped)))
+        (fetched (agent-q-model-facts--read agent-q-model-facts-file)))
     (if (and fetched shipped
              (string-lessp (plist-get fetched :date) (plist-get shipped :date)))
         shipped
       (or fetched shipped))))
 
-(defun agent-q-facts--load ()
+(defun agent-q-model-facts--load ()
   "Return the facts, which are read when they are first wanted."
-  (or agent-q-facts--table
-      (let ((form (agent-q-facts--newest))
+  (or agent-q-model-facts--table
+      (let ((form (agent-q-model-facts--newest))
             (table (make-hash-table :test #'equal)))
         (pcase-dolist (`(,provider . ,models) (plist-get form :providers))
           (pcase-dolist (`(,model . ,facts) models)
             (puthash (cons provider model) facts table)))
-        (setq agent-q-facts--table (cons (plist-get form :date) table)))))
+        (setq agent-q-model-facts--table (cons (plist-get form :date) table)))))
 
-(defun agent-q-facts-date ()
+(defun agent-q-model-facts-date ()
   "Return the date of the facts, such as \"2026-08-18\", or nil if there are none."
-  (car (agent-q-facts--load)))
+  (car (agent-q-model-facts--load)))
 
 ;;;; What is missing
 
-(defconst agent-q-facts--days 61
+(defconst agent-q-model-facts--days 61
   "Days after which facts count as old.")
 
-(defvar agent-q-facts--told nil
+(defvar agent-q-model-facts--told nil
   "The hints that were given in this Emacs, each (HINT . BUFFER).")
 
-(defun agent-q-facts-old-p ()
+(defun agent-q-model-facts-old-p ()
   "Whether the facts are older than two months, or missing."
-  (let ((date (agent-q-facts-date)))
+  (let ((date (agent-q-model-facts-date)))
     (or (null date)
         (time-less-p (time-add (date-to-time (concat date "T00:00:00Z"))
-                               (days-to-time agent-q-facts--days))
+                               (days-to-time agent-q-model-facts--days))
                      nil))))
 
-(defun agent-q-facts--hint (url model window)
+(defun agent-q-model-facts--hint (url model window)
   "Return what the user of MODEL at URL may want to know of its facts, or nil.
 WINDOW is its window, as far as it is known."
-  (cond ((not (agent-q-facts--provider url))
+  (cond ((not (agent-q-model-facts--provider url))
          (and (null window)
               "window not known: set it in :models of its host in `agent-q-providers'"))
         ((null window)
-         (format "%s is not in the facts of %s: M-x agent-q-refresh-model-facts"
-                 model (or (agent-q-facts-date) "models, which are missing")))
-        ((agent-q-facts-old-p)
-         (format "facts of %s: M-x agent-q-refresh-model-facts fetches newer ones"
-                 (agent-q-facts-date)))))
+         (format "%s is not in the facts of %s: M-x agent-q-model-facts-refresh"
+                 model (or (agent-q-model-facts-date) "models, which are missing")))
+        ((agent-q-model-facts-old-p)
+         (format "facts of %s: M-x agent-q-model-facts-refresh fetches newer ones"
+                 (agent-q-model-facts-date)))))
 
-(defun agent-q-facts-hint (url model window)
+(defun agent-q-model-facts-hint (url model window)
   "Return a hint about the facts of MODEL at URL, or nil.
-WINDOW is its window, as far as it is known.  Each hint is given in one buffer."
-  (when-let ((hint (agent-q-facts--hint url model window)))
-    (let ((told (or (assoc hint agent-q-facts--told)
-                    (car (push (cons hint (current-buffer)) agent-q-facts--told)))))
+WINDOW is its window, as far as it is known.  Each hint is given in one
+buffer."
+  (when-let ((hint (agent-q-model-facts--hint url model window)))
+    (let ((told (or (assoc hint agent-q-model-facts--told)
+                    (car (push (cons hint (current-buffer)) agent-q-model-facts--told)))))
       (and (eq (cdr told) (current-buffer)) hint))))
 
-(defun agent-q-facts-missing (form hosts)
+(defun agent-q-model-facts-missing (form hosts)
   "Return those of HOSTS whose default model FORM does not have, or has as retired.
-FORM is as `agent-q-facts-trim' makes it, HOSTS as `agent-q-providers'; hosts
-that the catalogue doesn't have are passed over."
+FORM is as `agent-q-model-facts-trim' makes it, HOSTS as `agent-q-providers';
+hosts that the catalogue doesn't have are passed over."
   (seq-filter
    (pcase-lambda (`(,_ . ,properties))
-     (when-let ((provider (agent-q-facts--provider (plist-get properties :base-url))))
+     (when-let ((provider (agent-q-model-facts--provider (plist-get properties :base-url))))
        (let ((facts (cdr (assoc (plist-get properties :model)
                                 (cdr (assoc provider (plist-get form :providers)))))))
          (or (null facts) (eq (plist-get facts :status) 'deprecated)))))
@@ -156,7 +157,7 @@ that the catalogue doesn't have are passed over."
 
 ;;;; Looking up
 
-(defun agent-q-facts--provider (url)
+(defun agent-q-model-facts--provider (url)
   "Return the provider of the catalogue that is at URL, a base URL, or nil."
   (let ((host (url-host (url-generic-parse-url (downcase url)))))
     (and host
@@ -166,12 +167,12 @@ that the catalogue doesn't have are passed over."
                              (if (string-prefix-p "." known) (string-suffix-p known host)
                                (equal known host)))
                            (cdr provider)))
-               agent-q-facts-hosts)))))
+               agent-q-model-facts-hosts)))))
 
-(defun agent-q-facts--known (url model)
+(defun agent-q-model-facts--known (url model)
   "Return the facts of MODEL at URL in the catalogue, or nil."
-  (let ((provider (agent-q-facts--provider url))
-        (table (cdr (agent-q-facts--load))))
+  (let ((provider (agent-q-model-facts--provider url))
+        (table (cdr (agent-q-model-facts--load))))
     (and provider
          (or (gethash (cons provider model) table)
              ;; A dated version, which the catalogue has under its plain name.
@@ -181,62 +182,62 @@ that the catalogue doesn't have are passed over."
                (gethash (cons provider plain) table))
              ;; A way of serving that may cost something else.
              (let ((facts (gethash (cons provider (car (split-string model ":"))) table)))
-               (agent-q-facts--without '(:prices :tiers) facts))))))
+               (agent-q-model-facts--without '(:prices :tiers) facts))))))
 
-(defun agent-q-facts-models (url)
+(defun agent-q-model-facts-models (url)
   "Return the models that the catalogue has at base URL, but no retired ones."
-  (let ((provider (agent-q-facts--provider url))
+  (let ((provider (agent-q-model-facts--provider url))
         (models nil))
     (when provider
       (maphash (lambda (key facts)
                  (when (and (equal (car key) provider)
                             (not (eq (plist-get facts :status) 'deprecated)))
                    (push (cdr key) models)))
-               (cdr (agent-q-facts--load))))
+               (cdr (agent-q-model-facts--load))))
     (sort models #'string-lessp)))
 
-(defun agent-q-facts--without (properties facts)
+(defun agent-q-model-facts--without (properties facts)
   "Return FACTS without PROPERTIES."
   (cl-loop for (name value) on facts by #'cddr
            unless (memq name properties) append (list name value)))
 
-(defun agent-q-facts--merge (facts more)
+(defun agent-q-model-facts--merge (facts more)
   "Return FACTS with MORE, which wins."
-  (append (agent-q-facts--without (cl-loop for (name) on more by #'cddr collect name) facts)
+  (append (agent-q-model-facts--without (cl-loop for (name) on more by #'cddr collect name) facts)
           more))
 
-(defconst agent-q-facts-names
+(defconst agent-q-model-facts-names
   '(:window :input :output :tools :thinking :vision :prices :tiers :status)
   "What can be known of a model.")
 
-(defun agent-q-facts-of (url model &optional overrides)
+(defun agent-q-model-facts-of (url model &optional overrides)
   "Return the facts of MODEL at URL, the base URL of its API.
 OVERRIDES is a property list that wins; properties that are no facts do not
 matter.  No limit is more than what the host itself said."
-  (let* ((listed (gethash (cons (string-remove-suffix "/" url) model) agent-q-facts--listed))
+  (let* ((listed (gethash (cons (string-remove-suffix "/" url) model) agent-q-model-facts--listed))
          (own (cl-loop for (name value) on overrides by #'cddr
-                       when (memq name agent-q-facts-names) append (list name value)))
-         (facts (agent-q-facts--merge
-                 (agent-q-facts--merge (agent-q-facts--known url model) listed) own)))
+                       when (memq name agent-q-model-facts-names) append (list name value)))
+         (facts (agent-q-model-facts--merge
+                 (agent-q-model-facts--merge (agent-q-model-facts--known url model) listed) own)))
     (dolist (limit '(:window :input :output) facts)
       (let ((most (plist-get listed limit))
             (wanted (plist-get own limit)))
         (when (and most wanted)
           (setq facts (plist-put facts limit (min most wanted))))))))
 
-(defun agent-q-facts-note (url model facts)
+(defun agent-q-model-facts-note (url model facts)
   "Note that the host at URL said FACTS of MODEL."
-  (puthash (cons (string-remove-suffix "/" url) model) facts agent-q-facts--listed))
+  (puthash (cons (string-remove-suffix "/" url) model) facts agent-q-model-facts--listed))
 
 ;;;; For the core
 
-(defun agent-q-facts--price-json (prices)
+(defun agent-q-model-facts--price-json (prices)
   "Return PRICES, a list as in `:prices', as an alist for JSON."
   (cl-loop for price in prices
            for name in '(input output cache_read cache_write)
            when price collect (cons name price)))
 
-(defun agent-q-facts-json (facts)
+(defun agent-q-model-facts-json (facts)
   "Return FACTS as an alist for JSON, or nil if nothing is known."
   (append
    (cl-loop for (name . key) in '((:window . context_window) (:input . max_input)
@@ -247,18 +248,18 @@ matter.  No limit is more than what the host itself said."
             when (plist-member facts name)
             collect (cons key (if (plist-get facts name) t :false)))
    (let ((prices (plist-get facts :prices)))
-     (and prices `((prices . ,(agent-q-facts--price-json prices)))))
+     (and prices `((prices . ,(agent-q-model-facts--price-json prices)))))
    (let ((tiers (plist-get facts :tiers)))
      (and tiers
           `((tiers . ,(vconcat
                        (mapcar (lambda (tier)
                                  `((above . ,(car tier))
-                                   (prices . ,(agent-q-facts--price-json (cdr tier)))))
+                                   (prices . ,(agent-q-model-facts--price-json (cdr tier)))))
                                tiers))))))))
 
 ;;;; For people
 
-(defun agent-q-facts-tokens (count)
+(defun agent-q-model-facts-tokens (count)
   "Return COUNT tokens as a short text, such as 128k or 1.05M."
   (cond ((< count 1000) (number-to-string count))
         ((< count 1000000) (format "%dk" (round count 1000)))
@@ -266,59 +267,59 @@ matter.  No limit is more than what the host itself said."
                     "." (string-trim-right (format "%.2f" (/ count 1e6)) "0+"))
                    "M"))))
 
-(defun agent-q-facts-summary (facts)
+(defun agent-q-model-facts-summary (facts)
   "Return FACTS as a short text for a list of models; empty if nothing is known."
   (let ((prices (plist-get facts :prices)))
     (string-join
      (delq nil
            (list
             (and (plist-get facts :window)
-                 (concat (agent-q-facts-tokens (plist-get facts :window)) " window"))
-            (and prices (format "$%s in, $%s out" (agent-q-facts--price (nth 0 prices))
-                                (agent-q-facts--price (nth 1 prices))))
+                 (concat (agent-q-model-facts-tokens (plist-get facts :window)) " window"))
+            (and prices (format "$%s in, $%s out" (agent-q-model-facts--price (nth 0 prices))
+                                (agent-q-model-facts--price (nth 1 prices))))
             (and (plist-get facts :thinking) "thinks")
             (and (plist-member facts :tools) (not (plist-get facts :tools)) "no tools")
             (and (plist-get facts :status) (symbol-name (plist-get facts :status)))))
      ", ")))
 
-(defun agent-q-facts--price (number)
+(defun agent-q-model-facts--price (number)
   "Return NUMBER, a price, without needless digits."
   (let ((text (format "%.3f" number)))
     (string-remove-suffix "." (string-trim-right text "0+"))))
 
 ;;;; Making the table from the catalogue
 
-(defun agent-q-facts-trim (catalogue date)
+(defun agent-q-model-facts-trim (catalogue date)
   "Return what the table of DATE has of CATALOGUE, what models.dev serves.
 CATALOGUE is of hash tables, as `agent-q-json-parse' makes them."
   (list :date date
         :providers
-        (cl-loop for (provider) in agent-q-facts-hosts
-                 for models = (agent-q-facts--get catalogue provider "models")
-                 when models collect (cons provider (agent-q-facts--trim-models models)))))
+        (cl-loop for (provider) in agent-q-model-facts-hosts
+                 for models = (agent-q-model-facts--get catalogue provider "models")
+                 when models collect (cons provider (agent-q-model-facts--trim-models models)))))
 
-(defun agent-q-facts--get (object &rest path)
+(defun agent-q-model-facts--get (object &rest path)
   "Return what is in OBJECT, a hash table, at PATH, or nil."
   (dolist (name path)
     (setq object (and (hash-table-p object) (gethash name object))))
   (if (memq object '(:null :false)) nil object))
 
-(defun agent-q-facts--trim-models (models)
+(defun agent-q-model-facts--trim-models (models)
   "Return the rows of MODELS, a table from names to models that write text."
   (sort (cl-loop for name being the hash-keys of models using (hash-values model)
-                 when (and (seq-contains-p (agent-q-facts--get model "modalities" "output") "text")
+                 when (and (seq-contains-p (agent-q-model-facts--get model "modalities" "output") "text")
                            ;; Some that only write texts besides their pictures have none.
-                           (> (or (agent-q-facts--get model "limit" "context") 0) 0))
-                 collect (cons name (agent-q-facts--trim-model model)))
+                           (> (or (agent-q-model-facts--get model "limit" "context") 0) 0))
+                 collect (cons name (agent-q-model-facts--trim-model model)))
         (lambda (one other) (string-lessp (car one) (car other)))))
 
-(defun agent-q-facts--trim-model (model)
+(defun agent-q-model-facts--trim-model (model)
   "Return the facts of MODEL, one of the catalogue."
   (let ((count (lambda (&rest path)
-                 (let ((number (apply #'agent-q-facts--get model path)))
+                 (let ((number (apply #'agent-q-model-facts--get model path)))
                    (and (numberp number) (> number 0) (truncate number)))))
-        (cost (agent-q-facts--get model "cost"))
-        (status (agent-q-facts--get model "status")))
+        (cost (agent-q-model-facts--get model "cost"))
+        (status (agent-q-model-facts--get model "status")))
     (append
      (cl-loop with window = (funcall count "limit" "context")
               for (property . field) in '((:window . "context") (:input . "input")
@@ -327,32 +328,32 @@ CATALOGUE is of hash tables, as `agent-q-json-parse' makes them."
               ;; A limit as large as the window is none: nobody looked it up.
               when (and number (or (eq property :window) (null window) (< number window)))
               append (list property number))
-     (list :tools (and (agent-q-facts--get model "tool_call") t)
-           :thinking (and (agent-q-facts--get model "reasoning") t)
-           :vision (and (seq-contains-p (agent-q-facts--get model "modalities" "input") "image")
+     (list :tools (and (agent-q-model-facts--get model "tool_call") t)
+           :thinking (and (agent-q-model-facts--get model "reasoning") t)
+           :vision (and (seq-contains-p (agent-q-model-facts--get model "modalities" "input") "image")
                         t))
-     (and cost (list :prices (agent-q-facts--trim-prices cost)))
-     (let ((tiers (agent-q-facts--trim-tiers cost)))
+     (and cost (list :prices (agent-q-model-facts--trim-prices cost)))
+     (let ((tiers (agent-q-model-facts--trim-tiers cost)))
        (and tiers (list :tiers tiers)))
      (and (member status '("beta" "deprecated")) (list :status (intern status))))))
 
-(defun agent-q-facts--trim-prices (cost)
+(defun agent-q-model-facts--trim-prices (cost)
   "Return the prices in COST, an object of the catalogue."
-  (mapcar (lambda (field) (agent-q-facts--get cost field))
+  (mapcar (lambda (field) (agent-q-model-facts--get cost field))
           '("input" "output" "cache_read" "cache_write")))
 
-(defun agent-q-facts--trim-tiers (cost)
+(defun agent-q-model-facts--trim-tiers (cost)
   "Return the tiers in COST, an object of the catalogue or nil."
-  (let ((tiers (seq-filter (lambda (tier) (agent-q-facts--get tier "tier" "size"))
-                           (agent-q-facts--get cost "tiers")))
-        (long (agent-q-facts--get cost "context_over_200k")))
+  (let ((tiers (seq-filter (lambda (tier) (agent-q-model-facts--get tier "tier" "size"))
+                           (agent-q-model-facts--get cost "tiers")))
+        (long (agent-q-model-facts--get cost "context_over_200k")))
     (cond (tiers (mapcar (lambda (tier)
-                           (cons (agent-q-facts--get tier "tier" "size")
-                                 (agent-q-facts--trim-prices tier)))
+                           (cons (agent-q-model-facts--get tier "tier" "size")
+                                 (agent-q-model-facts--trim-prices tier)))
                          tiers))
-          (long (list (cons 200000 (agent-q-facts--trim-prices long)))))))
+          (long (list (cons 200000 (agent-q-model-facts--trim-prices long)))))))
 
-(defconst agent-q-facts--notice
+(defconst agent-q-model-facts--notice
   "SPDX-License-Identifier: MIT
 Copyright (c) 2025 models.dev
 
@@ -374,14 +375,14 @@ IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN
 CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."
   "The licence of the catalogue.")
 
-(defun agent-q-facts-write (form file)
-  "Write FORM, which `agent-q-facts-trim' made, to FILE."
+(defun agent-q-model-facts-write (form file)
+  "Write FORM, which `agent-q-model-facts-trim' made, to FILE."
   (make-directory (file-name-directory file) t)
   (with-temp-file file
     (let ((coding-system-for-write 'utf-8)
           (print-length nil) (print-level nil))
       (insert ";; What is known of models: a part of the catalogue of models.dev.  -*- lisp-data -*-\n;;\n"
-              (replace-regexp-in-string "^" ";; " agent-q-facts--notice)
+              (replace-regexp-in-string "^" ";; " agent-q-model-facts--notice)
               "\n(:date ")
       (prin1 (plist-get form :date) (current-buffer))
       (insert "\n :providers\n (")
@@ -397,23 +398,23 @@ CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."
 ;;;; Fetching the catalogue
 
 ;;;###autoload
-(defun agent-q-refresh-model-facts ()
+(defun agent-q-model-facts-refresh ()
   "Fetch what is known of models: windows, prices, abilities.
 It comes from models.dev; nothing of yours is sent there.  Open chats use it
 when you next choose their model."
   (interactive)
-  (message "Fetching %s..." agent-q-facts-address)
+  (message "Fetching %s..." agent-q-model-facts-address)
   (let ((url-request-extra-headers nil))
-    (url-retrieve agent-q-facts-address #'agent-q-facts--fetched nil t t)))
+    (url-retrieve agent-q-model-facts-address #'agent-q-model-facts--fetched nil t t)))
 
-(defun agent-q-facts--fetched (status)
+(defun agent-q-model-facts--fetched (status)
   "Take in the catalogue in the current buffer; STATUS is as for `url-retrieve'."
   (let ((buffer (current-buffer)))
     (unwind-protect
-        (message "%s" (agent-q-facts--take status))
+        (message "%s" (agent-q-model-facts--take status))
       (kill-buffer buffer))))
 
-(defun agent-q-facts--take (status)
+(defun agent-q-model-facts--take (status)
   "Take in the answer in the current buffer and return a sentence about it.
 STATUS is as for `url-retrieve'."
   (condition-case failure
@@ -425,18 +426,18 @@ STATUS is as for `url-retrieve'."
           (error "The response is empty"))
         (let* ((text (decode-coding-string
                       (buffer-substring-no-properties (point) (point-max)) 'utf-8))
-               (form (agent-q-facts-trim (agent-q-json-parse text)
-                                         (format-time-string "%F")))
+               (form (agent-q-model-facts-trim (agent-q-json-parse text)
+                                               (format-time-string "%F")))
                (count (seq-reduce (lambda (sum models) (+ sum (length (cdr models))))
                                   (plist-get form :providers) 0)))
           (when (zerop count)
             (error "The response is not a model catalogue"))
-          (agent-q-facts-write form agent-q-facts-file)
-          (setq agent-q-facts--table nil)
+          (agent-q-model-facts-write form agent-q-model-facts-file)
+          (setq agent-q-model-facts--table nil)
           (format "agent-q: %d models are known now, in %s" count
-                  (abbreviate-file-name agent-q-facts-file))))
+                  (abbreviate-file-name agent-q-model-facts-file))))
     (error (format "agent-q: %s could not be used (%s); the facts of models stay as they were"
-                   agent-q-facts-address (error-message-string failure)))))
+                   agent-q-model-facts-address (error-message-string failure)))))
 
 (provide 'agent-q-model-facts)
 ;;; agent-q-model-facts.el ends here

@@ -50,8 +50,8 @@ or .swp; so are names that differ only by invisible characters."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-;;;###autoload (put 'agent-q-read-project-instructions 'risky-local-variable t)
-(defcustom agent-q-read-project-instructions t
+;;;###autoload (put 'agent-q-project-read-instructions 'risky-local-variable t)
+(defcustom agent-q-project-read-instructions t
   "Whether the model reads a project's instructions for agents.
 That is the file AGENTS.md in the project's root, and in the directories around
 it up to your home directory.  A chat says which ones its model reads.  Links
@@ -132,9 +132,9 @@ It is never the user's home: all files in it would be the project's."
     (private_files . ,(let ((globs (default-value 'agent-q-private-files)))
                         (if globs (vconcat globs) :null)))))
 
-(agent-q-operations-define "project-root" (call)
+(agent-q-events-operation-define "project-root" (call)
   "Return the root and the private files for a CALL outside all chats."
-  (let ((owner (agent-q-operations-call-owner call)))
+  (let ((owner (agent-q-events-operation-call-owner call)))
     (with-current-buffer (if (buffer-live-p owner) owner (current-buffer))
       (unless (agent-q-project-directory)
         (error "The files here are on another machine; only local ones can be used"))
@@ -148,31 +148,31 @@ It is never the user's home: all files in it would be the project's."
 
 ;;;;; Syntax
 
-(defmacro agent-q-source-with-text (text name &rest body)
+(defmacro agent-q-project-source-with-text (text name &rest body)
   "Run BODY in a buffer with TEXT, the code of a file called NAME."
   (declare (indent 2) (debug t))
   `(with-temp-buffer
      (insert ,text)
-     (agent-q-source--set-syntax ,name)
+     (agent-q-project--source-set-syntax ,name)
      (setq-local parse-sexp-ignore-comments t)
      (goto-char (point-min))
      ,@body))
 
-(defun agent-q-source--set-syntax (name)
+(defun agent-q-project--source-set-syntax (name)
   "Give the current buffer the syntax of the file NAME."
   (cond ((and name (string-match-p "\\.el\\'" name))
          (set-syntax-table emacs-lisp-mode-syntax-table)
-         (agent-q-source--mark-characters))
+         (agent-q-project--source-mark-characters))
         ((and name (string-match-p "\\.scm\\'" name))
          ;; A comment that starts with #; ends with the form behind it.
          (delay-mode-hooks (scheme-mode))
          (setq-local parse-sexp-lookup-properties t)
          (syntax-propertize (point-max)))
         (t (set-syntax-table lisp-mode-syntax-table)
-           (agent-q-source--mark-bars)))
-  (agent-q-source--pass-over-first-line))
+           (agent-q-project--source-mark-bars)))
+  (agent-q-project--source-pass-over-first-line))
 
-(defun agent-q-source--mark-characters ()
+(defun agent-q-project--source-mark-characters ()
   "Mark the parentheses, quotes and semicolons that are characters, such as `?('.
 Emacs Lisp takes them without a backslash, too."
   (setq-local parse-sexp-lookup-properties t)
@@ -185,7 +185,7 @@ Emacs Lisp takes them without a backslash, too."
         (put-text-property character (1+ character) 'syntax-table '(3)))
       (goto-char (1+ character)))))
 
-(defun agent-q-source--mark-bars ()
+(defun agent-q-project--source-mark-bars ()
   "Mark each `#' inside a symbol, such as that of foo#|bar|: it begins no comment."
   (goto-char (point-min))
   (while (re-search-forward "[[:alnum:]*+<>=/_-]\\(#\\)|" nil t)
@@ -196,7 +196,7 @@ Emacs Lisp takes them without a backslash, too."
         (syntax-ppss-flush-cache sign))
       (goto-char (1+ sign)))))
 
-(defun agent-q-source--pass-over-first-line ()
+(defun agent-q-project--source-pass-over-first-line ()
   "Make the first line of a script, which is the shell's, count as white space."
   (goto-char (point-min))
   (when (looking-at "#!.*")
@@ -205,17 +205,17 @@ Emacs Lisp takes them without a backslash, too."
 
 ;;;;; Balance
 
-(defvar agent-q-source--first-line 1
+(defvar agent-q-project--source-first-line 1
   "The line of its file at which the text of the current buffer starts.")
 
-(defun agent-q-source-place (position)
+(defun agent-q-project-source-place (position)
   "Return POSITION as words."
   (save-excursion
     (goto-char position)
-    (format "line %d, column %d" (+ (line-number-at-pos) agent-q-source--first-line -1)
+    (format "line %d, column %d" (+ (line-number-at-pos) agent-q-project--source-first-line -1)
             (1+ (- position (line-beginning-position))))))
 
-(defun agent-q-source-line (position)
+(defun agent-q-project-source-line (position)
   "Return the text of the line at POSITION, shortened."
   (save-excursion
     (goto-char position)
@@ -224,23 +224,23 @@ Emacs Lisp takes them without a backslash, too."
                                                   (line-end-position)))
      60 nil nil "...")))
 
-(defun agent-q-source--open-problem (state)
+(defun agent-q-project--source-open-problem (state)
   "Return what is left open at the end, of which STATE is the parse state."
   (cond ((nth 3 state)
          (format "the string or |symbol| that starts at %s is not closed%s."
-                 (agent-q-source-place (nth 8 state))
-                 (if-let ((early (agent-q-source--string-with-form)))
+                 (agent-q-project-source-place (nth 8 state))
+                 (if-let ((early (agent-q-project--source-string-with-form)))
                      (format "; the one that starts at %s (%s) has a line in it that looks like a new form, so perhaps its end is missing"
-                             (agent-q-source-place early) (agent-q-source-line early))
+                             (agent-q-project-source-place early) (agent-q-project-source-line early))
                    "")))
         ((numberp (nth 4 state))
          (format "the comment that starts at %s (%s) is not closed."
-                 (agent-q-source-place (nth 8 state))
-                 (agent-q-source-line (nth 8 state))))
+                 (agent-q-project-source-place (nth 8 state))
+                 (agent-q-project-source-line (nth 8 state))))
         ((nth 9 state)
-         (agent-q-source--unclosed state))))
+         (agent-q-project--source-unclosed state))))
 
-(defun agent-q-source--string-with-form ()
+(defun agent-q-project--source-string-with-form ()
   "Return the start of the first string with `(def' at the margin in it, or nil."
   (save-excursion
     (goto-char (point-min))
@@ -251,34 +251,34 @@ Emacs Lisp takes them without a backslash, too."
             (setq found (nth 8 state)))))
       found)))
 
-(defun agent-q-source--unclosed (state)
+(defun agent-q-project--source-unclosed (state)
   "Return a sentence about the parentheses that STATE has open."
   (let* ((opens (nth 9 state))
          (outer (car opens))
          (inner (car (last opens)))
-         (suspect (agent-q-source--suspect outer))
-         (early (agent-q-source--too-far-left outer (or suspect (point-max)))))
+         (suspect (agent-q-project--source-suspect outer))
+         (early (agent-q-project--source-too-far-left outer (or suspect (point-max)))))
     (concat
      (format "%d closing %s missing; the form that opens at %s (%s) is never closed"
              (length opens)
              (if (cdr opens) "parentheses are" "parenthesis is")
-             (agent-q-source-place outer)
-             (agent-q-source-line outer))
+             (agent-q-project-source-place outer)
+             (agent-q-project-source-line outer))
      (if (= inner outer) ""
        (format ", nor is the innermost one, at %s (%s)"
-               (agent-q-source-place inner) (agent-q-source-line inner)))
+               (agent-q-project-source-place inner) (agent-q-project-source-line inner)))
      (if early
          (format "; by its indentation, %s (%s) stands outside of the form at %s (%s)"
-                 (agent-q-source-place (car early)) (agent-q-source-line (car early))
-                 (agent-q-source-place (cdr early)) (agent-q-source-line (cdr early)))
+                 (agent-q-project-source-place (car early)) (agent-q-project-source-line (car early))
+                 (agent-q-project-source-place (cdr early)) (agent-q-project-source-line (cdr early)))
        "")
      (if suspect
          (format "; a new form seems to start at %s (%s)"
-                 (agent-q-source-place suspect) (agent-q-source-line suspect))
+                 (agent-q-project-source-place suspect) (agent-q-project-source-line suspect))
        "")
      ".")))
 
-(defun agent-q-source--too-far-left (outer end)
+(defun agent-q-project--source-too-far-left (outer end)
   "Return the first line between OUTER and END that is left of the form it is in.
 It is a pair of its first character and that form, or nil."
   (save-excursion
@@ -295,17 +295,17 @@ It is a pair of its first character and that form, or nil."
                      (not (nth 8 state))
                      (< line end)
                      (not (memq (char-after line) '(?\n ?\; ?# ?\) nil)))
-                     (<= (agent-q-source--column line) (agent-q-source--column inner)))
+                     (<= (agent-q-project--source-column line) (agent-q-project--source-column inner)))
             (setq found (cons line inner)))))
       found)))
 
-(defun agent-q-source--column (position)
+(defun agent-q-project--source-column (position)
   "Return the column of POSITION."
   (save-excursion
     (goto-char position)
     (current-column)))
 
-(defun agent-q-source--suspect (outer)
+(defun agent-q-project--source-suspect (outer)
   "Return the first place inside the form at OUTER with `(' in the first column."
   (save-excursion
     (goto-char outer)
@@ -316,7 +316,7 @@ It is a pair of its first character and that form, or nil."
           (setq found (match-beginning 0))))
       found)))
 
-(defun agent-q-source-problem-here ()
+(defun agent-q-project-source-problem-here ()
   "Return why the current buffer can't be read, as a sentence, or nil."
   (let ((state nil)
         (place (point-min))
@@ -327,29 +327,29 @@ It is a pair of its first character and that form, or nil."
           (setq state (parse-partial-sexp place (point-max) -1 nil state)
                 place (point))
           (when (< (car state) 0)
-            (setq problem (agent-q-source--extra (1- place)))))
+            (setq problem (agent-q-project--source-extra (1- place)))))
       (error (setq problem (error-message-string failure))))
     (or problem
-        (agent-q-source--mismatch)
-        (agent-q-source--open-problem state))))
+        (agent-q-project--source-mismatch)
+        (agent-q-project--source-open-problem state))))
 
-(defun agent-q-source--extra (place)
+(defun agent-q-project--source-extra (place)
   "Return a sentence about the closing parenthesis at PLACE that closes nothing."
   (let* ((start (save-excursion
                   (goto-char place)
                   (and (re-search-backward "^(" nil t) (point))))
          (end (and start (ignore-errors (scan-sexps start 1)))))
     (format "the closing parenthesis at %s (%s) has no opener%s."
-            (agent-q-source-place place) (agent-q-source-line place)
+            (agent-q-project-source-place place) (agent-q-project-source-line place)
             (if (and end (save-excursion (goto-char end)
                                          (skip-chars-forward " \t\n")
                                          (< (point) place)))
                 (format "; the form that opens at %s (%s) already ends at %s"
-                        (agent-q-source-place start) (agent-q-source-line start)
-                        (agent-q-source-place (1- end)))
+                        (agent-q-project-source-place start) (agent-q-project-source-line start)
+                        (agent-q-project-source-place (1- end)))
               ""))))
 
-(defun agent-q-source--mismatch ()
+(defun agent-q-project--source-mismatch ()
   "Return a sentence about an opener that is closed by another kind, or nil."
   (goto-char (point-min))
   (let ((found nil))
@@ -365,13 +365,13 @@ It is a pair of its first character and that form, or nil."
                    (not (eq (cdr (syntax-after open))
                             (char-after close))))
           (setq found (format "the `%c' at %s closes the `%c' at %s."
-                              (char-after close) (agent-q-source-place close)
-                              (char-after open) (agent-q-source-place open))))))
+                              (char-after close) (agent-q-project-source-place close)
+                              (char-after open) (agent-q-project-source-place open))))))
     found))
 
-(defun agent-q-source--excess ()
+(defun agent-q-project--source-excess ()
   "Return how many parentheses and quotes of the current buffer have no partner."
-  (let ((count (if (agent-q-source--mismatch) 1 0))
+  (let ((count (if (agent-q-project--source-mismatch) 1 0))
         (place (point-min))
         (state nil))
     (while (< place (point-max))
@@ -383,22 +383,22 @@ It is a pair of its first character and that form, or nil."
     (+ count (or (car state) 0)
        (if (or (nth 3 state) (numberp (nth 4 state))) 1 0))))
 
-(agent-q-operations-define "check-source" (call text name line)
+(agent-q-events-operation-define "check-source" (call text name line)
   "Return what keeps TEXT, of the file NAME from LINE on, from being read as Lisp.
 It is an object, or null when nothing does."
-  (let ((agent-q-source--first-line (or line 1)))
-    (agent-q-source-with-text text name
-      (let ((problem (agent-q-source-problem-here)))
+  (let ((agent-q-project--source-first-line (or line 1)))
+    (agent-q-project-source-with-text text name
+      (let ((problem (agent-q-project-source-problem-here)))
         (if problem
             (agent-q-json-serialize `((problem . ,problem)
-                                      (excess . ,(agent-q-source--excess))))
+                                      (excess . ,(agent-q-project--source-excess))))
           "null")))))
 
-(defconst agent-q-source--wrapper
+(defconst agent-q-project--source-wrapper
   "(\\(?:[^ ()]*:\\)?\\(?:progn\\|eval-when\\|locally\\|let\\*?\\|flet\\|labels\\|\\(?:symbol-\\)?macrolet\\|with[^ ()]*\\)[ \t\n]"
   "Regexp for forms that may be around definitions which stand at the margin.")
 
-(defun agent-q-source--doubt ()
+(defun agent-q-project--source-doubt ()
   "Return a line that stands left of the form it is in, and that form, or nil.
 Data and what is wrapped around definitions may be written like that."
   (goto-char (point-min))
@@ -408,27 +408,27 @@ Data and what is wrapped around definitions may be written like that."
                 (progn (forward-comment (point-max)) (not (eobp)))
                 (setq end (ignore-errors (scan-sexps (point) 1))))
       (when (eq (char-after) ?\()
-        (let ((doubt (agent-q-source--too-far-left (point) end)))
+        (let ((doubt (agent-q-project--source-too-far-left (point) end)))
           (when (and doubt
                      (eq (char-after (car doubt)) ?\()
                      (save-excursion
                        (goto-char (cdr doubt))
                        (and (looking-at "(\\(?:\\sw\\|\\s_\\)")
-                            (not (looking-at agent-q-source--wrapper)))))
+                            (not (looking-at agent-q-project--source-wrapper)))))
             (setq found doubt))))
       (goto-char end))
     found))
 
-(agent-q-operations-define "doubt-source" (call text name line)
+(agent-q-events-operation-define "doubt-source" (call text name line)
   "Return what of TEXT, of the file NAME from LINE on, is balanced and yet odd.
 It is a sentence, or null."
-  (let ((agent-q-source--first-line (or line 1)))
-    (agent-q-source-with-text text name
+  (let ((agent-q-project--source-first-line (or line 1)))
+    (agent-q-project-source-with-text text name
       (agent-q-json-serialize
-       (if-let ((doubt (agent-q-source--doubt)))
+       (if-let ((doubt (agent-q-project--source-doubt)))
            (format "It is balanced; but %s (%s) is inside the form at %s (%s) and does not stand like that.  Make sure that the parentheses are where you mean them."
-                   (agent-q-source-place (car doubt)) (agent-q-source-line (car doubt))
-                   (agent-q-source-place (cdr doubt)) (agent-q-source-line (cdr doubt)))
+                   (agent-q-project-source-place (car doubt)) (agent-q-project-source-line (car doubt))
+                   (agent-q-project-source-place (cdr doubt)) (agent-q-project-source-line (cdr doubt)))
          :null)))))
 
 (provide 'agent-q-project)

@@ -49,19 +49,19 @@
   "Return the login under which auth-source has the key for PROPERTIES."
   (or (plist-get properties :login) "apikey"))
 
-(defun agent-q-provider-key--ports (properties)
+(defun agent-q-provider--key-ports (properties)
   "Return the port of the host of PROPERTIES, with its name where it has one."
   (let* ((url (url-generic-parse-url (plist-get properties :base-url)))
          (port (url-port url)))
     (cons (format "%s" port)
           (alist-get port '((443 "https") (80 "http"))))))
 
-(defun agent-q-provider-key--entry (properties sources)
+(defun agent-q-provider--key-entry (properties sources)
   "Return the entry of auth-source for the host of PROPERTIES in SOURCES, or nil.
 One that names the host's port goes before one that names none; the keys of
 the servers at other ports are not for this one."
   (let* ((auth-sources sources)
-         (ports (agent-q-provider-key--ports properties))
+         (ports (agent-q-provider--key-ports properties))
          (asked (list :host (agent-q-provider-key-host properties)
                       :user (agent-q-provider-key-login properties)
                       :max 20 :require '(:secret)))
@@ -79,27 +79,27 @@ the servers at other ports are not for this one."
 SOURCES are a part of `auth-sources'."
   (when (and (agent-q-provider-key-host properties) sources)
     (condition-case failure
-        (let ((secret (plist-get (agent-q-provider-key--entry properties sources) :secret)))
-          (agent-q-provider-key--clean (if (functionp secret) (funcall secret) secret)))
+        (let ((secret (plist-get (agent-q-provider--key-entry properties sources) :secret)))
+          (agent-q-provider--key-clean (if (functionp secret) (funcall secret) secret)))
       (error
        ;; A source that is out of order must not keep the chat from opening.
        (message "agent-q: auth-source failed: %s" (error-message-string failure))
        nil))))
 
-(defconst agent-q-provider-key--around
+(defconst agent-q-provider--key-around
   "[[:space:]\"'`\u201c\u201d\ufeff\u200b\u00a0]+"
   "Matches what gets around a key that is copied from somewhere.")
 
-(defun agent-q-provider-key--clean (key)
+(defun agent-q-provider--key-clean (key)
   "Return KEY without what was copied with it; nil if nothing is left.
 What is not a string is returned as it is."
   (if (not (stringp key))
       key
     (let* ((case-fold-search t)
-           (bare (string-trim key agent-q-provider-key--around agent-q-provider-key--around))
+           (bare (string-trim key agent-q-provider--key-around agent-q-provider--key-around))
            (bare (replace-regexp-in-string
                   (concat "\\`\\(?:authorization:[ \t]*\\)?bearer\\(?:[ \t]+\\|\\'\\)") "" bare))
-           (bare (string-trim bare agent-q-provider-key--around)))
+           (bare (string-trim bare agent-q-provider--key-around)))
       (and (not (string-empty-p bare)) bare))))
 
 (defun agent-q-provider-key-of-environment (properties)
@@ -107,12 +107,12 @@ What is not a string is returned as it is."
   (let ((variable (plist-get properties :environment)))
     ;; A value that isn't a string is reported where the provider is used, and hides no other host.
     (and (stringp variable)
-         (agent-q-provider-key--clean (getenv variable)))))
+         (agent-q-provider--key-clean (getenv variable)))))
 
-(defun agent-q-provider-key--set (properties)
+(defun agent-q-provider--key-set (properties)
   "Return the key that PROPERTIES themselves give, or nil."
   (let ((key (plist-get properties :key)))
-    (agent-q-provider-key--clean (if (functionp key) (funcall key) key))))
+    (agent-q-provider--key-clean (if (functionp key) (funcall key) key))))
 
 (defun agent-q-provider-key-finders ()
   "Return the ways to find a key, in order, each as (SOURCE . FUNCTION).
@@ -121,7 +121,7 @@ last, and not at all where there is no one to answer."
   (let ((quiet (seq-remove #'agent-q-provider-key-asking-source-p auth-sources))
         (asking (seq-filter #'agent-q-provider-key-asking-source-p auth-sources)))
     (list
-     (cons "the option" #'agent-q-provider-key--set)
+     (cons "the option" #'agent-q-provider--key-set)
      (cons "auth-source"
            (lambda (properties)
              (agent-q-provider-key-of-auth-source properties quiet)))
@@ -171,7 +171,7 @@ Sources that may ask for a passphrase are left out."
        (cl-loop for (name text) on value by #'cddr
                 always (and name (symbolp name) (stringp text)))))
 
-(defun agent-q-provider-form--fields-p (value)
+(defun agent-q-provider--form-fields-p (value)
   "Whether VALUE is a property list that JSON can hold."
   (and (proper-list-p value)
        (not (consp (car value)))
@@ -179,26 +179,26 @@ Sources that may ask for a passphrase are left out."
            (stringp (agent-q-json-serialize (list (cons 'fields value))))
          (error nil))))
 
-(defun agent-q-provider-form--dialect-p (value)
+(defun agent-q-provider--form-dialect-p (value)
   "Whether VALUE is a dialect."
   (assq value agent-q-provider-form-dialects))
 
-(defun agent-q-provider-form--effort-p (value)
+(defun agent-q-provider--form-effort-p (value)
   "Whether VALUE is an effort."
   (memq value agent-q-provider-form-efforts))
 
-(defun agent-q-provider-form--prices-p (value)
+(defun agent-q-provider--form-prices-p (value)
   "Whether VALUE is a list of prices, of which those of a cache may be nil."
   (and (proper-list-p value)
        (<= 2 (length value) 4)
        (cl-notany #'null (seq-take value 2))
        (cl-every (lambda (price) (or (null price) (and (numberp price) (<= 0 price)))) value)))
 
-(defun agent-q-provider-form--tokens-p (value)
+(defun agent-q-provider--form-tokens-p (value)
   "Whether VALUE is a limit in tokens, small enough for the core."
   (and (natnump value) (<= 1 value most-positive-fixnum)))
 
-(defun agent-q-provider-form--models-p (value)
+(defun agent-q-provider--form-models-p (value)
   "Whether VALUE is an alist from names of models to property lists."
   (and (proper-list-p value)
        (cl-loop for model in value
@@ -207,35 +207,35 @@ Sources that may ask for a passphrase are left out."
                             (proper-list-p (cdr model))
                             (cl-evenp (length (cdr model)))))))
 
-(defun agent-q-provider-form--file-p (value)
+(defun agent-q-provider--form-file-p (value)
   "Whether VALUE names a file on this machine that can be read."
   (and (stringp value)
        (not (file-remote-p value))
        (file-readable-p value)))
 
-(defconst agent-q-provider-form--of-models
-  '((:dialect agent-q-provider-form--dialect-p
+(defconst agent-q-provider--form-of-models
+  '((:dialect agent-q-provider--form-dialect-p
               "chat-completions, messages, responses, gemini or ollama")
-    (:effort agent-q-provider-form--effort-p
+    (:effort agent-q-provider--form-effort-p
              "none, minimal, low, medium, high, xhigh or max")
-    (:body agent-q-provider-form--fields-p "a property list of JSON values")
-    (:first-body agent-q-provider-form--fields-p "a property list of JSON values")
+    (:body agent-q-provider--form-fields-p "a property list of JSON values")
+    (:first-body agent-q-provider--form-fields-p "a property list of JSON values")
     (:headers agent-q-provider-form-strings-p
               "a property list of strings, such as (:X-Title \"agent-q\")"))
   "What a provider and one of its models may have, each with its check and form.")
 
-(defconst agent-q-provider-form--facts
-  '((:window agent-q-provider-form--tokens-p "a number of tokens")
-    (:input agent-q-provider-form--tokens-p "a number of tokens")
-    (:output agent-q-provider-form--tokens-p "a number of tokens")
+(defconst agent-q-provider--form-facts
+  '((:window agent-q-provider--form-tokens-p "a number of tokens")
+    (:input agent-q-provider--form-tokens-p "a number of tokens")
+    (:output agent-q-provider--form-tokens-p "a number of tokens")
     (:tools booleanp "t or nil")
     (:thinking booleanp "t or nil")
     (:vision booleanp "t or nil")
-    (:prices agent-q-provider-form--prices-p
+    (:prices agent-q-provider--form-prices-p
              "a list of prices: (INPUT OUTPUT CACHE-READ CACHE-WRITE)"))
   "What may be said of a model, each with its check and form.")
 
-(defconst agent-q-provider-form--of-hosts
+(defconst agent-q-provider--form-of-hosts
   `((:name stringp "a string")
     (:base-url stringp "a string")
     (:model stringp "a string")
@@ -244,45 +244,45 @@ Sources that may ask for a passphrase are left out."
     (:key always "")
     (:login stringp "a string")
     (:proxy stringp "the URL of a proxy, a string, or nil for none")
-    (:ca-file agent-q-provider-form--file-p "the name of a file that is there")
-    (:models agent-q-provider-form--models-p
+    (:ca-file agent-q-provider--form-file-p "the name of a file that is there")
+    (:models agent-q-provider--form-models-p
              "a list of models, each (NAME . PROPERTIES)")
-    ,@agent-q-provider-form--of-models)
+    ,@agent-q-provider--form-of-models)
   "What a provider may have, each with its check and form.")
 
 (defun agent-q-provider-form-check (name properties)
   "Signal a `user-error' if PROPERTIES of the provider NAME have a wrong form.
 The values are not repeated, as each of them may be a secret."
-  (agent-q-provider-form--check name properties agent-q-provider-form--of-hosts)
+  (agent-q-provider--form-check name properties agent-q-provider--form-of-hosts)
   (pcase-dolist (`(,model . ,own) (plist-get properties :models))
-    (agent-q-provider-form--check
+    (agent-q-provider--form-check
      (format "%s (%s)" name model) own
-     (append agent-q-provider-form--of-models agent-q-provider-form--facts))))
+     (append agent-q-provider--form-of-models agent-q-provider--form-facts))))
 
-(defun agent-q-provider-form--check (name properties forms)
+(defun agent-q-provider--form-check (name properties forms)
   "Signal a `user-error' if PROPERTIES of NAME don't have the FORMS."
   (let ((wrong (apply-partially #'user-error "The provider %s can't be used: %s" name)))
     (unless (and (proper-list-p properties) (cl-evenp (length properties)))
       (funcall wrong "it is not a property list"))
     (cl-loop for (property) on properties by #'cddr
              unless (assq property forms)
-             do (funcall wrong (agent-q-provider-form--unknown property forms)))
+             do (funcall wrong (agent-q-provider--form-unknown property forms)))
     (pcase-dolist (`(,property ,fits ,form) forms)
       (let ((value (plist-get properties property)))
         (unless (or (null value) (funcall fits value))
           (funcall wrong (format "its %s is not %s" property form)))))))
 
-(defun agent-q-provider-form--unknown (property forms)
+(defun agent-q-provider--form-unknown (property forms)
   "Return what to say of PROPERTY, which is not among FORMS."
-  (cond ((assq property agent-q-provider-form--facts)
+  (cond ((assq property agent-q-provider--form-facts)
          (format "%s is of a model, and belongs in its :models" property))
-        ((assq property agent-q-provider-form--of-hosts)
+        ((assq property agent-q-provider--form-of-hosts)
          (format "%s is of the provider, not of one of its models" property))
-        (t (concat (agent-q-provider-form--name property)
+        (t (concat (agent-q-provider--form-name property)
                    " is not one of its properties, which are "
                    (mapconcat (lambda (form) (symbol-name (car form))) forms ", ")))))
 
-(defun agent-q-provider-form--name (property)
+(defun agent-q-provider--form-name (property)
   "Return the name of PROPERTY.
 Anything but a keyword may be a value in the wrong place, and isn't repeated."
   (if (keywordp property)
@@ -304,15 +304,15 @@ Anything but a keyword may be a value in the wrong place, and isn't repeated."
   "Return the way to the host of the provider NAME, as the core takes it.
 PROPERTIES are the provider's.  The way is an alist, which may hold the
 password of a proxy."
-  (let ((proxy (agent-q-provider-route--proxy name properties))
+  (let ((proxy (agent-q-provider--route-proxy name properties))
         (own (plist-get properties :ca-file)))
     `(,@(and proxy `((proxy . ,proxy)))
-      (authorities . ,(vconcat (agent-q-provider-route--authorities)))
+      (authorities . ,(vconcat (agent-q-provider--route-authorities)))
       ,@(and own `((ca_file . ,(expand-file-name own)))))))
 
 ;;;;; Proxies
 
-(defun agent-q-provider-route--proxy (name properties)
+(defun agent-q-provider--route-proxy (name properties)
   "Return the proxy for the host of the provider NAME, an alist, or nil.
 PROPERTIES are the provider's."
   (if (plist-member properties :proxy)
@@ -322,15 +322,15 @@ PROPERTIES are the provider's."
     (let* ((base (or (plist-get properties :base-url) ""))
            (url (url-generic-parse-url base))
            (found (and (url-host url)
-                       (not (agent-q-provider-route--excepted-p url))
-                       (or (agent-q-provider-route--of-environment url)
-                           (agent-q-provider-route--of-emacs url)))))
+                       (not (agent-q-provider--route-excepted-p url))
+                       (or (agent-q-provider--route-of-environment url)
+                           (agent-q-provider--route-of-emacs url)))))
       (and found
            `((url . ,(cdr found))
              (set_by . ,(car found))
-             (except . ,(or (cdr (agent-q-provider-route--variable "no_proxy")) "")))))))
+             (except . ,(or (cdr (agent-q-provider--route-variable "no_proxy")) "")))))))
 
-(defun agent-q-provider-route--variable (name)
+(defun agent-q-provider--route-variable (name)
   "Return the environment variable NAME, in small or capital letters, or nil.
 It is a cons of the name as it is written there and the value; one without a
 value doesn't count."
@@ -339,20 +339,20 @@ value doesn't count."
                 (and (not (string-empty-p value)) (cons name value))))
             (list name (upcase name))))
 
-(defun agent-q-provider-route--of-environment (url)
+(defun agent-q-provider--route-of-environment (url)
   "Return the proxy for URL that the environment names, or nil.
 It is a cons of the variable and the proxy."
-  (or (agent-q-provider-route--variable (concat (url-type url) "_proxy"))
-      (agent-q-provider-route--variable "all_proxy")))
+  (or (agent-q-provider--route-variable (concat (url-type url) "_proxy"))
+      (agent-q-provider--route-variable "all_proxy")))
 
-(defun agent-q-provider-route--excepted-p (url)
+(defun agent-q-provider--route-excepted-p (url)
   "Whether `url-proxy-services' excepts the host of URL."
   (let ((exceptions (cdr (assoc "no_proxy" (bound-and-true-p url-proxy-services))))
         (case-fold-search t))
     (and (stringp exceptions)
          (string-match-p exceptions (url-host url)))))
 
-(defun agent-q-provider-route--of-emacs (url)
+(defun agent-q-provider--route-of-emacs (url)
   "Return the proxy that `url-proxy-services' names for URL, or nil.
 It is a cons of that name and the proxy."
   (when (bound-and-true-p url-proxy-services)
@@ -365,7 +365,7 @@ It is a cons of that name and the proxy."
 
 ;;;;; Certificates
 
-(defun agent-q-provider-route--authorities ()
+(defun agent-q-provider--route-authorities ()
   "Return the files and folders of authorities that Emacs is told of."
   (let ((file (getenv "SSL_CERT_FILE"))
         (folders (getenv "SSL_CERT_DIR")))
@@ -506,15 +506,16 @@ So an OpenAI-compatible server is three lines:
 
 (defcustom agent-q-effort nil
   "Reasoning effort of models whose provider has none of its own.
-nil leaves that to the host.  \\[agent-q-set-effort] in a chat is for that chat."
+nil leaves that to the host.  \\[agent-q-set-effort] in a chat is for that
+chat."
   :type '(choice (const :tag "As the host does" nil)
                  (const none) (const minimal) (const low) (const medium)
                  (const high) (const xhigh) (const max))
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-;;;###autoload (put 'agent-q-recordings 'risky-local-variable t)
-(defcustom agent-q-recordings nil
+;;;###autoload (put 'agent-q-provider-recordings 'risky-local-variable t)
+(defcustom agent-q-provider-recordings nil
   "Folder in which exchanges with model servers are recorded, or nil for none.
 Each request and its answer become a file, for a bug report that anyone can
 run: CONTRIBUTING.md says how.  Keys are not in them, but all that you and the
@@ -543,7 +544,7 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
   (let* ((url (plist-get properties :base-url))
          (model (or model (plist-get properties :model) ""))
          (own (agent-q-provider-of-model properties model))
-         (facts (agent-q-facts-json (agent-q-facts-of url model own)))
+         (facts (agent-q-model-facts-json (agent-q-model-facts-of url model own)))
          (property (lambda (name)
                      (plist-get (if (plist-member own name) own properties) name))))
     `((name . ,name)
@@ -559,8 +560,8 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
       (headers . ,(funcall property :headers))
       (route . ,(agent-q-provider-route name properties))
       ,@(and facts `((facts . ,facts)))
-      ,@(and agent-q-recordings
-             `((recordings . ,(expand-file-name agent-q-recordings)))))))
+      ,@(and agent-q-provider-recordings
+             `((recordings . ,(expand-file-name agent-q-provider-recordings)))))))
 
 (defun agent-q-provider-with-effort (provider effort)
   "Return PROVIDER, an alist or nil, with a model that thinks with EFFORT.
@@ -595,8 +596,8 @@ That is one of `agent-q-provider-form-efforts'."
   "Return nil if the model of PROVIDER, an alist, is known not to think."
   (let* ((model (alist-get 'model provider))
          (properties (agent-q-provider--properties provider))
-         (facts (agent-q-facts-of (alist-get 'base_url provider) model
-                                  (agent-q-provider-of-model properties model))))
+         (facts (agent-q-model-facts-of (alist-get 'base_url provider) model
+                                        (agent-q-provider-of-model properties model))))
     (or (plist-get facts :thinking)
         (not (plist-member facts :thinking)))))
 
@@ -710,10 +711,10 @@ They are as `agent-q-provider-discover' gives them.  The server that has
 (defun agent-q-provider-note-limits (url event)
   "Note what the host at URL said in EVENT of the limits of its models."
   (dolist (limit (plist-get event :limits))
-    (agent-q-facts-note url (plist-get limit :model)
-                        (cl-loop for name in '(:window :output)
-                                 for tokens = (plist-get limit name)
-                                 when tokens append (list name tokens)))))
+    (agent-q-model-facts-note url (plist-get limit :model)
+                              (cl-loop for name in '(:window :output)
+                                       for tokens = (plist-get limit name)
+                                       when tokens append (list name tokens)))))
 
 ;;;;; Choosing
 
@@ -783,16 +784,16 @@ are looked for; then it runs when they have answered."
 
 ;;;;; The models of hosts
 
-(defvar agent-q-provider-list--questions (make-hash-table)
+(defvar agent-q-provider--list-questions (make-hash-table)
   "Callbacks for the models that the core asks hosts for, by question.")
 
-(defvar agent-q-provider-list--listed nil
+(defvar agent-q-provider--listed nil
   "What hosts listed, an alist from their base URLs to lists of models.")
 
 (defun agent-q-provider-models (event)
   "Hand the models in EVENT to whom they are for."
-  (let ((function (gethash (plist-get event :question) agent-q-provider-list--questions)))
-    (remhash (plist-get event :question) agent-q-provider-list--questions)
+  (let ((function (gethash (plist-get event :question) agent-q-provider--list-questions)))
+    (remhash (plist-get event :question) agent-q-provider--list-questions)
     (when function
       (funcall function event))))
 
@@ -800,55 +801,56 @@ are looked for; then it runs when they have answered."
 
 (defun agent-q-provider-list-ask (provider callback)
   "Ask the host of PROVIDER, an alist, for its models.
-CALLBACK gets the event, with :models and :limits, or with :stage and :problem."
+CALLBACK gets the event, with :models and :limits, or with :stage and
+:problem."
   (agent-q-events-ensure)
   (puthash (agent-q-core-models (agent-q-json-serialize provider)) callback
-           agent-q-provider-list--questions))
+           agent-q-provider--list-questions))
 
-(defun agent-q-provider-list--ask-for-models (provider)
+(defun agent-q-provider--list-ask-for-models (provider)
   "Have the host of PROVIDER asked for its models, for the next choice."
   (let ((url (alist-get 'base_url provider)))
     (agent-q-provider-list-ask
      provider
      (lambda (event)
        (when (plist-get event :models)
-         (setf (alist-get url agent-q-provider-list--listed nil nil #'equal)
+         (setf (alist-get url agent-q-provider--listed nil nil #'equal)
                (plist-get event :models))
          (agent-q-provider-note-limits url event))))))
 
-(defun agent-q-provider-list--ask-hosts ()
+(defun agent-q-provider--list-ask-hosts ()
   "Ask the hosts that have a key for their models, and wait for them a moment.
 What comes later is there the next time."
   (agent-q-events-ensure)
   (let ((asked 0)
         (deadline (time-add nil 2)))
-    (dolist (provider (append (agent-q-provider-list--hosts)
+    (dolist (provider (append (agent-q-provider--list-hosts)
                               (and (consp agent-q-provider)
                                    (list (agent-q-provider-of-setting agent-q-provider)))))
-      (unless (assoc (alist-get 'base_url provider) agent-q-provider-list--listed)
-        (agent-q-provider-list--ask-for-models provider)
+      (unless (assoc (alist-get 'base_url provider) agent-q-provider--listed)
+        (agent-q-provider--list-ask-for-models provider)
         (setq asked (1+ asked))))
     (unless (zerop asked)
-      (while (and (> (hash-table-count agent-q-provider-list--questions) 0)
+      (while (and (> (hash-table-count agent-q-provider--list-questions) 0)
                   (time-less-p nil deadline))
         (accept-process-output nil 0.05)))))
 
-(defun agent-q-provider-list--usable-p (properties)
+(defun agent-q-provider--list-usable-p (properties)
   "Whether the host of PROPERTIES needs no key or has one that is found unasked."
   (or (not (plist-get properties :environment))
       (agent-q-provider-key-source properties)))
 
-(defun agent-q-provider-list--hosts ()
+(defun agent-q-provider--list-hosts ()
   "Return the providers of `agent-q-providers' that need no key or have theirs.
 A key counts that is found without asking."
   (delq nil
         (mapcar (pcase-lambda (`(,name . ,properties))
-                  (and (agent-q-provider-list--usable-p properties)
+                  (and (agent-q-provider--list-usable-p properties)
                        (agent-q-provider-make (symbol-name name) properties nil
                                                (agent-q-provider-key-find properties))))
                 agent-q-providers)))
 
-(defun agent-q-provider-list--models-of (properties)
+(defun agent-q-provider--list-models-of (properties)
   "Return the models of the host of PROPERTIES, its default first.
 What the host does not list is taken from what is known of it."
   (let ((own (plist-get properties :model))
@@ -856,12 +858,12 @@ What the host does not list is taken from what is known of it."
     (delete-dups
      (append (and own (list own))
              (mapcar #'car (plist-get properties :models))
-             (or (cdr (assoc url agent-q-provider-list--listed))
-                 (agent-q-facts-models url))))))
+             (or (cdr (assoc url agent-q-provider--listed))
+                 (agent-q-model-facts-models url))))))
 
 ;;;;; Switching
 
-(defun agent-q-provider-list--discover-now ()
+(defun agent-q-provider--list-discover-now ()
   "Return the model servers on this machine, waiting for them a moment."
   (let ((servers 'none-yet)
         (deadline (time-add nil 2)))
@@ -870,15 +872,15 @@ What the host does not list is taken from what is known of it."
       (accept-process-output nil 0.05))
     (if (eq servers 'none-yet) nil servers)))
 
-(defun agent-q-provider-list--candidate (name model properties)
+(defun agent-q-provider--list-candidate (name model properties)
   "Return the text of the choice of MODEL at the provider NAME of PROPERTIES.
 Its property `agent-q-facts' is what is known of the model."
   (propertize (format "%s: %s" name model)
               'agent-q-facts
-              (agent-q-facts-of (plist-get properties :base-url) model
-                                ;; A server's :models are only names.
-                                (and (consp (car (plist-get properties :models)))
-                                     (agent-q-provider-of-model properties model)))))
+              (agent-q-model-facts-of (plist-get properties :base-url) model
+                                      ;; A server's :models are only names.
+                                      (and (consp (car (plist-get properties :models)))
+                                           (agent-q-provider-of-model properties model)))))
 
 (defun agent-q-provider-read (candidates)
   "Read one of CANDIDATES, from `agent-q-provider-candidates'.
@@ -896,7 +898,7 @@ Beside each stands what is known of its model."
              (display-sort-function . identity)
              (annotation-function
               . ,(lambda (choice)
-                   (let ((summary (agent-q-facts-summary
+                   (let ((summary (agent-q-model-facts-summary
                                    (get-text-property 0 'agent-q-facts
                                                       (or (car (assoc choice candidates)) " ")))))
                      (unless (string-empty-p summary)
@@ -911,24 +913,24 @@ Beside each stands what is known of its model."
 The function makes the provider, of the model that it is given or, for nil,
 of the candidate's own."
   (let ((candidates nil))
-    (agent-q-provider-list--ask-hosts)
+    (agent-q-provider--list-ask-hosts)
     (pcase-dolist (`(,name . ,properties) agent-q-providers)
-      (when (agent-q-provider-list--usable-p properties)
-        (dolist (own (agent-q-provider-list--models-of properties))
-          (push (cons (agent-q-provider-list--candidate name own properties)
+      (when (agent-q-provider--list-usable-p properties)
+        (dolist (own (agent-q-provider--list-models-of properties))
+          (push (cons (agent-q-provider--list-candidate name own properties)
                       (lambda (model)
                         (agent-q-provider-make (symbol-name name) properties (or model own)
                                                 (agent-q-provider-key-find properties))))
                 candidates))))
-    (dolist (server (agent-q-provider-list--discover-now))
+    (dolist (server (agent-q-provider--list-discover-now))
       (dolist (own (agent-q-provider-chat-models server))
-        (push (cons (agent-q-provider-list--candidate (plist-get server :name) own server)
+        (push (cons (agent-q-provider--list-candidate (plist-get server :name) own server)
                     (lambda (model)
                       (agent-q-provider-of-server server (or model own))))
               candidates)))
     (when (consp agent-q-provider)
-      (dolist (own (agent-q-provider-list--models-of agent-q-provider))
-        (push (cons (agent-q-provider-list--candidate (agent-q-provider-name agent-q-provider) own
+      (dolist (own (agent-q-provider--list-models-of agent-q-provider))
+        (push (cons (agent-q-provider--list-candidate (agent-q-provider-name agent-q-provider) own
                                                  agent-q-provider)
                     (lambda (model)
                       (let ((agent-q-model (or model own)))

@@ -79,7 +79,7 @@ What it can't take is warned of; the rest counts."
              (not (equal agent-q-registry--levels agent-q-tool-levels)))
     (let ((levels (agent-q-json-empty-object)))
       (pcase-dolist (`(,name . ,level) (reverse agent-q-tool-levels))
-        (puthash name (agent-q-tools-level-name (agent-q-module-level level)) levels))
+        (puthash name (agent-q-tool-level-name (agent-q-module-level level)) levels))
       (agent-q-core-set-levels (agent-q-json-encode levels))
       (setq agent-q-registry--levels (copy-tree agent-q-tool-levels)))))
 
@@ -131,7 +131,7 @@ These are those with a lower level in `agent-q-tool-levels'."
                                       (substring (symbol-name category) 1))
                                     (agent-q-tool-categories tool)))
       :handler ,(agent-q-registry-number tool)
-      :level ,(agent-q-tools-level-name (agent-q-tool-own-level tool))
+      :level ,(agent-q-tool-level-name (agent-q-tool-own-level tool))
       ,@(pcase (agent-q-tool-origin tool)
           (`(image ,name) (list :image name)))
       ,@(agent-q-registry--shape tool)))))
@@ -143,7 +143,7 @@ These are those with a lower level in `agent-q-tool-levels'."
     (list :parameters
           (vconcat
            (mapcar (lambda (parameter)
-                     (let ((json (agent-q-parameters-schema parameter)))
+                     (let ((json (agent-q-tool-parameters-schema parameter)))
                        (puthash "name" (plist-get parameter :name) json)
                        json))
                    (agent-q-tool-parameters tool)))
@@ -271,7 +271,7 @@ category that no registered tool has is an `agent-q-error'."
   (let ((known (and categories
                     (seq-uniq (seq-mapcat #'agent-q-tool-categories tools)))))
     (mapcar (lambda (category)
-              (let ((keyword (agent-q-tools-category category)))
+              (let ((keyword (agent-q-tool-category category)))
                 (unless (memq keyword known)
                   (signal 'agent-q-error
                           (list (format "No tool has the category %S; there are %s"
@@ -283,8 +283,8 @@ category that no registered tool has is an `agent-q-error'."
 
 (defun agent-q-registry--levels-up-to (level)
   "Return the safety levels up to LEVEL."
-  (seq-take agent-q-tools-levels
-            (1+ (seq-position agent-q-tools-levels (agent-q-module-level level)))))
+  (seq-take agent-q-tool-level-names
+            (1+ (seq-position agent-q-tool-level-names (agent-q-module-level level)))))
 
 (defun agent-q-registry--tool (description)
   "Return the tool that DESCRIPTION, a property list of the core's, is about."
@@ -298,10 +298,10 @@ category that no registered tool has is an `agent-q-error'."
   "Return the tool of the core that DESCRIPTION is about."
   (let* ((name (plist-get description :name))
          (schema (agent-q-json-parse (plist-get description :schema))))
-    (agent-q-tools-make
+    (agent-q-tool-make
      :name name
      :description (plist-get description :description)
-     :parameters (agent-q-parameters-of-schema schema)
+     :parameters (agent-q-tool-parameters-of-schema schema)
      :required (append (gethash "required" schema) nil)
      :own-level (agent-q-module-level (intern (plist-get description :own-level)))
      :categories (mapcar (lambda (category) (intern (concat ":" category)))
@@ -335,7 +335,7 @@ category that no registered tool has is an `agent-q-error'."
   (let* ((text (lambda (name description)
                  (list :name name :type :string :description description)))
          (parameters
-          (agent-q-parameters-checked
+          (agent-q-tool-parameters-checked
            name
            (list (funcall text "file" "The file, absolute")
                  (funcall text "files" "Several files, absolute, one a line")
@@ -346,13 +346,13 @@ category that no registered tool has is an `agent-q-error'."
                  (funcall text "form" "The form that runs")
                  (funcall text "thread" "The thread that runs it")
                  (funcall text "backtrace" "The frames, one a line")))))
-    (agent-q-tools-make
+    (agent-q-tool-make
      :name name
      :description (concat "Code that runs in the image is about to do this: "
                           (agent-q-registry-effect-words name))
      :parameters parameters
      :own-level :dangerous
-     :schema (agent-q-parameters-object-schema parameters nil)
+     :schema (agent-q-tool-parameters-object-schema parameters nil)
      :handler (lambda (_arguments)
                 (signal 'agent-q-error (list (concat name " is not a tool that can be called")))))))
 
@@ -374,7 +374,7 @@ category that no registered tool has is an `agent-q-error'."
         ((pred stringp) (push item names))
         (`(:max-safety-level ,wanted)
          (setq level (and wanted
-                          (agent-q-tools-level-name (agent-q-module-level wanted)))))
+                          (agent-q-tool-level-name (agent-q-module-level wanted)))))
         ((pred keywordp) (push (substring (symbol-name item) 1) categories))
         (_ (agent-q-registry--not-selectable item))))
     `((names . ,(vconcat names))

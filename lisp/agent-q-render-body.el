@@ -28,39 +28,39 @@ Where the text around them is proportional, they have the face
 `fixed-pitch', too."
   :group 'agent-q-faces)
 
-(defconst agent-q-pitch--one-width 90
+(defconst agent-q-render-body--pitch-one-width 90
   "The least spacing of fonts whose characters have one width, or twice that.")
 
-(defvar-local agent-q-pitch--remapping nil
+(defvar-local agent-q-render-body--pitch-remapping nil
   "What `face-remap-add-relative' returned, while code has a font of its own.")
 
-(defun agent-q-pitch--proportional-p ()
+(defun agent-q-render-body--pitch-proportional-p ()
   "Whether text of this buffer is in a proportional font."
   (if (bound-and-true-p buffer-face-mode)
       (not (eq buffer-face-mode-face 'fixed-pitch))
     (when-let ((font (and (display-graphic-p)
                           (find-font (font-spec :family (face-attribute 'default :family))))))
-      (< (or (font-get font :spacing) 0) agent-q-pitch--one-width))))
+      (< (or (font-get font :spacing) 0) agent-q-render-body--pitch-one-width))))
 
-(defun agent-q-pitch--update ()
+(defun agent-q-render-body--pitch-update ()
   "Give code of this buffer a font that suits its text."
-  (let ((proportional (agent-q-pitch--proportional-p)))
-    (cond ((and proportional (not agent-q-pitch--remapping))
-           (setq agent-q-pitch--remapping (face-remap-add-relative 'agent-q-code 'fixed-pitch)))
-          ((and agent-q-pitch--remapping (not proportional))
-           (face-remap-remove-relative agent-q-pitch--remapping)
-           (setq agent-q-pitch--remapping nil)))))
+  (let ((proportional (agent-q-render-body--pitch-proportional-p)))
+    (cond ((and proportional (not agent-q-render-body--pitch-remapping))
+           (setq agent-q-render-body--pitch-remapping (face-remap-add-relative 'agent-q-code 'fixed-pitch)))
+          ((and agent-q-render-body--pitch-remapping (not proportional))
+           (face-remap-remove-relative agent-q-render-body--pitch-remapping)
+           (setq agent-q-render-body--pitch-remapping nil)))))
 
-(defun agent-q-pitch--resized (window)
+(defun agent-q-render-body--pitch-resized (window)
   "Give code in the buffer of WINDOW its font; that of Emacs may be another now."
   (with-current-buffer (window-buffer window)
-    (agent-q-pitch--update)))
+    (agent-q-render-body--pitch-update)))
 
-(defun agent-q-pitch-setup ()
+(defun agent-q-render-body-pitch-setup ()
   "Give code of this buffer a font that suits its text, from now on."
-  (add-hook 'buffer-face-mode-hook #'agent-q-pitch--update nil t)
-  (add-hook 'window-size-change-functions #'agent-q-pitch--resized nil t)
-  (agent-q-pitch--update))
+  (add-hook 'buffer-face-mode-hook #'agent-q-render-body--pitch-update nil t)
+  (add-hook 'window-size-change-functions #'agent-q-render-body--pitch-resized nil t)
+  (agent-q-render-body--pitch-update))
 
 ;;;; Long texts in the log of a chat
 
@@ -70,10 +70,10 @@ Where the text around them is proportional, they have the face
 (defconst agent-q-render-body-limit 6000
   "Most characters of a text that an unfolded item shows.")
 
-(defvar agent-q-render-more-map
+(defvar agent-q-render-body-more-map
   (let ((map (make-sparse-keymap)))
-    (define-key map (kbd "RET") #'agent-q-render-show-all)
-    (define-key map [mouse-2] #'agent-q-render-show-all-mouse)
+    (define-key map (kbd "RET") #'agent-q-render-body-show-all)
+    (define-key map [mouse-2] #'agent-q-render-body-show-all-mouse)
     (define-key map [follow-link] 'mouse-face)
     map)
   "Keymap on the note under a cut text.")
@@ -84,7 +84,7 @@ What is too long is cut, with a button for all of it.  VISIBLE is a function
 of a text that returns how it is shown; it gets no more than is shown."
   (let ((visible (or visible #'identity)))
     (if (> (length text) agent-q-render-body-limit)
-        (apply #'agent-q-render-cut-body
+        (apply #'agent-q-render-body-cut-body
                (funcall visible (substring text 0 agent-q-render-body-limit))
                (length text) (lambda () (funcall visible text)) properties)
       (agent-q-render-body--propertize (funcall visible text) properties))))
@@ -95,13 +95,13 @@ of a text that returns how it is shown; it gets no more than is shown."
     (add-face-text-property 0 (length text) 'agent-q-code t text)
     text))
 
-(defun agent-q-render-extends-p (face)
+(defun agent-q-render-body-extends-p (face)
   "Whether lines in FACE, a face or a list of faces, reach the edge of the window.
 A line end in another face looks like one more character."
   (seq-some (lambda (face) (eq t (face-attribute face :extend nil t)))
             (ensure-list face)))
 
-(defun agent-q-render-cut-body (text total all &rest properties)
+(defun agent-q-render-body-cut-body (text total all &rest properties)
   "Return the body of an item with TEXT, which gets PROPERTIES.
 TEXT is the beginning of a text that ALL returns, which has TOTAL characters,
 or nil if that is unknown."
@@ -112,10 +112,10 @@ or nil if that is unknown."
                         (format "\n[%d characters shown; RET shows all]"
                                 agent-q-render-body-limit))
                       'face 'link 'mouse-face 'highlight 'line-prefix "    "
-                      'keymap agent-q-render-more-map
+                      'keymap agent-q-render-body-more-map
                       'agent-q-all all)))
 
-(defun agent-q-render-reveal (start end)
+(defun agent-q-render-body-reveal (start end)
   "Scroll the selected window to START to END, or as much of that as fits."
   (when (and (eq (window-buffer) (current-buffer))
              (not (pos-visible-in-window-p (1- end))))
@@ -126,49 +126,50 @@ or nil if that is unknown."
            (vertical-motion (- 2 (window-text-height)))
            (min start (point))))))
 
-(defun agent-q-render-show-all ()
+(defun agent-q-render-body-show-all ()
   "Show the whole text that is cut at point."
   (interactive nil agent-q-chat-mode)
   (let ((text (funcall (or (get-text-property (point) 'agent-q-all)
                            (user-error "No cut text here")))))
-    (agent-q-render-visit "*agent-q text*" text)))
+    (agent-q-render-body-visit "*agent-q text*" text)))
 
-(define-derived-mode agent-q-page-mode special-mode "agent-q page"
+(define-derived-mode agent-q-render-body-page-mode special-mode "agent-q page"
   "Major mode of texts that are shown beside a chat, only to be read."
   (setq-local bidi-paragraph-direction 'left-to-right
               bidi-inhibit-bpa t))
 
-(defun agent-q-render-show (name text &optional mode)
+(defun agent-q-render-body-show (name text &optional mode)
   "Show TEXT in the buffer NAME, where it can only be read; return the buffer.
-Its major mode is MODE, `agent-q-page-mode' or one made of that."
+Its major mode is MODE, `agent-q-render-body-page-mode' or one made of that."
   (with-current-buffer (get-buffer-create name)
     (let ((inhibit-read-only t))
       (erase-buffer)
       (insert text)
       (goto-char (point-min)))
-    (funcall (or mode #'agent-q-page-mode))
+    (funcall (or mode #'agent-q-render-body-page-mode))
     (display-buffer (current-buffer))
     (current-buffer)))
 
-(defun agent-q-render-visit (name text &optional mode asked)
-  "Show TEXT in the buffer NAME in MODE, as `agent-q-render-show' does; go there.
-If it was asked for in the window ASKED, and the user went on from there, don't:
-then the user keeps typing there.  Return the buffer."
+(defun agent-q-render-body-visit (name text &optional mode asked)
+  "Show TEXT in the buffer NAME in MODE, and go there.
+It is shown as by `agent-q-render-body-show'.
+If it was asked for in the window ASKED, and the user went on from there,
+don't: then the user keeps typing there.  Return the buffer."
   (let* ((stayed (memq asked (list nil (selected-window))))
-         (buffer (agent-q-render-show name text mode))
+         (buffer (agent-q-render-body-show name text mode))
          (window (get-buffer-window buffer)))
     (when (and window stayed)
       (select-window window)
       (message "q closes it"))
     buffer))
 
-(defun agent-q-render-show-all-mouse (event)
+(defun agent-q-render-body-show-all-mouse (event)
   "Show the whole text that is cut where EVENT clicked."
   (interactive "e" agent-q-chat-mode)
   (with-current-buffer (window-buffer (posn-window (event-start event)))
     (save-excursion
       (goto-char (posn-point (event-start event)))
-      (agent-q-render-show-all))))
+      (agent-q-render-body-show-all))))
 
 ;;;; Code in answers, in its colours
 
@@ -176,13 +177,13 @@ then the user keeps typing there.  Return the buffer."
 ;; language in a hidden buffer, a piece at a time between the user's keys.  The
 ;; mode's hooks, local variables and the like are left out: the text is a model's.
 
-(defcustom agent-q-code-limit 50000
+(defcustom agent-q-render-body-code-limit 50000
   "Code longer than this is shown without colours; nil turns colours off."
   :type '(choice (natnum :tag "Characters") (const :tag "No colours" nil))
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-(defcustom agent-q-code-modes
+(defcustom agent-q-render-body-code-modes
   '(("" . lisp-mode) ("lisp" . lisp-mode) ("cl" . lisp-mode) ("common-lisp" . lisp-mode)
     ("commonlisp" . lisp-mode) ("sbcl" . lisp-mode) ("asd" . lisp-mode)
     ("elisp" . emacs-lisp-mode) ("emacs-lisp" . emacs-lisp-mode) ("scheme" . scheme-mode)
@@ -199,45 +200,45 @@ is not named."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-(put 'agent-q-code-modes 'risky-local-variable t)
+(put 'agent-q-render-body-code-modes 'risky-local-variable t)
 
-(defconst agent-q-code--piece 1500
+(defconst agent-q-render-body--code-piece 1500
   "Number of characters fontified at a time.")
 
-(defvar agent-q-code--waiting nil
+(defvar agent-q-render-body--code-waiting nil
   "Code that is to be fontified, the next one first.
 Each is a list of buffer, marker of its start and of its end, and language.")
 
-(defvar agent-q-code--job nil
+(defvar agent-q-render-body--code-job nil
   "The code being fontified: (BUFFER END-MARKER HIDDEN MAP NEXT) or nil.
 MAP has the place in BUFFER and the length of each stretch of code.")
 
-(defvar agent-q-code--timer nil
+(defvar agent-q-render-body--code-timer nil
   "The timer that fontifies pending code, or nil.")
 
-(defvar agent-q-code-closed-functions nil
+(defvar agent-q-render-body-code-closed-functions nil
   "Functions called with the place where code begins that is complete now.")
 
-(defun agent-q-code-closed (start end language)
+(defun agent-q-render-body-code-closed (start end language)
   "Note that the code from START to END, in LANGUAGE, is complete."
   (put-text-property start end 'agent-q-language (downcase language))
-  (run-hook-with-args 'agent-q-code-closed-functions start)
-  (when (and agent-q-code-limit
-             (< 0 (- end start) agent-q-code-limit)
-             (agent-q-code--mode (downcase language)))
-    (setq agent-q-code--waiting
-          (nconc agent-q-code--waiting
+  (run-hook-with-args 'agent-q-render-body-code-closed-functions start)
+  (when (and agent-q-render-body-code-limit
+             (< 0 (- end start) agent-q-render-body-code-limit)
+             (agent-q-render-body--code-mode (downcase language)))
+    (setq agent-q-render-body--code-waiting
+          (nconc agent-q-render-body--code-waiting
                  (list (list (current-buffer) (copy-marker start) (copy-marker end)
                              (downcase language)))))
-    (agent-q-code--schedule)))
+    (agent-q-render-body--code-schedule)))
 
-(defun agent-q-code--mode (language)
+(defun agent-q-render-body--code-mode (language)
   "Return the mode for LANGUAGE if Emacs has it, or nil."
-  (let ((mode (if-let ((entry (assoc language agent-q-code-modes))) (cdr entry)
-                (agent-q-code--mode-of-files language))))
+  (let ((mode (if-let ((entry (assoc language agent-q-render-body-code-modes))) (cdr entry)
+                (agent-q-render-body--code-mode-of-files language))))
     (and mode (fboundp mode) mode)))
 
-(defun agent-q-code--mode-of-files (language)
+(defun agent-q-render-body--code-mode-of-files (language)
   "Return the mode of files in LANGUAGE, or whose names end with it, or nil.
 A model may write any word there, so that only modes of files count."
   (let ((mode (intern-soft (concat language "-mode")))
@@ -248,45 +249,45 @@ A model may write any word there, so that only modes of files count."
                                       #'string-match-p))))
         (and (symbolp mode) mode)))))
 
-(defun agent-q-code--schedule ()
+(defun agent-q-render-body--code-schedule ()
   "See that pending code is fontified soon."
-  (unless agent-q-code--timer
-    (setq agent-q-code--timer (run-at-time 0.01 nil #'agent-q-code--run))))
+  (unless agent-q-render-body--code-timer
+    (setq agent-q-render-body--code-timer (run-at-time 0.01 nil #'agent-q-render-body--code-run))))
 
-(defun agent-q-code--run ()
+(defun agent-q-render-body--code-run ()
   "Fontify a piece of pending code."
-  (setq agent-q-code--timer nil)
-  ;; Nothing may be left, as `agent-q-code-flush' does not wait for this.
-  (when (or agent-q-code--job agent-q-code--waiting)
-    (agent-q-log-call "Fontifying code" #'agent-q-code--step))
-  (when (or agent-q-code--job agent-q-code--waiting)
-    (agent-q-code--schedule)))
+  (setq agent-q-render-body--code-timer nil)
+  ;; Nothing may be left, as `agent-q-render-body-code-flush' does not wait for this.
+  (when (or agent-q-render-body--code-job agent-q-render-body--code-waiting)
+    (agent-q-module-log-call "Fontifying code" #'agent-q-render-body--code-step))
+  (when (or agent-q-render-body--code-job agent-q-render-body--code-waiting)
+    (agent-q-render-body--code-schedule)))
 
-(defun agent-q-code-flush ()
+(defun agent-q-render-body-code-flush ()
   "Fontify all that waits now."
-  (while (or agent-q-code--job agent-q-code--waiting)
-    (agent-q-log-call "Fontifying code" #'agent-q-code--step)))
+  (while (or agent-q-render-body--code-job agent-q-render-body--code-waiting)
+    (agent-q-module-log-call "Fontifying code" #'agent-q-render-body--code-step)))
 
-(defun agent-q-code--step ()
+(defun agent-q-render-body--code-step ()
   "Begin with the next code, or fontify a piece of the one at hand."
   (let ((done nil))
     (unwind-protect
         (progn
-          (if agent-q-code--job
-              (agent-q-code--piece)
-            (agent-q-code--begin (pop agent-q-code--waiting)))
+          (if agent-q-render-body--code-job
+              (agent-q-render-body--code-piece)
+            (agent-q-render-body--code-begin (pop agent-q-render-body--code-waiting)))
           (setq done t))
       (unless done
-        (setq agent-q-code--job nil)))))
+        (setq agent-q-render-body--code-job nil)))))
 
-(defun agent-q-code--begin (code)
+(defun agent-q-render-body--code-begin (code)
   "Put CODE, a pending element, into the hidden buffer of its mode."
   (pcase-let ((`(,buffer ,start ,end ,language) code))
     (when (and (buffer-live-p buffer) (< start end)
                ;; Its answer may be bare again.
                (get-text-property start 'agent-q-code buffer))
-      (let ((map (with-current-buffer buffer (agent-q-code-stretches start end)))
-            (hidden (agent-q-code--hidden (agent-q-code--mode language))))
+      (let ((map (with-current-buffer buffer (agent-q-render-body-code-stretches start end)))
+            (hidden (agent-q-render-body--code-hidden (agent-q-render-body--code-mode language))))
         (with-current-buffer hidden
           (let ((inhibit-read-only t) (inhibit-modification-hooks nil)
                 (buffer-undo-list t))
@@ -294,7 +295,7 @@ A model may write any word there, so that only modes of files count."
             (pcase-dolist (`(,place . ,length) map)
               (insert (with-current-buffer buffer
                         (buffer-substring-no-properties place (+ place length)))))))
-        (setq agent-q-code--job
+        (setq agent-q-render-body--code-job
               (list buffer
                     (mapcar (lambda (stretch)
                               (cons (with-current-buffer buffer (copy-marker (car stretch)))
@@ -304,7 +305,7 @@ A model may write any word there, so that only modes of files count."
     (set-marker start nil)
     (set-marker end nil)))
 
-(defun agent-q-code-stretches (start end)
+(defun agent-q-render-body-code-stretches (start end)
   "Return the stretches of code from START to END as pairs of place and length.
 Gutters are left out, and so are line ends that were put in."
   (let ((stretches nil) (place start))
@@ -319,7 +320,7 @@ Gutters are left out, and so are line ends that were put in."
         (setq place next)))
     (nreverse stretches)))
 
-(defun agent-q-code--hidden (mode)
+(defun agent-q-render-body--code-hidden (mode)
   "Return a hidden buffer in MODE."
   (let* ((name (format " *agent-q %s*" mode))
          (buffer (get-buffer name)))
@@ -339,28 +340,28 @@ Gutters are left out, and so are line ends that were put in."
           (setq-local jit-lock-functions nil)
           (current-buffer)))))
 
-(defun agent-q-code--piece ()
+(defun agent-q-render-body--code-piece ()
   "Fontify a piece of the code at hand."
-  (pcase-let ((`(,buffer ,map ,hidden ,from) agent-q-code--job))
+  (pcase-let ((`(,buffer ,map ,hidden ,from) agent-q-render-body--code-job))
     (if (not (and (buffer-live-p buffer) (buffer-live-p hidden)))
-        (setq agent-q-code--job nil)
+        (setq agent-q-render-body--code-job nil)
       (let ((to (with-current-buffer hidden
-                  (goto-char (min (point-max) (+ from agent-q-code--piece)))
+                  (goto-char (min (point-max) (+ from agent-q-render-body--code-piece)))
                   (min (point-max) (line-beginning-position 2)))))
         (with-current-buffer hidden
           (font-lock-ensure from to))
         (with-current-buffer buffer
           (with-silent-modifications
             (save-excursion
-              (agent-q-code--copy-faces hidden map from to))))
-        (setq agent-q-code--job
+              (agent-q-render-body--code-copy-faces hidden map from to))))
+        (setq agent-q-render-body--code-job
               (and (< to (with-current-buffer hidden (point-max)))
                    (list buffer map hidden to)))
-        (unless agent-q-code--job
+        (unless agent-q-render-body--code-job
           (pcase-dolist (`(,marker . ,_) map)
             (set-marker marker nil)))))))
 
-(defun agent-q-code--copy-faces (hidden map from to)
+(defun agent-q-render-body--code-copy-faces (hidden map from to)
   "Copy the faces from FROM to TO in HIDDEN to the stretches in MAP."
   (let ((start 1))
     (pcase-dolist (`(,marker . ,length) map)

@@ -192,7 +192,7 @@ Use inside `agent-q-render--with-log'."
 
 (defun agent-q-render-text (text)
   "Add TEXT to the answer that is being written."
-  (setq text (agent-q-visible-prose text))
+  (setq text (agent-q-text-visible-prose text))
   (unless (string-empty-p text)
     (agent-q-render--with-log
       (unless (eq agent-q-render--open 'text)
@@ -249,7 +249,7 @@ That is a text of the model, or an item that says so."
     (if (agent-q-render--apart-p)
         (agent-q-render--blank-line)
       (agent-q-render--close))
-    (agent-q-render--append (concat (agent-q-visible-prose text) "\n")
+    (agent-q-render--append (concat (agent-q-text-visible-prose text) "\n")
                             'face (or face 'agent-q-dim))))
 
 (defun agent-q-render-button (label function &optional question)
@@ -314,9 +314,9 @@ POSITION is the beginning of a line of plain text in the log."
 
 (cl-defstruct (agent-q-render-item (:constructor nil) (:copier nil))
   "Something in the log that is drawn again when it changes.
-DRAW is called with the item and returns its text, a new string.  START and END are
-markers around that text; a newline follows it.  APART is non-nil if a line from
-agent-q does not belong to the item behind which it stands."
+DRAW is called with the item and returns its text, a new string.  START and END
+are markers around that text; a newline follows it.  APART is non-nil if a line
+from agent-q does not belong to the item behind which it stands."
   draw start end expanded apart)
 
 (defvar agent-q-render-item-map
@@ -385,7 +385,7 @@ agent-q does not belong to the item behind which it stands."
       (set-marker (agent-q-render-item-end item) (point))
       (let ((face (get-text-property (1- (point)) 'face)))
         (put-text-property (point) (1+ (point)) 'face
-                           (and (agent-q-render-extends-p face) face))))
+                           (and (agent-q-render-body-extends-p face) face))))
     ;; Those who stood in the old text stand at the same place of the new one.
     (let ((limit (- (agent-q-render-item-end item) start)))
       (when offset
@@ -410,7 +410,7 @@ agent-q does not belong to the item behind which it stands."
     (setf (agent-q-render-item-expanded item)
           (not (agent-q-render-item-expanded item)))
     (agent-q-render-update-item item)
-    (agent-q-render-reveal (agent-q-render-item-start item) (agent-q-render-item-end item))))
+    (agent-q-render-body-reveal (agent-q-render-item-start item) (agent-q-render-item-end item))))
 
 (defun agent-q-render-toggle-mouse (event)
   "Unfold or fold the item that EVENT clicked on."
@@ -451,9 +451,9 @@ when it began, or nil when that is unknown, UNTIL when it was over, or nil."
       (unless (agent-q-render-reasoning-head item)
         (setf (agent-q-render-reasoning-head item)
               (substring (agent-q-render--reasoning-text item) 0 limit)))
-      (agent-q-render-cut-body (agent-q-render-reasoning-head item) long
-                               (lambda () (agent-q-render--reasoning-text item))
-                               'face 'agent-q-dim))))
+      (agent-q-render-body-cut-body (agent-q-render-reasoning-head item) long
+                                    (lambda () (agent-q-render--reasoning-text item))
+                                    'face 'agent-q-dim))))
 
 (defun agent-q-render--reasoning-line (item)
   "Return the first line of the reasoning ITEM: how long it took."
@@ -469,8 +469,8 @@ when it began, or nil when that is unknown, UNTIL when it was over, or nil."
 
 (defun agent-q-render--thought (item)
   "Show that the reasoning ITEM is over.
-Use inside `agent-q-render--with-log'.  Its text below the first line stays, and
-who reads there too."
+Use inside `agent-q-render--with-log'.  Its text below the first line stays,
+and who reads there too."
   (setf (agent-q-render-reasoning-until item) (current-time))
   (goto-char (agent-q-render-item-start item))
   (delete-region (point) (line-end-position))
@@ -487,7 +487,7 @@ who reads there too."
   "Add TEXT to the model's reasoning, which is folded until it is asked for.
 With PAST, it is of an earlier time, and how long it took is not known."
   (let* ((open (agent-q-render-reasoning-p agent-q-render--open))
-         (text (agent-q-visible-prose text))
+         (text (agent-q-text-visible-prose text))
          (item (if open agent-q-render--open
                  (agent-q-render--make-reasoning
                   :draw #'agent-q-render--draw-reasoning

@@ -41,7 +41,7 @@
 Deny beats ask, and ask beats allow.
 
 \\{agent-q-rules-mode-map}"
-  (agent-q-list-setup
+  (agent-q-text-list-setup
    '((1 "No." 5 agent-q-rules--before) (10 "Effect" 6 t) (9 "Tool" 20 t) (7 "Scope" 8 t)
      (6 "Also dangerous" 14 t) (10 "Applies to" 0 nil :least 40))
    #'agent-q-rules--entries
@@ -70,7 +70,7 @@ Deny beats ask, and ask beats allow.
 
 (defun agent-q-rules--refresh ()
   "Show the list again."
-  (agent-q-list-print)
+  (agent-q-text-list-print)
   (let ((trouble (gethash "trouble" (agent-q-rules-all))))
     (setq header-line-format (if (stringp trouble)
                                  (propertize trouble 'face 'agent-q-failure)

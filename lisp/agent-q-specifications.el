@@ -211,9 +211,9 @@ SCHEMA is the JSON Schema of its arguments, one of objects: a hash table,
 property list or JSON text.  INVOKE is its handler.  Without SAFETY-LEVEL the
 tool is dangerous.  CATEGORIES and ASYNC are as for `agent-q-define-tool'."
   (agent-q-module-ensure)
-  (let* ((tool (agent-q-tools-from-schema name description schema invoke
-                                          :safety-level safety-level
-                                          :categories categories :async async))
+  (let* ((tool (agent-q-tool-with-schema name description schema invoke
+                                         :safety-level safety-level
+                                         :categories categories :async async))
          (problem (agent-q-core-schema-problem
                    (agent-q-json-encode (agent-q-tool-schema tool)))))
     (when problem
@@ -230,11 +230,11 @@ SIGNATURE is a type signature in gram, such as
 Without a level the tool is dangerous until `agent-q-tool-levels' says
 otherwise.  HANDLER, SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC
 are as for `agent-q-define-tool'."
-  (agent-q-tools-from-schema name description
-                             (agent-q-type-signature-to-json-schema signature)
-                             handler
-                             :safety-level safety-level :trust-level trust-level
-                             :categories categories :category category :async async))
+  (agent-q-tool-with-schema name description
+                            (agent-q-type-signature-to-json-schema signature)
+                            handler
+                            :safety-level safety-level :trust-level trust-level
+                            :categories categories :category category :async async))
 
 ;;;;; Libraries
 
@@ -276,7 +276,7 @@ tool of that name is replaced.  LIBRARY itself stays as it is."
   "Return LIBRARY, or signal `agent-q-error' when it is none."
   (agent-q-json-expect #'agent-q-tool-library-p library "LIBRARY" "a tool library"))
 
-(defun agent-q-library-tools (library)
+(defun agent-q-specifications-library-tools (library)
   "Return the tools of LIBRARY in order of registration."
   (mapcar #'cdr (agent-q-tool-library-tools library)))
 
@@ -311,26 +311,26 @@ Its name, description and schema have to be those of SPECIFICATION."
 ;; tools are specifications only; the core binds them to a library of
 ;; `agent-q-tool-libraries' when a turn starts, to several in turn.
 
-(cl-defstruct (agent-q-agent-choice (:constructor agent-q-agent-make-choice)
-                                    (:copier nil))
+(cl-defstruct (agent-q-specifications-agent-choice (:constructor agent-q-specifications-agent-make-choice)
+                                                   (:copier nil))
   "What a chat follows: AGENT, and the names of the LIBRARIES used in turn."
   agent libraries)
 
-(defvar-local agent-q-agent-current nil
+(defvar-local agent-q-specifications-agent-current nil
   "The agent that the current chat follows, or nil.")
 
-(defvar agent-q-agent--sent nil
+(defvar agent-q-specifications--agent-sent nil
   "The libraries that the core has, lists of a name, the library and its tools.
 A running turn may still call the tools of one that was replaced since.")
 
 ;;;;; What it offers
 
-(defun agent-q-agent-offered ()
+(defun agent-q-specifications-agent-offered ()
   "Return the tools of the current chat's agent, as (TOOL LIBRARY) each.
 TOOL is the one that the library of that name has for a specification of the
 agent.  Without an agent the value is nil, and so it is for one without tools."
-  (when agent-q-agent-current
-    (let ((agent (agent-q-agent-choice-agent agent-q-agent-current)))
+  (when agent-q-specifications-agent-current
+    (let ((agent (agent-q-specifications-agent-choice-agent agent-q-specifications-agent-current)))
       (seq-mapcat
        (lambda (name)
          (let ((library (cdr (assoc name agent-q-tool-libraries))))
@@ -339,21 +339,21 @@ agent.  Without an agent the value is nil, and so it is for one without tools."
                                     (let ((tool (agent-q-bind-tool specification library)))
                                       (and tool (list tool name))))
                                   (agent-q-agent-tools agent))))))
-       (agent-q-agent-choice-libraries agent-q-agent-current)))))
+       (agent-q-specifications-agent-choice-libraries agent-q-specifications-agent-current)))))
 
 ;;;;; The core
 
-(defun agent-q-agent-settings ()
+(defun agent-q-specifications-agent-settings ()
   "Return the settings of the current chat that concern agents, as an alist."
-  (list (cons 'agent (if agent-q-agent-current
-                         (agent-q-agent--json agent-q-agent-current)
+  (list (cons 'agent (if agent-q-specifications-agent-current
+                         (agent-q-specifications--agent-json agent-q-specifications-agent-current)
                        :null))))
 
-(defun agent-q-agent--json (choice)
+(defun agent-q-specifications--agent-json (choice)
   "Return CHOICE as the core takes it; give the core its libraries as well."
-  (let ((agent (agent-q-agent-choice-agent choice))
-        (libraries (agent-q-agent-choice-libraries choice)))
-    (mapc #'agent-q-agent--send-library libraries)
+  (let ((agent (agent-q-specifications-agent-choice-agent choice))
+        (libraries (agent-q-specifications-agent-choice-libraries choice)))
+    (mapc #'agent-q-specifications--agent-send-library libraries)
     (agent-q-json-value
      `(:name ,(agent-q-agent-name agent)
        :instruction ,(agent-q-agent-instruction agent)
@@ -361,7 +361,7 @@ agent.  Without an agent the value is nil, and so it is for one without tools."
                                          (agent-q-agent-tools agent)))
        :libraries ,(vconcat libraries)))))
 
-(defun agent-q-agent-library (name)
+(defun agent-q-specifications-agent-library (name)
   "Return the library NAME, or signal `agent-q-error' when there is none."
   (let ((library (cdr (assoc name agent-q-tool-libraries))))
     (unless (agent-q-tool-library-p library)
@@ -370,17 +370,17 @@ agent.  Without an agent the value is nil, and so it is for one without tools."
                             name))))
     library))
 
-(defun agent-q-agent--send-library (name)
+(defun agent-q-specifications--agent-send-library (name)
   "Give the core the library NAME as it is now."
-  (let ((library (agent-q-agent-library name)))
-    (unless (eq library (cadr (assoc name agent-q-agent--sent)))
-      (let ((tools (mapcar (lambda (tool) (agent-q-agent--library-tool tool name))
-                           (agent-q-library-tools library))))
+  (let ((library (agent-q-specifications-agent-library name)))
+    (unless (eq library (cadr (assoc name agent-q-specifications--agent-sent)))
+      (let ((tools (mapcar (lambda (tool) (agent-q-specifications--agent-library-tool tool name))
+                           (agent-q-specifications-library-tools library))))
         (agent-q-core-set-library
-         name (agent-q-json-encode (vconcat (mapcar #'agent-q-agent--tool-json tools))))
-        (push (cons name (cons library tools)) agent-q-agent--sent)))))
+         name (agent-q-json-encode (vconcat (mapcar #'agent-q-specifications--agent-tool-json tools))))
+        (push (cons name (cons library tools)) agent-q-specifications--agent-sent)))))
 
-(defun agent-q-agent--library-tool (tool name)
+(defun agent-q-specifications--agent-library-tool (tool name)
   "Return a copy of TOOL as the one of the library NAME.
 The same tool may be in several libraries, and in the registry too."
   (let ((copy (copy-sequence tool)))
@@ -388,13 +388,13 @@ The same tool may be in several libraries, and in the registry too."
           (agent-q-tool-number copy) nil)
     copy))
 
-(defun agent-q-agent--tool-json (tool)
+(defun agent-q-specifications--agent-tool-json (tool)
   "Return TOOL as the core takes the tools of libraries."
   `(:name ,(agent-q-tool-name tool)
     :description ,(agent-q-tool-description tool)
     :schema ,(agent-q-tool-schema tool)
     :handler ,(agent-q-registry-number tool)
-    :level ,(agent-q-tools-level-name (agent-q-tool-own-level tool))))
+    :level ,(agent-q-tool-level-name (agent-q-tool-own-level tool))))
 
 (provide 'agent-q-specifications)
 ;;; agent-q-specifications.el ends here

@@ -44,7 +44,7 @@ The core calls this on all text that it could not take."
 ;; changed, never what is run, saved or sent.
 
 (eval-and-compile
-  (defconst agent-q-visible-ignorable
+  (defconst agent-q-text-visible-ignorable
     '(#xad #x34f #x61c (#x115f . #x1160) (#x17b4 . #x17b5) (#x180b . #x180f)
       (#x200b . #x200f) (#x2028 . #x202e) (#x2060 . #x206f) #x2800 #x3164
       (#xfe00 . #xfe0f) #xfeff #xffa0 (#xfff0 . #xfffb) (#x1bca0 . #x1bca3)
@@ -53,31 +53,31 @@ The core calls this on all text that it could not take."
 Unicode calls most of them ignorable: marks of direction, joiners, selectors
 of variants, tags, and fillers.")
 
-  (defconst agent-q-visible--ignorable
+  (defconst agent-q-text--visible-ignorable
     (mapconcat (lambda (range)
                  (if (consp range)
                      (string (car range) ?- (cdr range))
                    (string range)))
-               agent-q-visible-ignorable "")
+               agent-q-text-visible-ignorable "")
     "The same as a part of a set of a regexp."))
 
-(defconst agent-q-visible--hidden
-  (eval-when-compile (concat "[^\n\t[:print:]]\\|[" agent-q-visible--ignorable "]"))
+(defconst agent-q-text--visible-hidden
+  (eval-when-compile (concat "[^\n\t[:print:]]\\|[" agent-q-text--visible-ignorable "]"))
   "Characters to spell out in text of several lines that the user decides on.
 `[:print:]' lacks control characters, surrogates and what Unicode doesn't
 know.")
 
-(defconst agent-q-visible--hidden-in-name
-  (eval-when-compile (concat "[^[:print:]]\\|[" agent-q-visible--ignorable "]"))
+(defconst agent-q-text--visible-hidden-in-name
+  (eval-when-compile (concat "[^[:print:]]\\|[" agent-q-text--visible-ignorable "]"))
   "Characters to spell out in text on one line.")
 
-(defconst agent-q-visible--harmful
+(defconst agent-q-text--visible-harmful
   "[\0-\10\13\14\16-\37\177\u0080-\u009f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\U000e0000-\U000e007f]"
   "What has no business in prose.
 Joiners, selectors and the mild marks of direction do: in emoji, and in
 languages that are written with them.")
 
-(defun agent-q-visible--spelled (character)
+(defun agent-q-text--visible-spelled (character)
   "Return CHARACTER spelled out."
   (pcase character
     (?\n "\\n")
@@ -85,7 +85,7 @@ languages that are written with them.")
     ;; What follows may be a digit.
     (_ (format "\\x%02x" character))))
 
-(defun agent-q-visible--spell (text regexp)
+(defun agent-q-text--visible-spell (text regexp)
   "Return TEXT with each character that REGEXP matches spelled out.
 This takes time in proportion to the length of TEXT, with any content."
   (if (not (string-match-p regexp text))
@@ -100,32 +100,32 @@ This takes time in proportion to the length of TEXT, with any content."
         (while (re-search-forward regexp nil t)
           (push (buffer-substring from (1- (point))) parts)
           ;; Without a face: text properties would make this quadratic.
-          (push (agent-q-visible--spelled (char-before)) parts)
+          (push (agent-q-text--visible-spelled (char-before)) parts)
           (setq from (point)))
         (push (buffer-substring from (point-max)) parts)
         (apply #'concat (nreverse parts))))))
 
-(defun agent-q-visible (text)
+(defun agent-q-text-visible (text)
   "Return TEXT with its invisible characters spelled out.
 The ends of its lines and tabs stay."
-  (agent-q-visible--spell text agent-q-visible--hidden))
+  (agent-q-text--visible-spell text agent-q-text--visible-hidden))
 
-(defconst agent-q-visible-line-limit 200
+(defconst agent-q-text-visible-line-limit 200
   "Most characters of a name that are shown.")
 
-(defun agent-q-visible-line (text &optional limit)
+(defun agent-q-text-visible-line (text &optional limit)
   "Return TEXT, a name, so that it stays within its line.
-At most LIMIT characters of it are there, `agent-q-visible-line-limit' unless
-given."
-  (let ((limit (or limit agent-q-visible-line-limit)))
-    (concat (agent-q-visible--spell (substring text 0 (min limit (length text)))
-                                    agent-q-visible--hidden-in-name)
+At most LIMIT characters of it are there, `agent-q-text-visible-line-limit'
+unless given."
+  (let ((limit (or limit agent-q-text-visible-line-limit)))
+    (concat (agent-q-text--visible-spell (substring text 0 (min limit (length text)))
+                                         agent-q-text--visible-hidden-in-name)
             (if (> (length text) limit) "..." ""))))
 
-(defun agent-q-visible-prose (text)
+(defun agent-q-text-visible-prose (text)
   "Return TEXT, which is only displayed, without characters that could disguise it.
 What some languages and emoji need stays."
-  (agent-q-visible--spell text agent-q-visible--harmful))
+  (agent-q-text--visible-spell text agent-q-text--visible-harmful))
 
 ;;;; Lists over lines, as programmers write them
 
@@ -133,34 +133,34 @@ What some languages and emoji need stays."
 ;; Emacs 30 behind nearly every opening parenthesis.  This one fills lines, keeps
 ;; a keyword beside its value, and writes code with the body below its head.
 
-(defconst agent-q-pretty--line 70
+(defconst agent-q-text--pretty-line 70
   "Longest text, in characters, that is kept on one line.")
 
-(defconst agent-q-pretty--limit 20000
+(defconst agent-q-text--pretty-limit 20000
   "How many characters of a list are printed over lines; more takes too long.")
 
-(defconst agent-q-pretty--depth 40
+(defconst agent-q-text--pretty-depth 40
   "How many lists in lists are printed over lines.")
 
-(defun agent-q-pretty (value)
+(defun agent-q-text-pretty (value)
   "Return VALUE as text that `read' understands, over lines when it is long."
   (let* ((print-circle t) (print-quoted t)
          (plain (prin1-to-string value)))
-    (cond ((> (length plain) agent-q-pretty--limit) plain)
+    (cond ((> (length plain) agent-q-text--pretty-limit) plain)
           ((not (string-match-p "#[0-9]+=" plain))
-           (agent-q-pretty--value value 0 agent-q-pretty--depth))
+           (agent-q-text--pretty-value value 0 agent-q-text--pretty-depth))
           ;; What is in several places has a label, which its parts would lose.
-          ((agent-q-pretty--tree-p value)
+          ((agent-q-text--pretty-tree-p value)
            (condition-case nil
                (let ((print-circle nil))
-                 (agent-q-pretty--value value 0 agent-q-pretty--depth))
+                 (agent-q-text--pretty-value value 0 agent-q-text--pretty-depth))
              ;; Such as one that is too deep to be printed so.
              (error plain)))
           (t plain))))
 
-(defun agent-q-pretty--tree-p (value)
+(defun agent-q-text--pretty-tree-p (value)
   "Whether VALUE comes to an end, and soon, when what is in it twice counts twice."
-  (let ((left agent-q-pretty--limit)
+  (let ((left agent-q-text--pretty-limit)
         (stack (list value)))
     (while (and stack (< 0 left))
       (let ((part (pop stack)))
@@ -172,35 +172,35 @@ What some languages and emoji need stays."
                (setq left 0)))))
     (null stack)))
 
-(defun agent-q-pretty--value (value column depth)
+(defun agent-q-text--pretty-value (value column depth)
   "Return VALUE, printed from COLUMN on, with lists up to DEPTH over lines."
   (let ((plain (prin1-to-string value)))
-    (cond ((or (<= (+ column (length plain)) agent-q-pretty--line)
+    (cond ((or (<= (+ column (length plain)) agent-q-text--pretty-line)
                (zerop depth))
            plain)
           ((and (vectorp value) (< 0 (length value)))
-           (concat "[" (agent-q-pretty--parts (agent-q-pretty--units (append value nil))
-                                              nil (1+ column) (1- depth))
+           (concat "[" (agent-q-text--pretty-parts (agent-q-text--pretty-units (append value nil))
+                                                   nil (1+ column) (1- depth))
                    "]"))
           ((and (memq (car-safe value) '(quote function \`)) (consp (cdr value)))
-           (agent-q-pretty--quoted value plain column depth))
+           (agent-q-text--pretty-quoted value plain column depth))
           ((consp value)
-           (concat "(" (agent-q-pretty--parts (agent-q-pretty--units value)
-                                              (agent-q-pretty--before-body value)
-                                              (1+ column) (1- depth))
+           (concat "(" (agent-q-text--pretty-parts (agent-q-text--pretty-units value)
+                                                   (agent-q-text--pretty-before-body value)
+                                                   (1+ column) (1- depth))
                    ")"))
           (t plain))))
 
-(defun agent-q-pretty--quoted (value plain column depth)
+(defun agent-q-text--pretty-quoted (value plain column depth)
   "Return VALUE, such as a quoted list, which is PLAIN on one line.
-COLUMN and DEPTH are as for `agent-q-pretty--value'."
+COLUMN and DEPTH are as for `agent-q-text--pretty-value'."
   (let* ((inner (prin1-to-string (cadr value)))
          (mark (and (string-suffix-p inner plain) (string-remove-suffix inner plain))))
     (if mark
-        (concat mark (agent-q-pretty--value (cadr value) (+ column (length mark)) (1- depth)))
+        (concat mark (agent-q-text--pretty-value (cadr value) (+ column (length mark)) (1- depth)))
       plain)))
 
-(defun agent-q-pretty--units (list)
+(defun agent-q-text--pretty-units (list)
   "Return the parts of LIST that stay together, each one a list of values.
 These are its elements; in a property list a keyword and its value; and of a
 dotted list the dot and the end."
@@ -215,14 +215,14 @@ dotted list the dot and the end."
       (push (list '\. list) units))
     (nreverse units)))
 
-(defun agent-q-pretty--before-body (list)
+(defun agent-q-text--pretty-before-body (list)
   "Return how many elements of LIST stand before its body, or nil if it has none."
   (let ((indent (and (car list) (symbolp (car list))
                      (function-get (car list) 'lisp-indent-function))))
     (cond ((eq indent 'defun) 3)
           ((natnump indent) (1+ indent)))))
 
-(defun agent-q-pretty--parts (units before-body column depth)
+(defun agent-q-text--pretty-parts (units before-body column depth)
   "Return UNITS of a list or vector, printed from COLUMN on and with DEPTH.
 The first BEFORE-BODY of them stay on the first line, if there is a body."
   (let ((pieces nil)
@@ -233,18 +233,18 @@ The first BEFORE-BODY of them stay on the first line, if there is a body."
         (lined (consp (car (car units))))
         (lines nil))
     (dolist (unit units)
-      (let ((plain (mapconcat #'agent-q-pretty--atom unit " ")))
+      (let ((plain (mapconcat #'agent-q-text--pretty-atom unit " ")))
         (cond ((zerop number))
               ((and before-body (< number before-body))
                (push " " pieces)
                (setq at (1+ at)))
               ((or lined before-body lines
-                   (> (+ at 1 (length plain)) agent-q-pretty--line))
+                   (> (+ at 1 (length plain)) agent-q-text--pretty-line))
                (push (concat "\n" (make-string margin ?\s)) pieces)
                (setq at margin))
               (t (push " " pieces)
                  (setq at (1+ at))))
-        (let ((printed (agent-q-pretty--unit unit at depth)))
+        (let ((printed (agent-q-text--pretty-unit unit at depth)))
           (push printed pieces)
           (setq lines (string-search "\n" printed)
                 at (if lines
@@ -253,123 +253,123 @@ The first BEFORE-BODY of them stay on the first line, if there is a body."
                 number (1+ number)))))
     (apply #'concat (nreverse pieces))))
 
-(defun agent-q-pretty--atom (value)
+(defun agent-q-text--pretty-atom (value)
   "Return VALUE printed on one line; the dot of a dotted list is itself."
   (if (eq value '\.) "." (prin1-to-string value)))
 
-(defun agent-q-pretty--unit (unit column depth)
+(defun agent-q-text--pretty-unit (unit column depth)
   "Return the values of UNIT printed from COLUMN on and with DEPTH."
   (if (cdr unit)
-      (let ((first (concat (agent-q-pretty--atom (car unit)) " ")))
-        (concat first (agent-q-pretty--value (cadr unit) (+ column (length first)) depth)))
-    (agent-q-pretty--value (car unit) column depth)))
+      (let ((first (concat (agent-q-text--pretty-atom (car unit)) " ")))
+        (concat first (agent-q-text--pretty-value (cadr unit) (+ column (length first)) depth)))
+    (agent-q-text--pretty-value (car unit) column depth)))
 
 ;;;; Lists that fit their windows
 
 ;; Tables of which a narrow window shows the columns that matter most.  They are
 ;; `tabulated-list-mode' below that, and are drawn again when their window's width changes.
 
-(defvar-local agent-q-list--columns nil
-  "All columns of this list, as for `agent-q-list-setup'.")
+(defvar-local agent-q-text--list-columns nil
+  "All columns of this list, as for `agent-q-text-list-setup'.")
 
-(defvar-local agent-q-list--shown nil
+(defvar-local agent-q-text--list-shown nil
   "The numbers of the columns that are shown.")
 
-(defvar-local agent-q-list--rows nil
+(defvar-local agent-q-text--list-rows nil
   "The function that returns the rows of this list, with all columns.")
 
-(defvar-local agent-q-list--empty nil
+(defvar-local agent-q-text--list-empty nil
   "What stands in this list when it has no row, or nil.")
 
-(defconst agent-q-list-hint " (? menu)"
+(defconst agent-q-text-list-hint " (? menu)"
   "What the mode line of a list says of its keys.")
 
-(defconst agent-q-list--least 16
+(defconst agent-q-text--list-least 16
   "Least width of the last column unless it says so itself.")
 
-(defun agent-q-list-setup (columns rows &optional empty)
+(defun agent-q-text-list-setup (columns rows &optional empty)
   "Make the current buffer a list of COLUMNS, with the entries of ROWS, a function.
 A column is (WORTH NAME WIDTH SORT . PROPERTIES), as in
 `tabulated-list-format'.  Where the window is too narrow, the columns worth
-least are left out.  The last one takes the rest of the line, if its width is 0,
-and that is at least its property `:least'.  EMPTY is what
-`agent-q-list-print' says when there is no entry, with keys as for
+least are left out.  The last one takes the rest of the line, if its width is
+0, and that is at least its property `:least'.  EMPTY is what
+`agent-q-text-list-print' says when there is no entry, with keys as for
 `substitute-command-keys'."
-  (setq agent-q-list--columns columns
-        agent-q-list--rows rows
-        agent-q-list--empty empty
-        agent-q-list--shown nil
-        tabulated-list-entries #'agent-q-list--entries)
+  (setq agent-q-text--list-columns columns
+        agent-q-text--list-rows rows
+        agent-q-text--list-empty empty
+        agent-q-text--list-shown nil
+        tabulated-list-entries #'agent-q-text--list-entries)
   (setq-local truncate-lines t)
   ;; Unless the list has more to ask for.
   (when (eq revert-buffer-function #'tabulated-list-revert)
-    (setq-local revert-buffer-function #'agent-q-list--revert))
+    (setq-local revert-buffer-function #'agent-q-text--list-revert))
   (unless mode-line-process
-    (setq mode-line-process agent-q-list-hint))
-  (agent-q-list--fit)
-  (add-hook 'window-configuration-change-hook #'agent-q-list--refit nil t))
+    (setq mode-line-process agent-q-text-list-hint))
+  (agent-q-text--list-fit)
+  (add-hook 'window-configuration-change-hook #'agent-q-text--list-refit nil t))
 
-(defun agent-q-list--width ()
+(defun agent-q-text--list-width ()
   "Return how many characters a line of this list has."
   (let ((window (get-buffer-window nil t)))
     (if window (window-max-chars-per-line window) (max 80 (frame-width)))))
 
-(defun agent-q-list--needs (columns)
+(defun agent-q-text--list-needs (columns)
   "Return how many characters COLUMNS need."
   (apply #'+ 1 (mapcar (pcase-lambda (`(,_ ,_ ,width ,_ . ,properties))
                          (1+ (if (zerop width)
-                                 (or (plist-get properties :least) agent-q-list--least)
+                                 (or (plist-get properties :least) agent-q-text--list-least)
                                width)))
                        columns)))
 
-(defun agent-q-list--fitting (width)
+(defun agent-q-text--list-fitting (width)
   "Return the numbers of the columns that fit into WIDTH."
-  (let ((columns (copy-sequence agent-q-list--columns)))
-    (while (and (cdr columns) (> (agent-q-list--needs columns) width))
+  (let ((columns (copy-sequence agent-q-text--list-columns)))
+    (while (and (cdr columns) (> (agent-q-text--list-needs columns) width))
       (let ((least (apply #'min (mapcar #'car columns))))
         (setq columns (delq (seq-find (lambda (column) (eql (car column) least)) columns)
                             columns))))
-    (mapcar (lambda (column) (cl-position column agent-q-list--columns)) columns)))
+    (mapcar (lambda (column) (cl-position column agent-q-text--list-columns)) columns)))
 
-(defun agent-q-list--fit ()
+(defun agent-q-text--list-fit ()
   "Choose the columns for the window; return non-nil if these are others."
-  (let ((shown (agent-q-list--fitting (agent-q-list--width))))
-    (unless (equal shown agent-q-list--shown)
-      (setq agent-q-list--shown shown
+  (let ((shown (agent-q-text--list-fitting (agent-q-text--list-width))))
+    (unless (equal shown agent-q-text--list-shown)
+      (setq agent-q-text--list-shown shown
             tabulated-list-format
-            (vconcat (mapcar (lambda (number) (cdr (nth number agent-q-list--columns))) shown)))
+            (vconcat (mapcar (lambda (number) (cdr (nth number agent-q-text--list-columns))) shown)))
       (unless (seq-some (lambda (column) (equal (car column) (car tabulated-list-sort-key)))
                         tabulated-list-format)
         (setq tabulated-list-sort-key nil))
       (tabulated-list-init-header)
       t)))
 
-(defun agent-q-list--refit ()
+(defun agent-q-text--list-refit ()
   "Draw the list again if its window has room for other columns now."
-  (when (and agent-q-list--columns (agent-q-list--fit))
-    (agent-q-list-print)))
+  (when (and agent-q-text--list-columns (agent-q-text--list-fit))
+    (agent-q-text-list-print)))
 
-(defun agent-q-list--revert (&rest _)
+(defun agent-q-text--list-revert (&rest _)
   "Draw this list again.  For `revert-buffer-function'."
   (run-hooks 'tabulated-list-revert-hook)
-  (agent-q-list-print))
+  (agent-q-text-list-print))
 
-(defun agent-q-list-print ()
+(defun agent-q-text-list-print ()
   "Draw this list, with point on the same entry; say so if there is none."
   (tabulated-list-print t)
-  (when (and agent-q-list--empty (zerop (buffer-size)))
+  (when (and agent-q-text--list-empty (zerop (buffer-size)))
     (let ((inhibit-read-only t))
-      (insert (substitute-command-keys agent-q-list--empty))
-      (let ((fill-column (max agent-q-list--least (1- (agent-q-list--width)))))
+      (insert (substitute-command-keys agent-q-text--list-empty))
+      (let ((fill-column (max agent-q-text--list-least (1- (agent-q-text--list-width)))))
         (fill-region (point-min) (point-max))))
     (goto-char (point-min))))
 
-(defun agent-q-list--entries ()
+(defun agent-q-text--list-entries ()
   "Return the rows of the list with the columns that are shown."
   (mapcar (pcase-lambda (`(,id ,row))
             (list id (vconcat (mapcar (lambda (number) (aref row number))
-                                      agent-q-list--shown))))
-          (funcall agent-q-list--rows)))
+                                      agent-q-text--list-shown))))
+          (funcall agent-q-text--list-rows)))
 
 (provide 'agent-q-text)
 ;;; agent-q-text.el ends here

@@ -45,7 +45,7 @@ opened, offers to the model.  In a chat that follows an agent these are the
 agent's tools, with the libraries that they are from.
 
 \\{agent-q-tool-list-mode-map}"
-  (agent-q-list-setup
+  (agent-q-text-list-setup
    '((10 "Offered" 7 t) (10 "Tool" 22 t) (8 "Level" 16 t) (3 "Origin" 12 t)
      (1 "Categories" 24 t) (5 "Calls" 6 agent-q-tool-list--fewer :right-align t)
      (4 "Failed" 6 agent-q-tool-list--fewer :right-align t)
@@ -117,8 +117,8 @@ The row is known by the name of the tool, and a library's by a list of both."
 
 (defun agent-q-tool-list--level (tool)
   "Return the level of TOOL, marked if the user set it."
-  (concat (agent-q-tools-level-name (agent-q-tool-safety-level tool))
-          (if (agent-q-tools-user-level (agent-q-tool-name tool)) " (yours)" "")))
+  (concat (agent-q-tool-level-name (agent-q-tool-safety-level tool))
+          (if (agent-q-tool-user-level (agent-q-tool-name tool)) " (yours)" "")))
 
 (defun agent-q-tool-list--milliseconds (milliseconds)
   "Return MILLISECONDS, a number or nil, for a column."
@@ -133,14 +133,14 @@ The row is known by the name of the tool, and a library's by a list of both."
 (defun agent-q-tool-list--agent ()
   "Return the agent that this list's chat follows, or nil."
   (let ((choice (and (buffer-live-p agent-q-tool-list--chat)
-                     (buffer-local-value 'agent-q-agent-current
+                     (buffer-local-value 'agent-q-specifications-agent-current
                                          agent-q-tool-list--chat))))
-    (and choice (agent-q-agent-choice-agent choice))))
+    (and choice (agent-q-specifications-agent-choice-agent choice))))
 
 (defun agent-q-tool-list--bound ()
   "Return the tools of the agent of this list's chat, as (TOOL LIBRARY) each."
   (and (agent-q-tool-list--agent)
-       (with-current-buffer agent-q-tool-list--chat (agent-q-agent-offered))))
+       (with-current-buffer agent-q-tool-list--chat (agent-q-specifications-agent-offered))))
 
 (defun agent-q-tool-list--id ()
   "Return the id of the row at point."
@@ -201,7 +201,7 @@ To keep it, save the option `agent-q-tool-levels'."
       (user-error "The tool %s no longer exists" name))
     (with-help-window "*agent-q tool*"
       (princ (format "%s is a %s tool (%s)\n\n%s\n\nSchema of its arguments:\n%s\n"
-                     name (agent-q-tools-level-name (agent-q-tool-safety-level tool))
+                     name (agent-q-tool-level-name (agent-q-tool-safety-level tool))
                      (agent-q-tool-list--origin tool library)
                      (agent-q-tool-description tool)
                      (agent-q-json-pretty (agent-q-tool-schema tool)))))))
@@ -218,9 +218,9 @@ milliseconds, nil when nothing ran; :result-bytes is the size of all results."
   (agent-q-registry-ensure)
   (agent-q-core-statistics))
 
-(define-derived-mode agent-q-tool-statistics-mode tabulated-list-mode "agent-q statistics"
+(define-derived-mode agent-q-tool-list-statistics-mode tabulated-list-mode "agent-q statistics"
   "Major mode of the statistics of tools."
-  (agent-q-list-setup
+  (agent-q-text-list-setup
    `((10 "Tool" 22 t) (1 "Library" 12 t)
      ;; Where no other agent called, there is nothing in it.
      (,(if (seq-some (lambda (row) (plist-get row :client)) (agent-q-tool-statistics-data)) 7 0)
@@ -242,8 +242,8 @@ milliseconds, nil when nothing ran; :result-bytes is the size of all results."
   (agent-q-registry-ensure)
   (pop-to-buffer
    (with-current-buffer (get-buffer-create "*agent-q tool statistics*")
-     (agent-q-tool-statistics-mode)
-     (agent-q-list-print)
+     (agent-q-tool-list-statistics-mode)
+     (agent-q-text-list-print)
      (goto-char (point-min))
      (current-buffer))))
 

@@ -21,17 +21,17 @@
 ;; The rules that the parameters of a definition keep to, and the JSON Schema
 ;; that they are; and back, from a schema to parameters.
 
-(defconst agent-q-parameters--types '(:string :boolean :number :integer :object :array)
+(defconst agent-q-tool--parameters-types '(:string :boolean :number :integer :object :array)
   "The types of parameters.")
 
-(defconst agent-q-parameters--keys
+(defconst agent-q-tool--parameters-keys
   '(:name :type :description :enum :items :properties :required :default
           :minimum :maximum)
   "The properties that a parameter may have.")
 
 ;;;;; The rules
 
-(defun agent-q-parameters-checked (where parameters)
+(defun agent-q-tool-parameters-checked (where parameters)
   "Return PARAMETERS of WHERE with types as keywords and values as in JSON.
 Signal `agent-q-invalid-tool' unless they keep all rules."
   (unless (proper-list-p parameters)
@@ -48,10 +48,10 @@ Signal `agent-q-invalid-tool' unless they keep all rules."
          (when (member name names)
            (agent-q-json-invalid-tool "%s: the parameter %s is defined twice" where name))
          (push name names)
-         (agent-q-parameters--checked (format "%s, parameter %s" where name) parameter)))
+         (agent-q-tool--parameters-checked (format "%s, parameter %s" where name) parameter)))
      parameters)))
 
-(defun agent-q-parameters-check-required (where required parameters)
+(defun agent-q-tool-parameters-check-required (where required parameters)
   "Signal `agent-q-invalid-tool' unless REQUIRED names some of PARAMETERS.
 WHERE says in the error what they belong to."
   (unless (and (or (proper-list-p required) (vectorp required))
@@ -65,35 +65,35 @@ WHERE says in the error what they belong to."
       (agent-q-json-invalid-tool "%s: the required parameter %s is not among the parameters"
                                  where name))))
 
-(defun agent-q-parameters--checked (where parameter)
-  "Return PARAMETER, which WHERE names, as `agent-q-parameters-checked' does.
+(defun agent-q-tool--parameters-checked (where parameter)
+  "Return PARAMETER, which WHERE names, as `agent-q-tool-parameters-checked' does.
 The items of an array are checked as a parameter without a name."
   (cl-loop for key in parameter by #'cddr
-           unless (memq key agent-q-parameters--keys)
+           unless (memq key agent-q-tool--parameters-keys)
            do (agent-q-json-invalid-tool "%s: unknown key %S of a parameter: expected one of %s"
                                          where key
-                                         (mapconcat #'symbol-name agent-q-parameters--keys " ")))
-  (let ((type (agent-q-parameters--type where (plist-get parameter :type)))
+                                         (mapconcat #'symbol-name agent-q-tool--parameters-keys " ")))
+  (let ((type (agent-q-tool--parameters-type where (plist-get parameter :type)))
         (description (plist-get parameter :description)))
     (unless (or (null description) (stringp description))
       (agent-q-json-invalid-tool "%s: the description is not a string" where))
     (setq parameter (plist-put (copy-sequence parameter) :type type))
-    (agent-q-parameters--check-limits where parameter)
-    (agent-q-parameters--with-values
-     where (agent-q-parameters--with-parts where parameter))))
+    (agent-q-tool--parameters-check-limits where parameter)
+    (agent-q-tool--parameters-with-values
+     where (agent-q-tool--parameters-with-parts where parameter))))
 
-(defun agent-q-parameters--type (where type)
+(defun agent-q-tool--parameters-type (where type)
   "Return TYPE, a keyword or its name, as a keyword; WHERE is for the error."
   (let ((keyword (if (and (stringp type) (not (string-empty-p type)))
                      (intern (concat ":" type))
                    type)))
-    (unless (memq keyword agent-q-parameters--types)
+    (unless (memq keyword agent-q-tool--parameters-types)
       (agent-q-json-invalid-tool
        "%s: unknown parameter type %S: expected :string, :boolean, :number, :integer, :object or :array"
        where type))
     keyword))
 
-(defun agent-q-parameters--with-parts (where parameter)
+(defun agent-q-tool--parameters-with-parts (where parameter)
   "Return PARAMETER, which WHERE names, with its items and properties checked."
   (let ((type (plist-get parameter :type))
         (items (plist-get parameter :items))
@@ -102,17 +102,17 @@ The items of an array are checked as a parameter without a name."
       (unless (and (eq type :array) (agent-q-json-plist-p items))
         (agent-q-json-invalid-tool "%s: :items is for arrays, a property list with :type" where))
       (setq parameter (plist-put parameter :items
-                                 (agent-q-parameters--checked (concat where ", items")
-                                                              items))))
+                                 (agent-q-tool--parameters-checked (concat where ", items")
+                                                                   items))))
     (when properties
       (unless (eq type :object)
         (agent-q-json-invalid-tool "%s: :properties is for objects" where))
       (setq parameter (plist-put parameter :properties
-                                 (agent-q-parameters-checked where properties))))
-    (agent-q-parameters-check-required where (plist-get parameter :required) properties)
+                                 (agent-q-tool-parameters-checked where properties))))
+    (agent-q-tool-parameters-check-required where (plist-get parameter :required) properties)
     parameter))
 
-(defun agent-q-parameters--check-limits (where parameter)
+(defun agent-q-tool--parameters-check-limits (where parameter)
   "Signal `agent-q-invalid-tool' unless the limits of PARAMETER of WHERE are fit."
   (let ((minimum (plist-get parameter :minimum))
         (maximum (plist-get parameter :maximum)))
@@ -121,13 +121,13 @@ The items of an array are checked as a parameter without a name."
                   (and (numberp limit)
                        (memq (plist-get parameter :type) '(:number :integer))))
         (agent-q-json-invalid-tool "%s: :minimum and :maximum are numbers, for numbers" where))
-      (agent-q-parameters--value where nil limit))
+      (agent-q-tool--parameters-value where nil limit))
     (when (and minimum maximum (> minimum maximum))
       (agent-q-json-invalid-tool "%s: :minimum is greater than :maximum" where))))
 
 ;;;;; Values
 
-(defun agent-q-parameters--with-values (where parameter)
+(defun agent-q-tool--parameters-with-values (where parameter)
   "Return PARAMETER, which WHERE names, with its enum and default as JSON values.
 Signal `agent-q-invalid-tool' when one of them could never be given."
   (let ((enum (plist-get parameter :enum)))
@@ -137,32 +137,32 @@ Signal `agent-q-invalid-tool' when one of them could never be given."
         (agent-q-json-invalid-tool "%s: :enum is not a non-empty list: %S" where enum))
       (let* ((any (plist-put (copy-sequence parameter) :enum nil))
              (values (mapcar (lambda (value)
-                               (agent-q-parameters--fitting where any value "value"))
+                               (agent-q-tool--parameters-fitting where any value "value"))
                              enum)))
         (setq parameter (plist-put parameter :enum values))))
     (when (plist-member parameter :default)
       (setq parameter
             (plist-put parameter :default
-                       (agent-q-parameters--fitting
+                       (agent-q-tool--parameters-fitting
                         where parameter (plist-get parameter :default) "default"))))
     parameter))
 
-(defun agent-q-parameters--fitting (where parameter value word)
+(defun agent-q-tool--parameters-fitting (where parameter value word)
   "Return VALUE as a JSON value if it fits PARAMETER, which WHERE names.
 WORD says in the error what it is."
-  (let* ((json (agent-q-parameters--value where parameter value))
-         (problem (agent-q-parameters--misfit parameter json)))
+  (let* ((json (agent-q-tool--parameters-value where parameter value))
+         (problem (agent-q-tool--parameters-misfit parameter json)))
     (when problem
       (agent-q-json-invalid-tool "%s: the %s %S %s" where word value problem))
     json))
 
-(defun agent-q-parameters--value (where parameter value)
+(defun agent-q-tool--parameters-value (where parameter value)
   "Return VALUE of PARAMETER, which WHERE names, as a JSON value."
   (condition-case failure
-      (agent-q-parameters--json parameter value)
+      (agent-q-tool--parameters-json parameter value)
     (agent-q-error (agent-q-json-invalid-tool "%s: %s" where (cadr failure)))))
 
-(defun agent-q-parameters--json (parameter value)
+(defun agent-q-tool--parameters-json (parameter value)
   "Return VALUE of PARAMETER as a JSON value; nil is false or empty."
   (pcase (plist-get parameter :type)
     ((and :boolean (guard (null value))) :false)
@@ -171,17 +171,17 @@ WORD says in the error what it is."
     ((and :array (guard (and (or (vectorp value) (proper-list-p value))
                              (not (functionp value)))))
      (vconcat (mapcar (lambda (item)
-                        (agent-q-parameters--json (plist-get parameter :items) item))
+                        (agent-q-tool--parameters-json (plist-get parameter :items) item))
                       value)))
     (_ (agent-q-json-value value))))
 
-(defun agent-q-parameters--misfit (parameter value)
+(defun agent-q-tool--parameters-misfit (parameter value)
   "Return why VALUE, a JSON value, can't be one of PARAMETER, or nil if it can."
   (let ((type (plist-get parameter :type))
         (enum (plist-get parameter :enum))
         (minimum (plist-get parameter :minimum))
         (maximum (plist-get parameter :maximum)))
-    (cond ((not (agent-q-parameters--of-type-p type value))
+    (cond ((not (agent-q-tool--parameters-of-type-p type value))
            (format "is not of type %s" type))
           ((and enum (not (seq-contains-p enum value #'agent-q-json-equal)))
            "is not in :enum")
@@ -189,14 +189,14 @@ WORD says in the error what it is."
           ((and maximum (> value maximum)) "is greater than :maximum")
           ((and (eq type :array) (plist-get parameter :items))
            (let ((problem (seq-some (lambda (item)
-                                      (agent-q-parameters--misfit
+                                      (agent-q-tool--parameters-misfit
                                        (plist-get parameter :items) item))
                                     value)))
              (and problem (concat "has an item that " problem))))
           ((eq type :object)
-           (agent-q-parameters--misfit-within parameter value)))))
+           (agent-q-tool--parameters-misfit-within parameter value)))))
 
-(defun agent-q-parameters--misfit-within (parameter object)
+(defun agent-q-tool--parameters-misfit-within (parameter object)
   "Return which member of OBJECT, a hash table, doesn't fit PARAMETER, or nil."
   (or (seq-some (lambda (name)
                   (and (eq (gethash name object 'absent) 'absent)
@@ -206,11 +206,11 @@ WORD says in the error what it is."
                   (let* ((name (plist-get property :name))
                          (value (gethash name object 'absent))
                          (problem (and (not (eq value 'absent))
-                                       (agent-q-parameters--misfit property value))))
+                                       (agent-q-tool--parameters-misfit property value))))
                     (and problem (format "has a %s that %s" name problem))))
                 (plist-get parameter :properties))))
 
-(defun agent-q-parameters--of-type-p (type value)
+(defun agent-q-tool--parameters-of-type-p (type value)
   "Whether VALUE, a JSON value, is of TYPE."
   (pcase type
     (:string (stringp value))
@@ -223,19 +223,19 @@ WORD says in the error what it is."
 
 ;;;;; To schemas
 
-(defun agent-q-parameters-object-schema (parameters required)
+(defun agent-q-tool-parameters-object-schema (parameters required)
   "Return the JSON Schema of an object with PARAMETERS, some of them REQUIRED."
   (let ((schema (agent-q-json-empty-object))
         (properties (agent-q-json-empty-object)))
     (dolist (parameter parameters)
       (puthash (plist-get parameter :name)
-               (agent-q-parameters-schema parameter) properties))
+               (agent-q-tool-parameters-schema parameter) properties))
     (puthash "type" "object" schema)
     (puthash "properties" properties schema)
     (puthash "required" (vconcat required) schema)
     schema))
 
-(defun agent-q-parameters-schema (parameter)
+(defun agent-q-tool-parameters-schema (parameter)
   "Return the JSON Schema of PARAMETER, a checked one, as a hash table.
 What wasn't said of it isn't there, so that it is the schema of a gram type."
   (let* ((type (plist-get parameter :type))
@@ -247,12 +247,12 @@ What wasn't said of it isn't there, so that it is the schema of a gram type."
       (puthash "enum" (vconcat (plist-get parameter :enum)) schema))
     (when (eq type :array)
       (puthash "items" (if (plist-get parameter :items)
-                           (agent-q-parameters-schema (plist-get parameter :items))
+                           (agent-q-tool-parameters-schema (plist-get parameter :items))
                          (agent-q-json-empty-object))
                schema))
     (when (plist-member parameter :properties)
-      (let ((object (agent-q-parameters-object-schema (plist-get parameter :properties)
-                                                      (plist-get parameter :required))))
+      (let ((object (agent-q-tool-parameters-object-schema (plist-get parameter :properties)
+                                                           (plist-get parameter :required))))
         (puthash "properties" (gethash "properties" object) schema)
         (puthash "required" (gethash "required" object) schema)))
     (when (plist-member parameter :default)
@@ -264,19 +264,19 @@ What wasn't said of it isn't there, so that it is the schema of a gram type."
 
 ;;;;; From schemas
 
-(defun agent-q-parameters-of-schema (schema)
+(defun agent-q-tool-parameters-of-schema (schema)
   "Return the properties of SCHEMA as parameters are written in definitions.
 What a definition can't say is left out."
   (let ((properties (gethash "properties" schema))
         (parameters nil))
     (when (hash-table-p properties)
       (maphash (lambda (name property)
-                 (push (append (list :name name) (agent-q-parameters--of-property property))
+                 (push (append (list :name name) (agent-q-tool--parameters-of-property property))
                        parameters))
                properties))
     (nreverse parameters)))
 
-(defun agent-q-parameters--of-property (schema)
+(defun agent-q-tool--parameters-of-property (schema)
   "Return the parameter of SCHEMA, the one of a property, as a property list."
   (when (hash-table-p schema)
     (let* ((type (gethash "type" schema))
@@ -291,8 +291,8 @@ What a definition can't say is left out."
                                 (pcase key
                                   ((or "enum" "required") (and (vectorp value)
                                                                (append value nil)))
-                                  ("items" (agent-q-parameters--of-property value))
-                                  ("properties" (agent-q-parameters-of-schema schema))
+                                  ("items" (agent-q-tool--parameters-of-property value))
+                                  ("properties" (agent-q-tool-parameters-of-schema schema))
                                   (_ value))))))))
       parameter)))
 
@@ -311,17 +311,17 @@ What a definition can't say is left out."
 ;;;###autoload (autoload 'agent-q-tool-schema "agent-q-tool")
 ;;;###autoload (autoload 'agent-q-tool-origin "agent-q-tool")
 
-(cl-defstruct (agent-q-tool (:constructor agent-q-tools-make) (:copier nil))
+(cl-defstruct (agent-q-tool (:constructor agent-q-tool-make) (:copier nil))
   "A tool that a model can call.
 NAME and DESCRIPTION are strings.  PARAMETERS is a list of property lists,
-REQUIRED a list of their names.  OWN-LEVEL is the level that it was defined with, a keyword or nil;
-`agent-q-tool-safety-level' is the one in force.  CATEGORIES is a list of
-keywords.  HANDLER takes the arguments, a hash table, and if ASYNC is
-non-nil a callback too.  SCHEMA is the JSON Schema of the arguments, as a
-hash table, and FROM-SCHEMA says that the tool was made from it.  ORIGIN is
-`emacs-lisp', `built-in', `(image NAME)', or `(library NAME)' for a tool that
-is called as one of a library; the library itself has it as it was made.
-NUMBER is what the core knows the handler by, or nil."
+REQUIRED a list of their names.  OWN-LEVEL is the level that it was defined
+with, a keyword or nil; `agent-q-tool-safety-level' is the one in force.
+CATEGORIES is a list of keywords.  HANDLER takes the arguments, a hash table,
+and if ASYNC is non-nil a callback too.  SCHEMA is the JSON Schema of the
+arguments, as a hash table, and FROM-SCHEMA says that the tool was made from
+it.  ORIGIN is `emacs-lisp', `built-in', `(image NAME)', or `(library NAME)'
+for a tool that is called as one of a library; the library itself has it as it
+was made.  NUMBER is what the core knows the handler by, or nil."
   name description parameters required own-level categories handler async
   schema from-schema (origin 'emacs-lisp) number)
 
@@ -330,21 +330,21 @@ NUMBER is what the core knows the handler by, or nil."
   "Return the safety level of TOOL: `:safe', `:cautious' or `:dangerous'.
 It is the one that `agent-q-tool-levels' sets, else the tool's own.  A tool
 that was made without one, from a schema or a signature, is dangerous."
-  (or (agent-q-tools-user-level (agent-q-tool-name tool))
+  (or (agent-q-tool-user-level (agent-q-tool-name tool))
       (agent-q-tool-own-level tool)
       :dangerous))
 
 ;;;;; Levels
 
-(defconst agent-q-tools-levels '(:safe :cautious :dangerous)
+(defconst agent-q-tool-level-names '(:safe :cautious :dangerous)
   "The safety levels, from harmless to harmful.")
 
-(defun agent-q-tools-user-level (name)
+(defun agent-q-tool-user-level (name)
   "Return the level that `agent-q-tool-levels' gives to the tool NAME, or nil."
   (let ((entry (assoc name agent-q-tool-levels)))
     (and entry (agent-q-module-level (cdr entry)))))
 
-(defun agent-q-tools-level-name (level)
+(defun agent-q-tool-level-name (level)
   "Return the name that the core has for LEVEL, a keyword; nil for nil."
   (and level (substring (symbol-name level) 1)))
 
@@ -385,26 +385,26 @@ when it is there; if HANDLER returns a function, that is called when the
 value isn't needed any more.
 
 Signal `agent-q-invalid-tool' when a rule is broken."
-  (agent-q-tools--check-name name)
-  (agent-q-tools--check-description name description)
-  (agent-q-tools--check-handler name handler (if async 2 1))
-  (let ((parameters (agent-q-parameters-checked name parameters)))
-    (agent-q-parameters-check-required name required parameters)
-    (agent-q-tools-make
+  (agent-q-tool--check-name name)
+  (agent-q-tool--check-description name description)
+  (agent-q-tool--check-handler name handler (if async 2 1))
+  (let ((parameters (agent-q-tool-parameters-checked name parameters)))
+    (agent-q-tool-parameters-check-required name required parameters)
+    (agent-q-tool-make
      :name (agent-q-json-text name)
      :description (agent-q-json-text description)
      :parameters parameters
      :required (append required nil)
      :own-level (agent-q-module-level (or safety-level trust-level :safe))
-     :categories (agent-q-tools--canonical-categories
+     :categories (agent-q-tool--canonical-categories
                   name (or categories (and category (list category))))
      :handler handler
      :async async
-     :schema (agent-q-parameters-object-schema parameters required))))
+     :schema (agent-q-tool-parameters-object-schema parameters required))))
 
-(cl-defun agent-q-tools-from-schema (name description schema handler
-                                          &key safety-level trust-level
-                                          categories category async)
+(cl-defun agent-q-tool-with-schema (name description schema handler
+                                         &key safety-level trust-level
+                                         categories category async)
   "Return the tool NAME whose arguments SCHEMA, a JSON Schema, describes.
 NAME is kept as it is, so it has to be one that providers take: letters,
 digits, underscores and hyphens, at most 64 of them.  DESCRIPTION, HANDLER,
@@ -412,25 +412,25 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
 `agent-q-define-tool', but without a level the tool is dangerous."
   (unless (and (stringp name) (not (string-blank-p name)))
     (agent-q-json-invalid-tool "Tool name cannot be empty"))
-  (agent-q-tools--check-sendable name)
-  (agent-q-tools--check-description name description)
-  (agent-q-tools--check-handler name handler (if async 2 1))
-  (let ((schema (agent-q-tools--schema name schema))
+  (agent-q-tool--check-sendable name)
+  (agent-q-tool--check-description name description)
+  (agent-q-tool--check-handler name handler (if async 2 1))
+  (let ((schema (agent-q-tool--schema name schema))
         (level (or safety-level trust-level)))
-    (agent-q-tools-make
+    (agent-q-tool-make
      :name (agent-q-json-text name)
      :description (agent-q-json-text description)
-     :parameters (agent-q-parameters-of-schema schema)
+     :parameters (agent-q-tool-parameters-of-schema schema)
      :required (append (gethash "required" schema) nil)
      :own-level (and level (agent-q-module-level level))
-     :categories (agent-q-tools--canonical-categories
+     :categories (agent-q-tool--canonical-categories
                   name (or categories (and category (list category))))
      :handler handler
      :async async
      :schema schema
      :from-schema t)))
 
-(defun agent-q-tools--schema (name schema)
+(defun agent-q-tool--schema (name schema)
   "Return SCHEMA of the tool NAME, in any shape, as a hash table."
   (let ((json (condition-case failure
                   (agent-q-json-schema schema)
@@ -452,7 +452,7 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
 
 ;;;;; The rules
 
-(defun agent-q-tools--check-name (name)
+(defun agent-q-tool--check-name (name)
   "Signal `agent-q-invalid-tool' unless NAME can be the name of a tool."
   (unless (and (stringp name) (not (string-empty-p name)))
     (agent-q-json-invalid-tool "The tool's name is empty or not a string: %S" name))
@@ -461,22 +461,22 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
       (agent-q-json-invalid-tool
        "The tool name %s is not in snake_case: lower-case letters, digits and underscores, a letter first"
        name)))
-  (agent-q-tools--check-sendable name))
+  (agent-q-tool--check-sendable name))
 
-(defun agent-q-tools--check-sendable (name)
+(defun agent-q-tool--check-sendable (name)
   "Signal `agent-q-invalid-tool' unless providers take NAME as a tool's."
   (unless (string-match-p "\\`[A-Za-z0-9_-]\\{1,64\\}\\'" name)
     (agent-q-json-invalid-tool
      "Providers do not accept the tool name '%s': use only the letters a to z and A to Z, digits, underscores and hyphens, at most 64 of them"
      name)))
 
-(defun agent-q-tools--check-description (name description)
+(defun agent-q-tool--check-description (name description)
   "Signal `agent-q-invalid-tool' unless DESCRIPTION describes the tool NAME."
   (unless (and (stringp description) (not (string-blank-p description)))
     (agent-q-json-invalid-tool
      "The tool %s has no description; it cannot be empty, as models choose tools by it" name)))
 
-(defun agent-q-tools--check-handler (name handler arguments)
+(defun agent-q-tool--check-handler (name handler arguments)
   "Signal `agent-q-invalid-tool' unless HANDLER of tool NAME takes ARGUMENTS."
   (unless (functionp handler)
     (agent-q-json-invalid-tool "The handler of the tool %s is not a function: %S" name handler))
@@ -488,17 +488,17 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
         (agent-q-json-invalid-tool "The handler of the tool %s must take %d argument%s"
                                 name arguments (if (= arguments 1) "" "s"))))))
 
-(defun agent-q-tools--canonical-categories (name categories)
+(defun agent-q-tool--canonical-categories (name categories)
   "Return CATEGORIES of the tool NAME, checked, as keywords."
   (unless (proper-list-p categories)
     (agent-q-json-invalid-tool "The categories of the tool %s are not a list: %S" name categories))
   (mapcar (lambda (category)
-            (or (agent-q-tools-category category)
+            (or (agent-q-tool-category category)
                 (agent-q-json-invalid-tool "The tool %s: %S is not a category; categories are keywords"
                                            name category)))
           categories))
 
-(defun agent-q-tools-category (category)
+(defun agent-q-tool-category (category)
   "Return CATEGORY, a symbol, as the keyword of its name; nil for anything else."
   (cond ((keywordp category) category)
         ((and category (symbolp category)) (intern (format ":%s" category)))))
@@ -536,25 +536,25 @@ items and properties, because providers refuse them without."
         :function (list :name (agent-q-tool-name tool)
                         :description (agent-q-tool-description tool)
                         :parameters (agent-q-json-plist
-                                     (agent-q-tools--sendable-schema
+                                     (agent-q-tool--sendable-schema
                                       (agent-q-tool-schema tool))))))
 
-(defun agent-q-tools--sendable-schema (schema)
+(defun agent-q-tool--sendable-schema (schema)
   "Return SCHEMA of a tool's arguments as all providers take it.
 It means the same as SCHEMA, which is not changed."
   (let ((copy (copy-hash-table schema)))
     (unless (stringp (gethash "type" copy))
       (puthash "type" "object" copy))
-    (agent-q-tools--complete copy)))
+    (agent-q-tool--complete copy)))
 
-(defun agent-q-tools--complete (schema)
+(defun agent-q-tool--complete (schema)
   "Return SCHEMA with the items of arrays and the properties of objects in it."
   (if (not (hash-table-p schema))
       schema
     (let ((copy (agent-q-json-empty-object))
           (types (gethash "type" schema)))
       (maphash (lambda (key value)
-                 (puthash key (agent-q-tools--complete-member key value) copy))
+                 (puthash key (agent-q-tool--complete-member key value) copy))
                schema)
       (pcase-dolist (`(,type . ,member) '(("array" . "items") ("object" . "properties")))
         (and (if (vectorp types) (seq-contains-p types type) (equal types type))
@@ -562,7 +562,7 @@ It means the same as SCHEMA, which is not changed."
              (puthash member (agent-q-json-empty-object) copy)))
       copy)))
 
-(defun agent-q-tools--complete-member (key value)
+(defun agent-q-tool--complete-member (key value)
   "Return VALUE of the member KEY of a schema, with the schemas in it complete."
   (pcase key
     ((or "properties" "patternProperties" "$defs" "definitions" "dependentSchemas")
@@ -570,20 +570,20 @@ It means the same as SCHEMA, which is not changed."
          value
        (let ((copy (agent-q-json-empty-object)))
          (maphash (lambda (name schema)
-                    (puthash name (agent-q-tools--complete schema) copy))
+                    (puthash name (agent-q-tool--complete schema) copy))
                   value)
          copy)))
     ((or "items" "additionalItems" "additionalProperties" "prefixItems" "contains"
          "allOf" "anyOf" "oneOf" "not" "if" "then" "else")
      (if (vectorp value)
-         (vconcat (mapcar #'agent-q-tools--complete value))
-       (agent-q-tools--complete value)))
+         (vconcat (mapcar #'agent-q-tool--complete value))
+       (agent-q-tool--complete value)))
     (_ value)))
 
 ;;;;; What handlers return
 
-(cl-defstruct (agent-q-tools-failure (:constructor agent-q-tools--make-failure)
-                                     (:copier nil))
+(cl-defstruct (agent-q-tool-failure-value (:constructor agent-q-tool--make-failure)
+                                          (:copier nil))
   "What a handler returns when it failed: MESSAGE, and VALUE if there is one."
   message value)
 
@@ -591,7 +591,7 @@ It means the same as SCHEMA, which is not changed."
 (defun agent-q-tool-failure (message &optional value)
   "Return a value for a tool's handler to fail with MESSAGE.
 VALUE is what it has all the same, for the model to read below MESSAGE."
-  (agent-q-tools--make-failure :message message :value value))
+  (agent-q-tool--make-failure :message message :value value))
 
 ;;;###autoload
 (defun agent-q-format-tool-result (value)
@@ -602,7 +602,7 @@ everything else is printed as `prin1' does."
         (print-escape-newlines nil))
     (cond ((stringp value) (agent-q-json-text value))
           ((null value) "nil")
-          ((consp value) (agent-q-json-text (agent-q-pretty value)))
+          ((consp value) (agent-q-json-text (agent-q-text-pretty value)))
           (t (agent-q-json-text (prin1-to-string value))))))
 
 (provide 'agent-q-tool)

@@ -63,12 +63,12 @@
   "Find out which model serves, start the demo model if need be, then CONTINUE."
   (if (and (not (seq-some #'agent-q-provider-key-of-environment
                           (mapcar #'cdr agent-q-providers)))
-           (agent-q-demo-installed-p))
+           (agent-q-doctor-demo-installed-p))
       (agent-q-provider-choose
        (lambda (provider)
          (if provider
              (funcall continue)
-           (agent-q-demo-start (lambda (_provider) (funcall continue))))))
+           (agent-q-doctor-demo-start (lambda (_provider) (funcall continue))))))
     (funcall continue)))
 
 (defun agent-q-try ()

@@ -22,14 +22,14 @@
                     (let ((coding-system-for-read 'utf-8))
                       (insert-file-contents file))
                     (agent-q-json-parse (buffer-string))))
-       (facts (agent-q-facts-trim catalogue date))
-       (missing (agent-q-facts-missing facts agent-q-providers)))
+       (facts (agent-q-model-facts-trim catalogue date))
+       (missing (agent-q-model-facts-missing facts agent-q-providers)))
   (pcase-dolist (`(,name . ,properties) missing)
     (message "%s: the default of %s is not in %s, or retired there; choose another one in %s"
              (plist-get properties :model) name file "lisp/agent-q-provider.el"))
   (when missing
     (kill-emacs 1))
-  (agent-q-facts-write facts (expand-file-name "lisp/agent-q-model-facts.eld"))
+  (agent-q-model-facts-write facts (expand-file-name "lisp/agent-q-model-facts.eld"))
   (message "lisp/agent-q-model-facts.eld has the facts of %s now" date))
 
 ;;; model-facts.el ends here

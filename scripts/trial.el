@@ -142,7 +142,7 @@
   (setq agent-q-trial--counts
         (list :requests 0 :calls 0 :failed 0 :questions 0 :denied 0 :characters 0
               :input 0 :output 0)
-        agent-q-chats-directory (concat (getenv "AGENT_Q_TRIAL_PROJECT") ".chats/")
+        agent-q-chat-history-directory (concat (getenv "AGENT_Q_TRIAL_PROJECT") ".chats/")
         agent-q-echo-evaluations nil)
   (agent-q-trial--start-lisp)
   (let ((default-directory (file-name-as-directory (getenv "AGENT_Q_TRIAL_PROJECT")))
@@ -159,7 +159,7 @@
                   (pcase (plist-get event :type)
                     (:turn-ended (setq end (agent-q-trial--end event)))
                     (:limit-reached (setq end "limit reached")))))
-      (agent-q-chat-submit task)
+      (agent-q-chat-send-submit task)
       (agent-q-trial--until (lambda () end) agent-q-trial-patience)
       (message "%s" (buffer-string)))
     (princ (string-join

@@ -43,7 +43,7 @@ use protocol::{BatchId, CallKey, Decider, Op, RequestId, Sending, SessionId, Use
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 31;
+pub const CORE_INTERFACE: i64 = 32;
 
 /// How long Emacs's exit waits for the disk.
 const SAVING_AT_EXIT: Duration = Duration::from_secs(1);

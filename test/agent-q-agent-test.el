@@ -167,7 +167,7 @@ The registry has a tool of that name besides."
     (should-error (agent-q-chat-use-agent
                    (agent-q-agent-test--file "[a:Agent {instruction: \"i\"") '("one"))
                   :type 'agent-q-gram-error)
-    (should-not agent-q-agent-current)
+    (should-not agent-q-specifications-agent-current)
     (with-temp-buffer
       (should-error (agent-q-chat-use-agent file '("one")) :type 'user-error))))
 
@@ -195,7 +195,7 @@ The registry has a tool of that name besides."
       (should (equal (funcall model) "other-model"))
       (agent-q-chat-use-agent "")
       (should (equal (funcall model) "scripted"))
-      (should (string-match-p "scripted (scripted)" (agent-q-header-line)))
+      (should (string-match-p "scripted (scripted)" (agent-q-chat-view-header-line)))
       ;; One that the user chose meanwhile stays.
       (agent-q-chat-use-agent file '("one"))
       (agent-q-set-model (agent-q-provider-named "scripted" "mine"))
@@ -213,7 +213,7 @@ The registry has a tool of that name besides."
     (let ((agent-q-provider 'none))
       (agent-q-chat-use-agent nil))
     (should-not agent-q-session-provider)
-    (should (string-match-p "no model" (agent-q-header-line)))))
+    (should (string-match-p "no model" (agent-q-chat-view-header-line)))))
 
 (ert-deftest agent-q-agent-an-unknown-provider-leaves-the-model ()
   (agent-q-agent-test--with-agent `(("one" . ,(agent-q-agent-test--library "Hello")))
@@ -223,7 +223,7 @@ The registry has a tool of that name besides."
         (replace-regexp-in-string "Scripted" "NoSuchHost" agent-q-agent-test--gram))
        '("one"))
       (should (equal agent-q-session-provider provider))
-      (should agent-q-agent-current))))
+      (should agent-q-specifications-agent-current))))
 
 (ert-deftest agent-q-agent-a-library-that-is-gone-is-said ()
   (agent-q-agent-test--with-agent `(("one" . ,(agent-q-agent-test--library "Hello")))
@@ -258,7 +258,7 @@ The registry has a tool of that name besides."
       (agent-q-test-ask "greet Ann")
       (save-window-excursion
         ;; Wide enough for where the tools are from.
-        (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 200)))
+        (cl-letf (((symbol-function 'agent-q-text--list-width) (lambda () 200)))
           (agent-q-list-tools))
         (should (equal (agent-q-agent-test--offered)
                        '(("sayHello" "library l-one" "1") ("sayHello" "library l-two" "0"))))

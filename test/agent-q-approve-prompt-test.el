@@ -30,8 +30,8 @@
                   "[{\"width\":\"call\",\"rule\":{\"n\":1},\"description\":\"This.\"},{\"width\":\"reason\",\"rule\":{\"n\":2},\"description\":\"More.\"}]"))
                ((symbol-function 'agent-q-core-add-rule)
                 (lambda (&rest rule) (push rule agent-q-approve-prompt-test--told)))
-               ((symbol-function 'agent-q-sight-in-view-p) (lambda (_call) t))
-               ((symbol-function 'agent-q-approve-prompt--alone-p)
+               ((symbol-function 'agent-q-approval-gate-in-view-p) (lambda (_call) t))
+               ((symbol-function 'agent-q-approval--prompt-alone-p)
                 (lambda () (not agent-q-approve-prompt-test--follows))))
        (agent-q-test-with-chat
          (dolist (key '(7 8))
@@ -51,9 +51,9 @@
 
 (defun agent-q-approve-prompt-test--later ()
   "Have everything that was typed be long ago."
-  (setq agent-q-approve-prompt--typed nil
-        agent-q-approve-prompt--held-at (and agent-q-approve-prompt--held-at
-                                             (time-subtract nil 10))))
+  (setq agent-q-approval--prompt-typed nil
+        agent-q-approval--prompt-held-at (and agent-q-approval--prompt-held-at
+                                              (time-subtract nil 10))))
 
 (ert-deftest agent-q-approve-prompt-a-key-answers-what-was-seen ()
   (agent-q-approve-prompt-test--with-chat
@@ -141,7 +141,7 @@
       (should (equal (agent-q-prompt-text) ""))
       ;; Out of sight, nothing counts.
       (agent-q-approve-prompt-test--later)
-      (cl-letf (((symbol-function 'agent-q-sight-in-view-p) #'ignore))
+      (cl-letf (((symbol-function 'agent-q-approval-gate-in-view-p) #'ignore))
         (agent-q-approve-prompt-test--type "y"))
       (should-not agent-q-approve-prompt-test--told)
       (agent-q-approve-prompt-test--later)
@@ -151,7 +151,7 @@
 (ert-deftest agent-q-approve-prompt-what-changes-under-a-key-is-not-answered ()
   (agent-q-approve-prompt-test--with-chat
     (agent-q-test-arm)
-    (cl-letf (((symbol-function 'agent-q-approve-prompt--alone-p)
+    (cl-letf (((symbol-function 'agent-q-approval--prompt-alone-p)
                (lambda ()
                  (agent-q-test-event :approval :call 7 :tool "eval_form" :level "dangerous"
                                      :arguments "{\"form\":\"(quit)\"}")
@@ -159,7 +159,7 @@
       (agent-q-approve-prompt-test--type "y"))
     (agent-q-test-arm)
     (agent-q-approve-prompt-test--later)
-    (cl-letf (((symbol-function 'agent-q-approve-prompt--alone-p)
+    (cl-letf (((symbol-function 'agent-q-approval--prompt-alone-p)
                (lambda ()
                  (agent-q-test-event :call-finished :call 7 :outcome :cancelled)
                  (agent-q-test-see (agent-q-call-waiting))
@@ -170,7 +170,7 @@
 (ert-deftest agent-q-approve-prompt-what-only-shows-something-need-not-wait ()
   (agent-q-approve-prompt-test--with-chat
     ;; Neither seen nor in sight.
-    (cl-letf (((symbol-function 'agent-q-sight-in-view-p) #'ignore))
+    (cl-letf (((symbol-function 'agent-q-approval-gate-in-view-p) #'ignore))
       (save-window-excursion
         (agent-q-approve-prompt-test--type "v")
         (should (get-buffer-window "*agent-q call*"))))
@@ -270,7 +270,7 @@
   (agent-q-approve-prompt-test--with-chat
     (let ((call (agent-q-call-waiting)))
       (agent-q-approve-prompt-test--later)
-      (cl-letf (((symbol-function 'agent-q-sight--window) #'ignore))
+      (cl-letf (((symbol-function 'agent-q-approval-gate--window) #'ignore))
         (agent-q-approve-prompt-test--type "y")
         ;; Its end has just come up.
         (should (= (point) (point-max)))
@@ -324,8 +324,8 @@
       (should (equal (agent-q-prompt-text) "н"))
       (should-not agent-q-approve-prompt-test--told)
       ;; Nor is it a message.
-      (should (string-match-p "press y or n without RET" (agent-q-approve-mistyped "н")))
-      (should-not (agent-q-approve-mistyped "ф"))
+      (should (string-match-p "press y or n without RET" (agent-q-approval-mistyped "н")))
+      (should-not (agent-q-approval-mistyped "ф"))
       (agent-q-prompt-replace "")
       (agent-q-approve-prompt-test--later)
       ;; All keyboards have this one at the same place.

@@ -62,7 +62,7 @@
 (ert-deftest agent-q-approve-all-that-were-seen-run-together ()
   (agent-q-approve-test--with-chat
     (agent-q-approve-test--arm-all)
-    (agent-q-sight-forget (car (last (agent-q-call-all-waiting))))
+    (agent-q-approval-gate-disarm (car (last (agent-q-call-all-waiting))))
     (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
     (agent-q-test-press "Y")
     ;; The one that nobody has seen still waits, and point is on it.
@@ -113,16 +113,16 @@
           (agent-q-test-send typed))
         (should (string-match-p "t_erase, press [a-zA-Z!] without RET" said)))
       (should (equal (agent-q-prompt-text) ""))
-      (should (zerop agent-q-header-queued))
+      (should (zerop agent-q-chat-view-header-queued))
       (should (= 3 (length (agent-q-call-all-waiting)))))
     ;; What is more than a key is a message, and so is a key when nothing waits.
     (agent-q-test-send "y?")
-    (should (= 1 agent-q-header-queued))
+    (should (= 1 agent-q-chat-view-header-queued))
     (agent-q-test-answer "N")
     (should-not (agent-q-call-waiting))
     (agent-q-test-send "y")
-    (should (= 2 agent-q-header-queued))
-    (agent-q-chat-cancel)))
+    (should (= 2 agent-q-chat-view-header-queued))
+    (agent-q-chat-send-cancel)))
 
 (defvar evil-local-mode)
 
@@ -130,7 +130,7 @@
   (let ((evil-local-mode t))
     (agent-q-approve-test--with-chat
       (should (agent-q-test-shows "Keys answer here and at the empty prompt in insert state\n"))
-      (agent-q-chat-cancel))))
+      (agent-q-chat-send-cancel))))
 
 (ert-deftest agent-q-approve-a-request-says-how-to-get-there ()
   (agent-q-approve-test--with-chat
@@ -139,8 +139,8 @@
     ;; Those behind the next one are a line each.
     (should (= 1 (how-many "Keys answer here" (point-min) (point-max))))
     (should (agent-q-test-shows "\n? t_erase b count=2 waits\n? t_erase c count=2 waits\n"))
-    (should (string-match-p "3 wait" (agent-q-header-line)))
-    (agent-q-chat-cancel)))
+    (should (string-match-p "3 wait" (agent-q-chat-view-header-line)))
+    (agent-q-chat-send-cancel)))
 
 (ert-deftest agent-q-approve-the-reason-of-a-denial-is-shown ()
   (agent-q-approve-test--with-chat
@@ -153,7 +153,7 @@
 
 (ert-deftest agent-q-approve-a-cancelled-turn-answers-all ()
   (agent-q-approve-test--with-chat
-    (agent-q-chat-cancel)
+    (agent-q-chat-send-cancel)
     (should-not (agent-q-approve-test--ended))
     (should-not (agent-q-call-all-waiting))
     (should (zerop (plist-get (agent-q-core-status) :approvals)))))
@@ -162,7 +162,7 @@
   (agent-q-approve-test--with-chat
     (agent-q-test-answer "e")
     (let ((buffer (current-buffer)))
-      (should (derived-mode-p 'agent-q-arguments-mode))
+      (should (derived-mode-p 'agent-q-approval-arguments-mode))
       (should (equal (buffer-substring-no-properties (point-min) (point-max))
                      "text:\na\ncount:\n2"))
       ;; The headings are no text of the call's.
@@ -230,7 +230,7 @@
               (agent-q-call-armed last) t
               (agent-q-call-ended last) t)
         (agent-q-render-update-item last)
-        (should-not (agent-q-sight-armed-p last))
+        (should-not (agent-q-approval-gate-armed-p last))
         (goto-char (agent-q-render-item-start last))
         (agent-q-test-press key)
         ;; It is shown, and has to be read.
@@ -270,7 +270,7 @@
         (goto-char (agent-q-render-item-start call))
         (agent-q-test-press "e")
         (should (derived-mode-p 'lisp-mode))
-        (should (eq (key-binding (kbd "C-c C-c")) #'agent-q-arguments-run))
+        (should (eq (key-binding (kbd "C-c C-c")) #'agent-q-approval-arguments-run))
         (goto-char (point-max))
         (insert " (list #\\( \"(\"")
         (should-error (agent-q-test-press "C-c C-c") :type 'user-error)
@@ -295,8 +295,8 @@
         (goto-char (agent-q-render-item-start call))
         (agent-q-test-press "e")
         (should agent-q-approve-test-client-mode)
-        (should (eq (key-binding (kbd "C-c C-c")) #'agent-q-arguments-run))
-        (should (eq (key-binding (kbd "C-c C-k")) #'agent-q-arguments-quit))
+        (should (eq (key-binding (kbd "C-c C-c")) #'agent-q-approval-arguments-run))
+        (should (eq (key-binding (kbd "C-c C-k")) #'agent-q-approval-arguments-quit))
         (kill-buffer)))))
 
 (ert-deftest agent-q-approve-what-is-edited-goes-with-the-chat ()
@@ -315,8 +315,8 @@
       (should (agent-q-test-shows label)))
     (agent-q-test-find "[N] deny all 3")
     (should (eq (lookup-key (get-text-property (point) 'keymap) [mouse-2])
-                #'agent-q-approve-mouse))
-    (agent-q-approve-press)
+                #'agent-q-approval-mouse))
+    (agent-q-approval-press)
     (should-not (agent-q-approve-test--ended))))
 
 (ert-deftest agent-q-approve-tab-goes-from-button-to-button ()
@@ -410,21 +410,21 @@ MORE are properties of the event."
   (agent-q-test-with-chat
     (let ((call (agent-q-approve-test--ask 7))
           (head nil) (end t))
-      (cl-letf (((symbol-function 'agent-q-sight--window)
+      (cl-letf (((symbol-function 'agent-q-approval-gate--window)
                  (lambda (_call) (and head (selected-window))))
-                ((symbol-function 'agent-q-sight--end-visible-p) (lambda (_call) end))
-                ((symbol-function 'agent-q-sight--below) (lambda (&rest _) (and (not end) 9))))
+                ((symbol-function 'agent-q-approval-gate--end-visible-p) (lambda (_call) end))
+                ((symbol-function 'agent-q-approval-gate--below) (lambda (&rest _) (and (not end) 9))))
         ;; The chat follows, so that the end is there first.
-        (agent-q-sight--see call)
-        (should-not (agent-q-sight-armed-p call))
+        (agent-q-approval-gate--see call)
+        (should-not (agent-q-approval-gate-armed-p call))
         (setq head t end nil)
-        (agent-q-sight--see call)
-        (should (agent-q-sight-armed-p call))
-        (should-not (agent-q-sight-read-p call))
+        (agent-q-approval-gate--see call)
+        (should (agent-q-approval-gate-armed-p call))
+        (should-not (agent-q-approval-gate-read-p call))
         (should (agent-q-test-shows "9 more lines below"))
         (setq head nil end t)
-        (agent-q-sight--see call)
-        (should (agent-q-sight-read-p call))))))
+        (agent-q-approval-gate--see call)
+        (should (agent-q-approval-gate-read-p call))))))
 
 (ert-deftest agent-q-approve-a-first-key-brings-the-rest-of-a-high-request ()
   "What of its end was on the screen before its head counts, and what lies between does not."
@@ -435,22 +435,22 @@ MORE are properties of the event."
            (top start) (bottom end))
       (cl-letf (((symbol-function 'window-start) (lambda (&rest _) top))
                 ((symbol-function 'window-end) (lambda (&rest _) bottom))
-                ((symbol-function 'agent-q-sight--window) (lambda (_call) (selected-window)))
-                ((symbol-function 'agent-q-sight--end-visible-p) #'ignore)
-                ((symbol-function 'agent-q-sight--below) #'ignore))
+                ((symbol-function 'agent-q-approval-gate--window) (lambda (_call) (selected-window)))
+                ((symbol-function 'agent-q-approval-gate--end-visible-p) #'ignore)
+                ((symbol-function 'agent-q-approval-gate--below) #'ignore))
         (dolist (case `((,(+ start 9) ,(+ start 8) nil) (,(+ start 9) ,(+ start 9) t)))
-          (agent-q-sight-forget call)
+          (agent-q-approval-gate-disarm call)
           (setq top (nth 0 case))
-          (agent-q-sight-begin call)
+          (agent-q-approval-gate-go-to-head call)
           (should (= (point) start))
           (setq bottom (nth 1 case))
-          (agent-q-sight--see call)
-          (should (agent-q-sight-armed-p call))
-          (should (eq (nth 2 case) (agent-q-sight-read-p call))))
+          (agent-q-approval-gate--see call)
+          (should (agent-q-approval-gate-armed-p call))
+          (should (eq (nth 2 case) (agent-q-approval-gate-read-p call))))
         ;; What it shows anew has to be seen anew.
-        (agent-q-sight-forget call)
-        (agent-q-sight--see call)
-        (should-not (agent-q-sight-read-p call))))))
+        (agent-q-approval-gate-disarm call)
+        (agent-q-approval-gate--see call)
+        (should-not (agent-q-approval-gate-read-p call))))))
 
 (ert-deftest agent-q-approve-another-agent-has-no-chat ()
   (agent-q-test-with-chat
@@ -523,19 +523,19 @@ MORE are properties of the event."
       (should (< (agent-q-test-find "text: a")
                  (agent-q-test-find "Press ! again to add this rule:")
                  (agent-q-test-find "[y] run")))
-      (cl-letf (((symbol-function 'agent-q-sight--window) #'ignore)
-                ((symbol-function 'agent-q-sight--end-visible-p) (lambda (_call) rule)))
-        (agent-q-sight-rule call)
-        (agent-q-sight--see call)
-        (should-not (agent-q-sight-armed-p call))
+      (cl-letf (((symbol-function 'agent-q-approval-gate--window) #'ignore)
+                ((symbol-function 'agent-q-approval-gate--end-visible-p) (lambda (_call) rule)))
+        (agent-q-approval-gate-require-rule call)
+        (agent-q-approval-gate--see call)
+        (should-not (agent-q-approval-gate-armed-p call))
         (setq rule t)
-        (agent-q-sight--see call)
-        (should (and (agent-q-sight-armed-p call) (agent-q-sight-read-p call)))
+        (agent-q-approval-gate--see call)
+        (should (and (agent-q-approval-gate-armed-p call) (agent-q-approval-gate-read-p call)))
         ;; What was never read above it has to be.
-        (agent-q-sight-forget call)
-        (agent-q-sight--see call)
-        (should-not (agent-q-sight-armed-p call))))
-    (agent-q-chat-cancel)))
+        (agent-q-approval-gate-disarm call)
+        (agent-q-approval-gate--see call)
+        (should-not (agent-q-approval-gate-armed-p call))))
+    (agent-q-chat-send-cancel)))
 
 (provide 'agent-q-approve-test)
 ;;; agent-q-approve-test.el ends here

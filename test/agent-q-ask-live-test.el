@@ -28,7 +28,7 @@
 (defun agent-q-ask-live-test--excerpts ()
   "Return what is sent of the current buffer: its places and texts as one text."
   (mapconcat (lambda (excerpt) (concat (car excerpt) "\n" (cdr excerpt)))
-             (agent-q-look-excerpts (agent-q-look-here)) "\n"))
+             (agent-q-activity-look-excerpts (agent-q-activity-look-here)) "\n"))
 
 (defmacro agent-q-ask-live-test--with-file (text &rest body)
   "Run BODY in the buffer of a Lisp file with TEXT, in a project of its own."
@@ -54,7 +54,7 @@
       (let* ((inspector (agent-q-ask-live-test--buffer "inspector-mode" "AQ-LOOKED-AT"))
              (chats (agent-q-session-buffers))
              (asked (with-current-buffer inspector
-                      (agent-q-ask "What is it?" (agent-q-look-here) t))))
+                      (agent-q-ask "What is it?" (agent-q-activity-look-here) t))))
         (unwind-protect
             (with-current-buffer asked
               (should-not (memq asked chats))
@@ -120,7 +120,7 @@
       (agent-q-test-until (with-current-buffer (car (agent-q-test-image-debuggers))
                             (agent-q-test-shows "Backtrace:")))
       (let ((asked (with-current-buffer (car (agent-q-test-image-debuggers))
-                     (agent-q-fix-error (agent-q-look-here) t))))
+                     (agent-q-fix-error (agent-q-activity-look-here) t))))
         (unwind-protect
             (with-current-buffer asked
               (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "I see.")))
@@ -144,7 +144,7 @@
       (with-current-buffer (car (agent-q-test-image-debuggers))
         (agent-q-test-until (agent-q-test-shows "Backtrace:"))
         (should (string-match-p "\\`Debugger u[0-9]+: SIMPLE-ERROR: aq 42\nForm: (error \"aq ~a\" 42)\nRestarts: "
-                                (agent-q-look-error (current-buffer)))))
+                                (agent-q-activity-look-error (current-buffer)))))
     (agent-q-test-tools-quit-debuggers client)))
 
 (agent-q-test-tools-on-each ask-live-results-of-tests-are-sent ()
@@ -155,7 +155,7 @@
       (insert "(progn (format t \"1 of 2 checks failed: ~a~%\" :aq-check) (values))")
       (agent-q-test-tools-client-call client (if (eq client 'sly) "mrepl-return" "repl-return"))
       (agent-q-test-until (agent-q-test-shows "checks failed: AQ-CHECK"))
-      (agent-q-test-until (string-blank-p (agent-q-history-typed)))
+      (agent-q-test-until (string-blank-p (agent-q-activity-typed)))
       (let ((sent (agent-q-ask-live-test--excerpts)))
         (should (string-match-p "\\`the last lines of the REPL " sent))
         (should (string-match-p "1 of 2 checks failed: AQ-CHECK" sent))))))

@@ -138,8 +138,8 @@ Each of them takes a millisecond."
       (agent-q-test-event :call-started :call (- -1 number) :tool "read_file" :arguments "{}"))
     (agent-q-test-event :state :state :running)
     (should (string-match-p "Running read_file, read_file, read_file, read_file and 96 more"
-                            (agent-q-header-line)))
-    (agent-q-call-tick)))
+                            (agent-q-chat-view-header-line)))
+    (agent-q-call-events-tick)))
 
 ;;;; Long arguments and texts
 

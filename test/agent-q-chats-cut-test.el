@@ -17,7 +17,7 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
   (let* ((form `(progn
                   (require 'agent-q-module)
                   (require 'agent-q-chat)
-                  (setq agent-q-chats-directory ,agent-q-chats-directory
+                  (setq agent-q-chat-history-directory ,agent-q-chat-history-directory
                         agent-q-provider ',agent-q-provider
                         agent-q-project-root ,default-directory
                         agent-q-tool-levels '(("create_file" . :safe)))
@@ -35,7 +35,7 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
     (set-process-query-on-exit-flag other nil)
     (unwind-protect
         (agent-q-test-until
-         (and (setq file (car (directory-files agent-q-chats-directory t "\\.jsonl\\'")))
+         (and (setq file (car (directory-files agent-q-chat-history-directory t "\\.jsonl\\'")))
               (with-temp-buffer
                 (insert-file-contents file)
                 (seq-every-p (lambda (regexp)
@@ -60,7 +60,7 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
                "change it" "\"kind\":\"result\"" "\"kind\":\"asked\"")))
       (dolist (text '("go on" "once more"))
         (agent-q-test-chats-resumed id
-          (agent-q-test-until (not agent-q-chat--choosing))
+          (agent-q-test-until (not agent-q-chat-send--choosing))
           (agent-q-test-ask text)
           (let* ((request (json-parse-string (agent-q-test-chats-last-request)))
                  (messages (append (gethash "messages" (gethash "body" request)) nil))

@@ -20,7 +20,7 @@
   (agent-q-test-chats-with '((:steps [(:reasoning "Hm.") (:text "Yes.") (:usage [1 1])]))
     (let (id)
       (agent-q-test-with-chat
-        (setq id agent-q-chats-store-id)
+        (setq id agent-q-chat-history-id)
         (agent-q-test-ask "well?")
         (should (agent-q-test-shows "Thought for 1 s")))
       (agent-q-test-chats-resumed id
@@ -31,9 +31,9 @@
   (agent-q-test-chats-with (agent-q-test-chats-says "It is *one*." "Two." "Three.")
     (let (id log)
       (agent-q-test-with-chat
-        (setq id agent-q-chats-store-id)
+        (setq id agent-q-chat-history-id)
         (should (string-match-p "\\`session-[0-9]\\{8\\}-[0-9]\\{6\\}-[0-9A-F]\\{4\\}\\'" id))
-        (should-not (directory-files agent-q-chats-directory nil "session"))
+        (should-not (directory-files agent-q-chat-history-directory nil "session"))
         (agent-q-test-ask "first question")
         (agent-q-test-ask "second λ")
         (setq log (agent-q-test-log)))
@@ -43,8 +43,8 @@
         (should (string-suffix-p
                  (substring log (string-search "> first question" log))
                  (replace-regexp-in-string "\nResumed: .*\n\\'" "" (agent-q-test-log))))
-        (should (equal (list agent-q-header-input agent-q-header-output) '(200 100)))
-        (agent-q-test-until (not agent-q-chat--choosing))
+        (should (equal (list agent-q-chat-view-header-input agent-q-chat-view-header-output) '(200 100)))
+        (agent-q-test-until (not agent-q-chat-send--choosing))
         (agent-q-test-ask "third")
         (should (string-suffix-p "> third\n\nThree.\n" (agent-q-test-log)))
         (let ((log (agent-q-test-log)))
@@ -53,7 +53,7 @@
       ;; The file has all of it, and nothing that is secret.
       (agent-q-test-until (= 3 (alist-get 'turns (car (agent-q-test-chats-found "")))))
       (with-temp-buffer
-        (insert-file-contents (expand-file-name (concat id ".jsonl") agent-q-chats-directory))
+        (insert-file-contents (expand-file-name (concat id ".jsonl") agent-q-chat-history-directory))
         (should-not (search-forward "\"key\"" nil t))))))
 
 (ert-deftest agent-q-chats-a-file-is-told-once-where-its-chat-is ()
@@ -62,12 +62,12 @@
       (agent-q-test-ask "first")
       (let ((told 0) (there nil))
         (cl-letf (((symbol-function 'agent-q-core-note-place) (lambda (&rest _) (cl-incf told) there)))
-          (agent-q-chats-store-note)
+          (agent-q-chat-history-note)
           (should (= told 0))
-          (setq agent-q-header-model "another")
+          (setq agent-q-chat-view-header-model "another")
           (dotimes (times 5)
             (setq there (> times 1))
-            (agent-q-chats-store-note))
+            (agent-q-chat-history-note))
           (should (= told 3)))))))
 
 (ert-deftest agent-q-chats-old-turns-come-one-at-a-time ()
@@ -76,7 +76,7 @@
     (let ((drain (symbol-function 'agent-q-core-drain))
           (turns 0) (most 0) id)
       (agent-q-test-with-chat
-        (setq id agent-q-chats-store-id)
+        (setq id agent-q-chat-history-id)
         (mapc #'agent-q-test-ask '("first" "second" "third")))
       (cl-letf (((symbol-function 'agent-q-core-drain)
                  (lambda (&rest arguments)
@@ -97,7 +97,7 @@
     (agent-q-test-chats-with (agent-q-test-chats-says (concat "A **bold** word.\n" long))
       (let (id)
         (agent-q-test-with-chat
-          (setq id agent-q-chats-store-id)
+          (setq id agent-q-chat-history-id)
           (agent-q-test-ask "first"))
         (agent-q-test-chats-resumed id
           (agent-q-test-until (agent-q-test-shows "A **bold** word."))
@@ -113,10 +113,10 @@
   (agent-q-test-chats-with (agent-q-test-chats-says "Hello." "Again.")
     (let (id)
       (agent-q-test-with-chat
-        (setq id agent-q-chats-store-id)
+        (setq id agent-q-chat-history-id)
         (agent-q-test-ask "the word is plum"))
       (agent-q-test-chats-resumed id
-        (agent-q-test-until (not agent-q-chat--choosing))
+        (agent-q-test-until (not agent-q-chat-send--choosing))
         (agent-q-test-ask "which word?")
         (let ((last (agent-q-test-chats-last-request)))
           (should (string-search "the word is plum" last))
@@ -129,25 +129,25 @@
     (let (id)
       (write-region "(defun f ())" nil "a.lisp" nil 'silent)
       (agent-q-test-with-chat
-        (setq id agent-q-chats-store-id)
+        (setq id agent-q-chat-history-id)
         ;; Before there is a file, too.
         (agent-q-context-add-item 'code "(g λ)" '(:file "b.lisp" :start-line 3 :end-line 9))
         (agent-q-test-ask "one")
         (let ((gone (agent-q-context-add-item 'text "not this one")))
-          (agent-q-context-add-mention "@file:a.lisp")
-          (agent-q-context-remove-item (agent-q-context-item-id gone)))
+          (agent-q-attach-add-mention "@file:a.lisp")
+          (agent-q-context-remove-item (agent-q-attach-item-id gone)))
         (agent-q-test-ask "two"))
       (agent-q-test-chats-resumed id
         (should (agent-q-test-shows "Kept in its context: b.lisp:3-9, @file:a.lisp."))
-        (should (equal (mapcar #'agent-q-context-item-type (agent-q-context-items)) '(code file)))
-        (should (equal "(g λ)" (agent-q-context-item-content (car (agent-q-context-items)))))
-        (agent-q-test-until (not agent-q-chat--choosing))
+        (should (equal (mapcar #'agent-q-attach-item-type (agent-q-context-items)) '(code file)))
+        (should (equal "(g λ)" (agent-q-attach-item-content (car (agent-q-context-items)))))
+        (agent-q-test-until (not agent-q-chat-send--choosing))
         (agent-q-test-ask "three")
         (let ((request (agent-q-test-chats-last-request)))
           (should (string-search "(g λ)" request))
           (should (string-search "(defun f ())" request))
           (should-not (string-search "not this one" request)))
-        (agent-q-context-remove-all))
+        (agent-q-attach-remove-all))
       (kill-buffer (agent-q-chats-buffer id))
       (agent-q-test-chats-resumed id
         (should-not (agent-q-context-items))))))
@@ -160,7 +160,7 @@
            id)
       (let ((agent-q-provider priced))
         (agent-q-test-with-chat
-          (setq id agent-q-chats-store-id)
+          (setq id agent-q-chat-history-id)
           (agent-q-cost)
           (should (agent-q-test-shows "No token counts yet"))
           (agent-q-test-ask "one")
@@ -168,7 +168,7 @@
           (should (agent-q-test-shows
                    "The last turn cost $0.0120; 1000 tokens sent, 100 received."))))
       (agent-q-test-chats-resumed id
-        (agent-q-test-until (not agent-q-chat--choosing))
+        (agent-q-test-until (not agent-q-chat-send--choosing))
         (agent-q-test-ask "two")
         (agent-q-cost)
         (should (agent-q-test-shows "The last turn cost unknown; 1000 tokens sent, 100 received."))
@@ -191,7 +191,7 @@
                `(progn
                   (require 'agent-q-module)
                   (require 'cl-lib)
-                  (setq agent-q-chats-directory ,agent-q-chats-directory
+                  (setq agent-q-chat-history-directory ,agent-q-chat-history-directory
                         agent-q-provider 'none)
                   (cl-flet ((shown (text)
                               (let ((until (+ (float-time) 60)))
@@ -237,7 +237,7 @@
         ((agent-q-test-tool "t_run" (lambda (_) "It ran.") :safety-level :dangerous))
       (let (id)
         (agent-q-test-with-chat
-          (setq id agent-q-chats-store-id)
+          (setq id agent-q-chat-history-id)
           (agent-q-test-send "run it")
           (agent-q-test-until (agent-q-call-waiting)))
         (agent-q-test-chats-resumed id
@@ -251,21 +251,21 @@
   (agent-q-test-chats-with (agent-q-test-chats-says "Hello.")
     (agent-q-test-with-chat
       (agent-q-test-ask "hi")
-      (let ((id agent-q-chats-store-id))
+      (let ((id agent-q-chat-history-id))
         ;; As for another Emacs, which doesn't know of this buffer.
-        (setq agent-q-chats-store-id nil)
+        (setq agent-q-chat-history-id nil)
         (agent-q-test-chats-resumed id
           (agent-q-test-until (agent-q-test-shows "is open in another Emacs"))
           (agent-q-test-until (agent-q-test-shows "Hello."))
           (should-error (agent-q-test-send "more") :type 'user-error))
-        (setq agent-q-chats-store-id id)))))
+        (setq agent-q-chat-history-id id)))))
 
 (ert-deftest agent-q-chats-old-turns-come-when-asked-for ()
-  (let ((agent-q-chats-turns 2))
+  (let ((agent-q-chat-history-turns 2))
     (agent-q-test-chats-with (agent-q-test-chats-says "A." "B." "C." "D." "E.")
       (let (id)
         (agent-q-test-with-chat
-          (setq id agent-q-chats-store-id)
+          (setq id agent-q-chat-history-id)
           (dolist (text '("one" "two" "three" "four" "five"))
             (agent-q-test-ask text)))
         (agent-q-test-chats-resumed id
@@ -274,16 +274,16 @@
           (should-not (agent-q-test-shows "> three"))
           (goto-char (point-max))
           (insert "typed")
-          (agent-q-chats-older)
+          (agent-q-chat-history-older)
           (agent-q-test-until (agent-q-test-shows "[Show older turns: 1]"))
           (should (agent-q-test-shows "> two"))
-          (agent-q-chats-older)
+          (agent-q-chat-history-older)
           (agent-q-test-until (agent-q-test-shows "> one"))
           (should-not (agent-q-test-shows "[Show older turns"))
           (should (equal (agent-q-prompt-text) "typed"))
           (let ((log (agent-q-test-log)))
             (should (string-match-p "> one\n\nA\\.\n\n> two\n\nB\\.\n\n> three\n\nC\\." log)))
-          (should-error (agent-q-chats-older) :type 'user-error))))))
+          (should-error (agent-q-chat-history-older) :type 'user-error))))))
 
 (ert-deftest agent-q-chats-the-project-of-a-chat-from-elsewhere-counts-only-if-the-user-agrees ()
   "The agent may read all that is in it."
@@ -306,11 +306,11 @@
                                (prog1 agent-q-session-root
                                  (kill-buffer)))))))
         (agent-q-test-with-chat
-          (setq id agent-q-chats-store-id)
+          (setq id agent-q-chat-history-id)
           (agent-q-test-ask "one"))
         (should (equal (root) project))
         (should-not asked)
-        (let ((file (expand-file-name (concat id ".jsonl") agent-q-chats-directory)))
+        (let ((file (expand-file-name (concat id ".jsonl") agent-q-chat-history-directory)))
           (with-temp-buffer
             (insert-file-contents file)
             (search-forward (concat "\"root\":\"" project))
@@ -341,10 +341,10 @@
   (agent-q-test-chats-with (agent-q-test-chats-says "Use a PLUM tree." "Nothing.")
     (let (one two)
       (agent-q-test-with-chat
-        (setq one agent-q-chats-store-id)
+        (setq one agent-q-chat-history-id)
         (agent-q-test-ask "about trees"))
       (agent-q-test-with-chat
-        (setq two agent-q-chats-store-id)
+        (setq two agent-q-chat-history-id)
         (agent-q-test-ask "about stones")
         (agent-q-rename-chat "Granite\nand slate")
         (agent-q-test-until (equal (buffer-name) "*agent-q: Granite and slate*")))
@@ -358,7 +358,7 @@
         (should (equal (funcall ids "kind") nil))
         (should (string-search "PLUM" (alist-get 'excerpt
                                                  (car (agent-q-test-chats-found "plum"))))))
-      (delete-directory (expand-file-name "index" agent-q-chats-directory) t)
+      (delete-directory (expand-file-name "index" agent-q-chat-history-directory) t)
       (should (= 1 (length (agent-q-test-chats-found "plum")))))))
 
 (ert-deftest agent-q-chats-a-file-that-cannot-be-read-is-told ()
@@ -373,10 +373,10 @@
                     (agent-q-test-until (not (eq answer 'none)))
                     answer)))
         ;; Root may read any file.
-        (make-directory (expand-file-name "broken.jsonl" agent-q-chats-directory))
+        (make-directory (expand-file-name "broken.jsonl" agent-q-chat-history-directory))
         (should (equal (found "") '(1 . "1 file can't be read as a chat")))
         (write-region "trees, by hand" nil
-                      (expand-file-name "other.jsonl" agent-q-chats-directory) nil 'silent)
+                      (expand-file-name "other.jsonl" agent-q-chat-history-directory) nil 'silent)
         (dolist (words '("" "trees" ""))
           (should (equal (found words) '(1 . "2 files can't be read as chats"))))
         (should (equal (found "stones")
@@ -387,16 +387,16 @@
     (agent-q-test-with-chat
       (agent-q-test-ask "one")
       (agent-q-test-ask "two")
-      (let ((id agent-q-chats-store-id))
+      (let ((id agent-q-chat-history-id))
         (agent-q-fork-chat)
         (agent-q-test-until (not (equal id (buffer-local-value
-                                            'agent-q-chats-store-id (window-buffer)))))
+                                            'agent-q-chat-history-id (window-buffer)))))
         (with-current-buffer (window-buffer)
           (agent-q-test-until (agent-q-test-shows "> one"))
-          (agent-q-test-until (not agent-q-chat--choosing))
+          (agent-q-test-until (not agent-q-chat-send--choosing))
           (agent-q-test-ask "three")
           (should (string-search "one" (agent-q-test-chats-last-request)))
-          (should-not (equal id agent-q-chats-store-id)))
+          (should-not (equal id agent-q-chat-history-id)))
         (should-not (agent-q-test-shows "> three"))))))
 
 (ert-deftest agent-q-chats-are-exported-as-markdown ()
@@ -418,7 +418,7 @@
            (trash-directory trash)
            (id nil))
       (agent-q-test-with-chat
-        (setq id agent-q-chats-store-id)
+        (setq id agent-q-chat-history-id)
         (agent-q-test-ask "one"))
       (agent-q-test-until (agent-q-test-chats-found "one"))
       (cl-letf (((symbol-function 'y-or-n-p) #'always))
@@ -430,7 +430,7 @@
   (agent-q-test-chats-with (agent-q-test-chats-says "A." "B.")
     (let ((said nil) id)
       (agent-q-test-with-chat
-        (setq id agent-q-chats-store-id)
+        (setq id agent-q-chat-history-id)
         (agent-q-test-ask "the elm"))
       (agent-q-test-with-chat
         (agent-q-test-ask "the oak"))
@@ -439,7 +439,7 @@
         (agent-q-test-until (and (agent-q-test-shows "the elm") (agent-q-test-shows "the oak")))
         (agent-q-test-find "the elm")
         (forward-line 0)
-        (delete-file (expand-file-name (concat id ".jsonl") agent-q-chats-directory))
+        (delete-file (expand-file-name (concat id ".jsonl") agent-q-chat-history-directory))
         (cl-letf (((symbol-function 'y-or-n-p) #'always)
                   ((symbol-function 'message)
                    (lambda (format &rest arguments)
@@ -487,7 +487,7 @@
             (should (equal said "Nothing was said in this chat yet, so nothing of it is saved."))))
         (should-not (file-exists-p file))
         (should-not (agent-q-test-chats-found ""))))
-    (should-not (directory-files agent-q-chats-directory nil "session"))))
+    (should-not (directory-files agent-q-chat-history-directory nil "session"))))
 
 (ert-deftest agent-q-chats-the-list-names-the-chat-that-is-to-be-deleted ()
   "An open one that has no name, too."
@@ -534,9 +534,9 @@
     (agent-q-test-chats-with (agent-q-test-chats-says "A.")
       (agent-q-test-with-chat
         (agent-q-test-ask "one")
-        (should-not agent-q-chats-store-id)
+        (should-not agent-q-chat-history-id)
         (should-error (agent-q-fork-chat) :type 'user-error))
-      (should-not (directory-files agent-q-chats-directory nil "session")))))
+      (should-not (directory-files agent-q-chat-history-directory nil "session")))))
 
 (ert-deftest agent-q-chats-what-is-no-chat-is-refused ()
   (agent-q-test-chats-with nil

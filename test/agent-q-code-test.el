@@ -15,7 +15,7 @@
   "Add the answer TEXT, and end the turn."
   (agent-q-test-event :text :text text)
   (agent-q-test-event :turn-ended :outcome :finished)
-  (agent-q-code-flush))
+  (agent-q-render-body-code-flush))
 
 (defun agent-q-code-test--buttons (place)
   "Return where the next buttons of code are at PLACE or behind it."
@@ -37,7 +37,7 @@
     (let ((file (generate-new-buffer "mine.lisp")))
       (unwind-protect
           (agent-q-test-with-chat
-            (cl-letf (((symbol-function 'agent-q-user-last-buffer) (lambda (&rest _) file)))
+            (cl-letf (((symbol-function 'agent-q-session-user-last-buffer) (lambda (&rest _) file)))
               (switch-to-buffer (current-buffer))
               (agent-q-code-test--add "Here:\n\n```lisp\n(f 1)\n```\n\nDone.\n")
               (goto-char (point-max))
@@ -71,7 +71,7 @@
             (with-current-buffer repl
               (setq major-mode 'slime-repl-mode))
             (let ((buffers (list repl file)))
-              (cl-letf (((symbol-function 'agent-q-user-last-buffer)
+              (cl-letf (((symbol-function 'agent-q-session-user-last-buffer)
                          (lambda (predicate) (seq-find predicate buffers))))
                 (agent-q-code-test--add "```lisp\n(f 1)\n```\n")
                 (goto-char (point-max))
@@ -86,11 +86,11 @@
 
 (ert-deftest agent-q-code-a-language-has-the-mode-of-its-files ()
   "But no word of a model's calls any other mode."
-  (should (eq 'ruby-mode (agent-q-code--mode "ruby")))
-  (should (eq 'ruby-mode (agent-q-code--mode "rb")))
-  (should (eq 'lisp-mode (agent-q-code--mode "lisp")))
+  (should (eq 'ruby-mode (agent-q-render-body--code-mode "ruby")))
+  (should (eq 'ruby-mode (agent-q-render-body--code-mode "rb")))
+  (should (eq 'lisp-mode (agent-q-render-body--code-mode "lisp")))
   (dolist (word '("agent-q-mcp" "view" "follow" "no-such-language" "a/b" "gz"))
-    (should-not (agent-q-code--mode word))))
+    (should-not (agent-q-render-body--code-mode word))))
 
 (ert-deftest agent-q-code-the-form-of-a-call-has-the-keys-of-lisp ()
   (agent-q-test-with-chat
@@ -98,14 +98,14 @@
                         :arguments "{\"form\":\"(list (bank::talky 12))\"}")
     (agent-q-test-event :call-finished :call 1 :outcome :succeeded :content "=> 1"
                         :milliseconds 9)
-    (should (eq (key-binding (kbd "C-c C-d")) 'agent-q-chat-hand-over))
+    (should (eq (key-binding (kbd "C-c C-d")) 'agent-q-debugger-hand-over))
     (agent-q-test-find "▸ eval_form")
     (agent-q-test-press "TAB")
     (agent-q-test-find "form: (list (bank::talky 12)")
     (should-not (agent-q-code-lisp-p (point)))
     (search-forward "bank::ta")
     (should (equal (agent-q-code-lisp-symbol) "bank::talky"))
-    (should (equal (agent-q-code-lisp--operator) "bank::talky"))
+    (should (equal (agent-q-code--lisp-operator) "bank::talky"))
     (should (eq (key-binding (kbd "C-c C-d d")) 'agent-q-code-describe))
     (should (eq (key-binding (kbd "M-.")) 'agent-q-code-find-definition))
     ;; It is no code of an answer.

@@ -52,7 +52,7 @@
           (goto-char (point-min))
           (agent-q-commit-message)
           (agent-q-test-until (and (string-search "missing." (buffer-string))
-                                   (not (local-variable-p 'agent-q-commit--job))))
+                                   (not (local-variable-p 'agent-q-ask--commit-job))))
           (should (equal "Take an argument\n\nIt was missing.\n# Please enter the message\n"
                          (buffer-string)))
           (let ((request (agent-q-commit-test--request)))
@@ -85,7 +85,7 @@
         (goto-char (1- (point-max)))
         (agent-q-commit-message)
         (agent-q-test-until (and (string-search "Change a" (buffer-string))
-                                 (not (local-variable-p 'agent-q-commit--job))))
+                                 (not (local-variable-p 'agent-q-ask--commit-job))))
         (should (equal "Summary: Change a\n" (buffer-string)))
         (let ((request (agent-q-commit-test--request)))
           (should (string-search "+(defun a (unstaged))" request))
@@ -103,7 +103,7 @@
         ;; It is shown while it comes.
         (agent-q-test-until (equal "Half a message" (buffer-string)))
         (agent-q-commit-message)
-        (should-not agent-q-commit--job)
+        (should-not agent-q-ask--commit-job)
         (should (equal "" (buffer-string)))
         (agent-q-commit-test--git "reset" "-q")
         (let ((said nil))
@@ -130,10 +130,10 @@
 
 (ert-deftest agent-q-commit-no-fence-is-shown-while-a-message-comes ()
   (let ((text "```text\nAdd `f`\n\nIt was\nmissing.\n```"))
-    (should (equal "Add `f`\n\nIt was\nmissing." (agent-q-commit--clean text)))
+    (should (equal "Add `f`\n\nIt was\nmissing." (agent-q-ask--commit-clean text)))
     (dotimes (length (length text))
-      (should (string-prefix-p (agent-q-commit--begun (substring text 0 length))
-                               (agent-q-commit--clean text))))))
+      (should (string-prefix-p (agent-q-ask--commit-begun (substring text 0 length))
+                               (agent-q-ask--commit-clean text))))))
 
 (provide 'agent-q-commit-test)
 ;;; agent-q-commit-test.el ends here

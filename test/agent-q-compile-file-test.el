@@ -79,7 +79,7 @@ The image has loaded it if LOAD is non-nil."
   "Return where CLIENT's way to the definition of NAME leads: a file and a line's text."
   (agent-q-test-tools-repl client)
   (let* ((definitions nil)
-         (process (agent-q-image-connection-process
+         (process (agent-q-connection-process
                    (agent-q-test-image-connection client)))
          (slime-dispatching-connection process)
          (sly-dispatching-connection process))

@@ -46,12 +46,12 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
             (agent-q-test-image-directly second "(defparameter *aq-where* :second)")
             (with-current-buffer other
               (agent-q-chat-set-connection second))
-            (should-not (equal (agent-q-image-label connection) (agent-q-image-label second)))
-            (should (equal (format "=> :FIRST\n(In image %s.)" (agent-q-image-label connection))
+            (should-not (equal (agent-q-connection-label connection) (agent-q-connection-label second)))
+            (should (equal (format "=> :FIRST\n(In image %s.)" (agent-q-connection-label connection))
                            (agent-q-connections-test--whole where chat)))
-            (should (equal (format "=> :SECOND\n(In image %s.)" (agent-q-image-label second))
+            (should (equal (format "=> :SECOND\n(In image %s.)" (agent-q-connection-label second))
                            (agent-q-connections-test--whole where other)))
-            (should (string-suffix-p (format "\n(In image %s.)" (agent-q-image-label second))
+            (should (string-suffix-p (format "\n(In image %s.)" (agent-q-connection-label second))
                                      (agent-q-connections-test--whole
                                       "/eval_form (error \"no\")" other)))
             ;; The request names it, too, and the header, and the prompt of the model.
@@ -59,19 +59,19 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
               (agent-q-test-send "/eval_form (uiop:run-program \"true\")")
               (agent-q-test-until (agent-q-call-waiting))
               (should (string-match-p (concat "^ *image: "
-                                              (regexp-quote (agent-q-image-label second)) "$")
+                                              (regexp-quote (agent-q-connection-label second)) "$")
                                       (agent-q-test-log)))
               (agent-q-test-answer "n")
               (agent-q-test-until (agent-q-test-idle-p))
-              (should (string-match-p (regexp-quote (agent-q-image-label second))
-                                      (agent-q-header-line))))
-            (should (string-match-p (regexp-quote (agent-q-image-label second))
-                                    (agent-q-image-facts second)))
+              (should (string-match-p (regexp-quote (agent-q-connection-label second))
+                                      (agent-q-chat-view-header-line))))
+            (should (string-match-p (regexp-quote (agent-q-connection-label second))
+                                    (agent-q-connection-facts second)))
             ;; The command offers both by names that differ.
             (cl-letf (((symbol-function 'completing-read)
                        (lambda (_prompt choices &rest _)
-                         (should (assoc (agent-q-image-label second) choices))
-                         (agent-q-image-label connection))))
+                         (should (assoc (agent-q-connection-label second) choices))
+                         (agent-q-connection-label connection))))
               (with-current-buffer other
                 (call-interactively #'agent-q-chat-set-connection)))
             (should (string-prefix-p "=> :FIRST\n" (agent-q-connections-test--whole where other))))
@@ -82,7 +82,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
   (agent-q-connections-test--with-another second client nil
     (agent-q-chat-set-connection second)
     (let ((parked (agent-q-connections-test--whole "/eval_form on_error=park (error \"stop\")" chat))
-          (name (format "\n(In image %s.)" (agent-q-image-label second))))
+          (name (format "\n(In image %s.)" (agent-q-connection-label second))))
       (should (string-match "parked as debugger \\(d[0-9]+\\)" parked))
       (let ((debugger (match-string 1 parked)))
         (dolist (line (list "/list_debuggers"
@@ -117,13 +117,13 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
               (with-current-buffer chat
                 (agent-q-test-send clients)
                 (agent-q-test-until (agent-q-test-idle-p))
-                (should (equal (format "=> (T NIL)\n(In image %s.)" (agent-q-image-label slime))
+                (should (equal (format "=> (T NIL)\n(In image %s.)" (agent-q-connection-label slime))
                                (agent-q-test-tools-whole-answer))))
               (with-current-buffer other
                 (agent-q-test-until (agent-q-test-idle-p))
-                (should (equal (format "=> (NIL T)\n(In image %s.)" (agent-q-image-label sly))
+                (should (equal (format "=> (NIL T)\n(In image %s.)" (agent-q-connection-label sly))
                                (agent-q-test-tools-whole-answer))))
-              (should-not (equal (agent-q-image-label slime) (agent-q-image-label sly)))
+              (should-not (equal (agent-q-connection-label slime) (agent-q-connection-label sly)))
               ;; An error that one parks is not the other's.
               (should (string-match-p "parked as debugger"
                                       (agent-q-test-tools-ask
@@ -151,7 +151,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
                            :description)))
       (cl-letf (((symbol-function 'display-warning)
                  (lambda (_ text &rest _) (push text warned)))
-                ((symbol-function 'agent-q-image-name) (lambda (_) "sbcl")))
+                ((symbol-function 'agent-q-connection-name) (lambda (_) "sbcl")))
         (unwind-protect
             (progn
               (agent-q-image-tools-ensure slime)
@@ -202,7 +202,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
             (agent-q-test-send "go")
             ;; The call that ends the image asks.
             (agent-q-test-answer "y")
-            (agent-q-test-until (not (agent-q-image-live-p first)))
+            (agent-q-test-until (not (agent-q-connection-live-p first)))
             ;; A form fails at once then, and the turn waits only for the user's own tool.
             (agent-q-test-until (agent-q-call-waiting))
             (should (equal "t_start" (agent-q-call-tool (agent-q-call-waiting))))
@@ -303,7 +303,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
   "Call FUNCTION and return the names of the modules that were sent meanwhile."
   (let* ((sent nil)
          (note (lambda (module &rest _)
-                 (push (agent-q-image--module-name module) sent))))
+                 (push (agent-q-image-module--module-name module) sent))))
     (advice-add 'agent-q-image-module-shipping-form :before note)
     (unwind-protect (funcall function)
       (advice-remove 'agent-q-image-module-shipping-form note))

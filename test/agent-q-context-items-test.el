@@ -16,7 +16,7 @@
   (agent-q-test-with-chat
     (should (equal '(:count 0 :types nil :preview "No context") (agent-q-context-summary)))
     (let ((ids (mapcar (lambda (number)
-                         (agent-q-context-item-id
+                         (agent-q-attach-item-id
                           (agent-q-context-add-item (if (cl-evenp number) 'code 'error)
                                                     (format "item %d" number))))
                        (number-sequence 1 51))))
@@ -27,17 +27,17 @@
                                                       (string-to-number (substring other 4)))))))
       (let ((items (agent-q-context-items)))
         (should (= 50 (length items)))
-        (should (equal "item 2" (agent-q-context-item-content (car items))))
-        (should (equal "item 51" (agent-q-context-item-content (car (last items))))))
+        (should (equal "item 2" (agent-q-attach-item-content (car items))))
+        (should (equal "item 51" (agent-q-attach-item-content (car (last items))))))
       (should (equal '("item 48" "item 50")
-                     (mapcar #'agent-q-context-item-content (agent-q-context-items '(code) 2))))
+                     (mapcar #'agent-q-attach-item-content (agent-q-context-items '(code) 2))))
       (should (= 50 (length (agent-q-context-items nil 1000))))
       (should-not (agent-q-context-items '(file)))
       (should-not (agent-q-context-remove-item (car ids)))
       (should (agent-q-context-remove-item (cadr ids)))
       (should (= 49 (length (agent-q-context-items)))))
-    (agent-q-context-remove-all)
-    (agent-q-context-remove-all)
+    (agent-q-attach-remove-all)
+    (agent-q-attach-remove-all)
     (should-not (agent-q-context-items))
     (let ((agent-q-context-max 2))
       (dotimes (number 3) (agent-q-context-add-item 'text (format "%d" number)))
@@ -58,7 +58,7 @@
                                                   :type 'user-error))))
       (should-error (agent-q-context-add "@error") :type 'user-error)
       ;; What was there stays.
-      (should (equal '("before") (mapcar #'agent-q-context-item-content (agent-q-context-items)))))
+      (should (equal '("before") (mapcar #'agent-q-attach-item-content (agent-q-context-items)))))
     (should (equal "1 item: Text" (plist-get (agent-q-context-summary) :preview)))))
 
 (ert-deftest agent-q-context-items-of-two-chats-are-apart ()
@@ -67,12 +67,12 @@
     (let ((first (current-buffer)) other)
       (agent-q-test-with-chat
         (should-not (agent-q-context-items))
-        (setq other (agent-q-context-item-id (agent-q-context-add-item 'code "of the second")))
+        (setq other (agent-q-attach-item-id (agent-q-context-add-item 'code "of the second")))
         (should (equal "1 item: Code" (plist-get (agent-q-context-summary) :preview)))
         (with-current-buffer first
           (should-not (agent-q-context-remove-item other))
           (should (equal "1 item: Text" (plist-get (agent-q-context-summary) :preview)))
-          (agent-q-context-remove-all))
+          (agent-q-attach-remove-all))
         (should (equal "## Context\n\n### Code\n```lisp\nof the second\n```\n\n"
                        (agent-q-context-to-string)))))))
 
@@ -81,14 +81,14 @@
   (agent-q-test-with-chat
     (let* ((before (current-time))
            (item (agent-q-context-add-item 'text "x"))
-           (time (agent-q-context-item-time item)))
+           (time (agent-q-attach-item-time item)))
       (should-not (time-less-p time before))
       (should-not (time-less-p nil time))
-      (setf (agent-q-context-item-content item) "y")
-      (agent-q-context-forget-sent)
-      (should (equal time (agent-q-context-item-time (car (agent-q-context-items)))))
+      (setf (agent-q-attach-item-content item) "y")
+      (agent-q-attach-forget-sent)
+      (should (equal time (agent-q-attach-item-time (car (agent-q-context-items)))))
       (dolist (slot '(id type time metadata))
-        (should-error (eval `(setf (,(intern (format "agent-q-context-item-%s" slot)) ',item) nil)
+        (should-error (eval `(setf (,(intern (format "agent-q-attach-item-%s" slot)) ',item) nil)
                             t))))))
 
 (ert-deftest agent-q-context-items-are-removed-when-the-user-agrees ()
@@ -116,7 +116,7 @@
                      ("### File (from a.lisp)\n" :file "a.lisp")
                      ("### File\n" :start-line 3 :end-line 9)
                      ("### File (from notes)\n" :name "notes" :start-line 3 :end-line 9)))
-      (agent-q-context-remove-all)
+      (agent-q-attach-remove-all)
       (agent-q-context-add-item 'file "x" metadata)
       (should (string-prefix-p (concat "## Context\n\n" title) (agent-q-context-to-string))))))
 
@@ -203,10 +203,10 @@
             (should-error (agent-q-context-add "@error @diff") :type 'user-error)
             (with-current-buffer (agent-q-chat-open-here)
               (should (equal '("defun a (a.lisp:1)" "region (a.lisp:1)" "@buffer:a.lisp" "@error")
-                             (mapcar #'agent-q-context-item-name (agent-q-context-items))))
+                             (mapcar #'agent-q-attach-item-name (agent-q-context-items))))
               (should (equal '(code code text error)
-                             (mapcar #'agent-q-context-item-type (agent-q-context-items))))
-              (should (equal "defun" (agent-q-context-item-content
+                             (mapcar #'agent-q-attach-item-type (agent-q-context-items))))
+              (should (equal "defun" (agent-q-attach-item-content
                                       (nth 1 (agent-q-context-items)))))
               (kill-buffer)))
         (kill-buffer)))))
@@ -266,7 +266,7 @@ Its project, in PROJECT, has a file till.lisp of five lines."
     (should-not (agent-q-test-shows "Nothing is in the context"))
     (should (string-match-p "^ +1 B +kept, not sent yet +a note$" (buffer-string)))
     (with-current-buffer chat
-      (agent-q-context-remove-all))
+      (agent-q-attach-remove-all))
     (should (agent-q-test-shows "Nothing is in the context yet."))))
 
 (ert-deftest agent-q-context-list-shows-texts-and-goes-where-they-are-from ()
@@ -275,9 +275,9 @@ Its project, in PROJECT, has a file till.lisp of five lines."
       (agent-q-context-add-item 'code "old text" '(:file "till.lisp" :start-line 3 :end-line 4))
       (agent-q-context-add-item 'text "of nowhere" '(:name "a note"))
       (agent-q-context-add-item 'file "it is gone" '(:file "gone.lisp"))
-      (agent-q-context-add-mention "@file:till.lisp:2-3")
-      (agent-q-context-add-mention "@file:till.lisp")
-      (agent-q-context-add-mention "@error"))
+      (agent-q-attach-add-mention "@file:till.lisp:2-3")
+      (agent-q-attach-add-mention "@file:till.lisp")
+      (agent-q-attach-add-mention "@error"))
     (should (string-match-p "^ +\\? +kept, not sent yet +@error$" (buffer-string)))
     (should (string-match-p "^ +24 B +kept, not sent yet +@file:till.lisp$" (buffer-string)))
     (cl-flet ((line () (with-current-buffer (window-buffer)
@@ -329,7 +329,7 @@ Its project, in PROJECT, has a file till.lisp of five lines."
                    (insert initial "file:till.l")
                    ;; The files come from the core.
                    (agent-q-test-until
-                    (pcase (agent-q-mention-complete)
+                    (pcase (agent-q-completion)
                       (`(,start ,end ,table . ,_)
                        (all-completions (buffer-substring start end) table))))
                    (completion-at-point)
@@ -337,7 +337,7 @@ Its project, in PROJECT, has a file till.lisp of five lines."
       (agent-q-test-press "a"))
     (should (equal '("@file:till.lisp")
                    (with-current-buffer chat
-                     (mapcar #'agent-q-context-item-name (agent-q-context-items)))))))
+                     (mapcar #'agent-q-attach-item-name (agent-q-context-items)))))))
 
 (provide 'agent-q-context-items-test)
 ;;; agent-q-context-items-test.el ends here

@@ -76,7 +76,7 @@
   (agent-q-test-tools-repl client)
   (cl-flet ((line (pattern)
               (pcase-let ((`(,_ ,context) (agent-q-core-system-prompt
-                                           agent-q-session-number (agent-q-chat-context))))
+                                           agent-q-session-number (agent-q-chat-send-context))))
                 (string-match-p pattern context))))
     (should (line (format "^Image: SBCL [0-9.]+.* through %s" (upcase (symbol-name client)))))
     (should (line "^Package of the user's REPL: COMMON-LISP-USER$"))

@@ -72,8 +72,8 @@
   (should-not (agent-q-debug-test--lines))
   (should (module-function-p (symbol-function 'agent-q-core-submit)))
   (should-not agent-q-events-seen-functions)
-  (should-not agent-q-image-call-begun-functions)
-  (should-not agent-q-image-call-over-functions))
+  (should-not agent-q-connection-call-begun-functions)
+  (should-not agent-q-connection-call-over-functions))
 
 (ert-deftest agent-q-debug-is-bounded ()
   "The buffer has no more lines than it may, and no text is longer than it may be; RET shows it."
@@ -165,7 +165,7 @@ WARN {\"api_key\":\"hush\"} hush-in-authinfo hush-environment hush-of-service hu
 INFO sk-hushhushhushhush the last line\n"))
            (text (progn
                    (cl-letf (((symbol-function 'agent-q-events-running-p) #'ignore))
-                     (agent-q-log-line "It failed with hush-header.")
+                     (agent-q-module-log-line "It failed with hush-header.")
                      (agent-q-debug-test--recorded
                        (agent-q-events-dispatch '(:type :notice :text "hush-in-authinfo")))
                      (agent-q-debug-test--report)))))

@@ -61,7 +61,7 @@
 
 (defun agent-q-debugger-frames-test-file (connection)
   "Return the file of the source, which is compiled and loaded over CONNECTION."
-  (let ((process (agent-q-image-connection-process connection)))
+  (let ((process (agent-q-connection-process connection)))
     (or (cdr (assq process agent-q-debugger-frames-test--there))
         (let ((file (make-temp-file (expand-file-name "aq-shop" agent-q-test-directory) nil ".lisp"
                                     agent-q-debugger-frames-test-source)))
@@ -317,7 +317,7 @@ Return what tools call the user's debugger."
 
 (agent-q-test-tools-on-each debugger-of-a-thread ()
   "An error of a thread of the program's says so, with its places; its frame can be restarted."
-  (agent-q-record-start)
+  (agent-q-image-history-record-start)
   (save-window-excursion
     (unwind-protect
         (let* ((name (agent-q-debugger-frames-test--thread-error
@@ -346,7 +346,7 @@ Return what tools call the user's debugger."
                          (agent-q-debugger-frames-test--joined connection)))
           (agent-q-test-image-eval
            connection "(defun aq-shop::helper (x) (error \"no help for ~a\" x))"))
-      (agent-q-record-stop))))
+      (agent-q-image-history-record-stop))))
 
 (agent-q-test-tools-on-each debugger-without-a-name ()
   "Without a name it is the only debugger, or the list of those that there are."

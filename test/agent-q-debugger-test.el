@@ -141,8 +141,8 @@
   "What is parked unwinds when the turn is cancelled and when the chat closes."
   (agent-q-debugger-test--park connection "(unwind-protect (aq-outer 1) (setf *aq-done* :first))")
   (agent-q-test-send "/eval_form (loop)")
-  (agent-q-test-until (eq agent-q-header-state :running))
-  (agent-q-chat-cancel)
+  (agent-q-test-until (eq agent-q-chat-view-header-state :running))
+  (agent-q-chat-send-cancel)
   (agent-q-test-until (agent-q-test-idle-p))
   (agent-q-debugger-test--unparked)
   (should (equal '(":FIRST") (agent-q-test-image-values connection "*aq-done*")))
@@ -164,10 +164,10 @@
 (agent-q-test-tools-on-each debugger-hand-over ()
   "Handing over opens the user's own debugger on the live error."
   (let ((name (agent-q-debugger-test--park connection "(setf *aq-done* (aq-outer 4))")))
-    (should (string-match-p "Error parked" (agent-q-header-line)))
+    (should (string-match-p "Error parked" (agent-q-chat-view-header-line)))
     (save-window-excursion
-      (agent-q-chat-hand-over)
-      (should-not (string-match-p "parked" (with-current-buffer chat (agent-q-header-line))))
+      (agent-q-debugger-hand-over)
+      (should-not (string-match-p "parked" (with-current-buffer chat (agent-q-chat-view-header-line))))
       (let ((buffer (car (agent-q-test-until (agent-q-test-image-debuggers)))))
         (with-current-buffer buffer
           (should (string-match-p "no good: 8" (buffer-string)))
@@ -190,7 +190,7 @@
   (agent-q-test-image-eval connection agent-q-debugger-test-definitions)
   (agent-q-test-tools-client-call client "interactive-eval" "(aq-outer 21)")
   (car (agent-q-test-until (agent-q-debugger--user-buffers
-                            (agent-q-image-connection-process connection)))))
+                            (agent-q-connection-process connection)))))
 
 (agent-q-test-tools-on-each debugger-of-the-user ()
   "The user's debugger is listed, looked into and left, which is dangerous."
@@ -223,11 +223,11 @@
       (let ((buffer (agent-q-debugger-test--user-error client connection))
             (asked nil))
         (with-current-buffer buffer
-          (let ((look (agent-q-look-here)))
-            (should (eq 'error (agent-q-look-kind look)))
-            (should (string-match-p "no good: 42" (agent-q-look-label look)))
+          (let ((look (agent-q-activity-look-here)))
+            (should (eq 'error (agent-q-activity-look-kind look)))
+            (should (string-match-p "no good: 42" (agent-q-activity-look-label look)))
             (should (string-match-p "Restarts: \\(?:.\\|\n\\)*AQ-INNER 42"
-                                    (cdar (agent-q-look-excerpts look)))))
+                                    (cdar (agent-q-activity-look-excerpts look)))))
           (agent-q-explain-error))
         (setq asked (window-buffer))
         (unwind-protect
@@ -278,7 +278,7 @@ What the user defines meanwhile is not entered."
 
 (agent-q-test-tools-on-each debugger-journal-of-the-users-errors ()
   "What a restart of the user's own error does is entered under its turn."
-  (agent-q-image-ask connection :rex
+  (agent-q-connection-ask connection :rex
                       '(cl:eval (cl:read-from-string "(restart-bind ((aq-fix (lambda () (eval '(defun aq-j-fixed () 1)))))
                                     (restart-case (error \"users\") (use-value (v) v)))"))
                       t #'ignore)

@@ -163,24 +163,24 @@ REPLY is a form of the image's; nil ends that."
               (let ((text (concat "(:outcome :returned :value ("
                                   (apply #'concat (make-list count "(:a \"x\\\"y\" 12 nil)"))
                                   "))")))
-                (agent-q-test-seconds (lambda () (should (agent-q-image-reply-p text)))))))
+                (agent-q-test-seconds (lambda () (should (agent-q-connection-reply-p text)))))))
     ;; It would be sixteen times as long if it were quadratic.
     (should (agent-q-test-once (< (seconds 80000) (* 14 (seconds 20000))))))
   (dolist (text '("(" ")" "(\"" "(\"\\" "(\"\\n\")" "(?a)" "#1=(#1#)" "(a . b)" "('x)" "(;\n)"))
-    (should-not (agent-q-image-reply-p text)))
-  (should (agent-q-image-reply-p "(:a \"#1=\" -1 nil t ())")))
+    (should-not (agent-q-connection-reply-p text)))
+  (should (agent-q-connection-reply-p "(:a \"#1=\" -1 nil t ())")))
 
 (ert-deftest agent-q-definition-of-a-reply-only-the-places-are-changed ()
   (let ((text "(:outcome :returned :value ((:doc \":location (:a \\\"1\\\")\" :location (:file \"x\\\")(\" :line 3)) (:location nil)) :location (:at 4))")
         (seen nil))
-    (should (equal (agent-q-image-reply-edit
+    (should (equal (agent-q-connection-reply-edit
                     text :location
                     (lambda (value)
                       (push value seen)
                       (list :where (format "\"%s\"" (length seen)) :lost t)))
                    "(:outcome :returned :value ((:doc \":location (:a \\\"1\\\")\" :where \"\\\"1\\\"\" :lost t) (:location nil)) :where \"\\\"2\\\"\" :lost t)"))
     (should (equal seen '((:at 4) (:file "x\")(" :line 3)))))
-  (should-error (agent-q-image-reply-edit "(:location (#1=(#1#)))" :location #'identity)))
+  (should-error (agent-q-connection-reply-edit "(:location (#1=(#1#)))" :location #'identity)))
 
 (provide 'agent-q-definition-trust-test)
 ;;; agent-q-definition-trust-test.el ends here

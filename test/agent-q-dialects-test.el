@@ -54,14 +54,14 @@
 (ert-deftest agent-q-dialects-chat-completions ()
   (agent-q-dialects-test--in 'chat-completions
     (should (agent-q-dialects-test--asked-p "\"path\":\"/v1/chat/completions\""))
-    (should (equal agent-q-header-input 1000))))
+    (should (equal agent-q-chat-view-header-input 1000))))
 
 (ert-deftest agent-q-dialects-messages ()
   (agent-q-dialects-test--in 'messages
     (should (agent-q-dialects-test--asked-p "\"path\":\"/v1/messages\""))
     (should (agent-q-dialects-test--asked-p "\"x-api-key\":\"none\""))
     (should (agent-q-dialects-test--sealed-p))
-    (should (string-match-p "1000 (50% cached)" (agent-q-header-line)))))
+    (should (string-match-p "1000 (50% cached)" (agent-q-chat-view-header-line)))))
 
 (ert-deftest agent-q-dialects-responses ()
   (agent-q-dialects-test--in 'responses
@@ -74,7 +74,7 @@
              "\"path\":\"/v1/models/scripted:streamGenerateContent\\?alt=sse\""))
     (should (agent-q-dialects-test--asked-p "\"x-goog-api-key\":\"none\""))
     (should (agent-q-dialects-test--sealed-p))
-    (should (string-match-p "1000 (50% cached)" (agent-q-header-line)))))
+    (should (string-match-p "1000 (50% cached)" (agent-q-chat-view-header-line)))))
 
 (ert-deftest agent-q-dialects-ollama ()
   (agent-q-dialects-test--in 'ollama

@@ -48,7 +48,7 @@ There, `go-on' lets it go on."
   "Return the buffer that shows what is being written, once there is one."
   (let ((find (lambda ()
                 (seq-find (lambda (buffer)
-                            (eq 'agent-q-diff-draft-mode
+                            (eq 'agent-q-review-draft-mode
                                 (buffer-local-value 'major-mode buffer)))
                           (buffer-list)))))
     (agent-q-test-until (funcall find))
@@ -67,7 +67,7 @@ There, `go-on' lets it go on."
           (window nil))
       (should (setq window (get-buffer-window draft)))
       (should (eq (selected-window) (get-buffer-window chat)))
-      (should (string-match-p "Writing edit_definition" (agent-q-header-line)))
+      (should (string-match-p "Writing edit_definition" (agent-q-chat-view-header-line)))
       (should-not (agent-q-call-waiting))
       (with-current-buffer draft
         (should (equal (buffer-name) "*agent-q diff: a.lisp*"))
@@ -85,13 +85,13 @@ There, `go-on' lets it go on."
         (should (eq draft (agent-q-call-review call)))
         (should (eq window (get-buffer-window draft)))
         (with-current-buffer draft
-          (should (eq major-mode 'agent-q-diff-mode))
+          (should (eq major-mode 'agent-q-review-mode))
           (should (agent-q-test-shows "-      (incf sum x))\n+      (setf sum (+ sum x)))\n"))
           (should (= (window-point window) (point)))
           ;; The key is for what is there now.
-          (let ((agent-q-sight-pause most-positive-fixnum))
+          (let ((agent-q-approval-gate-pause most-positive-fixnum))
             (should-error (agent-q-test-press "C-c C-c") :type 'user-error))
-          (let ((agent-q-sight-pause 0))
+          (let ((agent-q-approval-gate-pause 0))
             (agent-q-test-press "C-c C-c")))
         (agent-q-test-until (agent-q-test-idle-p))
         (should-not (buffer-live-p draft))
@@ -111,7 +111,7 @@ There, `go-on' lets it go on."
       (go-on)
       (agent-q-test-arm)
       (with-current-buffer draft
-        (should (eq major-mode 'agent-q-diff-mode))
+        (should (eq major-mode 'agent-q-review-mode))
         (should (agent-q-test-shows "\n (defun sum (list)\n"))))))
 
 (ert-deftest agent-q-diff-draft-of-a-remote-file-opens-no-connection ()
@@ -169,20 +169,20 @@ There, `go-on' lets it go on."
       (let ((review (agent-q-call-review (agent-q-test-arm))))
         (should-not (eq draft review))
         (with-current-buffer review
-          (should (eq major-mode 'agent-q-diff-mode)))))))
+          (should (eq major-mode 'agent-q-review-mode)))))))
 
 (ert-deftest agent-q-diff-draft-that-is-complete-at-once-is-not-shown ()
   "Its review was there before the draft was due."
   (agent-q-diff-draft-test--with (agent-q-diff-draft-test--definition)
     (go-on)
-    (setq agent-q-diff-draft--pause 3600)
+    (setq agent-q-review-draft--pause 3600)
     (agent-q-test-send "go")
     (let ((call (agent-q-test-arm)))
       (should (buffer-live-p (agent-q-call-review call)))
-      (should-not agent-q-diff-draft--timer)
-      (should-not agent-q-diff-draft--all)
-      (agent-q-diff-draft--show-all chat #'ignore)
-      (should (eq 'agent-q-diff-mode
+      (should-not agent-q-review-draft--timer)
+      (should-not agent-q-review-draft--all)
+      (agent-q-review-draft--show-all chat #'ignore)
+      (should (eq 'agent-q-review-mode
                   (buffer-local-value 'major-mode (agent-q-call-review call)))))))
 
 (ert-deftest agent-q-diff-draft-of-what-is-not-reviewed-is-not-shown ()
@@ -193,14 +193,14 @@ There, `go-on' lets it go on."
     (agent-q-diff-draft-test--with `("eval_form" (form . ,(concat source ")")))
       (agent-q-test-send "go")
       (agent-q-test-until (string-match-p "Writing eval_form, [12][0-9] lines"
-                                          (agent-q-header-line)))
-      (should-not agent-q-diff-draft--all)
+                                          (agent-q-chat-view-header-line)))
+      (should-not agent-q-review-draft--all)
       (should (= 1 (count-windows)))))
   (agent-q-diff-draft-test--with (agent-q-diff-draft-test--definition)
     (setq agent-q-review-edits nil)
     (agent-q-test-send "go")
-    (agent-q-test-until (string-match-p "Writing edit_definition" (agent-q-header-line)))
-    (should-not agent-q-diff-draft--all)))
+    (agent-q-test-until (string-match-p "Writing edit_definition" (agent-q-chat-view-header-line)))
+    (should-not agent-q-review-draft--all)))
 
 (provide 'agent-q-diff-draft-test)
 ;;; agent-q-diff-draft-test.el ends here

@@ -69,7 +69,7 @@ ORIGINAL nil means that there is no file yet."
                (should (derived-mode-p 'diff-mode))
                ,@body)
            (when (buffer-live-p review)
-             (with-current-buffer review (setq agent-q-diff-hunks-done t))
+             (with-current-buffer review (setq agent-q-review-hunks-done t))
              (kill-buffer review)))))))
 
 (defun agent-q-diff-test--review ()
@@ -91,7 +91,7 @@ ORIGINAL nil means that there is no file yet."
 (defun agent-q-diff-test--mark (number)
   "Return the state that is shown of hunk NUMBER."
   (substring-no-properties
-   (overlay-get (agent-q-diff-hunk-overlay (aref agent-q-diff-hunks-all (1- number)))
+   (overlay-get (agent-q-review-hunk-overlay (aref agent-q-review-hunks-all (1- number)))
                 'before-string)))
 
 (defun agent-q-diff-test--head ()
@@ -111,7 +111,7 @@ ORIGINAL nil means that there is no file yet."
     (agent-q-test-press "SPC")
     (should (equal (agent-q-diff-test--mark 3) "[ ] reject\n"))
     (should (equal (agent-q-diff-test--mark 1) "[x] apply\n"))
-    (agent-q-diff-comment "leave the end alone")
+    (agent-q-review-comment "leave the end alone")
     (should (equal (agent-q-diff-test--mark 3) "[ ] reject: leave the end alone\n"))
     (should (string-match-p "2/3 hunks, \\+2 -2" (agent-q-diff-test--head)))
     (agent-q-test-press "C-c C-c")
@@ -132,7 +132,7 @@ ORIGINAL nil means that there is no file yet."
 
 (ert-deftest agent-q-diff-all-rejected-is-denied-with-the-comments ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2 20)
-    (agent-q-diff-comment "why?")
+    (agent-q-review-comment "why?")
     (agent-q-test-press "C-c C-k")
     (let ((call (agent-q-diff-test--end chat)))
       (should (eq (agent-q-call-state call) 'denied))
@@ -151,7 +151,7 @@ ORIGINAL nil means that there is no file yet."
     (save-window-excursion
       (switch-to-buffer chat)
       (delete-other-windows)
-      (agent-q-diff-display review)
+      (agent-q-review-display review)
       (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
       (agent-q-test-press "v")
       (quit-window)
@@ -163,7 +163,7 @@ ORIGINAL nil means that there is no file yet."
 
 (ert-deftest agent-q-diff-a-cancelled-turn-closes-the-review ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
-    (with-current-buffer chat (agent-q-chat-cancel))
+    (with-current-buffer chat (agent-q-chat-send-cancel))
     (should (eq (agent-q-call-state (agent-q-diff-test--end chat)) 'cancelled))
     (should-not (buffer-live-p review))
     (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines)))))
@@ -230,16 +230,16 @@ ORIGINAL nil means that there is no file yet."
 
 (ert-deftest agent-q-diff-an-edited-hunk-is-applied-as-edited ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2 20)
-    (agent-q-diff-edit-hunk)
+    (agent-q-review-edit-this-hunk)
     (agent-q-test-find "(new 2)")
     (insert "mine\t")
     (goto-char (point-min))
     (let ((edit (current-buffer)))
       ;; What the file holds can't be edited.
       (insert "-no such line\n")
-      (should-error (agent-q-diff-edit-finish) :type 'user-error)
+      (should-error (agent-q-review-edit-finish) :type 'user-error)
       (delete-region (point-min) (line-beginning-position))
-      (agent-q-diff-edit-finish)
+      (agent-q-review-edit-finish)
       (should-not (buffer-live-p edit)))
     (with-current-buffer review
       (should (equal (agent-q-diff-test--mark 1) "[x] apply, edited\n"))
@@ -282,7 +282,7 @@ ORIGINAL nil means that there is no file yet."
             (with-current-buffer visiting
               (goto-char (point-max))
               (insert "unsaved\n"))
-            (should (agent-q-diff-target-changed-p agent-q-diff-hunks-edit)))
+            (should (agent-q-review-target-changed-p agent-q-review-hunks-edit)))
         (with-current-buffer visiting (set-buffer-modified-p nil))
         (kill-buffer visiting)))))
 
@@ -297,7 +297,7 @@ ORIGINAL nil means that there is no file yet."
     (goto-char (point-max))
     (agent-q-test-press "SPC")
     (agent-q-test-press "p")
-    (agent-q-diff-comment "good")
+    (agent-q-review-comment "good")
     (agent-q-test-press "C-c C-c")
     (let ((content (agent-q-call-content (agent-q-diff-test--end chat))))
       (should (string-prefix-p "Changes applied to a.txt" content))
@@ -342,8 +342,8 @@ three
 2
 three
 "))))
-  (should-not (agent-q-diff-reviewed-p "edit_file" '("a")))
-  (should-not (let ((agent-q-review-edits t)) (agent-q-diff-reviewed-p "eval_form" nil))))
+  (should-not (agent-q-review-reviewed-p "edit_file" '("a")))
+  (should-not (let ((agent-q-review-edits t)) (agent-q-review-reviewed-p "eval_form" nil))))
 
 (defconst agent-q-diff-test--source "(defun a (x)
   (list x
@@ -375,7 +375,7 @@ three
             tool (append '(:path "a.lisp") arguments) agent-q-diff-test--source
           (should (equal (list tool head)
                          (list tool (buffer-substring (point) (line-end-position)))))
-          (agent-q-diff-comment "seen")
+          (agent-q-review-comment "seen")
           (agent-q-test-press answer)
           (should (string-match-p "seen" (agent-q-call-content
                                           (agent-q-diff-test--end chat))))
@@ -426,7 +426,7 @@ three
                               (agent-q-call-content (agent-q-diff-test--end chat))))
       (should (equal (agent-q-diff-test--disk) "one\ntwo\n")))
     (agent-q-diff-test--with-real-tool "delete_file" '(:path "a.txt") "one\ntwo\n"
-      (agent-q-diff-comment "at last")
+      (agent-q-review-comment "at last")
       (agent-q-test-press "C-c C-c")
       (should (string-match-p "review: done as a whole; .*at last"
                               (agent-q-call-content (agent-q-diff-test--end chat))))
@@ -462,7 +462,7 @@ three
                                  (format "line %d\n" number)))
                              (number-sequence 1 10000) ""))))
     (agent-q-diff-test--with-review (funcall lines "old") (funcall lines "new")
-      (should (= 500 (length agent-q-diff-hunks-all)))
+      (should (= 500 (length agent-q-review-hunks-all)))
       (let ((started (float-time)))
         (dotimes (_ 499) (agent-q-test-press "SPC"))
         (let ((inhibit-message nil))

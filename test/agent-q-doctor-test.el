@@ -103,13 +103,13 @@
 (ert-deftest agent-q-doctor-ends-with-what-to-do-next ()
   "One line says what is missing first, or that all is there."
   (let ((client '(progn (require 'agent-q-doctor)
-                        (defun agent-q-findings--client () '(ok "Lisp client" "SLIME" nil))))
+                        (defun agent-q-doctor--finding-client () '(ok "Lisp client" "SLIME" nil))))
         (other '(setq agent-q-provider '(:name "other" :base-url "http://127.0.0.1:9/v1"
                                                :model "some"))))
     (should (string-match-p "^Next: M-x package-install"
                             (agent-q-doctor-test--page
                              '(progn (require 'agent-q-doctor)
-                                     (defun agent-q-findings--client ()
+                                     (defun agent-q-doctor--finding-client ()
                                        '(missing "Lisp client" "none" "M-x package-install"))))))
     (should (string-match-p "^Next: give it a model"
                             (agent-q-doctor-test--page client '(setq agent-q-provider 'none))))
@@ -125,7 +125,7 @@
              "^Ready: M-x agent-q-chat$"
              (agent-q-doctor-test--page
               client other
-              '(defun agent-q-findings--connections () '(ok "Lisp image" "sbcl" nil)))))))
+              '(defun agent-q-doctor--finding-connections () '(ok "Lisp image" "sbcl" nil)))))))
 
 (provide 'agent-q-doctor-test)
 ;;; agent-q-doctor-test.el ends here

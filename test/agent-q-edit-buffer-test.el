@@ -59,7 +59,7 @@
         (let ((before (text)) (old (text)) (new (text)) (after (text)))
           (with-temp-buffer
             (insert before old after)
-            (agent-q-edit--replace (1+ (length before)) old new)
+            (agent-q-buffers--edit-replace (1+ (length before)) old new)
             (should (equal (list old new (buffer-string))
                            (list old new (concat before new after))))))))))
 

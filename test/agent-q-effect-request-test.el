@@ -34,7 +34,7 @@
                ((symbol-function 'agent-q-core-add-rule)
                 (lambda (&rest rule) (push rule agent-q-effect-request-test--told))))
        (agent-q-test-with-chat
-         (let ((agent-q-header-since (current-time)))
+         (let ((agent-q-chat-view-header-since (current-time)))
            (agent-q-test-event :call-proposed :call 1 :tool "eval_form"
                                :arguments "{\"form\":\"(shop::cleanup)\"}")
            (agent-q-test-event :call-started :call 1 :tool "eval_form")
@@ -143,10 +143,10 @@ in the thread reaper\n"))
 
 (ert-deftest agent-q-effect-request-is-one-of-those-that-wait ()
   (agent-q-effect-request-test--with-chat
-    (should (string-match-p "Running eval_form" (agent-q-header-line)))
+    (should (string-match-p "Running eval_form" (agent-q-chat-view-header-line)))
     (let ((call (agent-q-effect-request-test--ask 7)))
       (agent-q-test-event :state :state :running)
-      (should (string-match-p "Needs your answer" (agent-q-header-line)))
+      (should (string-match-p "Needs your answer" (agent-q-chat-view-header-line)))
       (should (eq call (agent-q-call-waiting)))
       (should (agent-q-test-shows "eval_form (shop::cleanup) waits for your answer below\n"))
       (goto-char (point-min))
@@ -154,9 +154,9 @@ in the thread reaper\n"))
       (should (eq call (agent-q-render-item-at (point))))
       (dolist (typed '("y" "s" "b" "no"))
         (should (string-match-p "To answer \"delete /tmp/x/a.txt\", press [a-z] without RET"
-                                (agent-q-approve-mistyped typed))))
+                                (agent-q-approval-mistyped typed))))
       (agent-q-effect-request-test--ask 8 "write /tmp/x/b.txt")
-      (should (string-match-p "2 wait" (agent-q-header-line)))
+      (should (string-match-p "2 wait" (agent-q-chat-view-header-line)))
       (should (agent-q-test-shows "\n? write /tmp/x/b.txt waits\n"))
       (should (agent-q-test-shows "[N] deny all 2"))
       (agent-q-test-answer "N")
@@ -164,7 +164,7 @@ in the thread reaper\n"))
                                           (agent-q-test-find "eval_form")
                                           (buffer-substring (point) (line-end-position)))))
       (agent-q-test-event :state :state :running)
-      (should (string-match-p "Running eval_form" (agent-q-header-line))))))
+      (should (string-match-p "Running eval_form" (agent-q-chat-view-header-line))))))
 
 ;;;; The answers
 
@@ -280,7 +280,7 @@ in the thread reaper\n"))
       (with-current-buffer "*agent-q backtrace*"
         (should (agent-q-test-shows "The image sent no backtrace.")))
       (goto-char (point-max))
-      (should-error (agent-q-approve-backtrace) :type 'user-error))))
+      (should-error (agent-q-approval-backtrace) :type 'user-error))))
 
 ;;;; Programs
 
@@ -298,7 +298,7 @@ in the thread reaper\n"))
                do (let ((agent-q-approval-handler
                          (lambda (tool arguments) (push (cons tool arguments) seen) answer)))
                     (agent-q-events-dispatch event)
-                    (agent-q-handlers-run-waiting)
+                    (agent-q-execute-handler-run-waiting)
                     (pcase-let ((`(,key ,decision ,payload)
                                  (pop agent-q-effect-request-test--told)))
                       (should (equal (list key decision) (list 7 (car told))))
@@ -317,7 +317,7 @@ in the thread reaper\n"))
     (let ((agent-q-approval-handler (lambda (_tool _arguments) :stopped)))
       (agent-q-events-dispatch '(:type :approval :session 0 :call 8 :tool "eval_form"
                                  :arguments "{}"))
-      (agent-q-handlers-run-waiting)
+      (agent-q-execute-handler-run-waiting)
       (should (equal (seq-take (pop agent-q-effect-request-test--told) 2) '(8 "unanswered"))))))
 
 (ert-deftest agent-q-effect-request-in-a-chat-a-handler-is-asked-too ()
@@ -336,7 +336,7 @@ in the thread reaper\n"))
            (agent-q-tool-execution-hooks (list (lambda (&rest _) (setq ran t)))))
       (agent-q-test-event :call-started :call 7 :tool "effect/delete_file" :arguments "{}")
       (agent-q-effect-request-test--answered 7 :succeeded)
-      (agent-q-handlers-run-waiting)
+      (agent-q-execute-handler-run-waiting)
       (should-not ran))))
 
 ;;;; Rules

@@ -117,7 +117,7 @@ then.  DIRECTORY has the files of the case, which were BEFORE."
                      ("VICTIM" . ,(agent-q-effects-test--file case "victim"))
                      ("\\_<HARM" . ,(agent-q-effects-test--file case "harm"))
                      ("\\_<PORT\\_>" . ,(number-to-string port))
-                     ("\\_<PARKED\\_>" . ,(format "d%d" agent-q-image-park--count))
+                     ("\\_<PARKED\\_>" . ,(format "d%d" agent-q-image--park-count))
                      ("CLIENT" . ,(if (eq client 'sly) "slynk" "swank"))))
       (setq text (replace-regexp-in-string word value text t t)))
     text))
@@ -146,9 +146,9 @@ then.  DIRECTORY has the files of the case, which were BEFORE."
 
 (defun agent-q-effects-test--usable-p (connection)
   "Whether the image behind CONNECTION is there and answers."
-  (and (agent-q-image-live-p connection)
+  (and (agent-q-connection-live-p connection)
        (let ((ends nil))
-         (agent-q-image-ask connection :rex '(cl:+ 1 1) t (lambda (result) (push result ends)))
+         (agent-q-connection-ask connection :rex '(cl:+ 1 1) t (lambda (result) (push result ends)))
          (agent-q-test-image-await (lambda () ends) 5)
          (equal ends '((:ok 2))))))
 
@@ -199,7 +199,7 @@ There is a server at PORT."
   (let* ((before agent-q-effects-test--connected)
          (fill (lambda (text) (agent-q-effects-test--filled text case client port)))
          (answers (mapcar (lambda (text)
-                            (if (agent-q-image-live-p connection)
+                            (if (agent-q-connection-live-p connection)
                                 (agent-q-effects-test--send (funcall fill text))
                               "gone"))
                           (agent-q-effects-test--case-texts case))))
@@ -208,7 +208,7 @@ There is a server at PORT."
     (accept-process-output nil 0.02)
     (cond ((agent-q-effects-test--change case))
           ((/= before agent-q-effects-test--connected) "connected")
-          ((not (agent-q-image-live-p connection)) "the image is gone")
+          ((not (agent-q-connection-live-p connection)) "the image is gone")
           ((cl-some (lambda (check)
                       (not (equal "NIL" (agent-q-test-image-directly
                                          connection
@@ -236,7 +236,7 @@ Return those that did harm, each with what."
                                  (format "%S" problem)))))
               (when what (push (cons case what) harm))))
           ;; Threads, timers and finalizers take their time.
-          (when (agent-q-image-live-p connection)
+          (when (agent-q-connection-live-p connection)
             (agent-q-test-image-await #'ignore 0.6))
           (dolist (case cases)
             (let ((what (and (not (assq case harm)) (agent-q-effects-test--change case))))

@@ -41,12 +41,12 @@
 (ert-deftest agent-q-evil-leaves-the-letters-of-our-lists-alone ()
   (agent-q-evil-test--load)
   (pcase-dolist (`(,mode . ,keys)
-                 '((agent-q-diff-mode ("n" . agent-q-diff-next) ("SPC" . agent-q-diff-toggle)
-                                      ("c" . agent-q-diff-comment) ("e" . agent-q-diff-edit-hunk)
-                                      ("C-c C-c" . agent-q-diff-apply))
-                   (agent-q-rules-mode) (agent-q-tool-list-mode) (agent-q-tool-statistics-mode)
-                   (agent-q-audit-mode) (agent-q-image-changes-mode) (agent-q-chats-list-mode)
-                   (agent-q-context-mode) (agent-q-rewind-mode)))
+                 '((agent-q-review-mode ("n" . agent-q-review-next) ("SPC" . agent-q-review-toggle)
+                                        ("c" . agent-q-review-comment) ("e" . agent-q-review-edit-this-hunk)
+                                        ("C-c C-c" . agent-q-review-apply))
+                   (agent-q-rules-mode) (agent-q-tool-list-mode) (agent-q-tool-list-statistics-mode)
+                   (agent-q-audit-mode) (agent-q-changes-image-mode) (agent-q-chats-list-mode)
+                   (agent-q-context-mode) (agent-q-chat-history-rewind-mode)))
     (ert-info ((symbol-name mode))
       (with-temp-buffer
         (funcall mode)
@@ -64,13 +64,13 @@
   (agent-q-evil-test--load)
   (save-window-excursion
     (unwind-protect
-        (with-current-buffer (agent-q-render-show "*agent-q text*" "A text.")
+        (with-current-buffer (agent-q-render-body-show "*agent-q text*" "A text.")
           (evil-local-mode 1)
           (should (eq evil-state 'motion))
           (should (eq 'quit-window (key-binding "q"))))
       (kill-buffer "*agent-q text*")))
   (with-temp-buffer
-    (agent-q-request-mode)
+    (agent-q-chat-commands-request-mode)
     (evil-local-mode 1)
     (should (eq evil-state 'motion))
     (should (eq 'quit-window (key-binding "q")))))
@@ -83,9 +83,9 @@
     (should (eq 'agent-q-chat-return (key-binding (kbd "RET"))))
     (evil-normal-state)
     (should (eq 'agent-q-chat-return (key-binding (kbd "RET"))))
-    (should (eq 'agent-q-chat-tab (key-binding (kbd "TAB")))))
+    (should (eq 'agent-q-chat-view-tab (key-binding (kbd "TAB")))))
   (with-temp-buffer
-    (agent-q-compose-mode)
+    (agent-q-chat-send-compose-mode)
     (evil-local-mode 1)
     (should (eq evil-state 'insert))))
 
@@ -98,8 +98,8 @@
     (evil-normal-state)
     (goto-char (point-min))
     (search-forward "[y]")
-    (should (eq 'agent-q-approve-run (key-binding "y")))
-    (should (eq 'agent-q-approve-deny (key-binding "n")))))
+    (should (eq 'agent-q-approval-run (key-binding "y")))
+    (should (eq 'agent-q-approval-deny (key-binding "n")))))
 
 (provide 'agent-q-evil-test)
 ;;; agent-q-evil-test.el ends here

@@ -16,15 +16,15 @@
 (require 'agent-q-test-registry)
 
 (defmacro agent-q-facts-test--with-table (form &rest body)
-  "Run BODY with the facts of FORM, as `agent-q-facts-trim' makes them."
+  "Run BODY with the facts of FORM, as `agent-q-model-facts-trim' makes them."
   (declare (indent 1) (debug t))
-  `(let* ((agent-q-facts-file (make-temp-file "agent-q-facts"))
-          (agent-q-facts--table nil)
-          (agent-q-facts--listed (make-hash-table :test #'equal)))
+  `(let* ((agent-q-model-facts-file (make-temp-file "agent-q-facts"))
+          (agent-q-model-facts--table nil)
+          (agent-q-model-facts--listed (make-hash-table :test #'equal)))
      (unwind-protect
-         (progn (agent-q-facts-write ,form agent-q-facts-file)
+         (progn (agent-q-model-facts-write ,form agent-q-model-facts-file)
                 ,@body)
-       (delete-file agent-q-facts-file))))
+       (delete-file agent-q-model-facts-file))))
 
 (defconst agent-q-facts-test--form
   '(:date "2999-01-01"
@@ -35,14 +35,14 @@
 
 (ert-deftest agent-q-facts-every-default-model-is-known ()
   "Each host that agent-q knows has its facts, and they are of the core's form."
-  (let ((agent-q-facts-file "/nonexistent")
-        (agent-q-facts--table nil))
-    (should (string-match-p "\\`20[0-9][0-9]-[01][0-9]-[0-3][0-9]\\'" (agent-q-facts-date)))
+  (let ((agent-q-model-facts-file "/nonexistent")
+        (agent-q-model-facts--table nil))
+    (should (string-match-p "\\`20[0-9][0-9]-[01][0-9]-[0-3][0-9]\\'" (agent-q-model-facts-date)))
     (pcase-dolist (`(,name . ,properties) agent-q-providers)
       (let ((url (plist-get properties :base-url)))
-        (should (agent-q-facts--provider url))
+        (should (agent-q-model-facts--provider url))
         (ert-info ((symbol-name name))
-          (let ((facts (agent-q-facts-of url (plist-get properties :model))))
+          (let ((facts (agent-q-model-facts-of url (plist-get properties :model))))
             (should (> (or (plist-get facts :window) 0) 4096))
             (should-not (eq (plist-get facts :status) 'deprecated))))))))
 
@@ -53,33 +53,33 @@
 (ert-deftest agent-q-facts-a-new-chat-says-what-is-old-or-missing ()
   (let ((inhibit-message t))
     (cl-flet ((shown (date model base)
-                (cl-letf (((symbol-function 'agent-q-facts-date) (lambda () date)))
+                (cl-letf (((symbol-function 'agent-q-model-facts-date) (lambda () date)))
                   (let ((agent-q-provider (list :name "host" :model model :key "k" :base-url base)))
                     (agent-q-test-with-chat
                       (and (string-match "Model  .*\n       \\(.*\\)\nTry" (agent-q-test-log))
                            (match-string 1 (agent-q-test-log))))))))
       (agent-q-facts-test--with-table agent-q-facts-test--form
-        (let ((agent-q-facts--told nil)
+        (let ((agent-q-model-facts--told nil)
               (old (agent-q-facts-test--days-ago 70))
               (new (agent-q-facts-test--days-ago 50))
               (openai "https://api.openai.com/v1"))
           (should-not (shown new "small" openai))
-          (should (string-match-p "agent-q-refresh-model-facts" (shown old "small" openai)))
+          (should (string-match-p "agent-q-model-facts-refresh" (shown old "small" openai)))
           ;; Once is enough.
           (should-not (shown old "small" openai))
-          (should (string-match-p "huge is not in the facts.*agent-q-refresh-model-facts"
+          (should (string-match-p "huge is not in the facts.*agent-q-model-facts-refresh"
                                   (shown new "huge" openai)))
           (should (string-match-p ":models" (shown new "qwen" "http://127.0.0.1:9/v1")))
           (should-not (shown new "qwen" "http://127.0.0.1:9/v1"))
           ;; What the host itself said is enough.
-          (setq agent-q-facts--told nil)
-          (agent-q-facts-note "http://127.0.0.1:9/v1" "qwen" '(:window 8000))
+          (setq agent-q-model-facts--told nil)
+          (agent-q-model-facts-note "http://127.0.0.1:9/v1" "qwen" '(:window 8000))
           (should-not (shown old "qwen" "http://127.0.0.1:9/v1")))))))
 
 (ert-deftest agent-q-facts-a-release-needs-its-defaults ()
   (let* ((form '(:providers (("openai" ("small" :window 8000) ("gone" :window 9 :status deprecated)))))
          (missing (lambda (url model)
-                    (agent-q-facts-missing form `((host :base-url ,url :model ,model))))))
+                    (agent-q-model-facts-missing form `((host :base-url ,url :model ,model))))))
     (should-not (funcall missing "https://api.openai.com/v1" "small"))
     (should (funcall missing "https://api.openai.com/v1" "gone"))
     (should (funcall missing "https://api.openai.com/v1" "never"))
@@ -88,15 +88,15 @@
 
 (ert-deftest agent-q-facts-the-newer-file-counts ()
   (agent-q-facts-test--with-table agent-q-facts-test--form
-    (should (equal (agent-q-facts-date) "2999-01-01"))
-    (should (= 8000 (plist-get (agent-q-facts-of "https://api.openai.com/v1/" "small") :window))))
+    (should (equal (agent-q-model-facts-date) "2999-01-01"))
+    (should (= 8000 (plist-get (agent-q-model-facts-of "https://api.openai.com/v1/" "small") :window))))
   (agent-q-facts-test--with-table (plist-put (copy-sequence agent-q-facts-test--form)
                                              :date "2000-01-01")
-    (should-not (equal (agent-q-facts-date) "2000-01-01"))))
+    (should-not (equal (agent-q-model-facts-date) "2000-01-01"))))
 
 (ert-deftest agent-q-facts-names-and-hosts ()
   (agent-q-facts-test--with-table agent-q-facts-test--form
-    (let ((window (lambda (url model) (plist-get (agent-q-facts-of url model) :window))))
+    (let ((window (lambda (url model) (plist-get (agent-q-model-facts-of url model) :window))))
       (should (= 8000 (funcall window "https://API.openai.com/v1" "small-2026-08-01")))
       (should (= 8000 (funcall window "https://api.openai.com/v1" "small-20260801")))
       (should (= 8000 (funcall window "https://api.openai.com/v1" "small-latest")))
@@ -104,19 +104,19 @@
       (should-not (funcall window "https://api.openai.com.example.org/v1" "small"))
       (should-not (funcall window "http://127.0.0.1:8080/v1" "small"))
       ;; What is served otherwise may cost something else.
-      (let ((facts (agent-q-facts-of "https://openrouter.ai/api/v1" "a/b:free")))
+      (let ((facts (agent-q-model-facts-of "https://openrouter.ai/api/v1" "a/b:free")))
         (should (= 32000 (plist-get facts :window)))
         (should-not (plist-get facts :prices))))))
 
 (ert-deftest agent-q-facts-the-user-wins-but-not-over-the-hosts-limits ()
   (agent-q-facts-test--with-table agent-q-facts-test--form
     (let* ((url "https://api.openai.com/v1")
-           (facts (lambda (&rest own) (agent-q-facts-of url "small" own))))
+           (facts (lambda (&rest own) (agent-q-model-facts-of url "small" own))))
       (should (equal (plist-get (funcall facts :prices '(9 9) :effort 'low) :prices) '(9 9)))
       (should-not (plist-member (funcall facts :effort 'low) :effort))
       (should-not (plist-get (funcall facts :tools nil) :tools))
       (should (= 9000 (plist-get (funcall facts :window 9000) :window)))
-      (agent-q-facts-note "https://api.openai.com/v1/" "small" '(:window 4000))
+      (agent-q-model-facts-note "https://api.openai.com/v1/" "small" '(:window 4000))
       (should (= 4000 (plist-get (funcall facts) :window)))
       (should (= 1000 (plist-get (funcall facts) :output)))
       (should (= 4000 (plist-get (funcall facts :window 9000) :window)))
@@ -125,7 +125,7 @@
 (ert-deftest agent-q-facts-are-made-from-the-catalogue ()
   (should
    (equal
-    (agent-q-facts-trim
+    (agent-q-model-facts-trim
      (agent-q-json-parse
       "{\"nobody\": {\"models\": {}},
         \"openai\": {\"models\": {
@@ -153,25 +153,25 @@
 
 (ert-deftest agent-q-facts-what-is-no-catalogue-changes-nothing ()
   (agent-q-facts-test--with-table agent-q-facts-test--form
-    (let ((before (agent-q-facts--read agent-q-facts-file)))
+    (let ((before (agent-q-model-facts--read agent-q-model-facts-file)))
       (dolist (answer '("" "HTTP/1.1 200 OK\n\n<html>" "HTTP/1.1 200 OK\n\n[]"
                         "HTTP/1.1 200 OK\n\n{\"openai\": {\"models\": {}}}"))
         (with-temp-buffer
           (insert answer)
           (should (string-match-p "could not be used (.+); the facts of models stay"
-                                  (agent-q-facts--take nil)))))
+                                  (agent-q-model-facts--take nil)))))
       (with-temp-buffer
-        (should (string-match-p "no net" (agent-q-facts--take '(:error (error "no net"))))))
-      (should (equal before (agent-q-facts--read agent-q-facts-file))))))
+        (should (string-match-p "no net" (agent-q-model-facts--take '(:error (error "no net"))))))
+      (should (equal before (agent-q-model-facts--read agent-q-model-facts-file))))))
 
 (ert-deftest agent-q-facts-for-people ()
-  (should (equal (agent-q-facts-summary
+  (should (equal (agent-q-model-facts-summary
                   '(:window 1050000 :tools nil :thinking t :prices (2.5 15.0 nil nil)
                     :status deprecated))
                  "1.05M window, $2.5 in, $15 out, thinks, no tools, deprecated"))
-  (should (equal (agent-q-facts-summary '(:window 32768 :tools t :prices (0.075 0.0 nil nil)))
+  (should (equal (agent-q-model-facts-summary '(:window 32768 :tools t :prices (0.075 0.0 nil nil)))
                  "33k window, $0.075 in, $0 out"))
-  (should (equal (agent-q-facts-summary nil) "")))
+  (should (equal (agent-q-model-facts-summary nil) "")))
 
 ;;;; In chats
 
@@ -199,17 +199,17 @@
   (agent-q-facts-test--in-chat '(:prices (10.0 20.0 1.0)) agent-q-facts-test--script
     (agent-q-test-ask "go")
     ;; 500 and 1000 of input at 10, as many at 1, 150 of output at 20, for a million each.
-    (should (string-match-p (regexp-quote "$0.0195") (agent-q-header-line)))
+    (should (string-match-p (regexp-quote "$0.0195") (agent-q-chat-view-header-line)))
     (agent-q-test-ask "more")
-    (should (string-match-p (regexp-quote "$0.0250") (agent-q-header-line)))
-    (let ((help (get-text-property (string-search "$0.0250" (agent-q-header-line)) 'help-echo
-                                   (agent-q-header-line))))
+    (should (string-match-p (regexp-quote "$0.0250") (agent-q-chat-view-header-line)))
+    (let ((help (get-text-property (string-search "$0.0250" (agent-q-chat-view-header-line)) 'help-echo
+                                   (agent-q-chat-view-header-line))))
       (should (string-match-p "This chat: \\$0\\.0250\nIts last turn: \\$0\\.0055\n" help)))))
 
 (ert-deftest agent-q-facts-an-unknown-price-is-unknown ()
   (agent-q-facts-test--in-chat nil agent-q-facts-test--script
     (agent-q-test-ask "go")
-    (should (string-match-p (regexp-quote "$?") (agent-q-header-line)))
+    (should (string-match-p (regexp-quote "$?") (agent-q-chat-view-header-line)))
     (should-not (agent-q-test-shows "agent-q-max-turn-cost"))))
 
 (ert-deftest agent-q-facts-a-turn-asks-at-its-cost ()
@@ -249,13 +249,13 @@
            (agent-q-providers '((some :base-url "https://api.openai.com/v1" :model "small"
                                       :models (("own" :window 7000 :tools nil))
                                       :environment "AGENT_Q_FACTS_KEY")))
-           (agent-q-provider-list--listed nil)
+           (agent-q-provider--listed nil)
            (seen nil))
-      (agent-q-facts-note "https://api.openai.com/v1" "listed" '(:window 5000))
-      (cl-letf (((symbol-function 'agent-q-provider-list--ask-hosts)
-                 (lambda () (setq agent-q-provider-list--listed
+      (agent-q-model-facts-note "https://api.openai.com/v1" "listed" '(:window 5000))
+      (cl-letf (((symbol-function 'agent-q-provider--list-ask-hosts)
+                 (lambda () (setq agent-q-provider--listed
                                   '(("https://api.openai.com/v1" "listed")))))
-                ((symbol-function 'agent-q-provider-list--discover-now) #'ignore)
+                ((symbol-function 'agent-q-provider--list-discover-now) #'ignore)
                 ((symbol-function 'completing-read)
                  (lambda (_prompt table _predicate require-match &rest _)
                    ;; A model that is not listed may be a slip.
@@ -277,7 +277,7 @@
 (ert-deftest agent-q-facts-the-effort-of-a-chat-is-chosen ()
   (agent-q-facts-test--in-chat nil agent-q-facts-test--script
     (agent-q-set-effort 'high)
-    (should (string-match-p "scripted (scripted), high effort" (agent-q-header-line)))
+    (should (string-match-p "scripted (scripted), high effort" (agent-q-chat-view-header-line)))
     (agent-q-test-ask "go")
     (agent-q-set-effort nil)
     (agent-q-test-ask "more")

@@ -125,7 +125,7 @@ In BODY, CONNECTION is a new image with the program."
              (let ((connection (agent-q-generated-test--connect ',client)))
                (unwind-protect
                    ;; Where both clients have a connection, SLY's is the default one.
-                   (cl-letf (((symbol-function 'agent-q-image-default-connection)
+                   (cl-letf (((symbol-function 'agent-q-connection-default-connection)
                               (lambda () connection)))
                      ,@body)
                  (agent-q-test-image-kill connection)

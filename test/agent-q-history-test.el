@@ -32,14 +32,14 @@
 
 (agent-q-test-tools-on-each history-of-both ()
   "The history has the user's inputs and ours, oldest first, with values."
-  (agent-q-past-forget)
+  (agent-q-image-history-forget)
   (should (string-match-p "No REPL history available"
                           (agent-q-test-tools-ask "/get_repl_history")))
   (agent-q-history-test--input client "(list :typed 4711)")
   (agent-q-history-test--await client "(:TYPED 4711)")
   (agent-q-test-tools-client-call client "interactive-eval" "(+ 1 4711)")
-  (agent-q-test-until (agent-q-past-evaluation-values
-                       (car (agent-q-past-evaluations nil))))
+  (agent-q-test-until (agent-q-image-history-evaluation-values
+                       (car (agent-q-image-history-evaluations nil))))
   (agent-q-test-tools-ask "/eval_form (list :ours 1)")
   (let ((told (agent-q-test-tools-ask "/get_repl_history")))
     (should (string-match-p
@@ -52,20 +52,20 @@
                           (agent-q-test-tools-ask "/get_repl_history 1"))))
 
 (ert-deftest agent-q-history-keeps-a-hundred ()
-  (agent-q-past-forget)
+  (agent-q-image-history-forget)
   (dotimes (number 103)
-    (agent-q-past-see 'slime 'process `(:emacs-rex (swank:interactive-eval
-                                                    ,(format "(f %d)" number))
-                                                   "CL-USER" t ,#'ignore)))
-  (let ((all (agent-q-past-evaluations 'process)))
+    (agent-q-image-history-see 'slime 'process `(:emacs-rex (swank:interactive-eval
+                                                             ,(format "(f %d)" number))
+                                                            "CL-USER" t ,#'ignore)))
+  (let ((all (agent-q-image-history-evaluations 'process)))
     (should (= 100 (length all)))
-    (should (equal "(f 102)" (agent-q-past-evaluation-form (car all))))
-    (should (equal "(f 3)" (agent-q-past-evaluation-form (car (last all))))))
-  (agent-q-past-forget))
+    (should (equal "(f 102)" (agent-q-image-history-evaluation-form (car all))))
+    (should (equal "(f 3)" (agent-q-image-history-evaluation-form (car (last all))))))
+  (agent-q-image-history-forget))
 
 (agent-q-test-tools-on-each history-last-error-of-the-user ()
   "The user's error is told while it is open, and after it was left."
-  (agent-q-past-forget)
+  (agent-q-image-history-forget)
   (should (string-match-p "No error" (agent-q-test-tools-ask "/get_last_error")))
   (agent-q-history-test--input client "(defun aq-broken (x) (1+ (/ x 0)))")
   (agent-q-history-test--await client "AQ-BROKEN")
@@ -90,9 +90,9 @@
 
 (agent-q-test-tools-on-each history-last-error-of-a-thread ()
   "The error of a thread that a call started is the last one, and one answer tells of it."
-  (agent-q-past-forget)
+  (agent-q-image-history-forget)
   ;; Nobody watches what the user does, as when a program calls the tools.
-  (agent-q-record-stop)
+  (agent-q-image-history-record-stop)
   (unwind-protect
       (let ((answers (list (agent-q-test-tools-ask "/eval_form (car 5)")
                            (agent-q-test-tools-ask "/eval_form (progn (sb-thread:make-thread (lambda () (error \"newer in thread\")) :name \"aq-worker\") 1)"))))
@@ -107,12 +107,12 @@
                                            (lambda (it)
                                              (string-match-p "^(A debugger opened: u[0-9]+, SIMPLE-ERROR: newer in thread" it))
                                            answers))))))
-    (agent-q-record-start)
+    (agent-q-image-history-record-start)
     (agent-q-test-tools-quit-debuggers client)))
 
 (agent-q-test-tools-on-each history-compilation-notes-of-the-user ()
   "What the compiler said to the user is told with its places."
-  (agent-q-past-forget)
+  (agent-q-image-history-forget)
   (should (string-match-p "Nothing was compiled"
                           (agent-q-test-tools-ask "/get_compilation_notes")))
   (with-temp-buffer
@@ -121,7 +121,7 @@
     (insert "\n\n(defun aq-noted (x)\n  (list aq-unknown))\n")
     (goto-char (- (point-max) 5))
     (agent-q-test-tools-client-call client "compile-defun")
-    (agent-q-test-until (agent-q-past-last-compilation nil))
+    (agent-q-test-until (agent-q-image-history-last-compilation nil))
     (let ((told (agent-q-test-tools-ask "/get_compilation_notes" chat)))
       (should (string-match-p "\\`Compiled by the user, .*: (defun aq-noted" told))
       (should (string-match-p "^warning at aq-source.lisp:4: undefined variable: .*AQ-UNKNOWN" told))
@@ -181,10 +181,10 @@ What the user typed, or made of it, is left alone."
   (let ((answers nil))
     (cl-letf (((symbol-function 'agent-q-events-resolve)
                (lambda (&rest answer) (push answer answers))))
-      (agent-q-operations-run '(:request 1 :operation "no-such" :arguments "{}") nil nil)
-      (agent-q-operations-run '(:request 2 :operation "stage-at-repl"
-                                :arguments "{\"form\":\"1\"}")
-                              nil nil)
+      (agent-q-events-operation-run '(:request 1 :operation "no-such" :arguments "{}") nil nil)
+      (agent-q-events-operation-run '(:request 2 :operation "stage-at-repl"
+                                      :arguments "{\"form\":\"1\"}")
+                                    nil nil)
       (agent-q-test-until (= 2 (length answers))))
     (should (equal '("signalled" "signalled") (mapcar #'cadr answers)))
     (should (string-match-p "no-such" (nth 2 (assq 1 answers))))

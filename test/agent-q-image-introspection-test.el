@@ -378,7 +378,7 @@
     (let (answer)
       (agent-q-test-image-as-user
        connection
-       `(,(if (eq 'sly (agent-q-image-connection-client connection))
+       `(,(if (eq 'sly (agent-q-connection-client connection))
               'slynk:compile-string-for-emacs
             'swank:compile-string-for-emacs)
          "(defun cl-user::aq-scratched ()\n  :scratch)" ,(buffer-name)

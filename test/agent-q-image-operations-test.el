@@ -226,7 +226,7 @@
                                 (string-match-p "\\`\\(AGENT-Q-IMAGE\\|SLYNK\\|SWANK\\)" name))
                               (cdr (found :pattern pattern)))))
     (should (cdr (found :pattern "create-server"
-                        :package (if (eq 'sly (agent-q-image-connection-client connection))
+                        :package (if (eq 'sly (agent-q-connection-client connection))
                                      "slynk"
                                    "swank"))))
     ;; Symbols without a home must not spoil it.
@@ -304,7 +304,7 @@
 
 (agent-q-test-image-on-each shows-no-machinery-in-the-first-error ()
   "The frames of an image that has just got our half are the program's, too."
-  (let ((fresh (agent-q-test-image-another (agent-q-image-connection-client connection))))
+  (let ((fresh (agent-q-test-image-another (agent-q-connection-client connection))))
     (unwind-protect
         (should (equal '("(CAR #(1))")
                        (plist-get (agent-q-test-image-eval fresh "(car (vector 1))") :frames)))
@@ -312,7 +312,7 @@
 
 (agent-q-test-image-on-each expands-before-anything-is-compiled ()
   "What expands a form as it was assessed may be interpreted still, and expand macros of its own."
-  (let ((fresh (agent-q-test-image-another (agent-q-image-connection-client connection))))
+  (let ((fresh (agent-q-test-image-another (agent-q-connection-client connection))))
     (unwind-protect
         (progn
           (agent-q-test-image-value fresh "assess-form" :form "(when 1 2)"

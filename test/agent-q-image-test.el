@@ -101,7 +101,7 @@
 
 (agent-q-test-image-on-each costs-the-client-no-look-at-all-symbols ()
   "Our package does not make the client tell again how all macros are indented."
-  (let* ((function (if (eq 'sly (agent-q-image-connection-client connection))
+  (let* ((function (if (eq 'sly (agent-q-connection-client connection))
                        'sly-handle-indentation-update
                      'slime-handle-indentation-update))
          (updates nil)
@@ -130,7 +130,7 @@
 
 (agent-q-test-image-on-each costs-the-client-no-look-at-the-users-symbols ()
   "The package that the client looks through after a call of ours is a small one."
-  (let ((server (substring (symbol-name (agent-q-image-client connection :wire)) 1)))
+  (let ((server (substring (symbol-name (agent-q-connection-client-get connection :wire)) 1)))
     (cl-flet ((directly (text)
                 (agent-q-test-image-directly connection (string-replace "server" server text))))
       (directly "(progn (defvar cl-user::*aq-looks* nil)
@@ -180,8 +180,8 @@
 (defun agent-q-image-test--log (connection)
   "Return what the client of CONNECTION has logged."
   (with-current-buffer
-      (if (eq 'sly (agent-q-image-connection-client connection))
-          (sly--events-buffer (agent-q-image-connection-process connection))
+      (if (eq 'sly (agent-q-connection-client connection))
+          (sly--events-buffer (agent-q-connection-process connection))
         (slime-events-buffer))
     (buffer-string)))
 
@@ -200,7 +200,7 @@
     ;; A reply that comes together with a message of the client's is logged with it.
     (should (cl-some #'unlogged-p '("aq-ours-a" "aq-ours-b" "aq-ours-c"))))
   (let (answer)
-    (agent-q-image-ask connection :rex '(cl:string-downcase "AQ-THEIRS") t
+    (agent-q-connection-ask connection :rex '(cl:string-downcase "AQ-THEIRS") t
                         (lambda (result) (setq answer result)))
     (agent-q-test-image-await (lambda () answer)))
   (should (string-match-p ":ok \"aq-theirs\"" (agent-q-image-test--log connection))))
@@ -216,7 +216,7 @@
                 (with-current-buffer buffer
                   (erase-buffer)
                   (insert there))
-                (agent-q-image-log--reply-p process new)))
+                (agent-q-connection--log-reply-p process new)))
       (unwind-protect
           (progn
             (dotimes (cut (length wire))
@@ -231,9 +231,9 @@
 (ert-deftest agent-q-image-modules-are-small ()
   "No module is too long to be sent at once, and no operation is in two."
   (let ((operations nil))
-    (dolist (module (agent-q-image--modules))
-      (should (< (string-bytes (agent-q-image--module-source module)) 42000))
-      (setq operations (append (agent-q-image--module-operations module) operations)))
+    (dolist (module (agent-q-image-module--modules))
+      (should (< (string-bytes (agent-q-image-module--module-source module)) 42000))
+      (setq operations (append (agent-q-image-module--module-operations module) operations)))
     (should (member "describe-symbol" operations))
     (should (equal operations (delete-dups (copy-sequence operations))))))
 
@@ -276,7 +276,7 @@ error: SIMPLE-ERROR: No report today")
 
 (agent-q-test-image-on-each leaves-the-user-alone ()
   "Nothing of ours is in the user's packages or output, and their client works."
-  (let ((buffer (agent-q-image-ask connection :buffer)))
+  (let ((buffer (agent-q-connection-ask connection :buffer)))
     (agent-q-test-image-eval connection "(princ \"aq-secret\") (warn \"aq-secret\")")
     (should (equal '("NIL" "NIL")
                    (agent-q-test-image-values connection "(find-symbol \"GUARDED\" :cl-user)")))
@@ -285,13 +285,13 @@ error: SIMPLE-ERROR: No report today")
       (let ((case-fold-search nil))
         (should-not (string-match-p "aq-secret\\|AQ-SECRET\\|AGENT-Q" (buffer-string))))))
   (let (answer)
-    (agent-q-image-ask connection :rex '(cl:+ 40 2) t (lambda (result) (setq answer result)))
+    (agent-q-connection-ask connection :rex '(cl:+ 40 2) t (lambda (result) (setq answer result)))
     (agent-q-test-image-await (lambda () answer))
     (should (equal '(:ok 42) answer)))
   (should (string-match-p "\\`SBCL [0-9.]+.* through SL.*\\(;.*\\)?\\'"
-                          (agent-q-image-facts connection)))
-  (should (member connection (agent-q-image-connections)))
-  (should (stringp (agent-q-image-name connection))))
+                          (agent-q-connection-facts connection)))
+  (should (member connection (agent-q-connection-connections)))
+  (should (stringp (agent-q-connection-name connection))))
 
 (agent-q-test-image-on-each refuses-what-can-not-be-sent ()
   "Arguments that no image can read, or that can't be read here, end the call at once."
@@ -310,7 +310,7 @@ error: SIMPLE-ERROR: No report today")
 (agent-q-test-image-on-each leaves-the-user-their-debugger ()
   "An error of the user's own opens their debugger, as it does without us."
   (let ((before (agent-q-test-image-start connection "(sleep 0.1)")))
-    (agent-q-image-ask connection :rex '(cl:error "Theirs") t #'ignore)
+    (agent-q-connection-ask connection :rex '(cl:error "Theirs") t #'ignore)
     (let ((buffer (agent-q-test-image-await
                    (lambda () (car (agent-q-test-image-debuggers))) 20)))
       (should buffer)
@@ -320,7 +320,7 @@ error: SIMPLE-ERROR: No report today")
        20)
       (with-current-buffer buffer
         (should (string-match-p "theirs" (buffer-string)))
-        (funcall (if (eq 'sly (agent-q-image-connection-client connection))
+        (funcall (if (eq 'sly (agent-q-connection-client connection))
                      'sly-db-quit
                    'sldb-quit)))
       (agent-q-test-image-await
@@ -346,7 +346,7 @@ error: SIMPLE-ERROR: No report today")
     (agent-q-image-call nil 'nowhere "eval-form" "(:form \"1\")" 5
                         (lambda (&rest end) (push end ends)))
     (should (equal '(("no-connection" nil)) ends))
-    (should (zerop (agent-q-image-pending)))))
+    (should (zerop (agent-q-connection-pending)))))
 
 (provide 'agent-q-image-test)
 ;;; agent-q-image-test.el ends here

@@ -60,7 +60,7 @@
     (let ((tool (agent-q-image-tools-test--described "greet")))
       ;; With its client, if another's image has that name too.
       (should (string-match-p (format "\\`image %s\\( through SL\\(IME\\|Y\\)\\)?\\'"
-                                      (regexp-quote (agent-q-image-name connection)))
+                                      (regexp-quote (agent-q-connection-name connection)))
                               (plist-get tool :origin)))
       (should (equal "cautious" (plist-get tool :level)))
       (should (equal '("app") (plist-get tool :categories))))
@@ -111,7 +111,7 @@
     (agent-q-image-tools-test--define
      connection "(agent-q-image:remove-tool \"spin\") (agent-q-image:remove-tool \"says\")")
     (agent-q-test-until (not (agent-q-image-tools-test--described "says")))
-    (agent-q-test-until (zerop (agent-q-image-pending)))))
+    (agent-q-test-until (zerop (agent-q-connection-pending)))))
 
 (agent-q-test-image-on-each tools-of-a-program-take-no-name-of-ours ()
   "A program can't put a tool in the place of a built-in one."
@@ -127,7 +127,7 @@
      connection "(agent-q-image:remove-tool \"describe_symbol\") (agent-q-image:remove-tool \"afterwards\")")
     (agent-q-test-until (not (agent-q-image-tools-test--described "afterwards")))
     ;; It may be asked once more for the second of the two removals.
-    (agent-q-test-until (zerop (agent-q-image-pending)))))
+    (agent-q-test-until (zerop (agent-q-connection-pending)))))
 
 (agent-q-test-image-on-each a-tool-that-breaks-a-rule-is-refused-in-the-program ()
   "DEFINE-TOOL says what is wrong where the program is."

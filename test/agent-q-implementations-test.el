@@ -101,7 +101,7 @@ The user denies that."
 (defun agent-q-implementations-test--own-tool (connection)
   "Have the program over CONNECTION define a tool, and call that."
   (agent-q-image-tools-ensure connection)
-  (agent-q-test-until (zerop (agent-q-image-pending)))
+  (agent-q-test-until (zerop (agent-q-connection-pending)))
   (agent-q-test-image-values
    connection
    "(agent-q-image:define-tool \"aq_greet\" \"Greet.\" '((:name \"who\" :type :string))
@@ -343,7 +343,7 @@ The rest are pairs of what it is otherwise, and how that differs.")
     (agent-q-test-image-values connection agent-q-implementations-test--definitions)
     (prog1 (agent-q-test-implementations-run
             agent-q-implementations-test--examples connection column)
-      (should (zerop (agent-q-image-pending)))
+      (should (zerop (agent-q-connection-pending)))
       (should-not (agent-q-test-image-debugged)))))
 
 (defun agent-q-implementations-test--compare (implementation client)

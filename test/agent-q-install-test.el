@@ -86,7 +86,7 @@ It is read from what the last line prints."
 (ert-deftest agent-q-install-documents-name-commands ()
   "The commands of README and manual are found by these tests, those of tables too."
   (should (> (length (agent-q-install-test--documented-commands)) 35))
-  (should (memq 'agent-q-image-changes (agent-q-install-test--documented-commands))))
+  (should (memq 'agent-q-changes-in-image (agent-q-install-test--documented-commands))))
 
 (ert-deftest agent-q-install-commands-are-there-after-either-require ()
   "After `agent-q-module' or `agent-q' was required, all commands that are documented are there."
@@ -216,7 +216,7 @@ Each autoload names the file that defines the function."
   '(list (agent-q-module-problem)
          (and (agent-q-module--source-directory) t)
          (progn (require 'agent-q-image-module)
-                (> (length (agent-q-image--modules)) 10))
+                (> (length (agent-q-image-module--modules)) 10))
          (agent-q-module-ensure))
   "A form with what is found: no problem, source, Common Lisp half, core.")
 

@@ -513,7 +513,7 @@ This goes over CONNECTION, and past the journal."
   (should (equal "(NIL T)" (agent-q-journal-test--in
                             connection "(list (fboundp 'm2) (and (fboundp 'big-c-399) t))")))
   (save-window-excursion
-    (agent-q-image-changes)
+    (agent-q-changes-in-image)
     (agent-q-test-until (agent-q-test-shows "load_system aq-big"))
     (should (string-match-p "\\*V\\*\\(?:.\\|\n\\)*load_system aq-big .*3 files" (buffer-string)))
     (kill-buffer)))
@@ -533,7 +533,7 @@ This goes over CONNECTION, and past the journal."
   (let ((value (agent-q-test-image-value connection "journal-list")))
     (should (equal 1000 (plist-get value :total)))
     (should (plist-get value :cut))
-    (should (equal ", 200 of 1000 shown, earlier ones aren't kept" (agent-q-image-changes--shown value))))
+    (should (equal ", 200 of 1000 shown, earlier ones aren't kept" (agent-q-changes--image-shown value))))
   (should (string-match-p "restored the previous"
                           (car (plist-get (agent-q-test-image-value connection "journal-undo"
                                                                     :name "f" :package "aq-journal")
@@ -547,15 +547,15 @@ This goes over CONNECTION, and past the journal."
   (let ((agent-q-session-connection connection)
         (inhibit-message t))
     (save-window-excursion
-      (agent-q-image-changes)
+      (agent-q-changes-in-image)
       (with-current-buffer "*agent-q image changes*"
         (agent-q-test-until (and tabulated-list-entries (agent-q-test-shows "AQ-JOURNAL::F")))
         (agent-q-test-find "AQ-JOURNAL::F")
         (save-window-excursion
-          (agent-q-image-changes-source)
+          (agent-q-changes-image-source)
           (with-current-buffer "*agent-q change*"
             (should (agent-q-test-shows "(defun f (x) (list :listed x))"))))
-        (agent-q-image-changes-restore)
+        (agent-q-changes-image-restore)
         (agent-q-test-until (agent-q-test-shows "undone"))
         (should (equal "((:OLD 1) :LISTED)"
                        (agent-q-journal-test--in connection "(list (f 1) *v*)"))))
@@ -570,7 +570,7 @@ CONDITION gets the rows: definition of each, and its chat where that is told."
               (setq rows (mapcar (lambda (entry)
                                    (let ((row (append (cadr entry) nil)))
                                      (cons (car row) (butlast (nthcdr 5 row)))))
-                                 (and agent-q-list--rows (funcall agent-q-list--rows))))))
+                                 (and agent-q-text--list-rows (funcall agent-q-text--list-rows))))))
     rows))
 
 (agent-q-test-tools-on-each journal-is-kept-by-chat ()
@@ -589,7 +589,7 @@ CONDITION gets the rows: definition of each, and its chat where that is told."
           (should (equal "(:ONE 1)" (agent-q-journal-test--in connection "(f 1)")))
           (save-window-excursion
             (with-current-buffer chat
-              (agent-q-image-changes))
+              (agent-q-changes-in-image))
             (with-current-buffer "*agent-q image changes*"
               (should (equal '(("AQ-JOURNAL::F"))
                              (agent-q-journal-test--listed #'identity)))
@@ -598,7 +598,7 @@ CONDITION gets the rows: definition of each, and its chat where that is told."
                                ("AQ-JOURNAL::F" ,(buffer-name chat)))
                              (agent-q-journal-test--listed #'cdr)))
               ;; Whose change it is fits a narrow window, too.
-              (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 80)))
+              (cl-letf (((symbol-function 'agent-q-text--list-width) (lambda () 80)))
                 (revert-buffer))
               (should (agent-q-test-until (agent-q-test-shows (buffer-name chat))))
               (agent-q-test-press "a")

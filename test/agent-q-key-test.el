@@ -80,8 +80,8 @@
                                            agent-q-key-test--key)))
          (auth-sources (list authinfo))
          (agent-q-log-level 'trace)
-         (agent-q-recordings (expand-file-name "recordings" directory))
-         (agent-q-chats-directory (expand-file-name "chats" directory))
+         (agent-q-provider-recordings (expand-file-name "recordings" directory))
+         (agent-q-chat-history-directory (expand-file-name "chats" directory))
          (agent-q-save-chats t)
          (debug-on-error nil)
          (shown nil))
@@ -117,10 +117,10 @@
                   (should (equal (agent-q-key-test--in-variables) '(agent-q-instructions))))
                 (should-not (agent-q-key-test--in-processes))
                 (agent-q-test-until
-                 (= 6 (length (directory-files agent-q-recordings nil "\\.json\\'"))))
+                 (= 6 (length (directory-files agent-q-provider-recordings nil "\\.json\\'"))))
                 (agent-q-test-until
                  (ignore-errors
-                   (directory-files agent-q-chats-directory nil "\\.jsonl\\'")))
+                   (directory-files agent-q-chat-history-directory nil "\\.jsonl\\'")))
                 (should-not (agent-q-key-test--in-files directory))
                 (with-temp-buffer
                   (insert-file-contents agent-q-log-file)

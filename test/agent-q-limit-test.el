@@ -32,9 +32,9 @@
   (agent-q-limit-test--with-rounds
     (should (agent-q-test-shows
              "The turn has used 1 request (agent-q-max-iterations). Continue? (y or n, then RET)\n[Go on]\n[Stop]"))
-    (should (string-match-p "\\` Go on\\?" (agent-q-header-line)))
+    (should (string-match-p "\\` Go on\\?" (agent-q-chat-view-header-line)))
     (should (string-match-p "agent-q asks" agent-q-attention-mark))
-    (should agent-q-header-since)
+    (should agent-q-chat-view-header-since)
     (save-window-excursion
       (with-temp-buffer
         (agent-q-goto-approval)))
@@ -53,7 +53,7 @@
     (agent-q-test-press "RET")
     (agent-q-test-until (agent-q-test-idle-p))
     (should (string-suffix-p "It was stopped.\n[Continue]\n" (agent-q-test-log)))
-    (should (string-match-p "\\` Ready" (agent-q-header-line)))))
+    (should (string-match-p "\\` Ready" (agent-q-chat-view-header-line)))))
 
 (ert-deftest agent-q-limit-yes-and-no-are-answers ()
   (pcase-dolist (`(,typed . ,end) '(("y" . "\nThe end.\n") ("No" . "It was stopped.\n[Continue]\n")))

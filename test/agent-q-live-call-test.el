@@ -20,7 +20,7 @@
       (agent-q-test-send
        "/eval_form (progn (defvar cl-user::*aq-go* nil) (format t \"first~%second line~%\") (loop until cl-user::*aq-go* do (sleep 0.02)) (format t \"last~%\") 7)")
       (agent-q-test-until (agent-q-test-shows ": second line\n"))
-      (agent-q-test-until (string-match-p "Running eval_form.*: second line" (agent-q-header-line)))
+      (agent-q-test-until (string-match-p "Running eval_form.*: second line" (agent-q-chat-view-header-line)))
       (agent-q-test-find "▸ eval_form")
       (agent-q-render-toggle)
       (should (agent-q-test-shows "output so far:\nfirst\nsecond line\n"))
@@ -49,14 +49,14 @@
 That is a list for each: whether the log had LINE, and the name of the turn."
   (let* ((chat (current-buffer)) (seen nil)
          (see (lambda (call)
-                (when (eq chat (agent-q-image-call-owner call))
+                (when (eq chat (agent-q-connection-call-owner call))
                   (with-current-buffer chat
                     (push (list (and (agent-q-test-shows line) t) agent-q-session-turn)
                           seen))))))
-    (add-hook 'agent-q-image-call-begun-functions see)
+    (add-hook 'agent-q-connection-call-begun-functions see)
     (unwind-protect
         (agent-q-test-ask line)
-      (remove-hook 'agent-q-image-call-begun-functions see))
+      (remove-hook 'agent-q-connection-call-begun-functions see))
     seen))
 
 (agent-q-test-image-on-each the-image-works-while-its-call-is-drawn ()
@@ -76,7 +76,7 @@ That is a list for each: whether the log had LINE, and the name of the turn."
   (let ((started (agent-q-test-image-start
                   connection "(progn (dotimes (i 20000) (format t \"line ~d~%\" i)) (sleep 1) :done)" 60))
         (id nil))
-    (maphash (lambda (_ call) (setq id (agent-q-image-call-id call))) agent-q-image-calls-pending)
+    (maphash (lambda (_ call) (setq id (agent-q-connection-call-id call))) agent-q-connection-call-pending)
     (agent-q-test-until
      (let ((value (agent-q-test-image-value connection "call-output" :call id)))
        (and (plist-get value :text)
@@ -105,25 +105,25 @@ That is a list for each: whether the log had LINE, and the name of the turn."
   "The clock of the turn, of a second, is for calls that are silent."
   (agent-q-test-with-chat
     (cl-flet ((soon-p ()
-                (prog1 (and agent-q-call-live--timer t)
-                  (when agent-q-call-live--timer (cancel-timer agent-q-call-live--timer))
-                  (setq agent-q-call-live--timer nil))))
+                (prog1 (and agent-q-call-events--live-timer t)
+                  (when agent-q-call-events--live-timer (cancel-timer agent-q-call-events--live-timer))
+                  (setq agent-q-call-events--live-timer nil))))
       (agent-q-test-event :call-proposed :call 1 :tool "eval_form" :arguments "{\"form\":\"(f)\"}")
       (agent-q-test-event :state :state :running)
       (should-not (soon-p))
       (agent-q-test-event :call-started :call 1 :tool "eval_form")
       (should (soon-p))
       (let ((call (gethash 1 agent-q-call-table)))
-        (agent-q-call-live--take call '(:text "one\ntwo\n" :printed 8))
+        (agent-q-call-events--live-take call '(:text "one\ntwo\n" :printed 8))
         (should (agent-q-test-shows "running: two\n"))
-        (should (string-match-p "Running eval_form: two" (agent-q-header-line)))
+        (should (string-match-p "Running eval_form: two" (agent-q-chat-view-header-line)))
         (should (soon-p))
         ;; Nothing new.
-        (agent-q-call-live--take call '(:text "one\ntwo\n" :printed 8))
+        (agent-q-call-events--live-take call '(:text "one\ntwo\n" :printed 8))
         (should-not (soon-p))
         (agent-q-test-event :call-finished :call 1 :outcome :succeeded :content "=> 1"
                             :milliseconds 9)
-        (agent-q-call-live--take call '(:text "three\n" :printed 14))
+        (agent-q-call-events--live-take call '(:text "three\n" :printed 14))
         (should-not (soon-p))
         (should-not (agent-q-test-shows "three"))))))
 

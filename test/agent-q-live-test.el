@@ -41,7 +41,7 @@
       (agent-q-test-send "what is six times seven")
       (agent-q-test-until (agent-q-call-waiting))
       (should (string-match-p (concat "^image: " (regexp-quote
-                                                  (agent-q-image-name connection)))
+                                                  (agent-q-connection-name connection)))
                               (agent-q-test-log)))
       (agent-q-test-answer "y")
       (agent-q-test-until (agent-q-test-idle-p))
@@ -70,9 +70,9 @@
   (agent-q-live-test-with-chat
     (agent-q-test-send "/eval_form (loop)")
     (agent-q-test-answer "y")
-    (agent-q-test-until (eq agent-q-header-state :running))
-    (should (string-match-p "Running eval_form" (agent-q-header-line)))
-    (agent-q-chat-cancel)
+    (agent-q-test-until (eq agent-q-chat-view-header-state :running))
+    (should (string-match-p "Running eval_form" (agent-q-chat-view-header-line)))
+    (agent-q-chat-send-cancel)
     (agent-q-test-until (agent-q-test-idle-p))
     (should (string-match-p "eval_form (loop) cancelled" (agent-q-test-log)))
     ;; The image is free again.

@@ -42,14 +42,14 @@
 (defun agent-q-local-model-test--talk ()
   "Send two messages in the current chat; both must be answered."
   (dolist (question '("Look at mapcar." "And at car?"))
-    (let ((before agent-q-header-input))
+    (let ((before agent-q-chat-view-header-input))
       (agent-q-test-send question)
       (agent-q-local-model-test--await)
       (ert-info ((agent-q-test-log))
         (should-not (agent-q-test-shows "[Try again]"))
         ;; The server counted what came, with all that was said before.
-        (should (> agent-q-header-input (+ before 20)))
-        (should (> agent-q-header-output 0))))))
+        (should (> agent-q-chat-view-header-input (+ before 20)))
+        (should (> agent-q-chat-view-header-output 0))))))
 
 (ert-deftest agent-q-local-model-chat-completions ()
   (agent-q-local-model-test--in 'chat-completions
@@ -69,9 +69,9 @@
          (url (alist-get 'base_url demo))
          (agent-q-provider (list :name "here" :base-url url :model (alist-get 'model demo)))
          (agent-q-providers nil)
-         (agent-q-provider-list--listed nil))
+         (agent-q-provider--listed nil))
     (agent-q-provider-candidates)
-    (should (> (or (plist-get (agent-q-facts-of url (alist-get 'model demo)) :window) 0) 500))))
+    (should (> (or (plist-get (agent-q-model-facts-of url (alist-get 'model demo)) :window) 0) 500))))
 
 (provide 'agent-q-local-model-test)
 ;;; agent-q-local-model-test.el ends here

@@ -14,7 +14,7 @@
   "Run BODY with nothing told yet; return the lines of the log and the messages.
 They are a cons of two lists, the first one first."
   (declare (indent 0) (debug t))
-  `(let ((agent-q-log-failed nil)
+  `(let ((agent-q-module-log-failed nil)
          (said nil))
      (with-current-buffer (get-buffer-create "*agent-q-log*")
        (let ((inhibit-read-only t))
@@ -37,7 +37,7 @@ They are a cons of two lists, the first one first."
                                       #'agent-q-log-test-fails
                                       (lambda (&rest arguments) (push (cons 'behind arguments) called)))))
     (agent-q-log-test-telling
-      (agent-q-log-run-hook 'agent-q-log-test-hook 1 "two"))
+      (agent-q-module-log-run-hook 'agent-q-log-test-hook 1 "two"))
     (should (equal '((behind 1 "two") (before 1 "two")) called))))
 
 (ert-deftest agent-q-log-a-function-is-told-once ()
@@ -45,7 +45,7 @@ They are a cons of two lists, the first one first."
   (let* ((agent-q-log-test-hook '(agent-q-log-test-fails))
          (told (agent-q-log-test-telling
                  (dotimes (_ 3)
-                   (agent-q-log-run-hook 'agent-q-log-test-hook 1)))))
+                   (agent-q-module-log-run-hook 'agent-q-log-test-hook 1)))))
     (should (= 1 (length (car told))))
     (should (string-suffix-p
              "agent-q-log-test-fails failed, called for agent-q-log-test-hook: Out of luck"
@@ -55,17 +55,17 @@ They are a cons of two lists, the first one first."
 
 (agent-q-test-tools-on-each log-an-evaluation-is-recorded-all-the-same ()
   "What the agent evaluates is recorded though another function of the hook fails."
-  (let ((agent-q-image-ended-functions
-         (list #'agent-q-log-test-fails #'agent-q-past-note-call)))
+  (let ((agent-q-connection-call-ended-functions
+         (list #'agent-q-log-test-fails #'agent-q-image-history-note-call)))
     (let ((told (agent-q-log-test-telling
                   (agent-q-test-tools-ask "/eval_form (+ 20 3)" chat))))
       (should (seq-some (lambda (line)
-                          (string-match-p "agent-q-log-test-fails failed.*image-ended-functions" line))
+                          (string-match-p "agent-q-log-test-fails failed.*call-ended-functions" line))
                         (car told))))
     (should (equal "(+ 20 3)"
-                   (agent-q-past-evaluation-form
-                    (car (agent-q-past-evaluations
-                          (agent-q-image-connection-process connection))))))))
+                   (agent-q-image-history-evaluation-form
+                    (car (agent-q-image-history-evaluations
+                          (agent-q-connection-process connection))))))))
 
 ;;;; The core's log
 
@@ -101,7 +101,7 @@ They are a cons of two lists, the first one first."
                  'warn (lambda ()
                          (agent-q-test-send "Hello")
                          (agent-q-test-until (agent-q-test-shows "again"))
-                         (agent-q-chat-cancel)
+                         (agent-q-chat-send-cancel)
                          (agent-q-test-until (agent-q-test-idle-p))))))
     (should (string-match-p "request{model=\"none\"}: the connection failed: .*: .*refused" noted))
     (should-not (string-match-p "hidden" noted))))

@@ -76,7 +76,7 @@
                          (insert "(defun f ())")
                          (lisp-mode)
                          (goto-char (point-min))
-                         (agent-q-ask question (agent-q-look-here) t))))
+                         (agent-q-ask question (agent-q-activity-look-here) t))))
             (unwind-protect
                 (with-current-buffer asked
                   (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "Yes.")))
@@ -95,7 +95,7 @@
                      (insert "(defun f ())")
                      (lisp-mode)
                      (goto-char (point-min))
-                     (agent-q-ask "Is it so?" (agent-q-look-here) t))))
+                     (agent-q-ask "Is it so?" (agent-q-activity-look-here) t))))
         (unwind-protect
             (with-current-buffer asked
               (agent-q-test-until (agent-q-test-shows "Not sent: defun f"))
@@ -119,7 +119,7 @@
         (should (string-suffix-p "abc and more" (buffer-string)))
         (agent-q-test-press "C-c C-k"))
       (switch-to-buffer chat)
-      (agent-q-chat-cancel))))
+      (agent-q-chat-send-cancel))))
 
 (ert-deftest agent-q-lost-a-hunk-that-was-left-out-is-not-applied-by-the-chats-key ()
   (agent-q-test-files-in-project
@@ -130,7 +130,7 @@
       (agent-q-test-send "go")
       (goto-char (agent-q-render-item-start (agent-q-test-arm)))
       (agent-q-test-press "d")
-      (should (derived-mode-p 'agent-q-diff-mode))
+      (should (derived-mode-p 'agent-q-review-mode))
       (agent-q-test-press "SPC")
       (agent-q-test-press "q")
       (set-window-buffer nil chat)
@@ -171,7 +171,7 @@
         (quit nil))
       (should-not (agent-q-test-shows "Press ! again to add this rule:"))
       (should-not (agent-q-call-offer (agent-q-call-waiting)))
-      (agent-q-chat-cancel))))
+      (agent-q-chat-send-cancel))))
 
 ;;;; Where the user is
 
@@ -203,7 +203,7 @@
             (agent-q-call-output call)
             (list (mapconcat (lambda (line) (format "line %d\n" line)) (number-sequence 1 40) "")
                   5000 (current-time)))
-      (agent-q-call-tick)
+      (agent-q-call-events-tick)
       (should (agent-q-test-shows "running 41 s"))
       (should (agent-q-test-shows "output so far: its last 12 lines\nline 29\n"))
       (should (agent-q-test-shows "\nline 40\n")))))
@@ -216,10 +216,10 @@
                         :milliseconds 9)
     (should-not (agent-q-test-shows (make-string 60 ?f)))
     (cl-letf (((symbol-function 'agent-q-call-width) (lambda () 120)))
-      (setq agent-q-chat-move--width 79)
-      (agent-q-chat-move-fit (selected-window))
-      (should agent-q-chat-move--timer)
-      (timer-event-handler agent-q-chat-move--timer)
+      (setq agent-q-chat-view--width 79)
+      (agent-q-chat-view-fit (selected-window))
+      (should agent-q-chat-view--timer)
+      (timer-event-handler agent-q-chat-view--timer)
       (should (agent-q-test-shows (make-string 60 ?f))))))
 
 (ert-deftest agent-q-lost-the-lines-of-each-answers-call-are-counted-anew ()
@@ -229,7 +229,7 @@
       (agent-q-test-event :state :state :streaming)
       (agent-q-test-event :call-drafted :number 0 :tool "eval_form" :parameter "form"
                           :text "a\nb\nc")
-      (should (string-match-p "Writing eval_form, 3 lines" (agent-q-header-line))))))
+      (should (string-match-p "Writing eval_form, 3 lines" (agent-q-chat-view-header-line))))))
 
 ;;;; Code and forms
 
@@ -244,7 +244,7 @@
               (insert "(first)\n(second)\n")
               (goto-char (point-min))
               (forward-line 1))
-            (cl-letf (((symbol-function 'agent-q-code-block--target) (lambda (&rest _) buffer)))
+            (cl-letf (((symbol-function 'agent-q-code--block-target) (lambda (&rest _) buffer)))
               (goto-char (point-max))
               (agent-q-code-block-insert))
             (should (equal (with-current-buffer buffer (buffer-string))
@@ -258,7 +258,7 @@
     (setq buffer-file-name (expand-file-name "notes.md" agent-q-test-directory))
     (goto-char (point-min))
     (unwind-protect
-        (should (eq 'file (agent-q-look-kind (agent-q-look-here))))
+        (should (eq 'file (agent-q-activity-look-kind (agent-q-activity-look-here))))
       (setq buffer-file-name nil))))
 
 (ert-deftest agent-q-lost-what-is-wrong-is-asked-where-nothing-is-known ()
@@ -266,8 +266,8 @@
     (insert "(defun f ())")
     (lisp-mode)
     (goto-char (point-min))
-    (should-not (agent-q-look-wrong-p (agent-q-look-here)))
-    (should-error (agent-q-fix-error (agent-q-look-here) nil " ") :type 'user-error)))
+    (should-not (agent-q-activity-look-wrong-p (agent-q-activity-look-here)))
+    (should-error (agent-q-fix-error (agent-q-activity-look-here) nil " ") :type 'user-error)))
 
 (provide 'agent-q-lost-test)
 ;;; agent-q-lost-test.el ends here

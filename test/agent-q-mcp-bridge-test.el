@@ -35,7 +35,7 @@
       (process-put bridge 'messages nil)
       (should (string-match-p "^TWO$" (car (agent-q-test-mcp-call bridge "t_look" '(:text "two")))))
       ;; The introduction was repeated without a second answer to the host, and the buffer is the same.
-      (should (eql 1 (length (agent-q-client-buffers))))
+      (should (eql 1 (length (agent-q-mcp-client-buffers))))
       (should (equal (delete-dups (mapcar (lambda (it) (or (plist-get it :method) 'answer))
                                           (process-get bridge 'messages)))
                      '("notifications/tools/list_changed" answer)))

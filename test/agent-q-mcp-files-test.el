@@ -41,7 +41,7 @@
 (defun agent-q-mcp-files-test--buffer (name)
   "Return the buffer of the client called NAME."
   (seq-find (lambda (buffer) (equal name (buffer-local-value 'agent-q-session-client buffer)))
-            (agent-q-client-buffers)))
+            (agent-q-mcp-client-buffers)))
 
 (defun agent-q-mcp-files-test--asks (name client tool &rest arguments)
   "Have CLIENT, called NAME, call TOOL with ARGUMENTS, and wait until it asks.
@@ -73,7 +73,7 @@ Return the request's id."
 (defun agent-q-mcp-files-test--hunks (name)
   "Return the hunks that the request of the client called NAME shows, as one text."
   (with-current-buffer (agent-q-mcp-files-test--buffer name)
-    (format "%S" (agent-q-change-hunks (agent-q-call-change (agent-q-call-waiting))))))
+    (format "%S" (agent-q-call-file-change-hunks (agent-q-call-change (agent-q-call-waiting))))))
 
 ;;;; Requests
 
@@ -100,13 +100,13 @@ Return the request's id."
                         (agent-q-call-review (agent-q-test-answer "d")))))
           (with-current-buffer review
             ;; Not the first hunk.
-            (goto-char (agent-q-diff-hunk-start (aref agent-q-diff-hunks-all 0)))
-            (agent-q-diff-toggle))
+            (goto-char (agent-q-review-hunk-start (aref agent-q-review-hunks-all 0)))
+            (agent-q-review-toggle))
           (agent-q-mcp-files-test--answered "one" one first "y")
           (agent-q-test-until (with-current-buffer review
-                                (string-match-p "defun b () one" (agent-q-diff-edit-base
-                                                                  agent-q-diff-hunks-edit))))
-          (with-current-buffer review (agent-q-diff-apply))))
+                                (string-match-p "defun b () one" (agent-q-review-target-base
+                                                                  agent-q-review-hunks-edit))))
+          (with-current-buffer review (agent-q-review-apply))))
       (should (agent-q-test-mcp-answer two second))
       (should (equal (agent-q-test-files-text "bank.lisp")
                      (agent-q-mcp-files-test--expected '(b . one) '(f . two)))))))
@@ -154,7 +154,7 @@ Return the request's id."
             (with-current-buffer buffer
               (insert "x")
               (agent-q-test-until
-               (not (memq #'agent-q-diff-target--touched after-change-functions)))))
+               (not (memq #'agent-q-review--target-touched after-change-functions)))))
         (with-current-buffer buffer (set-buffer-modified-p nil))
         (kill-buffer buffer)))))
 

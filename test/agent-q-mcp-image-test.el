@@ -24,7 +24,7 @@
   "Run BODY while other agents are served, for whom CONNECTION's is the only image.
 That of another test may be connected, too."
   (declare (indent 1) (debug t))
-  `(cl-letf (((symbol-function 'agent-q-image-connections) (lambda () (list ,connection))))
+  `(cl-letf (((symbol-function 'agent-q-connection-connections) (lambda () (list ,connection))))
      (agent-q-test-mcp-serving ,@body)))
 
 (agent-q-test-image-on-each "mcp-redefinition-is-listed-and-taken-back" ()
@@ -38,7 +38,7 @@ That of another test may be connected, too."
         (should (string-match-p "=> 2" (agent-q-mcp-image-test--text
                                         client "eval_form" :form "(aq-mcp)")))
         ;; The REPL says who it was.
-        (with-current-buffer (agent-q-test-tools-repl (agent-q-image-connection-client connection))
+        (with-current-buffer (agent-q-test-tools-repl (agent-q-connection-client connection))
           (agent-q-test-until (string-match-p "^; claude-code> (aq-mcp)$" (buffer-string)))))
       (let ((change (car (plist-get (agent-q-test-image-value connection "journal-list" :limit 1)
                                     :changes))))
@@ -161,11 +161,11 @@ That of another test may be connected, too."
   (let ((other nil))
     (unwind-protect
         (agent-q-test-mcp-serving
-          (setq other (agent-q-test-image-another (agent-q-image-connection-client connection)))
+          (setq other (agent-q-test-image-another (agent-q-connection-client connection)))
           (cl-letf* ((client (agent-q-test-mcp-client))
                      ;; Those of the other client may be connected, too.
-                     ((symbol-function 'agent-q-image-connections) (lambda () (list connection other)))
-                     (names (mapcar #'agent-q-image-label (list connection other)))
+                     ((symbol-function 'agent-q-connection-connections) (lambda () (list connection other)))
+                     (names (mapcar #'agent-q-connection-label (list connection other)))
                      (listed (agent-q-mcp-image-test--text client "list_images")))
             (dolist (name names)
               (should (string-match-p (regexp-quote (concat "- " name ":")) listed)))
@@ -249,7 +249,7 @@ Whatever it asks for is denied."
                                                               "agent-q-mcp" agent-q-module-directory))))))
           (agent-q-test--until
            (lambda ()
-             (let ((buffer (car (agent-q-client-buffers))))
+             (let ((buffer (car (agent-q-mcp-client-buffers))))
                (when buffer
                  (with-current-buffer buffer
                    (let ((call (agent-q-call-waiting)))
@@ -260,7 +260,7 @@ Whatever it asks for is denied."
              (not (process-live-p process)))
            "the end of the client")
           (while (accept-process-output process 0.1))
-          (with-current-buffer (car (agent-q-client-buffers))
+          (with-current-buffer (car (agent-q-mcp-client-buffers))
             (should (string-prefix-p name agent-q-session-client))
             (agent-q-test-until (string-match-p ":never) cancelled" (agent-q-test-log)))
             (should (string-match-p "=> 3\\|⇒ 3" (agent-q-test-log))))

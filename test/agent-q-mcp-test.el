@@ -28,7 +28,7 @@
                               :protocolVersion)
                    "2025-11-25"))
     ;; Who only introduced itself has no buffer.
-    (should-not (agent-q-client-buffers))))
+    (should-not (agent-q-mcp-client-buffers))))
 
 (ert-deftest agent-q-mcp-speaks-the-version-without-introduction ()
   (agent-q-test-mcp-with-tools
@@ -199,13 +199,13 @@
         (should (string-match-p "Did you mean t_look" (plist-get (plist-get unknown :error) :message))))
       ;; Another client has another buffer.
       (agent-q-test-mcp-call (agent-q-test-mcp-client "claude-code") "t_look" '(:text "b"))
-      (should (equal (sort (mapcar #'buffer-name (agent-q-client-buffers)) #'string<)
+      (should (equal (sort (mapcar #'buffer-name (agent-q-mcp-client-buffers)) #'string<)
                      '("*agent-q: claude-code 1*" "*agent-q: claude-code 2*")))
       (with-current-buffer "*agent-q: claude-code 1*"
         (should (string-match-p "t_look abc" (agent-q-test-log)))
         (goto-char (point-max))
         (should-error (insert "x") :type 'text-read-only)
-        (should (eq major-mode 'agent-q-client-mode)))
+        (should (eq major-mode 'agent-q-mcp-client-mode)))
       ;; No window was taken for any of it, and chats are still chats.
       (should (eq window (selected-window)))
       (should-not (get-buffer-window "*agent-q: claude-code 1*"))
@@ -248,8 +248,8 @@
     (let ((client (agent-q-test-mcp-client)))
       (agent-q-test-mcp-call client "t_look" '(:text "a"))
       (with-current-buffer (agent-q-test-mcp-buffer)
-        (agent-q-client-pause)
-        (agent-q-test-until (string-match-p "Paused" (agent-q-header--state))))
+        (agent-q-mcp-client-pause)
+        (agent-q-test-until (string-match-p "Paused" (agent-q-chat-view--header-state))))
       (pcase-let ((`(,text . ,error) (agent-q-test-mcp-call client "t_look" '(:text "a"))))
         (should (and error (string-match-p "paused" text))))
       ;; It can't get around that by connecting again.
@@ -258,9 +258,9 @@
         (agent-q-test-until (agent-q-test-shows "The client disconnected")))
       (let ((again (agent-q-test-mcp-client)))
         (should (string-match-p "paused" (car (agent-q-test-mcp-call again "t_look" '(:text "a")))))
-        (should (eql 1 (length (agent-q-client-buffers))))
+        (should (eql 1 (length (agent-q-mcp-client-buffers))))
         (with-current-buffer (agent-q-test-mcp-buffer)
-          (agent-q-client-pause))
+          (agent-q-mcp-client-pause))
         (should (string-match-p "^B$" (car (agent-q-test-mcp-call again "t_look" '(:text "b")))))))))
 
 (ert-deftest agent-q-mcp-a-pause-holds-for-the-name ()
@@ -269,12 +269,12 @@
           (other (agent-q-test-mcp-client "other")))
       (agent-q-test-mcp-call (car clients) "t_look" '(:text "a"))
       (with-current-buffer (agent-q-test-mcp-buffer)
-        (agent-q-client-pause))
+        (agent-q-mcp-client-pause))
       (dolist (client (cons (agent-q-test-mcp-client "twin") clients))
         (should (string-match-p "paused" (car (agent-q-test-mcp-call client "t_look" '(:text "a"))))))
       (should-not (cdr (agent-q-test-mcp-call other "t_look" '(:text "a"))))
       (with-current-buffer "*agent-q: twin 1*"
-        (agent-q-client-pause))
+        (agent-q-mcp-client-pause))
       (dolist (client clients)
         (should-not (cdr (agent-q-test-mcp-call client "t_look" '(:text "a"))))))))
 
@@ -388,7 +388,7 @@
                                             :params (:requestId ,id))))
                        (lambda (client _id) (agent-q-test-mcp-close client))
                        (lambda (_client _id) (with-current-buffer (agent-q-test-mcp-buffer)
-                                               (agent-q-client-stop)))))
+                                               (agent-q-mcp-client-stop)))))
       (let* ((client (agent-q-test-mcp-client))
              (shown nil)
              (id nil))
@@ -425,7 +425,7 @@
               (should (< tries 1000)))))
         (let ((client (agent-q-test-mcp-client "late")))
           (agent-q-test-mcp-call client "t_look" '(:text "a"))
-          (agent-q-test-until (equal (mapcar #'buffer-name (agent-q-client-buffers)) '("*agent-q: late 1*")))))
+          (agent-q-test-until (equal (mapcar #'buffer-name (agent-q-mcp-client-buffers)) '("*agent-q: late 1*")))))
       (should (equal told '("agent-q: late calls tools; its calls are in *agent-q: late 1*"))))))
 
 (ert-deftest agent-q-mcp-buffers-of-clients-that-have-gone-do-not-pile-up ()
@@ -438,7 +438,7 @@
           (agent-q-test-mcp-call (car clients) "t_look" '(:text "a")))
         (setq shown (get-buffer "*agent-q: c0 1*")
               paused (get-buffer "*agent-q: c1 1*"))
-        (with-current-buffer paused (agent-q-client-pause))
+        (with-current-buffer paused (agent-q-mcp-client-pause))
         (save-window-excursion
           (set-window-buffer (selected-window) shown)
           ;; The last one stays.
@@ -447,7 +447,7 @@
             (unless (= number 1)
               (agent-q-test-until (or (null (get-buffer (format "*agent-q: c%d 1*" number)))
                                       (eq 'gone (state number))))))
-          (agent-q-test-until (= 8 (length (agent-q-client-buffers))))
+          (agent-q-test-until (= 8 (length (agent-q-mcp-client-buffers))))
           (should-not (get-buffer "*agent-q: c2 1*"))
           (should (buffer-live-p shown))
           (should (buffer-live-p paused))

@@ -17,7 +17,7 @@
 
 (defun agent-q-mention-complete-test--candidates ()
   "Return what completion at point offers, without text properties."
-  (pcase (agent-q-mention-complete)
+  (pcase (agent-q-completion)
     (`(,start ,_ ,table . ,_)
      (agent-q-test-completions (buffer-substring-no-properties start (point)) table))))
 
@@ -37,7 +37,7 @@
     (should (equal '("definition") (agent-q-mention-complete-test--candidates)))
     (dolist (text '("me@fi" ",@bo" "no mention" "@nothing:x" "@file hello" "@file:a\nb"))
       (agent-q-mention-complete-test--type text)
-      (should-not (agent-q-mention-complete)))
+      (should-not (agent-q-completion)))
     (agent-q-mention-complete-test--type "see @file:")
     (agent-q-test-until (agent-q-mention-complete-test--candidates))
     (should (equal '("\"my notes.txt\"" "bank.asd" "src/bank.lisp")
@@ -47,7 +47,7 @@
     (should (equal '("src/bank.lisp") (agent-q-mention-complete-test--candidates)))
     (completion-at-point)
     (should (equal "see @file:src/bank.lisp " (agent-q-prompt-text)))
-    (agent-q-mention-complete-mark)
+    (agent-q-completion-mark)
     (let ((mark (seq-find (lambda (overlay) (overlay-get overlay 'agent-q-mention))
                           (overlays-in agent-q-prompt-start (point-max)))))
       (should (equal "@file:src/bank.lisp"
@@ -67,7 +67,7 @@
 
 (defun agent-q-mention-complete-test--notes ()
   "Return what completion at point shows: conses of candidate and note."
-  (pcase (agent-q-mention-complete)
+  (pcase (agent-q-completion)
     (`(,start ,_ ,table . ,_)
      (let ((annotate (completion-metadata-get
                       (completion-metadata "" table nil) 'annotation-function)))
@@ -97,7 +97,7 @@
   (agent-q-test-mention-in-project
     (cl-flet ((exit (typed name status &optional behind)
                 (agent-q-mention-complete-test--type typed)
-                (pcase-let* ((`(,start ,end ,_ . ,properties) (agent-q-mention-complete)))
+                (pcase-let* ((`(,start ,end ,_ . ,properties) (agent-q-completion)))
                   (delete-region start end)
                   (insert name)
                   (save-excursion (insert (or behind "")))
@@ -115,7 +115,7 @@
 (defmacro agent-q-mention-complete-test--saying (said &rest body)
   "Run BODY as TAB does, with the last message in SAID, but for those of clients."
   (declare (indent 1) (debug t))
-  `(let ((,said nil) (this-command 'agent-q-chat-tab))
+  `(let ((,said nil) (this-command 'agent-q-chat-view-tab))
      (cl-letf (((symbol-function 'message)
                 (lambda (format &rest arguments)
                   (when (and format (not (string-match-p "history file\\|\\[sly\\]" format)))
@@ -126,20 +126,20 @@
   (agent-q-test-mention-in-project
     (agent-q-mention-complete-test--saying said
       (agent-q-mention-complete-test--type "see @file:")
-      (agent-q-mention-complete)
+      (agent-q-completion)
       (agent-q-test-until said)
       (should (equal "Waiting for the files of the project..." said))
       (dolist (text '("see @symbol:mapc" "see @package:" "see @system:as"))
         (setq said nil)
         (agent-q-mention-complete-test--type text)
-        (agent-q-mention-complete)
+        (agent-q-completion)
         (agent-q-test-until said)
         (should (equal "Nothing to offer: no Lisp image is connected; M-x sly or M-x slime starts one"
                        said)))
       ;; Nobody asked: a package completes while something is typed.
       (setq said nil
             this-command 'self-insert-command)
-      (agent-q-mention-complete)
+      (agent-q-completion)
       (accept-process-output nil 0.05)
       (should-not said))))
 
@@ -166,7 +166,7 @@
             (switch-to-buffer chat)
             (agent-q-mention-complete-test--type
              "@file, @buffer, @file:src/bank.lisp, @file:none, @file:/ssh:x@y:/z, @error and (@region)")
-            (agent-q-mention-complete-mark)
+            (agent-q-completion-mark)
             (should (equal '(("@file" . " (39 B)") ("@buffer" . " (39 B)")
                              ("@file:src/bank.lisp" . " (39 B)") ("@file:none")
                              ("@file:/ssh:x@y:/z") ("@error") ("@region"))
@@ -232,7 +232,7 @@
       (cl-letf (((symbol-function 'agent-q-image-query)
                  (lambda (_connection _operation _arguments function &rest _) (setq lost function))))
         (agent-q-mention-complete-test--type "see @symbol:multiple-value-b")
-        (agent-q-mention-complete)
+        (agent-q-completion)
         (agent-q-test-until said)
         (should (equal "Waiting for the image..." said))
         (funcall lost nil "lost" nil)))

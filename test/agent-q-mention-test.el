@@ -16,7 +16,7 @@
 
 (defun agent-q-mention-test--found (text)
   "Return the mentions in TEXT as they are written."
-  (mapcar #'agent-q-mention-name (agent-q-mention-find text)))
+  (mapcar #'agent-q-attach-mention-name (agent-q-attach-mention-find text)))
 
 (ert-deftest agent-q-mention-finds-kinds-and-arguments ()
   (pcase-dolist
@@ -47,9 +47,9 @@
 
 (ert-deftest agent-q-mention-a-name-is-written-so-that-it-is-read-again ()
   (dolist (name '("a.lisp" "my notes.txt" "a, b" "x(1).lisp" "*scratch*" "a]b" "a;b"))
-    (let ((mention (car (agent-q-mention-find
-                         (concat "see " (agent-q-mention-written "file" name) " there")))))
-      (should (equal name (agent-q-mention-argument mention))))))
+    (let ((mention (car (agent-q-attach-mention-find
+                         (concat "see " (agent-q-attach-kinds-written "file" name) " there")))))
+      (should (equal name (agent-q-attach-mention-argument mention))))))
 
 ;;;; Fetching
 
@@ -83,7 +83,7 @@
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"ok\"}]}]}"
     (agent-q-test-mention-in-project
       (let ((held nil))
-        (cl-letf (((symbol-function 'agent-q-git-diff)
+        (cl-letf (((symbol-function 'agent-q-attach-kinds-git-diff)
                    (lambda (_directory _arguments _paths function)
                      (push (lambda () (funcall function "the diff" nil)) held))))
           (agent-q-test-send "Look at @diff")
@@ -92,11 +92,11 @@
           (agent-q-prompt-replace "and more")
           (should-error (agent-q-chat-send) :type 'user-error)
           (should (equal "and more" (agent-q-prompt-text)))
-          (agent-q-chat-cancel)
+          (agent-q-chat-send-cancel)
           (should (equal "Look at @diff\nand more" (agent-q-prompt-text)))
           ;; What comes now is too late.
           (funcall (pop held))
-          (should-not (agent-q-header-busy-p))
+          (should-not (agent-q-chat-view-header-busy-p))
           (agent-q-chat-send)
           (funcall (pop held))
           (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "ok")))
@@ -106,7 +106,7 @@
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"ok\"}]}]}"
     (agent-q-test-mention-in-project
       (let ((held nil) (said nil))
-        (cl-letf (((symbol-function 'agent-q-git-diff)
+        (cl-letf (((symbol-function 'agent-q-attach-kinds-git-diff)
                    (lambda (_directory _arguments _paths function)
                      (push (lambda (text) (funcall function text (unless text "no diff"))) held)))
                   ((symbol-function 'current-message) (lambda () said))
@@ -160,7 +160,7 @@
               (setq problem (buffer-string)))
             (should (string-search reason problem)))
           (should (equal (concat "see " text " now") (agent-q-prompt-text)))))
-      (should-not (agent-q-header-busy-p))
+      (should-not (agent-q-chat-view-header-busy-p))
       (should (string-blank-p (with-temp-buffer
                                 (ignore-errors (insert-file-contents agent-q-test-requests))
                                 (buffer-string)))))))
@@ -180,7 +180,7 @@
             (kill-buffer buffer))))
       (should (= 2 (length asked)))
       (cl-letf (((symbol-function 'y-or-n-p) #'always))
-        (should (equal "TOKEN=1" (agent-q-excerpt-text
+        (should (equal "TOKEN=1" (agent-q-attach-kinds-excerpt-text
                                   (car (agent-q-test-mention-fetch "@file:.env")))))))))
 
 (ert-deftest agent-q-mention-long-texts-are-cut-visibly ()
@@ -188,18 +188,18 @@
     (write-region (make-string 3000 ?x) nil (expand-file-name "long.txt" project) nil 'silent)
     (let* ((agent-q-context-max-size 1000)
            (excerpt (car (agent-q-test-mention-fetch "@file:long.txt"))))
-      (should (string-suffix-p "x\n... [2000 more characters]" (agent-q-excerpt-text excerpt)))
-      (should (equal "first 1000 B of 2.9 kB" (agent-q-excerpt-sizes excerpt)))
+      (should (string-suffix-p "x\n... [2000 more characters]" (agent-q-attach-kinds-excerpt-text excerpt)))
+      (should (equal "first 1000 B of 2.9 kB" (agent-q-attach-kinds-excerpt-sizes excerpt)))
       ;; All together, too.
-      (let ((fit (agent-q-excerpt-fit
+      (let ((fit (agent-q-attach-kinds-excerpt-fit
                   (mapcar (lambda (number)
-                            (agent-q-excerpt-make (format "%d" number) (format "%d" number)
-                                                  (make-string 900 ?y)))
+                            (agent-q-attach-kinds-excerpt-make (format "%d" number) (format "%d" number)
+                                                               (make-string 900 ?y)))
                           (number-sequence 1 6)))))
         (should (= 6 (length fit)))
         (should (equal "y\n... [500 more characters]"
-                       (substring (agent-q-excerpt-text (nth 4 fit)) 399)))
-        (should (equal "\n... [900 more characters]" (agent-q-excerpt-text (nth 5 fit))))))))
+                       (substring (agent-q-attach-kinds-excerpt-text (nth 4 fit)) 399)))
+        (should (equal "\n... [900 more characters]" (agent-q-attach-kinds-excerpt-text (nth 5 fit))))))))
 
 (ert-deftest agent-q-mention-of-more-than-fifty-thousand-characters-is-cut ()
   "Without anything set, and just there."
@@ -213,13 +213,13 @@
             (left (- (car case) 50000)))
         (should (equal (concat (make-string 50000 ?x)
                                (if (zerop left) "" (format "\n... [%d more characters]" left)))
-                       (agent-q-excerpt-text excerpt)))
-        (should (string-match-p (cdr case) (agent-q-excerpt-sizes excerpt)))))))
+                       (agent-q-attach-kinds-excerpt-text excerpt)))
+        (should (string-match-p (cdr case) (agent-q-attach-kinds-excerpt-sizes excerpt)))))))
 
 (ert-deftest agent-q-mention-of-the-image-says-when-there-is-none ()
   (agent-q-test-mention-in-project
     ;; What happened in images that are gone can still be had.
-    (agent-q-past-forget)
+    (agent-q-image-history-forget)
     (dolist (mention '("@error" "@repl" "@notes" "@symbol:car" "@definition:car" "@package" "@map"))
       (should (equal (concat mention
                              ": no Lisp image is connected; M-x sly or M-x slime starts one")
@@ -235,20 +235,20 @@
               (insert ";; new\n"))
             (let ((excerpt (car (agent-q-test-mention-fetch "@file:src/bank.lisp"))))
               (should (equal "file src/bank.lisp, with unsaved changes"
-                             (agent-q-excerpt-where excerpt)))
-              (should (string-prefix-p ";; new\n" (agent-q-excerpt-text excerpt))))
+                             (agent-q-attach-kinds-excerpt-where excerpt)))
+              (should (string-prefix-p ";; new\n" (agent-q-attach-kinds-excerpt-text excerpt))))
             (should (string-search "No region is selected"
                                    (agent-q-test-mention-fetch "@region:bank.lisp")))
             (with-current-buffer buffer
               (let ((transient-mark-mode t))
                 (push-mark (point-min) t t)))
-            (should (equal ";; new\n" (agent-q-excerpt-text
+            (should (equal ";; new\n" (agent-q-attach-kinds-excerpt-text
                                        (car (agent-q-test-mention-fetch "@region:bank.lisp")))))
             (switch-to-buffer buffer)
             (forward-line 1)
             (switch-to-buffer chat)
             (should (string-search "(defun b ())"
-                                   (agent-q-excerpt-text
+                                   (agent-q-attach-kinds-excerpt-text
                                     (car (agent-q-test-mention-fetch "@definition"))))))
         (with-current-buffer buffer (set-buffer-modified-p nil))
         (kill-buffer buffer)))))
@@ -268,8 +268,8 @@
                             ("@region" . "@region, region (bank.lisp:2)")
                             ("@file:src/bank.lisp:2" . "@file:src/bank.lisp:2")))
               (let ((excerpt (car (agent-q-test-mention-fetch (car case)))))
-                (should (equal (cdr case) (agent-q-excerpt-name excerpt)))
-                (should (agent-q-excerpt-visit excerpt)))))
+                (should (equal (cdr case) (agent-q-attach-kinds-excerpt-name excerpt)))
+                (should (agent-q-attach-kinds-excerpt-visit excerpt)))))
         (kill-buffer buffer)))))
 
 (ert-deftest agent-q-mention-diff-is-without-private-files ()
@@ -287,12 +287,12 @@
         (write-region "(defun a2 ())\n" nil "src/bank.lisp" nil 'silent)
         (write-region "(defsystem x)\n" nil "bank.asd" nil 'silent)
         (let ((excerpt (car (agent-q-test-mention-fetch "@diff"))))
-          (should (equal "git diff HEAD, without a private file" (agent-q-excerpt-where excerpt)))
-          (should (string-search "+(defun a2 ())" (agent-q-excerpt-text excerpt)))
-          (should (string-search "+(defsystem x)" (agent-q-excerpt-text excerpt)))
-          (should-not (string-search "TOKEN" (agent-q-excerpt-text excerpt))))
+          (should (equal "git diff HEAD, without a private file" (agent-q-attach-kinds-excerpt-where excerpt)))
+          (should (string-search "+(defun a2 ())" (agent-q-attach-kinds-excerpt-text excerpt)))
+          (should (string-search "+(defsystem x)" (agent-q-attach-kinds-excerpt-text excerpt)))
+          (should-not (string-search "TOKEN" (agent-q-attach-kinds-excerpt-text excerpt))))
         (should-not (string-search "defsystem"
-                                   (agent-q-excerpt-text
+                                   (agent-q-attach-kinds-excerpt-text
                                     (car (agent-q-test-mention-fetch "@diff:src/bank.lisp")))))))))
 
 (agent-q-test-tools-on-each mention-what-the-image-has ()
@@ -300,7 +300,7 @@
   (agent-q-test-image-define connection)
   (cl-flet ((text (mention) (let ((answer (agent-q-test-mention-fetch mention)))
                               (if (stringp answer) answer
-                                (agent-q-excerpt-text (car answer))))))
+                                (agent-q-attach-kinds-excerpt-text (car answer))))))
     (should (string-search "MAPCAR (external in COMMON-LISP)" (text "@symbol:mapcar")))
     (should (string-search "COMMON-LISP" (text "@package:common-lisp")))
     (should (string-search "asdf" (downcase (text "@system:asdf"))))
@@ -330,16 +330,16 @@
               "(defmacro with-till ((name) &body body) `(let ((,name 1)) ,@body))\n"))
     (agent-q-test-image-load connection file)
     (setq agent-q-session-root project)
-    (let ((text (agent-q-excerpt-text (car (agent-q-test-mention-fetch "@map")))))
+    (let ((text (agent-q-attach-kinds-excerpt-text (car (agent-q-test-mention-fetch "@map")))))
       (should (equal (concat (upcase name) " exports 4:\n  *limit* variable\n  nothing\n"
                              "  (pay amount &key (to :bank))\n  (with-till (name) &body body) macro")
                      (string-trim text)))
-      (should (equal text (agent-q-excerpt-text (car (agent-q-test-mention-fetch "@map"))))))
+      (should (equal text (agent-q-attach-kinds-excerpt-text (car (agent-q-test-mention-fetch "@map"))))))
     ;; Many names are cut to what is worth a thousand tokens.
     (agent-q-test-image-eval
      connection (format "(dotimes (i 3000) (export (list (intern (format nil \"NAME-~D\" i) :%s)) :%s))"
                         name name))
-    (let ((text (agent-q-excerpt-text (car (agent-q-test-mention-fetch "@map")))))
+    (let ((text (agent-q-attach-kinds-excerpt-text (car (agent-q-test-mention-fetch "@map")))))
       (should (< (length text) 3300))
       (should (string-match-p "exports 3004:\n" text))
       (should (string-match-p "^  and [0-9]+ more" text)))

@@ -26,7 +26,7 @@
       (agent-q-test-with-chat
         (agent-q-test-press "C-c C-l")
         (should agent-q-plan-mode)
-        (should (string-match-p "\\bPlan\\b" (agent-q-header-line)))
+        (should (string-match-p "\\bPlan\\b" (agent-q-chat-view-header-line)))
         (agent-q-test-ask "go")
         (should (string-suffix-p "The plan.\n[Do it]\n" (agent-q-test-log)))
         (agent-q-test-find "[Do it]")
@@ -35,7 +35,7 @@
         (agent-q-test-until (agent-q-test-idle-p))
         (should (agent-q-test-shows "> Do it.\n"))
         (should (string-suffix-p "Done.\n" (agent-q-test-log)))
-        (should-not (string-match-p "\\bPlan\\b" (agent-q-header-line)))
+        (should-not (string-match-p "\\bPlan\\b" (agent-q-chat-view-header-line)))
         (should-error (agent-q-plan-do) :type 'user-error)))))
 
 (ert-deftest agent-q-plan-is-a-matter-of-chats ()

@@ -75,7 +75,7 @@
             (should (string-match-p reason (car agent-q-test-files-asked)))
             (should-not (string-match-p "12345\\|defun" (cdr result)))))
         ;; It is the user's last one as well.
-        (cl-letf (((symbol-function 'agent-q-user-last-buffer) (lambda (&rest _) secret)))
+        (cl-letf (((symbol-function 'agent-q-session-user-last-buffer) (lambda (&rest _) secret)))
           (dotimes (_ 4)
             (should (eq (car (agent-q-test-files-next)) :denied))
             (should (string-match-p "secrets" (car agent-q-test-files-asked)))))
@@ -172,7 +172,7 @@ It is applied then, and has to change the file."
           (should (buffer-live-p (agent-q-call-review waiting)))
           (with-current-buffer (agent-q-call-review waiting)
             (setq shown (buffer-substring-no-properties (point-min) (point-max)))
-            (agent-q-diff-apply)))
+            (agent-q-review-apply)))
         (agent-q-test-until (agent-q-test-idle-p))
         (should (eq (car agent-q-test-files--result) :succeeded))
         (should-not (and (file-exists-p file)

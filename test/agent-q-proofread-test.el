@@ -126,11 +126,11 @@ Each element is the text of the place and what is wrong with it."
       (agent-q-test-event :text :text (format "So:\n\n- it:\n\n  ```%s\n%s\n  ```\n\n" language
                                               (replace-regexp-in-string "^" "  " text)))))
   (agent-q-test-event :turn-ended :outcome :finished)
-  (agent-q-code-flush))
+  (agent-q-render-body-code-flush))
 
 (defun agent-q-proofread-test--done ()
   "Wait until nothing is to be checked."
-  (agent-q-test-until (not (or agent-q-proofread--waiting agent-q-proofread--asked))))
+  (agent-q-test-until (not (or agent-q-code--proofread-waiting agent-q-code--proofread-asked))))
 
 (defun agent-q-proofread-test--marks ()
   "Return what is marked in the chat, in order, each with the reason."
@@ -150,9 +150,9 @@ Each element is the text of the place and what is wrong with it."
     (agent-q-test-find "aq-f 1 2")
     (should (get-char-property (point) 'agent-q-mistake))
     (should (memq 'agent-q-mistake (ensure-list (get-char-property (point) 'face))))
-    (should (equal (agent-q-proofread-eldoc #'ignore) "AQ-F takes 1 argument, not 2."))
+    (should (equal (agent-q-code-proofread-eldoc #'ignore) "AQ-F takes 1 argument, not 2."))
     (agent-q-test-find "aq-f 1)")
-    (should-not (agent-q-proofread-eldoc #'ignore)))
+    (should-not (agent-q-code-proofread-eldoc #'ignore)))
   ;; What is too long ago may have defined anything.
   (agent-q-proofread-test--with-chat
     (agent-q-proofread-test--answer "(defun aq-f (x)\n  (list x))" (concat ";" (make-string 30000 ?x)) "(aq-f 1) (aq-g) (car)")
@@ -169,7 +169,7 @@ Each element is the text of the place and what is wrong with it."
   (agent-q-proofread-test--with-chat
     (agent-q-proofread-test--answer '("" . "(aq-f)") '("scheme" . "(aq-f)") '("asd" . "(aq-f)")
                                     '("elisp" . "(aq-f)") '("text" . "(aq-f)"))
-    (let ((agent-q-check-code nil))
+    (let ((agent-q-code-check nil))
       (agent-q-proofread-test--answer "(aq-f)"))
     (should-not (agent-q-proofread-test--marks))
     (setq agent-q-session-connection nil)
@@ -212,8 +212,8 @@ Each element is the text of the place and what is wrong with it."
 
 (agent-q-test-image-on-each an-image-that-does-not-answer-gives-no-marks ()
   "Nothing is said of it, and Emacs does not wait."
-  (let ((other (agent-q-test-image-another (agent-q-image-connection-client connection)))
-        (agent-q-log-failed nil))
+  (let ((other (agent-q-test-image-another (agent-q-connection-client connection)))
+        (agent-q-module-log-failed nil))
     (unwind-protect
         (agent-q-test-with-chat
           (setq agent-q-session-connection other)
@@ -222,17 +222,17 @@ Each element is the text of the place and what is wrong with it."
           (mapc #'delete-overlay (overlays-in (point-min) (point-max)))
           ;; A stopped process hears nothing.
           (signal-process (agent-q-test-image-process other) 'SIGSTOP)
-          (let ((agent-q-proofread--seconds 0.2))
+          (let ((agent-q-code--proofread-seconds 0.2))
             (agent-q-proofread-test--answer "(aq-f)" "(aq-g)")
-            (agent-q-test-until agent-q-proofread--asked)
-            (should (equal (length agent-q-proofread--waiting) 1))
+            (agent-q-test-until agent-q-code--proofread-asked)
+            (should (equal (length agent-q-code--proofread-waiting) 1))
             (should-not (agent-q-proofread-test--marks)))
           ;; Nor does one that is gone.
           (agent-q-proofread-test--answer "(aq-h)")
-          (agent-q-test-until agent-q-proofread--asked)
+          (agent-q-test-until agent-q-code--proofread-asked)
           (signal-process (agent-q-test-image-process other) 'SIGKILL)
           (should-not (agent-q-proofread-test--marks))
-          (should-not agent-q-log-failed))
+          (should-not agent-q-module-log-failed))
       (agent-q-test-image-kill other))))
 
 (agent-q-test-image-on-each lisp-in-the-log-has-the-keys-of-a-source-buffer ()
@@ -266,7 +266,7 @@ Each element is the text of the place and what is wrong with it."
           (should (looking-at-p "(defun aq-there"))
           (set-buffer-modified-p nil)))
       (agent-q-test-find "So:")
-      (should (eq (key-binding (kbd "C-c C-d")) #'agent-q-chat-hand-over))
+      (should (eq (key-binding (kbd "C-c C-d")) #'agent-q-debugger-hand-over))
       (should-not (agent-q-code-lisp-eldoc #'ignore)))))
 
 (agent-q-test-image-on-each symbols-are-completed-at-the-prompt ()

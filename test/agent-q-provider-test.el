@@ -345,7 +345,7 @@
                                    (base_url . "http://127.0.0.1:9/v1") (model . "tiny"))))
       (agent-q-test-with-chat
         (setq agent-q-session-provider agent-q-provider-demo)
-        (agent-q-welcome-update)
+        (agent-q-chat-view-welcome-update)
         (should (agent-q-test-shows "[/get_project_root]"))
         (should-not (agent-q-test-shows "What does this project do"))))))
 
@@ -367,12 +367,12 @@
 
 (ert-deftest agent-q-provider-test-demo-server-is-ready-amid-its-log ()
   "The server is known to be ready wherever its log lets it say so."
-  (should (equal (agent-q-demo--address
+  (should (equal (agent-q-doctor--demo-address
                   (concat "0.00.003.823 I srv          init: loading model\n"
                           "0.00.518.933 ready http://127.0.0.1:56415/v1\n"
                           "I srv    load_model: initializing, n_slots = 1\n"))
                  "http://127.0.0.1:56415/v1"))
-  (should-not (agent-q-demo--address
+  (should-not (agent-q-doctor--demo-address
                "I srv init: not ready\nready http://127.0.0.1:564")))
 
 (ert-deftest agent-q-provider-test-demo-server ()
@@ -395,10 +395,10 @@
            (agent-q-provider-demo nil)
            (asked 0)
            (count (lambda (event) (when (eq :models (plist-get event :type)) (setq asked (1+ asked)))))
-           (agent-q-provider-list--listed nil))
+           (agent-q-provider--listed nil))
       (add-hook 'agent-q-events-seen-functions count)
       (unwind-protect
-          (cl-letf (((symbol-function 'agent-q-provider-list--discover-now) #'ignore))
+          (cl-letf (((symbol-function 'agent-q-provider--list-discover-now) #'ignore))
             (dotimes (_ 2)
               (should (equal '("scripted: scripted" "scripted: alpha" "scripted: zeta")
                              (mapcar #'car (agent-q-provider-candidates)))))

@@ -28,9 +28,9 @@
 (defun agent-q-record-test--evaluated-p (pattern)
   "Whether a form that matches PATTERN was evaluated by the user."
   (seq-find (lambda (evaluation)
-              (and (eq 'user (agent-q-past-evaluation-by evaluation))
-                   (string-match-p pattern (agent-q-past-evaluation-form evaluation))))
-            (agent-q-past-evaluations nil)))
+              (and (eq 'user (agent-q-image-history-evaluation-by evaluation))
+                   (string-match-p pattern (agent-q-image-history-evaluation-form evaluation))))
+            (agent-q-image-history-evaluations nil)))
 
 (ert-deftest agent-q-record-mode-is-light ()
   (unwind-protect
@@ -38,38 +38,38 @@
         (agent-q-mode 1)
         (should-not (featurep 'agent-q-core))
         (should-not (featurep 'agent-q-chat))
-        (should-not (agent-q-past-evaluations nil))
-        (should-not (agent-q-record--sly-event '(:ping 1 2))))
+        (should-not (agent-q-image-history-evaluations nil))
+        (should-not (agent-q-image-history--record-sly-event '(:ping 1 2))))
     (agent-q-mode -1))
-  (should-not (memq #'agent-q-record--sly (bound-and-true-p sly-connected-hook))))
+  (should-not (memq #'agent-q-image-history--record-sly (bound-and-true-p sly-connected-hook))))
 
 (ert-deftest agent-q-record-events-never-reach-the-client-as-errors ()
   (unwind-protect
       ;; What can't be understood is told, which the runner would take for a failure.
-      (let ((agent-q-log-failed nil))
+      (let ((agent-q-module-log-failed nil))
         (agent-q-mode 1)
-        (agent-q-record--slime)
+        (agent-q-image-history--record-slime)
         (dolist (event '((:emacs-rex 5) (:debug 1 2 (3)) (:return (:ok (:compilation-result . 5)) 1)
                          nil 7 (:write-string nil) (:emacs-rex (swank:interactive-eval . "x") nil t)))
-          (should-not (agent-q-record--slime-event event)))
-        (should-not (seq-remove #'stringp (mapcar #'agent-q-past-evaluation-form
-                                                  (agent-q-past-evaluations nil)))))
+          (should-not (agent-q-image-history--record-slime-event event)))
+        (should-not (seq-remove #'stringp (mapcar #'agent-q-image-history-evaluation-form
+                                                  (agent-q-image-history-evaluations nil)))))
     (agent-q-mode -1)))
 
 (ert-deftest agent-q-record-is-bounded ()
   (unwind-protect
       (progn
         (agent-q-mode 1)
-        (agent-q-record--slime)
+        (agent-q-image-history--record-slime)
         (dotimes (number 200)
-          (agent-q-record--slime-event
+          (agent-q-image-history--record-slime-event
            `(:emacs-rex (swank:interactive-eval
                          ,(format "(f %d %s)" number (make-string 10000 ?x)))
                         "COMMON-LISP-USER" t ,number)))
-        (let ((kept (agent-q-past-evaluations nil)))
+        (let ((kept (agent-q-image-history-evaluations nil)))
           (should (= 100 (length kept)))
-          (should (string-prefix-p "(f 199 " (agent-q-past-evaluation-form (car kept))))
-          (should (<= (length (agent-q-past-evaluation-form (car kept))) 2000))))
+          (should (string-prefix-p "(f 199 " (agent-q-image-history-evaluation-form (car kept))))
+          (should (<= (length (agent-q-image-history-evaluation-form (car kept))) 2000))))
     (agent-q-mode -1)))
 
 (ert-deftest agent-q-record-what-a-user-does-in-a-real-client ()
@@ -88,12 +88,12 @@
           (agent-q-record-test--call "compile-defun")
           ;; The client comes back to the buffer with what the compiler said.
           (let ((compilation (agent-q-test-image-await
-                              (lambda () (agent-q-past-last-compilation nil)))))
+                              (lambda () (agent-q-image-history-last-compilation nil)))))
             (should (string-match-p "defun recorded"
-                                    (agent-q-past-compilation-what compilation)))
+                                    (agent-q-image-history-compilation-what compilation)))
             (should (seq-some (lambda (note)
                                 (string-match-p "warning" (plist-get note :severity)))
-                              (agent-q-past-compilation-notes compilation))))))
+                              (agent-q-image-history-compilation-notes compilation))))))
     (agent-q-mode -1)))
 
 ;;;; Calls of programs
@@ -112,8 +112,8 @@
         (agent-q-log-file (expand-file-name "core.log" (make-temp-file "agent-q-record" t))))
     (skip-unless connection)
     (set (intern (format "%s-default-connection" agent-q-test-ide))
-         (agent-q-image-connection-process connection))
-    (agent-q-past-forget)
+         (agent-q-connection-process connection))
+    (agent-q-image-history-forget)
     (should (string-match-p "No error" (agent-q-record-test--run "get_last_error")))
     (agent-q-record-test--run "eval_form" '(:form "(list :by-a-program 4711)"))
     (agent-q-record-test--run "eval_form" '(:form "(error \"boom ~a\" 4711)"))
@@ -129,8 +129,8 @@
     (agent-q-record-test--run "eval_form" '(:form "(list :after-that 4711)"))
     (should-not (seq-some (lambda (evaluation)
                             (string-match-p "by-the-user"
-                                            (agent-q-past-evaluation-form evaluation)))
-                          (agent-q-past-evaluations nil)))
+                                            (agent-q-image-history-evaluation-form evaluation)))
+                          (agent-q-image-history-evaluations nil)))
     ;; The mode forgets what it brought, and no more.
     (agent-q-mode 1)
     (unwind-protect

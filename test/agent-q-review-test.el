@@ -109,8 +109,8 @@
           (should (agent-q-test-shows "-one\n+1\n two\n"))
           ;; The colour below isn't behind the answer to a hunk.
           (should (equal (get-text-property
-                          0 'face (overlay-get (agent-q-diff-hunk-overlay
-                                                (aref agent-q-diff-hunks-all 0))
+                          0 'face (overlay-get (agent-q-review-hunk-overlay
+                                                (aref agent-q-review-hunks-all 0))
                                                'before-string))
                          '(agent-q-success default)))
           (agent-q-test-press "C-c C-c")))

@@ -28,7 +28,7 @@
   (agent-q-rewind-test--plan)
   (with-current-buffer "*agent-q rewind*"
     (dolist (key untick) (agent-q-test-press key))
-    (agent-q-rewind-do))
+    (agent-q-chat-history-rewind-do))
   (agent-q-test-until (agent-q-test-shows "[Undo this]")))
 
 (defun agent-q-rewind-test--shown ()
@@ -86,7 +86,7 @@
           (with-current-buffer "*agent-q rewind*"
             (should (agent-q-test-shows "a.txt"))
             (agent-q-test-press "f")
-            (agent-q-rewind-do))
+            (agent-q-chat-history-rewind-do))
           (agent-q-test-until (save-excursion (goto-char undo)
                                               (search-forward "[Undo this]" nil t))))
         (should (equal (funcall content a) "two\n"))
@@ -126,7 +126,7 @@
           (a (expand-file-name "a.txt"))
           id)
       (agent-q-test-with-chat
-        (setq id agent-q-chats-store-id)
+        (setq id agent-q-chat-history-id)
         (agent-q-test-ask "hello")
         (agent-q-test-ask "make it")
         (goto-char (point-max))
@@ -142,7 +142,7 @@
         (should (file-exists-p a))
         (should (< (save-excursion (goto-char (point-min)) (search-forward "Hello."))
                    (save-excursion (goto-char (point-min)) (search-forward "make it"))))
-        (agent-q-test-until (not agent-q-chat--choosing))
+        (agent-q-test-until (not agent-q-chat-send--choosing))
         (agent-q-test-ask "go on")
         (should (string-search "make it" (agent-q-test-chats-last-request)))
         ;; And it is a turn like any other again.
@@ -168,7 +168,7 @@
         (with-current-buffer "*agent-q rewind*"
           (should (agent-q-test-shows "Files: 0 files"))
           (should (agent-q-test-shows "1.0 GB"))
-          (agent-q-rewind-do))
+          (agent-q-chat-history-rewind-do))
         (agent-q-test-until (agent-q-test-shows "[Undo this]"))
         (should (= (expt 2 30) (file-attribute-size (file-attributes a))))
         (delete-file a)))))
@@ -184,7 +184,7 @@
       (let (id)
         (agent-q-test-image-eval connection "(defun cl-user::aq-rewound () :old)")
         (agent-q-test-with-chat
-          (setq id agent-q-chats-store-id
+          (setq id agent-q-chat-history-id
                 agent-q-session-connection connection)
           (agent-q-test-ask "hello")
           (agent-q-test-ask "define it")
@@ -208,7 +208,7 @@
 
 (defun agent-q-rewind-test--file (id)
   "Return the name of the file of the chat ID."
-  (expand-file-name (concat id ".jsonl") agent-q-chats-directory))
+  (expand-file-name (concat id ".jsonl") agent-q-chat-history-directory))
 
 (defun agent-q-rewind-test--close (id)
   "Close the chat ID, which is still written for a moment then."
@@ -216,8 +216,8 @@
     (kill-buffer (agent-q-chats-buffer id)))
   (agent-q-test-until
    (let ((free 'unknown))
-     (agent-q-chats-store-ask "deletable" (lambda (_ problem) (setq free (not problem)))
-                              `(id . ,id))
+     (agent-q-chat-history-ask "deletable" (lambda (_ problem) (setq free (not problem)))
+                               `(id . ,id))
      (agent-q-test-until (not (eq free 'unknown)))
      free)))
 
@@ -269,7 +269,7 @@ PROJECT is its directory, A the file, ID the chat, and OUTSIDE another directory
               (id nil))
          (ignore project outside)
          (agent-q-test-with-chat
-           (setq id agent-q-chats-store-id)
+           (setq id agent-q-chat-history-id)
            (agent-q-test-ask "make it")
            (agent-q-test-ask "edit it"))
          (agent-q-rewind-test--close id)
@@ -293,7 +293,7 @@ PROJECT is its directory, A the file, ID the chat, and OUTSIDE another directory
     (should (string-match-p "Can't be undone:\n.*(up to number [0-9]+) changed in files" plan)))
   (with-current-buffer "*agent-q rewind*"
     (agent-q-test-press "c")
-    (agent-q-rewind-do))
+    (agent-q-chat-history-rewind-do))
   (agent-q-test-until (agent-q-test-shows "[Undo this]")))
 
 (ert-deftest agent-q-rewind-a-chat-that-was-edited-undoes-nothing-in-files ()
@@ -382,7 +382,7 @@ PROJECT is its directory, A the file, ID the chat, and OUTSIDE another directory
         (let ((form `(progn
                        (require 'agent-q-module)
                        (require 'agent-q-chats)
-                       (setq agent-q-chats-directory ,agent-q-chats-directory
+                       (setq agent-q-chat-history-directory ,agent-q-chat-history-directory
                              agent-q-log-file ,agent-q-log-file
                              agent-q-provider 'none)
                        (cl-flet ((await (test)
@@ -418,7 +418,7 @@ PROJECT is its directory, A the file, ID the chat, and OUTSIDE another directory
         (agent-q-rewind-test--undoes-nothing)
         (should (equal (agent-q-rewind-test--read a) "two\n"))
         (agent-q-prompt-replace "")
-        (agent-q-test-until (not agent-q-chat--choosing))
+        (agent-q-test-until (not agent-q-chat-send--choosing))
         (agent-q-test-ask "add one"))
       (agent-q-rewind-test--close copy)
       (should (file-exists-p (expand-file-name "c.txt" project)))
@@ -447,7 +447,7 @@ PROJECT is its directory, A the file, ID the chat, and OUTSIDE another directory
         (should (agent-q-test-shows "is not a key that only you can read"))
         (agent-q-rewind-test--undoes-nothing)
         (agent-q-prompt-replace "")
-        (agent-q-test-until (not agent-q-chat--choosing))
+        (agent-q-test-until (not agent-q-chat-send--choosing))
         (agent-q-test-ask "add one")
         (should (agent-q-test-shows
                  "can't be undone once Emacs was restarted: ")))
@@ -545,7 +545,7 @@ PROJECT is its directory, A the file, ID the chat, and OUTSIDE another directory
           (let (id)
             (cl-flet ((notes () (with-current-buffer "agent-q notes" (buffer-string))))
               (agent-q-test-with-chat
-                (setq id agent-q-chats-store-id)
+                (setq id agent-q-chat-history-id)
                 (agent-q-test-ask "write it")
                 (should (equal (notes) "old new")))
               (agent-q-rewind-test--close id)
@@ -555,7 +555,7 @@ PROJECT is its directory, A the file, ID the chat, and OUTSIDE another directory
                 (should (string-search "was changed in another Emacs"
                                        (agent-q-rewind-test--plan)))
                 (with-current-buffer "*agent-q rewind*"
-                  (agent-q-rewind-do))
+                  (agent-q-chat-history-rewind-do))
                 (agent-q-test-until (agent-q-test-shows "[Undo this]"))
                 (should (equal (notes) "old new")))))
         (kill-buffer "agent-q notes")))))

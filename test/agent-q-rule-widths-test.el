@@ -51,7 +51,7 @@ Otherwise it has to succeed."
   (agent-q-test-answer "!")
   (dotimes (_ widths)
     (agent-q-test-answer "w"))
-  (prog1 (nth 2 (agent-q-offer-shown (agent-q-call-offer (agent-q-call-waiting))))
+  (prog1 (nth 2 (agent-q-approval-display-offer-shown (agent-q-call-offer (agent-q-call-waiting))))
     (agent-q-test-answer "!")
     (agent-q-test-until (agent-q-test-idle-p))))
 
@@ -105,7 +105,7 @@ Otherwise it has to succeed."
         (agent-q-test-send "/load_system aq-ruled")
         (agent-q-test-answer "!")
         (should (string-match-p "\\`Always run load_system, run_tests and compile_file for this project's systems, in "
-                                (nth 2 (agent-q-offer-shown (agent-q-call-offer (agent-q-call-waiting))))))
+                                (nth 2 (agent-q-approval-display-offer-shown (agent-q-call-offer (agent-q-call-waiting))))))
         (agent-q-test-answer "!")
         (agent-q-test-until (agent-q-test-idle-p))
         ;; A new #. is no more than loading the file would do; what it then does is asked about as there.
@@ -196,9 +196,9 @@ Otherwise it has to succeed."
         ;; Rules for all edits, and for the systems of a project that has none yet: the file comes first.
         (dolist (edits '(t nil))
           (agent-q-test-answer "!")
-          (should (agent-q-test-until (cdr (agent-q-offer-widths (agent-q-call-offer (agent-q-call-waiting))))))
+          (should (agent-q-test-until (cdr (agent-q-approval-display-offer-widths (agent-q-call-offer (agent-q-call-waiting))))))
           (should (string-match-p (if edits "new files in it" "this project's systems")
-                                  (nth 2 (agent-q-offer-shown (agent-q-call-offer (agent-q-call-waiting))))))
+                                  (nth 2 (agent-q-approval-display-offer-shown (agent-q-call-offer (agent-q-call-waiting))))))
           (agent-q-test-answer "!")
           (when edits
             (agent-q-test-until (and (agent-q-call-waiting)
@@ -314,7 +314,7 @@ Otherwise it has to succeed."
         (send "a.lisp")
         (agent-q-test-answer "!")
         (should (equal "Always allow edits of files of this project, and new files in it, in this chat."
-                       (nth 2 (agent-q-offer-shown (agent-q-call-offer (agent-q-call-waiting))))))
+                       (nth 2 (agent-q-approval-display-offer-shown (agent-q-call-offer (agent-q-call-waiting))))))
         (agent-q-test-answer "!")
         (agent-q-test-until (agent-q-test-idle-p))
         (should-not (asks-p "src/b.lisp"))

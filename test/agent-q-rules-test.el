@@ -67,8 +67,8 @@
         (should (agent-q-test-shows "t_erase"))
         ;; One for a chat is in memory alone, and has a number of its own kind.
         (agent-q-rules-add '(:effect "deny" :tool "t_other" :scope (:for "chat" :which 4711)))
-        (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 120)))
-          (agent-q-list--refit))
+        (cl-letf (((symbol-function 'agent-q-text--list-width) (lambda () 120)))
+          (agent-q-text--list-refit))
         (goto-char (point-min))
         (should (re-search-forward "^c[0-9]+ +deny +t_other" nil t))
         (kill-buffer)))))
@@ -101,7 +101,7 @@
   (agent-q-rules-test--with-tool
     (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
     (save-window-excursion
-      (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 100)))
+      (cl-letf (((symbol-function 'agent-q-text--list-width) (lambda () 100)))
         (agent-q-rules))
       (should (string-match-p "^1 +allow +t_erase +always +yes +text = \"disk\", always, even when dangerous\\.$"
                               (buffer-string)))
@@ -116,13 +116,13 @@
 (ert-deftest agent-q-rules-a-narrow-list-keeps-room-for-what-a-rule-applies-to ()
   (agent-q-rules-test--with-tool
     (save-window-excursion
-      (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 40)))
+      (cl-letf (((symbol-function 'agent-q-text--list-width) (lambda () 40)))
         (agent-q-rules)
         (should (agent-q-test-shows "No rules yet; the level of each tool\ndecides."))
         (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
         (agent-q-rules--refresh))
-      (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 80)))
-        (agent-q-list--refit)
+      (cl-letf (((symbol-function 'agent-q-text--list-width) (lambda () 80)))
+        (agent-q-text--list-refit)
         (should (string-match-p "^allow +t_erase +always +text = \"disk\", always, even when dangerous\\.$"
                                 (buffer-string)))
         (should (equal (mapcar #'car tabulated-list-format)

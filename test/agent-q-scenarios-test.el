@@ -83,7 +83,7 @@ of its own.  DOCSTRING says what is shown."
                    (agent-q-test-with-chat
                      (agent-q-chat-set-connection connection)
                      ,@body))
-                 (agent-q-test-until (zerop (agent-q-image-pending)))
+                 (agent-q-test-until (zerop (agent-q-connection-pending)))
                  (should-not (agent-q-test-image-debugged))))))
         (agent-q-test-image-clients name))))
 

@@ -14,8 +14,8 @@
 
 (defun agent-q-source-test--problem (text file)
   "Return why TEXT, of FILE, can't be read, or nil."
-  (agent-q-source-with-text text file
-    (agent-q-source-problem-here)))
+  (agent-q-project-source-with-text text file
+    (agent-q-project-source-problem-here)))
 
 (defun agent-q-source-test--problems (file &rest texts)
   "Return an alist of those of TEXTS, of FILE, that can't be read, with the reasons."

@@ -26,7 +26,7 @@ DOCSTRING says what is shown."
                (unless connection (ert-skip (format "No CLISP through %s" ',client)))
                ,@body
                (should (equal '("3") (agent-q-test-image-values connection "(+ 1 2)")))
-               (should (zerop (agent-q-image-pending)))
+               (should (zerop (agent-q-connection-pending)))
                (should-not (agent-q-test-image-debugged)))))
         '(slime sly))))
 
@@ -62,10 +62,10 @@ DOCSTRING says what is shown."
 
 (agent-q-test-threadless-on-each leaves-the-user-alone
   "What the user evaluates is not interrupted for a call that waits behind it."
-  (let* ((client (agent-q-image-connection-client connection))
+  (let* ((client (agent-q-connection-client connection))
          (rex (if (eq client 'sly) '(slynk:interactive-eval) '(swank:interactive-eval)))
          (answer nil))
-    (agent-q-image-ask connection :rex
+    (agent-q-connection-ask connection :rex
                         (append rex '("(progn (sleep 4) (+ 4 5))")) t
                         (lambda (result) (setq answer result)))
     (let ((end (agent-q-test-image-end
@@ -79,7 +79,7 @@ DOCSTRING says what is shown."
 (agent-q-test-threadless-on-each keeps-what-is-parked
   "Stopping a call leaves an error parked whose stack is below it."
   (agent-q-test-image-eval connection "(error \"parked\")" :on-error "park")
-  (let* ((process (agent-q-image-connection-process connection))
+  (let* ((process (agent-q-connection-process connection))
          (parked (car (agent-q-image-park-list process))))
     (should parked)
     (should (equal "timed-out"

@@ -71,7 +71,7 @@
     (agent-q-test-with-chat
       (agent-q-tool-list-test--with-tools
         (setq-local agent-q-offered-tools '(:t-a))
-        (agent-q-chat-configure))
+        (agent-q-chat-send-configure))
       (should (string-match-p "No tool has the category :t-a"
                               (error-message-string (should-error (agent-q-test-send "hi"))))))))
 
@@ -90,7 +90,7 @@
 (defmacro agent-q-tool-list-test--in-columns (width &rest body)
   "Run BODY where lists have WIDTH columns."
   (declare (indent 1) (debug t))
-  `(cl-letf (((symbol-function 'agent-q-list--width) (lambda () ,width)))
+  `(cl-letf (((symbol-function 'agent-q-text--list-width) (lambda () ,width)))
      ,@body))
 
 (defun agent-q-tool-list-test--row (name)
@@ -199,7 +199,7 @@
       (should (equal (buffer-string) "No tool was called yet.\n"))
       ;; A % in the name of a column would not be shown.
       (should-not (seq-some (lambda (column) (string-search "%" (nth 1 column)))
-                            agent-q-list--columns))
+                            agent-q-text--list-columns))
       (kill-buffer))))
 
 (ert-deftest agent-q-tool-list-lists-fit-their-windows ()
@@ -216,8 +216,8 @@
           (agent-q-tool-list-test--in-columns width
             (funcall (car list)))
           ;; All columns but the last one, which takes the rest, are within the window.
-          (should (<= (agent-q-list--needs (mapcar (lambda (number) (nth number agent-q-list--columns))
-                                                   agent-q-list--shown))
+          (should (<= (agent-q-text--list-needs (mapcar (lambda (number) (nth number agent-q-text--list-columns))
+                                                        agent-q-text--list-shown))
                       width))
           (agent-q-test-find (nth 1 list))
           (should (re-search-forward (nth 2 list) (line-end-position) t))

@@ -130,21 +130,21 @@ A row is a console line and a regexp for the whole of the answer."
     (unwind-protect
         (progn
           (agent-q-chat-set-connection crashed)
-          (agent-q-image-ask crashed :rex
-                             '(cl:eval (cl:read-from-string
-                                        "(sb-alien:alien-funcall
+          (agent-q-connection-ask crashed :rex
+                                  '(cl:eval (cl:read-from-string
+                                             "(sb-alien:alien-funcall
                                           (sb-alien:extern-alien \"lose\" (function sb-alien:void sb-alien:c-string))
                                           \"aq\")"))
-                             t #'ignore)
+                                  t #'ignore)
           (if (agent-q-test-image-await
-               (lambda () (or (agent-q-image-crash crashed)
-                              (not (agent-q-image-live-p crashed)))))
+               (lambda () (or (agent-q-connection-crash crashed)
+                              (not (agent-q-connection-live-p crashed)))))
               (dolist (line '("/eval_form (+ 1 2)" "/describe_symbol car" "/eval_form (delete-file \"x\")"))
                 (agent-q-test-send line)
                 (agent-q-test-until (agent-q-test-idle-p))
                 (let ((text (agent-q-call-content (car (last (agent-q-test-calls))))))
                   (should (string-match-p
-                           (if (agent-q-image-live-p crashed)
+                           (if (agent-q-connection-live-p crashed)
                                "This Lisp has crashed and answers nothing any more: kill .*, and start another with M-x "
                              "No Lisp image\\|lost")
                            text))))
@@ -295,7 +295,7 @@ A row is a console line and a regexp for the whole of the answer."
                      "Its last output in .*:\n" agent-q-torture-test--any "aq-last-words")
              (agent-q-test-tools-answer))))
   (should (equal '("no-connection") (agent-q-test-image-call connection "eval-form" nil)))
-  (should-not (member connection (agent-q-image-connections))))
+  (should-not (member connection (agent-q-connection-connections))))
 
 (provide 'agent-q-torture-test)
 ;;; agent-q-torture-test.el ends here

@@ -42,9 +42,9 @@
       (should (string-suffix-p "\n> hi\n\nHello, λ world.\n" (agent-q-test-log)))
       (should (equal (agent-q-prompt-text) ""))
       (should (= (point) (point-max)))
-      (should (equal (list agent-q-header-input agent-q-header-output)
+      (should (equal (list agent-q-chat-view-header-input agent-q-chat-view-header-output)
                      '(12 3)))
-      (should (string-match-p "Ready.*scripted" (agent-q-header-line))))))
+      (should (string-match-p "Ready.*scripted" (agent-q-chat-view-header-line))))))
 
 (ert-deftest agent-q-turn-a-notice-stands-apart-from-the-answer ()
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"Redefined.\"}]}]}"
@@ -93,7 +93,7 @@ Its own thread may happen to be at work for the chat, but not each time."
   (agent-q-turn-test--with-request
     (agent-q-test-send "what is it")
     (agent-q-test-arm)
-    (should (eq agent-q-header-state :approving))
+    (should (eq agent-q-chat-view-header-state :approving))
     (should (string-match-p "^\\? Run t_run\\?\nDangerous.*\n\\(?:.*\n\\)?text: (\\+ 1 2)\n"
                             (agent-q-test-log)))
     (agent-q-test-answer "y")
@@ -131,7 +131,7 @@ Its own thread may happen to be at work for the chat, but not each time."
       (should (agent-q-call-waiting))
       (agent-q-test-answer "y")
       (should-not (agent-q-call-waiting))
-      (should-error (agent-q-approve-run) :type 'user-error))))
+      (should-error (agent-q-approval-run) :type 'user-error))))
 
 (ert-deftest agent-q-turn-a-request-does-not-come-under-a-waiting-point ()
   (agent-q-test-with-chat
@@ -148,7 +148,7 @@ Its own thread may happen to be at work for the chat, but not each time."
   (agent-q-turn-test--with-request
     (agent-q-test-send "what is it")
     (goto-char (agent-q-render-item-start (agent-q-test-arm)))
-    (agent-q-chat-cancel)
+    (agent-q-chat-send-cancel)
     (agent-q-test-until (agent-q-test-idle-p))
     (should (string-match-p "t_run (\\+ 1 2) cancelled\nCancelled\\.\n\\'"
                             (agent-q-test-log)))
@@ -171,7 +171,7 @@ Its own thread may happen to be at work for the chat, but not each time."
     (agent-q-test-with-chat
       (agent-q-test-send "first")
       (agent-q-test-send "second")
-      (should (string-match-p "queued" (agent-q-header-line)))
+      (should (string-match-p "queued" (agent-q-chat-view-header-line)))
       (should-not (string-match-p "second" (agent-q-test-log)))
       (agent-q-test-until (agent-q-test-idle-p))
       (should (string-suffix-p "\n> first\n\none\n\n> second\n\ntwo\n"
@@ -209,7 +209,7 @@ Its own thread may happen to be at work for the chat, but not each time."
   (agent-q-turn-test--with-full-server
     (agent-q-test-with-chat
       (agent-q-test-send "first")
-      (agent-q-test-until (eq agent-q-header-state :waiting))
+      (agent-q-test-until (eq agent-q-chat-view-header-state :waiting))
       (agent-q-chat-send-or-cancel)
       (agent-q-test-until (agent-q-test-idle-p))
       (should (string-suffix-p "> first\n\nCancelled.\n" (agent-q-test-log)))
@@ -295,7 +295,7 @@ Its own thread may happen to be at work for the chat, but not each time."
 (defun agent-q-turn-test--complete (input)
   "Return what the prompt offers after INPUT in the current chat."
   (agent-q-prompt-replace input)
-  (pcase (agent-q-console-completion-at-point)
+  (pcase (agent-q-prompt-console-completion-at-point)
     (`(,start ,end ,table . ,_)
      (all-completions (buffer-substring-no-properties start end) table))))
 

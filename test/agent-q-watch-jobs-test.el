@@ -69,17 +69,17 @@
   "Calls over two connections to one image ask each where they came from, and one that goes leaves the other."
   (let ((victim (agent-q-test-watch-file "victim")) (asked nil))
     (agent-q-test-watch-with connection "deny"
-      (let* ((client (agent-q-image-connection-client connection))
+      (let* ((client (agent-q-connection-client connection))
              (port (string-to-number
                     (agent-q-test-watch-directly
                      connection (if (eq client 'sly)
                                     "(funcall (find-symbol \"CREATE-SERVER\" :slynk) :port 0)"
                                   "(funcall (find-symbol \"CREATE-SERVER\" :swank) :port 0)"))))
-             (before (agent-q-image-connections)) (inhibit-message t)
+             (before (agent-q-connection-connections)) (inhibit-message t)
              (other (save-window-excursion
                       (funcall (intern (format "%s-connect" client)) "127.0.0.1" port)
                       (agent-q-test-image-await
-                       (lambda () (car (cl-set-difference (agent-q-image-connections) before :test #'equal)))))))
+                       (lambda () (car (cl-set-difference (agent-q-connection-connections) before :test #'equal)))))))
         (agent-q-test-image-await
          (lambda () (equal "3" (ignore-errors (agent-q-test-image-directly other "(+ 1 2)")))))
         (let ((agent-q-test-watch-answer
@@ -90,8 +90,8 @@
               (should (plist-get (agent-q-test-watch-eval one form) :denials))
               (should (equal form (car asked)))))
           (should (file-exists-p victim))
-          (delete-process (agent-q-image-connection-process other))
-          (agent-q-test-image-await (lambda () (not (agent-q-image-live-p other))))
+          (delete-process (agent-q-connection-process other))
+          (agent-q-test-image-await (lambda () (not (agent-q-connection-live-p other))))
           (should (plist-get (agent-q-test-watch-eval
                               connection (agent-q-test-watch-filled connection "(delete-file \"VICTIM\")"))
                              :denials))
@@ -99,7 +99,7 @@
 
 (agent-q-test-image-on-each watch-is-not-saved ()
   "An image that is saved with the watch in it starts without one, and gets it again."
-  (let* ((client (agent-q-image-connection-client connection))
+  (let* ((client (agent-q-connection-client connection))
          (core (expand-file-name (format "aq-%s.core" client) agent-q-test-directory))
          (other (agent-q-test-image-another client)))
     (agent-q-test-watch-with other "deny"

@@ -150,7 +150,7 @@
                        connection
                        (format "(let ((name (aq-name \"*STANDARD-READTABLE*\" :sb-impl))) (ignore-errors %s))"
                                form))))))
-  (let ((client (if (eq 'sly (agent-q-image-connection-client connection)) "SLYNK" "SWANK")))
+  (let ((client (if (eq 'sly (agent-q-connection-client connection)) "SLYNK" "SWANK")))
     (should (equal (list (format "set %s::*CONNECTIONS*, which is not the program's" client))
                    (agent-q-watch-made-test--words
                     connection (format "(ignore-errors (set (aq-name \"*CONNECTIONS*\" %S) nil))" client)))))
@@ -182,7 +182,7 @@
                connection "(sb-bsd-sockets:socket-close
                             (make-instance 'sb-bsd-sockets:inet-socket :type :stream :protocol :tcp))"))
   (agent-q-test-image-directly connection "(progn (sb-ext:gc :full t) t)")
-  (should (agent-q-image-live-p connection))
+  (should (agent-q-connection-live-p connection))
   (should (equal '("look up 203.0.113.7 in the network")
                  (agent-q-watch-made-test--words
                   connection "(ignore-errors (sb-bsd-sockets:get-host-by-address #(203 0 113 7)))")))

@@ -445,7 +445,7 @@
 ;; Where it runs there may be no network, so what a name means is made up.
 (agent-q-test-image-on-each watch-asks-once-about-a-host ()
   "Who may look a host up may connect to it, unless that turns out to be this machine."
-  (let ((another (agent-q-test-image-another (agent-q-image-connection-client connection))))
+  (let ((another (agent-q-test-image-another (agent-q-connection-client connection))))
     (unwind-protect
         (progn
           (agent-q-test-watch-directly another "(require :sb-bsd-sockets)")
@@ -559,7 +559,7 @@
       (should (string-match-p ":denials (\"delete" (cdar ends)))
       (let* ((parked (car (agent-q-image-park-list)))
              (thread (agent-q-image-parked-thread parked)))
-        (agent-q-image-ask connection :rex
+        (agent-q-connection-ask connection :rex
                             `(cl:if (cl:delete-file ,victim) "gone" "there")
                             thread (lambda (result) (setq user result)))
         (should (agent-q-test-image-await (lambda () user) 10))
@@ -858,9 +858,9 @@ It would come to a guard itself, which expands macros, and so on to the end of t
 (agent-q-test-image-on-each watch-ends-with-its-client ()
   "When Emacs goes while a question is open, the Lisp goes on without a watch."
   ;; SLY's own reply to a closed connection ends the Lisp, whatever the call was.
-  (when (eq 'sly (agent-q-image-connection-client connection))
+  (when (eq 'sly (agent-q-connection-client connection))
     (ert-skip "SLY ends the Lisp itself"))
-  (let* ((client (agent-q-image-connection-client connection))
+  (let* ((client (agent-q-connection-client connection))
          (other (agent-q-test-image-another client))
          (done (expand-file-name "done" agent-q-test-directory)))
     (unwind-protect
@@ -884,7 +884,7 @@ It would come to a guard itself, which expands macros, and so on to the end of t
                               30 #'ignore)
           (should (agent-q-test-image-await (lambda () agent-q-test-watch-questions) 10))
           (let ((inferior (agent-q-test-image-process other)))
-            (delete-process (agent-q-image-connection-process other))
+            (delete-process (agent-q-connection-process other))
             (should (agent-q-test-image-await (lambda () (file-exists-p done)) 20))
             (should (agent-q-test-image-await
                      (lambda ()
@@ -897,7 +897,7 @@ It would come to a guard itself, which expands macros, and so on to the end of t
 
 (agent-q-test-image-on-each watch-is-there-for-the-first-look ()
   "A printer of the program's does nothing when the first call of an image only looks."
-  (let ((other (agent-q-test-image-another (agent-q-image-connection-client connection)))
+  (let ((other (agent-q-test-image-another (agent-q-connection-client connection)))
         (kept (make-temp-file "aq-kept")))
     (unwind-protect
         (progn

@@ -65,9 +65,9 @@
       (agent-q-test-ask "one")
       (agent-q-test-ask "two")
       (agent-q-compact)
-      (agent-q-test-until (eq agent-q-header-state :summarizing))
-      (agent-q-test-until (string-match-p "Summarizing" (agent-q-header-line)))
-      (agent-q-chat-cancel)
+      (agent-q-test-until (eq agent-q-chat-view-header-state :summarizing))
+      (agent-q-test-until (string-match-p "Summarizing" (agent-q-chat-view-header-line)))
+      (agent-q-chat-send-cancel)
       (agent-q-test-until (agent-q-test-shows "Cancelled."))
       (should (agent-q-test-idle-p)))))
 
@@ -92,8 +92,8 @@
     (let ((agent-q-context-window 8000))
       (agent-q-test-with-chat
         (agent-q-test-ask "one")
-        (should (string-match-p "50% of 8000" (agent-q-header-line)))
-        (agent-q-window)
+        (should (string-match-p "50% of 8000" (agent-q-chat-view-header-line)))
+        (agent-q-context-usage)
         (agent-q-test-until (get-buffer "*agent-q window*"))
         (unwind-protect
             (with-current-buffer "*agent-q window*"
@@ -121,7 +121,7 @@
                     (goto-char (point-max))
                     (insert text)
                     (agent-q-test-press "M-RET"))
-                  (shown () (or (overlay-get agent-q-queue--overlay 'after-string) "")))
+                  (shown () (or (overlay-get agent-q-chat-send--queue-overlay 'after-string) "")))
           (steer "use bytes")
           (steer "and not this")
           (should (equal (agent-q-prompt-text) ""))
@@ -129,7 +129,7 @@
           (cl-letf (((symbol-function 'completing-read)
                      (lambda (_ choices &rest _) (car (cadr choices)))))
             ;; The core takes it from its inbox first.
-            (agent-q-test-until (ignore-errors (agent-q-queue-edit t) t)))
+            (agent-q-test-until (ignore-errors (agent-q-chat-send-queue-edit t) t)))
           (should-not (string-match-p "and not this" (shown)))
           (agent-q-test-answer "y")
           (agent-q-test-until (agent-q-test-idle-p))

@@ -35,7 +35,7 @@ pub fn visited_file(env: &Env, name: Option<&str>) -> HostReply {
         let Some(buffer) = find(env, name)? else {
             return Ok(serde_json::Value::Null);
         };
-        let visited = env.call("agent-q-user-visited-file", (buffer,))?;
+        let visited = env.call("agent-q-session-user-visited-file", (buffer,))?;
         if !visited.is_not_nil() {
             return Ok(serde_json::Value::Null);
         }
@@ -51,7 +51,7 @@ pub fn visited_file(env: &Env, name: Option<&str>) -> HostReply {
 fn find<'e>(env: &'e Env, name: Option<&str>) -> Result<Option<Value<'e>>> {
     let buffer = match name {
         Some(name) => env.call("get-buffer", (name,))?,
-        None => env.call("agent-q-user-last-buffer", [])?,
+        None => env.call("agent-q-session-user-last-buffer", [])?,
     };
     // In the minibuffer a password may be typed.
     let found = buffer.is_not_nil() && !env.call("minibufferp", (buffer,))?.is_not_nil();

@@ -87,7 +87,7 @@ pub fn notice(guides: &[Guide]) -> Option<String> {
         .collect();
     (!names.is_empty()).then(|| {
         format!(
-            "The model reads {}; agent-q-read-project-instructions set to nil leaves that out.",
+            "The model reads {}; agent-q-project-read-instructions set to nil leaves that out.",
             names.join(" and ")
         )
     })

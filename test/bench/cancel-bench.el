@@ -13,7 +13,7 @@
 
 (require 'agent-q-tool)
 
-(declare-function agent-q-chat-cancel "agent-q-chat-send")
+(declare-function agent-q-chat-send-cancel "agent-q-chat-send")
 
 (defconst cancel-bench--rounds 7 "How often each is measured.")
 
@@ -48,7 +48,7 @@ of it."
       (agent-q-bench-ask chat (lambda () (setq over (float-time))) :cancelled)
       (agent-q-bench-await (lambda () cancel-bench--ready))
       (setq began (float-time))
-      (with-current-buffer chat (agent-q-chat-cancel))
+      (with-current-buffer chat (agent-q-chat-send-cancel))
       (agent-q-bench-await (lambda () over))
       (agent-q-bench-sample (concat "cancel." what) (- over began))))
   (kill-buffer chat))

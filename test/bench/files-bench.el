@@ -15,14 +15,14 @@
 (require 'diff-mode)
 
 (declare-function agent-q-call-make "agent-q-call" (&rest slots) t)
-(declare-function agent-q-diff--open "agent-q-review" (call chat edit))
-(declare-function agent-q-diff-toggle "agent-q-review" ())
-(declare-function agent-q-diff-target-planned "agent-q-review" (preview arguments))
+(declare-function agent-q-review--open "agent-q-review" (call chat edit))
+(declare-function agent-q-review-toggle "agent-q-review" ())
+(declare-function agent-q-review-target-planned "agent-q-review" (preview arguments))
 (declare-function agent-q-tool-result-success "agent-q-execute" (result))
 (declare-function agent-q-tool-result-error "agent-q-execute" (result))
 (declare-function agent-q-events-ensure "agent-q-events" ())
 (declare-function agent-q-execute-tool-calls "agent-q-execute" (calls callback))
-(defvar agent-q-diff-hunks-done)
+(defvar agent-q-review-hunks-done)
 (defvar agent-q-project-root)
 
 (defconst files-bench--period 0.005
@@ -114,14 +114,14 @@ machine does.  Most garbage is of this timer.  End Emacs."
 
 (defun files-bench--review (name original modified)
   "Show the review from ORIGINAL to MODIFIED; note the time as a sample of NAME."
-  (let ((edit (agent-q-diff-target-planned
+  (let ((edit (agent-q-review-target-planned
                (list "large.lisp" (make-temp-name "/nowhere/") original modified t "")
                (make-hash-table)))
         review)
     (garbage-collect)
     (agent-q-bench-sample name (agent-q-bench-seconds
-                                 (setq review (agent-q-diff--open (agent-q-call-make :tool "write_file")
-                                                                  (current-buffer) edit))
+                                 (setq review (agent-q-review--open (agent-q-call-make :tool "write_file")
+                                                                    (current-buffer) edit))
                                  (switch-to-buffer review)
                                  (redisplay t)))
     review))
@@ -154,10 +154,10 @@ machine does.  Most garbage is of this timer.  End Emacs."
           (when (equal (car pair) "changes")
             (dotimes (_ 100)
               (agent-q-bench-sample "review.toggle" (agent-q-bench-seconds
-                                                      (agent-q-diff-toggle)
+                                                      (agent-q-review-toggle)
                                                       (run-hooks 'post-command-hook)
                                                       (redisplay t)))))
-          (setq agent-q-diff-hunks-done t)
+          (setq agent-q-review-hunks-done t)
           (kill-buffer))
         ;; Diff mode takes minutes to refine one hunk of 40,000 lines.
         (when (equal (car pair) "changes")

@@ -16,10 +16,10 @@
 
 (defvar inferior-lisp-program)
 (declare-function agent-q-chat-use-provider "agent-q-chat")
-(declare-function agent-q-chat-cancel "agent-q-chat-send")
+(declare-function agent-q-chat-send-cancel "agent-q-chat-send")
 (declare-function agent-q-core-decide "ext:agent-q-core")
 (declare-function agent-q-image-call "agent-q-image")
-(declare-function agent-q-mention-complete "agent-q-completion")
+(declare-function agent-q-completion "agent-q-completion")
 (declare-function agent-q-prompt-replace "agent-q-prompt")
 (defvar agent-q-session-connection)
 
@@ -41,7 +41,7 @@
               (lambda () (setq connected t)))
     (save-window-excursion (funcall image-bench-client))
     (agent-q-bench-await (lambda () connected)))
-  (setq image-bench--connection (agent-q-image-default-connection)
+  (setq image-bench--connection (agent-q-connection-default-connection)
         ;; The client's own macro, which it brings only now.
         image-bench--rex
         (byte-compile
@@ -254,17 +254,17 @@ what narrowing them takes."
       (let ((began (float-time)) (there nil))
         (goto-char (point-max))
         (insert (format "@symbol:image-bench-%d" (+ 10 i)))
-        (agent-q-mention-complete)
+        (agent-q-completion)
         (agent-q-bench-sample (image-bench-name "mention.ask") (- (float-time) began))
         (while (null there)
           (accept-process-output nil 0.001)
-          (let ((found (agent-q-mention-complete)))
+          (let ((found (agent-q-completion)))
             (setq there (and (all-completions "" (nth 2 found)) found))))
         (agent-q-bench-sample (image-bench-name "mention.there") (- (float-time) began))
         (insert "1")
         (setq began (float-time))
         (let ((text (buffer-substring (car there) (point))))
-          (completion-all-completions text (nth 2 (agent-q-mention-complete)) nil (length text)))
+          (completion-all-completions text (nth 2 (agent-q-completion)) nil (length text)))
         (agent-q-bench-sample (image-bench-name "mention.narrow") (- (float-time) began))
         (agent-q-prompt-replace "")))
     (kill-buffer)))
@@ -317,7 +317,7 @@ The turn's tool is in an endless loop in the image."
       (while (< (float-time) (+ started 0.1))
         (accept-process-output nil 0.02))
       (image-bench--sample "cancel.turn" (lambda ()
-                                           (with-current-buffer chat (agent-q-chat-cancel)))))
+                                           (with-current-buffer chat (agent-q-chat-send-cancel)))))
     (advice-remove 'agent-q-events-dispatch see)
     (kill-buffer chat)))
 

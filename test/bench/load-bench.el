@@ -14,9 +14,9 @@
 (declare-function agent-q-module-ensure "agent-q-module")
 (declare-function agent-q-events-ensure "agent-q-events")
 (declare-function agent-q-core-submit "agent-q-core")
-(defvar agent-q-chats-directory)
-(defvar agent-q-chats-turns)
-(defvar agent-q-chats-past-turns)
+(defvar agent-q-chat-history-directory)
+(defvar agent-q-chat-history-turns)
+(defvar agent-q-chat-history-past-turns)
 (declare-function agent-q-chats-open "agent-q-chats")
 
 (defun load-bench--load ()
@@ -106,13 +106,13 @@
   (agent-q-bench-serve '(((text . "Yes"))))
   (agent-q-bench-ask-and-wait (agent-q-bench-chat))
   (require 'agent-q-chats)
-  (setq agent-q-chats-directory (getenv "AGENT_Q_BENCH_CHATS"))
-  (let* ((file (expand-file-name "chat-1.jsonl" agent-q-chats-directory))
+  (setq agent-q-chat-history-directory (getenv "AGENT_Q_BENCH_CHATS"))
+  (let* ((file (expand-file-name "chat-1.jsonl" agent-q-chat-history-directory))
          (before (agent-q-bench-memory))
          (chat (agent-q-chats-open "chat-1" nil nil)))
     (agent-q-bench-await
-     (lambda () (= agent-q-chats-turns
-                   (length (buffer-local-value 'agent-q-chats-past-turns chat)))))
+     (lambda () (= agent-q-chat-history-turns
+                   (length (buffer-local-value 'agent-q-chat-history-past-turns chat)))))
     (agent-q-bench-sample-memory "resume.memory" before (agent-q-bench-memory))
     (agent-q-bench-sample "resume.file" (float (file-attribute-size (file-attributes file))))))
 

@@ -24,9 +24,9 @@
 (declare-function gptel-mode "ext:gptel")
 (declare-function gptel-send "ext:gptel")
 (declare-function markdown-mode "ext:markdown-mode")
-(defvar agent-q-chats-directory)
+(defvar agent-q-chat-history-directory)
 (defvar agent-q-review-edits)
-(defvar agent-q-chats-turns)
+(defvar agent-q-chat-history-turns)
 (declare-function agent-q-chats-open "agent-q-chats")
 
 (defconst stream-bench--period 0.005
@@ -242,7 +242,7 @@ It comes in DIALECT."
   (agent-q-bench-serve '(((text . "Yes"))))
   (agent-q-bench-chat)
   (require 'agent-q-chats)
-  (setq agent-q-chats-directory (getenv "AGENT_Q_BENCH_CHATS"))
+  (setq agent-q-chat-history-directory (getenv "AGENT_Q_BENCH_CHATS"))
   (let ((shown 0))
     (advice-add 'agent-q-events-dispatch :after
                 (lambda (event)
@@ -251,7 +251,7 @@ It comes in DIALECT."
                     (when (= shown 1)
                       (redisplay)
                       (stream-bench--note "first" (- (float-time) (car stream-bench--start))))
-                    (when (= shown agent-q-chats-turns)
+                    (when (= shown agent-q-chat-history-turns)
                       (agent-q-bench-guard (stream-bench--end)))))))
   (stream-bench--later
    (stream-bench--begin)

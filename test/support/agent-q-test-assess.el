@@ -33,7 +33,7 @@
     (mapcar (lambda (line)
               (thread-last line
                            (replace-regexp-in-string
-                            "CLIENT" (if (eq 'sly (agent-q-image-connection-client connection))
+                            "CLIENT" (if (eq 'sly (agent-q-connection-client connection))
                                          "slynk" "swank"))
                            (string-replace "HARM" (agent-q-test-assess-harm))))
             (split-string (agent-q-test-assess-fixture name) "\n" t))))

@@ -15,7 +15,7 @@
   "Run BODY with an empty directory of chats and a model that plays TURNS.
 TURNS are steps, lists of property lists."
   (declare (indent 1) (debug t))
-  `(let* ((agent-q-chats-directory
+  `(let* ((agent-q-chat-history-directory
            (file-name-as-directory
             (make-temp-file (expand-file-name "chats" agent-q-test-directory) t)))
           (default-directory
@@ -35,7 +35,7 @@ TURNS are steps, lists of property lists."
 (defun agent-q-test-chats-answer (what &rest more)
   "Ask the core WHAT with MORE of the stored chats; return the answer."
   (let ((answer nil))
-    (apply #'agent-q-chats-store-ask what
+    (apply #'agent-q-chat-history-ask what
            (lambda (value problem) (setq answer (list value problem))) more)
     (agent-q-test-until answer)
     (when (cadr answer) (ert-fail (cadr answer)))

@@ -15,17 +15,17 @@
 
 (defun agent-q-test-demo-provider ()
   "Return the provider of the running demo server; skip the test without one."
-  (unless (agent-q-demo-installed-p)
+  (unless (agent-q-doctor-demo-installed-p)
     (message "The demo model is not installed (make demo-model): its tests are skipped.")
     (ert-skip "The demo model is not installed (make demo-model)"))
   (let ((provider 'none-yet)
         (deadline (time-add nil 120)))
-    (agent-q-demo-start (lambda (started) (setq provider started)))
+    (agent-q-doctor-demo-start (lambda (started) (setq provider started)))
     (while (and (eq provider 'none-yet) (time-less-p nil deadline))
       (accept-process-output nil 0.05))
     (unless (consp provider)
       (error "The demo server did not start: %s"
-             (with-current-buffer agent-q-demo--buffer (buffer-string))))
+             (with-current-buffer agent-q-doctor--demo-buffer (buffer-string))))
     provider))
 
 (defun agent-q-test-demo-request (provider question)

@@ -125,7 +125,7 @@ It is SBCL unless IMPLEMENTATION, of `agent-q-test-image-programs', is another."
          (key (list client (car program)))
          (known (cdr (assoc key agent-q-test-image--started))))
     (cond ((eq known 'missing) nil)
-          ((agent-q-image-live-p known) known)
+          ((agent-q-connection-live-p known) known)
           (t
            (let ((found (and (executable-find (car program))
                              (agent-q-test-image--find client))))
@@ -147,7 +147,7 @@ The quick tests are chosen by that."
   "Return a new connection to a new SBCL, or PROGRAM, through CLIENT."
   (agent-q-test-image--expect-tag)
   (let ((hook (intern (format "%s-connected-hook" client)))
-        (before (agent-q-image-connections))
+        (before (agent-q-connection-connections))
         (processes (agent-q-test-image--processes client))
         (connected nil)
         (program (or program (agent-q-test-image--program client))))
@@ -170,7 +170,7 @@ The quick tests are chosen by that."
                (car program) client
                (agent-q-test-image--outputs))))
     (cl-find-if-not (lambda (connection) (member connection before))
-                    (agent-q-image-connections))))
+                    (agent-q-connection-connections))))
 
 (defun agent-q-test-image--give-up (client earlier)
   "Kill the Lisps that CLIENT started and whose connections aren't EARLIER ones."
@@ -206,18 +206,18 @@ The test has to kill it; CLIENT has one already."
 
 (defun agent-q-test-image-kill (connection)
   "Kill the Lisp behind CONNECTION, and wait until that is known."
-  (when (agent-q-image-live-p connection)
+  (when (agent-q-connection-live-p connection)
     (signal-process (agent-q-test-image-process connection) 'SIGKILL)
     ;; SLY writes its farewell wherever point is, in what was printed, too.
     (let ((inhibit-read-only t))
       (agent-q-test-image-await
-       (lambda () (not (member connection (agent-q-image-connections))))))))
+       (lambda () (not (member connection (agent-q-connection-connections))))))))
 
 (defun agent-q-test-image-process (connection)
   "Return the Lisp process behind CONNECTION."
   (funcall (intern (format "%s-inferior-process"
-                           (agent-q-image-connection-client connection)))
-           (agent-q-image-connection-process connection)))
+                           (agent-q-connection-client connection)))
+           (agent-q-connection-process connection)))
 
 (defun agent-q-test-image-call (connection operation arguments &optional seconds)
   "Call OPERATION with the list ARGUMENTS over CONNECTION and wait for its end.
@@ -257,7 +257,7 @@ gives the streams back, where the next one would write to nobody."
                        (sb-thread:join-thread thread :default nil))
                      %s
                      (sb-ext:save-lisp-and-die %S))\n"
-             (if (eq 'slime (agent-q-image-connection-client connection))
+             (if (eq 'slime (agent-q-connection-client connection))
                  "(dolist (connection (shiftf swank::*connections* '()))
                     (swank::run-hook swank::*connection-closed-hook* connection))"
                "")
@@ -266,7 +266,7 @@ gives the streams back, where the next one would write to nobody."
      ;; SLY's clean-up in Emacs can trip over a channel that is closed, too.
      (lambda ()
        (ignore-errors (accept-process-output nil 0.01))
-       (not (or (process-live-p lisp) (agent-q-image-live-p connection)))))
+       (not (or (process-live-p lisp) (agent-q-connection-live-p connection)))))
     (cl-assert (not (process-live-p lisp)))))
 
 (defun agent-q-test-image-save-each (folder)
@@ -275,8 +275,8 @@ gives the streams back, where the next one would write to nobody."
     (when (agent-q-test-image--find client)
       (let ((connection (agent-q-test-image--connect client))
             (there nil))
-        (agent-q-image--provide-all connection (agent-q-image--modules)
-                                    (lambda (status _) (setq there (or status t))))
+        (agent-q-image-module--provide-all connection (agent-q-image-module--modules)
+                                           (lambda (status _) (setq there (or status t))))
         (agent-q-test-image-await (lambda () there))
         (cl-assert (eq there t) t)
         (agent-q-test-image-await
@@ -326,7 +326,7 @@ ARGUMENTS is empty; DOCSTRING says what is shown."
                ,@body
                ;; Emacs may still ask which tools the program offers.
                (should (agent-q-test-image-await
-                        (lambda () (zerop (agent-q-image-pending))) 20))
+                        (lambda () (zerop (agent-q-connection-pending))) 20))
                (should-not (agent-q-test-image-debugged)))))
         (agent-q-test-image-clients name))))
 
@@ -409,7 +409,7 @@ It is described over CONNECTION."
   "Return what the text FORM gives in PACKAGE behind CONNECTION, printed.
 This is the bare client: nothing of agent-q's is in it."
   (let ((ends nil))
-    (agent-q-image-ask connection :rex
+    (agent-q-connection-ask connection :rex
                         `(cl:let ((cl:*package* (cl:find-package ,(or package "COMMON-LISP-USER"))))
                                  (cl:prin1-to-string
                                   (cl:eval (cl:read-from-string ,form))))
@@ -422,7 +422,7 @@ This is the bare client: nothing of agent-q's is in it."
 (defun agent-q-test-image-as-user (connection form continuation)
   "Evaluate FORM behind CONNECTION as its user's commands do, in CL-USER.
 CONTINUATION gets the value."
-  (funcall (intern (format "%s-eval-async" (agent-q-image-connection-client connection)))
+  (funcall (intern (format "%s-eval-async" (agent-q-connection-client connection)))
            form continuation "COMMON-LISP-USER"))
 
 (defun agent-q-test-image-load (connection file)

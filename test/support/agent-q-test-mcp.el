@@ -28,7 +28,7 @@
                 ,@body)
        (mapc #'agent-q-test-mcp-close agent-q-test-mcp-clients)
        (agent-q-mcp-mode -1)
-       (mapc #'kill-buffer (agent-q-client-buffers))
+       (mapc #'kill-buffer (agent-q-mcp-client-buffers))
        (delete-directory agent-q-mcp-directory t))))
 
 (defun agent-q-test-mcp-socket ()
@@ -139,7 +139,7 @@ STARTER is a command that gets the program's name and starts it, if not nil."
 
 (defun agent-q-test-mcp-buffer ()
   "Return the buffer of the client that called last."
-  (agent-q-test-until (car (agent-q-client-buffers)) "a client's buffer"))
+  (agent-q-test-until (car (agent-q-mcp-client-buffers)) "a client's buffer"))
 
 (defun agent-q-test-mcp-tool (name level)
   "Return a tool NAME of LEVEL that answers its text in capitals."

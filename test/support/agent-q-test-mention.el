@@ -35,8 +35,8 @@
 (defun agent-q-test-mention-fetch (text)
   "Return what TEXT mentions: a list of excerpts, or a problem."
   (let ((answer 'none))
-    (agent-q-mention-fetch-all (agent-q-mention-find text)
-                               (lambda (excerpts problem) (setq answer (or problem excerpts))))
+    (agent-q-attach-mention-fetch-all (agent-q-attach-mention-find text)
+                                      (lambda (excerpts problem) (setq answer (or problem excerpts))))
     (agent-q-test-until (not (eq answer 'none)))
     answer))
 

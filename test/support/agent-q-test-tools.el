@@ -16,7 +16,7 @@
 (defvar sly-dispatching-connection)
 (declare-function slime-output-buffer "ext:slime-repl")
 (declare-function sly-mrepl--find-buffer "ext:sly-mrepl")
-(declare-function agent-q-image-pending "agent-q-image")
+(declare-function agent-q-connection-pending "agent-q-image")
 
 (defmacro agent-q-test-tools-on-each (name arguments docstring &rest body)
   "Define a test NAME for each client, run in a chat about its image.
@@ -38,15 +38,15 @@ DOCSTRING says what is shown.  No debugger may be open at the end."
                  (agent-q-chat-set-connection connection)
                  (ignore chat)
                  ,@body)
-               (agent-q-test-until (zerop (agent-q-image-pending)))
+               (agent-q-test-until (zerop (agent-q-connection-pending)))
                (should-not (agent-q-test-image-debugged)))))
         (agent-q-test-image-clients name))))
 
 (defun agent-q-test-tools-choose (connection)
   "Make CONNECTION the one that its client works with."
   (set (intern (format "%s-default-connection"
-                       (agent-q-image-connection-client connection)))
-       (agent-q-image-connection-process connection)))
+                       (agent-q-connection-client connection)))
+       (agent-q-connection-process connection)))
 
 (defun agent-q-test-tools-client-call (client name &rest arguments)
   "Call the function of CLIENT called NAME with ARGUMENTS."
@@ -54,7 +54,7 @@ DOCSTRING says what is shown.  No debugger may be open at the end."
 
 (defun agent-q-test-tools-repl (client)
   "Return the buffer of the REPL of CLIENT."
-  (let ((process (agent-q-image-connection-process
+  (let ((process (agent-q-connection-process
                   (agent-q-test-image-connection client))))
     (agent-q-test-until
      (pcase client

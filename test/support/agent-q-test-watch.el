@@ -25,7 +25,7 @@ It may also give a list of that and a reason.")
   (unless (plist-get question :withdrawn)
     (let ((answer (funcall agent-q-test-watch-answer question)))
       (when answer
-        (agent-q-image-ask
+        (agent-q-connection-ask
          connection :rex
          `(cl:funcall (cl:find-symbol "ANSWER" "AGENT-Q-IMAGE")
                       ,(plist-get question :call) ,(plist-get question :question)
@@ -80,7 +80,7 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
   (let ((case-fold-search nil)
         (directory (file-name-as-directory (file-truename agent-q-test-directory))))
     (thread-last text
-      (string-replace "CLIENT" (if (eq 'sly (agent-q-image-connection-client connection))
+      (string-replace "CLIENT" (if (eq 'sly (agent-q-connection-client connection))
                                    ":slynk"
                                  ":swank"))
       (string-replace "VICTIM" (concat directory "victim"))

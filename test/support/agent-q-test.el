@@ -38,7 +38,7 @@
         vc-ignore-dir-regexp stop)
   (setenv "GIT_CEILING_DIRECTORIES" (string-join names ":")))
 
-(setq agent-q-chats-directory (expand-file-name "chats/" agent-q-test-directory))
+(setq agent-q-chat-history-directory (expand-file-name "chats/" agent-q-test-directory))
 
 (setq agent-q-log-file (expand-file-name "core.log" agent-q-test-directory))
 
@@ -114,7 +114,7 @@ The chat has the model of `agent-q-provider', which is none unless bound."
 
 (defun agent-q-test-idle-p ()
   "Whether the current chat has nothing to do."
-  (not (or (agent-q-header-busy-p) agent-q-chat--choosing)))
+  (not (or (agent-q-chat-view-header-busy-p) agent-q-chat-send--choosing)))
 
 (defun agent-q-test-ask (text)
   "Send TEXT from the current chat and wait until its turn is over."

@@ -21,7 +21,7 @@
 (dolist (directory '("scripts" "test/support" "lisp"))
   (push (expand-file-name directory) load-path))
 
-(defvar agent-q-log-failed)
+(defvar agent-q-module-log-failed)
 (defvar native-comp-eln-load-path)
 
 (defconst agent-q-run-ert--native (getenv "AGENT_Q_TEST_NATIVE")
@@ -74,7 +74,7 @@
          ;; What did not complete was aborted.
          (aborted (- total (ert-stats-completed stats)))
          ;; Errors that were caught and told, so that no test has met them.
-         (told (and (boundp 'agent-q-log-failed) agent-q-log-failed))
+         (told (and (boundp 'agent-q-module-log-failed) agent-q-module-log-failed))
          (interpreted (and agent-q-run-ert--native (agent-q-run-ert--interpreted)))
          (more (+ (length told) (length interpreted))))
     (when empty

@@ -68,10 +68,10 @@ LISP
   form '(aq-rate)' '=> 2'
   echo 'agents: the agent redefined it'
 
-  command_ agent-q-image-changes
+  command_ agent-q-changes-in-image
   await 'AQ-RATE .*agent-q: claude' 'the list of changes has it, and whose it is'
 
-  command_ agent-q-image-changes-restore
+  command_ agent-q-changes-image-restore
   await 'AQ-RATE .*undone' 'it is taken back'
   form '(aq-rate)' '=> 1'
   echo 'agents: the image has the definition of before'

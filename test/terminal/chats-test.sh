@@ -26,7 +26,7 @@ command() { # NAME
   press Enter
 }
 
-settings="agent-q-chats-directory \"$scratch/chats/\"
+settings="agent-q-chat-history-directory \"$scratch/chats/\"
       agent-q-offered-tools 'all
       agent-q-tool-levels '((\"create_file\" . :safe) (\"edit_file\" . :safe))
       agent-q-project-root \"$scratch/project/\""

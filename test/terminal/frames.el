@@ -25,7 +25,7 @@ Return the window."
   (let* ((before (agent-q-frames-test--windows other))
          (frames (length (frame-list)))
          (review (generate-new-buffer "review"))
-         (window (agent-q-diff-display review)))
+         (window (agent-q-review-display review)))
     (unless (equal before (agent-q-frames-test--windows other))
       (error "The other frame's windows were used"))
     (unless (= frames (length (frame-list)))

@@ -338,7 +338,7 @@ method may be given with its specializers."
                    (name-text found) (first-line (change-text last) 80)))
           (last (undo-last changes chat))
           (all (missed "You have not changed ~A in this chat; another chat has. The user can ~
-                        restore it with M-x agent-q-image-changes." (name-text found)))
+                        restore it with M-x agent-q-changes-in-image." (name-text found)))
           (t (missed "The agent has not changed ~A in this image, or it was already restored~@[~A~]."
                      (name-text found)
                      (and *journal-cut* ", or that was so many changes ago that it isn't kept"))))))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The scripted model server as a program:
 //! `scripted-server SCRIPT.json|FOLDER [--requests FILE] [--port N]`, where FOLDER holds what
-//! `agent-q-recordings` recorded. It says where it listens and serves
+//! `agent-q-provider-recordings` recorded. It says where it listens and serves
 //! until its standard input closes or it is killed.
 #![allow(
     clippy::print_stdout,
