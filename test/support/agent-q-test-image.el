@@ -291,7 +291,7 @@ gives the streams back, where the next one would write to nobody."
 ;;; The clients of a test
 
 (defconst agent-q-test-image--about-clients
-  '("connections" "debugger" "debugger-frames" "echo" "effects" "handles" "history" "image" "scenarios"
+  '("connections" "debugger" "debugger-frames" "echo" "effects" "handles" "activity" "image" "scenarios"
     "torture")
   "The test files about what differs between the clients, without agent-q- and -test.")
 

@@ -1,4 +1,4 @@
-;;; agent-q-tools-test.el --- Tests of defining and finding tools  -*- lexical-binding: t; -*-
+;;; agent-q-tool-test.el --- Tests of defining and finding tools  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -11,7 +11,7 @@
 (require 'agent-q-test)
 (require 'agent-q-test-registry)
 
-(defun agent-q-tools-test--define (&rest changes)
+(defun agent-q-tool-test--define (&rest changes)
   "Define a tool as usual but for CHANGES, a property list of arguments."
   (let ((arguments (append changes
                            (list :name "greet" :description "Greet somebody."
@@ -27,102 +27,102 @@
            (plist-get arguments :description) (plist-get arguments :parameters)
            keys)))
 
-(defun agent-q-tools-test--problem (&rest changes)
+(defun agent-q-tool-test--problem (&rest changes)
   "Return why a tool with CHANGES can't be defined."
-  (cadr (should-error (apply #'agent-q-tools-test--define changes)
+  (cadr (should-error (apply #'agent-q-tool-test--define changes)
                       :type 'agent-q-invalid-tool)))
 
-(defun agent-q-tools-test--parameter (&rest parameter)
+(defun agent-q-tool-test--parameter (&rest parameter)
   "Return why a tool with the one PARAMETER, a property list, can't be defined."
-  (agent-q-tools-test--problem :parameters (list parameter)))
+  (agent-q-tool-test--problem :parameters (list parameter)))
 
 ;;;; Invariants
 
 (ert-deftest agent-q-tools-names-are-in-snake-case ()
   (dolist (name '("sayHello" "say-hello" "_x" "1x" "Say" "" nil say "a b" "a\nb"))
-    (should (string-match-p "name" (agent-q-tools-test--problem :name name))))
+    (should (string-match-p "name" (agent-q-tool-test--problem :name name))))
   (dolist (name '("a" "describe_symbol" "x2" "a__b"))
-    (should (equal (agent-q-tool-name (agent-q-tools-test--define :name name)) name))))
+    (should (equal (agent-q-tool-name (agent-q-tool-test--define :name name)) name))))
 
 (ert-deftest agent-q-tools-need-a-description ()
   (dolist (description '("" "  " nil describe))
     (should (string-match-p "empty"
-                            (agent-q-tools-test--problem :description description)))))
+                            (agent-q-tool-test--problem :description description)))))
 
 (ert-deftest agent-q-tools-required-parameters-exist ()
   (should (string-match-p "nmae is not among the parameters"
-                          (agent-q-tools-test--problem :required '("name" "nmae"))))
-  (agent-q-tools-test--problem :required '(name))
-  (agent-q-tools-test--problem :required "name")
+                          (agent-q-tool-test--problem :required '("name" "nmae"))))
+  (agent-q-tool-test--problem :required '(name))
+  (agent-q-tool-test--problem :required "name")
   (should (equal (agent-q-tool-required
-                  (agent-q-tools-test--define :required '("name")))
+                  (agent-q-tool-test--define :required '("name")))
                  '("name"))))
 
 (ert-deftest agent-q-tools-levels-are-checked-and-have-aliases ()
-  (should (eq (agent-q-tool-safety-level (agent-q-tools-test--define)) :safe))
+  (should (eq (agent-q-tool-safety-level (agent-q-tool-test--define)) :safe))
   (pcase-dolist (`(,given . ,level)
                  '((:safe . :safe) (:cautious . :cautious) (:moderate . :cautious)
                    (:dangerous . :dangerous)))
     (should (eq level (agent-q-tool-safety-level
-                       (agent-q-tools-test--define :safety-level given))))
+                       (agent-q-tool-test--define :safety-level given))))
     (should (eq level (agent-q-tool-safety-level
-                       (agent-q-tools-test--define :trust-level given)))))
+                       (agent-q-tool-test--define :trust-level given)))))
   (should (string-match-p ":mild is not a safety level"
-                          (agent-q-tools-test--problem :safety-level :mild))))
+                          (agent-q-tool-test--problem :safety-level :mild))))
 
 (ert-deftest agent-q-tools-categories-are-keywords ()
-  (should-not (agent-q-tool-categories (agent-q-tools-test--define)))
+  (should-not (agent-q-tool-categories (agent-q-tool-test--define)))
   (should (equal (agent-q-tool-categories
-                  (agent-q-tools-test--define :categories '(:introspection :xref)))
+                  (agent-q-tool-test--define :categories '(:introspection :xref)))
                  '(:introspection :xref)))
   (should (equal (agent-q-tool-categories
-                  (agent-q-tools-test--define :category :introspection))
+                  (agent-q-tool-test--define :category :introspection))
                  '(:introspection)))
-  (agent-q-tools-test--problem :categories '("xref"))
-  (agent-q-tools-test--problem :categories :xref))
+  (agent-q-tool-test--problem :categories '("xref"))
+  (agent-q-tool-test--problem :categories :xref))
 
 (ert-deftest agent-q-tools-handlers-take-the-arguments ()
-  (agent-q-tools-test--problem :handler nil)
-  (agent-q-tools-test--problem :handler 'agent-q-tools-test-no-function)
-  (agent-q-tools-test--problem :handler (lambda () 1))
-  (agent-q-tools-test--problem :handler (lambda (_a _b) 1))
-  (agent-q-tools-test--problem :handler (lambda (_a) 1) :async t)
-  (should (agent-q-tools-test--define :handler (lambda (_a _b) 1) :async t))
-  (should (agent-q-tools-test--define :handler (lambda (_a &optional _b) 1)))
+  (agent-q-tool-test--problem :handler nil)
+  (agent-q-tool-test--problem :handler 'agent-q-tools-test-no-function)
+  (agent-q-tool-test--problem :handler (lambda () 1))
+  (agent-q-tool-test--problem :handler (lambda (_a _b) 1))
+  (agent-q-tool-test--problem :handler (lambda (_a) 1) :async t)
+  (should (agent-q-tool-test--define :handler (lambda (_a _b) 1) :async t))
+  (should (agent-q-tool-test--define :handler (lambda (_a &optional _b) 1)))
   ;; Not loaded only because it is named.
   (autoload 'agent-q-tools-test-autoloaded "agent-q-tools-test-no-such-file")
-  (should (agent-q-tools-test--define :handler 'agent-q-tools-test-autoloaded)))
+  (should (agent-q-tool-test--define :handler 'agent-q-tools-test-autoloaded)))
 
 (ert-deftest agent-q-tools-parameters-are-checked ()
-  (agent-q-tools-test--problem :parameters "name")
-  (agent-q-tools-test--problem :parameters '("name"))
-  (should (string-match-p "twice" (agent-q-tools-test--problem
+  (agent-q-tool-test--problem :parameters "name")
+  (agent-q-tool-test--problem :parameters '("name"))
+  (should (string-match-p "twice" (agent-q-tool-test--problem
                                    :parameters '((:name "a" :type :string)
                                                  (:name "a" :type :number)))))
-  (should (string-match-p "no name" (agent-q-tools-test--parameter :type :string)))
+  (should (string-match-p "no name" (agent-q-tool-test--parameter :type :string)))
   (should (string-match-p "unknown parameter type :text"
-                          (agent-q-tools-test--parameter :name "a" :type :text)))
-  (agent-q-tools-test--parameter :name "a")
-  (agent-q-tools-test--parameter :name "a" :type :string :desciption "misspelt")
-  (agent-q-tools-test--parameter :name "a" :type :string :description 1)
-  (agent-q-tools-test--parameter :name "a" :type :string :items '(:type :string))
-  (agent-q-tools-test--parameter :name "a" :type :array :items '(:type :text))
-  (agent-q-tools-test--parameter :name "a" :type :array :items :string)
-  (agent-q-tools-test--parameter :name "a" :type :string
-                                 :properties '((:name "b" :type :string)))
+                          (agent-q-tool-test--parameter :name "a" :type :text)))
+  (agent-q-tool-test--parameter :name "a")
+  (agent-q-tool-test--parameter :name "a" :type :string :desciption "misspelt")
+  (agent-q-tool-test--parameter :name "a" :type :string :description 1)
+  (agent-q-tool-test--parameter :name "a" :type :string :items '(:type :string))
+  (agent-q-tool-test--parameter :name "a" :type :array :items '(:type :text))
+  (agent-q-tool-test--parameter :name "a" :type :array :items :string)
+  (agent-q-tool-test--parameter :name "a" :type :string
+                                :properties '((:name "b" :type :string)))
   (should (string-match-p "parameter a, parameter b"
-                          (agent-q-tools-test--parameter
+                          (agent-q-tool-test--parameter
                            :name "a" :type :object
                            :properties '((:name "b" :type :text)))))
-  (agent-q-tools-test--parameter :name "a" :type :object :required '("c")
-                                 :properties '((:name "b" :type :string)))
-  (agent-q-tools-test--parameter :name "a" :type :string :enum nil)
-  (agent-q-tools-test--parameter :name "a" :type :string :minimum 1)
-  (agent-q-tools-test--parameter :name "a" :type :number :minimum "1")
-  (agent-q-tools-test--parameter :name "a" :type :number :minimum 2 :maximum 1)
-  (agent-q-tools-test--parameter :name "a" :type :integer :default 1.5)
-  (agent-q-tools-test--parameter :name "a" :type :string :default nil)
-  (agent-q-tools-test--parameter :name "a" :type :string :enum '("x") :default "y"))
+  (agent-q-tool-test--parameter :name "a" :type :object :required '("c")
+                                :properties '((:name "b" :type :string)))
+  (agent-q-tool-test--parameter :name "a" :type :string :enum nil)
+  (agent-q-tool-test--parameter :name "a" :type :string :minimum 1)
+  (agent-q-tool-test--parameter :name "a" :type :number :minimum "1")
+  (agent-q-tool-test--parameter :name "a" :type :number :minimum 2 :maximum 1)
+  (agent-q-tool-test--parameter :name "a" :type :integer :default 1.5)
+  (agent-q-tool-test--parameter :name "a" :type :string :default nil)
+  (agent-q-tool-test--parameter :name "a" :type :string :enum '("x") :default "y"))
 
 (ert-deftest agent-q-tools-numbers-fit-json ()
   (dolist (number (list (expt 2 64) (- (expt 10 30)) 1.0e+INF -1.0e+INF 0.0e+NaN))
@@ -132,9 +132,9 @@
                          (:type :array :items (:type :number :maximum ,number))
                          (:type :object :default (:a ,number))))
       (should (string-match-p "can't hold the number"
-                              (apply #'agent-q-tools-test--parameter :name "a" parameter)))))
+                              (apply #'agent-q-tool-test--parameter :name "a" parameter)))))
   (let ((limits (list :minimum (- (expt 2 63)) :maximum (1- (expt 2 63)))))
-    (agent-q-test-with-tools ((agent-q-tools-test--define
+    (agent-q-test-with-tools ((agent-q-tool-test--define
                                :parameters `((:name "n" :type :integer ,@limits))))
       (should (equal (agent-q-test-content "greet" '(:n 1)) "nil")))))
 
@@ -161,15 +161,15 @@
                    ("names something twice" :type :object :required ("b" "b")
                     :properties ((:name "b" :type :string)))))
     (should (string-match-p (regexp-quote problem)
-                            (apply #'agent-q-tools-test--parameter :name "a" parameter))))
+                            (apply #'agent-q-tool-test--parameter :name "a" parameter))))
   (should (string-match-p "names something twice"
-                          (agent-q-tools-test--problem :required '("name" "name"))))
-  (agent-q-tools-test--problem :required '("name" . "name"))
+                          (agent-q-tool-test--problem :required '("name" "name"))))
+  (agent-q-tool-test--problem :required '("name" . "name"))
   (should (string-match-p "has no name"
-                          (agent-q-tools-test--parameter :name " " :type :string))))
+                          (agent-q-tool-test--parameter :name " " :type :string))))
 
 (ert-deftest agent-q-tools-values-are-written-as-lisp-has-them ()
-  (let ((tool (agent-q-tools-test--define
+  (let ((tool (agent-q-tool-test--define
                :parameters '((:name "mode" :type :string :enum (a b) :default a)
                              (:name "size" :type :number :enum (1 2) :default 2.0)
                              (:name "loud" :type :boolean :enum (t nil) :default nil)
@@ -210,7 +210,7 @@
     (should (equal (gethash "required" (agent-q-tool-schema tool)) ["symbol"]))))
 
 (ert-deftest agent-q-tools-schema-of-one-tool ()
-  (let ((tool (agent-q-tools-test--define)))
+  (let ((tool (agent-q-tool-test--define)))
     (should (equal (list (agent-q-tool-to-schema tool)) (agent-q-tools-to-schema (list tool)))))
   (should-error (agent-q-tool-to-schema "greet") :type 'agent-q-error))
 
@@ -221,7 +221,7 @@
                    (agent-q-json-encode (gethash "properties" (agent-q-tool-schema tool)))))))
 
 (ert-deftest agent-q-tools-schema-without-parameters-has-empty-properties ()
-  (let* ((tool (agent-q-tools-test--define :parameters nil))
+  (let* ((tool (agent-q-tool-test--define :parameters nil))
          (schema (car (agent-q-tools-to-schema (list tool)))))
     (should (string-match-p (regexp-quote "\"properties\":{}")
                             (agent-q-json-encode schema)))
@@ -229,8 +229,8 @@
                    "{\"type\":\"object\",\"properties\":{},\"required\":[]}"))))
 
 (ert-deftest agent-q-tools-schemas-stay-what-they-are-as-lists ()
-  (let* ((tools (list (agent-q-tools-test--define :parameters nil)
-                      (agent-q-tools-test--define
+  (let* ((tools (list (agent-q-tool-test--define :parameters nil)
+                      (agent-q-tool-test--define
                        :parameters
                        '((:name "none" :type :array :default nil)
                          (:name "pairs" :type :array :default [["p" "q"] []])
@@ -257,7 +257,7 @@
                    [["p" "q"] []]))))
 
 (ert-deftest agent-q-tools-schema-has-all-that-was-said ()
-  (let ((tool (agent-q-tools-test--define
+  (let ((tool (agent-q-tool-test--define
                :parameters
                '((:name "tags" :type :array :description "d" :items (:type :string))
                  (:name "any" :type :array :default nil)
@@ -392,9 +392,9 @@
 ;;;; The registry
 
 (ert-deftest agent-q-tools-registering-replaces-and-keeps-the-place ()
-  (let ((first (agent-q-tools-test--define :description "First."))
-        (second (agent-q-tools-test--define :description "Second."))
-        (other (agent-q-tools-test--define :name "other")))
+  (let ((first (agent-q-tool-test--define :description "First."))
+        (second (agent-q-tool-test--define :description "Second."))
+        (other (agent-q-tool-test--define :name "other")))
     (agent-q-test-with-tools (first other)
       (should (eq (agent-q-get-tool "greet") first))
       (should (eq (agent-q-register-tool agent-q-registry second) second))
@@ -424,15 +424,15 @@
 (ert-deftest agent-q-tools-only-tools-and-the-one-registry ()
   (should-error (agent-q-register-tool agent-q-registry "greet")
                 :type 'agent-q-invalid-tool)
-  (should-error (agent-q-register-tool (make-hash-table) (agent-q-tools-test--define))
+  (should-error (agent-q-register-tool (make-hash-table) (agent-q-tool-test--define))
                 :type 'agent-q-error))
 
 (ert-deftest agent-q-tools-are-filtered-by-level-and-category ()
-  (let ((look (agent-q-tools-test--define :name "t_look" :categories '(:t-a :t-b)))
-        (try (agent-q-tools-test--define :name "t_try" :safety-level :cautious
-                                         :categories '(:t-c)))
-        (erase (agent-q-tools-test--define :name "t_erase" :safety-level :dangerous
-                                           :categories '(:t-b))))
+  (let ((look (agent-q-tool-test--define :name "t_look" :categories '(:t-a :t-b)))
+        (try (agent-q-tool-test--define :name "t_try" :safety-level :cautious
+                                        :categories '(:t-c)))
+        (erase (agent-q-tool-test--define :name "t_erase" :safety-level :dangerous
+                                          :categories '(:t-b))))
     (agent-q-test-with-tools (look try erase)
       (cl-flet ((names (&rest filter)
                   (seq-filter (lambda (name) (string-prefix-p "t_" name))
@@ -477,7 +477,7 @@
     (should (equal (agent-q-register-builtin-tools) all))
     (should (equal (agent-q-register-builtin-tools) all))
     (let ((builtin (agent-q-get-tool "read_buffer"))
-          (mine (agent-q-tools-test--define :name "read_buffer")))
+          (mine (agent-q-tool-test--define :name "read_buffer")))
       (agent-q-register-tool agent-q-registry mine)
       (should (equal (agent-q-test-content "read_buffer" nil) "nil"))
       (should (eq (agent-q-register-tool agent-q-registry builtin) builtin))
@@ -485,14 +485,14 @@
 
 (ert-deftest agent-q-tools-a-builtin-handler-goes-through-the-pipeline ()
   (with-temp-buffer
-    (rename-buffer "agent-q-tools-test")
+    (rename-buffer "agent-q-tool-test")
     (insert "text of this buffer")
     (let ((arguments (agent-q-json-empty-object))
           (handler (agent-q-tool-handler (agent-q-get-tool "read_buffer"))))
-      (puthash "buffer" "agent-q-tools-test" arguments)
+      (puthash "buffer" "agent-q-tool-test" arguments)
       (should (string-match-p "text of this buffer" (funcall handler arguments)))
       (puthash "start" "one" arguments)
       (should-error (funcall handler arguments) :type 'agent-q-error))))
 
-(provide 'agent-q-tools-test)
-;;; agent-q-tools-test.el ends here
+(provide 'agent-q-tool-test)
+;;; agent-q-tool-test.el ends here

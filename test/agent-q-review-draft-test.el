@@ -1,4 +1,4 @@
-;;; agent-q-diff-draft-test.el --- Tests of edits while they are written  -*- lexical-binding: t; -*-
+;;; agent-q-review-draft-test.el --- Tests of edits while they are written  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -12,22 +12,22 @@
 (require 'agent-q-review)
 (require 'agent-q-review-draft)
 
-(defconst agent-q-diff-draft-test--old
+(defconst agent-q-review-draft-test--old
   "(defun sum (list)\n  (let ((sum 0))\n    (dolist (x list)\n      (incf sum x))\n    sum))"
   "A definition.")
 
-(defconst agent-q-diff-draft-test--new
+(defconst agent-q-review-draft-test--new
   (concat "(defun sum (list)\n  \"Return the sum of LIST.\"\n"
           "  (let ((sum 0))\n    (dolist (x list)\n      (setf sum (+ sum x)))\n"
           "    ;; Nothing more.  This is only here so that the lines above it are the first half.\n"
           "    sum))")
   "What the model makes of it.")
 
-(defun agent-q-diff-draft-test--file ()
+(defun agent-q-review-draft-test--file ()
   "Return the text of a file with the definition."
-  (concat "(in-package :cl-user)\n\n" agent-q-diff-draft-test--old "\n\n(defun other ())\n"))
+  (concat "(in-package :cl-user)\n\n" agent-q-review-draft-test--old "\n\n(defun other ())\n"))
 
-(defmacro agent-q-diff-draft-test--with (call &rest body)
+(defmacro agent-q-review-draft-test--with (call &rest body)
   "Run BODY while the model is in the middle of CALL, with the chat in a window.
 There, `go-on' lets it go on."
   (declare (indent 1) (debug t))
@@ -39,12 +39,12 @@ There, `go-on' lets it go on."
          (agent-q-test-files-in-project (list ,call)
            (delete-other-windows)
            (switch-to-buffer (current-buffer))
-           (agent-q-test-files-write "a.lisp" (agent-q-diff-draft-test--file))
+           (agent-q-test-files-write "a.lisp" (agent-q-review-draft-test--file))
            (unwind-protect
                (progn ,@body)
              (go-on)))))))
 
-(defun agent-q-diff-draft-test--buffer ()
+(defun agent-q-review-draft-test--buffer ()
   "Return the buffer that shows what is being written, once there is one."
   (let ((find (lambda ()
                 (seq-find (lambda (buffer)
@@ -54,16 +54,16 @@ There, `go-on' lets it go on."
     (agent-q-test-until (funcall find))
     (funcall find)))
 
-(defmacro agent-q-diff-draft-test--definition ()
+(defmacro agent-q-review-draft-test--definition ()
   "The call that writes the new definition."
   '`("edit_definition" (path . "a.lisp") (name . "sum")
-     (new_source . ,agent-q-diff-draft-test--new)))
+     (new_source . ,agent-q-review-draft-test--new)))
 
 (ert-deftest agent-q-diff-draft-is-shown-while-it-is-written-and-reviewed-there ()
-  (agent-q-diff-draft-test--with (agent-q-diff-draft-test--definition)
+  (agent-q-review-draft-test--with (agent-q-review-draft-test--definition)
     (find-file-noselect (agent-q-test-files-path "a.lisp"))
     (agent-q-test-send "go")
-    (let ((draft (agent-q-diff-draft-test--buffer))
+    (let ((draft (agent-q-review-draft-test--buffer))
           (window nil))
       (should (setq window (get-buffer-window draft)))
       (should (eq (selected-window) (get-buffer-window chat)))
@@ -79,7 +79,7 @@ There, `go-on' lets it go on."
         (should-not (agent-q-test-shows "apply"))
         (should (string-match-p "Being written: \\+1 -0" (eval (cadr header-line-format) t)))
         (should-error (agent-q-test-press "C-c C-c") :type 'user-error))
-      (should (equal (agent-q-test-files-text "a.lisp") (agent-q-diff-draft-test--file)))
+      (should (equal (agent-q-test-files-text "a.lisp") (agent-q-review-draft-test--file)))
       (go-on)
       (let ((call (agent-q-test-arm)))
         (should (eq draft (agent-q-call-review call)))
@@ -96,14 +96,14 @@ There, `go-on' lets it go on."
         (agent-q-test-until (agent-q-test-idle-p))
         (should-not (buffer-live-p draft))
         (should (= 1 (count-windows)))
-        (should (string-search (concat agent-q-diff-draft-test--new "\n")
+        (should (string-search (concat agent-q-review-draft-test--new "\n")
                                (agent-q-test-files-text "a.lisp")))))))
 
 (ert-deftest agent-q-diff-draft-looks-at-no-file-that-is-not-open ()
   "Where the edit belongs is known when it is complete."
-  (agent-q-diff-draft-test--with (agent-q-diff-draft-test--definition)
+  (agent-q-review-draft-test--with (agent-q-review-draft-test--definition)
     (agent-q-test-send "go")
-    (let ((draft (agent-q-diff-draft-test--buffer)))
+    (let ((draft (agent-q-review-draft-test--buffer)))
       (with-current-buffer draft
         (agent-q-test-until (agent-q-test-shows "+  \"Return the sum of LIST.\"\n"))
         (should (agent-q-test-shows "\n+(defun sum (list)\n"))
@@ -115,9 +115,9 @@ There, `go-on' lets it go on."
         (should (agent-q-test-shows "\n (defun sum (list)\n"))))))
 
 (ert-deftest agent-q-diff-draft-of-a-remote-file-opens-no-connection ()
-  (agent-q-diff-draft-test--with
+  (agent-q-review-draft-test--with
       `("write_file" (path . "/ssh:nowhere.invalid:/etc/motd")
-        (content . ,(concat agent-q-diff-draft-test--new agent-q-diff-draft-test--new)))
+        (content . ,(concat agent-q-review-draft-test--new agent-q-review-draft-test--new)))
     (let ((asked nil)
           (file-name-handler-alist
            (cons (cons "\\`/ssh:" (lambda (&rest arguments)
@@ -125,14 +125,14 @@ There, `go-on' lets it go on."
                                     (error "A connection was opened")))
                  file-name-handler-alist)))
       (agent-q-test-send "go")
-      (with-current-buffer (agent-q-diff-draft-test--buffer)
+      (with-current-buffer (agent-q-review-draft-test--buffer)
         (should (agent-q-test-shows "+++ /ssh:nowhere.invalid:/etc/motd\n"))
         (agent-q-test-until (agent-q-test-shows "+(defun sum (list)\n"))
         (should (equal (buffer-local-value 'default-directory chat) default-directory)))
       (should-not asked))))
 
 (ert-deftest agent-q-diff-draft-of-an-edit-by-text-shows-what-is-replaced ()
-  (agent-q-diff-draft-test--with
+  (agent-q-review-draft-test--with
       `("edit_file" (path . "a.lisp")
         (old_str . "    (dolist (x list)\n      (incf sum x))\n    sum))")
         (new_str . ,(concat "    (dolist (x list)\n      (incf sum (or x 0)))\n"
@@ -140,7 +140,7 @@ There, `go-on' lets it go on."
                             (make-string 200 ?.) "\n    sum))")))
     (find-file-noselect (agent-q-test-files-path "a.lisp"))
     (agent-q-test-send "go")
-    (with-current-buffer (agent-q-diff-draft-test--buffer)
+    (with-current-buffer (agent-q-review-draft-test--buffer)
       (agent-q-test-until
        (agent-q-test-shows
         "-      (incf sum x))\n+      (incf sum (or x 0)))\n     sum))\n")))))
@@ -149,21 +149,21 @@ There, `go-on' lets it go on."
   "So does its window; whoever closes it is not shown it again."
   (dolist (leave (list (lambda (_draft) (agent-q-core-cancel agent-q-session-number))
                        (lambda (draft) (with-current-buffer draft (agent-q-test-press "C-c C-k")))))
-    (agent-q-diff-draft-test--with (agent-q-diff-draft-test--definition)
+    (agent-q-review-draft-test--with (agent-q-review-draft-test--definition)
       (agent-q-test-send "go")
-      (let ((draft (agent-q-diff-draft-test--buffer)))
+      (let ((draft (agent-q-review-draft-test--buffer)))
         (should (= 2 (count-windows)))
         (funcall leave draft)
         (agent-q-test-until (agent-q-test-idle-p))
         (should-not (buffer-live-p draft))
         (should (= 1 (count-windows)))
         (should (agent-q-test-shows "Cancelled."))
-        (should (equal (agent-q-test-files-text "a.lisp") (agent-q-diff-draft-test--file)))))))
+        (should (equal (agent-q-test-files-text "a.lisp") (agent-q-review-draft-test--file)))))))
 
 (ert-deftest agent-q-diff-draft-that-was-closed-stays-closed-until-its-review ()
-  (agent-q-diff-draft-test--with (agent-q-diff-draft-test--definition)
+  (agent-q-review-draft-test--with (agent-q-review-draft-test--definition)
     (agent-q-test-send "go")
-    (let ((draft (agent-q-diff-draft-test--buffer)))
+    (let ((draft (agent-q-review-draft-test--buffer)))
       (kill-buffer draft)
       (go-on)
       (let ((review (agent-q-call-review (agent-q-test-arm))))
@@ -173,7 +173,7 @@ There, `go-on' lets it go on."
 
 (ert-deftest agent-q-diff-draft-that-is-complete-at-once-is-not-shown ()
   "Its review was there before the draft was due."
-  (agent-q-diff-draft-test--with (agent-q-diff-draft-test--definition)
+  (agent-q-review-draft-test--with (agent-q-review-draft-test--definition)
     (go-on)
     (setq agent-q-review-draft--pause 3600)
     (agent-q-test-send "go")
@@ -190,17 +190,17 @@ There, `go-on' lets it go on."
   (let ((source "(progn\n"))
     (dotimes (number 40)
       (setq source (concat source (format "  (print %d)\n" number))))
-    (agent-q-diff-draft-test--with `("eval_form" (form . ,(concat source ")")))
+    (agent-q-review-draft-test--with `("eval_form" (form . ,(concat source ")")))
       (agent-q-test-send "go")
       (agent-q-test-until (string-match-p "Writing eval_form, [12][0-9] lines"
                                           (agent-q-chat-view-header-line)))
       (should-not agent-q-review-draft--all)
       (should (= 1 (count-windows)))))
-  (agent-q-diff-draft-test--with (agent-q-diff-draft-test--definition)
+  (agent-q-review-draft-test--with (agent-q-review-draft-test--definition)
     (setq agent-q-review-edits nil)
     (agent-q-test-send "go")
     (agent-q-test-until (string-match-p "Writing edit_definition" (agent-q-chat-view-header-line)))
     (should-not agent-q-review-draft--all)))
 
-(provide 'agent-q-diff-draft-test)
-;;; agent-q-diff-draft-test.el ends here
+(provide 'agent-q-review-draft-test)
+;;; agent-q-review-draft-test.el ends here

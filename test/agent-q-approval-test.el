@@ -1,4 +1,4 @@
-;;; agent-q-approve-test.el --- Tests of answering approval requests  -*- lexical-binding: t; -*-
+;;; agent-q-approval-test.el --- Tests of answering approval requests  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -12,10 +12,10 @@
 (require 'agent-q-test)
 (require 'agent-q-test-registry)
 
-(defvar agent-q-approve-test--ran nil
+(defvar agent-q-approval-test--ran nil
   "The arguments with which the dangerous tool of a test ran, latest first.")
 
-(defconst agent-q-approve-test--three
+(defconst agent-q-approval-test--three
   (agent-q-json-encode
    `(:turns [(:steps [(:tool_calls
                        ,(vconcat (mapcar (lambda (text)
@@ -24,10 +24,10 @@
              (:steps [(:text "Done.")])]))
   "A model that wants three dangerous calls at once.")
 
-(defmacro agent-q-approve-test--with-chat (&rest body)
+(defmacro agent-q-approval-test--with-chat (&rest body)
   "Run BODY in a chat whose model wants three dangerous calls."
   (declare (indent 0) (debug t))
-  `(let ((agent-q-approve-test--ran nil)
+  `(let ((agent-q-approval-test--ran nil)
          (agent-q-approval-handler nil))
      (agent-q-test-with-tools
          ((agent-q-define-tool
@@ -37,15 +37,15 @@
            :required '("text") :safety-level :dangerous
            :handler (lambda (arguments)
                       (push (cons (gethash "text" arguments) (gethash "count" arguments))
-                            agent-q-approve-test--ran)
+                            agent-q-approval-test--ran)
                       "erased")))
-       (agent-q-test-with-model agent-q-approve-test--three
+       (agent-q-test-with-model agent-q-approval-test--three
          (agent-q-test-with-chat
            (agent-q-test-send "go")
            (agent-q-test-until (= 3 (length (agent-q-call-all-waiting))))
            ,@body)))))
 
-(defun agent-q-approve-test--arm-all ()
+(defun agent-q-approval-test--arm-all ()
   "Unfold all calls that wait, and let them be answered."
   (dolist (call (agent-q-call-all-waiting))
     (unless (agent-q-call-full-p call)
@@ -54,14 +54,14 @@
   (mapc #'agent-q-test-see (agent-q-call-all-waiting))
   (mapc #'agent-q-render-update-item (agent-q-call-all-waiting)))
 
-(defun agent-q-approve-test--ended ()
+(defun agent-q-approval-test--ended ()
   "Wait until the turn is over; return what ran, first one first."
   (agent-q-test-until (agent-q-test-idle-p))
-  (reverse agent-q-approve-test--ran))
+  (reverse agent-q-approval-test--ran))
 
 (ert-deftest agent-q-approve-all-that-were-seen-run-together ()
-  (agent-q-approve-test--with-chat
-    (agent-q-approve-test--arm-all)
+  (agent-q-approval-test--with-chat
+    (agent-q-approval-test--arm-all)
     (agent-q-approval-gate-disarm (car (last (agent-q-call-all-waiting))))
     (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
     (agent-q-test-press "Y")
@@ -69,27 +69,27 @@
     (should (= 1 (length (agent-q-call-all-waiting))))
     (should (eq (agent-q-render-item-at (point)) (agent-q-call-waiting)))
     (agent-q-test-answer "n")
-    (should (equal (agent-q-approve-test--ended) '(("a" . 2) ("b" . 2))))))
+    (should (equal (agent-q-approval-test--ended) '(("a" . 2) ("b" . 2))))))
 
 (ert-deftest agent-q-approve-all-can-be-denied-together ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (agent-q-test-answer "N")
     (should-not (agent-q-call-all-waiting))
-    (should-not (agent-q-approve-test--ended))))
+    (should-not (agent-q-approval-test--ended))))
 
 (ert-deftest agent-q-approve-after-an-answer-point-is-on-the-next-request ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (let ((first (agent-q-test-answer "y")))
       (should-not (eq (agent-q-render-item-at (point)) first))
       (should (eq (agent-q-render-item-at (point)) (agent-q-call-waiting)))
       ;; It was not there to be read before, so the next key waits.
       (should-error (agent-q-test-press "y") :type 'user-error))
     (agent-q-test-answer "N")
-    (should (equal (agent-q-approve-test--ended) '(("a" . 2))))))
+    (should (equal (agent-q-approval-test--ended) '(("a" . 2))))))
 
 (ert-deftest agent-q-approve-a-key-that-repeats-answers-one-request ()
-  (agent-q-approve-test--with-chat
-    (agent-q-approve-test--arm-all)
+  (agent-q-approval-test--with-chat
+    (agent-q-approval-test--arm-all)
     (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
     (agent-q-test-press "y")
     (dotimes (_ 3)
@@ -101,10 +101,10 @@
     ;; Both were on the screen, so that one key may still answer them together.
     (goto-char (agent-q-render-item-start (agent-q-test-arm)))
     (agent-q-test-press "Y")
-    (should (equal (agent-q-approve-test--ended) '(("a" . 2) ("b" . 2) ("c" . 2))))))
+    (should (equal (agent-q-approval-test--ended) '(("a" . 2) ("b" . 2) ("c" . 2))))))
 
 (ert-deftest agent-q-approve-an-answer-at-the-prompt-is-no-message ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (dolist (typed '("y" "n" "!" "Y" "N" "P" "r" "e" "v" "d" " y\n" "yes" "No"))
       (let ((said ""))
         (cl-letf (((symbol-function 'message)
@@ -128,12 +128,12 @@
 
 (ert-deftest agent-q-approve-under-evil-a-request-says-in-which-state-the-prompt-answers ()
   (let ((evil-local-mode t))
-    (agent-q-approve-test--with-chat
+    (agent-q-approval-test--with-chat
       (should (agent-q-test-shows "Keys answer here and at the empty prompt in insert state\n"))
       (agent-q-chat-send-cancel))))
 
 (ert-deftest agent-q-approve-a-request-says-how-to-get-there ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (should (agent-q-test-shows "? Run t_erase?\n"))
     (should (agent-q-test-shows "Keys answer here and at the empty prompt\n"))
     ;; Those behind the next one are a line each.
@@ -143,23 +143,23 @@
     (agent-q-chat-send-cancel)))
 
 (ert-deftest agent-q-approve-the-reason-of-a-denial-is-shown ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (cl-letf (((symbol-function 'read-string) (lambda (&rest _) "not this one")))
       (agent-q-test-answer "r"))
     (agent-q-test-answer "N")
-    (agent-q-approve-test--ended)
+    (agent-q-approval-test--ended)
     (should (string-match-p "t_erase a count=2 denied: not this one\n.*t_erase b count=2 denied\n"
                             (agent-q-test-log)))))
 
 (ert-deftest agent-q-approve-a-cancelled-turn-answers-all ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (agent-q-chat-send-cancel)
-    (should-not (agent-q-approve-test--ended))
+    (should-not (agent-q-approval-test--ended))
     (should-not (agent-q-call-all-waiting))
     (should (zerop (plist-get (agent-q-core-status) :approvals)))))
 
 (ert-deftest agent-q-approve-arguments-are-edited-as-the-texts-they-are ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (agent-q-test-answer "e")
     (let ((buffer (current-buffer)))
       (should (derived-mode-p 'agent-q-approval-arguments-mode))
@@ -184,11 +184,11 @@
       (should-not (buffer-live-p buffer)))
     (with-current-buffer chat
       (agent-q-test-answer "N")
-      (should (equal (agent-q-approve-test--ended)
+      (should (equal (agent-q-approval-test--ended)
                      '(("#\\newline \"\\\\n\"\n\tλ\n" . 21)))))))
 
 (ert-deftest agent-q-approve-edited-arguments-are-shown-and-point-goes-on ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (let ((first (agent-q-test-answer "e")))
       (insert "edited ")
       (agent-q-test-press "C-c C-c")
@@ -198,10 +198,10 @@
       (agent-q-test-until (eq 'succeeded (agent-q-call-state first)))
       (should (agent-q-test-shows "t_erase edited a count=2")))
     (agent-q-test-answer "N")
-    (agent-q-approve-test--ended)))
+    (agent-q-approval-test--ended)))
 
 (ert-deftest agent-q-approve-each-request-says-what-can-be-done-to-all ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (let ((shows (lambda (label)
                    (let ((call (agent-q-call-waiting))
                          (case-fold-search nil))
@@ -213,17 +213,17 @@
       (agent-q-test-arm)
       (agent-q-render-update-item (agent-q-call-waiting))
       (should-not (funcall shows "[Y]"))
-      (agent-q-approve-test--arm-all)
+      (agent-q-approval-test--arm-all)
       (should (funcall shows "[Y] run the 3 seen"))
       (agent-q-test-answer "n")
       (agent-q-test-answer "n")
       (should-not (funcall shows "deny all"))
       (should-not (funcall shows "[Y]"))
       (agent-q-test-answer "n"))
-    (agent-q-approve-test--ended)))
+    (agent-q-approval-test--ended)))
 
 (ert-deftest agent-q-approve-what-is-folded-answers-to-no-key ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (let ((last (car (last (agent-q-call-all-waiting)))))
       (dolist (key '("y" "!" "n" "RET" "Y"))
         (setf (agent-q-render-item-expanded last) nil
@@ -238,19 +238,19 @@
         (should-error (agent-q-test-press "y") :type 'user-error))
       (should (= 3 (length (agent-q-call-all-waiting)))))
     (agent-q-test-answer "N")
-    (should-not (agent-q-approve-test--ended))))
+    (should-not (agent-q-approval-test--ended))))
 
 (ert-deftest agent-q-approve-an-argument-may-become-empty ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (agent-q-test-answer "e")
     (delete-char 1)
     (agent-q-test-press "C-c C-c")
     (with-current-buffer chat
       (agent-q-test-answer "N")
-      (should (equal (agent-q-approve-test--ended) '(("" . 2)))))))
+      (should (equal (agent-q-approval-test--ended) '(("" . 2)))))))
 
 (ert-deftest agent-q-approve-editing-can-be-left ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (agent-q-test-answer "e")
     (insert "x")
     (agent-q-test-press "C-c C-k")
@@ -258,12 +258,12 @@
       (should (= 3 (length (agent-q-call-all-waiting))))
       (agent-q-test-answer "y")
       (agent-q-test-answer "N")
-      (should (equal (agent-q-approve-test--ended) '(("a" . 2)))))))
+      (should (equal (agent-q-approval-test--ended) '(("a" . 2)))))))
 
 (ert-deftest agent-q-approve-code-is-edited-as-lisp-and-has-to-be-balanced ()
   (agent-q-test-with-chat
     (let ((answers nil)
-          (call (agent-q-approve-test--ask 7)))
+          (call (agent-q-approval-test--ask 7)))
       (cl-letf (((symbol-function 'agent-q-core-decide)
                  (lambda (&rest answer) (push answer answers))))
         (agent-q-test-see call)
@@ -290,7 +290,7 @@
   "By C-c C-c they would run it, and leave the request unanswered."
   (let ((lisp-mode-hook (list #'agent-q-approve-test-client-mode)))
     (agent-q-test-with-chat
-      (let ((call (agent-q-approve-test--ask 7)))
+      (let ((call (agent-q-approval-test--ask 7)))
         (agent-q-test-see call)
         (goto-char (agent-q-render-item-start call))
         (agent-q-test-press "e")
@@ -300,7 +300,7 @@
         (kill-buffer)))))
 
 (ert-deftest agent-q-approve-what-is-edited-goes-with-the-chat ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (agent-q-test-answer "e")
     (let ((edited (current-buffer)))
       (insert "x")
@@ -308,8 +308,8 @@
       (should-not (buffer-live-p edited)))))
 
 (ert-deftest agent-q-approve-the-buttons-say-and-do-what-the-keys-do ()
-  (agent-q-approve-test--with-chat
-    (agent-q-approve-test--arm-all)
+  (agent-q-approval-test--with-chat
+    (agent-q-approval-test--arm-all)
     (dolist (label '("[y] run" "[!] always in this chat" "[P] always in this project" "[n] deny"
                      "[r] deny with a reason" "[e] edit" "[v] show all" "[Y] run the 3 seen"))
       (should (agent-q-test-shows label)))
@@ -317,10 +317,10 @@
     (should (eq (lookup-key (get-text-property (point) 'keymap) [mouse-2])
                 #'agent-q-approval-mouse))
     (agent-q-approval-press)
-    (should-not (agent-q-approve-test--ended))))
+    (should-not (agent-q-approval-test--ended))))
 
 (ert-deftest agent-q-approve-tab-goes-from-button-to-button ()
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (let ((call (agent-q-test-arm)))
       (goto-char (agent-q-render-item-start call))
       (agent-q-test-press "TAB")
@@ -368,7 +368,7 @@
 
 ;;;; Long requests
 
-(defun agent-q-approve-test--ask (key &rest more)
+(defun agent-q-approval-test--ask (key &rest more)
   "Have the current chat ask about the call KEY of eval_form; return the call.
 MORE are properties of the event."
   (apply #'agent-q-test-event :approval
@@ -380,7 +380,7 @@ MORE are properties of the event."
 (ert-deftest agent-q-approve-what-runs-has-to-be-seen-to-its-end ()
   (agent-q-test-with-chat
     (let ((answers nil)
-          (call (agent-q-approve-test--ask 7)))
+          (call (agent-q-approval-test--ask 7)))
       (cl-letf (((symbol-function 'agent-q-core-decide)
                  (lambda (&rest answer) (push answer answers)))
                 ((symbol-function 'agent-q-core-offered-rule)
@@ -399,7 +399,7 @@ MORE are properties of the event."
                                                     :type 'user-error))))
         ;; New arguments have to be seen anew.
         (agent-q-test-see call)
-        (agent-q-approve-test--ask 7 :arguments "{\"form\":\"2\"}")
+        (agent-q-approval-test--ask 7 :arguments "{\"form\":\"2\"}")
         (setf (agent-q-call-armed call) t)
         (should-error (agent-q-test-press "y") :type 'user-error)
         ;; What doesn't run need not be read.
@@ -408,7 +408,7 @@ MORE are properties of the event."
 
 (ert-deftest agent-q-approve-the-end-counts-after-the-head ()
   (agent-q-test-with-chat
-    (let ((call (agent-q-approve-test--ask 7))
+    (let ((call (agent-q-approval-test--ask 7))
           (head nil) (end t))
       (cl-letf (((symbol-function 'agent-q-approval-gate--window)
                  (lambda (_call) (and head (selected-window))))
@@ -429,7 +429,7 @@ MORE are properties of the event."
 (ert-deftest agent-q-approve-a-first-key-brings-the-rest-of-a-high-request ()
   "What of its end was on the screen before its head counts, and what lies between does not."
   (agent-q-test-with-chat
-    (let* ((call (agent-q-approve-test--ask 7))
+    (let* ((call (agent-q-approval-test--ask 7))
            (start (marker-position (agent-q-render-item-start call)))
            (end (marker-position (agent-q-render-item-end call)))
            (top start) (bottom end))
@@ -455,7 +455,7 @@ MORE are properties of the event."
 (ert-deftest agent-q-approve-another-agent-has-no-chat ()
   (agent-q-test-with-chat
     (setq agent-q-session-client "claude-code")
-    (agent-q-approve-test--ask 7)
+    (agent-q-approval-test--ask 7)
     (should (agent-q-test-shows "[!] always for this agent"))
     (should-not (agent-q-test-shows "in this chat"))))
 
@@ -469,7 +469,7 @@ MORE are properties of the event."
 
 (ert-deftest agent-q-approve-a-request-says-that-more-is-below ()
   (agent-q-test-with-chat
-    (let ((call (agent-q-approve-test--ask 7)))
+    (let ((call (agent-q-approval-test--ask 7)))
       (should-not (agent-q-test-shows "below"))
       (setf (agent-q-call-below call) 60)
       (agent-q-render-update-item call)
@@ -477,7 +477,7 @@ MORE are properties of the event."
                "Run eval_form\\?\n60 more lines below: SPC shows more; y works once .*\nDangerous"
                (agent-q-test-log)))
       (agent-q-test-event :call-finished :call 7 :outcome :denied)
-      (agent-q-approve-test--ask
+      (agent-q-approval-test--ask
        8 :arguments (agent-q-json-encode `(:form ,(make-string 7000 ?x))))
       (should (string-match-p
                "Run eval_form\\?\nNot all of it is shown here; v shows the whole\nDangerous"
@@ -485,29 +485,29 @@ MORE are properties of the event."
 
 (ert-deftest agent-q-approve-each-reason-has-a-line-above-the-arguments ()
   (agent-q-test-with-chat
-    (agent-q-approve-test--ask 7 :reason "runs a program")
+    (agent-q-approval-test--ask 7 :reason "runs a program")
     (should (agent-q-test-shows "\nDangerous: runs a program\n"))
-    (agent-q-approve-test--ask
+    (agent-q-approval-test--ask
      7 :reason "runs a program (RUN-PROGRAM \"a\nform: 1\"); loads a file; opens a connection")
     (should (agent-q-test-shows "\nDangerous:\nruns a program (RUN-PROGRAM \"a form: 1\")\nloads a file\nopens a connection\n"))
     (should (< (agent-q-test-find "opens a connection") (agent-q-test-find "\nform:")))
     ;; None of a flood of reasons is lost; they need not have a line each.
-    (agent-q-approve-test--ask
+    (agent-q-approval-test--ask
      7 :reason (mapconcat #'number-to-string (number-sequence 1 100) "; "))
     (should (agent-q-test-shows "\n29\n30; 31; "))
     (should (agent-q-test-shows "; 100\n"))
     ;; What is quoted of the form is there already; of what a macro made of it, it is not.
-    (agent-q-approve-test--ask
+    (agent-q-approval-test--ask
      7 :reason "runs programs: UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"a\" :OUTPUT T)"
      :arguments (agent-q-json-encode '(:form "(list (uiop:run-program \"a\"\n :output t))")))
     (should (agent-q-test-shows "\nDangerous: runs programs (UIOP:RUN-PROGRAM)\n"))
-    (agent-q-approve-test--ask
+    (agent-q-approval-test--ask
      7 :reason "deletes or writes files: DELETE-FILE in (DELETE-FILE \"a\")"
      :arguments (agent-q-json-encode '(:form "(clean \"a\")")))
     (should (agent-q-test-shows "\nDangerous: deletes or writes files (DELETE-FILE) in (DELETE-FILE \"a\")\n"))
     ;; v shows them whole.
     (let ((long (make-string 1000 ?x)))
-      (agent-q-approve-test--ask 7 :reason (concat "this; " long "; that"))
+      (agent-q-approval-test--ask 7 :reason (concat "this; " long "; that"))
       (should-not (agent-q-test-shows long))
       (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
       (agent-q-test-press "v")
@@ -517,7 +517,7 @@ MORE are properties of the event."
 
 (ert-deftest agent-q-approve-an-offered-rule-stands-by-the-keys ()
   "It has to be seen, and what was above it needs not be seen again."
-  (agent-q-approve-test--with-chat
+  (agent-q-approval-test--with-chat
     (let ((call (agent-q-call-waiting)) (rule nil))
       (agent-q-test-answer "!")
       (should (< (agent-q-test-find "text: a")
@@ -537,5 +537,5 @@ MORE are properties of the event."
         (should-not (agent-q-approval-gate-armed-p call))))
     (agent-q-chat-send-cancel)))
 
-(provide 'agent-q-approve-test)
-;;; agent-q-approve-test.el ends here
+(provide 'agent-q-approval-test)
+;;; agent-q-approval-test.el ends here

@@ -1,4 +1,4 @@
-;;; agent-q-history-test.el --- What the tools tell about the past  -*- lexical-binding: t; -*-
+;;; agent-q-activity-test.el --- What the tools tell about the past  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -13,7 +13,7 @@
 (require 'agent-q-test-tools)
 (require 'agent-q-image-history)
 
-(defun agent-q-history-test--input (client text)
+(defun agent-q-activity-test--input (client text)
   "Evaluate TEXT at the REPL of CLIENT, as its user does."
   (with-current-buffer (agent-q-test-tools-repl client)
     (agent-q-test-until (string-match-p "> \\'" (buffer-string)) "a prompt")
@@ -23,7 +23,7 @@
       ('sly (call-interactively 'sly-mrepl-return))
       ('slime (call-interactively 'slime-repl-return)))))
 
-(defun agent-q-history-test--await (client text)
+(defun agent-q-activity-test--await (client text)
   "Wait until the REPL of CLIENT shows TEXT."
   (agent-q-test-until (with-current-buffer (agent-q-test-tools-repl client)
                         (save-excursion (goto-char (point-min))
@@ -35,8 +35,8 @@
   (agent-q-image-history-forget)
   (should (string-match-p "No REPL history available"
                           (agent-q-test-tools-ask "/get_repl_history")))
-  (agent-q-history-test--input client "(list :typed 4711)")
-  (agent-q-history-test--await client "(:TYPED 4711)")
+  (agent-q-activity-test--input client "(list :typed 4711)")
+  (agent-q-activity-test--await client "(:TYPED 4711)")
   (agent-q-test-tools-client-call client "interactive-eval" "(+ 1 4711)")
   (agent-q-test-until (agent-q-image-history-evaluation-values
                        (car (agent-q-image-history-evaluations nil))))
@@ -67,9 +67,9 @@
   "The user's error is told while it is open, and after it was left."
   (agent-q-image-history-forget)
   (should (string-match-p "No error" (agent-q-test-tools-ask "/get_last_error")))
-  (agent-q-history-test--input client "(defun aq-broken (x) (1+ (/ x 0)))")
-  (agent-q-history-test--await client "AQ-BROKEN")
-  (agent-q-history-test--input client "(list (aq-broken 17))")
+  (agent-q-activity-test--input client "(defun aq-broken (x) (1+ (/ x 0)))")
+  (agent-q-activity-test--await client "AQ-BROKEN")
+  (agent-q-activity-test--input client "(list (aq-broken 17))")
   (agent-q-test-until (agent-q-test-image-debuggers))
   (let ((told (agent-q-test-tools-ask "/get_last_error")))
     (should (string-match-p "\\`Signalled for the user, at the REPL, [0-9]+ s ago:\nDIVISION-BY-ZERO: arithmetic error" told))
@@ -190,5 +190,5 @@ What the user typed, or made of it, is left alone."
     (should (string-match-p "no-such" (nth 2 (assq 1 answers))))
     (should (string-match-p "No Lisp image is connected" (nth 2 (assq 2 answers))))))
 
-(provide 'agent-q-history-test)
-;;; agent-q-history-test.el ends here
+(provide 'agent-q-activity-test)
+;;; agent-q-activity-test.el ends here

@@ -1,4 +1,4 @@
-;;; agent-q-window-test.el --- Long conversations, and steering a turn  -*- lexical-binding: t; -*-
+;;; agent-q-context-usage-test.el --- Long conversations, and steering a turn  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -14,7 +14,7 @@
 (require 'agent-q-test-registry)
 (require 'agent-q-chat-commands)
 
-(defun agent-q-window-test--script (&rest turns)
+(defun agent-q-context-usage-test--script (&rest turns)
   "Return a script of TURNS, each the text of an answer or a list of steps."
   (json-serialize
    `((turns . ,(vconcat (mapcar (lambda (turn)
@@ -22,7 +22,7 @@
                                                 (vconcat turn)))))
                                 turns))))))
 
-(defun agent-q-window-test--last-request ()
+(defun agent-q-context-usage-test--last-request ()
   "Return the text of the last request that the scripted server got."
   (with-temp-buffer
     (insert-file-contents agent-q-test-requests)
@@ -32,8 +32,8 @@
 
 (ert-deftest agent-q-window-a-summary-is-shown-and-undone ()
   (agent-q-test-with-model
-      (agent-q-window-test--script (make-string 6000 ?x) (make-string 6000 ?y)
-                                   "NOTES on x and y." "Hello." "Hello again.")
+      (agent-q-context-usage-test--script (make-string 6000 ?x) (make-string 6000 ?y)
+                                          "NOTES on x and y." "Hello." "Hello again.")
     (agent-q-test-with-chat
       (agent-q-test-ask "one")
       (agent-q-test-ask "two")
@@ -47,20 +47,20 @@
       (agent-q-test-press "TAB")
       (should (agent-q-test-shows "NOTES on x and y."))
       (agent-q-test-ask "three")
-      (should (string-search "NOTES on x and y" (agent-q-window-test--last-request)))
+      (should (string-search "NOTES on x and y" (agent-q-context-usage-test--last-request)))
       (agent-q-test-find "[Undo the summary]")
       (agent-q-test-press "RET")
       (agent-q-test-until (agent-q-test-shows "The summary is undone: the model reads the messages themselves again."))
       (should-not (button-at (agent-q-test-find "[Undo the summary]")))
       (agent-q-test-ask "four")
-      (let ((request (agent-q-window-test--last-request)))
+      (let ((request (agent-q-context-usage-test--last-request)))
         (should-not (string-match-p "NOTES on x and y" request))
         (should (string-match-p (make-string 200 ?x) request))))))
 
 (ert-deftest agent-q-window-a-summary-can-be-cancelled ()
   (agent-q-test-with-model
-      (agent-q-window-test--script (make-string 6000 ?x) (make-string 6000 ?y)
-                                   '(((stall . t))))
+      (agent-q-context-usage-test--script (make-string 6000 ?x) (make-string 6000 ?y)
+                                          '(((stall . t))))
     (agent-q-test-with-chat
       (agent-q-test-ask "one")
       (agent-q-test-ask "two")
@@ -73,7 +73,7 @@
 
 (ert-deftest agent-q-window-the-echo-area-tells-of-no-summary-that-is-over ()
   "Nor of one that was refused."
-  (agent-q-test-with-model (agent-q-window-test--script "Hello.")
+  (agent-q-test-with-model (agent-q-context-usage-test--script "Hello.")
     (agent-q-test-with-chat
       ;; Batch Emacs has no echo area.
       (let ((shown nil))
@@ -88,7 +88,7 @@
 
 (ert-deftest agent-q-window-what-fills-it-is-shown ()
   (agent-q-test-with-model
-      (agent-q-window-test--script '(((text . "Hello.")) ((usage . [4000 10]))))
+      (agent-q-context-usage-test--script '(((text . "Hello.")) ((usage . [4000 10]))))
     (let ((agent-q-context-window 8000))
       (agent-q-test-with-chat
         (agent-q-test-ask "one")
@@ -111,7 +111,7 @@
   (agent-q-test-with-tools
       ((agent-q-test-tool "t_run" (lambda (_) "It ran.") :safety-level :dangerous))
     (agent-q-test-with-model
-        (agent-q-window-test--script
+        (agent-q-context-usage-test--script
          '(((tool_calls . [((name . "t_run") (arguments . ((text . "1"))))])))
          "Done." "More.")
       (agent-q-test-with-chat
@@ -135,7 +135,7 @@
           (agent-q-test-until (agent-q-test-idle-p))
           (should (string-match-p "> use bytes\n\nDone\\.\n\\'" (agent-q-test-log)))
           (should (string-empty-p (shown)))
-          (let ((request (agent-q-window-test--last-request)))
+          (let ((request (agent-q-context-usage-test--last-request)))
             (should (string-match-p "use bytes" request))
             (should-not (string-match-p "and not this" request)))
           ;; Where nothing runs, it is a message as any other.
@@ -143,5 +143,5 @@
           (agent-q-test-until (agent-q-test-idle-p))
           (should (string-suffix-p "> more\n\nMore.\n" (agent-q-test-log))))))))
 
-(provide 'agent-q-window-test)
-;;; agent-q-window-test.el ends here
+(provide 'agent-q-context-usage-test)
+;;; agent-q-context-usage-test.el ends here

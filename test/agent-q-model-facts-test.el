@@ -1,4 +1,4 @@
-;;; agent-q-facts-test.el --- What is known of models  -*- lexical-binding: t; -*-
+;;; agent-q-model-facts-test.el --- What is known of models  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -15,7 +15,7 @@
 (require 'agent-q-test)
 (require 'agent-q-test-registry)
 
-(defmacro agent-q-facts-test--with-table (form &rest body)
+(defmacro agent-q-model-facts-test--with-table (form &rest body)
   "Run BODY with the facts of FORM, as `agent-q-model-facts-trim' makes them."
   (declare (indent 1) (debug t))
   `(let* ((agent-q-model-facts-file (make-temp-file "agent-q-facts"))
@@ -26,7 +26,7 @@
                 ,@body)
        (delete-file agent-q-model-facts-file))))
 
-(defconst agent-q-facts-test--form
+(defconst agent-q-model-facts-test--form
   '(:date "2999-01-01"
     :providers (("openai" ("small" :window 8000 :output 1000 :tools t :prices (1.0 2.0 nil nil)))
                 ("openrouter" ("a/b" :window 32000 :tools nil :prices (3.0 4.0 nil nil)))
@@ -46,7 +46,7 @@
             (should (> (or (plist-get facts :window) 0) 4096))
             (should-not (eq (plist-get facts :status) 'deprecated))))))))
 
-(defun agent-q-facts-test--days-ago (days)
+(defun agent-q-model-facts-test--days-ago (days)
   "Return the date of DAYS ago."
   (format-time-string "%F" (time-subtract nil (days-to-time days))))
 
@@ -58,10 +58,10 @@
                     (agent-q-test-with-chat
                       (and (string-match "Model  .*\n       \\(.*\\)\nTry" (agent-q-test-log))
                            (match-string 1 (agent-q-test-log))))))))
-      (agent-q-facts-test--with-table agent-q-facts-test--form
+      (agent-q-model-facts-test--with-table agent-q-model-facts-test--form
         (let ((agent-q-model-facts--told nil)
-              (old (agent-q-facts-test--days-ago 70))
-              (new (agent-q-facts-test--days-ago 50))
+              (old (agent-q-model-facts-test--days-ago 70))
+              (new (agent-q-model-facts-test--days-ago 50))
               (openai "https://api.openai.com/v1"))
           (should-not (shown new "small" openai))
           (should (string-match-p "agent-q-model-facts-refresh" (shown old "small" openai)))
@@ -87,15 +87,15 @@
     (should-not (funcall missing "https://gpu.example.com/v1" "small"))))
 
 (ert-deftest agent-q-facts-the-newer-file-counts ()
-  (agent-q-facts-test--with-table agent-q-facts-test--form
+  (agent-q-model-facts-test--with-table agent-q-model-facts-test--form
     (should (equal (agent-q-model-facts-date) "2999-01-01"))
     (should (= 8000 (plist-get (agent-q-model-facts-of "https://api.openai.com/v1/" "small") :window))))
-  (agent-q-facts-test--with-table (plist-put (copy-sequence agent-q-facts-test--form)
-                                             :date "2000-01-01")
+  (agent-q-model-facts-test--with-table (plist-put (copy-sequence agent-q-model-facts-test--form)
+                                                   :date "2000-01-01")
     (should-not (equal (agent-q-model-facts-date) "2000-01-01"))))
 
 (ert-deftest agent-q-facts-names-and-hosts ()
-  (agent-q-facts-test--with-table agent-q-facts-test--form
+  (agent-q-model-facts-test--with-table agent-q-model-facts-test--form
     (let ((window (lambda (url model) (plist-get (agent-q-model-facts-of url model) :window))))
       (should (= 8000 (funcall window "https://API.openai.com/v1" "small-2026-08-01")))
       (should (= 8000 (funcall window "https://api.openai.com/v1" "small-20260801")))
@@ -109,7 +109,7 @@
         (should-not (plist-get facts :prices))))))
 
 (ert-deftest agent-q-facts-the-user-wins-but-not-over-the-hosts-limits ()
-  (agent-q-facts-test--with-table agent-q-facts-test--form
+  (agent-q-model-facts-test--with-table agent-q-model-facts-test--form
     (let* ((url "https://api.openai.com/v1")
            (facts (lambda (&rest own) (agent-q-model-facts-of url "small" own))))
       (should (equal (plist-get (funcall facts :prices '(9 9) :effort 'low) :prices) '(9 9)))
@@ -152,7 +152,7 @@
          :prices (1 2 0.1 nil) :tiers ((200000 3 4 nil nil)) :status deprecated)))))))
 
 (ert-deftest agent-q-facts-what-is-no-catalogue-changes-nothing ()
-  (agent-q-facts-test--with-table agent-q-facts-test--form
+  (agent-q-model-facts-test--with-table agent-q-model-facts-test--form
     (let ((before (agent-q-model-facts--read agent-q-model-facts-file)))
       (dolist (answer '("" "HTTP/1.1 200 OK\n\n<html>" "HTTP/1.1 200 OK\n\n[]"
                         "HTTP/1.1 200 OK\n\n{\"openai\": {\"models\": {}}}"))
@@ -175,7 +175,7 @@
 
 ;;;; In chats
 
-(defmacro agent-q-facts-test--in-chat (own script &rest body)
+(defmacro agent-q-model-facts-test--in-chat (own script &rest body)
   "Run BODY in a chat with SCRIPT; OWN is what the provider says of its model."
   (declare (indent 2) (debug t))
   `(agent-q-test-with-tools
@@ -187,7 +187,7 @@
          (agent-q-test-with-chat
            ,@body)))))
 
-(defconst agent-q-facts-test--script
+(defconst agent-q-model-facts-test--script
   "{\"turns\":[{\"steps\":[{\"tool_calls\":[{\"name\":\"t_run\",\"arguments\":{\"text\":\"1\"}}]},
                          {\"usage\":[1000,100]}]},
              {\"steps\":[{\"text\":\"The end.\"},{\"usage\":[2000,50]}]},
@@ -196,7 +196,7 @@
 
 (ert-deftest agent-q-facts-the-header-shows-the-cost ()
   "Half of the input of the scripted server comes out of its cache."
-  (agent-q-facts-test--in-chat '(:prices (10.0 20.0 1.0)) agent-q-facts-test--script
+  (agent-q-model-facts-test--in-chat '(:prices (10.0 20.0 1.0)) agent-q-model-facts-test--script
     (agent-q-test-ask "go")
     ;; 500 and 1000 of input at 10, as many at 1, 150 of output at 20, for a million each.
     (should (string-match-p (regexp-quote "$0.0195") (agent-q-chat-view-header-line)))
@@ -207,28 +207,28 @@
       (should (string-match-p "This chat: \\$0\\.0250\nIts last turn: \\$0\\.0055\n" help)))))
 
 (ert-deftest agent-q-facts-an-unknown-price-is-unknown ()
-  (agent-q-facts-test--in-chat nil agent-q-facts-test--script
+  (agent-q-model-facts-test--in-chat nil agent-q-model-facts-test--script
     (agent-q-test-ask "go")
     (should (string-match-p (regexp-quote "$?") (agent-q-chat-view-header-line)))
     (should-not (agent-q-test-shows "agent-q-max-turn-cost"))))
 
 (ert-deftest agent-q-facts-a-turn-asks-at-its-cost ()
   (let ((agent-q-max-turn-cost 0.001))
-    (agent-q-facts-test--in-chat '(:prices (10.0 20.0 1.0)) agent-q-facts-test--script
+    (agent-q-model-facts-test--in-chat '(:prices (10.0 20.0 1.0)) agent-q-model-facts-test--script
       (agent-q-test-send "go")
       (agent-q-test-until
        (agent-q-test-shows "The turn has used $0.0075 (agent-q-max-turn-cost). Continue? (y or n, then RET)"))
       (agent-q-test-find "[Stop]")
       (agent-q-test-press "RET")
       (agent-q-test-until (agent-q-test-idle-p)))
-    (agent-q-facts-test--in-chat nil agent-q-facts-test--script
+    (agent-q-model-facts-test--in-chat nil agent-q-model-facts-test--script
       (agent-q-test-ask "go")
       (should (agent-q-test-shows
                "What scripted costs is not known, so agent-q-max-turn-cost can't be kept."))
       (should (agent-q-test-shows "The end.")))))
 
 (ert-deftest agent-q-facts-what-a-model-lacks-is-not-sent ()
-  (agent-q-facts-test--in-chat '(:tools nil :thinking nil :effort high :output 500)
+  (agent-q-model-facts-test--in-chat '(:tools nil :thinking nil :effort high :output 500)
       "{\"turns\":[{\"steps\":[{\"text\":\"Yes.\"}]}]}"
     (agent-q-test-ask "go")
     (with-temp-buffer
@@ -241,7 +241,7 @@
 ;;;; Choosing
 
 (ert-deftest agent-q-facts-stand-beside-the-models-to-choose-from ()
-  (agent-q-facts-test--with-table agent-q-facts-test--form
+  (agent-q-model-facts-test--with-table agent-q-model-facts-test--form
     (let* ((process-environment (cons "AGENT_Q_FACTS_KEY=k" process-environment))
            (auth-sources nil)
            (agent-q-provider nil)
@@ -275,7 +275,7 @@
                          seen)))))))
 
 (ert-deftest agent-q-facts-the-effort-of-a-chat-is-chosen ()
-  (agent-q-facts-test--in-chat nil agent-q-facts-test--script
+  (agent-q-model-facts-test--in-chat nil agent-q-model-facts-test--script
     (agent-q-set-effort 'high)
     (should (string-match-p "scripted (scripted), high effort" (agent-q-chat-view-header-line)))
     (agent-q-test-ask "go")
@@ -286,7 +286,7 @@
       (should (= 2 (how-many "\"effort\":\"high\"" (point-min)))))))
 
 (ert-deftest agent-q-facts-the-effort-that-is-shown-stays ()
-  (agent-q-facts-test--in-chat nil agent-q-facts-test--script
+  (agent-q-model-facts-test--in-chat nil agent-q-model-facts-test--script
     (let (shown)
       (cl-letf (((symbol-function 'completing-read)
                  ;; Native code passes all of its arguments.
@@ -305,14 +305,14 @@
       (should-not agent-q-session-effort))))
 
 (ert-deftest agent-q-facts-no-effort-of-a-model-that-does-not-think ()
-  (agent-q-facts-test--in-chat '(:thinking nil) agent-q-facts-test--script
+  (agent-q-model-facts-test--in-chat '(:thinking nil) agent-q-model-facts-test--script
     (should-error (agent-q-set-effort 'high) :type 'user-error)))
 
 (ert-deftest agent-q-facts-a-wrong-one-is-named ()
-  (agent-q-facts-test--in-chat '(:prices "much") agent-q-facts-test--script
+  (agent-q-model-facts-test--in-chat '(:prices "much") agent-q-model-facts-test--script
     (should (string-match-p
              "The provider .* (scripted) can.t be used: its :prices is not a list of prices"
              (cadr (should-error (agent-q-provider-choose #'ignore) :type 'user-error))))))
 
-(provide 'agent-q-facts-test)
-;;; agent-q-facts-test.el ends here
+(provide 'agent-q-model-facts-test)
+;;; agent-q-model-facts-test.el ends here
