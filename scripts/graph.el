@@ -6,10 +6,11 @@
 
 ;; Started by scripts/lint.sh in batch mode, in the project's root.  `require' shows only a part of
 ;; what a file uses: declarations hide the rest.  So this loads all of lisp/, asks Emacs what each
-;; file defined, and looks in each file's text for names that another one defined, too.  It reports files
-;; that use each other in a circle and uses of another file's private names; with any, it exits
-;; with 1.  AGENT_Q_GRAPH=count prints how much there is of
-;; it, AGENT_Q_GRAPH=uses all of it.
+;; file defined, and looks in each file's text for names that another one defined, too.  It reports
+;; files that use each other in a circle and uses of another file's private names.  By the text
+;; alone it reports names that don't begin with their file's, functions that nothing uses, and
+;; files that are too many, too short or too long.  With any, it exits with 1.
+;; AGENT_Q_GRAPH=count prints how much there is of it, AGENT_Q_GRAPH=uses all of it.
 
 ;;; Code:
 
@@ -19,6 +20,39 @@
 
 (defconst agent-q-graph--accepted '()
   "Groups of files that may use each other: lists, each with its reason.")
+
+(defconst agent-q-graph--most-files 60
+  "How many files lisp/ may have.")
+
+(defconst agent-q-graph--lines '(120 . 1000)
+  "How many lines a file of lisp/ has, at least and at most.")
+
+(defconst agent-q-graph--other-sizes
+  '(("agent-q-core-functions" . "generated, as long as the core has functions"))
+  "Files of another size, each with its reason.")
+
+(defconst agent-q-graph--interned '("agent-q-attach-kinds-")
+  "How names begin that are put together at run time.")
+
+(defconst agent-q-graph--other-names
+  '(;; Without `agent-q-': commands and options that users know, and names of CONTRACTS.md.
+    agent* approval-handler bind-tool bind-tool-explain build cancel-tool-calls chat-use-agent
+    chat-use-provider command-map commit-instructions commit-message compact compose
+    context-add-item context-items context-max context-max-size context-remove-item
+    context-summary context-to-string context-usage continue copy-answer cost create-tool
+    create-tool-specification declare-core define-tool define-tool-from-signature delete-chat
+    demo-model document effort empty-tool-library explain explain-error export-chat fix-error
+    fork-chat format-tool-result get-tool get-tools goto-approval keymap-prefix library-lookup
+    library-register list-registered-tools list-tools mcp-uninstall mode* model
+    parse-type-signature plan* private-files prompts-directory providers
+    register-builtin-tools register-tool registry rename-chat report-bug resume retry rewind
+    rewrite save-chats send-image-map set-effort set-image set-model show-request
+    show-system-prompt sync-instructions toggle-markup tool-execution-hooks tool-levels
+    tool-libraries tool-library tool-result tool-spec* tool-statistics* tools-to-schema
+    type-signature-to-json-schema undo-compact undo-rewind undo-turn unregister-tool
+    validate-tool-args)
+  "Names that may be in any file; there may be 90.
+One with a star stands for those that begin with it and a hyphen, too.")
 
 (defun agent-q-graph--sources ()
   "Return the files of lisp/, without those that only name what others define."
@@ -161,6 +195,114 @@ That is an alist from a file's name to the symbols that DEFINITIONS has of it."
                            (agent-q-graph--symbols private)))))))
     count))
 
+(defun agent-q-graph--texts (form)
+  "Return what FORM of a file's text defines: a list of (NAME . FUNCTION-P)."
+  (pcase form
+    (`(,(or 'defun 'cl-defun 'defmacro 'cl-defmacro 'defsubst 'cl-defsubst 'defalias) ,name . ,_)
+     (list (cons (if (eq (car-safe name) 'quote) (cadr name) name) t)))
+    (`(,(or 'defvar 'defvar-local 'defconst 'defcustom) ,name ,_ . ,_) (list (cons name nil)))
+    (`(,(or 'define-minor-mode 'define-derived-mode 'define-globalized-minor-mode) ,name . ,_)
+     (list (cons name nil)))
+    (`(cl-defstruct ,name . ,_) (list (cons (if (consp name) (car name) name) nil)))
+    (`(,(or 'progn 'eval-and-compile 'eval-when-compile) . ,forms)
+     (seq-mapcat #'agent-q-graph--texts forms))))
+
+(defun agent-q-graph--owner (name files)
+  "Return that of FILES, names, with which NAME begins; the longest."
+  (car (seq-sort-by (lambda (file) (- (length file))) #'<
+                    (seq-filter (lambda (file)
+                                  (string-match-p (format "\\`%s\\(?:-\\|\\'\\)" (regexp-quote file)) name))
+                                files))))
+
+(defun agent-q-graph--accepts-p (other name)
+  "Say whether OTHER, of `agent-q-graph--other-names', is for NAME."
+  (let ((beginning (string-remove-suffix "*" other)))
+    (or (equal name beginning)
+        (and (string-suffix-p "*" other) (string-prefix-p (concat beginning "-") name)))))
+
+(defun agent-q-graph--report-names (sources)
+  "Print what SOURCES define under another file's name; return how much.
+A private name is its file's and two hyphens.  The options in agent-q.el are
+the package's."
+  (let ((files (mapcar #'agent-q-graph--name sources))
+        (others (mapcar (lambda (name) (format "agent-q-%s" name)) agent-q-graph--other-names))
+        (seen nil)
+        (count 0))
+    (dolist (source sources)
+      (let ((file (agent-q-graph--name source)))
+        (pcase-dolist (`(,symbol . ,_) (seq-mapcat #'agent-q-graph--texts (agent-q-graph--forms source)))
+          (let* ((name (symbol-name symbol))
+                 (other (seq-find (lambda (other) (agent-q-graph--accepts-p other name)) others)))
+            (cond (other (push other seen))
+                  ((equal file "agent-q"))
+                  ((and (equal (agent-q-graph--owner name files) file)
+                        (or (not (string-match-p "--" name))
+                            (string-prefix-p (concat file "--") name))))
+                  (t (cl-incf count)
+                     (princ (format "%s defines %s, which begins otherwise\n" file name))))))))
+    (dolist (name (seq-difference others seen))
+      (cl-incf count)
+      (princ (format "scripts/graph.el accepts %s, which isn't defined\n" name)))
+    (when (> (length others) 90)
+      (cl-incf count)
+      (princ (format "scripts/graph.el accepts %d names, at most 90 are wanted\n" (length others))))
+    count))
+
+(defun agent-q-graph--words (files)
+  "Return a table from each name of ours in FILES to how often it is there.
+Comments don't count."
+  (let ((table (make-hash-table :test #'equal)))
+    (dolist (file files table)
+      (with-temp-buffer
+        (insert-file-contents file)
+        (while (re-search-forward "^ *;\\(?:[^;]\\|;[^;]\\|;;[^#]\\).*\\|\\(agent-q[a-z0-9-]*[a-z0-9]\\)" nil t)
+          (when (match-string 1)
+            (cl-incf (gethash (match-string 1) table 0))))))))
+
+(defun agent-q-graph--report-unused (sources)
+  "Print the functions in SOURCES that nothing uses; return how many there are.
+A test is a use, but not of a private one.  Those with a name put together at
+run time are known by the text that it begins with."
+  (let ((lisp (agent-q-graph--words sources))
+        (elsewhere (agent-q-graph--words
+                    (cons "CONTRACTS.md"
+                          (seq-mapcat (lambda (folder)
+                                        (directory-files-recursively folder "\\.\\(?:el\\|rs\\|lisp\\|sh\\)\\'"))
+                                      '("src" "test" "scripts" "lisp/image")))))
+        (count 0))
+    (dolist (source sources)
+      (dolist (form (agent-q-graph--forms source))
+        (pcase-dolist (`(,symbol . ,function) (agent-q-graph--texts form))
+          (let ((name (symbol-name symbol)))
+            (unless (or (not function)
+                        (> (gethash name lisp 0) 1)
+                        (assq 'interactive form)
+                        (and (not (string-match-p "--" name)) (gethash name elsewhere))
+                        (seq-some (lambda (beginning) (string-prefix-p beginning name))
+                                  agent-q-graph--interned))
+              (cl-incf count)
+              (princ (format "%s: nothing uses %s\n" (agent-q-graph--name source) name)))))))
+    count))
+
+(defun agent-q-graph--report-sizes (sources)
+  "Print what is wrong with the number and length of SOURCES; return how much."
+  (let ((count 0)
+        (files (1+ (length sources)))) ; and the autoloads
+    (when (> files agent-q-graph--most-files)
+      (cl-incf count)
+      (princ (format "lisp/ has %d files, at most %d are wanted\n" files agent-q-graph--most-files)))
+    (dolist (source sources)
+      (let ((name (agent-q-graph--name source))
+            (lines (with-temp-buffer
+                     (insert-file-contents source)
+                     (count-lines (point-min) (point-max)))))
+        (unless (or (<= (car agent-q-graph--lines) lines (cdr agent-q-graph--lines))
+                    (assoc name agent-q-graph--other-sizes))
+          (cl-incf count)
+          (princ (format "lisp/%s.el: %d lines, %d to %d are wanted\n" name lines
+                         (car agent-q-graph--lines) (cdr agent-q-graph--lines))))))
+    count))
+
 (defun agent-q-graph--report-all (uses)
   "Print how much is in USES, or all of it, as AGENT_Q_GRAPH says."
   (when (getenv "AGENT_Q_GRAPH")
@@ -181,7 +323,10 @@ That is an alist from a file's name to the symbols that DEFINITIONS has of it."
     (let ((uses (agent-q-graph--uses sources (agent-q-graph--definitions sources))))
       (agent-q-graph--report-all uses)
       (kill-emacs (if (zerop (+ (agent-q-graph--report-circles uses)
-                                (agent-q-graph--report-private uses)))
+                                (agent-q-graph--report-private uses)
+                                (agent-q-graph--report-names sources)
+                                (agent-q-graph--report-unused sources)
+                                (agent-q-graph--report-sizes sources)))
                       0 1)))))
 
 (agent-q-graph)
