@@ -268,7 +268,6 @@ of a long one.
               filter-buffer-substring-function #'agent-q-render-copy
               require-final-newline nil
               agent-q-events-handler #'agent-q-chat-handle
-              agent-q-events-turn-function #'agent-q-chat--note-turn
               agent-q-session-chat-p t)
   (add-hook 'completion-at-point-functions
             #'agent-q-prompt-console-completion-at-point nil t)
@@ -449,6 +448,7 @@ core saves it, as JSON, or is nil."
                      (agent-q-chat-history-past-resumed about)
                      (agent-q-chat-history-rewind-resumed (alist-get 'rewind about))))
     (:past-turn (agent-q-chat-history-past-show event))
+    (:turn-begins (agent-q-chat--note-turn (plist-get event :turn)))
     (:turn-started (agent-q-chat--turn-started (plist-get event :text)
                                                (plist-get event :turn)))
     (:rewound (agent-q-chat-history-rewind-hide (plist-get event :turn) (plist-get event :rewind)))

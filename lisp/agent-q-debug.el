@@ -449,7 +449,7 @@ Return nil if it can't be read."
 (defun agent-q-debug--start ()
   "Record from now on."
   (agent-q-debug--get-buffer)
-  (add-hook 'agent-q-events-seen-functions #'agent-q-debug--note-event)
+  (agent-q-events-subscribe t #'agent-q-debug--note-event)
   (add-hook 'agent-q-connection-call-begun-functions #'agent-q-debug--note-begun)
   (add-hook 'agent-q-connection-call-over-functions #'agent-q-debug--note-over)
   (add-hook 'agent-q-module-loaded-hook #'agent-q-debug--advise)
@@ -457,7 +457,7 @@ Return nil if it can't be read."
 
 (defun agent-q-debug--stop ()
   "Stop recording."
-  (remove-hook 'agent-q-events-seen-functions #'agent-q-debug--note-event)
+  (agent-q-events-unsubscribe t #'agent-q-debug--note-event)
   (remove-hook 'agent-q-connection-call-begun-functions #'agent-q-debug--note-begun)
   (remove-hook 'agent-q-connection-call-over-functions #'agent-q-debug--note-over)
   (remove-hook 'agent-q-module-loaded-hook #'agent-q-debug--advise)

@@ -116,30 +116,16 @@ than a short run; text is paced anyway.")
   "The chat buffer of each session id.")
 
 (defvar-local agent-q-events-handler nil
-  "Function that is called with each event of this buffer's session.")
+  "Function that is called with each event of this buffer's session.
+One of the type `:turn-begins' is Emacs's own: it comes before the requests of
+a turn are carried out, while `:turn-started' may be handled after them.")
 
-(defvar-local agent-q-events-turn-function nil
-  "Function that is called with the number of each turn of this buffer's session.
-That is before the turn's requests are carried out; its `:turn-started' may be
-handled after them.")
-
-(defvar agent-q-events--subscribers nil
-  "An alist from types of events to the functions that take them.")
-
-(defvar agent-q-events-outside-function nil
-  "Function that is called with each event of calls outside all chats.")
-
-(defvar agent-q-events-seen-functions nil
-  "Functions called with each event of the core before anything is done with it.")
+(defvar agent-q-events-subscribers nil
+  "An alist from types of events to the functions that take them.
+Those of the type t take each event, before anything is done with it.")
 
 (defconst agent-q-events-requests '(:image-call :emacs-call :tool-handler)
   "The types of events that are requests: the core waits for an answer.")
-
-(defvar agent-q-events-started-hook nil
-  "Functions called when the core has started.")
-
-(defvar agent-q-events-discovered-functions nil
-  "Functions called with the list of model servers that answered.")
 
 ;;;;; The pipe
 
@@ -167,7 +153,7 @@ handled after them.")
     (when trouble
       (display-warning 'agent-q (string-join trouble "\n"))))
   (add-hook 'kill-emacs-hook #'agent-q-events--shutdown)
-  (run-hooks 'agent-q-events-started-hook))
+  (agent-q-events--apply '(:type :core-started)))
 
 (defun agent-q-events-running-p ()
   "Whether the core can wake Emacs.
@@ -306,8 +292,8 @@ So the image works while that is drawn."
 
 (defun agent-q-events-dispatch (event)
   "Apply EVENT.  An error in one event never stops the ones after it."
-  (when agent-q-events-seen-functions
-    (agent-q-module-log-run-hook 'agent-q-events-seen-functions event))
+  (dolist (function (alist-get t agent-q-events-subscribers))
+    (agent-q-module-log-call 'event function event))
   (condition-case err
       (agent-q-events--apply event)
     ((error quit)
@@ -319,34 +305,31 @@ So the image works while that is drawn."
                              (error-message-string err))))))
 
 (defun agent-q-events-subscribe (type function)
-  "Subscribe FUNCTION to the events of TYPE; it is called with each."
-  (cl-pushnew function (alist-get type agent-q-events--subscribers)))
+  "Subscribe FUNCTION to the events of TYPE; it is called with each.
+TYPE t means all, and `:core-started' is Emacs's own."
+  (cl-pushnew function (alist-get type agent-q-events-subscribers)))
+
+(defun agent-q-events-unsubscribe (type function)
+  "Subscribe FUNCTION to the events of TYPE no more."
+  (setf (alist-get type agent-q-events-subscribers nil t)
+        (remq function (alist-get type agent-q-events-subscribers))))
 
 (defun agent-q-events--apply (event)
   "Hand EVENT to whom it concerns."
-  (let ((type (plist-get event :type)))
-    (pcase type
-      (:fault (agent-q-events--fault (plist-get event :message)))
-      (:trouble (display-warning 'agent-q (agent-q-text-visible-prose
-                                           (plist-get event :message))))
-      (:discovered (agent-q-module-log-run-hook 'agent-q-events-discovered-functions
-                                                (plist-get event :servers)))
-      (_
-       (dolist (function (alist-get type agent-q-events--subscribers))
-         (funcall function event))
-       (when (plist-get event :session)
-         (agent-q-events--deliver event))))))
+  (dolist (function (alist-get (plist-get event :type) agent-q-events-subscribers))
+    (funcall function event))
+  (when (plist-get event :session)
+    (agent-q-events--deliver event)))
 
 (defun agent-q-events--deliver (event)
-  "Hand EVENT to the chat whose session it is of, or who is outside all chats."
+  "Hand EVENT to the chat whose session it is of.
+Calls of programs, outside all chats, are of session 0."
   (let ((buffer (gethash (plist-get event :session) agent-q-events--buffers)))
     (cond ((buffer-live-p buffer)
            (with-current-buffer buffer
              (funcall agent-q-events-handler event)))
-          ((eql (plist-get event :session) 0)
-           (when agent-q-events-outside-function
-             (funcall agent-q-events-outside-function event)))
-          ((memq (plist-get event :type) '(:image-call :emacs-call))
+          ((and (memq (plist-get event :type) '(:image-call :emacs-call))
+                (not (eql (plist-get event :session) 0)))
            (agent-q-core-resolve (plist-get event :request) "aborted"
                                  "The chat is closed.")))))
 
@@ -355,14 +338,20 @@ So the image works while that is drawn."
   (let ((buffer (gethash (plist-get event :session) agent-q-events--buffers)))
     (when (buffer-live-p buffer)
       (with-current-buffer buffer
-        (when agent-q-events-turn-function
-          (agent-q-module-log-call 'turn-started agent-q-events-turn-function
-                                   (plist-get event :turn)))))))
+        (agent-q-module-log-call 'turn-begins agent-q-events-handler
+                                 (list :type :turn-begins :turn (plist-get event :turn)))))))
 
-(defun agent-q-events--fault (message)
-  "Report MESSAGE, a bug that the core contained."
-  (agent-q-module-log-line message)
+(defun agent-q-events--fault (event)
+  "Report EVENT, about a bug that the core contained."
+  (agent-q-module-log-line (plist-get event :message))
   (message "agent-q: an internal error was contained; see *agent-q-log*"))
+
+(defun agent-q-events--trouble (event)
+  "Show the warning in EVENT."
+  (display-warning 'agent-q (agent-q-text-visible-prose (plist-get event :message))))
+
+(agent-q-events-subscribe :fault #'agent-q-events--fault)
+(agent-q-events-subscribe :trouble #'agent-q-events--trouble)
 
 ;;;; What tools ask of Emacs Lisp
 

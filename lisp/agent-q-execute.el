@@ -676,12 +676,15 @@ If it isn't waiting any more, nothing happens."
 ;;;;; Calls outside all chats
 
 (defun agent-q-execute--outside (event)
-  "Apply EVENT of a call outside all chats, which a program made."
-  (pcase (plist-get event :type)
-    (:approval (agent-q-execute-approve event))
-    ((or :emacs-call :image-call) (agent-q-execute-request-outside event))))
+  "Apply EVENT, if it is of a call outside all chats, which a program made."
+  (when (eql 0 (plist-get event :session))
+    (if (eq :approval (plist-get event :type))
+        (agent-q-execute-approve event)
+      (agent-q-execute-request-outside event))))
 
-(setq agent-q-events-outside-function #'agent-q-execute--outside)
+(agent-q-events-subscribe :approval #'agent-q-execute--outside)
+(agent-q-events-subscribe :emacs-call #'agent-q-execute--outside)
+(agent-q-events-subscribe :image-call #'agent-q-execute--outside)
 (agent-q-events-subscribe :batch-finished #'agent-q-execute-finished)
 (agent-q-events-subscribe :call-started #'agent-q-execute-started)
 (agent-q-events-subscribe :call-finished #'agent-q-execute-ended)

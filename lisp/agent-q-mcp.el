@@ -85,7 +85,6 @@ refuses all calls until you press it again.
 
 \\{agent-q-mcp-client-mode-map}"
   (setq-local agent-q-events-handler #'agent-q-mcp--client-handle
-              agent-q-events-turn-function #'agent-q-mcp--client-note-turn
               ;; Who is elsewhere must not lose the window to another agent's edit.
               agent-q-review-edits nil)
   (add-hook 'kill-buffer-hook #'agent-q-mcp--client-stop-all -90 t))
@@ -150,6 +149,7 @@ refuses all calls until you press it again.
 (defun agent-q-mcp--client-handle (event)
   "Apply EVENT to this client's buffer."
   (pcase (plist-get event :type)
+    (:turn-begins (agent-q-mcp--client-note-turn (plist-get event :turn)))
     (:turn-started
      (agent-q-mcp--client-begin)
      (agent-q-render-finish)

@@ -673,16 +673,17 @@ It is called once, from the core's event.  Each server is a property list
 with :name, :base-url and :models."
   (agent-q-events-ensure)
   (let (once)
-    (setq once (lambda (servers)
-                 (remove-hook 'agent-q-events-discovered-functions once)
-                 (dolist (server servers)
-                   (agent-q-provider-note-limits (plist-get server :base-url) server))
-                 (funcall callback servers)))
-    (add-hook 'agent-q-events-discovered-functions once)
+    (setq once (lambda (event)
+                 (agent-q-events-unsubscribe :discovered once)
+                 (let ((servers (plist-get event :servers)))
+                   (dolist (server servers)
+                     (agent-q-provider-note-limits (plist-get server :base-url) server))
+                   (funcall callback servers))))
+    (agent-q-events-subscribe :discovered once)
     (condition-case failure
         (agent-q-core-discover)
       (error
-       (remove-hook 'agent-q-events-discovered-functions once)
+       (agent-q-events-unsubscribe :discovered once)
        (signal (car failure) (cdr failure))))))
 
 (defun agent-q-provider-chat-models (server)

@@ -51,7 +51,7 @@
     (agent-q-events-ensure))
   (agent-q-registry-apply-levels))
 
-(defun agent-q-registry-core-started ()
+(defun agent-q-registry-core-started (&optional _event)
   "Give the core, which has just started, what was defined before.
 What it can't take is warned of; the rest counts."
   (unless agent-q-registry--started
@@ -391,7 +391,7 @@ category that no registered tool has is an `agent-q-error'."
   (agent-q-core-offered-tools (agent-q-json-serialize (agent-q-registry-selection))))
 
 (add-hook 'agent-q-module-levels-hook #'agent-q-registry-apply-levels)
-(add-hook 'agent-q-events-started-hook #'agent-q-registry-core-started)
+(agent-q-events-subscribe :core-started #'agent-q-registry-core-started)
 ;; Something else may have started the core.
 (when (agent-q-events-running-p)
   (agent-q-registry-core-started))

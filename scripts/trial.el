@@ -153,12 +153,10 @@
         (began (float-time)))
     (setq agent-q-project-root default-directory)
     (with-current-buffer (agent-q-chat-open-here t)
-      (add-hook 'agent-q-events-seen-functions #'agent-q-trial--seen)
-      (add-hook 'agent-q-events-seen-functions
-                (lambda (event)
-                  (pcase (plist-get event :type)
-                    (:turn-ended (setq end (agent-q-trial--end event)))
-                    (:limit-reached (setq end "limit reached")))))
+      (agent-q-events-subscribe t #'agent-q-trial--seen)
+      (agent-q-events-subscribe :turn-ended
+                                (lambda (event) (setq end (agent-q-trial--end event))))
+      (agent-q-events-subscribe :limit-reached (lambda (_) (setq end "limit reached")))
       (agent-q-chat-send-submit task)
       (agent-q-trial--until (lambda () end) agent-q-trial-patience)
       (message "%s" (buffer-string)))

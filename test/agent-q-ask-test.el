@@ -176,11 +176,9 @@
       (search-forward "(* 2")
       (with-current-buffer (agent-q-rewrite "add one" (agent-q-activity-look-here))
         (let ((reviewed nil))
-          (add-hook 'agent-q-events-seen-functions
-                    (lambda (event) (when (eq :text (plist-get event :type))
-                                      (push agent-q-review-edits reviewed)))
-                    nil t)
-          (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "one")))
+          (let ((agent-q-events-subscribers (copy-alist agent-q-events-subscribers)))
+            (agent-q-events-subscribe :text (lambda (_) (push agent-q-review-edits reviewed)))
+            (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "one"))))
           (should-not agent-q-review-edits))))
     (with-temp-buffer
       (insert "no file")

@@ -65,8 +65,9 @@
     (should (eq 'rust-panic
                 (car (should-error (agent-q-core-provoke-panic "defun")))))
     (let ((seen nil))
-      (cl-letf (((symbol-function 'agent-q-events--fault)
-                 (lambda (message) (setq seen message))))
+      (let ((agent-q-events-subscribers
+             `((:fault ,(lambda (event) (setq seen (plist-get event :message))))
+               ,@agent-q-events-subscribers)))
         (agent-q-core-provoke-panic "worker")
         (agent-q-test-until seen "the fault event"))
       (should (string-match-p "provoked in a worker" seen)))

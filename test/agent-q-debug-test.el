@@ -71,7 +71,7 @@
   (agent-q-test-with-chat (agent-q-test-ask "/list_buffers"))
   (should-not (agent-q-debug-test--lines))
   (should (module-function-p (symbol-function 'agent-q-core-submit)))
-  (should-not agent-q-events-seen-functions)
+  (should-not (alist-get t agent-q-events-subscribers))
   (should-not agent-q-connection-call-begun-functions)
   (should-not agent-q-connection-call-over-functions))
 

@@ -456,9 +456,9 @@
 (ert-deftest agent-q-mcp-turns-are-calls-with-little-time-between-them ()
   (agent-q-test-mcp-with-tools
     (let ((client (agent-q-test-mcp-client)) (turns nil))
-      (let ((agent-q-events-seen-functions
-             (list (lambda (event) (when (memq (plist-get event :type) '(:turn-started :turn-ended))
-                                     (push (plist-get event :type) turns))))))
+      (let ((agent-q-events-subscribers (copy-alist agent-q-events-subscribers)))
+        (dolist (type '(:turn-started :turn-ended))
+          (agent-q-events-subscribe type (lambda (_) (push type turns))))
         (agent-q-test-mcp-call client "t_look" '(:text "a"))
         (agent-q-test-mcp-call client "t_look" '(:text "b"))
         (should (equal turns '(:turn-started)))
@@ -476,9 +476,9 @@
     (let ((client (agent-q-test-mcp-client)) (turns nil))
       (customize-set-variable 'agent-q-mcp-turn-pause 20)
       (unwind-protect
-          (let ((agent-q-events-seen-functions
-                 (list (lambda (event) (when (memq (plist-get event :type) '(:turn-started :turn-ended))
-                                         (push (plist-get event :type) turns))))))
+          (let ((agent-q-events-subscribers (copy-alist agent-q-events-subscribers)))
+            (dolist (type '(:turn-started :turn-ended))
+              (agent-q-events-subscribe type (lambda (_) (push type turns))))
             (cl-flet ((look (meta)
                         (should (agent-q-test-mcp-text
                                  (agent-q-test-mcp-ask client "tools/call"

@@ -394,18 +394,16 @@
     (let* ((agent-q-providers nil)
            (agent-q-provider-demo nil)
            (asked 0)
-           (count (lambda (event) (when (eq :models (plist-get event :type)) (setq asked (1+ asked)))))
+           (agent-q-events-subscribers (copy-alist agent-q-events-subscribers))
            (agent-q-provider--listed nil))
-      (add-hook 'agent-q-events-seen-functions count)
-      (unwind-protect
-          (cl-letf (((symbol-function 'agent-q-provider--list-discover-now) #'ignore))
-            (dotimes (_ 2)
-              (should (equal '("scripted: scripted" "scripted: alpha" "scripted: zeta")
-                             (mapcar #'car (agent-q-provider-candidates)))))
-            (should (= 1 asked))
-            (should (equal "zeta" (alist-get 'model (agent-q-provider-chosen
-                                                     "scripted: zeta" (agent-q-provider-candidates))))))
-        (remove-hook 'agent-q-events-seen-functions count)))))
+      (agent-q-events-subscribe :models (lambda (_) (setq asked (1+ asked))))
+      (cl-letf (((symbol-function 'agent-q-provider--list-discover-now) #'ignore))
+        (dotimes (_ 2)
+          (should (equal '("scripted: scripted" "scripted: alpha" "scripted: zeta")
+                         (mapcar #'car (agent-q-provider-candidates)))))
+        (should (= 1 asked))
+        (should (equal "zeta" (alist-get 'model (agent-q-provider-chosen
+                                                 "scripted: zeta" (agent-q-provider-candidates)))))))))
 
 ;; Emacs by itself looks only at beginnings, and those are the hosts' names.
 (ert-deftest agent-q-provider-test-a-model-is-found-by-its-name-alone ()
