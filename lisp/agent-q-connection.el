@@ -273,9 +273,10 @@ image was asked.  QUESTIONS are those of the image's watch that wait for an
 answer, LEFT the seconds that the call has when they are answered, and
 ASKER is the core's request that it is made for, unless REQUEST is.
 DEADLINE is a function that is called with the call when its time is over.
+DUE is when a function is called with it, as `float-time', and the function.
 HEARD is non-nil once the image has answered a request to stop the call."
   request connection operation arguments seconds callback started
-  id continuation timer stopping (patience 3) condition again
+  id continuation due stopping (patience 3) condition again
   (thread t) owner questions left asker deadline heard)
 
 (defvar agent-q-connection-call-pending (make-hash-table :test #'equal)
@@ -326,7 +327,7 @@ arguments, the status and the payload.")
   "End CALL with STATUS and PAYLOAD, unless it has ended."
   (when (agent-q-connection-call-pending-p call)
     (remhash (agent-q-connection-call-request call) agent-q-connection-call-pending)
-    (agent-q-connection-call-cancel-timer call)
+    (agent-q-connection-call-stop-clock call)
     (when agent-q-connection-call-over-functions
       (agent-q-module-log-run-hook 'agent-q-connection-call-over-functions call status payload))
     (let ((agent-q-connection-call-ended-owner (agent-q-connection-call-owner call)))
@@ -345,17 +346,63 @@ arguments, the status and the payload.")
                       (error-message-string err))))
     (run-hooks 'agent-q-connection-call-finished-hook)))
 
-(defun agent-q-connection-call-cancel-timer (call)
-  "Forget the deadline of CALL."
-  (when (timerp (agent-q-connection-call-timer call))
-    (cancel-timer (agent-q-connection-call-timer call)))
-  (setf (agent-q-connection-call-timer call) nil))
+;; There is one timer for all calls.  Emacs keeps its timers in a list in order:
+;; with one for each of a thousand calls it would be busy sorting them.
 
-(defun agent-q-connection-call-start-timer (call seconds &optional function)
+(defvar agent-q-connection--clock nil
+  "The timer of the next call that is due, or nil.")
+
+(defconst agent-q-connection--clock-budget 0.01
+  "After how many seconds calls that are due wait, so that keys are read.")
+
+(defun agent-q-connection-call-stop-clock (call)
+  "Forget when CALL is due."
+  (setf (agent-q-connection-call-due call) nil))
+
+(defun agent-q-connection-call-start-clock (call seconds &optional function)
   "Call FUNCTION with CALL in SECONDS; without one, CALL's deadline is then."
-  (agent-q-connection-call-cancel-timer call)
-  (setf (agent-q-connection-call-timer call)
-        (run-at-time seconds nil (or function (agent-q-connection-call-deadline call)) call)))
+  (let ((time (+ (float-time) seconds)))
+    (setf (agent-q-connection-call-due call)
+          (cons time (or function (agent-q-connection-call-deadline call))))
+    (agent-q-connection--set-clock time)))
+
+(defun agent-q-connection--set-clock (time)
+  "Look for calls that are due at TIME, unless that happens earlier."
+  (unless (and agent-q-connection--clock
+               (<= (float-time (timer--time agent-q-connection--clock)) time))
+    (when agent-q-connection--clock
+      (cancel-timer agent-q-connection--clock))
+    (setq agent-q-connection--clock
+          (run-at-time (max 0 (- time (float-time))) nil #'agent-q-connection--call-due))))
+
+(defun agent-q-connection--call-due ()
+  "Call the functions of the calls that are due, for a moment."
+  (setq agent-q-connection--clock nil)
+  (let* ((now (float-time)) (due nil) (next nil))
+    (maphash (lambda (_request call)
+               (when-let* ((time (car (agent-q-connection-call-due call))))
+                 (cond ((<= time now) (push call due))
+                       ((or (null next) (< time next)) (setq next time)))))
+             agent-q-connection-call-pending)
+    (when next
+      (agent-q-connection--set-clock next))
+    (setq due (sort due (lambda (one other)
+                          (< (car (agent-q-connection-call-due one))
+                             (car (agent-q-connection-call-due other))))))
+    (unwind-protect
+        (while (and due (< (- (float-time) now) agent-q-connection--clock-budget))
+          (agent-q-connection--call-now (pop due)))
+      (when due
+        (agent-q-connection--set-clock (+ (float-time) agent-q-connection--clock-budget))))))
+
+(defun agent-q-connection--call-now (call)
+  "Call the function of CALL, which is due."
+  (let ((function (cdr (agent-q-connection-call-due call))))
+    (agent-q-connection-call-stop-clock call)
+    (when function
+      (condition-case err
+          (funcall function call)
+        (error (message "agent-q: the clock of a call failed: %s" (error-message-string err)))))))
 
 (defun agent-q-connection-call-over (process)
   "Return a list of what awaits an answer over PROCESS."

@@ -69,12 +69,11 @@
 
 (defun agent-q-image--effect-wait (call question)
   "Stop the clock of CALL until QUESTION is answered."
-  (let ((timer (agent-q-connection-call-timer call)))
+  (let ((time (car (agent-q-connection-call-due call))))
     (push question (agent-q-connection-call-questions call))
-    (when (timerp timer)
-      (setf (agent-q-connection-call-left call)
-            (max 0.1 (float-time (time-subtract (timer--time timer) nil))))
-      (agent-q-connection-call-cancel-timer call))))
+    (when time
+      (setf (agent-q-connection-call-left call) (max 0.1 (- time (float-time))))
+      (agent-q-connection-call-stop-clock call))))
 
 (defun agent-q-image--effect-go-on (call question)
   "Let the clock of CALL go on, unless more than QUESTION is open."
@@ -84,7 +83,7 @@
     (when (and (null (agent-q-connection-call-questions call))
                (null (agent-q-connection-call-stopping call))
                (agent-q-connection-call-left call))
-      (agent-q-connection-call-start-timer call (agent-q-connection-call-left call)))))
+      (agent-q-connection-call-start-clock call (agent-q-connection-call-left call)))))
 
 (defun agent-q-image-effect-decided (event)
   "Pass the answer in EVENT, one of the core, on to the image."
@@ -194,7 +193,7 @@ Each is (PROCESS . THREAD).")
           (agent-q-image-parked-event parked) event)
     (cl-pushnew parked agent-q-image--park-all)
     (when (agent-q-connection-call-pending-p call)
-      (agent-q-connection-call-cancel-timer call)
+      (agent-q-connection-call-stop-clock call)
       (agent-q-connection-ask
        (agent-q-connection-call-connection call) :rex
        `(cl:funcall (cl:find-symbol "PARKED-REPLY" "AGENT-Q-IMAGE")
@@ -488,7 +487,7 @@ Objects other than strings, integers, keywords and lists are errors."
 
 (defun agent-q-image--prepare-again (call)
   "Send CALL again: its image has lost its modules, by a restart for example."
-  (agent-q-connection-call-cancel-timer call)
+  (agent-q-connection-call-stop-clock call)
   (setf (agent-q-connection-call-again call) t
         (agent-q-connection-call-continuation call) nil)
   (agent-q-image-module-forget (agent-q-connection-process
@@ -521,7 +520,7 @@ Objects other than strings, integers, keywords and lists are errors."
     (let ((continuation (lambda (result) (agent-q-image--returned call result))))
       (setf (agent-q-connection-call-continuation call) continuation
             (agent-q-connection-call-started call) (float-time))
-      (agent-q-connection-call-start-timer call (agent-q-connection-call-seconds call))
+      (agent-q-connection-call-start-clock call (agent-q-connection-call-seconds call))
       (agent-q-connection-ask
        (agent-q-connection-call-connection call) :rex
        `(cl:if (cl:find-package "AGENT-Q-IMAGE")
@@ -587,7 +586,7 @@ Objects other than strings, integers, keywords and lists are errors."
 (defun agent-q-image--park-running (call)
   "Ask the image to park CALL where it is; if it doesn't, CALL is stopped."
   ;; Its frames are read first.
-  (agent-q-connection-call-start-timer call (* 2 agent-q-image--grace) #'agent-q-image--out-of-time)
+  (agent-q-connection-call-start-clock call (* 2 agent-q-image--grace) #'agent-q-image--out-of-time)
   (agent-q-image--guard call
     (agent-q-connection-ask
      (agent-q-connection-call-connection call) :rex
@@ -620,7 +619,7 @@ It has SECONDS."
         (agent-q-connection-call-heard call) nil
         (agent-q-connection-call-patience call) 3)
   (agent-q-connection-call-begin call)
-  (agent-q-connection-call-start-timer call seconds))
+  (agent-q-connection-call-start-clock call seconds))
 
 (defun agent-q-image-resume (parked request operation arguments seconds callback)
   "Continue PARKED by OPERATION with ARGUMENTS, a way out of its debugger.
@@ -673,7 +672,7 @@ last one leaves clean-up forms out."
    (t
     (cl-decf (agent-q-connection-call-patience call))
     ;; The first one also finds out where it was.
-    (agent-q-connection-call-start-timer call (if (= 2 (agent-q-connection-call-patience call))
+    (agent-q-connection-call-start-clock call (if (= 2 (agent-q-connection-call-patience call))
                                                   agent-q-image--grace
                                                 (/ agent-q-image--grace 3))
                                          #'agent-q-image--ask-to-stop)

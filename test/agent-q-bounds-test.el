@@ -11,6 +11,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-audit)
+(require 'agent-q-connection)
 (require 'agent-q-test-registry)
 
 ;;;; Many calls
@@ -270,6 +271,33 @@ Each of them takes a millisecond."
       (agent-q-test-press "RET")
       (with-current-buffer "*agent-q audit step*"
         (should (agent-q-test-shows "form: (0 x"))))))
+
+;;;; Many deadlines
+
+(ert-deftest agent-q-bounds-a-thousand-deadlines-take-one-timer ()
+  "Each call's function is called once, in order; an error in one, or an end, harms no other."
+  (let* ((before (length timer-list))
+         (agent-q-connection-call-pending (make-hash-table :test #'equal))
+         (called nil)
+         (calls (mapcar (lambda (number)
+                          (let ((call (agent-q-connection-call-make :request number)))
+                            (puthash number call agent-q-connection-call-pending)
+                            call))
+                        (number-sequence 1 1000))))
+    (dolist (call calls)
+      (let ((number (agent-q-connection-call-request call)))
+        (agent-q-connection-call-start-clock
+         call (/ number 10000.0)
+         (lambda (it)
+           (should (eq it call))
+           (push number called)
+           (when (= 500 number) (error "Bad"))))))
+    (should (<= (length timer-list) (1+ before)))
+    (agent-q-connection-call-stop-clock (nth 299 calls))
+    (let ((inhibit-message t))
+      (agent-q-test-until (= 999 (length called))))
+    (should (equal (delq 300 (number-sequence 1 1000)) (reverse called)))
+    (should (<= (length timer-list) (1+ before)))))
 
 (provide 'agent-q-bounds-test)
 ;;; agent-q-bounds-test.el ends here
