@@ -290,7 +290,7 @@ PROJECT is its directory, A the file, ID the chat, and OUTSIDE another directory
   (agent-q-test-find "> make it")
   (let ((plan (agent-q-rewind-test--plan)))
     (should (string-search "Files: 0 files" plan))
-    (should (string-match-p "Can't be undone:\n.*(up to number [0-9]+) changed in files" plan)))
+    (should (string-match-p "Can't be undone:\n.*File changes up to turn [0-9]+ are no longer on record" plan)))
   (with-current-buffer "*agent-q rewind*"
     (agent-q-test-press "c")
     (agent-q-chat-history-rewind-do))

@@ -28,8 +28,8 @@ answer() { # KEY PATTERN
 
 type_text 'Clean up.'
 press Enter
-await 'Run compile_form?' 'the definition asks'
-answer y 'Run compile_form?'
+await 'A running call wants to make a definition that deletes' 'the definition asks'
+answer y 'wants to make a definition that deletes'
 
 await 'A running call wants to delete .*one.txt' 'the function waits where it deletes'
 [ -e "$scratch/shop/one.txt" ] || fail 'it was deleted already'

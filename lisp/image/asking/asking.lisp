@@ -216,7 +216,7 @@ program's own threads continue."
     ;; The program's handlers run now.
     (error condition)))
 
-(defun settle-effect (watch consent effect)
+(defun settle-effect (watch consent effect &optional (before-denial (constantly nil)))
   "Ask about EFFECT. Returns true if it may happen; otherwise NIL and the values to return in its
 place."
   (loop
@@ -224,6 +224,7 @@ place."
       (when (equal decision "allow") (return t))
       (note-denial consent effect)
       (when (equal decision "stop") (stop-call consent effect))
+      (funcall before-denial)
       (restart-case (deny effect reason)
         (ask-again ()
           :report "Try it again.")

@@ -178,8 +178,10 @@ opened."
 
 (defun effect-of-closing-descriptor (arguments)
   ;; Closing a duplicate closes nothing.
-  (when (member (first arguments) (client-descriptors))
-    (effect-on-client (first arguments) "close")))
+  (cond ((member (first arguments) (client-descriptors))
+         (effect-on-client (first arguments) "close"))
+        ((member (first arguments) '(0 1 2))
+         (effect-of-taking-over (format nil "the standard descriptor ~D: close it" (first arguments))))))
 
 (defun effect-of-closing-socket (arguments)
   (effect-of-closing-descriptor (list (socket-descriptor (first arguments)))))

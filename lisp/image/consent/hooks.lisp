@@ -35,7 +35,30 @@ is a list, and whether all threads share it."
                     for symbol = (find-symbol name package)
                     when (and symbol (boundp symbol))
                       collect (let ((value (symbol-value symbol)))
-                                (list symbol value (own-list value) (of-all-threads-p symbol value))))))
+                                (list symbol value (own-list value) (of-all-threads-p symbol value)
+                                      ;; This thread may bind it; code can set that all the same.
+                                      (global-value symbol))))))
+
+(defun global-value (symbol)
+  "A list of the value of SYMBOL that threads have which don't bind it, and a copy."
+  (let ((value (directly "SB-EXT" "SYMBOL-GLOBAL-VALUE" symbol)))
+    (list value (own-list value))))
+
+(defun settle-global-value (entry allowed)
+  "Restore the global value of the variable in ENTRY, of HOOK-VALUES, unless ALLOWED permits its change.
+Returns what to expect from now on."
+  (destructuring-bind (symbol value copy shared &optional global) entry
+    (declare (ignore value copy shared))
+    (let ((now (and global (global-value symbol))))
+      (cond ((or (null global)
+                 (and (eq (first global) (first now)) (equal (second global) (first now))))
+             global)
+            ((or (quiet-setting-p symbol (first now))
+                 (funcall allowed (effect-of-taking-over (symbol-text symbol))))
+             now)
+            (t (directly "SB-KERNEL" "SET-SYMBOL-GLOBAL-VALUE" symbol
+                         (if (equal (first global) (second global)) (first global) (second global)))
+               global)))))
 
 (defun of-all-threads-p (symbol value)
   "Whether VALUE, which SYMBOL has here, is its global value, not a binding of this thread."
@@ -50,14 +73,16 @@ is a list, and whether all threads share it."
 the change. Returns the values to expect from now on, in the same form."
   (loop for entry in before
         for (symbol value copy shared) = entry
+        for global = (settle-global-value entry allowed)
         for now = (symbol-value symbol)
-        collect (cond ((and (eq value now) (equal copy now)) entry)
+        collect (cond ((and (eq value now) (equal copy now))
+                       (list symbol value copy shared global))
                       ((or (quiet-setting-p symbol now)
                            (funcall allowed (effect-of-taking-over (symbol-text symbol))))
-                       (list symbol now (own-list now) shared))
+                       (list symbol now (own-list now) shared global))
                       (t (let ((old (if (equal value copy) value copy)))
                            (setf (symbol-value symbol) old)
-                           (list symbol old (own-list old) shared))))))
+                           (list symbol old (own-list old) shared global))))))
 
 (defun quiet-setting-p (symbol value)
   "Whether VALUE makes SYMBOL, one of HOOK-VALUES, call nothing: the implementation's own classes

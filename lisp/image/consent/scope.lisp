@@ -205,13 +205,37 @@ somewhere."
   "The effect of having ASDF build a system, or load its definition."
   (destructuring-bind (operation component &rest rest) arguments
     (declare (ignore rest))
-    (let ((name (if (or (stringp component) (symbolp component))
-                    (string-downcase component)
-                    (or (asdf-value "COMPONENT-NAME" component) "a system"))))
-      (if (string= "DEFINE-OP" (operation-name operation))
-          (effect-of-defining-system component name)
-          (make-effect :kind "load-file" :target name :texts (list name)
-                       :words (format nil "build the system ~A" name))))))
+    (let* ((component (if (and (consp component) (null (rest component))) (first component) component))
+           (name (if (or (stringp component) (symbolp component))
+                     (string-downcase component)
+                     (or (asdf-value "COMPONENT-NAME" component) "a system"))))
+      (cond ((string= "DEFINE-OP" (operation-name operation))
+             (effect-of-defining-system component name))
+            ((stands-for-require-p component name) nil)
+            (t (let ((file (file-of-implementation component name)))
+                 (make-effect :kind "load-file" :target name :texts (list name)
+                              :files (and file (list (native-text file)))
+                              :words (format nil "build the system ~A" name))))))))
+
+(defun stands-for-require-p (component name)
+  "Whether building COMPONENT, called NAME, calls REQUIRE, or has nothing to build: ASDF itself."
+  (or (string= name "asdf")
+      (let ((class (class-name (class-of component))))
+        (and (string= class "REQUIRE-SYSTEM")
+             (prefixed-p "ASDF" (package-name (symbol-package class)))))))
+
+(defun file-of-implementation (component name)
+  "The file that defines the system COMPONENT, called NAME, if it comes with the implementation."
+  (let* ((system (if (or (stringp component) (symbolp component))
+                     (asdf-value "REGISTERED-SYSTEM" name)
+                     component))
+         (file (if system
+                   (asdf-value "SYSTEM-SOURCE-FILE" system)
+                   (guarded (lambda ()
+                              (probe-file (merge-pathnames (format nil "contrib/~A.asd" name)
+                                                           (internal "SB-INT" "SBCL-HOMEDIR-PATHNAME"))))
+                            (constantly nil)))))
+    (and file (contrib-p (file-effect "load-file" "load ~A" file)) file)))
 
 (defun operation-name (operation)
   (symbol-name (if (symbolp operation) operation (class-name (class-of operation)))))

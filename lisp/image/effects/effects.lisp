@@ -330,7 +330,8 @@ to connect to it, so the answer counts for both."
   (destructuring-bind (descriptor command &optional value) arguments
     (let ((descriptor (if (integerp descriptor) descriptor
                           (ignore-errors (internal "SB-SYS" "FD-STREAM-FD" descriptor)))))
-      (when (or (member command '(8 10 15))
+      ;; F_DUPFD to F_SETLKW, those of open file descriptions, and F_DUPFD_CLOEXEC.
+      (when (or (not (member command '(0 1 2 3 4 5 6 7 36 37 38 1030)))
                 ;; F_DUPFD
                 (and (member command '(0 1030)) (client-descriptor-p descriptor))
                 (and (eql command 4)

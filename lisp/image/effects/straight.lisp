@@ -35,8 +35,8 @@
 (defun straight-opener ()
   "A function that opens a file, given the octets of its name and flags, unless the name has a link
 in it: returns the descriptor, or -1. NIL if the system can't do that."
-  (let ((address (and (member :linux *features*)
-                      (or (member :x86-64 *features*) (member :arm64 *features*))
+  (let ((address (and #-linux nil
+                      #-(or x86-64 arm64) nil
                       (unfiltered-p)
                       (internal "SB-SYS" "FIND-DYNAMIC-FOREIGN-SYMBOL-ADDRESS" "syscall"))))
     (and address

@@ -124,7 +124,7 @@ yet."
 
 (defun hookable-p ()
   "Whether the table is as we know it."
-  (and (member :x86-64 *features*)
+  (and #-x86-64 nil
        (optional-function "SB-VM" "ALIEN-LINKAGE-TABLE-ENTRY-ADDRESS")
        (optional-function "SB-IMPL" "ENSURE-ALIEN-LINKAGE-INDEX")
        (macro-function (or (find-symbol "ALIEN-LAMBDA" "SB-ALIEN") 'list))

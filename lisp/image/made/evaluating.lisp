@@ -20,7 +20,8 @@ there."
   "Evaluate or compile the form that is the first of ARGUMENTS."
   (let* ((form (first arguments))
          (names-p (and (or (consp form) (symbolp form)) (unmet-in form (consent-known (first hold)))))
-         (defines-p (and (consp form) (consent-carried (first hold)) (names-definer-p form))))
+         (defines-p (and (consp form) (consent-carried (first hold))
+                         (or (names-definer-p form) (encloses-definition-p form)))))
     (if (or (not (or names-p defines-p))
             (unlooked-p hold))
         (apply function arguments)
@@ -105,9 +106,34 @@ KNOWN-P permits it. Returns true if it may run; otherwise NIL and the values to 
                        ((and (eq (car it) 'setf) (consp (cdr it))
                              (member (second it) +function-places+ :test #'eq))
                         (return t))
+                       ;; (compile 'name ...)
+                       ((and (eq (car it) 'compile) (consp (cdr it)) (consp (second it)) (cddr it))
+                        (return t))
                        ((names-p (car it)) (return t))
                        (t (setf it (cdr it)))))))
       (names-p form))))
+
+(defun encloses-definition-p (form)
+  "Whether FORM has a definition in the scope of names of its own: what those mean isn't known there."
+  (let ((steps 0))
+    (labels ((defines-p (it)
+               (loop
+                 (cond ((or (atom it) (> (incf steps) 5000)) (return nil))
+                       ((member (car it) +defining-macros+ :test #'eq) (return t))
+                       ((defines-p (car it)) (return t))
+                       (t (setf it (cdr it)))))))
+      (and (member (first form) '(let let* flet labels macrolet symbol-macrolet) :test #'eq)
+           (defines-p (rest form))))))
+
+(defun know-definitions-in (form carried)
+  "Note in the table CARRIED that the definitions in FORM were looked at."
+  (let ((steps 0))
+    (labels ((know (it)
+               (loop while (and (consp it) (< (incf steps) 20000))
+                     do (when (definition-p it) (setf (gethash it carried) t))
+                        (know (car it))
+                        (setf it (cdr it)))))
+      (know form))))
 
 (defun settle-definition (watch consent form)
   "Ask about FORM, about to define something, if that carries what the watch won't meet once the
@@ -118,6 +144,7 @@ place."
       (let ((reasons (let ((*macroexpand-hook* #'funcall))
                        (funcall (optional-function "AGENT-Q-IMAGE" "CARRIED-BY") form))))
         (setf (gethash form (consent-carried consent)) t)
+        (know-definitions-in form (consent-carried consent))
         (if (null reasons)
             t
             (let ((effect (effect-of-carrying reasons form)))
@@ -131,13 +158,14 @@ place."
 
 ;;; Expansions
 
-(defun know-names (consent expansion)
-  "Note that the names in EXPANSION, of a standard macro, need no question, neither there nor in
-copies made by macros that walk code."
+(defun know-names (consent form expansion)
+  "Note that the names in EXPANSION, of FORM by a standard macro, need no question, neither there nor
+in copies made by macros that walk code."
   (let* ((known (consent-known consent)) (found (unmet-in expansion known)))
     (when found
       (know-code consent expansion)
-      (loop for (nil . names) in found
+      ;; A control string can name anything.
+      (loop for (nil . names) in (if (eq (first form) 'formatter) '() found)
             do (dolist (name names)
                  (setf (gethash name known) t))))))
 
@@ -174,18 +202,12 @@ NIL and the values to return in its place."
   "Note that the definitions in EXPANSION, of FORM, are parts of FORM, a definition that was
 checked. What a HOOK of the program makes of it is another one. True."
   (let* ((hold (funcall (watch-state watch)))
-         (carried (and hold (consent-carried (first hold))))
-         (steps 0))
-    (labels ((know (it)
-               (loop while (and (consp it) (< (incf steps) 20000))
-                     do (when (definition-p it) (setf (gethash it carried) t))
-                        (know (car it))
-                        (setf it (cdr it)))))
-      (when (and carried (consp form) (gethash form carried)
-                 (member hook (list 'funcall #'funcall
-                                    (optional-function "AGENT-Q-IMAGE" "NOTE-AND-EXPAND"))))
-        (know expansion))
-      t)))
+         (carried (and hold (consent-carried (first hold)))))
+    (when (and carried (consp form) (gethash form carried)
+               (member hook (list 'funcall #'funcall
+                                  (optional-function "AGENT-Q-IMAGE" "NOTE-AND-EXPAND"))))
+      (know-definitions-in expansion carried))
+    t))
 
 (defun looking-hook-p (watch hook)
   (flet ((code (function)
@@ -204,7 +226,7 @@ expand into its internals."
         (cond ((and (consp form) (symbolp (first form)) (standard-macro-p (first form))
                     (not (and (member (first form) +setting-macros+)
                               (some #'program-place-p (places-of form)))))
-               (know-names (first hold) expansion)
+               (know-names (first hold) form expansion)
                t)
               (t (settle-code watch (first hold) expansion)))
         t)))

@@ -72,6 +72,14 @@ ARGUMENTS, or the current one."
                    :texts (list (string-downcase (package-name package)))
                    :words (format nil "change the names of the package ~A" (package-name package))))))
 
+(defun effect-of-nickname (arguments)
+  "The effect of a local nickname in a package that isn't the program's, or of one that hides such a
+package: names would be read as others."
+  (destructuring-bind (nickname actual &optional (package *package*)) arguments
+    (declare (ignore actual))
+    (or (effect-of-package-change (list nickname package))
+        (effect-of-package-change (list nickname nickname)))))
+
 (defun effect-of-locking (arguments)
   "The effect of locking a package: nothing could be defined in it from then on."
   (let ((package (ignore-errors (find-package (first arguments)))))
@@ -89,6 +97,9 @@ ARGUMENTS, or the current one."
 (defun effect-of-reading-otherwise (readtable)
   (when (users-readtable-p readtable)
     (effect-of-taking-over "how text is read, by everybody")))
+
+(defun effect-of-copying-readtable (arguments)
+  (and (second arguments) (effect-of-reading-otherwise (second arguments))))
 
 (defun effect-of-macro-character (arguments)
   (effect-of-reading-otherwise (or (fourth arguments) *readtable*)))

@@ -172,6 +172,21 @@ made."
         (first arguments)
         (apply function arguments))))
 
+(defun call-listing-backtrace (watch hold function arguments)
+  "List the stack without the arguments of our own functions: consents are among them."
+  (declare (ignore watch hold))
+  (flet ((ours-p (operator)
+           (labels ((ours-p (it)
+                      (if (consp it)
+                          (or (ours-p (car it)) (ours-p (cdr it)))
+                          (and it (symbolp it) (symbol-package it)
+                               (member (package-name (symbol-package it)) '("AGENT-Q-IMAGE" "SB-EVAL")
+                                       :test #'string=)))))
+             (ours-p operator))))
+    (mapcar (lambda (frame)
+              (if (and (consp frame) (ours-p (first frame))) (list (first frame)) frame))
+            (apply function arguments))))
+
 (defun call-linking (watch hold function arguments)
   (declare (ignore hold))
   (multiple-value-prog1 (apply function arguments)

@@ -21,7 +21,10 @@
              (eql (opening-descriptor opening) (opened-descriptor stream)))
         stream
         (multiple-value-bind (allowed values) (check-private watch (first hold) stream)
-          (if allowed stream (values-list values))))))
+          (case allowed
+            ((nil) (values-list values))
+            (:again (call-opening watch hold function arguments))
+            (t stream))))))
 
 (defun call-opening-natively (watch hold function arguments)
   "Open a file by its native name, as OPEN does."
@@ -50,7 +53,8 @@
                 (funcall (watch-call-in watch) (opening-hold opening)
                          (lambda () (check-private watch (first hold) (first opened))))
                 (check-private watch (first hold) (first opened)))
-          (cond (allowed (values-list opened))
+          (cond ((eq allowed :again) (call-opening-name watch hold function arguments))
+                (allowed (values-list opened))
                 (opening (funcall (opening-return opening) values))
                 (t (values-list values)))))))
 
@@ -88,16 +92,23 @@ private, or has to be opened the usual way, which also reports why it can't be."
 
 (defun check-private (watch consent opened)
   "Ask if OPENED, a stream or a descriptor, reads a file that may be private. Returns true if it may
-be read; otherwise closes it and returns NIL and the values to return in its place."
+be read, :AGAIN if it was closed before that was allowed; otherwise closes it and returns NIL and the
+values to return in its place."
   (let* ((name (opened-name opened))
          (effect (and name (effect-of-reading consent name (opened-descriptor opened))))
          (end (list (or (null effect) (granted-p consent effect)))))
-    (or (first end)
-        (unwind-protect
-             (multiple-value-bind (allowed values) (settle-effect watch consent effect)
-               (setf (first end) allowed)
-               (values allowed values))
-          (unless (first end) (close-opened opened))))))
+    (flet ((close-it ()
+             (unless (rest end)
+               (setf (rest end) '(:closed))
+               (close-opened opened))))
+      (or (first end)
+          (unwind-protect
+               (multiple-value-bind (allowed values)
+                   ;; Handlers of the program run when a denial is signalled.
+                   (settle-effect watch consent effect #'close-it)
+                 (setf (first end) allowed)
+                 (values (if (and allowed (rest end)) :again allowed) values))
+            (unless (first end) (close-it)))))))
 
 (defun effect-of-reading (consent name &optional descriptor)
   "The effect of reading the file NAME, open on DESCRIPTOR, if that needs consent."

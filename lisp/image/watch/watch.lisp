@@ -32,6 +32,11 @@
 
 (setf *watch-version* (list :watch))
 
+(defun encoding-of-names ()
+  "A list of the variable that says how SBCL encodes the names that it gives C."
+  (let ((symbol (find-symbol "*DEFAULT-C-STRING-EXTERNAL-FORMAT*" "SB-ALIEN")))
+    (and symbol (boundp symbol) (symbol-value symbol) (list symbol))))
+
 (defvar *program-hook* 'funcall
   "In our code that runs in place of a guarded function: the macroexpand hook around it.")
 
@@ -45,7 +50,10 @@ uninterned symbol that code can't get at."
                (let ((value (symbol-value state))) (if (eq value :none) nil value)))
              (call-in (value function)
                (progv (list state) (list value) (funcall function)))
-             (surrounding (guard &aux (passes (and (guard-passes guard) (fdefinition (guard-passes guard)))))
+             (surrounding (guard &aux (passes (and (guard-passes guard) (fdefinition (guard-passes guard))))
+                                      ;; In another encoding a name is another file than it says.
+                                      (encoding (and (guard-class guard) (encoding-of-names)))
+                                      (encodings (and encoding (list (symbol-value (first encoding))))))
                (lambda (function &rest arguments)
                  (declare (dynamic-extent arguments))
                  (let ((function (if (eq function (first (guard-kept guard)))
@@ -70,8 +78,9 @@ uninterned symbol that code can't get at."
                                                        (looking-hook watch *macroexpand-hook*)
                                                        *macroexpand-hook*))
                                    (*macroexpand-hook* #'funcall))
-                               (funcall (if (guard-expands guard) #'meet-code #'meet)
-                                        watch guard hold (with-program-hook function) (copy-list arguments)))
+                               (progv encoding encodings
+                                 (funcall (if (guard-expands guard) #'meet-code #'meet)
+                                          watch guard hold (with-program-hook function) (copy-list arguments))))
                              (apply function arguments)))))))
              (standing-in (pair)
                (lambda (&rest arguments)
@@ -131,7 +140,7 @@ uninterned symbol that code can't get at."
 (defun watchable-p ()
   (and (implementation-p "SBCL")
        (optional-function "SB-INT" "ENCAPSULATE")
-       (member :sb-thread *features*)
+       #+sb-thread t
        t))
 
 (defun add-guards (watch)
