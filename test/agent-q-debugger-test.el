@@ -132,7 +132,7 @@
     (let ((told (agent-q-test-tools-ask (format "/invoke_restart debugger=%s continue" name))))
       (should (string-match-p "\\`Error SIMPLE-ERROR: no good: 4\n" told))
       (should (string-match-p (format "parked as debugger %s:" name) told)))
-    (should (string-match-p "aborted there"
+    (should (string-match-p "evaluation was aborted"
                             (agent-q-test-tools-ask (format "/invoke_restart debugger=%s ABORT" name))))
     (agent-q-debugger-test--unparked)
     (should (equal '(":UNWOUND") (agent-q-test-image-values connection "*aq-done*")))))

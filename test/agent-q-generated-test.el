@@ -61,10 +61,14 @@
    before (agent-q-test-forms-look (agent-q-generated-test--tree))))
 
 (defun agent-q-generated-test--run (forms answer)
-  "Run FORMS, conses of a number and a text, in one call; effects get ANSWER."
+  "Run FORMS, conses of a number and a text, in one call; effects get ANSWER.
+What is asked about code itself may run: it is the effects that are tried."
   (let ((agent-q-approval-handler
          (lambda (tool _arguments)
-           (if (string-prefix-p "effect/" (agent-q-tool-name tool)) answer :approved))))
+           (let ((name (agent-q-tool-name tool)))
+             (if (and (string-prefix-p "effect/" name) (not (equal "effect/run_form" name)))
+                 answer
+               :approved)))))
     (agent-q-execute-tool-calls-sync
      (list (list :id "c" :name "eval_form"
                  :arguments

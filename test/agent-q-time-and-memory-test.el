@@ -18,7 +18,7 @@
                               "(in-package :cl-user)\n\n(defun aq-spin (n)\n  (loop (setf n (list (first n) n)) (setf n (list (first n))) (when (null n) (return))))\n\n(defun aq-slow () (1+ (aq-spin (list 1))))\n")))
     (agent-q-test-image-directly connection (format "(load (compile-file %S))" file))
     (let ((answer (agent-q-test-tools-ask "/eval_form timeout=0.5 (aq-slow)")))
-      (should (string-match-p "\\`Stopped before finishing: timed out after 0.5 s (the image allocated [0-9.]+ [MG]B meanwhile)\\.\nin (aq-slow)\nIt was in, innermost first:\n"
+      (should (string-match-p "\\`Stopped before finishing: timed out after 0.5 s (the image allocated [0-9.]+ [MG]B in that time)\\.\nin (aq-slow)\nIt was in, innermost first:\n"
                               answer))
       (should (string-match-p "^  (AQ-SPIN .*\\[.*slow.*\\.lisp:4\\]$" answer))
       (should-not (string-match-p "foreign function\\|INTERRUPT\\|AGENT-Q-IMAGE\\|SWANK\\|SLYNK" answer))

@@ -208,6 +208,9 @@
                       "(progn 1 (defun aq-carries () (delete-file \"x\")))"
                       "(setf (fdefinition 'aq-carries) (lambda () (delete-file \"x\")))"
                       "(funcall #'(setf fdefinition) (lambda () (delete-file \"x\")) 'aq-carries)"
+                      "(let ((f #'delete-file)) (defun aq-carries () (funcall f \"x\")))"
+                      "(macrolet ((m () '(delete-file \"x\"))) (defun aq-carries () (m)))"
+                      "(compile 'aq-carries '(lambda () (delete-file \"x\")))"
                       "1 (defmethod aq-carries-too ((x integer)) (delete-file \"x\"))"
                       "(progn (defmacro aq-makes () (list 'defun 'aq-carries () (list (intern \"DELETE-FILE\") \"x\"))) (aq-makes))"
                       "(let ((*macroexpand-hook*
@@ -252,6 +255,63 @@
       (agent-q-test-image-value connection "watch-remove")
       (should (equal (list (format "delete %s" file)) (asked (format "(delete-file %S)" file))))
       (should-not (plist-get reply :unguarded)))))
+
+(agent-q-test-image-on-each watch-holds-what-is-below-it ()
+  "What it depends on itself can't be changed by code: features, encodings, names, hooks, the stack."
+  (agent-q-test-image-directly connection "(progn (require :sb-posix) t)")
+  (let ((file (agent-q-test-watch-file "left.pem")))
+    (dolist (form (list "(setf *features* (remove :sb-thread *features*))"
+                        (format "(list (ignore-errors (delete-file %S)))" file)))
+      (agent-q-watch-made-test--words connection form))
+    (should (file-exists-p file))
+    (agent-q-test-image-directly connection "(progn (pushnew :sb-thread *features*) t)")
+    ;; Nor can a handler read what is denied, nor another encoding hide its name.
+    (dolist (form (list (format "(handler-bind ((error (lambda (it) (declare (ignore it))
+                                    (loop for fd from 3 to 40
+                                          do (ignore-errors
+                                              (when (search \"left.pem\" (namestring (truename (format nil \"/proc/self/fd/~d\" fd))))
+                                                (return-from read (read-line (sb-sys:make-fd-stream fd :input t)))))))))
+                                 (open %S))" file)
+                        (format "(let ((sb-ext:*default-c-string-external-format* :utf-16le))
+                                   (sb-unix:unix-open
+                                    (map 'string #'code-char
+                                         (loop for (a b) on (map 'list #'char-code %S) by #'cddr collect (+ a (* 256 (or b 32)))))
+                                    0 0))" file)))
+      (ert-info (form)
+        (agent-q-test-watch-with connection "deny"
+          (should-not (string-match-p
+                       "secret"
+                       (format "%S" (agent-q-test-watch-eval
+                                     connection (format "(block read (ignore-errors %s))" form)))))))))
+  (pcase-dolist
+      (`(,words . ,form)
+       '(("change the names of the package AGENT-Q-IMAGE"
+          . "(sb-ext:add-package-local-nickname \"AGENT-Q-IMAGE\" :cl-user \"COMMON-LISP-USER\")")
+         ("change the names of the package COMMON-LISP"
+          . "(sb-ext:add-implementation-package \"CL-USER\" \"COMMON-LISP\")")
+         ("change what the system does about the descriptor [0-9]+"
+          . "(sb-posix:fcntl (sb-posix:open \"/tmp/\" 0) 1026 3)")
+         ("change the standard descriptor 1: close it" . "(sb-posix:close 1)")
+         ("change \\*DEBUGGER-HOOK\\*" . "(setf (sb-ext:symbol-global-value '*debugger-hook*) 'list)")
+         ("change how text is read, by everybody" . "(copy-readtable nil *readtable*)")
+         ("evaluate code that uses what is internal to the implementation: SB-KERNEL::GC-STOP-THE-WORLD"
+          . "(funcall (find-symbol \"GC-STOP-THE-WORLD\" \"SB-KERNEL\"))")
+         ("evaluate code that uses what is internal to the implementation: SB-SYS:VECTOR-SAP"
+          . "(progn (formatter \"~/sb-sys:vector-sap/\") (list (sb-sys:vector-sap (vector))))")))
+    (ert-info (form)
+      (should (seq-some (lambda (it) (string-match-p words it))
+                        (agent-q-watch-made-test--words connection (format "(ignore-errors %s)" form))))))
+  (should (equal '("NIL") (agent-q-test-image-values
+                           connection "(eq 'list (sb-ext:symbol-global-value '*debugger-hook*))")))
+  ;; No consent among the arguments that the stack shows.
+  (should (equal '("NIL") (agent-q-test-watch-with connection "deny"
+                            (agent-q-test-image-values
+                             connection "(some (lambda (frame)
+                                                 (some (lambda (it) (and (consp it) (simple-vector-p (car it)))) (rest frame)))
+                                               (sb-debug:list-backtrace))"
+                             :watch '(:patience 30)))))
+  ;; What comes with SBCL is no question.
+  (should-not (agent-q-watch-made-test--words connection "(require :sb-rotate-byte)")))
 
 (provide 'agent-q-watch-made-test)
 ;;; agent-q-watch-made-test.el ends here
