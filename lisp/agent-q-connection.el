@@ -353,7 +353,7 @@ arguments, the status and the payload.")
   "The timer of the next call that is due, or nil.")
 
 (defconst agent-q-connection--clock-budget 0.01
-  "After how many seconds calls that are due wait, so that keys are read.")
+  "Seconds after which due calls have to wait, so that keys are read.")
 
 (defun agent-q-connection-call-stop-clock (call)
   "Forget when CALL is due."
@@ -367,7 +367,7 @@ arguments, the status and the payload.")
     (agent-q-connection--set-clock time)))
 
 (defun agent-q-connection--set-clock (time)
-  "Look for calls that are due at TIME, unless that happens earlier."
+  "See to what is due at TIME, or earlier."
   (unless (and agent-q-connection--clock
                (<= (float-time (timer--time agent-q-connection--clock)) time))
     (when agent-q-connection--clock
@@ -376,7 +376,7 @@ arguments, the status and the payload.")
           (run-at-time (max 0 (- time (float-time))) nil #'agent-q-connection--call-due))))
 
 (defun agent-q-connection--call-due ()
-  "Call the functions of the calls that are due, for a moment."
+  "Do what is due, for a moment."
   (setq agent-q-connection--clock nil)
   (let* ((now (float-time)) (due nil) (next nil))
     (maphash (lambda (_request call)
