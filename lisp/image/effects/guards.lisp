@@ -163,7 +163,8 @@
                  ("%CLOSURE-VALUES" effect-of-looking-into) ("%CLOSURE-INDEX-REF" effect-of-looking-into)
                  ((:setf "FDEFN-FUN") effect-of-setting-cell) ("FDEFN-MAKUNBOUND" effect-of-cell))
     ("SB-PCL" ("LOAD-DEFCLASS" effect-of-defining-type :way call-defining :always t))
-    ("SB-MOP" ("SET-FUNCALLABLE-INSTANCE-FUNCTION" effect-of-replacing-function))
+    ("SB-MOP" ("SET-FUNCALLABLE-INSTANCE-FUNCTION" effect-of-replacing-function)
+              ((:setf "GENERIC-FUNCTION-NAME") effect-of-renaming-generic))
     ("SB-INT"
      ("SET-INFO-VALUE" effect-of-setting-info)
      ;; Setting a variable that is only known at run time goes through here.

@@ -13,7 +13,7 @@
     "link" "linkat" "symlink" "symlinkat" "chmod" "fchmod" "fchmodat" "chown" "fchown" "lchown"
     "fchownat" "utime" "utimes" "utimensat" "futimes" "mkstemp" "mkstemps" "mkdtemp" "mktemp"
     "mkfifo" "mknod" "copy_file_range" "fallocate" "posix_fallocate" "mount" "umount" "reboot"
-    "setenv" "putenv" "unsetenv" "clearenv" "getenv" "secure_getenv" "environ"
+    "setenv" "putenv" "unsetenv" "clearenv" "getenv" "secure_getenv" "environ" "posix_argv"
     "connect" "bind" "listen" "sendto" "send" "sendmsg" "kill" "killpg" "tgkill" "raise"
     "pthread_kill" "abort" "_exit" "_Exit" "exit" "quick_exit" "syscall" "dlopen" "dlmopen" "dlsym"
     "ptrace" "mprotect" "mmap" "process_vm_writev" "setuid" "setgid" "seteuid" "setegid" "chdir"
