@@ -223,7 +223,7 @@ What can't be sent is a failure, so that the call gets its result."
     (agent-q-format-tool-result value)))
 
 (agent-q-events-subscribe :tool-handler #'agent-q-execute-handler-call)
-(agent-q-events-subscribe :host-cancelled #'agent-q-execute-handler-cancel)
+(agent-q-events-subscribe :emacs-cancelled #'agent-q-execute-handler-cancel)
 
 ;;;; What the core asks of Emacs for a tool
 

@@ -810,7 +810,7 @@ not for the user: calls report their conditions themselves."
   "Stop the call in EVENT, whose result is no longer needed."
   (agent-q-image-cancel (plist-get event :request)))
 
-(agent-q-events-subscribe :host-cancelled #'agent-q-image--cancelled)
+(agent-q-events-subscribe :emacs-cancelled #'agent-q-image--cancelled)
 
 ;;;; Calls of Emacs's own into an image
 

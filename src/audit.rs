@@ -14,8 +14,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
 
-use crate::host::Host;
 use crate::log::append_to;
+use crate::protocol::Emacs;
 use crate::protocol::{CallOutcome, Consent, Decider, Event, SessionId};
 use crate::runtime::held;
 use crate::trust::SafetyLevel;
@@ -143,10 +143,10 @@ impl AuditLog {
     }
 
     /// Tells the user, the first time, that the log lacks a step because of FAILURE.
-    pub fn tell_once(&self, failure: &AuditFailure, host: &dyn Host) {
+    pub fn tell_once(&self, failure: &AuditFailure, emacs: &dyn Emacs) {
         if !self.told.swap(true, Ordering::Relaxed) {
             let AuditFailure { path, source } = failure;
-            host.emit(Event::Trouble {
+            emacs.emit(Event::Trouble {
                 message: format!(
                     "A line is missing in the audit log {path}, which can't be written: {source}. Calls that change anything don't run until there is room."
                 ),

@@ -14,7 +14,6 @@ pub mod engine;
 pub mod exact;
 pub mod files;
 pub mod gram;
-pub mod host;
 pub mod image;
 pub mod json_schema;
 pub mod log;
@@ -213,7 +212,7 @@ fn decide_by_handler(env: &Env, call: i64, decision: Text, payload: Option<Text>
 /// brings the answer. Return nil when nobody takes it.
 #[defun]
 fn effect(env: &Env, request: i64, text: Text) -> Result<bool> {
-    Ok(core(env)?.host.ask(RequestId(request as u64), text.into()))
+    Ok(core(env)?.emacs.ask(RequestId(request as u64), text.into()))
 }
 
 /// Return the user's rules as JSON text, an object of rules, file and trouble.
@@ -311,7 +310,7 @@ fn diff_apply_onto(env: &Env, current: Text, hunks: Text) -> Result<Value<'_>> {
 #[defun]
 fn resolve(env: &Env, request: i64, status: Text, payload: Option<Text>) -> Result<()> {
     let reply = bridge::wire::reply(&status, payload);
-    core(env)?.host.resolve(RequestId(request as u64), reply);
+    core(env)?.emacs.resolve(RequestId(request as u64), reply);
     Ok(())
 }
 

@@ -41,7 +41,7 @@ pub struct EventQueue {
 struct Inner {
     events: VecDeque<Event>,
     urgency: Urgency,
-    emacs: Emacs,
+    emacs: Listener,
     /// When Emacs took text, if that is the last thing it took.
     last_text: Option<Instant>,
 }
@@ -55,7 +55,7 @@ enum Urgency {
 
 /// What Emacs is doing as far as the queue knows.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Emacs {
+enum Listener {
     /// It waits for a wake.
     #[default]
     Listening,
@@ -80,7 +80,7 @@ impl EventQueue {
             inner.emacs
         };
         // An Emacs that is at the events says when it is ready for more.
-        if emacs == Emacs::Listening {
+        if emacs == Listener::Listening {
             self.changed.notify_one();
         }
     }
@@ -102,7 +102,7 @@ impl EventQueue {
     pub fn due(&self) -> Due {
         let inner = held(&self.inner);
         match (inner.emacs, inner.events.is_empty(), inner.urgency) {
-            (Emacs::Woken, _, _) | (_, true, _) => Due::Never,
+            (Listener::Woken, _, _) | (_, true, _) => Due::Never,
             (_, _, Urgency::AtOnce) => Due::Now,
             (_, _, Urgency::CanWait) => inner
                 .last_text
@@ -113,8 +113,8 @@ impl EventQueue {
     /// Notes that Emacs is being woken; false when it already was.
     pub fn claim_wake(&self) -> bool {
         let mut inner = held(&self.inner);
-        let claimed = inner.emacs == Emacs::Listening;
-        inner.emacs = Emacs::Woken;
+        let claimed = inner.emacs == Listener::Listening;
+        inner.emacs = Listener::Woken;
         claimed
     }
 
@@ -122,7 +122,7 @@ impl EventQueue {
     pub fn ready(&self) -> bool {
         let more = {
             let mut inner = held(&self.inner);
-            inner.emacs = Emacs::Listening;
+            inner.emacs = Listener::Listening;
             !inner.events.is_empty()
         };
         if more {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use emacs::{Env, IntoLisp, Result, Value};
 
 use super::text::Text;
-use crate::protocol::{HostError, HostReply, ReadBuffer};
+use crate::protocol::{EmacsError, EmacsReply, ReadBuffer};
 
 /// The most characters of one read; the model asks for the next part by position.
 const READ_LIMIT: i64 = 12_000;
@@ -16,11 +16,11 @@ const NAMES_SHOWN: usize = 20;
 
 /// Serves WHAT. Lisp errors become a failed reply.
 #[must_use]
-pub fn read(env: &Env, what: &ReadBuffer) -> HostReply {
-    let signalled = |message: String| HostReply::Failed(HostError::Signalled(message));
+pub fn read(env: &Env, what: &ReadBuffer) -> EmacsReply {
+    let signalled = |message: String| EmacsReply::Failed(EmacsError::Signalled(message));
     match find(env, what.buffer.as_deref()) {
         Ok(Some(buffer)) => match in_buffer(env, buffer, |env| text_of(env, what)) {
-            Ok(text) => HostReply::Done(text),
+            Ok(text) => EmacsReply::Done(text),
             Err(error) => signalled(format!("The buffer could not be read: {error}")),
         },
         Ok(None) => signalled(miss(env, what.buffer.as_deref())),
@@ -30,7 +30,7 @@ pub fn read(env: &Env, what: &ReadBuffer) -> HostReply {
 
 /// Tells the file that the buffer NAME visits and whether that is on another machine; null for none.
 #[must_use]
-pub fn visited_file(env: &Env, name: Option<&str>) -> HostReply {
+pub fn visited_file(env: &Env, name: Option<&str>) -> EmacsReply {
     let visited = || -> Result<serde_json::Value> {
         let Some(buffer) = find(env, name)? else {
             return Ok(serde_json::Value::Null);
@@ -43,8 +43,8 @@ pub fn visited_file(env: &Env, name: Option<&str>) -> HostReply {
         Ok(serde_json::json!({"file": &*file, "remote": remote.is_not_nil()}))
     };
     match visited() {
-        Ok(visited) => HostReply::Done(visited.to_string()),
-        Err(error) => HostReply::Failed(HostError::Signalled(error.to_string())),
+        Ok(visited) => EmacsReply::Done(visited.to_string()),
+        Err(error) => EmacsReply::Failed(EmacsError::Signalled(error.to_string())),
     }
 }
 

@@ -7,8 +7,8 @@ mod chats;
 pub mod diff;
 mod entries;
 pub mod gram;
-pub mod host;
 mod markdown;
+pub mod running;
 pub mod text;
 pub mod wake;
 pub mod wire;
@@ -23,16 +23,16 @@ use once_cell::sync::OnceCell;
 use crate::audit::AuditLog;
 use crate::engine::Engine;
 use crate::gram::GramError;
-use crate::host::Host;
 use crate::mcp::McpServer;
-use crate::protocol::{Event, HostRequest, Op, Sending, SessionId, UserMessage};
+use crate::protocol::Emacs;
+use crate::protocol::{EmacsRequest, Event, Op, Sending, SessionId, UserMessage};
 use crate::queue::is_text;
 use crate::rules::RuleBook;
 use crate::runtime::on_emacs;
 use crate::session::context::Context;
 use crate::tool::definition::InvalidTool;
 use crate::{log, runtime};
-use host::EmacsHost;
+use running::RunningEmacs;
 use text::Text;
 
 emacs::define_errors! {
@@ -46,7 +46,7 @@ emacs::define_errors! {
 pub struct Core {
     pub engine: Arc<Engine>,
     pub mcp: Arc<McpServer>,
-    pub host: Arc<EmacsHost>,
+    pub emacs: Arc<RunningEmacs>,
 }
 
 static CORE: OnceCell<Core> = OnceCell::new();
@@ -57,20 +57,20 @@ pub fn start(env: &Env, pipe: Value<'_>, log_file: &str) -> Result<()> {
         .get_or_try_init(|| -> std::result::Result<Core, String> {
             runtime::start(Path::new(log_file), wake::block_signals)
                 .map_err(|it| it.to_string())?;
-            let host = Arc::new(EmacsHost::default());
-            let told = Arc::clone(&host);
+            let emacs = Arc::new(RunningEmacs::default());
+            let told = Arc::clone(&emacs);
             log::on_trouble(move |message| told.emit(Event::Trouble { message }));
             // Beside the program's own log, even where that has to be elsewhere.
             let audit = AuditLog::open(&Path::new(log_file).with_file_name("audit.jsonl"));
             // Beside the logs too; a file that can't be used makes every call ask.
             let rules = RuleBook::open(&Path::new(log_file).with_file_name("rules.json"));
-            let engine = Arc::new(Engine::new(Arc::clone(&host) as _, audit, rules));
+            let engine = Arc::new(Engine::new(Arc::clone(&emacs) as _, audit, rules));
             let mcp = McpServer::new(Arc::clone(&engine));
-            Ok(Core { engine, mcp, host })
+            Ok(Core { engine, mcp, emacs })
         })
         .or_else(|message| signal(env, message))?;
     let pipe_name: String = env.call("process-name", (pipe,))?.into_rust()?;
-    wake::attach(env, &pipe_name, &core.host.queue)
+    wake::attach(env, &pipe_name, &core.emacs.queue)
 }
 
 /// The running core.
@@ -153,7 +153,7 @@ pub fn signal_gram_error<T>(env: &Env, error: &GramError) -> Result<T> {
 /// Has Emacs drain the events without being woken; false when it was woken already.
 #[must_use]
 pub fn attend(core: &Core) -> bool {
-    let claimed = core.host.queue.claim_wake();
+    let claimed = core.emacs.queue.claim_wake();
     if claimed {
         on_emacs::attend();
     }
@@ -164,7 +164,7 @@ pub fn attend(core: &Core) -> bool {
 #[must_use]
 pub fn ready(core: &Core) -> bool {
     on_emacs::leave();
-    core.host.queue.ready()
+    core.emacs.queue.ready()
 }
 
 /// Takes events for Lisp, oldest first, within the two budgets; what takes long to draw is the last of
@@ -176,7 +176,7 @@ pub fn drain(env: &Env, most_events: i64, budget: Duration) -> Result<Value<'_>>
     let started = Instant::now();
     let mut events = Vec::new();
     while (events.len() as i64) < most_events && started.elapsed() < budget {
-        let Some(event) = core.host.queue.pop() else {
+        let Some(event) = core.emacs.queue.pop() else {
             if on_emacs::run_ready() {
                 continue;
             }
@@ -204,25 +204,25 @@ fn serve(env: &Env, core: &Core, event: &Event) -> Served {
     if let Event::ApprovalRequested { call, .. } | Event::ApprovalSettled { call, .. } = event {
         core.engine.request_told(*call);
     }
-    let Event::HostRequested { request, body, .. } = event else {
+    let Event::EmacsRequested { request, body, .. } = event else {
         return Served::ByLisp;
     };
     match body {
-        HostRequest::ReadBuffer(what) => {
-            if core.host.is_waiting(*request) {
-                core.host.resolve(*request, buffers::read(env, what));
+        EmacsRequest::ReadBuffer(what) => {
+            if core.emacs.is_waiting(*request) {
+                core.emacs.resolve(*request, buffers::read(env, what));
             }
             Served::Here
         }
-        HostRequest::VisitedFile(buffer) => {
-            if core.host.is_waiting(*request) {
+        EmacsRequest::VisitedFile(buffer) => {
+            if core.emacs.is_waiting(*request) {
                 let reply = buffers::visited_file(env, buffer.as_deref());
-                core.host.resolve(*request, reply);
+                core.emacs.resolve(*request, reply);
             }
             Served::Here
         }
-        HostRequest::Image(_) | HostRequest::Operation { .. } | HostRequest::Handler { .. } => {
-            if core.host.is_waiting(*request) {
+        EmacsRequest::Image(_) | EmacsRequest::Operation { .. } | EmacsRequest::Handler { .. } => {
+            if core.emacs.is_waiting(*request) {
                 Served::ByLisp
             } else {
                 // It was taken back before Emacs saw it.
@@ -249,9 +249,9 @@ pub fn status(env: &Env) -> Result<Value<'_>> {
         env.intern(":sessions")?,
         count(core.engine.session_count())?,
         env.intern(":queued")?,
-        count(core.host.queue.len())?,
+        count(core.emacs.queue.len())?,
         env.intern(":requests")?,
-        count(core.host.waiting_count())?,
+        count(core.emacs.waiting_count())?,
         env.intern(":approvals")?,
         count(core.engine.approval_count())?,
         env.intern(":log-file")?,

@@ -9,8 +9,8 @@ use emacs::{Env, IntoLisp, Result, Value, Vector};
 use super::text::Text;
 use crate::call::metrics::{MetricsKey, Statistics};
 use crate::protocol::{
-    CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, ListedModel,
-    PastPlace, SessionState, ToolCall, TurnOutcome,
+    CallResult, Consent, DiscoveredServer, EmacsError, EmacsReply, EmacsRequest, Event,
+    ListedModel, PastPlace, SessionState, ToolCall, TurnOutcome,
 };
 use crate::provider::arguments::parse_arguments;
 use crate::tool::{Origin, Parameter, Presence, Tool};
@@ -297,24 +297,24 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
                 None => Ok(items),
             }
         }
-        Event::HostRequested {
+        Event::EmacsRequested {
             session,
             request,
             body,
         } => match body {
-            HostRequest::Image(image) => of("image-call", session)?
+            EmacsRequest::Image(image) => of("image-call", session)?
                 .number("request", request.0)?
                 .put("operation", &image.operation)?
                 .put("arguments", &image.arguments)?
                 .put("seconds", image.deadline.as_secs_f64()),
-            HostRequest::Operation {
+            EmacsRequest::Operation {
                 operation,
                 arguments,
             } => of("emacs-call", session)?
                 .number("request", request.0)?
                 .put("operation", *operation)?
                 .put("arguments", arguments.to_string()),
-            HostRequest::Handler {
+            EmacsRequest::Handler {
                 handler,
                 arguments,
                 watch,
@@ -324,11 +324,11 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
                 .number("handler", handler.0)?
                 .put("arguments", arguments.to_string()),
             // Served by the drain itself; it only gets here when nobody waits any more.
-            HostRequest::ReadBuffer(_) | HostRequest::VisitedFile(_) => {
-                kind("host-cancelled")?.number("request", request.0)
+            EmacsRequest::ReadBuffer(_) | EmacsRequest::VisitedFile(_) => {
+                kind("emacs-cancelled")?.number("request", request.0)
             }
         },
-        Event::HostCancelled { request } => kind("host-cancelled")?.number("request", request.0),
+        Event::EmacsCancelled { request } => kind("emacs-cancelled")?.number("request", request.0),
         Event::Discovered { servers } => {
             kind("discovered")?.put("servers", servers_list(env, servers)?)
         }
@@ -497,19 +497,19 @@ pub fn texts(given: Vector<'_>) -> Result<Vec<String>> {
 }
 
 /// The reply that Emacs's STATUS and PAYLOAD stand for.
-pub fn reply(status: &str, payload: Option<Text>) -> HostReply {
+pub fn reply(status: &str, payload: Option<Text>) -> EmacsReply {
     let text = payload.map(String::from).unwrap_or_default();
-    HostReply::Failed(match status {
-        "done" => return HostReply::Done(text),
-        "no-connection" => HostError::NoConnection,
-        "disconnected" => HostError::Disconnected(text),
+    EmacsReply::Failed(match status {
+        "done" => return EmacsReply::Done(text),
+        "no-connection" => EmacsError::NoConnection,
+        "disconnected" => EmacsError::Disconnected(text),
         // The image's own report says what was printed and done until then.
-        "timed-out" if !text.is_empty() => return HostReply::Done(text),
-        "timed-out" => HostError::TimedOut,
-        "deaf" => HostError::Deaf,
-        "unresponsive" => HostError::Unresponsive(text),
-        "aborted" => HostError::Aborted(text),
-        _ => HostError::Signalled(text),
+        "timed-out" if !text.is_empty() => return EmacsReply::Done(text),
+        "timed-out" => EmacsError::TimedOut,
+        "deaf" => EmacsError::Deaf,
+        "unresponsive" => EmacsError::Unresponsive(text),
+        "aborted" => EmacsError::Aborted(text),
+        _ => EmacsError::Signalled(text),
     })
 }
 

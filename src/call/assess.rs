@@ -14,7 +14,7 @@ use super::reach::{self, Reached};
 use super::{Executor, private_reads};
 use crate::effect::{EffectKind, Granted};
 use crate::image::{self, ImageReply, Plist, property_list};
-use crate::protocol::{HostError, HostReply, HostRequest, ImageRequest};
+use crate::protocol::{EmacsError, EmacsReply, EmacsRequest, ImageRequest};
 use crate::rules::{Alarm, Alarms, EDITING, OtherAlarms, WRITING};
 use crate::runtime::held;
 use crate::tool::code::Unit;
@@ -69,7 +69,7 @@ enum When {
 /// Why an image did not look at code.
 enum Blind {
     /// There is none, or it is gone, so that the call can only fail.
-    NoImage(HostError),
+    NoImage(EmacsError),
     /// It did not answer, so that nobody knows what the code does.
     NoAnswer(ToolFailure),
 }
@@ -288,7 +288,7 @@ impl Executor {
             Look::First | Look::Only => Value::Null,
             Look::Again => Value::symbol("t"),
         };
-        let request = HostRequest::Image(ImageRequest {
+        let request = EmacsRequest::Image(ImageRequest {
             operation: "assess-form".to_owned(),
             arguments: image::print_arguments(&property_list([
                 ("form", Value::string(text)),
@@ -307,15 +307,15 @@ impl Executor {
             ])),
             deadline: DEADLINE,
         });
-        let reply = self.host.request(batch.session, request);
+        let reply = self.emacs.request(batch.session, request);
         let cancelled = || ToolFailure::new("the call was cancelled.");
         let reply = tokio::select! {
             () = batch.cancel.cancelled() => return Err(Blind::NoAnswer(cancelled())),
             reply = timeout(DEADLINE + GRACE, reply) => reply.map_err(|_| silent(DEADLINE + GRACE)),
         };
         let text = match reply {
-            Ok(HostReply::Failed(
-                error @ (HostError::NoConnection | HostError::Disconnected(_)),
+            Ok(EmacsReply::Failed(
+                error @ (EmacsError::NoConnection | EmacsError::Disconnected(_)),
             )) => return Err(Blind::NoImage(error)),
             Ok(reply) => answered(reply),
             Err(failure) => Err(failure),

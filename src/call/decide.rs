@@ -118,7 +118,7 @@ impl Executor {
             .approvals
             .open(call.key, call.facts.clone(), call.preview.clone());
         call.answer = Some(Pending { answer, files });
-        self.host.emit(Event::ApprovalRequested {
+        self.emacs.emit(Event::ApprovalRequested {
             session: batch.session,
             call: call.key,
             tool: call.tool.name.clone(),
@@ -145,7 +145,7 @@ impl Executor {
             };
             let decider = Decider::Rule(explanation.rule.unwrap_or_default());
             if Some(key) != except && self.approvals.answer_by(key, decision, decider) {
-                self.host.emit(Event::ApprovalSettled {
+                self.emacs.emit(Event::ApprovalSettled {
                     session: SessionId(facts.chat()),
                     call: key,
                     outcome,
@@ -184,7 +184,7 @@ impl Executor {
             Outcome::Deny => "denied by a rule",
             Outcome::Ask => return self.ask_if_needed(call, batch),
         };
-        self.host.emit(Event::ApprovalSettled {
+        self.emacs.emit(Event::ApprovalSettled {
             session: batch.session,
             call: call.key,
             outcome,
@@ -241,7 +241,7 @@ impl Executor {
                 }
                 return unasked(call, batch);
             };
-            self.host.emit(Event::State {
+            self.emacs.emit(Event::State {
                 session: batch.session,
                 state: SessionState::Approving,
             });
@@ -587,7 +587,7 @@ impl Executor {
         };
         self.approvals.renew(call.key, now.clone());
         if difference(&now) != difference(&shown) {
-            self.host.emit(Event::ApprovalChanged {
+            self.emacs.emit(Event::ApprovalChanged {
                 session: batch.session,
                 call: call.key,
             });

@@ -12,12 +12,13 @@ use super::{Executor, reach};
 use crate::builtin::image::compiling::{self, Telling};
 use crate::image;
 use crate::protocol::{
-    CallArguments, CallKey, CallOutcome, CallResult, HandlerId, HostRequest, ImageRequest, ToolCall,
+    CallArguments, CallKey, CallOutcome, CallResult, EmacsRequest, HandlerId, ImageRequest,
+    ToolCall,
 };
 use crate::tool::code::Unit;
 use crate::tool::work::{EMACS_DEADLINE, NextCall, WorkContext, image_answer, joined, within};
 use crate::tool::{
-    Arguments, Content, HostTool, ImageTool, OperationTool, Parameter, Runner, ToolFailure,
+    Arguments, Content, EmacsTool, ImageTool, OperationTool, Parameter, Runner, ToolFailure,
 };
 use crate::trust::{Provenance, Source};
 
@@ -46,7 +47,7 @@ impl Executor {
                 };
                 task(call.arguments.clone(), context).await
             }
-            Runner::Host(tool) => self.run_on_emacs(tool, call, batch).await,
+            Runner::Emacs(tool) => self.run_on_emacs(tool, call, batch).await,
             Runner::Operation(tool) => self.run_operation(tool, call, batch).await,
             Runner::Handler(handler) => self.run_handler(*handler, call, batch).await,
         };
@@ -55,12 +56,12 @@ impl Executor {
 
     async fn run_on_emacs(
         &self,
-        tool: &HostTool,
+        tool: &EmacsTool,
         call: &PreparedCall,
         batch: &BatchContext,
     ) -> Result<String, ToolFailure> {
         let body = (tool.request)(&call.arguments)?;
-        let reply = self.host.request(batch.session, body);
+        let reply = self.emacs.request(batch.session, body);
         let text = within(EMACS_DEADLINE, reply).await?;
         (tool.render)(&call.arguments, text)
     }
@@ -77,7 +78,7 @@ impl Executor {
             let text = image::print_arguments(&watch.to_argument());
             object.insert("watch".to_owned(), text.into());
         }
-        let body = HostRequest::Operation {
+        let body = EmacsRequest::Operation {
             operation: tool.operation,
             arguments,
         };
@@ -96,7 +97,7 @@ impl Executor {
         batch: &BatchContext,
     ) -> Result<String, ToolFailure> {
         let watch = self.watch(call, batch);
-        let body = HostRequest::Handler {
+        let body = EmacsRequest::Handler {
             handler,
             arguments: call.arguments.to_json(),
             watch: watch.map(|it| image::print_arguments(&it.to_argument())),
@@ -125,7 +126,7 @@ impl Executor {
             let watch = image::property_list([("watch", watch.to_argument())]);
             arguments = image::joined_lists(arguments, &watch);
         }
-        let body = HostRequest::Image(ImageRequest {
+        let body = EmacsRequest::Image(ImageRequest {
             operation: operation.to_owned(),
             arguments: image::print_arguments(&arguments),
             deadline,

@@ -21,9 +21,9 @@ use crate::effect::{
     EffectAnswer, EffectKind, Granted, Question, Watch, WatchMessage, parse_message,
 };
 use crate::files::systems::is_definition;
-use crate::host::Asked;
+use crate::protocol::Asked;
 use crate::protocol::{
-    CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Event, Grounds, HostRequest,
+    CallKey, CallOutcome, CallResult, Consent, Decider, Decision, EmacsRequest, Event, Grounds,
     SessionState,
 };
 use crate::rules::{Explanation, Outcome};
@@ -101,11 +101,11 @@ impl Executor {
         &self,
         call: &PreparedCall,
         batch: &BatchContext,
-        body: HostRequest,
+        body: EmacsRequest,
         deadline: Duration,
     ) -> Result<String, ToolFailure> {
         let (sender, mut messages) = mpsc::unbounded_channel();
-        let mut reply = pin!(self.host.request_asking(batch.session, body, sender));
+        let mut reply = pin!(self.emacs.request_asking(batch.session, body, sender));
         let mut open = FuturesUnordered::new();
         let mut withdrawals: Vec<(i64, CancellationToken)> = Vec::new();
         let mut left = deadline;
@@ -163,7 +163,7 @@ impl Executor {
             }
         };
         if let Some(answer) = settled {
-            self.host.emit(Event::EffectDecided {
+            self.emacs.emit(Event::EffectDecided {
                 session: batch.session,
                 request: asked.request,
                 question: number,
@@ -273,7 +273,7 @@ impl<'a> Asking<'a> {
             },
         );
         self.shown = true;
-        executor.host.emit(Event::ApprovalRequested {
+        executor.emacs.emit(Event::ApprovalRequested {
             session,
             call: self.key,
             tool: self.tool.clone(),

@@ -19,7 +19,7 @@ pub mod result;
 use std::sync::{Arc, Mutex};
 
 use crate::audit::AuditLog;
-use crate::host::Host;
+use crate::protocol::Emacs;
 use crate::protocol::Event;
 use crate::rules::RuleBook;
 use crate::tool::work::{Echo, NextCalls, Proposal, WorkContext};
@@ -31,7 +31,7 @@ use metrics::Metrics;
 #[derive(Clone)]
 pub struct Executor {
     pub approvals: Arc<Approvals>,
-    pub host: Arc<dyn Host>,
+    pub emacs: Arc<dyn Emacs>,
     pub audit: Arc<AuditLog>,
     pub metrics: Arc<Metrics>,
     pub rules: Arc<Mutex<RuleBook>>,
@@ -43,7 +43,7 @@ impl Executor {
     pub fn context(&self, batch: &BatchContext) -> WorkContext {
         WorkContext {
             session: batch.session,
-            host: Arc::clone(&self.host),
+            emacs: Arc::clone(&self.emacs),
             workspace: Arc::clone(&batch.workspace),
             cancel: batch.cancel.clone(),
             judged: Arc::default(),
@@ -60,7 +60,7 @@ impl Executor {
     /// Tells Emacs of EVENT, if anybody there wants to know.
     fn tell(&self, batch: &BatchContext, event: Event) {
         if batch.watcher.wants(&event) {
-            self.host.emit(event);
+            self.emacs.emit(event);
         }
     }
 }

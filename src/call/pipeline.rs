@@ -343,7 +343,7 @@ impl Executor {
                     call.tool.name,
                     panic_message(&*payload)
                 );
-                self.host.emit(Event::Fault {
+                self.emacs.emit(Event::Fault {
                     message: message.clone(),
                 });
                 CallEnding::new(CallOutcome::Failed, message)
@@ -368,7 +368,7 @@ impl Executor {
         };
         if let Err(failure) = self.audit(call, &arguments, step, session).await {
             // It is too late to stop it, but the user can know that the log is not whole.
-            self.audit.tell_once(&failure, &*self.host);
+            self.audit.tell_once(&failure, &*self.emacs);
         }
     }
 

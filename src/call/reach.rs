@@ -12,7 +12,7 @@ use crate::files::FileError;
 use crate::files::path::{PathPolicy, PathVerdict, Resolved};
 use crate::files::systems::source_folders;
 use crate::image::{ImageReply, Plist, parse_reply};
-use crate::protocol::{HostRequest, ImageRequest};
+use crate::protocol::{EmacsRequest, ImageRequest};
 use crate::tool::work::{
     EMACS_DEADLINE, FoundForCall, Judged, Preview, WorkContext, off_emacs, within,
 };
@@ -234,8 +234,8 @@ struct Visited {
 /// The file of the buffer NAME; none when it visits none. A buffer that isn't there the tool itself
 /// reports.
 async fn visited(name: Option<&str>, context: &WorkContext) -> Option<Visited> {
-    let body = HostRequest::VisitedFile(name.map(str::to_owned));
-    let reply = within(EMACS_DEADLINE, context.host.request(context.session, body)).await;
+    let body = EmacsRequest::VisitedFile(name.map(str::to_owned));
+    let reply = within(EMACS_DEADLINE, context.emacs.request(context.session, body)).await;
     let visited = reply.ok().and_then(|it| serde_json::from_str(&it).ok());
     // What can't be told might be anything.
     visited.unwrap_or_else(|| {
@@ -257,12 +257,12 @@ pub(super) async fn library_folders(
     policy: &Arc<PathPolicy>,
     context: &WorkContext,
 ) -> Vec<PathBuf> {
-    let body = HostRequest::Image(ImageRequest {
+    let body = EmacsRequest::Image(ImageRequest {
         operation: "source-places".to_owned(),
         arguments: "nil".to_owned(),
         deadline: DEADLINE,
     });
-    let request = context.host.request(context.session, body);
+    let request = context.emacs.request(context.session, body);
     let reply = within(DEADLINE * 2, request).await.ok();
     let Some(ImageReply::Returned(data)) = reply.and_then(|it| parse_reply(&it).ok()) else {
         return Vec::new();

@@ -57,7 +57,7 @@ impl Engine {
         on_emacs::spawn(self.guarded(async move {
             let results = executor.run(&calls, &context).await;
             held(&batches).remove(&batch);
-            executor.host.emit(Event::BatchFinished { batch, results });
+            executor.emacs.emit(Event::BatchFinished { batch, results });
         }));
         batch
     }
@@ -80,11 +80,11 @@ impl Engine {
     pub fn project_files(&self, session: SessionId) -> QuestionId {
         let question = QuestionId::next();
         let workspace = self.context(Some(session.0)).workspace;
-        let host = Arc::clone(&self.shared.executor.host);
+        let emacs = Arc::clone(&self.shared.executor.emacs);
         self.spawn(async move {
             let found = tokio::task::spawn_blocking(move || files_of(&workspace)).await;
             let files = found.unwrap_or_else(|_| Err("The search failed.".to_owned()));
-            host.emit(Event::ProjectFiles { question, files });
+            emacs.emit(Event::ProjectFiles { question, files });
         });
         question
     }

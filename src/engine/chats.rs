@@ -97,7 +97,7 @@ impl Engine {
             workspace,
             chats: Arc::clone(&self.chats),
             // Past the recorder: what is shown again is not written again.
-            host: Arc::clone(&self.host),
+            emacs: Arc::clone(&self.emacs),
             tell: self.listener(session),
             store,
             id,
@@ -115,8 +115,8 @@ impl Engine {
 
     /// Tells the chat of SESSION what becomes of saving it.
     fn listener(&self, session: SessionId) -> Tell {
-        let host = Arc::clone(&self.host);
-        Box::new(move |text| host.emit(Event::Notice { session, text }))
+        let emacs = Arc::clone(&self.emacs);
+        Box::new(move |text| emacs.emit(Event::Notice { session, text }))
     }
 
     /// The id under which SESSION is saved, if it is.
@@ -162,13 +162,13 @@ impl Engine {
     /// Shows up to COUNT older turns of SESSION.
     pub fn show_older(&self, session: SessionId, count: usize) {
         self.chats
-            .show_older(session, count, Arc::clone(&self.host));
+            .show_older(session, count, Arc::clone(&self.emacs));
     }
 
     /// Shows the turns of SESSION that REWIND had taken back before the chat was resumed.
     pub fn show_unwound(&self, session: SessionId, rewind: u64) {
         self.chats
-            .show_unwound(session, rewind, Arc::clone(&self.host));
+            .show_unwound(session, rewind, Arc::clone(&self.emacs));
     }
 
     /// Saves what is left of all chats, but no longer than PATIENCE.
@@ -239,7 +239,7 @@ impl Engine {
         let asked: ChatsQuestion =
             serde_json::from_str(question).map_err(RequestError::Question)?;
         let question = QuestionId::next();
-        let host = Arc::clone(&self.host);
+        let emacs = Arc::clone(&self.emacs);
         let open: Vec<Arc<Recorder>> = held(&self.chats.recorders).values().cloned().collect();
         if let Some(handle) = handle() {
             handle.spawn_blocking(move || {
@@ -249,7 +249,7 @@ impl Engine {
                     Ok((answer, later)) => (Ok(answer), later),
                     Err(problem) => (Err(problem.to_string()), Vec::new()),
                 };
-                host.emit(Event::ChatsAnswered { question, answer });
+                emacs.emit(Event::ChatsAnswered { question, answer });
                 // So that the next search is quick.
                 for id in later {
                     let _ = indexed(&folder, &id);

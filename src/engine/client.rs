@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Engine, RequestError};
 use crate::call::Executor;
 use crate::call::batch::{BatchContext, Watcher};
-use crate::host::Host;
+use crate::protocol::Emacs;
 use crate::protocol::{CallResult, Event, SessionId, SessionState, ToolCall, TurnId, TurnOutcome};
 use crate::rules::{Scope, TurnPlace};
 use crate::runtime::held;
@@ -55,7 +55,7 @@ impl Engine {
         let root = settings.ground.root.as_deref().map(Path::new);
         let place = TurnPlace::new(turn.0, id.0, root, settings.connection).of_client(name);
         let executor = self.shared.executor.clone();
-        executor.host.emit(Event::TurnStarted {
+        executor.emacs.emit(Event::TurnStarted {
             session: id,
             turn,
             text: name.to_owned(),
@@ -72,8 +72,8 @@ impl Engine {
     }
 
     #[must_use]
-    pub fn host(&self) -> &Arc<dyn Host> {
-        &self.shared.executor.host
+    pub fn emacs(&self) -> &Arc<dyn Emacs> {
+        &self.shared.executor.emacs
     }
 }
 
@@ -91,7 +91,7 @@ impl ClientTurn {
     pub async fn run(
         &self,
         call: &ToolCall,
-        host: Arc<dyn Host>,
+        emacs: Arc<dyn Emacs>,
         cancel: CancellationToken,
         why: Arc<OnceCell<String>>,
     ) -> Option<CallResult> {
@@ -116,7 +116,7 @@ impl ClientTurn {
             place: self.place.clone().on_connection(settings.connection),
         };
         let executor = Executor {
-            host,
+            emacs,
             ..self.executor.clone()
         };
         executor.run(std::slice::from_ref(call), &batch).await.pop()
@@ -124,7 +124,7 @@ impl ClientTurn {
 
     /// Says that nothing of the turn runs now; more may come.
     pub fn rest(&self) {
-        self.executor.host.emit(Event::State {
+        self.executor.emacs.emit(Event::State {
             session: self.session,
             state: SessionState::Idle,
         });
@@ -133,7 +133,7 @@ impl ClientTurn {
     pub fn end(&self) {
         self.executor.audit.sync();
         held(&self.executor.rules).forget(&Scope::Turn(self.id.0));
-        self.executor.host.emit(Event::TurnEnded {
+        self.executor.emacs.emit(Event::TurnEnded {
             session: self.session,
             outcome: TurnOutcome::Finished,
         });

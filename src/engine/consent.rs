@@ -165,7 +165,7 @@ impl Engine {
                 Ok(prediction) => explained(&prediction, provenance),
                 Err(failure) => json!({"outcome": "fail", "reason": failure.message}),
             };
-            executor.host.emit(Event::Explained { question, answer });
+            executor.emacs.emit(Event::Explained { question, answer });
         });
         Ok(question)
     }

@@ -22,8 +22,8 @@ use crate::call::Executor;
 use crate::call::metrics::Metrics;
 use crate::chats::ChatError;
 use crate::chats::recorder::write_down;
-use crate::host::{Host, WatchedHost};
 use crate::protocol::{BatchId, Event, Op, QuestionId, SessionId, UserMessage};
+use crate::protocol::{Emacs, WatchedEmacs};
 use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
 use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
@@ -89,7 +89,7 @@ struct RunningBatch {
 pub struct Engine {
     shared: Shared,
     /// Emacs itself; the executor's host writes down what passes to it.
-    host: Arc<dyn Host>,
+    emacs: Arc<dyn Emacs>,
     chats: Arc<OpenChats>,
     sessions: Mutex<HashMap<SessionId, Session>>,
     batches: Arc<Mutex<HashMap<BatchId, RunningBatch>>>,
@@ -98,15 +98,15 @@ pub struct Engine {
 impl Engine {
     /// An engine with the built-in tools and no session.
     #[must_use]
-    pub fn new(host: Arc<dyn Host>, audit: AuditLog, rules: RuleBook) -> Self {
+    pub fn new(emacs: Arc<dyn Emacs>, audit: AuditLog, rules: RuleBook) -> Self {
         let registry = Arc::new(Registry::default());
         builtin::register(&registry);
         let chats = Arc::new(OpenChats::default());
         let recorders = Arc::clone(&chats.recorders);
         let executor = Executor {
             approvals: Arc::default(),
-            host: Arc::new(WatchedHost {
-                behind: Arc::clone(&host),
+            emacs: Arc::new(WatchedEmacs {
+                behind: Arc::clone(&emacs),
                 see: move |event: &Event| write_down(&recorders, event),
             }),
             audit: Arc::new(audit),
@@ -121,7 +121,7 @@ impl Engine {
                 client: Arc::new(Client::new(ClientSettings::default())),
                 ratios: Arc::default(),
             },
-            host,
+            emacs,
             chats,
             sessions: Mutex::default(),
             batches: Arc::default(),
@@ -351,7 +351,7 @@ impl Engine {
         let shared = self.shared.clone();
         self.spawn(async move {
             let servers = shared.client.discover(LOCAL_SERVERS).await;
-            shared.executor.host.emit(Event::Discovered { servers });
+            shared.executor.emacs.emit(Event::Discovered { servers });
         });
     }
 
@@ -369,7 +369,7 @@ impl Engine {
             let models = shared.client.models(&settings).await;
             shared
                 .executor
-                .host
+                .emacs
                 .emit(Event::Models { question, models });
         });
         Ok(question)
@@ -385,8 +385,8 @@ impl Engine {
         &self,
         future: impl Future<Output = ()> + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let host = Arc::clone(&self.shared.executor.host);
-        runtime::guarded(future, move |message| host.emit(Event::Fault { message }))
+        let emacs = Arc::clone(&self.shared.executor.emacs);
+        runtime::guarded(future, move |message| emacs.emit(Event::Fault { message }))
     }
 
     #[must_use]

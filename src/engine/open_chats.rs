@@ -20,7 +20,7 @@ use crate::chats::record::{ChatPlace, Record, StoredEntry};
 use crate::chats::recorder::{Recorder, Recorders};
 use crate::chats::signature::{KeyError, Signer, key_in, knows_root, recognized};
 use crate::chats::writer::{ChatWriter, Tell};
-use crate::host::Host;
+use crate::protocol::Emacs;
 use crate::protocol::{Event, PastPlace, SessionId, TurnId};
 use crate::runtime::{handle, held};
 use crate::session::Beginning;
@@ -85,21 +85,21 @@ impl Observer for EntryRecorder {
 
 impl OpenChats {
     /// Shows up to COUNT older turns of SESSION.
-    pub fn show_older(&self, session: SessionId, count: usize, host: Arc<dyn Host>) {
+    pub fn show_older(&self, session: SessionId, count: usize, emacs: Arc<dyn Emacs>) {
         let chat = held(&self.stored).get(&session).cloned();
         if let (Some(chat), Some(handle)) = (chat, handle()) {
-            handle.spawn_blocking(move || chat.show(session, count, &*host));
+            handle.spawn_blocking(move || chat.show(session, count, &*emacs));
         }
     }
 
     /// Shows the turns of SESSION's stored chat that REWIND had taken back.
-    pub fn show_unwound(&self, session: SessionId, rewind: u64, host: Arc<dyn Host>) {
+    pub fn show_unwound(&self, session: SessionId, rewind: u64, emacs: Arc<dyn Emacs>) {
         let chat = held(&self.stored).get(&session).cloned();
         if let (Some(chat), Some(handle)) = (chat, handle()) {
             handle.spawn_blocking(move || {
                 let taken_back = chat.taken_back.iter();
                 for turn in taken_back.filter(|turn| turn.stored.rewound == Some(rewind)) {
-                    host.emit(chat.event(session, turn, 0, PastPlace::Below));
+                    emacs.emit(chat.event(session, turn, 0, PastPlace::Below));
                 }
             });
         }
@@ -140,7 +140,7 @@ pub struct ChatReading {
     pub session: SessionId,
     pub workspace: Arc<Workspace>,
     pub chats: Arc<OpenChats>,
-    pub host: Arc<dyn Host>,
+    pub emacs: Arc<dyn Emacs>,
     pub tell: Tell,
     pub store: StorePlace,
     pub id: ChatId,
@@ -149,10 +149,10 @@ pub struct ChatReading {
 impl ChatReading {
     /// What the session begins with; nothing when the chat can't be read, which Emacs is told.
     pub fn read(self) -> Beginning {
-        let (session, host) = (self.session, Arc::clone(&self.host));
+        let (session, emacs) = (self.session, Arc::clone(&self.emacs));
         self.try_to_read().unwrap_or_else(|problem| {
             let about = json!({"problem": problem.to_string()});
-            host.emit(Event::ChatResumed { session, about });
+            emacs.emit(Event::ChatResumed { session, about });
             Beginning::default()
         })
     }
@@ -214,7 +214,7 @@ impl ChatReading {
             }
         }
         let session = self.session;
-        self.host.emit(Event::ChatResumed { session, about });
+        self.emacs.emit(Event::ChatResumed { session, about });
         let (turns, taken_back): (Vec<NamedTurn>, Vec<NamedTurn>) = names(&outline)
             .into_iter()
             .zip(outline.turns)
@@ -228,7 +228,7 @@ impl ChatReading {
             path,
         });
         held(&self.chats.stored).insert(session, Arc::clone(&chat));
-        chat.show(session, self.store.turns, &*self.host);
+        chat.show(session, self.store.turns, &*self.emacs);
         Ok(beginning)
     }
 }
@@ -323,7 +323,7 @@ fn names(outline: &Outline) -> Vec<String> {
 
 impl StoredChat {
     /// Shows up to COUNT turns above those that are shown, the latest first.
-    fn show(&self, session: SessionId, count: usize, host: &dyn Host) {
+    fn show(&self, session: SessionId, count: usize, emacs: &dyn Emacs) {
         let mut older = held(&self.older);
         for _ in 0..count {
             let Some(index) = older.checked_sub(1) else {
@@ -331,7 +331,7 @@ impl StoredChat {
             };
             *older = index;
             let turn = &self.turns[index];
-            host.emit(self.event(session, turn, index, PastPlace::Above));
+            emacs.emit(self.event(session, turn, index, PastPlace::Above));
         }
     }
 

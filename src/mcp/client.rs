@@ -18,10 +18,10 @@ use crate::builtin::more::called_through;
 use crate::engine::Engine;
 use crate::engine::batch::NO_SESSION;
 use crate::engine::client::ClientTurn;
-use crate::host::{Host, WatchedHost};
 use crate::protocol::{
-    CallArguments, CallOutcome, Event, HostReply, HostRequest, SessionId, ToolCall,
+    CallArguments, CallOutcome, EmacsReply, EmacsRequest, Event, SessionId, ToolCall,
 };
+use crate::protocol::{Emacs, WatchedEmacs};
 use crate::runtime::{held, on_emacs};
 use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
 
@@ -215,7 +215,7 @@ impl McpClient {
         if self.known.load(Ordering::Acquire) {
             let left = json!({"client": self.number});
             // A buffer that was killed has nothing to show.
-            let _ = ask_emacs(&**self.engine.host(), "client-left", left).await;
+            let _ = ask_emacs(&**self.engine.emacs(), "client-left", left).await;
         }
     }
 
@@ -325,8 +325,8 @@ impl McpClient {
         };
         let order = Arc::new(Mutex::new(order));
         let (seeing, giving_way) = (Arc::clone(call), Arc::clone(&order));
-        let host: Arc<dyn Host> = Arc::new(WatchedHost {
-            behind: Arc::clone(self.engine.host()),
+        let emacs: Arc<dyn Emacs> = Arc::new(WatchedEmacs {
+            behind: Arc::clone(self.engine.emacs()),
             see: move |event: &Event| {
                 seeing.see(event);
                 if matches!(event, Event::ApprovalRequested { .. }) {
@@ -337,7 +337,7 @@ impl McpClient {
         let cancel = call.cancel.clone();
         let result = entered
             .turn
-            .run(&asked, host, cancel, Arc::clone(&call.why))
+            .run(&asked, emacs, cancel, Arc::clone(&call.why))
             .await;
         drop(held(&order).take());
         match result {
@@ -404,7 +404,7 @@ impl McpClient {
             "client": self.number,
         });
         self.known.store(true, Ordering::Release);
-        let answer = ask_emacs(&**self.engine.host(), "client-turn", question).await?;
+        let answer = ask_emacs(&**self.engine.emacs(), "client-turn", question).await?;
         let admission: Admission = serde_json::from_str(&answer)
             .map_err(|error| format!("Emacs's answer is not understood: {error}"))?;
         let session = match (admission.problem, admission.session) {
@@ -522,8 +522,8 @@ impl McpClient {
         if call.step() != CallStep::Running {
             return None;
         }
-        let host = &**self.engine.host();
-        let asked = ask_session(host, session, "client-output", json!({}));
+        let emacs = &**self.engine.emacs();
+        let asked = ask_session(emacs, session, "client-output", json!({}));
         let output = tokio::time::timeout(OUTPUT_TIME, asked).await.ok()?.ok()?;
         let source = Source {
             what: "the image".to_owned(),
@@ -593,11 +593,11 @@ const EMACS_TIME: Duration = Duration::from_secs(20);
 ///
 /// A sentence when there is none.
 pub async fn ask_emacs(
-    host: &dyn Host,
+    emacs: &dyn Emacs,
     operation: &'static str,
     arguments: Value,
 ) -> Result<String, String> {
-    ask_session(host, NO_SESSION, operation, arguments).await
+    ask_session(emacs, NO_SESSION, operation, arguments).await
 }
 
 /// The same for SESSION.
@@ -606,18 +606,18 @@ pub async fn ask_emacs(
 ///
 /// A sentence when there is none.
 async fn ask_session(
-    host: &dyn Host,
+    emacs: &dyn Emacs,
     session: SessionId,
     operation: &'static str,
     arguments: Value,
 ) -> Result<String, String> {
-    let request = HostRequest::Operation {
+    let request = EmacsRequest::Operation {
         operation,
         arguments,
     };
-    match tokio::time::timeout(EMACS_TIME, host.request(session, request)).await {
-        Ok(HostReply::Done(answer)) => Ok(answer),
-        Ok(HostReply::Failed(error)) => Err(error.to_string()),
+    match tokio::time::timeout(EMACS_TIME, emacs.request(session, request)).await {
+        Ok(EmacsReply::Done(answer)) => Ok(answer),
+        Ok(EmacsReply::Failed(error)) => Err(error.to_string()),
         Err(_) => Err(format!(
             "Emacs is busy and did not answer within {} s. Try again later.",
             EMACS_TIME.as_secs()

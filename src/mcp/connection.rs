@@ -358,8 +358,8 @@ impl ClientConnection {
     /// How much this Emacs has to do with the directory in PARAMS, for the bridge, which has to choose
     /// where there are several.
     async fn affinity(&self, params: &Map<String, Value>) -> Result<Value, RpcError> {
-        let host = &**self.engine.host();
-        let answer = ask_emacs(host, "client-affinity", Value::Object(params.clone())).await;
+        let emacs = &**self.engine.emacs();
+        let answer = ask_emacs(emacs, "client-affinity", Value::Object(params.clone())).await;
         let affinity = answer.ok().and_then(|text| text.parse::<i64>().ok());
         Ok(json!({"affinity": affinity.unwrap_or(0)}))
     }
@@ -455,7 +455,7 @@ impl ClientConnection {
 
     async fn images(&self) -> CallText {
         let question = json!({"directory": self.client.who().directory});
-        match ask_emacs(&**self.engine.host(), "client-images", question).await {
+        match ask_emacs(&**self.engine.emacs(), "client-images", question).await {
             Ok(text) => CallText::result(text),
             Err(problem) => CallText::problem(format!("Error: {problem}")),
         }

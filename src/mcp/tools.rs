@@ -216,8 +216,8 @@ pub fn capabilities() -> Value {
 
 /// What the model of HOST is told of the tools as a whole.
 #[must_use]
-pub fn instructions(host: &str) -> Cow<'static, str> {
-    if !SEARCH_THEMSELVES.contains(&host) {
+pub fn instructions(emacs: &str) -> Cow<'static, str> {
+    if !SEARCH_THEMSELVES.contains(&emacs) {
         return prompts::INSTRUCTIONS.into();
     }
     let lines = prompts::INSTRUCTIONS.split_inclusive('\n');
@@ -229,20 +229,20 @@ pub fn instructions(host: &str) -> Cow<'static, str> {
 
 /// The result of an `initialize` of HOST that is answered in VERSION.
 #[must_use]
-pub fn introduction(version: &str, host: &str) -> Value {
+pub fn introduction(version: &str, emacs: &str) -> Value {
     json!({
         "protocolVersion": version,
         "capabilities": capabilities(),
         "serverInfo": server(),
-        "instructions": instructions(host),
+        "instructions": instructions(emacs),
     })
 }
 
 /// The tools of REGISTRY that HOST is told of under PROFILE.
 #[must_use]
-pub fn offered(profile: &Profile, registry: &Registry, host: &str) -> Registry {
+pub fn offered(profile: &Profile, registry: &Registry, emacs: &str) -> Registry {
     let offered = Registry::of(profile.tools(registry));
-    let searches = *profile == Profile::Image && SEARCH_THEMSELVES.contains(&host);
+    let searches = *profile == Profile::Image && SEARCH_THEMSELVES.contains(&emacs);
     if searches {
         let all = registry.all();
         for tool in all.into_iter().filter(|tool| looks_into_image(tool)) {
@@ -261,8 +261,8 @@ pub fn offered(profile: &Profile, registry: &Registry, host: &str) -> Registry {
 
 /// The result of `tools/list` for HOST: the tools that it is offered, and those that only clients have.
 #[must_use]
-pub fn tools(profile: &Profile, registry: &Registry, host: &str) -> Value {
-    let offered = offered(profile, registry, host);
+pub fn tools(profile: &Profile, registry: &Registry, emacs: &str) -> Value {
+    let offered = offered(profile, registry, emacs);
     let mut tools: Vec<Value> = offered
         .all()
         .iter()

@@ -9,7 +9,7 @@ use super::calls::HandlerId;
 
 /// What only Emacs can do.
 #[derive(Debug, Clone, PartialEq)]
-pub enum HostRequest {
+pub enum EmacsRequest {
     /// Call OPERATION of the Common Lisp half in the image of the session's chat.
     Image(ImageRequest),
     /// Read text of a buffer, straight through the Env.
@@ -50,13 +50,13 @@ pub struct ReadBuffer {
     pub end: Option<i64>,
 }
 
-/// Emacs's answer to a [`HostRequest`].
+/// Emacs's answer to a [`EmacsRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HostReply {
+pub enum EmacsReply {
     /// It was done; this is what came out.
     Done(String),
     /// It could not be done.
-    Failed(HostError),
+    Failed(EmacsError),
 }
 
 /// TEXT as what follows a sentence.
@@ -70,7 +70,7 @@ fn after(text: &str) -> String {
 
 /// Why Emacs could not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HostError {
+pub enum EmacsError {
     #[error(
         "No Lisp image is connected. The user starts one with M-x sly or M-x slime; ask again then."
     )]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::calls::{
     BatchId, CallKey, CallResult, HandlerId, QuestionId, RequestId, SessionId, TurnId,
 };
-use super::emacs::HostRequest;
+use super::emacs::EmacsRequest;
 use crate::effect::EffectAnswer;
 use crate::trust::SafetyLevel;
 
@@ -250,13 +250,13 @@ pub enum Event {
         outcome: TurnOutcome,
     },
     /// Emacs is asked to do something for a tool call.
-    HostRequested {
+    EmacsRequested {
         session: SessionId,
         request: RequestId,
-        body: HostRequest,
+        body: EmacsRequest,
     },
     /// Nobody waits for this request any more; stop it.
-    HostCancelled { request: RequestId },
+    EmacsCancelled { request: RequestId },
     /// The model servers that answered on this machine, best first.
     Discovered { servers: Vec<DiscoveredServer> },
     /// The models that the host of a provider lists, for the question about them, or why it lists none.
@@ -322,12 +322,12 @@ impl Event {
             | Self::Rewound { session, .. }
             | Self::Unwound { session, .. }
             | Self::PastTurn { session, .. }
-            | Self::HostRequested { session, .. } => Some(*session),
+            | Self::EmacsRequested { session, .. } => Some(*session),
             Self::BatchFinished { .. }
             | Self::Explained { .. }
             | Self::RequestShown { .. }
             | Self::WindowShown { .. }
-            | Self::HostCancelled { .. }
+            | Self::EmacsCancelled { .. }
             | Self::Discovered { .. }
             | Self::Models { .. }
             | Self::ChatsAnswered { .. }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What passes between Emacs and the core: [`Op`] (what Emacs asks), [`Event`] (what happened),
-//! [`HostRequest`] and [`HostReply`] (what only Emacs can do for a tool).
+//! [`EmacsRequest`] and [`EmacsReply`] (what only Emacs can do for a tool).
 //! Plain data: `bridge::wire` turns it into Lisp, everything below `bridge` only sees these types.
 
 mod calls;
+mod contact;
 mod emacs;
 mod events;
 
@@ -11,7 +12,8 @@ pub use calls::{
     BatchId, CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Decision,
     HandlerId, QuestionId, RequestId, SessionId, ToolCall, TurnId,
 };
-pub use emacs::{HostError, HostReply, HostRequest, ImageRequest, ReadBuffer};
+pub use contact::{Asked, Emacs, WatchedEmacs};
+pub use emacs::{EmacsError, EmacsReply, EmacsRequest, ImageRequest, ReadBuffer};
 pub use events::{
     DiscoveredServer, Event, Grounds, ListedModel, PastPlace, SessionState, TurnOutcome,
     UnlistedModels,

@@ -344,7 +344,7 @@ impl Turn<'_> {
         let mut reader = ReplyReader::default();
         let mut sink = |event: StreamEvent| {
             if let Some(event) = self.retrying(&event) {
-                self.shared.executor.host.emit(event);
+                self.shared.executor.emacs.emit(event);
             }
         };
         let began = Instant::now();
@@ -416,7 +416,7 @@ impl Turn<'_> {
         // The next message says all of its surroundings.
         held(self.told).forget();
         let after = self.tokens(history);
-        self.shared.executor.host.emit(Event::Summarized {
+        self.shared.executor.emacs.emit(Event::Summarized {
             session: self.batch.session,
             messages,
             before,
@@ -428,14 +428,14 @@ impl Turn<'_> {
     }
 
     fn tell_lost(&self, why: &'static str) {
-        self.shared.executor.host.emit(Event::CacheLost {
+        self.shared.executor.emacs.emit(Event::CacheLost {
             session: self.batch.session,
             why,
         });
     }
 
     pub(super) fn tell_filled(&self, tokens: u64) {
-        self.shared.executor.host.emit(Event::WindowFilled {
+        self.shared.executor.emacs.emit(Event::WindowFilled {
             session: self.batch.session,
             tokens,
             window: self.settings.window(),
@@ -446,7 +446,7 @@ impl Turn<'_> {
         let session = self.batch.session;
         self.shared
             .executor
-            .host
+            .emacs
             .emit(Event::Notice { session, text });
     }
 }

@@ -482,6 +482,6 @@ impl Actor {
     }
 
     fn emit(&self, event: Event) {
-        self.shared.executor.host.emit(event);
+        self.shared.executor.emacs.emit(event);
     }
 }

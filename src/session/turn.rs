@@ -204,7 +204,7 @@ impl Turn<'_> {
     /// Says that a limit on the cost can't be kept, where there is one.
     fn warn_of_unknown_price(&self) {
         if self.settings.limits.cost.is_some() && self.provider.facts.prices.is_none() {
-            self.shared.executor.host.emit(Event::Notice {
+            self.shared.executor.emacs.emit(Event::Notice {
                 session: self.batch.session,
                 text: format!(
                     "What {} costs is not known, so agent-q-max-turn-cost can't be kept. :prices in its :models in agent-q-providers says it.",
@@ -223,7 +223,7 @@ impl Turn<'_> {
         let session = self.batch.session;
         let answer = self.pause.answer(|| {
             self.tell_state(SessionState::Paused);
-            self.shared.executor.host.emit(Event::LimitReached {
+            self.shared.executor.emacs.emit(Event::LimitReached {
                 session,
                 text: reason.to_owned(),
             });
@@ -238,7 +238,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn tell_state(&self, state: SessionState) {
-        self.shared.executor.host.emit(Event::State {
+        self.shared.executor.emacs.emit(Event::State {
             session: self.batch.session,
             state,
         });
@@ -246,10 +246,10 @@ impl Turn<'_> {
 
     async fn ask(&self, request: &ChatRequest) -> AskOutcome {
         let session = self.batch.session;
-        let host = &self.shared.executor.host;
+        let emacs = &self.shared.executor.emacs;
         self.tell_state(SessionState::Waiting);
         if let Some(why) = held(self.prefix).note(request, self.provider.origin()) {
-            host.emit(Event::CacheLost { session, why });
+            emacs.emit(Event::CacheLost { session, why });
         }
         let mut reader = ReplyReader::default();
         let mut drafts = Drafts::new(session);
@@ -260,14 +260,14 @@ impl Turn<'_> {
                 self.tell_state(SessionState::Streaming);
             }
             if let Some(event) = self.retrying(&event) {
-                host.emit(event);
+                emacs.emit(event);
             }
             match event {
-                StreamEvent::Text(text) => host.emit(Event::Text { session, text }),
-                StreamEvent::Reasoning(text) => host.emit(Event::Reasoning { session, text }),
+                StreamEvent::Text(text) => emacs.emit(Event::Text { session, text }),
+                StreamEvent::Reasoning(text) => emacs.emit(Event::Reasoning { session, text }),
                 StreamEvent::Arguments { call, tool, more } => {
                     for event in drafts.take(call, &tool, &more) {
-                        host.emit(event);
+                        emacs.emit(event);
                     }
                 }
                 StreamEvent::Retrying { .. } => {}
@@ -449,7 +449,7 @@ impl Turn<'_> {
             let message = held(self.told).take(message);
             let text = self.batch.workspace.with_news(message.for_model());
             history.ask(text, &message.text);
-            self.shared.executor.host.emit(Event::Steered {
+            self.shared.executor.emacs.emit(Event::Steered {
                 session: self.batch.session,
                 text: message.text,
             });
@@ -458,7 +458,7 @@ impl Turn<'_> {
 
     fn tell_usage(&self, reply: &ModelReply) {
         if let Some(usage) = reply.usage {
-            self.shared.executor.host.emit(Event::Usage {
+            self.shared.executor.emacs.emit(Event::Usage {
                 session: self.batch.session,
                 input_tokens: usage.input_tokens,
                 output_tokens: usage.output_tokens,

@@ -346,6 +346,6 @@ impl Means<'_> {
     }
 
     pub(super) fn emit(&self, event: Event) {
-        self.shared.executor.host.emit(event);
+        self.shared.executor.emacs.emit(event);
     }
 }

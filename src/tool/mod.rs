@@ -27,7 +27,7 @@ pub use parameter::{Parameter, ParameterType, Presence};
 pub use result::{Answers, Content, Quotes, ToolFailure};
 
 use crate::image::ImageReply;
-use crate::protocol::{HandlerId, HostRequest};
+use crate::protocol::{EmacsRequest, HandlerId};
 use crate::trust::{Provenance, SafetyLevel};
 use code::FindUnit;
 use schema::{ArgumentSchema, ArgumentSchemaError, Strangers};
@@ -44,9 +44,9 @@ pub struct Assessment {
 
 /// A tool that Emacs serves on its own thread.
 #[derive(Clone, Copy)]
-pub struct HostTool {
+pub struct EmacsTool {
     /// What to ask of Emacs.
-    pub request: fn(&Arguments) -> Result<HostRequest, ToolFailure>,
+    pub request: fn(&Arguments) -> Result<EmacsRequest, ToolFailure>,
     /// The answer for the model.
     pub render: fn(&Arguments, String) -> Result<String, ToolFailure>,
 }
@@ -96,7 +96,7 @@ pub enum Runner {
     /// In Rust, asking Emacs on the way where it has to.
     Task(Task),
     /// On Emacs's thread, through the Env.
-    Host(HostTool),
+    Emacs(EmacsTool),
     /// In the Lisp image.
     Image(ImageTool),
     /// In agent-q's own Emacs Lisp.
@@ -110,7 +110,7 @@ impl fmt::Debug for Runner {
         f.write_str(match self {
             Self::Worker(_) => "Worker",
             Self::Task(_) => "Task",
-            Self::Host(_) => "Host",
+            Self::Emacs(_) => "Host",
             Self::Image(_) => "Image",
             Self::Operation(_) => "Operation",
             Self::Handler(_) => "Handler",

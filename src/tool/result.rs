@@ -2,7 +2,7 @@
 //! What a tool returns, with where it comes from, or why a call has no answer.
 
 use crate::files::{FileError, Trouble};
-use crate::protocol::HostError;
+use crate::protocol::EmacsError;
 use crate::trust::Provenance;
 
 /// What a tool's answer is made of.
@@ -77,18 +77,18 @@ impl From<FileError> for ToolFailure {
     }
 }
 
-impl From<HostError> for ToolFailure {
-    fn from(error: HostError) -> Self {
+impl From<EmacsError> for ToolFailure {
+    fn from(error: EmacsError) -> Self {
         let message = error.to_string();
         match error {
-            HostError::NoConnection | HostError::TimedOut | HostError::Cancelled => {
+            EmacsError::NoConnection | EmacsError::TimedOut | EmacsError::Cancelled => {
                 Self::new(message)
             }
-            HostError::Disconnected(_)
-            | HostError::Deaf
-            | HostError::Unresponsive(_)
-            | HostError::Aborted(_)
-            | HostError::Signalled(_) => Self::quoting(message),
+            EmacsError::Disconnected(_)
+            | EmacsError::Deaf
+            | EmacsError::Unresponsive(_)
+            | EmacsError::Aborted(_)
+            | EmacsError::Signalled(_) => Self::quoting(message),
         }
     }
 }

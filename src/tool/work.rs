@@ -20,9 +20,9 @@ use super::registry::Registry;
 use super::{Arguments, Content, ImageTool, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved};
 use crate::files::{FileError, Stop, Trouble};
-use crate::host::Host;
 use crate::image::ImageReply;
-use crate::protocol::{HostReply, HostRequest, SessionId};
+use crate::protocol::Emacs;
+use crate::protocol::{EmacsReply, EmacsRequest, SessionId};
 use crate::provider::ChatMessage;
 use crate::runtime::held;
 use crate::workspace::{ProjectSettings, Workspace};
@@ -133,7 +133,7 @@ pub enum Proposal {
 #[derive(Clone)]
 pub struct WorkContext {
     pub session: SessionId,
-    pub host: Arc<dyn Host>,
+    pub emacs: Arc<dyn Emacs>,
     pub workspace: Arc<Workspace>,
     pub cancel: CancellationToken,
     /// Where the call's paths lead. Its work follows none of them again.
@@ -152,10 +152,10 @@ pub struct WorkContext {
 }
 
 /// What Emacs answered, or why it could not.
-pub(crate) fn answered(reply: HostReply) -> Result<String, ToolFailure> {
+pub(crate) fn answered(reply: EmacsReply) -> Result<String, ToolFailure> {
     match reply {
-        HostReply::Done(text) => Ok(text),
-        HostReply::Failed(error) => Err(error.into()),
+        EmacsReply::Done(text) => Ok(text),
+        EmacsReply::Failed(error) => Err(error.into()),
     }
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn parse_answer<T: serde::de::DeserializeOwned>(reply: &str) -> Resul
 /// The answer to come in REPLY, unless it takes longer than DEADLINE.
 pub(crate) async fn within(
     deadline: Duration,
-    reply: impl Future<Output = HostReply>,
+    reply: impl Future<Output = EmacsReply>,
 ) -> Result<String, ToolFailure> {
     match tokio::time::timeout(deadline, reply).await {
         Ok(reply) => answered(reply),
@@ -206,11 +206,11 @@ impl WorkContext {
         operation: &'static str,
         arguments: Value,
     ) -> Result<String, ToolFailure> {
-        let body = HostRequest::Operation {
+        let body = EmacsRequest::Operation {
             operation,
             arguments,
         };
-        within(EMACS_DEADLINE, self.host.request(self.session, body)).await
+        within(EMACS_DEADLINE, self.emacs.request(self.session, body)).await
     }
 
     /// Makes sure that the call was not cancelled, just before the first change.

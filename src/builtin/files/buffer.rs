@@ -8,10 +8,10 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::change::{LiveBuffer, Save, change_buffer};
-use crate::protocol::{HostRequest, ReadBuffer};
+use crate::protocol::{EmacsRequest, ReadBuffer};
 use crate::tool::work::{WorkContext, parse_answer, to_the_end};
 use crate::tool::{
-    Answers, Arguments, HostTool, OperationTool, Parameter, ParameterType, Runner, Tool,
+    Answers, Arguments, EmacsTool, OperationTool, Parameter, ParameterType, Runner, Tool,
     ToolFailure,
 };
 use crate::trust::SafetyLevel;
@@ -55,9 +55,9 @@ fn read_buffer() -> Tool {
             ),
             Parameter::optional("end", ParameterType::Integer, ""),
         ],
-        Runner::Host(HostTool {
+        Runner::Emacs(EmacsTool {
             request: |arguments| {
-                Ok(HostRequest::ReadBuffer(ReadBuffer {
+                Ok(EmacsRequest::ReadBuffer(ReadBuffer {
                     buffer: arguments.text("buffer").map(str::to_owned),
                     start: arguments.integer("start"),
                     end: arguments.integer("end"),

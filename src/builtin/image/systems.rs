@@ -12,7 +12,7 @@ use crate::files::path::PathPolicy;
 use crate::files::systems::{ProjectSystem, is_definition, project_systems};
 use crate::files::{FileError, Trouble};
 use crate::image::{ImageReply, Plist, joined_lists, parse_reply, print_arguments, property_list};
-use crate::protocol::{HostRequest, ImageRequest};
+use crate::protocol::{EmacsRequest, ImageRequest};
 use crate::tool::work::{FoundForCall, WorkContext, within};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
@@ -74,12 +74,12 @@ pub(super) fn finding_to_load(
         };
         let mut found = finding(arguments.clone(), context.clone()).await?;
         let asked = property_list([("system", Value::string(system))]);
-        let body = HostRequest::Image(ImageRequest {
+        let body = EmacsRequest::Image(ImageRequest {
             operation: "system-place".to_owned(),
             arguments: print_arguments(&joined_lists(asked, &found.arguments)),
             deadline: PLACE_DEADLINE,
         });
-        let request = context.host.request(context.session, body);
+        let request = context.emacs.request(context.session, body);
         // An image that is busy or gone says so when the call runs.
         let reply = within(PLACE_DEADLINE * 2, request).await;
         let reply = reply.ok().and_then(|it| parse_reply(&it).ok());
@@ -111,12 +111,12 @@ async fn finding_of_tests(
     };
     let given = |name| text(arguments, name);
     let asked = ["test", "suite", "package"].map(|name| (name, given(name)));
-    let body = HostRequest::Image(ImageRequest {
+    let body = EmacsRequest::Image(ImageRequest {
         operation: "test-place".to_owned(),
         arguments: print_arguments(&property_list(asked)),
         deadline: PLACE_DEADLINE,
     });
-    let request = context.host.request(context.session, body);
+    let request = context.emacs.request(context.session, body);
     let reply = within(PLACE_DEADLINE * 2, request).await;
     let file = match reply.ok().and_then(|it| parse_reply(&it).ok()) {
         Some(ImageReply::Returned(data)) => Plist::new(&data).text("file").map(str::to_owned),
@@ -504,12 +504,12 @@ fn by_state(names: &[&str], states: &[String]) -> String {
 
 /// What the image has of SYSTEMS, as far as it answers at once.
 async fn states(context: &WorkContext, systems: &[ProjectSystem]) -> Option<Vec<String>> {
-    let body = HostRequest::Image(ImageRequest {
+    let body = EmacsRequest::Image(ImageRequest {
         operation: "system-info".to_owned(),
         arguments: print_arguments(&property_list([("systems", entries(systems))])),
         deadline: LINE_DEADLINE,
     });
-    let request = context.host.request(context.session, body);
+    let request = context.emacs.request(context.session, body);
     let reply = within(LINE_DEADLINE * 2, request).await.ok()?;
     match parse_reply(&reply).ok()? {
         ImageReply::Returned(data) => Some(

@@ -21,11 +21,11 @@ async fn result(tool: &str, arguments: Value, value: &str) -> CallResult {
         bench.batch.tools.register(tool);
     }
     let root = json!({"project_root": project.path(), "private_files": null});
-    bench.host.replies.lock().unwrap().extend([
-        HostReply::Done(format!("(:outcome :returned :value ({value}))")),
-        HostReply::Done(root.to_string()),
+    bench.emacs.replies.lock().unwrap().extend([
+        EmacsReply::Done(format!("(:outcome :returned :value ({value}))")),
+        EmacsReply::Done(root.to_string()),
         // Emacs finds no whole definition; without an answer the call would wait for minutes.
-        HostReply::Failed(HostError::TimedOut),
+        EmacsReply::Failed(EmacsError::TimedOut),
     ]);
     bench.run(&[call("1", tool, arguments)]).await.remove(0)
 }

@@ -12,7 +12,7 @@ fn full_disk() -> Option<AuditLog> {
 }
 
 fn troubles(bench: &Bench) -> Vec<String> {
-    bench.host.collect(|event| match event {
+    bench.emacs.collect(|event| match event {
         Event::Trouble { message } => Some(message.clone()),
         _ => None,
     })

@@ -5,26 +5,26 @@
 use crate::executor_bench::*;
 
 /// The answer of an image that found HITS in the code, and ran it.
-fn looked_at(hits: &str) -> HostReply {
-    HostReply::Done(format!(
+fn looked_at(hits: &str) -> EmacsReply {
+    EmacsReply::Done(format!(
         "(:outcome :returned :value (:hits ({hits}) :notes (\"It can't be undone.\") :assessed 1 :settled 1 :more nil))"
     ))
 }
 
-fn evaluated() -> HostReply {
-    HostReply::Done(
+fn evaluated() -> EmacsReply {
+    EmacsReply::Done(
         "(:outcome :returned :value (:forms ((:form \"1\" :values (\"1\"))) :output \"\"))"
             .to_owned(),
     )
 }
 
-fn eval_bench(approval: Approval, policy: EvalPolicy, replies: Vec<HostReply>) -> Bench {
+fn eval_bench(approval: Approval, policy: EvalPolicy, replies: Vec<EmacsReply>) -> Bench {
     let mut bench = bench(approval);
     bench.batch.eval_policy = policy;
     for tool in agent_q_core::builtin::image::execution::tools() {
         bench.batch.tools.register(tool);
     }
-    bench.host.replies.lock().unwrap().extend(replies);
+    bench.emacs.replies.lock().unwrap().extend(replies);
     bench
 }
 
@@ -40,7 +40,7 @@ async fn code_without_a_hit_runs_without_asking_and_is_logged() {
     assert_eq!(told(&results[0]), ("1", CallOutcome::Succeeded, "=> 1"));
     assert_eq!(results[0].level, Some(SafetyLevel::Cautious));
     assert_eq!(bench.audited().len(), 2);
-    let notices = bench.host.collect(|event| match event {
+    let notices = bench.emacs.collect(|event| match event {
         Event::Notice { text, .. } => Some(text.clone()),
         _ => None,
     });
@@ -48,13 +48,13 @@ async fn code_without_a_hit_runs_without_asking_and_is_logged() {
 }
 
 /// Why the user is asked about code for which the image gave ANSWER.
-async fn reasons(answer: HostReply) -> Vec<(String, SafetyLevel)> {
+async fn reasons(answer: EmacsReply) -> Vec<(String, SafetyLevel)> {
     let bench = eval_bench(Approval::Ask, EvalPolicy::AskIfRisky, vec![answer]);
     let calls = [eval("(x)")];
     let (results, reason) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
         bench.executor.approvals.answer(key, Decision::Denied(None));
-        bench.host.collect(|event| match event {
+        bench.emacs.collect(|event| match event {
             Event::ApprovalRequested { reason, level, .. } => Some((reason.clone(), *level)),
             _ => None,
         })
@@ -77,7 +77,7 @@ async fn a_hit_asks_with_its_reason() {
 #[tokio::test]
 async fn a_request_says_that_a_lisp_has_no_watch() {
     let answer = "(:outcome :returned :value (:hits (\"runs programs: X\") :notes nil :assessed 1 :settled 1 :more nil :unwatched t))";
-    let reasons = reasons(HostReply::Done(answer.to_owned())).await;
+    let reasons = reasons(EmacsReply::Done(answer.to_owned())).await;
     assert!(
         reasons[0].0.ends_with("; in this Lisp nothing more is asked while it runs: what its functions reach for is not seen"),
         "{reasons:?}"
@@ -87,9 +87,9 @@ async fn a_request_says_that_a_lisp_has_no_watch() {
 #[tokio::test]
 async fn code_that_the_image_can_not_look_at_is_dangerous() {
     for reply in [
-        HostReply::Failed(HostError::Unresponsive(String::new())),
-        HostReply::Done("(:outcome :cancelled :output \"\" :value nil)".to_owned()),
-        HostReply::Done("nonsense".to_owned()),
+        EmacsReply::Failed(EmacsError::Unresponsive(String::new())),
+        EmacsReply::Done("(:outcome :cancelled :output \"\" :value nil)".to_owned()),
+        EmacsReply::Done("nonsense".to_owned()),
     ] {
         let bench = eval_bench(Approval::None, EvalPolicy::AskIfRisky, vec![reply]);
         let results = bench.run(&[eval("1")]).await;
@@ -105,11 +105,11 @@ async fn code_without_an_image_fails_before_anybody_is_asked() {
         (Approval::Ask, EvalPolicy::AskAlways),
         (Approval::None, EvalPolicy::AskIfRisky),
     ] {
-        let replies = vec![HostReply::Failed(HostError::NoConnection)];
+        let replies = vec![EmacsReply::Failed(EmacsError::NoConnection)];
         let bench = eval_bench(approval, policy, replies);
         let results = bench.run(&[eval("(+ 1 2)")]).await;
         assert_eq!(results[0].outcome, CallOutcome::Failed);
-        assert_eq!(results[0].content, HostError::NoConnection.to_string());
+        assert_eq!(results[0].content, EmacsError::NoConnection.to_string());
     }
 }
 
@@ -151,7 +151,7 @@ async fn what_shows_only_after_the_approval_is_asked_about_again() {
         let key = bench.asked().await;
         bench.executor.approvals.answer(key, Decision::Approved);
         bench
-            .host
+            .emacs
             .wait_for(|event| match event {
                 Event::ApprovalRequested { reason, .. } if reason.starts_with("one; two") => {
                     Some(())
@@ -221,7 +221,7 @@ async fn code_that_can_only_fail_fails_unasked() {
     let gone =
         "(:outcome :returned :value (:assessed 0 :settled 0 :fails \"Package X not found.\"))";
     for policy in [EvalPolicy::AskIfRisky, EvalPolicy::AskAlways] {
-        let replies = vec![HostReply::Done(gone.to_owned())];
+        let replies = vec![EmacsReply::Done(gone.to_owned())];
         let bench = eval_bench(Approval::Ask, policy, replies);
         let results = bench.run(&[eval("1")]).await;
         assert_eq!(results[0].outcome, CallOutcome::Failed);
@@ -232,7 +232,7 @@ async fn code_that_can_only_fail_fails_unasked() {
 #[tokio::test]
 async fn code_that_opens_a_private_file_asks() {
     let answer = |more: &str| {
-        HostReply::Done(format!(
+        EmacsReply::Done(format!(
             "(:outcome :returned :value (:hits nil :notes nil :assessed 2 {more}))"
         ))
     };
@@ -251,7 +251,7 @@ async fn code_that_opens_a_private_file_asks() {
             true,
         ),
     ] {
-        let ground = HostReply::Done(r#"{"project_root": "/"}"#.to_owned());
+        let ground = EmacsReply::Done(r#"{"project_root": "/"}"#.to_owned());
         let opens = found != ":settled 2 :opens nil :more nil";
         let replies = [
             Some(answer(found)),
@@ -321,7 +321,7 @@ async fn a_request_that_waits_is_another_one_after_a_call_has_changed_it() {
             let found: Vec<_> = events.iter().filter_map(asked).collect();
             (found.len() == 2).then_some(found)
         };
-        let found = bench.host.wait_until(both).await;
+        let found = bench.emacs.wait_until(both).await;
         let key = found[1].0;
         assert_eq!(found[0].0, key);
         // What Emacs has yet to hear of can't be what an answer is about.

@@ -2,14 +2,14 @@
 //! Effects of code that runs: the image's watch asks, and rules, the user or nobody answer.
 
 use agent_q_core::effect::EffectAnswer;
-use agent_q_core::protocol::HostRequest;
+use agent_q_core::protocol::EmacsRequest;
 
 use crate::executor_bench::*;
 
 const DELETION: &str = "(:call 7 :question 5 :effect \"delete-file\" :words \"delete /tmp/shop/a\" :files (\"/tmp/shop/a\") :target \"/tmp/shop/a\" :function \"SHOP::CLEANUP\" :form \"(shop::cleanup)\" :frames (\"(SHOP::CLEANUP)\"))";
 
-fn evaluated(denials: &str) -> HostReply {
-    HostReply::Done(format!(
+fn evaluated(denials: &str) -> EmacsReply {
+    EmacsReply::Done(format!(
         "(:outcome :returned :value (:forms ((:form \"1\" :values (\"1\"))) :output \"\") :denials ({denials}))"
     ))
 }
@@ -23,8 +23,8 @@ fn effects_bench(approval: Approval, hits: &str, effects: &str) -> Bench {
     let looked_at = format!(
         "(:outcome :returned :value (:hits ({hits}) :effects ({effects}) :notes nil :assessed 1 :settled 1 :more nil))"
     );
-    let mut replies = bench.host.replies.lock().unwrap();
-    replies.push_back(HostReply::Done(looked_at));
+    let mut replies = bench.emacs.replies.lock().unwrap();
+    replies.push_back(EmacsReply::Done(looked_at));
     drop(replies);
     bench
 }
@@ -36,7 +36,7 @@ fn eval() -> [ToolCall; 1] {
 /// What the core answered, once it has.
 async fn answered(bench: &Bench) -> (i64, EffectAnswer) {
     bench
-        .host
+        .emacs
         .wait_for(|event| match event {
             Event::EffectDecided {
                 question, answer, ..
@@ -48,9 +48,9 @@ async fn answered(bench: &Bench) -> (i64, EffectAnswer) {
 
 /// The arguments that the image got.
 fn sent(bench: &Bench) -> String {
-    let requests = bench.host.requests.lock().unwrap();
+    let requests = bench.emacs.requests.lock().unwrap();
     match requests.last() {
-        Some(HostRequest::Image(request)) => request.arguments.clone(),
+        Some(EmacsRequest::Image(request)) => request.arguments.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -80,16 +80,16 @@ async fn the_user_answers_and_the_call_goes_on() {
         let bench = effects_bench(Approval::Ask, "", "");
         let calls = eval();
         let (results, given) = tokio::join!(bench.run(&calls), async {
-            bench.host.say(DELETION).await;
+            bench.emacs.say(DELETION).await;
             let key = bench.asked().await;
             assert!(bench.executor.approvals.answer(key, decision));
             let given = answered(&bench).await;
-            bench.host.reply(evaluated(""));
+            bench.emacs.reply(evaluated(""));
             given
         });
         assert_eq!(given, (5, answer));
         assert_eq!(results[0].outcome, CallOutcome::Succeeded);
-        let shown = bench.host.collect(|event| match event {
+        let shown = bench.emacs.collect(|event| match event {
             Event::ApprovalRequested {
                 tool,
                 reason,
@@ -107,7 +107,7 @@ async fn the_user_answers_and_the_call_goes_on() {
                 function
             )]
         );
-        let ends = bench.host.collect(|event| match event {
+        let ends = bench.emacs.collect(|event| match event {
             Event::CallFinished { result, .. } => Some(result.outcome),
             _ => None,
         });
@@ -128,7 +128,7 @@ async fn a_yes_holds_for_the_same_until_the_call_ends() {
     let calls = eval();
     let again = |question: &str| DELETION.replace(":question 5", &format!(":question {question}"));
     let (_, answers) = tokio::join!(bench.run(&calls), async {
-        bench.host.say(DELETION).await;
+        bench.emacs.say(DELETION).await;
         let key = bench.asked().await;
         bench.executor.approvals.answer(key, Decision::Approved);
         let mut answers = vec![answered(&bench).await];
@@ -149,15 +149,15 @@ async fn a_yes_holds_for_the_same_until_the_call_ends() {
                 Some(Decision::Approved),
             ),
         ] {
-            bench.host.events.lock().unwrap().clear();
-            bench.host.say(&text).await;
+            bench.emacs.events.lock().unwrap().clear();
+            bench.emacs.say(&text).await;
             if let Some(decision) = decision {
                 let key = bench.asked().await;
                 bench.executor.approvals.answer(key, decision);
             }
             answers.push(answered(&bench).await);
         }
-        bench.host.reply(evaluated(""));
+        bench.emacs.reply(evaluated(""));
         answers
     });
     let denied = EffectAnswer::Deny(Some("The user denied it.".to_owned()));
@@ -179,10 +179,10 @@ async fn where_nobody_can_be_asked_it_is_denied() {
     let bench = effects_bench(Approval::None, "", "");
     let calls = eval();
     let (results, given) = tokio::join!(bench.run(&calls), async {
-        bench.host.say(DELETION).await;
+        bench.emacs.say(DELETION).await;
         let given = answered(&bench).await;
         bench
-            .host
+            .emacs
             .reply(evaluated("\"delete /tmp/shop/a\" \"delete /tmp/shop/a\""));
         given
     });
@@ -201,7 +201,7 @@ async fn a_rule_for_the_function_and_the_folder_answers() {
     let bench = effects_bench(Approval::Ask, "", "");
     let calls = eval();
     let (_, (first, second)) = tokio::join!(bench.run(&calls), async {
-        bench.host.say(DELETION).await;
+        bench.emacs.say(DELETION).await;
         let key = bench.asked().await;
         let facts = bench.executor.approvals.facts(key).unwrap();
         let rule = facts.offer("chat").unwrap();
@@ -212,21 +212,21 @@ async fn a_rule_for_the_function_and_the_folder_answers() {
         bench.executor.rules.lock().unwrap().add(rule).unwrap();
         bench.executor.settle_by_rules(None);
         let first = answered(&bench).await;
-        bench.host.events.lock().unwrap().clear();
+        bench.emacs.events.lock().unwrap().clear();
         // Another file of the folder, then one elsewhere.
         let other = DELETION
             .replace("/tmp/shop/a", "/tmp/shop/b")
             .replace(":question 5", ":question 6");
-        bench.host.say(&other).await;
+        bench.emacs.say(&other).await;
         let second = answered(&bench).await;
-        bench.host.events.lock().unwrap().clear();
+        bench.emacs.events.lock().unwrap().clear();
         let elsewhere = DELETION
             .replace("/tmp/shop/a", "/home/me/a")
             .replace(":question 5", ":question 7");
-        bench.host.say(&elsewhere).await;
+        bench.emacs.say(&elsewhere).await;
         let key = bench.asked().await;
         bench.executor.approvals.answer(key, Decision::Denied(None));
-        bench.host.reply(evaluated(""));
+        bench.emacs.reply(evaluated(""));
         (first, second)
     });
     assert_eq!(
@@ -240,7 +240,7 @@ async fn a_denial_by_a_rule_that_came_meanwhile_names_the_rule() {
     let bench = effects_bench(Approval::Ask, "", "");
     let calls = eval();
     let (_, answer) = tokio::join!(bench.run(&calls), async {
-        bench.host.say(DELETION).await;
+        bench.emacs.say(DELETION).await;
         let key = bench.asked().await;
         let mut rule = bench
             .executor
@@ -253,7 +253,7 @@ async fn a_denial_by_a_rule_that_came_meanwhile_names_the_rule() {
         bench.executor.rules.lock().unwrap().add(rule).unwrap();
         bench.executor.settle_by_rules(None);
         let answer = answered(&bench).await;
-        bench.host.reply(evaluated(""));
+        bench.emacs.reply(evaluated(""));
         answer
     });
     match answer {
@@ -267,18 +267,18 @@ async fn a_question_that_is_withdrawn_is_nobodys() {
     let bench = effects_bench(Approval::Ask, "", "");
     let calls = eval();
     let (results, ()) = tokio::join!(bench.run(&calls), async {
-        bench.host.say(DELETION).await;
+        bench.emacs.say(DELETION).await;
         let key = bench.asked().await;
-        bench.host.say("(:call 7 :question 5 :withdrawn t)").await;
+        bench.emacs.say("(:call 7 :question 5 :withdrawn t)").await;
         bench
-            .host
+            .emacs
             .wait_for(|event| match event {
                 Event::CallFinished { call, result, .. } if *call == key => Some(result.outcome),
                 _ => None,
             })
             .await;
         assert_eq!(bench.executor.approvals.count(), 0);
-        bench.host.reply(evaluated(""));
+        bench.emacs.reply(evaluated(""));
     });
     assert_eq!(results[0].outcome, CallOutcome::Succeeded);
 }
@@ -288,12 +288,12 @@ async fn a_call_that_ends_leaves_no_question() {
     let bench = effects_bench(Approval::Ask, "", "");
     let calls = eval();
     tokio::join!(bench.run(&calls), async {
-        bench.host.say(DELETION).await;
+        bench.emacs.say(DELETION).await;
         bench.asked().await;
-        bench.host.reply(evaluated(""));
+        bench.emacs.reply(evaluated(""));
     });
     assert_eq!(bench.executor.approvals.count(), 0);
-    let decided = bench.host.collect(|event| match event {
+    let decided = bench.emacs.collect(|event| match event {
         Event::EffectDecided { question, .. } => Some(*question),
         _ => None,
     });
@@ -305,14 +305,14 @@ async fn waiting_for_an_answer_does_not_count() {
     let bench = effects_bench(Approval::Ask, "", "");
     let calls = eval();
     let (results, ()) = tokio::join!(bench.run(&calls), async {
-        bench.host.say(DELETION).await;
+        bench.emacs.say(DELETION).await;
         let key = bench.asked().await;
         tokio::time::sleep(Duration::from_secs(3600)).await;
         bench.executor.approvals.answer(key, Decision::Approved);
         answered(&bench).await;
         // The call goes on for a while, and has all of its time for that.
         tokio::time::sleep(Duration::from_secs(20)).await;
-        bench.host.reply(evaluated(""));
+        bench.emacs.reply(evaluated(""));
     });
     assert_eq!(results[0].outcome, CallOutcome::Succeeded);
     assert_eq!(results[0].elapsed.as_secs(), 20);
@@ -326,12 +326,12 @@ async fn yes_to_the_code_grants_what_was_seen_in_it() {
     tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
         // It is looked at once more before it runs.
-        bench.host.replies.lock().unwrap().push_back(HostReply::Done(format!(
+        bench.emacs.replies.lock().unwrap().push_back(EmacsReply::Done(format!(
             "(:outcome :returned :value (:hits (\"deletes or writes files: X\") :effects ({effects}) :notes nil :assessed 1 :settled 1 :more nil))"
         )));
         bench.executor.approvals.answer(key, Decision::Approved);
-        bench.host.say("(:call 7 :question 5 :withdrawn t)").await;
-        bench.host.reply(evaluated(""));
+        bench.emacs.say("(:call 7 :question 5 :withdrawn t)").await;
+        bench.emacs.reply(evaluated(""));
     });
     let sent = sent(&bench);
     assert!(
@@ -354,11 +354,11 @@ async fn reading_what_is_not_private_asks_nobody() {
         )
     };
     tokio::join!(bench.run(&calls), async {
-        bench.host.say(&read("/srv/my.ssh-notes.txt", 1)).await;
+        bench.emacs.say(&read("/srv/my.ssh-notes.txt", 1)).await;
         assert_eq!(answered(&bench).await, (1, EffectAnswer::Allow));
-        bench.host.say(&read("/srv/.ssh/id_rsa", 2)).await;
+        bench.emacs.say(&read("/srv/.ssh/id_rsa", 2)).await;
         let key = bench.asked().await;
         bench.executor.approvals.answer(key, Decision::Denied(None));
-        bench.host.reply(evaluated(""));
+        bench.emacs.reply(evaluated(""));
     });
 }

@@ -46,7 +46,7 @@ async fn every_call_has_one_result_in_call_order() {
     assert!(told[4].2.contains("cut off"));
     assert!(told[5].2.starts_with("Missing required field: text"));
     assert_eq!(told[6], ("7", CallOutcome::Succeeded, "seven"));
-    let finished = bench.host.collect(|event| match event {
+    let finished = bench.emacs.collect(|event| match event {
         Event::CallFinished { .. } => Some(()),
         _ => None,
     });
@@ -139,7 +139,7 @@ async fn arguments_of_another_type_are_converted_before_the_user_sees_them() {
     });
     let converted = json!({"timeout": 5, "force": true, "lines": [1, 2]});
     assert_eq!(results[0].content, converted.to_string());
-    let shown = bench.host.collect(|event| match event {
+    let shown = bench.emacs.collect(|event| match event {
         Event::ApprovalRequested { arguments, .. } => Some(arguments.clone()),
         _ => None,
     });
@@ -179,7 +179,7 @@ async fn modified_arguments_that_show_more_are_asked_about_again() {
             .approvals
             .answer(key, Decision::Modified(other));
         bench
-            .host
+            .emacs
             .wait_for(|event| match event {
                 Event::ApprovalRequested { reason, .. } if reason == "worse" => Some(()),
                 _ => None,
@@ -242,7 +242,7 @@ async fn results_are_capped_for_the_model_and_whole_for_the_user() {
     let results = bench.run(&[call("1", "shout", json!({"text": ""}))]).await;
     assert!(results[0].content.len() < 17_000);
     assert!(results[0].content.contains("left out"));
-    let shown = bench.host.collect(|event| match event {
+    let shown = bench.emacs.collect(|event| match event {
         Event::CallFinished { result, .. } => Some(result.content.len()),
         _ => None,
     });
@@ -416,7 +416,7 @@ async fn only_who_watches_is_told_of_a_call() {
         bench.batch.watcher = watcher;
         bench.echo("echo", SafetyLevel::Safe);
         bench.run(&[call("1", "echo", json!({"text": "x"}))]).await;
-        let told = bench.host.collect(|event| match event {
+        let told = bench.emacs.collect(|event| match event {
             Event::CallProposed { .. } => Some("proposed"),
             Event::State { .. } => Some("state"),
             Event::CallStarted { .. } => Some("started"),

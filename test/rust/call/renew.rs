@@ -61,7 +61,7 @@ fn requests(events: &[Event]) -> usize {
 /// Says yes to CALL once it is asked about again, with the line that others have written.
 async fn agree_again(bench: &Bench, call: CallKey) {
     bench
-        .host
+        .emacs
         .wait_until(|events| (requests(events) == 2).then_some(()))
         .await;
     let approvals = &bench.executor.approvals;
@@ -79,7 +79,7 @@ async fn a_key_counts_for_what_the_user_has_seen() {
         write("seen", Some("one\ntwo\n"));
         approvals.files_changed();
         bench
-            .host
+            .emacs
             .wait_for(|event| matches!(event, Event::ApprovalChanged { .. }).then_some(()))
             .await;
         // Emacs has not fetched the new preview, so this is for the one before.
@@ -113,7 +113,10 @@ async fn what_shows_the_same_is_not_asked_again() {
         approvals.answer(key, Decision::Approved);
     });
     assert_eq!(results[0].outcome, CallOutcome::Succeeded);
-    let asked = bench.host.wait_until(|events| Some(requests(events))).await;
+    let asked = bench
+        .emacs
+        .wait_until(|events| Some(requests(events)))
+        .await;
     assert_eq!(asked, 1);
 }
 
@@ -126,7 +129,7 @@ async fn what_can_not_succeed_any_more_is_withdrawn() {
         write("gone", None);
         approvals.files_changed();
         bench
-            .host
+            .emacs
             .wait_for(|event| matches!(event, Event::CallFinished { .. }).then_some(()))
             .await;
         assert!(!approvals.answer(key, Decision::Approved));

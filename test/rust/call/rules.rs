@@ -167,13 +167,13 @@ async fn a_definition_from_outside_the_project_stops_rules_for_dangerous_calls()
         bench.batch.place = TurnPlace::new(1, 7, Some(&root), None);
         bench.echo("erase", SafetyLevel::Dangerous);
         bench.add(bench.waive("erase", "disk"));
-        bench.host.replies.lock().unwrap().push_back(HostReply::Done(format!(
+        bench.emacs.replies.lock().unwrap().push_back(EmacsReply::Done(format!(
             "(:outcome :returned :value (:name \"X\" :definitions ((:what \"(DEFUN X)\" :where \"{file}:3\" :text \"(defun x ())\"))))"
         )));
         // Emacs has no project, and the image no libraries.
-        let nothing = || HostReply::Done("null".to_owned());
+        let nothing = || EmacsReply::Done("null".to_owned());
         bench
-            .host
+            .emacs
             .replies
             .lock()
             .unwrap()
@@ -224,9 +224,9 @@ async fn where_a_call_leads_is_found_out_once() {
     );
     look.buffer = Some("buffer");
     bench.batch.tools.register(look);
-    let nothing = || HostReply::Done("null".to_owned());
+    let nothing = || EmacsReply::Done("null".to_owned());
     bench
-        .host
+        .emacs
         .replies
         .lock()
         .unwrap()
@@ -235,5 +235,5 @@ async fn where_a_call_leads_is_found_out_once() {
         .run(&[call("a", "look", json!({"buffer": "x"}))])
         .await;
     assert_eq!(results[0].content, "seen");
-    assert_eq!(bench.host.requests.lock().unwrap().len(), 1);
+    assert_eq!(bench.emacs.requests.lock().unwrap().len(), 1);
 }

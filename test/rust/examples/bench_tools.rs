@@ -16,8 +16,8 @@ use agent_q_core::call::Executor;
 use agent_q_core::call::approvals::Approvals;
 use agent_q_core::call::batch::{Approval, BatchContext, EvalPolicy, Watcher};
 use agent_q_core::gram::{parse, parse_type_signature};
-use agent_q_core::host::Host;
-use agent_q_core::protocol::{CallArguments, Event, HostReply, HostRequest, SessionId, ToolCall};
+use agent_q_core::protocol::Emacs;
+use agent_q_core::protocol::{CallArguments, EmacsReply, EmacsRequest, Event, SessionId, ToolCall};
 use agent_q_core::rules::{RuleBook, TurnPlace};
 use agent_q_core::tool::registry::Registry;
 use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
@@ -31,12 +31,12 @@ const RUNS: usize = 2000;
 /// A program around the core that looks at nothing.
 struct Silence;
 
-impl Host for Silence {
+impl Emacs for Silence {
     fn emit(&self, event: Event) {
         black_box(event);
     }
 
-    fn request(&self, _: SessionId, _: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn request(&self, _: SessionId, _: EmacsRequest) -> BoxFuture<'static, EmacsReply> {
         Box::pin(std::future::pending())
     }
 }
@@ -84,7 +84,7 @@ async fn calls() {
     let rules = std::env::temp_dir().join(format!("agent-q-bench-{}.rules", std::process::id()));
     let executor = Executor {
         approvals: Arc::new(Approvals::default()),
-        host: Arc::new(Silence),
+        emacs: Arc::new(Silence),
         audit: Arc::default(),
         metrics: Arc::default(),
         rules: Arc::new(Mutex::new(RuleBook::open(&rules))),

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-use agent_q_core::protocol::{HostRequest, ImageRequest};
+use agent_q_core::protocol::{EmacsRequest, ImageRequest};
 use agent_q_core::workspace::{ProjectSettings, Workspace};
 use executor_bench::*;
 use futures_util::future::BoxFuture;
@@ -25,7 +25,7 @@ struct Careful {
     approvals: OnceLock<Arc<Approvals>>,
 }
 
-impl Host for Careful {
+impl Emacs for Careful {
     fn emit(&self, event: Event) {
         if let Event::ApprovalRequested { call, reason, .. } = event {
             let decision = match reason.contains("outside the project") {
@@ -37,16 +37,16 @@ impl Host for Careful {
         }
     }
 
-    fn request(&self, _: SessionId, request: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn request(&self, _: SessionId, request: EmacsRequest) -> BoxFuture<'static, EmacsReply> {
         let reply = match request {
             // No buffer visits the file.
-            HostRequest::Operation { .. } => HostReply::Done("null".to_owned()),
+            EmacsRequest::Operation { .. } => EmacsReply::Done("null".to_owned()),
             // It knows no systems, whose sources could be read.
-            HostRequest::Image(ImageRequest { operation, .. }) if operation == "source-places" => {
-                HostReply::Done("(:outcome :missed :message \"none\")".to_owned())
+            EmacsRequest::Image(ImageRequest { operation, .. }) if operation == "source-places" => {
+                EmacsReply::Done("(:outcome :missed :message \"none\")".to_owned())
             }
-            HostRequest::Image(ImageRequest { operation, .. }) => panic!("{operation}"),
-            _ => HostReply::Done("null".to_owned()),
+            EmacsRequest::Image(ImageRequest { operation, .. }) => panic!("{operation}"),
+            _ => EmacsReply::Done("null".to_owned()),
         };
         Box::pin(async move { reply })
     }
@@ -110,14 +110,15 @@ async fn what_was_judged_is_what_is_used() {
     let base = tempfile::TempDir::new().unwrap();
     let base = base.path().canonicalize().unwrap();
     project(&base);
-    let host = Arc::new(Careful::default());
+    let emacs = Arc::new(Careful::default());
     let mut bench = bench(Approval::Ask);
     assert!(
-        host.approvals
+        emacs
+            .approvals
             .set(Arc::clone(&bench.executor.approvals))
             .is_ok()
     );
-    bench.executor.host = host;
+    bench.executor.emacs = emacs;
     let workspace = Workspace::default();
     workspace.set_ground(&ProjectSettings {
         root: Some(base.join("project").to_string_lossy().into_owned()),

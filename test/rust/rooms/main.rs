@@ -41,7 +41,6 @@ const ROOMS: &[(&str, &str)] = &[
         "What code in the image is about to do outside of it",
     ),
     ("protocol", "What passes between Emacs and the core"),
-    ("host", "What the core needs of the program around it"),
     ("queue", "The events that wait for Emacs"),
     ("audit", "The log of what was changed"),
     ("provider", "Model servers: requests, streams, failures"),

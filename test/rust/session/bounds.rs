@@ -157,7 +157,7 @@ async fn of_a_thousand_calls_the_first_run_and_each_has_its_result() {
         .filter(|it| it.0 == CallOutcome::Failed)
         .count();
     assert_eq!(failed, 1000 - MOST_CALLS);
-    let notices = chat.host.collect(|event| match event {
+    let notices = chat.emacs.collect(|event| match event {
         Event::Notice { text, .. } => Some(text.clone()),
         _ => None,
     });

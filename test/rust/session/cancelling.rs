@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use agent_q_core::protocol::{CallOutcome, Event, HostRequest, Op, QuestionId, TurnOutcome};
+use agent_q_core::protocol::{CallOutcome, EmacsRequest, Event, Op, QuestionId, TurnOutcome};
 use agent_q_core::tool::{Runner, Tool};
 use agent_q_core::trust::SafetyLevel;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ async fn check(chat: &Chat, expected: &[(&str, &str)]) {
     assert_eq!(chat.ended(1).await, TurnOutcome::Cancelled);
     assert_eq!(chat.approvals.count(), 0);
     let proposed = chat
-        .host
+        .emacs
         .collect(|event| matches!(event, Event::CallProposed { .. }).then_some(()));
     assert_eq!(proposed.len(), chat.results().len());
     // What the server of the first message was is no matter any more.
@@ -64,7 +64,7 @@ async fn what_was_to_be_shown_is_shown_even_so() {
     chat.tell(Op::ShowWindow(window));
     chat.tell(Op::Cancel);
     for shown in [request, window] {
-        chat.host
+        chat.emacs
             .wait_for(|event| match event {
                 Event::RequestShown { question, .. } | Event::WindowShown { question, .. } => {
                     (*question == shown).then_some(())
@@ -97,7 +97,7 @@ async fn while_text_comes() {
     let script = turns(json!([[{"text": "One"}, {"stall": true}], [{"text": "Fine."}]]));
     let chat = chat(&script, json!({}));
     chat.tell(Op::Submit("go".into()));
-    chat.host
+    chat.emacs
         .wait_for(|event| matches!(event, Event::Text { .. }).then_some(()))
         .await;
     check(&chat, &[("assistant", "One")]).await;
@@ -113,7 +113,7 @@ async fn while_a_call_comes() {
     ]));
     let chat = chat(&script, json!({}));
     chat.tell(Op::Submit("go".into()));
-    chat.host
+    chat.emacs
         .wait_for(|event| matches!(event, Event::Text { .. }).then_some(()))
         .await;
     check(&chat, &[("assistant", "One")]).await;
@@ -127,7 +127,7 @@ async fn while_it_waits_to_send_again() {
     ]});
     let chat = chat(&script, json!({}));
     chat.tell(Op::Submit("go".into()));
-    chat.host
+    chat.emacs
         .wait_for(|event| matches!(event, Event::Retrying { .. }).then_some(()))
         .await;
     check(&chat, &[]).await;
@@ -176,7 +176,7 @@ async fn while_a_tool_in_rust_works() {
         })),
     ));
     chat.tell(Op::Submit("go".into()));
-    chat.host
+    chat.emacs
         .wait_for(|event| matches!(event, Event::CallStarted { .. }).then_some(()))
         .await;
     check_call(&chat).await;
@@ -188,7 +188,7 @@ async fn while_emacs_works() {
     let chat = calling("read_buffer", json!({}));
     chat.tell(Op::Submit("go".into()));
     // The request to Emacs is never answered.
-    until(|| !chat.host.requests.lock().unwrap().is_empty()).await;
+    until(|| !chat.emacs.requests.lock().unwrap().is_empty()).await;
     check_call(&chat).await;
 }
 
@@ -197,8 +197,8 @@ async fn while_the_image_works() {
     let chat = calling("describe_symbol", json!({"symbol": "car"}));
     chat.tell(Op::Submit("go".into()));
     until(|| {
-        let requests = chat.host.requests.lock().unwrap();
-        let is_of_image = |it: &HostRequest| matches!(it, HostRequest::Image(_));
+        let requests = chat.emacs.requests.lock().unwrap();
+        let is_of_image = |it: &EmacsRequest| matches!(it, EmacsRequest::Image(_));
         requests.iter().any(is_of_image)
     })
     .await;

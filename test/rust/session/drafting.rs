@@ -46,7 +46,7 @@ async fn a_long_call_is_told_of_while_it_is_written() {
         let provider = json!({"name": "test", "model": "m", "dialect": dialect});
         let chat = chat(&script, json!({"provider": provider}));
         assert_eq!(chat.say("go").await, TurnOutcome::Finished, "{dialect}");
-        let events = chat.host.events.lock().unwrap();
+        let events = chat.emacs.events.lock().unwrap();
         let expected = (1, "echo".to_owned(), "text".to_owned(), text.clone());
         assert_eq!(drafted(&events), [expected], "{dialect}");
 
@@ -73,7 +73,7 @@ async fn what_is_told_of_a_call_that_is_cut_runs_nothing() {
         outcome,
         TurnOutcome::Interrupted(_) | TurnOutcome::Failed(_)
     ));
-    let events = chat.host.events.lock().unwrap();
+    let events = chat.emacs.events.lock().unwrap();
     assert_eq!(drafted(&events).len(), 1);
     let ran = |event: &Event| matches!(event, Event::CallStarted { .. });
     assert!(!events.iter().any(ran));

@@ -550,7 +550,7 @@ fn check_calls(chat: &Chat) {
         );
     }
     let proposed = chat
-        .host
+        .emacs
         .collect(|event| matches!(event, Event::CallProposed { .. }).then_some(()));
     assert_eq!(proposed.len(), chat.results().len());
 }

@@ -17,7 +17,7 @@ fn rounds(count: usize) -> Value {
 /// What the COUNT-th question about a limit says, once it is put.
 async fn question(chat: &Chat, count: usize) -> String {
     loop {
-        let asked = chat.host.collect(|event| match event {
+        let asked = chat.emacs.collect(|event| match event {
             Event::LimitReached { text, .. } => Some(text.clone()),
             _ => None,
         });
@@ -131,7 +131,7 @@ async fn a_call_that_fails_again_and_again_ends_the_turn() {
         "Stopped: the model called no_such_tool 4 times with the same arguments and it did not succeed. Send a message to go on."
     );
     let told: Vec<String> = chat
-        .host
+        .emacs
         .collect(|event| match event {
             Event::CallFinished { result, .. } => Some(result.clone()),
             _ => None,

@@ -151,7 +151,7 @@ async fn until(chat: &Chat, wanted: impl Fn(&Event) -> bool, count: usize) {
         let seen = events.iter().filter(|event| wanted(event)).count();
         (seen >= count).then_some(())
     };
-    chat.host.wait_until(enough).await;
+    chat.emacs.wait_until(enough).await;
 }
 
 fn is_end(event: &Event) -> bool {
@@ -207,7 +207,7 @@ async fn two_hundred_turns_in_all_dialects_stay_consistent() {
         until(&chat, is_end, ends).await;
     }
     let summarized = |event: &Event| matches!(event, Event::Summarized { .. }).then_some(());
-    assert_eq!(chat.host.collect(summarized).len(), summaries);
+    assert_eq!(chat.emacs.collect(summarized).len(), summaries);
     check(&chat);
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::chat::{calls, chat, one_call, turns};
 use agent_q_core::gram::ToolSpecification;
-use agent_q_core::protocol::{CallOutcome, Event, HostReply, Op, TurnOutcome};
+use agent_q_core::protocol::{CallOutcome, EmacsReply, Event, Op, TurnOutcome};
 use agent_q_core::session::SessionSettings;
 use agent_q_core::session::selection::USUAL;
 use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
@@ -87,7 +87,7 @@ async fn the_model_calls_further_tools_and_the_list_stays_the_same() {
     assert_eq!(results[7], results[1]);
     assert_eq!(results[8], "AGAIN!");
     // What the chat shows, and what rules see, is the tool that runs.
-    let shown = chat.host.collect(|event| match event {
+    let shown = chat.emacs.collect(|event| match event {
         Event::CallProposed { tool, .. } => Some(tool.clone()),
         _ => None,
     });
@@ -100,7 +100,7 @@ async fn the_model_calls_further_tools_and_the_list_stays_the_same() {
         let before = before.as_array().unwrap();
         assert_eq!(before[..], after.as_array().unwrap()[..before.len()]);
     }
-    let lost = chat.host.collect(|event| match event {
+    let lost = chat.emacs.collect(|event| match event {
         Event::CacheLost { why, .. } => Some(*why),
         _ => None,
     });
@@ -119,13 +119,13 @@ async fn what_costs_the_cache_is_told() {
         chat.session.settings.lock().unwrap().apply(changes);
     };
     let lost = || {
-        chat.host.collect(|event| match event {
+        chat.emacs.collect(|event| match event {
             Event::CacheLost { why, .. } => Some(*why),
             _ => None,
         })
     };
     let notices = || {
-        chat.host.collect(|event| match event {
+        chat.emacs.collect(|event| match event {
             Event::Notice { text, .. } => Some(text.clone()),
             _ => None,
         })
@@ -318,9 +318,9 @@ async fn an_agents_specifications_are_bound_to_its_libraries_in_turn() {
     chat.libraries.set("one", &library(1)).unwrap();
     chat.libraries.set("two", &library(2)).unwrap();
     {
-        let mut replies = chat.host.replies.lock().unwrap();
+        let mut replies = chat.emacs.replies.lock().unwrap();
         for text in ["Hello", "Hi"] {
-            replies.push_back(HostReply::Done(text.to_owned()));
+            replies.push_back(EmacsReply::Done(text.to_owned()));
         }
     }
     assert_eq!(chat.say("greet").await, TurnOutcome::Finished);
@@ -376,7 +376,7 @@ async fn what_a_projects_people_wrote_is_read_and_said() {
             chat.tell(Op::Submit("again".into()));
             assert_eq!(chat.ended(count).await, TurnOutcome::Finished);
         }
-        let notices = chat.host.collect(|event| match event {
+        let notices = chat.emacs.collect(|event| match event {
             Event::Notice { text, .. } => Some(text.clone()),
             _ => None,
         });

@@ -27,7 +27,7 @@ async fn nothing_is_changed_until_it_is_switched_off() {
     assert_eq!(ended(CallOutcome::Succeeded), 1);
     assert_eq!(ended(CallOutcome::Denied), 2);
     let asked = chat
-        .host
+        .emacs
         .collect(|event| matches!(event, Event::ApprovalRequested { .. }).then_some(()));
     assert!(asked.is_empty(), "nobody is asked about what can't run");
     let messages = chat.last_messages();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 async fn shown(chat: &Chat, text: Option<&str>) -> Result<Value, String> {
     let question = QuestionId::next();
     chat.tell(Op::ShowRequest(question, text.map(Into::into)));
-    chat.host
+    chat.emacs
         .wait_for(|event| match event {
             Event::RequestShown {
                 question: about,

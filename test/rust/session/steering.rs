@@ -26,7 +26,7 @@ async fn it_is_read_after_the_calls_that_run() {
     let roles: Vec<&str> = messages.iter().map(|it| it.0.as_str()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "user"]);
     assert_eq!(messages[3].1, "and keep the names");
-    let steered = chat.host.collect(|event| match event {
+    let steered = chat.emacs.collect(|event| match event {
         Event::Steered { text, .. } => Some(text.clone()),
         _ => None,
     });
@@ -44,7 +44,7 @@ async fn what_no_turn_took_begins_one() {
     ]));
     let chat = chat(&script, json!({}));
     chat.tell(Op::Submit("first".into()));
-    chat.host
+    chat.emacs
         .wait_for(|event| matches!(event, Event::Text { .. }).then_some(()))
         .await;
     chat.tell(Op::Submit("third".into()));

@@ -4,7 +4,7 @@
 
 use crate::chat::{calls, chat, fence, message, one_call, turns};
 use agent_q_core::protocol::{
-    CallOutcome, Decision, Event, HostError, HostReply, Op, Sending, TurnOutcome, UserMessage,
+    CallOutcome, Decision, EmacsError, EmacsReply, Event, Op, Sending, TurnOutcome, UserMessage,
 };
 use serde_json::json;
 
@@ -155,9 +155,9 @@ async fn a_tool_that_emacs_serves_reports_emacss_failure() {
     ]));
     let chat = chat(&script, json!({}));
     // Whether the buffer visits a file is asked first.
-    chat.host.replies.lock().unwrap().extend([
-        HostReply::Done("null".to_owned()),
-        HostReply::Failed(HostError::Signalled("Gone.".to_owned())),
+    chat.emacs.replies.lock().unwrap().extend([
+        EmacsReply::Done("null".to_owned()),
+        EmacsReply::Failed(EmacsError::Signalled("Gone.".to_owned())),
     ]);
     assert_eq!(chat.say("read").await, TurnOutcome::Finished);
     let told = chat.last_messages().swap_remove(2).1;
@@ -329,7 +329,7 @@ async fn a_call_that_the_host_could_not_read_is_asked_for_once_more() {
         let chat = chat(&script, json!({}));
         assert_eq!(chat.say("say hi").await, TurnOutcome::Finished);
         assert_eq!(chat.shown(), "Done.");
-        let shown = chat.host.collect(|event| match event {
+        let shown = chat.emacs.collect(|event| match event {
             Event::Notice { text, .. } => Some(text.clone()),
             _ => None,
         });

@@ -33,7 +33,7 @@ fn sent(chat: &Chat, count: usize) -> Vec<String> {
 
 pub(super) async fn say_all(chat: &Chat, texts: &[&str]) -> TurnOutcome {
     let before = chat
-        .host
+        .emacs
         .collect(|event| matches!(event, Event::TurnEnded { .. }).then_some(()));
     for text in texts {
         chat.tell(Op::Submit((*text).into()));
@@ -42,14 +42,14 @@ pub(super) async fn say_all(chat: &Chat, texts: &[&str]) -> TurnOutcome {
 }
 
 pub(super) fn notices(chat: &Chat) -> Vec<String> {
-    chat.host.collect(|event| match event {
+    chat.emacs.collect(|event| match event {
         Event::Notice { text, .. } => Some(text.clone()),
         _ => None,
     })
 }
 
 pub(super) fn summaries(chat: &Chat) -> Vec<(usize, String)> {
-    chat.host.collect(|event| match event {
+    chat.emacs.collect(|event| match event {
         Event::Summarized {
             messages, summary, ..
         } => Some((*messages, summary.clone())),
@@ -247,7 +247,7 @@ async fn a_summary_is_written_on_demand_and_can_be_cancelled() {
         )
         .then_some(())
     };
-    chat.host.wait_for(summarizing).await;
+    chat.emacs.wait_for(summarizing).await;
     while chat.server.bodies().len() < 3 {
         tokio::task::yield_now().await;
     }
@@ -359,7 +359,7 @@ async fn a_summary_of_several_parts_is_undone_as_one() {
         Event::Notice { text, .. } => text.contains("themselves again").then_some(()),
         _ => None,
     };
-    chat.host.wait_for(undone).await;
+    chat.emacs.wait_for(undone).await;
     configure(&chat, json!({"context_window": 100_000}));
     let parts = chat.server.bodies().len();
     assert!(parts > 5, "{parts} requests");
@@ -426,7 +426,7 @@ async fn what_fills_the_window_is_told() {
     chat.say("one").await;
     chat.tell(Op::ShowWindow(QuestionId(7)));
     let report = chat
-        .host
+        .emacs
         .wait_for(|event| match event {
             Event::WindowShown { report, .. } => Some(report.clone().unwrap()),
             _ => None,
@@ -447,7 +447,7 @@ async fn what_fills_the_window_is_told() {
     // What the host counted is what is estimated.
     let tokens = report["tokens"].as_u64().unwrap();
     assert!((500..550).contains(&tokens), "{tokens}");
-    let filled = chat.host.collect(|event| match event {
+    let filled = chat.emacs.collect(|event| match event {
         Event::WindowFilled { tokens, window, .. } => Some((*tokens, *window)),
         _ => None,
     });

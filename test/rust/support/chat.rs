@@ -5,8 +5,8 @@
 
 #[path = "fence.rs"]
 pub mod fence;
-#[path = "recording_host.rs"]
-mod recording_host;
+#[path = "recording_emacs.rs"]
+mod recording_emacs;
 #[path = "scripted_server.rs"]
 pub mod scripted_server;
 
@@ -17,7 +17,7 @@ use agent_q_core::builtin;
 use agent_q_core::call::Executor;
 use agent_q_core::call::approvals::Approvals;
 use agent_q_core::call::metrics::Metrics;
-use agent_q_core::host::Host;
+use agent_q_core::protocol::Emacs;
 use agent_q_core::protocol::{CallKey, CallOutcome, Event, Op, SessionId, TurnOutcome};
 use agent_q_core::provider::http::{Client, ClientSettings};
 use agent_q_core::rules::RuleBook;
@@ -26,12 +26,12 @@ use agent_q_core::tool::libraries::Libraries;
 use agent_q_core::tool::registry::Registry;
 use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
 use agent_q_core::trust::SafetyLevel;
-use recording_host::{RecordingHost, recording_host};
+use recording_emacs::{RecordingEmacs, recording_emacs};
 use scripted_server::ScriptedServer;
 use serde_json::{Value, json};
 
 pub struct Chat {
-    pub host: Arc<RecordingHost>,
+    pub emacs: Arc<RecordingEmacs>,
     pub approvals: Arc<Approvals>,
     pub registry: Arc<Registry>,
     pub libraries: Arc<Libraries>,
@@ -48,7 +48,7 @@ pub fn chat(script: &Value, settings: Value) -> Chat {
 /// The same, with a client of its own.
 pub fn chat_through(client: ClientSettings, script: &Value, settings: Value) -> Chat {
     let server = ScriptedServer::start(&script.to_string());
-    let host = recording_host();
+    let emacs = recording_emacs();
     let registry = Arc::new(Registry::default());
     builtin::register(&registry);
     for (name, level) in [
@@ -74,7 +74,7 @@ pub fn chat_through(client: ClientSettings, script: &Value, settings: Value) -> 
         libraries: Arc::clone(&libraries),
         executor: Executor {
             approvals: Arc::clone(&approvals),
-            host: Arc::clone(&host) as Arc<dyn Host>,
+            emacs: Arc::clone(&emacs) as Arc<dyn Emacs>,
             audit: Arc::default(),
             metrics: Arc::clone(&metrics),
             rules: Arc::new(Mutex::new(RuleBook::open(Path::new("/nonexistent/rules")))),
@@ -98,7 +98,7 @@ pub fn chat_through(client: ClientSettings, script: &Value, settings: Value) -> 
     let (session, actor) = session::open(SessionId(1), shared, settings);
     tokio::spawn(actor);
     Chat {
-        host,
+        emacs,
         approvals,
         registry,
         libraries,
@@ -144,12 +144,12 @@ impl Chat {
             _ => None,
         };
         let wanted = |events: &[Event]| events.iter().filter_map(outcome).nth(count - 1);
-        self.host.wait_until(wanted).await
+        self.emacs.wait_until(wanted).await
     }
 
     /// The first call about which the user is asked, once he is.
     pub async fn asked(&self) -> CallKey {
-        self.host
+        self.emacs
             .wait_for(|event| match event {
                 Event::ApprovalRequested { call, .. } => Some(*call),
                 _ => None,
@@ -158,7 +158,7 @@ impl Chat {
     }
 
     pub fn shown(&self) -> String {
-        self.host
+        self.emacs
             .collect(|event| match event {
                 Event::Text { text, .. } => Some(text.clone()),
                 _ => None,
@@ -167,7 +167,7 @@ impl Chat {
     }
 
     pub fn results(&self) -> Vec<(CallOutcome, String)> {
-        self.host.collect(|event| match event {
+        self.emacs.collect(|event| match event {
             Event::CallFinished { result, .. } => Some((result.outcome, result.content.clone())),
             _ => None,
         })

@@ -7,17 +7,17 @@
     reason = "each test program uses its own part of it"
 )]
 
-#[path = "recording_host.rs"]
-mod recording_host;
+#[path = "recording_emacs.rs"]
+mod recording_emacs;
 
 pub use agent_q_core::audit::AuditLog;
 pub use agent_q_core::call::Executor;
 pub use agent_q_core::call::approvals::Approvals;
 pub use agent_q_core::call::batch::{Approval, BatchContext, EvalPolicy, Watcher};
-pub use agent_q_core::host::Host;
+pub use agent_q_core::protocol::Emacs;
 pub use agent_q_core::protocol::{
-    CallArguments, CallKey, CallOutcome, CallResult, Consent, Decision, Event, HostError,
-    HostReply, SessionId, ToolCall,
+    CallArguments, CallKey, CallOutcome, CallResult, Consent, Decision, EmacsError, EmacsReply,
+    Event, SessionId, ToolCall,
 };
 pub use agent_q_core::rules::{Effect, Floor, OtherArguments, Rule, RuleBook, Scope, TurnPlace};
 pub use agent_q_core::tool::registry::Registry;
@@ -25,7 +25,7 @@ pub use agent_q_core::tool::{
     Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
 pub use agent_q_core::trust::SafetyLevel;
-pub use recording_host::{RecordingHost, recording_host};
+pub use recording_emacs::{RecordingEmacs, recording_emacs};
 pub use serde_json::{Value, json};
 pub use std::path::PathBuf;
 pub use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,14 +34,14 @@ pub use std::time::Duration;
 pub use tokio_util::sync::CancellationToken;
 
 pub struct Bench {
-    pub host: Arc<RecordingHost>,
+    pub emacs: Arc<RecordingEmacs>,
     pub executor: Executor,
     pub audit_file: PathBuf,
     pub batch: BatchContext,
 }
 
 pub fn bench(approval: Approval) -> Bench {
-    let host = recording_host();
+    let emacs = recording_emacs();
     static COUNTER: AtomicUsize = AtomicUsize::new(0);
     let audit_file = std::env::temp_dir().join(format!(
         "agent-q-executor-{}-{}.jsonl",
@@ -50,7 +50,7 @@ pub fn bench(approval: Approval) -> Bench {
     ));
     let executor = Executor {
         approvals: Arc::new(Approvals::default()),
-        host: Arc::clone(&host) as Arc<dyn Host>,
+        emacs: Arc::clone(&emacs) as Arc<dyn Emacs>,
         audit: Arc::new(AuditLog::open(&audit_file)),
         metrics: Arc::default(),
         rules: Arc::new(Mutex::new(RuleBook::open(
@@ -58,7 +58,7 @@ pub fn bench(approval: Approval) -> Bench {
         ))),
     };
     Bench {
-        host,
+        emacs,
         executor,
         audit_file,
         batch: BatchContext {
@@ -129,7 +129,7 @@ impl Bench {
     }
 
     pub async fn asked(&self) -> CallKey {
-        self.host
+        self.emacs
             .wait_for(|event| match event {
                 Event::ApprovalRequested { call, .. } => Some(*call),
                 _ => None,

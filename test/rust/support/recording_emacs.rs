@@ -4,29 +4,29 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use agent_q_core::host::{Asked, Host};
-use agent_q_core::protocol::{Event, HostReply, HostRequest, RequestId, SessionId};
+use agent_q_core::protocol::{Asked, Emacs};
+use agent_q_core::protocol::{EmacsReply, EmacsRequest, Event, RequestId, SessionId};
 use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 /// Keeps events in order, and hands out prepared replies to requests.
 #[derive(Default)]
-pub struct RecordingHost {
+pub struct RecordingEmacs {
     pub events: Mutex<Vec<Event>>,
     /// Replies for the requests to come; without one a request is never answered.
-    pub replies: Mutex<VecDeque<HostReply>>,
+    pub replies: Mutex<VecDeque<EmacsReply>>,
     /// The work in an image that goes on until [`RecordingHost::reply`], after the prepared replies.
     running: Mutex<Option<Running>>,
-    pub requests: Mutex<Vec<HostRequest>>,
+    pub requests: Mutex<Vec<EmacsRequest>>,
     changed: Notify,
 }
 
 struct Running {
     questions: mpsc::UnboundedSender<Asked>,
-    reply: oneshot::Sender<HostReply>,
+    reply: oneshot::Sender<EmacsReply>,
 }
 
-impl RecordingHost {
+impl RecordingEmacs {
     /// Waits until an event satisfies WANTED, and gives what it made of it.
     pub async fn wait_for<T>(&self, wanted: impl Fn(&Event) -> Option<T>) -> T {
         loop {
@@ -66,7 +66,7 @@ impl RecordingHost {
     }
 
     /// Ends the work of the image with REPLY.
-    pub fn reply(&self, reply: HostReply) {
+    pub fn reply(&self, reply: EmacsReply) {
         let running = self.running.lock().unwrap().take().unwrap();
         running.reply.send(reply).unwrap();
     }
@@ -82,13 +82,13 @@ impl RecordingHost {
     }
 }
 
-impl Host for RecordingHost {
+impl Emacs for RecordingEmacs {
     fn emit(&self, event: Event) {
         self.events.lock().unwrap().push(event);
         self.changed.notify_waiters();
     }
 
-    fn request(&self, _: SessionId, body: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn request(&self, _: SessionId, body: EmacsRequest) -> BoxFuture<'static, EmacsReply> {
         self.requests.lock().unwrap().push(body);
         match self.replies.lock().unwrap().pop_front() {
             Some(reply) => Box::pin(async move { reply }),
@@ -99,9 +99,9 @@ impl Host for RecordingHost {
     fn request_asking(
         &self,
         session: SessionId,
-        body: HostRequest,
+        body: EmacsRequest,
         questions: mpsc::UnboundedSender<Asked>,
-    ) -> BoxFuture<'static, HostReply> {
+    ) -> BoxFuture<'static, EmacsReply> {
         if !self.replies.lock().unwrap().is_empty() {
             return self.request(session, body);
         }
@@ -114,6 +114,6 @@ impl Host for RecordingHost {
 }
 
 /// A host that is shared with the code under test.
-pub fn recording_host() -> Arc<RecordingHost> {
-    Arc::new(RecordingHost::default())
+pub fn recording_emacs() -> Arc<RecordingEmacs> {
+    Arc::new(RecordingEmacs::default())
 }

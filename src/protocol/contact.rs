@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the core needs of the program around it: a place for events, and somebody who does what
-//! only Emacs can do. `bridge::host` is Emacs; the tests bring their own.
+//! The contact with Emacs, as the core has it: a place for events, and requests. `bridge::running` is
+//! Emacs; the tests bring their own.
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use crate::protocol::{Event, HostReply, HostRequest, RequestId, SessionId};
+use super::calls::{RequestId, SessionId};
+use super::emacs::{EmacsReply, EmacsRequest};
+use super::events::Event;
 
-/// The program around the core.
-pub trait Host: Send + Sync {
+/// Emacs as the core sees it: a place for events, and what does what only Emacs can do.
+pub trait Emacs: Send + Sync {
     /// Tells Emacs what happened. Never blocks.
     fn emit(&self, event: Event);
 
     /// Asks Emacs to do something. Dropping the future takes the request back.
-    fn request(&self, session: SessionId, body: HostRequest) -> BoxFuture<'static, HostReply>;
+    fn request(&self, session: SessionId, body: EmacsRequest) -> BoxFuture<'static, EmacsReply>;
 
     /// The same for work in the Lisp image, whose watch may ask through QUESTIONS meanwhile.
     fn request_asking(
         &self,
         session: SessionId,
-        body: HostRequest,
+        body: EmacsRequest,
         questions: mpsc::UnboundedSender<Asked>,
-    ) -> BoxFuture<'static, HostReply> {
+    ) -> BoxFuture<'static, EmacsReply> {
         drop(questions);
         self.request(session, body)
     }
@@ -37,28 +39,28 @@ pub struct Asked {
     pub text: String,
 }
 
-/// A host in front of another one, which sees each event on its way and passes everything on.
-pub struct WatchedHost<S> {
-    pub behind: Arc<dyn Host>,
+/// An Emacs in front of another one, which sees each event on its way and passes everything on.
+pub struct WatchedEmacs<S> {
+    pub behind: Arc<dyn Emacs>,
     pub see: S,
 }
 
-impl<S: Fn(&Event) + Send + Sync> Host for WatchedHost<S> {
+impl<S: Fn(&Event) + Send + Sync> Emacs for WatchedEmacs<S> {
     fn emit(&self, event: Event) {
         (self.see)(&event);
         self.behind.emit(event);
     }
 
-    fn request(&self, session: SessionId, body: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn request(&self, session: SessionId, body: EmacsRequest) -> BoxFuture<'static, EmacsReply> {
         self.behind.request(session, body)
     }
 
     fn request_asking(
         &self,
         session: SessionId,
-        body: HostRequest,
+        body: EmacsRequest,
         questions: mpsc::UnboundedSender<Asked>,
-    ) -> BoxFuture<'static, HostReply> {
+    ) -> BoxFuture<'static, EmacsReply> {
         self.behind.request_asking(session, body, questions)
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Emacs as the core's [`Host`]: events go into the queue, requests wait in a table for the reply
+//! Emacs as the core has it, [`Emacs`](crate::protocol::Emacs): events go into the queue, requests wait in a table for the reply
 //! that Emacs gives with their number. A request that nobody waits for any more is taken back.
 
 use std::collections::HashMap;
@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::host::{Asked, Host};
-use crate::protocol::{Event, HostError, HostReply, HostRequest, RequestId, SessionId};
+use crate::protocol::{Asked, Emacs};
+use crate::protocol::{EmacsError, EmacsReply, EmacsRequest, Event, RequestId, SessionId};
 use crate::queue::EventQueue;
 use crate::runtime::held;
 
 /// The Emacs that this module is loaded into.
 #[derive(Debug, Default)]
-pub struct EmacsHost {
+pub struct RunningEmacs {
     pub queue: Arc<EventQueue>,
     waiting: Arc<Waiting>,
 }
@@ -25,14 +25,14 @@ type Waiting = Mutex<HashMap<RequestId, Open>>;
 /// A request that waits.
 #[derive(Debug)]
 struct Open {
-    reply: oneshot::Sender<HostReply>,
+    reply: oneshot::Sender<EmacsReply>,
     /// Who answers what the image asks meanwhile.
     questions: Option<mpsc::UnboundedSender<Asked>>,
 }
 
-impl EmacsHost {
+impl RunningEmacs {
     /// Hands Emacs's reply to the task that waits for it; late replies are dropped.
-    pub fn resolve(&self, request: RequestId, reply: HostReply) {
+    pub fn resolve(&self, request: RequestId, reply: EmacsReply) {
         if let Some(open) = held(&self.waiting).remove(&request) {
             // The waiter may be gone by now.
             let _ = open.reply.send(reply);
@@ -62,32 +62,32 @@ impl EmacsHost {
     }
 }
 
-impl Host for EmacsHost {
+impl Emacs for RunningEmacs {
     fn emit(&self, event: Event) {
         self.queue.push(event);
     }
 
-    fn request(&self, session: SessionId, body: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn request(&self, session: SessionId, body: EmacsRequest) -> BoxFuture<'static, EmacsReply> {
         self.open(session, body, None)
     }
 
     fn request_asking(
         &self,
         session: SessionId,
-        body: HostRequest,
+        body: EmacsRequest,
         questions: mpsc::UnboundedSender<Asked>,
-    ) -> BoxFuture<'static, HostReply> {
+    ) -> BoxFuture<'static, EmacsReply> {
         self.open(session, body, Some(questions))
     }
 }
 
-impl EmacsHost {
+impl RunningEmacs {
     fn open(
         &self,
         session: SessionId,
-        body: HostRequest,
+        body: EmacsRequest,
         questions: Option<mpsc::UnboundedSender<Asked>>,
-    ) -> BoxFuture<'static, HostReply> {
+    ) -> BoxFuture<'static, EmacsReply> {
         let request = RequestId::next();
         let (reply, receiver) = oneshot::channel();
         held(&self.waiting).insert(request, Open { reply, questions });
@@ -96,7 +96,7 @@ impl EmacsHost {
             waiting: Arc::clone(&self.waiting),
             queue: Arc::clone(&self.queue),
         };
-        self.queue.push(Event::HostRequested {
+        self.queue.push(Event::EmacsRequested {
             session,
             request,
             body,
@@ -104,7 +104,7 @@ impl EmacsHost {
         Box::pin(async move {
             let reply = receiver.await;
             drop(ticket);
-            reply.unwrap_or(HostReply::Failed(HostError::Cancelled))
+            reply.unwrap_or(EmacsReply::Failed(EmacsError::Cancelled))
         })
     }
 }
@@ -119,7 +119,7 @@ struct Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if held(&self.waiting).remove(&self.request).is_some() {
-            self.queue.push(Event::HostCancelled {
+            self.queue.push(Event::EmacsCancelled {
                 request: self.request,
             });
         }
