@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Emacs as the core has it, [`Emacs`](crate::protocol::Emacs): events go into the queue, requests wait in a table for the reply
-//! that Emacs gives with their number. A request that nobody waits for any more is taken back.
+//! The running Emacs, as the core's [`Emacs`](crate::protocol::Emacs): events go into the queue, requests
+//! wait in a table for the reply that Emacs gives with their number. A dropped request is withdrawn.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

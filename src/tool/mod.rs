@@ -110,7 +110,7 @@ impl fmt::Debug for Runner {
         f.write_str(match self {
             Self::Worker(_) => "Worker",
             Self::Task(_) => "Task",
-            Self::Emacs(_) => "Host",
+            Self::Emacs(_) => "Emacs",
             Self::Image(_) => "Image",
             Self::Operation(_) => "Operation",
             Self::Handler(_) => "Handler",
