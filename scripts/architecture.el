@@ -10,10 +10,11 @@
 
 ;;; Code:
 
+(require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
 
-(defconst agent-q-architecture--most-lines 200
+(defconst agent-q-architecture--most-lines 220
   "How many lines ARCHITECTURE.md may have: it is to be read in one go.")
 
 (defvar agent-q-architecture--findings 0
@@ -101,6 +102,47 @@ COLUMN is a number, or nil for all that is in SECTION."
                               named))
           (agent-q-architecture--finding (format "\"The files of lisp\" lacks %s" file)))))))
 
+(defun agent-q-architecture--definitions ()
+  "Return the names that src and lisp/ define, each a cons of it and its room or file."
+  (let ((found nil))
+    (cl-flet ((take (file place regexp)
+                (let ((case-fold-search nil))
+                  (with-temp-buffer
+                    (insert-file-contents file)
+                    (while (re-search-forward regexp nil t)
+                      (push (cons (match-string 1) place) found))))))
+      (dolist (file (directory-files-recursively "src" "\\.rs\\'"))
+        (take file
+              (file-name-base (car (split-string (string-remove-prefix "src/" file) "/")))
+              (concat "^ *\\(?:pub\\(?:([a-z]+)\\)? \\)?\\(?:async \\)?"
+                      "\\(?:fn\\|struct\\|enum\\|trait\\|type\\|const\\|static\\|mod\\) \\([A-Za-z_]+\\)")))
+      (dolist (file (directory-files "lisp" t "\\`agent-q[^.#]*\\.el\\'"))
+        (unless (string-match-p "loaddefs\\|core-functions" file)
+          (take file (string-remove-prefix "agent-q-" (file-name-base file))
+                "^(\\(?:cl-\\)?def[a-z]+ (?\\(agent-q-[a-z0-9-]+\\)"))))
+    found))
+
+(defun agent-q-architecture--words ()
+  "Check that names with a word of the glossary stand where that says."
+  (let ((section (agent-q-architecture--between "^## The words" "^## "
+                                                (agent-q-architecture--text "ARCHITECTURE.md")))
+        (definitions (agent-q-architecture--definitions)))
+    (dolist (row (seq-filter (lambda (line) (string-match-p "\\`| [a-z]+ |" line))
+                             (split-string section "\n")))
+      (let* ((columns (mapcar #'string-trim (split-string row "|")))
+             (word (nth 1 columns))
+             (places (agent-q-architecture--matches "`\\([^`]+\\)`" (nth 3 columns)))
+             (regexp (format "\\(?:\\`\\|[-_a-z]\\)%s\\(?:\\'\\|s?[-_A-Z]\\)\\|\\`%ss?\\'" (capitalize word) word)))
+        (pcase-dolist (`(,name . ,place) definitions)
+          (let ((case-fold-search nil))
+            (when (and places
+                       (not (member place places))
+                       (or (string-match-p regexp name)
+                           (string-match-p (format "\\(?:\\`\\|[-_]\\)%ss?\\(?:\\'\\|[-_]\\)" word) name)))
+              (agent-q-architecture--finding
+               (format "`%s' of %s has the word \"%s\", which belongs to %s"
+                       name place word (string-join places ", "))))))))))
+
 (defun agent-q-architecture ()
   "Check ARCHITECTURE.md; exit with 1 on findings."
   (let ((modules (agent-q-architecture--folder "lisp/image" "\\.lisp\\'"))
@@ -113,6 +155,7 @@ COLUMN is a number, or nil for all that is in SECTION."
     (agent-q-architecture--compare "The rooms of src" 1 "room"
                                    (agent-q-architecture--names "src"))
     (agent-q-architecture--lisp-files)
+    (agent-q-architecture--words)
     (agent-q-architecture--compare "The modules of lisp/image" 1 "module"
                                    (remove "modules" (agent-q-architecture--names "lisp/image")))
     (agent-q-architecture--compare
