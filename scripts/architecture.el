@@ -103,7 +103,7 @@ COLUMN is a number, or nil for all that is in SECTION."
           (agent-q-architecture--finding (format "\"The files of lisp\" lacks %s" file)))))))
 
 (defun agent-q-architecture--definitions ()
-  "Return the names that src and lisp/ define, each a cons of it and its room or file."
+  "Return the names that src and lisp/ define, each consed to its room or file."
   (let ((found nil))
     (cl-flet ((take (file place regexp)
                 (let ((case-fold-search nil))
