@@ -278,8 +278,11 @@ else, while a turn runs, this waits until it is over."
     ;; What it will have changed then can't be shown now.
     (when (and ask (agent-q-chat-view-header-busy-p))
       (user-error "A turn is running; its changes can be undone when it ends"))
-    (when (or (not ask) (agent-q-changes--agreed-p (agent-q-core-changes agent-q-session-number)))
-      (agent-q-core-undo-turn agent-q-session-number))))
+    (let ((diff (and ask (agent-q-core-changes agent-q-session-number))))
+      (when (or (not ask) (agent-q-changes--agreed-p diff))
+        ;; A later turn may have changed the image alone: what was shown is undone.
+        (agent-q-core-undo-turn agent-q-session-number
+                                (and ask (not (string-empty-p diff))))))))
 
 (defun agent-q-changes--agreed-p (diff &optional definitions)
   "Whether the user wants to undo DIFF and DEFINITIONS.
@@ -301,7 +304,7 @@ there is to undo in the image."
   "Undo TURN, the latest, which changed DIFF and DEFINITIONS, if the user agrees."
   (when (agent-q-changes--agreed-p diff definitions)
     (setq agent-q-changes--agreed (and definitions turn))
-    (agent-q-core-undo-turn agent-q-session-number)))
+    (agent-q-core-undo-turn agent-q-session-number t)))
 
 (defun agent-q-changes-files (diff)
   "Return the files and buffers in DIFF, each with its numbers of lines."

@@ -102,7 +102,7 @@
      (declare-function agent-q-core-type-signature-schema "ext:agent-q-core" (text))
      (declare-function agent-q-core-undo-compaction "ext:agent-q-core" (session))
      (declare-function agent-q-core-undo-rewind "ext:agent-q-core" (session rewind))
-     (declare-function agent-q-core-undo-turn "ext:agent-q-core" (session))
+     (declare-function agent-q-core-undo-turn "ext:agent-q-core" (session files))
      (declare-function agent-q-core-unregister-tool "ext:agent-q-core" (name))))
 
 (provide 'agent-q-core-functions)

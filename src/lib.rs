@@ -37,7 +37,9 @@ use emacs::{Env, Result, Value, Vector, defun};
 use bridge::text::Text;
 use bridge::{core, signal, tell};
 use call::batch::{Approval, Watcher};
-use protocol::{BatchId, CallKey, Decider, Op, RequestId, Sending, SessionId, UserMessage};
+use protocol::{
+    BatchId, CallKey, Decider, Op, RequestId, Sending, SessionId, UndoneTurn, UserMessage,
+};
 
 emacs::plugin_is_GPL_compatible!();
 
@@ -155,11 +157,16 @@ fn cancel(env: &Env, session: i64) -> Result<()> {
     tell(env, session, Op::Cancel)
 }
 
-/// Put back what SESSION's latest turn changed in files and buffers, when no turn runs.
+/// Undo what SESSION's latest turn changed in files and buffers, when no turn runs; with FILES, the
+/// latest that changed any, as `changes' shows it.
 /// A `:notice' event reports the outcome, a `:turn-undone' event what is left and what it changed in the image.
 #[defun]
-fn undo_turn(env: &Env, session: i64) -> Result<()> {
-    tell(env, session, Op::UndoTurn)
+fn undo_turn(env: &Env, session: i64, files: Option<Value<'_>>) -> Result<()> {
+    let which = match files {
+        Some(_) => UndoneTurn::LatestOfFiles,
+        None => UndoneTurn::Latest,
+    };
+    tell(env, session, Op::UndoTurn(which))
 }
 
 /// Have SESSION's model told that the user took back changes in the image.

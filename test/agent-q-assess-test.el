@@ -238,12 +238,15 @@ Nor does what is looked at again in its turn."
   "Harmless code runs at once; the reason for asking is shown."
   (agent-q-test-assess-prepare connection)
   (agent-q-test-with-chat
+    (agent-q-rules-add '(:effect "allow" :tool "edit_file" :scope (:for "always")
+                         :alarms [(:reason "changes a file of the project")]))
     (let* ((operations nil)
            (note (lambda (_connection _request operation &rest _) (push operation operations))))
       (advice-add 'agent-q-image-call :before note)
       (unwind-protect (agent-q-assess-test--ask connection "/eval_form (* 6 7)")
         (advice-remove 'agent-q-image-call note))
-      ;; Where the watch meets what code does, nothing goes to the image before the call.
+      ;; Where the watch meets what code does, nothing goes to the image before the call; no rule about
+      ;; edits makes a difference.
       (should (equal "eval-form" (car (last operations)))))
     (should-not (agent-q-call-waiting))
     (should (string-match-p "eval_form (\\* 6 7) " (agent-q-test-log)))

@@ -287,6 +287,27 @@ The line asks the image, and comes after what is undone at once."
     (agent-q-test-until (agent-q-test-shows "2 more (TAB) (undone)\n"))
     (should-not (agent-q-test-shows "[Undo]"))))
 
+(agent-q-test-image-on-each what-the-line-of-a-turn-shows-is-undone ()
+  "A later turn that changed the image alone doesn't come before it."
+  (agent-q-changes-test--with-chat
+      (list (agent-q-changes-test--calls '("create_file" :path "new.txt" :content "x\n"))
+            agent-q-changes-test--said
+            (agent-q-changes-test--calls '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
+            agent-q-changes-test--said)
+    (agent-q-changes-test--turn "do it")
+    (agent-q-test-until (agent-q-test-shows "Changed new.txt (new) +1 -0"))
+    (agent-q-changes-test--turn "and this")
+    (agent-q-test-until (agent-q-test-shows "Changed AQ-UNDONE"))
+    (goto-char (point-min))
+    (agent-q-test-find "Changed new.txt")
+    (agent-q-test-find "[Undo]")
+    (cl-letf (((symbol-function 'y-or-n-p) #'always))
+      (push-button))
+    (agent-q-test-until (not (file-exists-p (expand-file-name "new.txt" directory))))
+    (agent-q-test-until (agent-q-test-shows "new.txt (new) +1 -0 (undone)"))
+    (should (equal "T" (agent-q-test-image-directly
+                        connection "(and (fboundp 'cl-user::aq-undone) t)")))))
+
 (agent-q-test-image-on-each what-a-turn-changed-is-said-under-it-when-the-next-has-begun ()
   "A message that was queued begins a turn before the image has said what the last one changed."
   (agent-q-changes-test--with-chat

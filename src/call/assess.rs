@@ -252,7 +252,8 @@ impl Executor {
         let by_reasons = || {
             held(&self.rules)
                 .rules()
-                .any(|rule| !rule.alarms.is_empty())
+                .flat_map(|rule| &rule.alarms)
+                .any(|alarm| !alarm.is_edit())
         };
         let before = treatment == Treatment::Expand
             || look == Look::Only

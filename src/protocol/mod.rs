@@ -19,6 +19,15 @@ pub use events::{
     UnlistedModels,
 };
 
+/// Which turn is undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndoneTurn {
+    /// The latest that changed files or the image.
+    Latest,
+    /// The latest that changed files: the user was shown what it changed.
+    LatestOfFiles,
+}
+
 /// What Emacs asks of a session.
 #[derive(Debug)]
 pub enum Op {
@@ -40,8 +49,8 @@ pub enum Op {
     Compact,
     /// Have the model read again what the latest summary stands for; when no turn runs.
     UndoCompaction,
-    /// Put back what the latest turn changed in files and buffers, when no turn runs.
-    UndoTurn,
+    /// Undo what a turn changed in files and buffers, when no turn runs.
+    UndoTurn(UndoneTurn),
     /// Tell what going back to before the turn of that number would take back.
     PlanRewind(QuestionId, u64),
     /// Go back to before a turn, in these parts.

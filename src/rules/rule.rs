@@ -357,6 +357,14 @@ impl Alarm {
     }
 }
 
+impl Alarm {
+    /// Whether it is of an edit of an ordinary file of the project, not of code.
+    #[must_use]
+    pub fn is_edit(&self) -> bool {
+        self.reason == EDITS
+    }
+}
+
 impl Alarms {
     /// Those of an edit of an ordinary file of the project.
     #[must_use]

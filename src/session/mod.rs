@@ -251,7 +251,7 @@ impl Actor {
                 self.waiting.push_back(Work::ShowRequest(question, message));
             }
             Op::Console(line) => self.waiting.push_back(Work::Console(line)),
-            Op::UndoTurn => self.waiting.push_back(Work::Undo),
+            Op::UndoTurn(which) => self.waiting.push_back(Work::Undo(which)),
             Op::PlanRewind(question, turn) => {
                 self.waiting.push_back(Work::PlanRewind { question, turn });
             }
@@ -398,7 +398,7 @@ impl Actor {
             // The user may call any tool.
             (
                 Work::Console(_)
-                | Work::Undo
+                | Work::Undo(_)
                 | Work::UndoCompaction
                 | Work::PlanRewind { .. }
                 | Work::Rewind { .. }
@@ -437,7 +437,7 @@ impl Actor {
             Work::Console(line) => (line, Vec::new()),
             // The chat shows what it does, and that it is over.
             Work::Compact => return Announced::Yes,
-            Work::Undo
+            Work::Undo(_)
             | Work::UndoCompaction
             | Work::ShowRequest(..)
             | Work::ShowWindow(_)

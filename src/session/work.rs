@@ -18,7 +18,9 @@ use super::{skills, tokens};
 use crate::builtin::files::undo::{self, Undone};
 use crate::builtin::image::systems::in_a_line;
 use crate::call::batch::BatchContext;
-use crate::protocol::{Event, QuestionId, RewindPart, Sending, TurnId, TurnOutcome, UserMessage};
+use crate::protocol::{
+    Event, QuestionId, RewindPart, Sending, TurnId, TurnOutcome, UndoneTurn, UserMessage,
+};
 use crate::provider::http::shown_request;
 use crate::provider::{ChatMessage, Messages, RequestPosition};
 use crate::runtime::held;
@@ -29,7 +31,7 @@ use crate::tool::registry::Registry;
 pub enum Work {
     Message(UserMessage),
     Console(String),
-    Undo,
+    Undo(UndoneTurn),
     ShowRequest(QuestionId, Option<UserMessage>),
     ShowWindow(QuestionId),
     Compact,
@@ -85,8 +87,8 @@ impl Means<'_> {
         match work {
             Work::Message(message) => self.converse(message, history).await,
             Work::Console(line) => self.run_console(&line).await,
-            Work::Undo => {
-                self.undo().await;
+            Work::Undo(which) => {
+                self.undo(which).await;
                 TurnOutcome::Finished
             }
             Work::PlanRewind { question, turn } => {
@@ -306,7 +308,7 @@ impl Means<'_> {
         }
     }
 
-    async fn undo(&self) {
+    async fn undo(&self, which: UndoneTurn) {
         let context = self.shared.executor.context(self.batch);
         let Undone {
             text,
@@ -314,7 +316,7 @@ impl Means<'_> {
             left,
             definitions,
             systems,
-        } = undo::undo_turn(&context).await;
+        } = undo::undo_turn(&context, which).await;
         self.shared.executor.approvals.files_changed();
         let session = self.batch.session;
         self.emit(Event::Notice { session, text });

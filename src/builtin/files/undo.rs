@@ -19,6 +19,7 @@ use crate::files::encoding::{Encoding, LineEnds, Mark, encode};
 use crate::files::path::{PathKind, Resolved};
 use crate::files::systems::project_systems;
 use crate::files::verified::{self, Parents};
+use crate::protocol::UndoneTurn;
 use crate::tool::ToolFailure;
 use crate::tool::work::{WorkContext, parse_answer};
 use crate::trust::{Provenance, Source, draw, fence};
@@ -73,14 +74,17 @@ pub struct Undone {
 
 /// Undoes the latest turn that changed anything, in files and buffers. The model is told with the
 /// user's next message.
-pub async fn undo_turn(context: &WorkContext) -> Undone {
+pub async fn undo_turn(context: &WorkContext, which: UndoneTurn) -> Undone {
     let image = image_changes(context).await;
     let files = context.workspace.journal.last_number();
-    let turn = files.max(image.turn);
+    let turn = match which {
+        UndoneTurn::Latest => files.max(image.turn),
+        UndoneTurn::LatestOfFiles => files,
+    };
     let systems = turn.map(|turn| image.systems_since(turn));
-    let definitions = match files > image.turn {
-        true => Vec::new(),
-        false => image.definitions,
+    let definitions = match image.turn == turn {
+        true => image.definitions,
+        false => Vec::new(),
     };
     let (text, left, loaded) = match systems {
         None => ("Nothing to undo.".to_owned(), 0, Loaded::default()),
