@@ -63,30 +63,35 @@ variables all the time."
             (format nil "set ~A, which is not the program's" (symbol-text (first arguments))))
       effect)))
 
+(defun package-effect (package words)
+  "An effect on PACKAGE, whose name fills in WORDS, a format control."
+  (make-effect :kind "redefine" :target (package-name package) :detail (list package)
+               :texts (list (string-downcase (package-name package)))
+               :words (format nil words (package-name package))))
+
+(defun changing-names (designator)
+  "The effect of changing which names a package has, unless that is the program's."
+  (let ((package (ignore-errors (find-package designator))))
+    (when (and package (foreign-package-p package))
+      (package-effect package "change the names of the package ~A"))))
+
 (defun effect-of-package-change (arguments)
   "The effect of changing which names a package has that isn't the program's: the second of
 ARGUMENTS, or the current one."
-  (let ((package (ignore-errors (find-package (if (rest arguments) (second arguments) *package*)))))
-    (when (and package (foreign-package-p package))
-      (make-effect :kind "redefine" :target (package-name package) :detail (list package)
-                   :texts (list (string-downcase (package-name package)))
-                   :words (format nil "change the names of the package ~A" (package-name package))))))
+  (changing-names (if (rest arguments) (second arguments) *package*)))
 
 (defun effect-of-nickname (arguments)
   "The effect of a local nickname in a package that isn't the program's, or of one that hides such a
 package: names would be read as others."
   (destructuring-bind (nickname actual &optional (package *package*)) arguments
     (declare (ignore actual))
-    (or (effect-of-package-change (list nickname package))
-        (effect-of-package-change (list nickname nickname)))))
+    (or (changing-names package) (changing-names nickname))))
 
 (defun effect-of-locking (arguments)
   "The effect of locking a package: nothing could be defined in it from then on."
   (let ((package (ignore-errors (find-package (first arguments)))))
     (when (and package (not (locked-package-p package)))
-      (make-effect :kind "redefine" :target (package-name package) :detail (list package)
-                   :texts (list (string-downcase (package-name package)))
-                   :words (format nil "lock the package ~A" (package-name package))))))
+      (package-effect package "lock the package ~A"))))
 
 (defun users-readtable-p (readtable)
   "Whether forms of the user and of Emacs are read with READTABLE."
