@@ -132,13 +132,13 @@ COLUMN is a number, or nil for all that is in SECTION."
       (let* ((columns (mapcar #'string-trim (split-string row "|")))
              (word (nth 1 columns))
              (places (agent-q-architecture--matches "`\\([^`]+\\)`" (nth 3 columns)))
-             (regexp (format "\\(?:\\`\\|[-_a-z]\\)%s\\(?:\\'\\|s?[-_A-Z]\\)\\|\\`%ss?\\'" (capitalize word) word)))
+             (regexp (format "\\(?:\\`\\|[-_a-z]\\)%s\\(?:\\'\\|s?[-_A-Z]\\)\\|\\(?:\\`\\|[-_]\\)%ss?\\(?:\\'\\|[-_]\\)"
+                             (capitalize word) word)))
         (pcase-dolist (`(,name . ,place) definitions)
           (let ((case-fold-search nil))
             (when (and places
                        (not (member place places))
-                       (or (string-match-p regexp name)
-                           (string-match-p (format "\\(?:\\`\\|[-_]\\)%ss?\\(?:\\'\\|[-_]\\)" word) name)))
+                       (string-match-p regexp name))
               (agent-q-architecture--finding
                (format "`%s' of %s has the word \"%s\", which belongs to %s"
                        name place word (string-join places ", "))))))))))

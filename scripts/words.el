@@ -95,31 +95,24 @@ COMMON means Common Lisp, whose docstrings are left out."
       (forward-paragraph)
       (agent-q-words--check file line (buffer-substring start (point))))))
 
-(defun agent-q-words--files (folder regexp)
-  "Return the files below FOLDER whose names match REGEXP."
-  (directory-files-recursively folder regexp))
-
 (defun agent-q-words ()
   "Check all that people and models read; exit with 1 on findings."
   (let ((checked 0))
     (pcase-dolist (`(,check . ,files)
-                   `((agent-q-words--lisp
+                   `((,(lambda (file) (agent-q-words--lisp file nil))
                       ,@(directory-files "lisp" t "\\`agent-q[^.]*\\.el\\'"))
-                     (agent-q-words--image ,@(agent-q-words--files "lisp/image" "\\.lisp\\'"))
-                     (agent-q-words--rust ,@(agent-q-words--files "src" "\\.rs\\'")
-                                          ,@(agent-q-words--files "stdio" "\\.rs\\'"))
-                     (agent-q-words--text ,@(agent-q-words--files "src" "\\.md\\'")
+                     (,(lambda (file) (agent-q-words--lisp file t))
+                      ,@(directory-files-recursively "lisp/image" "\\.lisp\\'"))
+                     (agent-q-words--rust ,@(directory-files-recursively "src" "\\.rs\\'")
+                                          ,@(directory-files-recursively "stdio" "\\.rs\\'"))
+                     (agent-q-words--text ,@(directory-files-recursively "src" "\\.md\\'")
                                           ,@(directory-files "docs" t "\\.org\\'")
                                           ,@(directory-files "." t "\\.md\\'"))))
       (dolist (file files)
         (with-temp-buffer
           (insert-file-contents file)
           (setq checked (1+ checked))
-          (let ((name (file-relative-name file)))
-            (pcase check
-              ('agent-q-words--lisp (agent-q-words--lisp name nil))
-              ('agent-q-words--image (agent-q-words--lisp name t))
-              (_ (funcall check name)))))))
+          (funcall check (file-relative-name file)))))
     (when (< checked 100)
       (setq agent-q-words--findings (1+ agent-q-words--findings))
       (princ "scripts/words.el found too few files\n"))
