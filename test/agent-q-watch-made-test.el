@@ -13,7 +13,7 @@
 (require 'agent-q-test-watch)
 
 (defconst agent-q-watch-made-test--preparation
-  "(defun aq-name (name package) (find-symbol name package))
+  "(defun aq-name (name package) (do-symbols (it package) (when (string= it name) (return it))))
    (defun aq-call (function &rest arguments) (apply function arguments))
    (defun aq-read (text) (let ((*read-eval* nil)) (read-from-string text)))
    (defun aq-eval (text) (aq-call (aq-name \"EVAL\" :cl) (aq-read text)))
@@ -49,8 +49,10 @@
                   "(macrolet ((m () '(aq-hiding))) (list (m)))"
                   "(let ((*macroexpand-hook* 'funcall)) (eval '(list (aq-hiding))))"
                   "(eval `(define-symbol-macro aq-standing (,(aq-name \"INT-SAP\" :sb-sys) 5)))"))
-    (should (member "evaluate code that calls foreign code: SB-SYS:INT-SAP"
-                    (agent-q-watch-made-test--words connection form))))
+    (ert-info (form)
+      (should (member (car (agent-q-watch-made-test--words connection form))
+                      '("evaluate code that calls foreign code: SB-SYS:INT-SAP"
+                        "look up SB-SYS:INT-SAP by its name: calling it calls foreign code")))))
   (pcase-dolist
       (`(,text . ,words)
        '(("(sb-sys:without-interrupts (loop))" . "SB-SYS:WITHOUT-INTERRUPTS")
@@ -110,7 +112,7 @@
                             "(let ((x 2)) (sb-sys:without-interrupts (sb-sys:with-interrupts (1+ x))))"))))
     (should (= 1 (length (agent-q-test-watch-words))))
     (agent-q-test-watch-eval
-     connection "(let ((f (list (aq-name \"INT-SAP\" :sb-sys) 5))) (eval f) (eval f) (aq-eval \"(sb-sys:int-sap 7)\"))")
+     connection "(let ((f (list (aq-name \"INT-SAP\" :sb-sys) 5))) (eval f) (eval f) (eval (list (aq-name \"INT-SAP\" :sb-sys) 7)))")
     (should (= 3 (length (agent-q-test-watch-words))))
     (let ((question (car agent-q-test-watch-questions)))
       (should (equal "run-form" (plist-get question :effect)))
@@ -169,6 +171,55 @@
                        (list (eq a (symbol-value 'aq-kept-a)) (eq b (symbol-value 'aq-kept-b))
                              (eq a (symbol-value 'aq-kept-c))))"
                     :watch '(:patience 30))))))
+
+(agent-q-test-image-on-each watch-asks-about-names-that-are-made ()
+  "Whatever looks up a name for code asks if code that says that name would."
+  (agent-q-test-image-directly
+   connection "(progn (defpackage :aq-using (:use :cl :sb-kernel))
+                      (setf (get 'aq-kept :name) (lambda () (find-symbol (format nil \"%MAKE-~A\" \"LISP-OBJ\") :sb-kernel)))
+                      t)")
+  (let ((name "(format nil \"%MAKE-~A\" \"LISP-OBJ\")"))
+    (dolist (form (list "(find-symbol \"%MAKE-LISP-OBJ\" \"SB-KERNEL\")"
+                        (format "(find-symbol %s \"SB-KERNEL\")" name)
+                        (format "(find-symbol %s :aq-using)" name)
+                        (format "(let ((package :sb-kernel)) (intern %s package))" name)
+                        (format "(let ((*package* (find-package :sb-kernel))) (intern %s))" name)
+                        (format "(uiop:find-symbol* %s :sb-kernel)" name)
+                        (format "(read-from-string (concatenate 'string \"sb-kernel::\" %s))" name)
+                        (format "(with-input-from-string (stream (concatenate 'string \"(1 #(sb-kernel::\" %s \"))\")) (read stream))" name)
+                        (format "(reduce #'find-symbol (list %s \"SB-KERNEL\"))" name)
+                        (format "(map 'list #'find-symbol (list %s) '(\"SB-KERNEL\"))" name)
+                        (format "(format nil (format nil \"~~/sb-kernel:~A/\" %s) 1)" name)
+                        (format "(handler-bind ((error (lambda (it) (declare (ignore it)) (find-symbol %s :sb-kernel))))
+                                   (intern \"AQ-NEW\" :sb-kernel))" name)
+                        (format "(let ((sb-ext:*evaluator-mode* :interpret)) (eval '(find-symbol %s :sb-kernel)))" name)
+                        (format "(sb-thread:join-thread (sb-thread:make-thread (lambda () (find-symbol %s :sb-kernel))) :default nil)"
+                                name)
+                        "(funcall (get 'aq-kept :name))"
+                        "#.(find-symbol (format nil \"%MAKE-~A\" \"LISP-OBJ\") :sb-kernel)"))
+      (ert-info (form)
+        (agent-q-test-watch-with connection "deny"
+          (let ((reply (agent-q-test-watch-eval connection form)))
+            (should (equal '("look up SB-KERNEL:%MAKE-LISP-OBJ by its name: calling it uses what is internal to the implementation")
+                           (agent-q-test-watch-words)))
+            (should (member (agent-q-test-watch-values reply) '(nil ("NIL")))))))))
+  ;; A yes is to this name, once for the call.
+  (agent-q-test-watch-with connection "allow"
+    (should (equal '("T") (agent-q-test-watch-values
+                           (agent-q-test-watch-eval
+                            connection "(loop repeat 3 always (find-symbol (string '%make-lisp-obj) :sb-kernel))"))))
+    (should (= 1 (length (agent-q-test-watch-words)))))
+  ;; Names of others' packages that code may say need no question, nor does what SBCL looks up itself.
+  (dolist (form '("(list (find-symbol \"CAR\" :sb-impl) (find-symbol \"CLASS-SLOTS\" :sb-mop) (intern \"AQ-NEW\" :keyword))"
+                  "(find-symbol \"AQ-THERE-IS-NONE\" :sb-kernel)"
+                  "(defun aq-copy (s) (let ((r (make-string 100))) (replace r s) (fill r #\\a) (loop for c across r collect c)))"
+                  "(let ((*package* (find-package :sb-kernel))) (princ-to-string (list #'car (find-class 'list))))"
+                  "(defstruct aq-pair left right)" "(read-from-string \"#S(aq-pair :left (a . :b))\")"))
+    (ert-info (form)
+      (should-not (agent-q-watch-made-test--words connection form))
+      (should (equal '(nil nil) (agent-q-test-watch-with connection "deny"
+                                  (list (plist-get (agent-q-test-watch-eval connection form) :denials)
+                                        (agent-q-test-watch-words))))))))
 
 (agent-q-test-image-on-each watch-knows-what-closes-the-connection-later ()
   "Objects that close the client's descriptor once they are garbage ask; others don't."
@@ -294,8 +345,6 @@
          ("change the standard descriptor 1: close it" . "(sb-posix:close 1)")
          ("change \\*DEBUGGER-HOOK\\*" . "(setf (sb-ext:symbol-global-value '*debugger-hook*) 'list)")
          ("change how text is read, by everybody" . "(copy-readtable nil *readtable*)")
-         ("evaluate code that uses what is internal to the implementation: SB-KERNEL::GC-STOP-THE-WORLD"
-          . "(funcall (find-symbol \"GC-STOP-THE-WORLD\" \"SB-KERNEL\"))")
          ("evaluate code that uses what is internal to the implementation: SB-SYS:VECTOR-SAP"
           . "(progn (formatter \"~/sb-sys:vector-sap/\") (list (sb-sys:vector-sap (vector))))")))
     (ert-info (form)

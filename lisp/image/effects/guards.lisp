@@ -148,6 +148,8 @@
      ("%DEFTYPE" effect-of-defining-type :way call-defining :always t)
      ("%DEFSETF" effect-of-defining-type :way call-defining :always t)
      ("CALL-HOOKS" nil :way call-hooks-of-kind :always t)
+     ;; All names come through here, also those that are read.
+     ("%FIND-SYMBOL" nil :way call-naming :passes names-own-p)
      ("STRIP-ENCAPSULATION" nil :way call-stripping)
      ("ENSURE-ALIEN-LINKAGE-INDEX" effect-of-linking-name :class :foreign :way call-linking))
     ("SB-C" ("COMPILE-IN-LEXENV" nil :way call-noting-code :expands t)
@@ -166,6 +168,7 @@
     ("SB-MOP" ("SET-FUNCALLABLE-INSTANCE-FUNCTION" effect-of-replacing-function)
               ((:setf "GENERIC-FUNCTION-NAME") effect-of-renaming-generic))
     ("SB-INT"
+     ("%INTERN" nil :way call-naming :passes names-own-p)
      ("SET-INFO-VALUE" effect-of-setting-info)
      ;; Setting a variable that is only known at run time goes through here.
      ("ABOUT-TO-MODIFY-SYMBOL-VALUE" effect-of-setting :passes binds-or-sets-own-p :as-is t)

@@ -24,12 +24,18 @@ there."
          (defines-p (and looked-p (consp form) (consent-carried (first hold))
                          (or (names-definer-p form) (encloses-definition-p form)))))
     (if (not (or names-p defines-p))
-        (apply function arguments)
+        (call-naming-nothing function arguments)
         (multiple-value-bind (allowed values)
             (settle-code watch (first hold) form #'made-by-implementation-p)
           (when (and allowed defines-p)
             (multiple-value-setq (allowed values) (settle-definition watch (first hold) form)))
-          (if allowed (apply function arguments) (values-list values))))))
+          (if allowed
+              (call-naming-nothing function arguments)
+              (values-list values))))))
+
+(defun call-naming-nothing (function arguments)
+  "Evaluate or compile the program's code, perhaps in the middle of a look-up of ours, such as #."
+  (let ((*looking-up* nil)) (apply function arguments)))
 
 (defun call-noting-code (watch hold function arguments)
   "Compile the form that is the first of ARGUMENTS, and note its code: threads may be given it."
@@ -237,6 +243,11 @@ expand into its internals."
   "Two values for FRAME of SBCL's debugger: the package of the function in it, and its name."
   (let* ((name (directly "SB-DI" "DEBUG-FUN-NAME" (directly "SB-DI" "FRAME-DEBUG-FUN" frame)))
          (name (loop while (consp name)
+                     ;; (deftransform x), of SBCL's compiler
+                     when (and (symbolp (first name))
+                               (member (symbol-name (first name)) '("DEFTRANSFORM" "DEFOPTIMIZER")
+                                       :test #'string=))
+                       return (first name)
                      ;; (flet x :in y), (lambda (x) :in y), (setf x)
                      do (setf name (or (second (member :in name)) (second name)))
                      finally (return name))))
@@ -256,3 +267,87 @@ expand into its internals."
                                        "%COERCE-CALLABLE-TO-FUN")
                                 :test #'string=)))
                    (t (return (member package '("SB-PCL" "SB-ALIEN" "SB-KERNEL" "SB-DI" "SB-C") :test #'string=)))))))
+
+;;; Names that are only made at run time
+
+(defun name-found (arguments)
+  "The symbol that SBCL finds when it looks up a name by ARGUMENTS, and its status."
+  (destructuring-bind (name length package &rest more) arguments
+    (declare (ignore more))
+    (let ((*looking-up* t))
+      (directly "SB-IMPL" "%FIND-SYMBOL" name length package))))
+
+(defun names-own-p (arguments)
+  "Whether looking up a name by ARGUMENTS finds nothing that code is asked about, or is for us."
+  (or *looking-up*
+      (let ((package (third arguments)))
+        (or (eq package (load-time-value (find-package "COMMON-LISP")))
+            (eq package (load-time-value (find-package "KEYWORD")))
+            (not (packagep package))
+            (multiple-value-bind (symbol status) (name-found arguments)
+              (let ((home (and status symbol (symbol-package symbol))))
+                (or (null home)
+                    (eq home (load-time-value (find-package "COMMON-LISP")))
+                    (null (known-dangers home)))))))))
+
+(defun looks-up-p (package name)
+  "Whether NAME in PACKAGE is a function of SBCL's through which programs look names up."
+  (and (member package '("COMMON-LISP" "SB-IMPL" "SB-INT") :test #'string=)
+       (or (search "FIND-SYMBOL" name) (search "INTERN" name)
+           (prefixed-p "READ" name) (prefixed-p "%READ" name) (prefixed-p "SHARP-" name))))
+
+(define-table +naming-functions+
+  '("OUTPUT-SYMBOL" "LOAD-AS-SOURCE" "UPDATE-PACKAGE" "SYMBOLICATE" "PERMANENT-FNAME-P")
+  "Functions of SBCL that look names up for purposes of its own.")
+
+(defun named-by-implementation-p (symbol)
+  "Whether SBCL or the client looks SYMBOL up in this thread for its own purposes: it prints, reads a
+file's code or makes names for a class."
+  (loop with ours = t
+        repeat 100
+        for frame = (directly "SB-DI" "TOP-FRAME") then (directly "SB-DI" "FRAME-DOWN" frame)
+        while frame
+        do (multiple-value-bind (package name) (frame-owner frame)
+             (cond ((and ours (member package '(nil "AGENT-Q-IMAGE" "SB-EVAL" "SB-DI") :test #'equal)))
+                   ;; That was met itself.
+                   ((equal name "%INTERN") (return t))
+                   ((and package (looks-up-p package name)) (setf ours nil))
+                   (t (return (and package (looks-up-itself-p package name symbol))))))))
+
+(define-table +naming-packages+
+  '("SB-PCL" "SB-FASL" "SB-C" "SB-ALIEN" "SB-DI" "SB-ASSEM" "SB-VM" "SB-LOOP" "SB-WALKER")
+  "Packages of SBCL whose functions look names up for purposes of their own. Others may be called
+with a function or a text of the program's.")
+
+(defun looks-up-itself-p (package name symbol)
+  "Whether the function NAME in PACKAGE looks up SYMBOL for purposes of its own."
+  (or (member package +naming-packages+ :test #'string=)
+      (member name +naming-functions+ :test #'string=)
+      ;; A control string could have it look up others.
+      (and (string= package "SB-FORMAT")
+           (eq (find-package package) (symbol-package symbol)))
+      (prefixed-p "SWANK" package)
+      (prefixed-p "SLYNK" package)))
+
+(defun call-naming (watch hold function arguments)
+  "Look up a name. Ask if that finds what code that says the name is asked about."
+  (let* ((consent (first hold))
+         (symbol (name-found arguments))
+         (reason (and symbol (symbol-package symbol)
+                      (not (unlooked-p hold))
+                      (not (gethash symbol (consent-known consent)))
+                      (unmet-reason symbol))))
+    (if (or (null reason) (named-by-implementation-p symbol))
+        (apply function arguments)
+        (multiple-value-bind (allowed values)
+            (let ((effect (effect-of-naming reason symbol)))
+              (if (granted-p consent effect) t (settle-effect watch consent effect)))
+          (cond (allowed
+                 (setf (gethash symbol (consent-known consent)) t)
+                 (apply function arguments))
+                (t (values-list values)))))))
+
+(defun effect-of-naming (reason symbol)
+  (let ((name (symbol-text symbol)))
+    (make-effect :kind "run-form" :target (format nil "~A: ~A" reason name) :texts (list name)
+                 :words (format nil "look up ~A by its name: calling it ~A" name reason))))

@@ -61,7 +61,9 @@ uninterned symbol that code can't get at."
                                      function)))
                    ;; Our interpreted code binds variables as it runs: through the functions called
                    ;; below it would come here again, endlessly.
-                   (if (and passes (funcall passes arguments))
+                   (if (or (and (not (guard-always guard)) (not (guard-describes guard))
+                                (eq (symbol-value state) :none))
+                           (and passes (funcall passes arguments)))
                        (apply function arguments)
                        (let ((hold (if (and (eq (symbol-value state) :none)
                                             (guard-describes guard) (first (watch-jobs watch)))
@@ -174,7 +176,7 @@ uninterned symbol that code can't get at."
   "Install the watch, unless it is there."
   (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'unmet-in 'map-named
                'unmet-reason 'looking-hook 'binds-or-sets-own-p 'sets-own-p 'foreign-package-p 'ours-or-the-clients-p
-               'internal-symbol-p 'prefixed-p)
+               'internal-symbol-p 'prefixed-p 'names-own-p 'name-found 'known-dangers)
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)
     (hear-of-closed-connections)
