@@ -63,7 +63,7 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defvar *looking-up* nil
-  "True while a name is looked up for ourselves, which the watch lets pass.")
+  "True while names are looked up for ourselves, which the watch lets pass.")
 
 (defun find-symbol (name &optional (package *package*))
   "What CL:FIND-SYMBOL returns."

@@ -24,18 +24,12 @@ there."
          (defines-p (and looked-p (consp form) (consent-carried (first hold))
                          (or (names-definer-p form) (encloses-definition-p form)))))
     (if (not (or names-p defines-p))
-        (call-naming-nothing function arguments)
+        (apply function arguments)
         (multiple-value-bind (allowed values)
             (settle-code watch (first hold) form #'made-by-implementation-p)
           (when (and allowed defines-p)
             (multiple-value-setq (allowed values) (settle-definition watch (first hold) form)))
-          (if allowed
-              (call-naming-nothing function arguments)
-              (values-list values))))))
-
-(defun call-naming-nothing (function arguments)
-  "Evaluate or compile the program's code, perhaps in the middle of a look-up of ours, such as #."
-  (let ((*looking-up* nil)) (apply function arguments)))
+          (if allowed (apply function arguments) (values-list values))))))
 
 (defun call-noting-code (watch hold function arguments)
   "Compile the form that is the first of ARGUMENTS, and note its code: threads may be given it."
@@ -184,7 +178,7 @@ in copies made by macros that walk code."
           (flet ((look (function &rest arguments)
                    ;; Our interpreted functions use macros, too.
                    (multiple-value-bind (allowed values)
-                       (let ((*program-hook* outside) (*macroexpand-hook* #'funcall))
+                       (let ((*program-hook* outside) (*macroexpand-hook* #'funcall) (*looking-up* t))
                          (apply function watch arguments))
                      (unless allowed
                        (return-from hook `(values-list ',values))))))
@@ -248,8 +242,9 @@ expand into its internals."
                                (member (symbol-name (first name)) '("DEFTRANSFORM" "DEFOPTIMIZER")
                                        :test #'string=))
                        return (first name)
-                     ;; (flet x :in y), (lambda (x) :in y), (setf x)
-                     do (setf name (or (second (member :in name)) (second name)))
+                     ;; (flet x :in y), (flet x :in "file"), (lambda (x) :in y), (setf x)
+                     do (let ((outer (second (member :in name))))
+                          (setf name (if (or (null outer) (stringp outer)) (second name) outer)))
                      finally (return name))))
     (and name (symbolp name) (symbol-package name)
          (values (package-name (symbol-package name)) (symbol-name name)))))
@@ -297,7 +292,7 @@ expand into its internals."
            (prefixed-p "READ" name) (prefixed-p "%READ" name) (prefixed-p "SHARP-" name))))
 
 (define-table +naming-functions+
-  '("OUTPUT-SYMBOL" "LOAD-AS-SOURCE" "UPDATE-PACKAGE" "SYMBOLICATE" "PERMANENT-FNAME-P")
+  '("OUTPUT-SYMBOL" "LOAD-AS-SOURCE" "UPDATE-PACKAGE" "SYMBOLICATE" "SYMBOL-CONCAT" "PERMANENT-FNAME-P")
   "Functions of SBCL that look names up for purposes of its own.")
 
 (defun named-by-implementation-p (symbol)
@@ -308,7 +303,7 @@ file's code or makes names for a class."
         for frame = (directly "SB-DI" "TOP-FRAME") then (directly "SB-DI" "FRAME-DOWN" frame)
         while frame
         do (multiple-value-bind (package name) (frame-owner frame)
-             (cond ((and ours (member package '(nil "AGENT-Q-IMAGE" "SB-EVAL" "SB-DI") :test #'equal)))
+             (cond ((and ours (member package '(nil "AGENT-Q-IMAGE" "SB-EVAL") :test #'equal)))
                    ;; That was met itself.
                    ((equal name "%INTERN") (return t))
                    ((and package (looks-up-p package name)) (setf ours nil))

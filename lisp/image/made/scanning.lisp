@@ -38,7 +38,9 @@
     (multiple-value-bind (dangers known) (gethash package table)
       (if known
           dangers
-          (setf (gethash package table) (dangers-of-package package))))))
+          (setf (gethash package table)
+                ;; Even that looks up names as long as it is interpreted.
+                (let ((*looking-up* t)) (dangers-of-package package)))))))
 
 (define-table +met-names+ '("ALIEN-FUNCALL" "EXTERN-ALIEN" "DEFINE-ALIEN-ROUTINE")
   "Operators that call C by name: the name is met when it is linked.")
