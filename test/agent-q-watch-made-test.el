@@ -360,7 +360,13 @@
                                                (sb-debug:list-backtrace))"
                              :watch '(:patience 30)))))
   ;; What comes with SBCL is no question.
-  (should-not (agent-q-watch-made-test--words connection "(require :sb-rotate-byte)")))
+  (dolist (form '("(require :sb-rotate-byte)" "(require :sb-sprof)"))
+    (should-not (agent-q-watch-made-test--words connection form)))
+  (should (equal '("use the C function pthread_kill")
+                 (agent-q-watch-made-test--words
+                  connection "(aq-call 'eval '(sb-alien:alien-funcall
+                                               (sb-alien:extern-alien \"pthread_kill\" (function sb-alien:int sb-alien:int))
+                                               0))"))))
 
 (provide 'agent-q-watch-made-test)
 ;;; agent-q-watch-made-test.el ends here

@@ -31,7 +31,7 @@
      ("DELETE-FILE" effect-of-delete-file :covers (:delete))
      ("RENAME-FILE" effect-of-rename-file :covers (:words))
      ("CLOSE" effect-of-closing :way call-closing)
-     ("LOAD" effect-of-load :way call-loading-file :always t)
+     ("LOAD" effect-of-load :covers (:contrib) :way call-loading-file :always t)
      ("FMAKUNBOUND" effect-of-defining :way call-defining :always t)
      ("FDEFINITION" nil :way call-finding)
      ("ADD-METHOD" effect-of-adding-method :way call-defining :always t)

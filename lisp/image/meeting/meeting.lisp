@@ -69,6 +69,8 @@
                            ((eq class :detail)
                             (cons :detail (and (input-put-into-file-p arguments)
                                                (effect-detail effect))))
+                           ;; What comes with SBCL may be linked to any C function.
+                           ((eq class :contrib) (and (contrib-p effect) :foreign))
                            ((eq class :build) (cons :build (new-work :build (effect-target effect))))
                            ((and (effect-files effect)
                                  (member class '(:write :delete :rename :rmdir)))
