@@ -221,6 +221,56 @@
                                   (list (plist-get (agent-q-test-watch-eval connection form) :denials)
                                         (agent-q-test-watch-words))))))))
 
+(agent-q-test-image-on-each watch-keeps-what-all-code-relies-on ()
+  "Generic functions, classes, constants and packages that aren't the program's ask before they change."
+  (pcase-dolist
+      (`(,form . ,words)
+       '(("(defgeneric print-object (object stream) (:method-combination progn))" . "redefine PRINT-OBJECT")
+         ("(reinitialize-instance #'documentation :name 'aq-mine)" . "redefine DOCUMENTATION")
+         ("(shared-initialize #'documentation t :name 'aq-mine)" . "redefine DOCUMENTATION")
+         ("(change-class #'documentation 'standard-generic-function)" . "redefine DOCUMENTATION")
+         ("(let ((name (sb-mop:slot-definition-name (first (sb-mop:class-slots (class-of #'documentation))))))
+             (setf (slot-value #'documentation name) nil))"
+          . "redefine DOCUMENTATION")
+         ("(setf (sb-mop:funcallable-standard-instance-access #'documentation 3) nil)" . "redefine DOCUMENTATION")
+         ("(sb-mop:ensure-class 'sb-gray:fundamental-input-stream :metaclass 'standard-class
+             :direct-superclasses (list (find-class 'sb-gray:fundamental-stream)))"
+          . "FUNDAMENTAL-INPUT-STREAM")
+         ("(make-instances-obsolete 'standard-class)" . "redefine STANDARD-CLASS")
+         ("(handler-bind ((sb-ext:package-lock-violation #'continue) (sb-ext:defconstant-uneql #'continue))
+             (eval '(defconstant char-code-limit 5)))"
+          . "redefine CHAR-CODE-LIMIT")
+         ("(unintern :emacs-rex :keyword)" . "redefine :EMACS-REX")
+         ("(shadowing-import 'cl-user::emacs-rex :keyword)" . "change the names of the package KEYWORD")
+         ("(unuse-package :cl :cl-user)" . "change the names of the package COMMON-LISP-USER")
+         ("(rename-package :cl-user \"AQ-OLD\")" . "change the package COMMON-LISP-USER")
+         ("(first (find-all-symbols \"SET-SYMBOL-GLOBAL-VALUE\"))" . "look up SB-KERNEL:SET-SYMBOL-GLOBAL-VALUE")))
+    (ert-info (form)
+      (should (string-match-p (regexp-quote words)
+                              (or (car (agent-q-watch-made-test--words connection form)) "")))))
+  (should (equal '("(1114112 PRINT-OBJECT DOCUMENTATION)")
+                 (agent-q-test-image-values
+                  connection "(list char-code-limit (sb-mop:generic-function-name #'print-object)
+                                    (sb-mop:generic-function-name #'documentation))")))
+  ;; The program's own may change, and what SBCL does for it is no question.
+  (should-not (agent-q-watch-made-test--words connection "
+    (defclass aq-own () ((a :accessor aq-a :initarg :a)))
+    (defmethod print-object ((it aq-own) stream) (format stream \"own\"))
+    (defmethod documentation ((it aq-own) (kind (eql 'aq))) \"own\")
+    (defmethod initialize-instance :after ((it aq-own) &key) (setf (slot-value it 'a) 1))
+    (let ((it (make-instance 'aq-own)) (name 'a))
+      (setf (slot-value it name) 2)
+      (setf (sb-mop:slot-value-using-class (class-of it) it (first (sb-mop:class-slots (class-of it)))) 3)
+      (reinitialize-instance it :a 4)
+      (slot-makunbound it 'a))
+    (defclass aq-own () ((a :accessor aq-a) (b :reader aq-b)))
+    (make-instances-obsolete 'aq-own)
+    (sb-mop:ensure-class 'aq-other :metaclass 'standard-class :direct-superclasses (list (find-class 'aq-own)))
+    (change-class (make-instance 'aq-other) 'aq-own)
+    (defgeneric aq-sum (it) (:method-combination progn) (:method progn (it) it))
+    (defgeneric aq-sum (it) (:method-combination +) (:method + (it) it))
+    (compile 'aq-compiled '(lambda () 1)) (find-all-symbols \"CAR\") (defconstant aq-c 3)")))
+
 (agent-q-test-image-on-each watch-knows-what-closes-the-connection-later ()
   "Objects that close the client's descriptor once they are garbage ask; others don't."
   (agent-q-test-image-directly connection "(progn (require :sb-bsd-sockets) t)")
@@ -270,6 +320,8 @@
                                      (funcall expander form environment)))))
                          (eval '(defun aq-plain ())))"
                       "(sb-thread:join-thread (sb-thread:make-thread #'eval :arguments '((defun aq-carries () (delete-file \"x\")))) :default nil)"
+                      "(let ((name 'aq-carries)) (compile name '(lambda () (delete-file \"x\"))))"
+                      "(apply #'compile 'aq-carries '((lambda () (delete-file \"x\"))))"
                       "(handler-bind ((error (lambda (it) (invoke-restart (find-restart 'use-value it) 5))))
                          (eval '(defun aq-carries () (delete-file \"x\"))))"))
         (ert-info (form)

@@ -37,6 +37,14 @@ there."
     (note-code watch (first hold) (first made))
     (values-list made)))
 
+(defun call-compiling-named (watch hold function arguments)
+  "Compile a function, and ask about it if it gets a name."
+  (destructuring-bind (&optional name definition) arguments
+    (multiple-value-bind (allowed values)
+        (or (null name) (atom definition) (null (consent-carried (first hold))) (unlooked-p hold)
+            (settle-definition watch (first hold) `(compile ',name ',definition)))
+      (if allowed (apply function arguments) (values-list values)))))
+
 (defun call-compiling-frame (watch hold function arguments)
   "Compile the form that is the first of ARGUMENTS for a frame; SBCL wraps it in code of its own."
   (multiple-value-bind (allowed values) (settle-code watch (first hold) (first arguments))
@@ -105,9 +113,6 @@ KNOWN-P permits it. Returns true if it may run; otherwise NIL and the values to 
                        ((atom it) (return (member it '(add-method ensure-generic-function) :test #'eq)))
                        ((and (eq (car it) 'setf) (consp (cdr it))
                              (member (second it) +function-places+ :test #'eq))
-                        (return t))
-                       ;; (compile 'name ...)
-                       ((and (eq (car it) 'compile) (consp (cdr it)) (consp (second it)) (cddr it))
                         (return t))
                        ((names-p (car it)) (return t))
                        (t (setf it (cdr it)))))))
@@ -326,21 +331,31 @@ with a function or a text of the program's.")
 
 (defun call-naming (watch hold function arguments)
   "Look up a name. Ask if that finds what code that says the name is asked about."
+  (multiple-value-bind (allowed values) (settle-name watch hold (name-found arguments))
+    (if allowed (apply function arguments) (values-list values))))
+
+(defun call-finding-all (watch hold function arguments)
+  "Look up a name in all packages."
+  (let ((found (apply function arguments)))
+    (dolist (symbol found found)
+      (multiple-value-bind (allowed values) (settle-name watch hold symbol)
+        (unless allowed (return (values-list values)))))))
+
+(defun settle-name (watch hold symbol)
+  "Ask about SYMBOL, which was looked up by its name. Returns true if code may have it; otherwise NIL
+and the values to return in its place."
   (let* ((consent (first hold))
-         (symbol (name-found arguments))
          (reason (and symbol (symbol-package symbol)
                       (not (unlooked-p hold))
                       (not (gethash symbol (consent-known consent)))
                       (unmet-reason symbol))))
     (if (or (null reason) (named-by-implementation-p symbol))
-        (apply function arguments)
+        t
         (multiple-value-bind (allowed values)
             (let ((effect (effect-of-naming reason symbol)))
               (if (granted-p consent effect) t (settle-effect watch consent effect)))
-          (cond (allowed
-                 (setf (gethash symbol (consent-known consent)) t)
-                 (apply function arguments))
-                (t (values-list values)))))))
+          (when allowed (setf (gethash symbol (consent-known consent)) t))
+          (values allowed values)))))
 
 (defun effect-of-naming (reason symbol)
   (let ((name (symbol-text symbol)))

@@ -61,8 +61,9 @@ uninterned symbol that code can't get at."
                                      function)))
                    ;; Our interpreted code binds variables as it runs: through the functions called
                    ;; below it would come here again, endlessly.
-                   (if (or (and (not (guard-always guard)) (not (guard-describes guard))
-                                (eq (symbol-value state) :none))
+                   (if (or (and (eq (symbol-value state) :none)
+                                (not (guard-always guard))
+                                (not (and (guard-describes guard) (first (watch-jobs watch)))))
                            (and passes (funcall passes arguments)))
                        (apply function arguments)
                        (let ((hold (if (and (eq (symbol-value state) :none)
@@ -178,7 +179,8 @@ uninterned symbol that code can't get at."
   "Install the watch, unless it is there."
   (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'unmet-in 'map-named
                'unmet-reason 'looking-hook 'binds-or-sets-own-p 'sets-own-p 'foreign-package-p 'ours-or-the-clients-p
-               'internal-symbol-p 'prefixed-p 'names-own-p 'name-found 'known-dangers 'dangers-of-package)
+               'internal-symbol-p 'prefixed-p 'names-own-p 'name-found 'known-dangers 'dangers-of-package 'changes-no-metaobject-p
+               'stops-call-p)
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)
     (hear-of-closed-connections)
