@@ -237,6 +237,11 @@
              :direct-superclasses (list (find-class 'sb-gray:fundamental-stream)))"
           . "FUNDAMENTAL-INPUT-STREAM")
          ("(make-instances-obsolete 'standard-class)" . "redefine STANDARD-CLASS")
+         ("(sb-mop:remove-direct-subclass (find-class 'standard-object)
+                                          (first (sb-mop:class-direct-subclasses (find-class 'standard-object))))"
+          . "redefine STANDARD-OBJECT")
+         ("(sb-alien:define-alien-type sb-alien:int (sb-alien:integer 8))" . "redefine INT")
+         ("(sb-ext:disable-debugger)" . "change what errors do: they would end this Lisp")
          ("(handler-bind ((sb-ext:package-lock-violation #'continue) (sb-ext:defconstant-uneql #'continue))
              (eval '(defconstant char-code-limit 5)))"
           . "redefine CHAR-CODE-LIMIT")

@@ -71,6 +71,7 @@
      ("EXIT" effect-of-exit :covers (:exit :thread)) ("QUIT" effect-of-exit :covers (:exit :thread))
      ("SAVE-LISP-AND-DIE" effect-of-save :covers (:exit :write :rename :delete :descriptor :thread)
                           :way call-saving)
+     ("DISABLE-DEBUGGER" effect-of-disabling)
      ("ADD-PACKAGE-LOCAL-NICKNAME" effect-of-nickname)
      ("REMOVE-PACKAGE-LOCAL-NICKNAME" effect-of-package-change)
      ("ADD-IMPLEMENTATION-PACKAGE" effect-of-package-change)
@@ -97,6 +98,7 @@
              ("RUN-HOOK" nil :way call-hooked :always t))
     ("SB-ALIEN"
      ("LOAD-SHARED-OBJECT" effect-of-library :covers (:foreign))
+     ("%DEFINE-ALIEN-TYPE" effect-of-defining-type)
      ("ALIEN-FUNCALL" effect-of-calling-address)
      ("FREE-ALIEN" effect-of-freeing))
     ("SB-BSD-SOCKETS"
@@ -175,6 +177,7 @@
     ("SB-PCL" ("SET-SLOT-VALUE" effect-of-changing-slot :passes changes-no-metaobject-p)
               ("LOAD-DEFCLASS" effect-of-defining-type :way call-defining :always t))
     ("SB-MOP" ("SET-FUNCALLABLE-INSTANCE-FUNCTION" effect-of-replacing-function)
+              ("REMOVE-DIRECT-SUBCLASS" effect-of-removing-subclass)
               ((:setf "SLOT-VALUE-USING-CLASS") effect-of-setting-slot)
               ((:setf "STANDARD-INSTANCE-ACCESS") effect-of-setting-access)
               ((:setf "FUNCALLABLE-STANDARD-INSTANCE-ACCESS") effect-of-setting-access)

@@ -69,6 +69,11 @@ variables all the time."
             (format nil "set ~A, which is not the program's" (symbol-text (first arguments))))
       effect)))
 
+(defun effect-of-disabling (arguments)
+  "The effect of having errors end the Lisp process."
+  (declare (ignore arguments))
+  (effect-of-taking-over "what errors do: they would end this Lisp"))
+
 (defun package-effect (package words)
   "An effect on PACKAGE, whose name fills in WORDS, a format control."
   (make-effect :kind "redefine" :target (package-name package) :detail (list package)
@@ -173,6 +178,11 @@ itself."
 (defun effect-of-initializing-again (arguments)
   (and (cddr arguments)
        (not (made-by-implementation-p))
+       (effect-of-changing-object (first arguments))))
+
+(defun effect-of-removing-subclass (arguments)
+  "The effect of forgetting a subclass. SBCL does so when the program redefines that."
+  (and (effect-of-changing-object (second arguments))
        (effect-of-changing-object (first arguments))))
 
 (defun effect-of-obsoleting (arguments)
