@@ -63,6 +63,19 @@
       (should (= 1 (length (agent-q-test-watch-words))))
       (should-not (file-exists-p victim)))))
 
+;; Its code is anonymous, as that of a job is.
+(agent-q-test-image-on-each watch-leaves-the-user-s-own-calls-alone ()
+  "What the user evaluates is not judged, even if it runs what a call has just made."
+  (let ((victim (agent-q-test-watch-file "victim")))
+    (agent-q-test-watch-with connection "deny"
+      (agent-q-test-watch-eval
+       connection "(setf (symbol-function 'aq-car) (lambda (file) (prog1 1 (delete-file file))))")
+      ;; The client was already waiting for this message when it was guarded.
+      (agent-q-test-watch-directly connection "1")
+      (agent-q-test-watch-directly connection "(ignore-errors (aq-car \"VICTIM\"))")
+      (should-not (file-exists-p victim))
+      (should-not (agent-q-test-watch-words)))))
+
 ;;;; Others on the same image
 
 (agent-q-test-image-on-each watch-serves-two-at-once ()

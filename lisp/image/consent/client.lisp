@@ -107,7 +107,7 @@ would let it go out with the next message."
   (let* ((form (first arguments))
          (came (member form (first (watch-forms watch)) :test #'eq)))
     (when came (drop-one (watch-forms watch) form))
-    (if (and came hold)
+    (if came
         (funcall (watch-call-in watch) nil (lambda () (apply function arguments)))
         (apply function arguments))))
 
