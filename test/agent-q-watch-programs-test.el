@@ -248,6 +248,40 @@
     (agent-q-test-watch-eval connection "(ignore-errors (delete-file \"DIR/again.txt\"))")
     (should (= 2 (length (agent-q-test-watch-words))))))
 
+(agent-q-test-image-on-each watch-lists-only-what-the-user-denied ()
+  "A printer that writes is asked about once; what it tries while the question is printed is not listed."
+  (agent-q-test-watch-directly
+   connection "(progn (defclass aq-printed () ())
+                 (defmethod print-object ((it aq-printed) stream)
+                   (ignore-errors (with-open-file (out \"DIR/printed\" :direction :output :if-exists :supersede)
+                                    (print 1 out)))
+                   (write-string \"P\" stream)) t)")
+  (agent-q-test-watch-with connection "allow"
+    (let ((reply (agent-q-test-watch-eval connection "(make-instance 'aq-printed)")))
+      (should (equal '("P") (agent-q-test-watch-values reply)))
+      (should (= 1 (length (agent-q-test-watch-words))))
+      (should-not (plist-get reply :denials)))))
+
+(agent-q-test-image-on-each watch-names-the-function-of-the-program ()
+  "What makes the call is named, not the framework that calls it; at the top of a file it is a local function."
+  (let ((file (expand-file-name "aq-names.lisp" agent-q-test-directory)) (names nil))
+    (agent-q-test-watch-file "victim")
+    (with-temp-file file
+      (insert (agent-q-test-watch-filled
+               connection
+               "(defpackage :prove.aq (:use :cl) (:export #:run)) (defpackage :aq-named (:use :cl))
+(in-package :prove.aq) (defvar *test* nil) (defun run () (list (funcall *test*)))
+(in-package :aq-named)
+(labels ((%wipes () (list (ignore-errors (delete-file \"VICTIM\"))))) (setf prove.aq::*test* #'%wipes))
+(defun wipes () (list (ignore-errors (delete-file \"VICTIM\"))))")))
+    (agent-q-test-image-load connection file)
+    (agent-q-test-watch-with connection
+        (lambda (question) (push (plist-get question :function) names) "deny")
+      (agent-q-test-watch-eval connection "(list (prove.aq:run))")
+      (agent-q-test-watch-eval connection "(progn (setf prove.aq::*test* #'aq-named::wipes) (list (prove.aq:run)))")
+      (agent-q-test-watch-eval connection "(progn (setf prove.aq::*test* (lambda () (list (ignore-errors (delete-file \"VICTIM\"))))) (list (prove.aq:run)))"))
+    (should (equal '("AQ-NAMED::%WIPES" "AQ-NAMED::WIPES" nil) (nreverse names)))))
+
 (agent-q-test-image-on-each watch-asks-about-threads-while-they-live ()
   "The question about threads that outlive a call goes when they have ended."
   (agent-q-test-watch-directly connection "(defvar *aq-on* t)")

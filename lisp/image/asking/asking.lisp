@@ -44,19 +44,21 @@
            (constantly '())))
 
 (defun function-of-frames (frames)
-  "The innermost function of the program in FRAMES, by name, or NIL."
+  "The innermost function of the program in FRAMES, by name, or NIL. What runs tests is called for
+all of them."
   (loop for (nil operator) in frames
         for word = (operator-name operator)
         for package = (and word (word-package word))
         when (and package (program-package-p package)
+                  (not (test-framework-package-p package))
                   (not (prefixed-p "UIOP" (package-name package)))
                   (not (prefixed-p "ASDF" (package-name package))))
           return word))
 
 (defun question-plist (watch consent effect number)
   "What to send to Emacs about EFFECT. Printing calls the program's printers, which must have no
-effects."
-  (funcall (watch-call-in watch) (list (quiet consent))
+effects; that those were denied is nothing to tell."
+  (funcall (watch-call-in watch) (list (unheard consent))
            (lambda ()
              (let ((frames (shown-program-frames)))
                (list :call (consent-id consent) :question number
@@ -71,6 +73,12 @@ effects."
                                      (consent-text consent)))
                      :frames (mapcar #'first frames)
                      :thread (thread-text (backend "CURRENT-THREAD")))))))
+
+(defun unheard (consent)
+  "CONSENT with nobody to ask, and nobody to be told what was denied."
+  (let ((unheard (quiet consent)))
+    (setf (consent-denials unheard) (list '()))
+    unheard))
 
 (defun tell-emacs (watch consent plist)
   "Send PLIST over the connection of CONSENT's call, without running any code of the program."
