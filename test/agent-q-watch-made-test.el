@@ -204,7 +204,7 @@
                       "(setf (fdefinition 'aq-old) #'identity)" "(setf (macro-function 'aq-when) (macro-function 'when))"))
         (ert-info (form)
           (should-not (asked form))))
-      (dolist (form '("(defun aq-carries () (delete-file \"x\"))"
+      (dolist (form `("(defun aq-carries () (delete-file \"x\"))"
                       "(progn 1 (defun aq-carries () (delete-file \"x\")))"
                       "(setf (fdefinition 'aq-carries) (lambda () (delete-file \"x\")))"
                       "(funcall #'(setf fdefinition) (lambda () (delete-file \"x\")) 'aq-carries)"
@@ -218,6 +218,10 @@
                                  (if (eq 'defun (car form)) '(defun aq-carries () (delete-file \"x\"))
                                      (funcall expander form environment)))))
                          (eval '(defun aq-plain ())))"
+                      ,(format "(list '%S (funcall #'(setf fdefinition) (lambda () (delete-file \"x\")) 'aq-carries))"
+                               (make-list 3000 1))
+                      ,(format "(let ((f #'delete-file) (list '%S)) (defun aq-carries () (funcall f \"x\") list))"
+                               (make-list 6000 1))
                       "(sb-thread:join-thread (sb-thread:make-thread #'eval :arguments '((defun aq-carries () (delete-file \"x\")))) :default nil)"
                       "(handler-bind ((error (lambda (it) (invoke-restart (find-restart 'use-value it) 5))))
                          (eval '(defun aq-carries () (delete-file \"x\"))))"))
