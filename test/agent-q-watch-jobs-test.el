@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'agent-q-test-tools)
 (require 'agent-q-test-watch)
 
 (defconst agent-q-watch-jobs-test--workers "
@@ -74,6 +75,12 @@
       (agent-q-test-watch-directly connection "1")
       (agent-q-test-watch-directly connection "(ignore-errors (aq-car \"VICTIM\"))")
       (should-not (file-exists-p victim))
+      (agent-q-test-watch-file "victim")
+      (with-current-buffer (agent-q-test-tools-repl (agent-q-connection-client connection))
+        (goto-char (point-max))
+        (insert (agent-q-test-watch-filled connection "(ignore-errors (aq-car \"VICTIM\"))"))
+        (call-interactively (key-binding (kbd "RET"))))
+      (should (agent-q-test-image-await (lambda () (not (file-exists-p victim))) 10))
       (should-not (agent-q-test-watch-words)))))
 
 ;;;; Threads that live on

@@ -88,6 +88,7 @@
     ("SLYNK" ("DECODE-MESSAGE" nil :way call-decoding :always t)
              ("EVAL-FOR-EMACS" nil :way call-evaluating :always t)
              ("RUN-HOOK" nil :way call-hooked :always t))
+    ("SLYNK-MREPL" ("MREPL-EVAL" nil :way call-evaluating-text :always t))
     ("SB-ALIEN"
      ("LOAD-SHARED-OBJECT" effect-of-library :covers (:foreign))
      ("ALIEN-FUNCALL" effect-of-calling-address)

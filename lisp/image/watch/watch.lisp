@@ -11,7 +11,8 @@
   ;; function may be called.
   state call-in surrounding standing-in inheriting permitting
   ;; Lists of one element, changed under the lock: guards, consents in use, open questions, C
-  ;; functions with their hooks, the user's forms about to be evaluated, connections, and jobs.
+  ;; functions with their hooks, the user's forms and texts about to be evaluated, connections, and
+  ;; jobs.
   (guards (list '())) (consents (list '())) (questions (list '())) (foreign (list '()))
   (forms (list '())) (connections (list '())) (jobs (list '()))
   ;; Another: conses of a chat and what was refused after a call of it, in words, latest first.
