@@ -160,6 +160,21 @@
         (should-not (file-exists-p victim))
         (should-not told)))))
 
+(agent-q-test-tools-on-each watch-says-in-the-chat-what-is-refused-after-a-call ()
+  "Whoever let a thread live on is told in the chat what it is refused, and the model with its next call."
+  (let ((victim (agent-q-test-watch-file "victim")))
+    (should (string-match-p "\\`=> 1\\'"
+                            (agent-q-test-tools-ask
+                             (concat "/eval_form " (string-replace
+                                                    "\n" " " (agent-q-watch-jobs-test--late connection "1"))))))
+    (should (agent-q-test-shows "leave a thread running: aq late"))
+    (agent-q-test-watch-directly connection "(setf *aq-go* t)")
+    (agent-q-test-until
+     (agent-q-test-shows (format "The thread aq late wanted to delete %s.  It was refused" victim)))
+    (should (string-search (format "(Not allowed while it ran: delete %s, after the call that started it.)" victim)
+                           (agent-q-test-tools-ask "/eval_form 1")))
+    (should (file-exists-p victim))))
+
 ;;;; Others on the same image
 
 (agent-q-test-image-on-each watch-serves-two-at-once ()

@@ -299,7 +299,7 @@
         (count "(count \"aq lives on\" (sb-thread:list-all-threads) :key #'sb-thread:thread-name :test #'equal)"))
     (agent-q-test-watch-with connection "deny"
       (agent-q-test-watch-eval connection form)
-      (should (equal '("leave a thread running, which may do nothing outside of the program while no call of this chat runs: aq lives on")
+      (should (equal '("leave a thread running: aq lives on; while no call of this chat runs, it may do nothing outside of Lisp")
                      (agent-q-test-watch-words)))
       (should (agent-q-test-image-await
                (lambda () (equal "0" (agent-q-test-watch-directly connection count))) 5)))

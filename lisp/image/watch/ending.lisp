@@ -50,10 +50,11 @@ Values bound by either call are its own affair."
 (defun effect-of-outliving (threads)
   (let ((names (mapcar #'thread-text threads)))
     (make-effect :kind "outlive" :target (first names) :detail threads
-                 :words (format nil "leave ~:[~D threads~;~*a thread~] running, which may do nothing ~
-                                     outside of the program while no call of this chat runs: ~{~A~^, ~}"
+                 :words (format nil "leave ~:[~D threads~;~*a thread~] running: ~{~A~^, ~}; while no ~
+                                     call of this chat runs, ~:[they~;it~] may do nothing outside of Lisp"
                                 (null (rest threads)) (length threads)
-                                (subseq names 0 (min 10 (length names)))))))
+                                (subseq names 0 (min 10 (length names)))
+                                (null (rest threads))))))
 
 (defun settle-threads (consent allowed)
   (let ((threads (living-threads consent)))
