@@ -282,6 +282,27 @@
       (agent-q-test-watch-eval connection "(progn (setf prove.aq::*test* (lambda () (list (ignore-errors (delete-file \"VICTIM\"))))) (list (prove.aq:run)))"))
     (should (equal '("AQ-NAMED::%WIPES" "AQ-NAMED::WIPES" nil) (nreverse names)))))
 
+(agent-q-test-image-on-each watch-asks-about-no-file-that-is-not-there ()
+  "Deleting what is not there fails as ever, and asks nobody; a link that leads nowhere is there."
+  (let ((link (agent-q-test-watch-filled connection "DIR/link-to-nothing")))
+    (make-symbolic-link "nothing" link t)
+    (agent-q-test-watch-with connection "deny"
+      (let ((reply (agent-q-test-watch-eval connection "(delete-file \"DIR/not-there\")")))
+        (should (equal "DELETE-FILE-ERROR" (plist-get reply :type)))
+        (should (string-search "No such file or directory" (plist-get reply :message)))
+        (should (member "CONTINUE" (mapcar #'car (plist-get reply :restarts))))
+        (should-not (plist-get reply :denials)))
+      (should (equal '("(NIL T)") (agent-q-test-watch-values
+                                   (agent-q-test-watch-eval
+                                    connection
+                                    "(list (ignore-errors (delete-file \"DIR/victim/not-there\"))
+                                           (handler-bind ((file-error #'continue)) (delete-file \"DIR/not-there\")))"))))
+      (should-not (agent-q-test-watch-words))
+      (agent-q-test-watch-eval connection "(ignore-errors (delete-file \"DIR/link-to-nothing\"))")
+      (should (equal (list (concat "delete " link)) (agent-q-test-watch-words)))
+      (should (file-symlink-p link)))
+    (delete-file link)))
+
 (agent-q-test-image-on-each watch-asks-about-threads-while-they-live ()
   "The question about threads that outlive a call goes when they have ended."
   (agent-q-test-watch-directly connection "(defvar *aq-on* t)")

@@ -283,7 +283,7 @@
   (agent-q-test-watch-with connection nil
     (let ((ends nil) (request (gensym)))
       (agent-q-image-call connection request "eval-form"
-                          (prin1-to-string (list :form "(delete-file \"/nowhere/x\")"
+                          (prin1-to-string (list :form (format "(delete-file %S)" (agent-q-test-watch-file "stopped"))
                                                  :watch '(:patience 60)))
                           30 (lambda (status payload) (push (cons status payload) ends)))
       (should (agent-q-test-image-await (lambda () agent-q-test-watch-questions) 10))
@@ -517,7 +517,7 @@
       (should (equal "(OPEN)" (agent-q-test-watch-directly connection "(trace)")))
       (agent-q-test-watch-directly connection "(untrace)")
       (should (equal "NIL" (funcall traced)))
-      (agent-q-test-watch-eval connection "(ignore-errors (delete-file \"/nowhere/x\"))")
+      (agent-q-test-watch-eval connection (format "(ignore-errors (delete-file %S))" (agent-q-test-watch-file "traced")))
       (should (= 1 (length (agent-q-test-watch-words)))))))
 
 (agent-q-test-image-on-each watch-is-put-in-once-and-taken-out ()
@@ -879,7 +879,7 @@ It would come to a guard itself, which expands macros, and so on to the end of t
                                         (sleep 0.3)))))"
                          done))
           (agent-q-image-call other (gensym) "eval-form"
-                              (prin1-to-string (list :form "(ignore-errors (delete-file \"/nowhere/x\"))"
+                              (prin1-to-string (list :form (format "(ignore-errors (delete-file %S))" (agent-q-test-watch-file "left"))
                                                      :watch '(:patience 60)))
                               30 #'ignore)
           (should (agent-q-test-image-await (lambda () agent-q-test-watch-questions) 10))

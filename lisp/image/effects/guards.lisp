@@ -28,7 +28,7 @@
   "Lists of a package, a name or (:setf name), what describes an effect, and other slots of a guard."
   '(("COMMON-LISP"
      ("OPEN" effect-of-open :covers (:write :rename :delete :descriptor) :way call-opening)
-     ("DELETE-FILE" effect-of-delete-file :covers (:delete))
+     ("DELETE-FILE" effect-of-delete-file :covers (:delete) :way call-deleting)
      ("RENAME-FILE" effect-of-rename-file :covers (:words))
      ("CLOSE" effect-of-closing :way call-closing)
      ("LOAD" effect-of-load :way call-loading-file :always t)
