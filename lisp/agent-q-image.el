@@ -45,7 +45,8 @@
 
 (defvar agent-q-image-refused-functions nil
   "Functions that are told what was refused to a thread after its call.
-They get the chat of the call, or nil, the thread's name and what it was about to do.")
+They get the chat of the call or nil, the name of the thread, and what it
+was about to do.")
 
 (defun agent-q-image--effect-take (process text data)
   "Take TEXT of the image behind PROCESS, which is DATA."
