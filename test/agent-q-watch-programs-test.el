@@ -163,6 +163,7 @@
 
 (agent-q-test-image-on-each watch-shows-the-form-that-was-sent ()
   "No variable makes a question show another form."
+  (agent-q-test-watch-file "nothing")
   (agent-q-test-watch-with connection "deny"
     (agent-q-test-watch-eval
      connection "(progv '(-) '((shop-harmless-form)) (delete-file \"DIR/nothing\"))")
@@ -171,6 +172,7 @@
 
 (agent-q-test-image-on-each watch-names-functions-and-no-parameters ()
   "Who reaches out is said by the name of a function, not of what is in its lambda list."
+  (agent-q-test-watch-file "nothing")
   (agent-q-test-watch-directly connection
    "(progn
       (unless (find-package \"AQ-SHOP\") (make-package \"AQ-SHOP\" :use '(\"COMMON-LISP\")))
@@ -179,12 +181,12 @@
           \"(progn
              (defclass circle () ())
              (defvar *handler* (compile nil '(lambda (args) (delete-file args) args)))
-             (defmethod print-object ((a circle) stream) (delete-file \\\"/nothing\\\") stream)
+             (defmethod print-object ((a circle) stream) (delete-file \\\"DIR/nothing\\\") stream)
              (defgeneric area (it))
-             (defmethod area ((it circle)) (delete-file \\\"/nothing\\\") it)
-             (defun outer () (flet ((inner (it) (delete-file it) it)) (declare (notinline inner)) (values (inner \\\"/nothing\\\")))))\"))))")
+             (defmethod area ((it circle)) (delete-file \\\"DIR/nothing\\\") it)
+             (defun outer () (flet ((inner (it) (delete-file it) it)) (declare (notinline inner)) (values (inner \\\"DIR/nothing\\\")))))\"))))")
   (pcase-dolist (`(,form . ,function)
-                 '(("(progn (funcall (symbol-value (find-symbol \"*HANDLER*\" \"AQ-SHOP\")) \"/nothing\") 1)")
+                 '(("(progn (funcall (symbol-value (find-symbol \"*HANDLER*\" \"AQ-SHOP\")) \"DIR/nothing\") 1)")
                    ("(progn (print-object (make-instance (find-symbol \"CIRCLE\" \"AQ-SHOP\")) *standard-output*) 1)")
                    ("(progn (funcall (find-symbol \"AREA\" \"AQ-SHOP\") (make-instance (find-symbol \"CIRCLE\" \"AQ-SHOP\"))) 1)"
                     . "AQ-SHOP::AREA")
@@ -279,7 +281,7 @@
         (lambda (question) (push (plist-get question :function) names) "deny")
       (agent-q-test-watch-eval connection "(list (prove.aq:run))")
       (agent-q-test-watch-eval connection "(progn (setf prove.aq::*test* #'aq-named::wipes) (list (prove.aq:run)))")
-      (agent-q-test-watch-eval connection "(progn (setf prove.aq::*test* (lambda () (list (ignore-errors (delete-file \"VICTIM\"))))) (list (prove.aq:run)))"))
+      (agent-q-test-watch-eval connection "(progn (setf prove.aq::*test* (lambda () (list (ignore-errors (delete-file \"DIR/victim\"))))) (list (prove.aq:run)))"))
     (should (equal '("AQ-NAMED::%WIPES" "AQ-NAMED::WIPES" nil) (nreverse names)))))
 
 (agent-q-test-image-on-each watch-asks-about-no-file-that-is-not-there ()

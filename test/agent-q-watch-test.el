@@ -271,7 +271,7 @@
                    connection
                    "(let ((threads (loop for i below 50 collect
                                      (sb-thread:make-thread
-                                      (lambda (i) (ignore-errors (delete-file (format nil \"VICTIM~D\" i))))
+                                      (lambda (i) (ignore-errors (open (format nil \"VICTIM~D\" i) :direction :output)))
                                       :arguments (list i)))))
                       (length (mapcar (lambda (it) (sb-thread:join-thread it :default nil)) threads)))"))))
       (should (equal '("50") (agent-q-test-watch-values reply)))
