@@ -260,6 +260,17 @@ that went up without being named in TEXT, or what loading and testing change in 
                           (of-another-system-p name))
                       (not (mentions-name-p (symbol-name name) text 0 (length text))))))))
 
+(defun package-source (package)
+  "The name of the file that defines PACKAGE, if the implementation knows."
+  (let ((find (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCES-BY-NAME"))
+        (file (optional-function "SB-INTROSPECT" "DEFINITION-SOURCE-PATHNAME")))
+    (and find file
+         (guarded (lambda ()
+                    (let ((pathname (funcall file (first (funcall find (make-symbol (package-name package))
+                                                                  :package)))))
+                      (and pathname (namestring (translate-logical-pathname pathname)))))
+                  (constantly nil)))))
+
 (defun of-another-system-p (symbol)
   "Whether the package of SYMBOL is defined in a file outside of the project, if both are known."
   (let ((source (and *own-folders* (package-source (symbol-package symbol)))))

@@ -270,14 +270,3 @@ are, the first."
 
 (defun page-size (limit default most)
   (max 1 (min most (or limit default))))
-
-(defun package-source (package)
-  "The name of the file that defines PACKAGE, if the implementation knows."
-  (let ((find (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCES-BY-NAME"))
-        (file (optional-function "SB-INTROSPECT" "DEFINITION-SOURCE-PATHNAME")))
-    (and find file
-         (guarded (lambda ()
-                    (let ((pathname (funcall file (first (funcall find (make-symbol (package-name package))
-                                                                  :package)))))
-                      (and pathname (namestring (translate-logical-pathname pathname)))))
-                  (constantly nil)))))
