@@ -153,6 +153,14 @@
           (should (equal words (plist-get (agent-q-test-watch-eval connection "1") :denials))))
         (should-not (plist-get (agent-q-test-watch-eval connection "1") :denials))
         (setq told nil)
+        (agent-q-test-watch-eval connection
+                                 "(progn (defvar *aq-timer* (sb-ext:make-timer (lambda () (delete-file \"DIR/victim\")) :thread t))
+                                         (sb-ext:schedule-timer *aq-timer* 3600) 1)")
+        (agent-q-test-watch-directly connection "(sb-ext:schedule-timer *aq-timer* 0)")
+        (should (equal (concat "delete " victim) (nth 2 (agent-q-test-image-await (lambda () (car told))))))
+        (should (plist-get (agent-q-test-watch-eval connection "1") :denials))
+        (should (file-exists-p victim))
+        (setq told nil)
         (agent-q-test-watch-eval connection (agent-q-watch-jobs-test--late connection "1"))
         (should-not (plist-get (agent-q-test-watch-eval
                                 connection "(progn (setf *aq-go* t) (loop until *aq-told* do (sleep 0.01)))")
