@@ -157,8 +157,7 @@ of the same chat, or NIL."
 
 (defun ask (watch consent effect)
   "Decide about EFFECT, returning what PUT-QUESTION does; a call asks one question at a time."
-  (let ((*client* (consent-client consent)) (asker (asker-for watch consent))
-        (thread (backend "CURRENT-THREAD"))
+  (let ((*client* (consent-client consent)) (asker (asker-for watch consent)) (mark (list effect))
         ;; At the end of a call no guard has bound it.
         (*macroexpand-hook* #'funcall))
     (if (or (null asker)
@@ -166,17 +165,17 @@ of the same chat, or NIL."
             (consent-mode asker)
             (not (somebody-there-p asker))
             ;; An interrupt in the middle of a question.
-            (eq (internal "SB-THREAD" "MUTEX-OWNER" (consent-lock asker)) thread))
+            (eq (internal "SB-THREAD" "MUTEX-OWNER" (consent-lock asker)) (backend "CURRENT-THREAD")))
         (values "deny" nil)
         (let ((answer '()))
           (unwind-protect
-               (progn (hold-one (consent-asking asker) thread)
+               (progn (hold-one (consent-asking asker) mark)
                       (backend "CALL-WITH-LOCK-HELD" (consent-lock asker)
                                (lambda ()
                                  (unless (consent-mode asker)
                                    (setf answer (multiple-value-list
                                                  (ask-once watch consent asker effect)))))))
-            (drop-one (consent-asking asker) thread))
+            (drop-one (consent-asking asker) mark))
           (if answer
               (values-list answer)
               ;; It has ended meanwhile.

@@ -21,7 +21,8 @@
   ;; Lists of one element: what was denied, latest first; the threads that it made. Then the hooks
   ;; with their values before the call.
   (denials (list '())) (threads (list '())) (hooks '())
-  ;; The same: the threads that ask, or wait until they can; and whether the call is over.
+  ;; The same: a cons for each effect that is asked about, or is about to be; and whether the call is
+  ;; over.
   (asking (list '())) (over (list nil))
   ;; A list of one element: the hooks when its threads that must not outlive it were told to end.
   (outstayed (list nil))

@@ -65,10 +65,10 @@ Values bound by either call are its own affair."
              (dolist (thread threads)
                (ignore-errors (internal "SB-THREAD" "TERMINATE-THREAD" thread)))))))
 
-(defun wait-for-questions (consent threads)
-  "Wait until none of THREADS asks about an effect any more: only while CONSENT's call runs can
-somebody answer."
-  (loop while (intersection threads (first (consent-asking consent)) :test #'eq)
+(defun wait-for-questions (consent marks)
+  "Wait until none of MARKS, of CONSENT-ASKING, is left there: only while CONSENT's call runs can
+somebody answer. Threads that go on asking don't keep it from ending."
+  (loop while (intersection marks (first (consent-asking consent)) :test #'eq)
         do (sleep 0.05)))
 
 ;;; Guards
