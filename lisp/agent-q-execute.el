@@ -24,6 +24,7 @@
 (require 'agent-q-registry)
 (require 'agent-q-render)
 (require 'agent-q-session)
+(require 'agent-q-text)
 (require 'agent-q-tool)
 (eval-when-compile (require 'agent-q-core-functions))
 
@@ -289,7 +290,7 @@ OWNER is the chat that asked, and is told once."
 (defun agent-q-execute--tell-refused (chat thread words)
   "Say in CHAT, or in the log, that THREAD was refused WORDS after its call."
   (let ((text (format "The thread %s wanted to %s.  It was refused: its call is over, and only while another one runs in this chat can you be asked."
-                      thread words)))
+                      (agent-q-text-visible-line thread 60) (agent-q-text-visible-line words 200))))
     (if (buffer-live-p chat)
         (with-current-buffer chat
           (agent-q-render-notice text 'agent-q-attention))
