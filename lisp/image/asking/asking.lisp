@@ -273,7 +273,8 @@ program's own threads continue."
                                        :words (effect-words effect) :reason reason
                                        :pathname (effect-pathname effect))
                        (make-condition 'effect-denied :words (effect-words effect) :reason reason)))
-        (*macroexpand-hook* *program-hook*))
+        (*macroexpand-hook* *program-hook*)
+        (*looking-up* nil))
     ;; The program's handlers run now.
     (error condition)))
 

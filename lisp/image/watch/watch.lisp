@@ -64,7 +64,10 @@ uninterned symbol that code can't get at."
                                      function)))
                    ;; Our interpreted code binds variables as it runs: through the functions called
                    ;; below it would come here again, endlessly.
-                   (if (and passes (funcall passes arguments))
+                   (if (or (and (eq (symbol-value state) :none)
+                                (not (guard-always guard))
+                                (not (and (guard-describes guard) (first (watch-jobs watch)))))
+                           (and passes (funcall passes arguments)))
                        (apply function arguments)
                        (let ((hold (if (and (eq (symbol-value state) :none)
                                             (guard-describes guard) (first (watch-jobs watch)))
@@ -74,25 +77,27 @@ uninterned symbol that code can't get at."
                                  ;; Our compiled code needs no check.
                                  (not (and (guard-expands guard) (member :code (rest hold) :test #'eq)))
                                  (guard-always guard))
-                             ;; Our interpreted code expands macros: with the program's hook it
-                             ;; would come here again, endlessly. Code being evaluated has another
-                             ;; hook.
+                             ;; Our interpreted code expands macros and makes names: with the
+                             ;; program's hook it would come here again, endlessly. Code being
+                             ;; evaluated has another hook, and looks up names for itself.
                              (let ((*program-hook* (if (and hold (guard-expands guard))
                                                        (looking-hook watch *macroexpand-hook*)
                                                        *macroexpand-hook*))
-                                   (*macroexpand-hook* #'funcall))
+                                   (*macroexpand-hook* #'funcall)
+                                   (outside (and *looking-up* (not (guard-expands guard))))
+                                   (*looking-up* t))
                                (progv encoding encodings
                                  (funcall (if (guard-expands guard) #'meet-code #'meet)
-                                          watch guard hold (with-program-hook function) (copy-list arguments))))
+                                          watch guard hold (as-program function outside) (copy-list arguments))))
                              (apply function arguments)))))))
              (standing-in (pair)
                (lambda (&rest arguments)
                  (apply (first pair) (rest pair) arguments)))
-             (with-program-hook (function)
+             (as-program (function looking-up)
                (let ((hook *program-hook*))
                  (lambda (&rest arguments)
                    (declare (dynamic-extent arguments))
-                   (let ((*macroexpand-hook* hook))
+                   (let ((*macroexpand-hook* hook) (*looking-up* looking-up))
                      (apply function arguments)))))
              (inheriting (hold function)
                (lambda (&rest arguments)
@@ -112,7 +117,7 @@ uninterned symbol that code can't get at."
                 (declare (dynamic-extent words))
                 (let ((hold (in-force)))
                   (or (null hold)
-                      (let ((*macroexpand-hook* #'funcall))
+                      (let ((*macroexpand-hook* #'funcall) (*looking-up* t))
                         (foreign-may-p watch guard hold kinds (copy-list words)))))))
             (watch-call-in watch) #'call-in
             (watch-surrounding watch) #'surrounding
@@ -177,7 +182,8 @@ uninterned symbol that code can't get at."
   "Install the watch, unless it is there."
   (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'unmet-in 'map-named
                'unmet-reason 'looking-hook 'binds-or-sets-own-p 'sets-own-p 'foreign-package-p 'ours-or-the-clients-p
-               'internal-symbol-p 'prefixed-p)
+               'internal-symbol-p 'prefixed-p 'names-own-p 'name-found 'known-dangers 'dangers-of-package 'changes-no-metaobject-p
+               'stops-call-p)
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)
     (hear-of-closed-connections)
