@@ -141,7 +141,7 @@ A row is a console line and a regexp for the whole of the answer."
           (if (agent-q-test-image-await
                (lambda () (or (agent-q-connection-crash crashed)
                               (not (agent-q-connection-live-p crashed)))))
-              (dolist (line '("/eval_form (+ 1 2)" "/describe_symbol car" "/eval_form (delete-file \"x\")"))
+              (dolist (line '("/eval_form (+ 1 2)" "/describe_symbol car" "/eval_form (open \"x\" :direction :output)"))
                 (agent-q-test-send line)
                 (agent-q-test-until (agent-q-test-idle-p))
                 (let ((text (agent-q-call-content (car (last (agent-q-test-calls))))))

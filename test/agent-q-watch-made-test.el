@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-test)
+(require 'agent-q-test-tools)
 (require 'agent-q-test-watch)
 
 (defconst agent-q-watch-made-test--preparation
@@ -310,7 +311,7 @@
                       "(setf (fdefinition 'aq-old) #'identity)" "(setf (macro-function 'aq-when) (macro-function 'when))"))
         (ert-info (form)
           (should-not (asked form))))
-      (dolist (form '("(defun aq-carries () (delete-file \"x\"))"
+      (dolist (form `("(defun aq-carries () (delete-file \"x\"))"
                       "(progn 1 (defun aq-carries () (delete-file \"x\")))"
                       "(setf (fdefinition 'aq-carries) (lambda () (delete-file \"x\")))"
                       "(funcall #'(setf fdefinition) (lambda () (delete-file \"x\")) 'aq-carries)"
@@ -324,6 +325,10 @@
                                  (if (eq 'defun (car form)) '(defun aq-carries () (delete-file \"x\"))
                                      (funcall expander form environment)))))
                          (eval '(defun aq-plain ())))"
+                      ,(format "(list '%S (funcall #'(setf fdefinition) (lambda () (delete-file \"x\")) 'aq-carries))"
+                               (make-list 3000 1))
+                      ,(format "(let ((f #'delete-file) (list '%S)) (defun aq-carries () (funcall f \"x\") list))"
+                               (make-list 6000 1))
                       "(sb-thread:join-thread (sb-thread:make-thread #'eval :arguments '((defun aq-carries () (delete-file \"x\")))) :default nil)"
                       "(let ((name 'aq-carries)) (compile name '(lambda () (delete-file \"x\"))))"
                       "(apply #'compile 'aq-carries '((lambda () (delete-file \"x\"))))"
@@ -337,8 +342,8 @@
       (should (equal '("NIL") (agent-q-test-image-values connection "(fboundp 'aq-carries)")))
       (should (file-exists-p file)))))
 
-(agent-q-test-image-on-each what-can-not-be-guarded-is-looked-at-before ()
-  "A guard that can't be put in is told of, and code is looked at before it runs then."
+(defun agent-q-watch-made-test--refuse-guard (connection)
+  "Have the image behind CONNECTION fail to guard DELETE-FILE."
   (agent-q-test-image-value connection "watch-remove")
   (agent-q-test-image-directly
    connection "(let* ((name (find-symbol \"PUT-GUARD\" \"AGENT-Q-IMAGE\")) (put (fdefinition name)))
@@ -346,7 +351,31 @@
                        (fdefinition name)
                        (lambda (watch guard)
                          (if (eq 'delete-file (svref guard 0)) (error \"no\") (funcall put watch guard))))
-                 t)")
+                 t)"))
+
+(defun agent-q-watch-made-test--let-guard (connection)
+  "Undo that."
+  (agent-q-test-image-directly
+   connection "(let ((name (find-symbol \"PUT-GUARD\" \"AGENT-Q-IMAGE\")))
+                 (setf (fdefinition name) (get name :aq-put)) t)")
+  (agent-q-test-image-value connection "watch-remove"))
+
+(agent-q-test-tools-on-each what-can-not-be-guarded-is-told-in-the-chat ()
+  "A chat says once which functions the watch can't stop in an image."
+  (let ((notice (format "agent-q can't stop calls of DELETE-FILE in %s.  Code there is looked at before it runs."
+                        (agent-q-connection-label connection))))
+    (agent-q-watch-made-test--refuse-guard connection)
+    (unwind-protect
+        (dotimes (_ 2)
+          (should (equal "=> 1" (agent-q-test-tools-ask "/eval_form 1")))
+          (should (= 1 (how-many (regexp-quote notice) (point-min) (point-max)))))
+      (agent-q-watch-made-test--let-guard connection))
+    (agent-q-test-tools-ask "/eval_form 1")
+    (should (= 1 (how-many "can't stop calls" (point-min) (point-max))))))
+
+(agent-q-test-image-on-each what-can-not-be-guarded-is-looked-at-before ()
+  "A guard that can't be put in is told of, and code is looked at before it runs then."
+  (agent-q-watch-made-test--refuse-guard connection)
   (let ((file (agent-q-test-watch-file "left")) (reply nil))
     (cl-flet ((asked (form)
                 (agent-q-test-watch-with connection "deny"
@@ -357,10 +386,7 @@
                                (car (asked (format "(delete-file %S)" file)))))
       (should (equal '("DELETE-FILE") (plist-get reply :unguarded)))
       (should (file-exists-p file))
-      (agent-q-test-image-directly
-       connection "(let ((name (find-symbol \"PUT-GUARD\" \"AGENT-Q-IMAGE\")))
-                     (setf (fdefinition name) (get name :aq-put)) t)")
-      (agent-q-test-image-value connection "watch-remove")
+      (agent-q-watch-made-test--let-guard connection)
       (should (equal (list (format "delete %s" file)) (asked (format "(delete-file %S)" file))))
       (should-not (plist-get reply :unguarded)))))
 

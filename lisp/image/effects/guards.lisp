@@ -28,7 +28,7 @@
   "Lists of a package, a name or (:setf name), what describes an effect, and other slots of a guard."
   '(("COMMON-LISP"
      ("OPEN" effect-of-open :covers (:write :rename :delete :descriptor) :way call-opening)
-     ("DELETE-FILE" effect-of-delete-file :covers (:delete))
+     ("DELETE-FILE" effect-of-delete-file :covers (:delete) :way call-deleting)
      ("RENAME-FILE" effect-of-rename-file :covers (:words))
      ("CLOSE" effect-of-closing :way call-closing)
      ("LOAD" effect-of-load :covers (:contrib) :way call-loading-file :always t)
@@ -96,6 +96,7 @@
     ("SLYNK" ("DECODE-MESSAGE" nil :way call-decoding :always t)
              ("EVAL-FOR-EMACS" nil :way call-evaluating :always t)
              ("RUN-HOOK" nil :way call-hooked :always t))
+    ("SLYNK-MREPL" ("MREPL-EVAL" nil :way call-evaluating-text :always t))
     ("SB-ALIEN"
      ("LOAD-SHARED-OBJECT" effect-of-library :covers (:foreign))
      ("%DEFINE-ALIEN-TYPE" effect-of-defining-type)

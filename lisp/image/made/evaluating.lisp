@@ -105,11 +105,11 @@ KNOWN-P permits it. Returns true if it may run; otherwise NIL and the values to 
                  (places-of form)))))
 
 (defun names-definer-p (form)
-  "Whether FORM names a function that gives code a name."
+  "Whether FORM names a function that gives code a name, or is too big to tell."
   (let ((steps 0))
     (labels ((names-p (it)
                (loop
-                 (cond ((> (incf steps) 2000) (return nil))
+                 (cond ((> (incf steps) 2000) (return t))
                        ((atom it) (return (member it '(add-method ensure-generic-function) :test #'eq)))
                        ((and (eq (car it) 'setf) (consp (cdr it))
                              (member (second it) +function-places+ :test #'eq))
@@ -119,11 +119,13 @@ KNOWN-P permits it. Returns true if it may run; otherwise NIL and the values to 
       (names-p form))))
 
 (defun encloses-definition-p (form)
-  "Whether FORM has a definition in the scope of names of its own: what those mean isn't known there."
+  "Whether FORM has a definition in the scope of names of its own, or may have one, as it is too big
+to tell: what those names mean isn't known there."
   (let ((steps 0))
     (labels ((defines-p (it)
                (loop
-                 (cond ((or (atom it) (> (incf steps) 5000)) (return nil))
+                 (cond ((atom it) (return nil))
+                       ((> (incf steps) 5000) (return t))
                        ((member (car it) +defining-macros+ :test #'eq) (return t))
                        ((defines-p (car it)) (return t))
                        (t (setf it (cdr it)))))))

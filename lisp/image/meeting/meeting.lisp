@@ -156,6 +156,32 @@ made."
         (call-covering watch hold (list (cons :delete file) (cons :rename file)) function arguments)
         (apply function arguments))))
 
+(defun effect-of-delete-file (arguments)
+  (unless (certainly-missing-p (first arguments))
+    (file-effect "delete-file" "delete ~A" (first arguments) :link t)))
+
+(defun certainly-missing-p (designator)
+  "Whether there is no file DESIGNATOR, and SBCL's error about that can be signalled here: CALL-DELETING
+does so rather than deleting what may be there by then."
+  (let ((name (native-text designator)))
+    (and name
+         (optional-function "SB-IMPL" "FILE-PERROR")
+         (find-symbol "DELETE-FILE-ERROR" "SB-EXT")
+         (multiple-value-bind (there errno) (internal "SB-UNIX" "UNIX-LSTAT" name)
+           ;; ENOENT and ENOTDIR
+           (and (null there) (member errno '(2 20)))))))
+
+(defun call-deleting (watch hold function arguments)
+  "Delete a file. For one that isn't there nobody is asked, so the original isn't called."
+  (declare (ignore watch))
+  (cond ((and hold (certainly-missing-p (first arguments)))
+         (let ((*macroexpand-hook* *program-hook*))
+           (with-simple-restart (continue "Return T")
+             (internal "SB-IMPL" "FILE-PERROR" (first arguments) 2
+                       (find-symbol "DELETE-FILE-ERROR" "SB-EXT"))))
+         t)
+        (t (apply function arguments))))
+
 (defun call-loading-file (watch hold function arguments)
   (declare (ignore hold))
   (multiple-value-prog1 (apply function arguments)

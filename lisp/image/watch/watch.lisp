@@ -11,9 +11,12 @@
   ;; function may be called.
   state call-in surrounding standing-in inheriting permitting
   ;; Lists of one element, changed under the lock: guards, consents in use, open questions, C
-  ;; functions with their hooks, the user's forms about to be evaluated, connections, and jobs.
+  ;; functions with their hooks, the user's forms and texts about to be evaluated, connections, and
+  ;; jobs.
   (guards (list '())) (consents (list '())) (questions (list '())) (foreign (list '()))
   (forms (list '())) (connections (list '())) (jobs (list '()))
+  ;; Another: conses of a chat and what was refused after a call of it, in words, latest first.
+  (late (list '()))
   ;; The function that makes hooks of C functions, once compiled.
   maker
   ;; The function that opens files whose names have no links, if the system can; and whether it was
@@ -239,6 +242,7 @@ another consent than its own."
       (funcall work #'funcall)
       (let ((consent (new-consent id (getf arguments :watch) nil)) (reply (list nil)))
         (setf (consent-scope consent) (scope-of operation arguments)
+              (consent-chat consent) (getf arguments :chat)
               (consent-text consent) (text-of-call arguments))
         (when (equal "watched" (getf arguments :assessed))
           (setf (consent-carried consent)
@@ -255,11 +259,13 @@ another consent than its own."
                (setf (rest reply) (list :ended)))
           ;; A restart of the client, or the end of the thread, leaves it without notice.
           (unless (rest reply) (end-look watch consent nil))
-          (setf (consent-mode consent) :ended)
+          (setf (consent-mode consent) :ended
+                (first (consent-over consent)) t)
           (drop-one (watch-consents watch) consent)
           (leave-watch-if-alone watch))
         (append (first reply)
-                (let ((denials (reverse (first (consent-denials consent)))))
+                (let ((denials (append (take-late-denials watch consent)
+                                       (reverse (first (consent-denials consent))))))
                   (and denials (list :denials denials)))
                 (let ((words (first (consent-stopped-at consent))))
                   (and words
