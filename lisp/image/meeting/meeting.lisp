@@ -175,7 +175,7 @@ does so rather than deleting what may be there by then."
   "Delete a file. For one that isn't there nobody is asked, so the original isn't called."
   (declare (ignore watch))
   (cond ((and hold (certainly-missing-p (first arguments)))
-         (let ((*macroexpand-hook* *program-hook*))
+         (let ((*macroexpand-hook* *program-hook*) (*looking-up* nil))
            (with-simple-restart (continue "Return T")
              (internal "SB-IMPL" "FILE-PERROR" (first arguments) 2
                        (find-symbol "DELETE-FILE-ERROR" "SB-EXT"))))
