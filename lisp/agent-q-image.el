@@ -600,8 +600,8 @@ Objects other than strings, integers, keywords and lists are errors."
 
 (defun agent-q-image--park-running (call)
   "Ask the image to park CALL where it is; if it doesn't, CALL is stopped."
-  ;; Its frames are read first.
-  (agent-q-connection-call-start-clock call (* 2 agent-q-image--grace) #'agent-q-image--out-of-time)
+  ;; Its frames are read first, in a new image by code that is still interpreted.
+  (agent-q-connection-call-start-clock call (* 5 agent-q-image--grace) #'agent-q-image--out-of-time)
   (agent-q-image--guard call
     (agent-q-connection-ask
      (agent-q-connection-call-connection call) :rex
