@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Measures what the plan asks for, each figure beside a baseline of the same run, and prints one
+# Measures, each figure beside a baseline of the same run, and fails where a target is missed; prints one
 # table. Each measurement is a fresh Emacs; RUNS=n says how often, ONLY='stream idle' which.
 
 set -eu
