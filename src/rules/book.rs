@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::decide::{Compiled, DANGEROUS_ASKS, Explanation, Outcome, decide};
+use super::matching::{Compiled, DANGEROUS_ASKS, Explanation, Outcome, decide};
 use super::rule::PASSING_FROM;
 use super::{BadRule, Effect, OtherArguments, Rule, RuledCall, Scope, TurnPlace};
 

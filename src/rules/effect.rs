@@ -116,7 +116,7 @@ mod tests {
 
     use serde_json::{Map, Value, json};
 
-    use super::super::decide::Compiled;
+    use super::super::matching::Compiled;
     use super::*;
     use crate::rules::Alarms;
     use crate::trust::{Provenance, SafetyLevel};

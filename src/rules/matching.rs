@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What happens to a call, by which rule, and whether a rule is about a call. In doubt, what allows does not
-//! match and what restrains does: a rule that allows wants every file of the call, one that asks or denies
-//! wants any.
+//! Which rules match a call, and what happens to it by those. In doubt, what allows does not match and what
+//! restrains does: a rule that allows wants every file of the call, one that asks or denies wants any.
 
 use std::path::Path;
 

@@ -4,15 +4,15 @@
 //! Rules come from the user's prompts and one file of theirs, never from a project.
 
 mod book;
-mod decide;
 mod effect;
+mod matching;
 mod rule;
 mod wider;
 
 use serde_json::Value;
 
 pub use book::{RuleBook, Store, StoreError};
-pub use decide::{DANGEROUS_ASKS, Explanation, Outcome};
+pub use matching::{DANGEROUS_ASKS, Explanation, Outcome};
 pub use rule::{
     Alarm, Alarms, ArgumentPattern, BadRule, Effect, Floor, OtherAlarms, OtherArguments, Rule,
     RuledCall, Scope, TextPattern, TurnPlace,
@@ -45,7 +45,7 @@ impl Rule {
             rule.other_arguments = OtherArguments::None;
             let equal = |(name, value): (&String, &Value)| ArgumentPattern {
                 name: name.clone(),
-                pattern: TextPattern::Equals(decide::argument_text(value)),
+                pattern: TextPattern::Equals(matching::argument_text(value)),
             };
             rule.arguments = call.arguments.iter().map(equal).collect();
         }
@@ -171,7 +171,7 @@ impl Rule {
         if self.tool.is_empty() {
             return Err(BadRule("it has no tool; write * for all".into()));
         }
-        decide::Compiled::new(self)?;
+        matching::Compiled::new(self)?;
         if let Some(alarm) = self.unfit_alarm() {
             return Err(BadRule(format!(
                 "no rule allows everything that {}; that can only be allowed for single calls",

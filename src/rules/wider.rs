@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use globset::escape;
 
-use super::decide::is_glob;
+use super::matching::is_glob;
 use super::{Alarm, Alarms, Effect, Floor, OtherAlarms, Rule, RuledCall, Scope};
 use crate::files::systems::is_definition;
 use crate::trust::SafetyLevel;
