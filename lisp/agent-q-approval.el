@@ -190,13 +190,11 @@ Who has begun with that goes on."
   (interactive nil agent-q-approval-arguments-mode agent-q-approval-arguments-lisp-mode)
   (quit-window t))
 
-(defun agent-q-approval--arguments-left (chat)
+(defun agent-q-approval-arguments-leave (chat)
   "Kill the buffers in which arguments are edited for CHAT."
   (dolist (buffer (buffer-list))
     (when (eq chat (buffer-local-value 'agent-q-approval--arguments-chat buffer))
       (kill-buffer buffer))))
-
-(add-hook 'agent-q-call-left-functions #'agent-q-approval--arguments-left)
 
 ;;;; Keys of keyboards that are not Latin
 

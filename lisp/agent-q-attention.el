@@ -114,7 +114,7 @@ Each of them may change that, and to look through all chats takes a while."
     (agent-q-attention--unsay))
   (agent-q-attention--soon))
 
-(defun agent-q-attention--left (chat)
+(defun agent-q-attention-leave (chat)
   "Forget CHAT, which is going away."
   (with-current-buffer chat (agent-q-attention--unsay))
   (agent-q-attention-update chat)
@@ -122,7 +122,6 @@ Each of them may change that, and to look through all chats takes a while."
     (remove-hook 'kill-emacs-query-functions #'agent-q-attention--quit-p)))
 
 (add-hook 'agent-q-call-settled-functions #'agent-q-attention--settled)
-(add-hook 'agent-q-call-left-functions #'agent-q-attention--left)
 
 ;;;; Asking and ending
 

@@ -319,7 +319,8 @@ arguments."
   "Close each other view of a call of this chat, which is being killed."
   (dolist (call (and agent-q-call-unfinished (hash-table-values agent-q-call-unfinished)))
     (agent-q-module-log-run-hook 'agent-q-call-settled-functions call))
-  (agent-q-module-log-run-hook 'agent-q-call-left-functions (current-buffer)))
+  (agent-q-approval-arguments-leave (current-buffer))
+  (agent-q-attention-leave (current-buffer)))
 
 (defun agent-q-call-events-tick ()
   "Redraw each visible running call with its elapsed time.

@@ -63,9 +63,6 @@ The core lets few of a message do so, however many it has.")
 (defvar agent-q-call-settled-functions nil
   "Functions called with a tool call when it was answered or is over.")
 
-(defvar agent-q-call-left-functions nil
-  "Functions called with the buffer of a chat that goes away.")
-
 (defun agent-q-call-setup ()
   "Make the current buffer ready to show tools at work."
   (setq agent-q-call-table (make-hash-table)

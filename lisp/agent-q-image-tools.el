@@ -43,9 +43,14 @@ This goes on in the background."
                                'agent-q-image-tools-known)))
     (process-put (agent-q-connection-process connection)
                  'agent-q-image-tools-known t)
-    (setq agent-q-image-other-tools-function #'agent-q-image-tools--changed)
-    (add-hook 'agent-q-image-close-functions #'agent-q-image-tools--closed)
+    (add-hook 'agent-q-image-event-functions #'agent-q-image-tools--on-event)
     (agent-q-image-tools--ask connection)))
+
+(defun agent-q-image-tools--on-event (process event)
+  "Follow what EVENT says of the tools of the image behind PROCESS."
+  (pcase event
+    ('other-tools (agent-q-image-tools--changed process))
+    ('closed (agent-q-image-tools--closed process))))
 
 ;;;; The list
 

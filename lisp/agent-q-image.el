@@ -711,19 +711,15 @@ last one leaves clean-up forms out."
                            (agent-q-connection-call-connection (car calls))))))
     (dolist (call calls)
       (agent-q-connection-call-finish call "disconnected" tail)))
-  (agent-q-module-log-run-hook 'agent-q-image-close-functions process))
+  (agent-q-module-log-run-hook 'agent-q-image-event-functions process 'closed))
 
 (defconst agent-q-image-other-tools "agent-q: the program offers other tools now"
   "The message of an image whose program has defined or removed tools.")
 
-(defvar agent-q-image-other-tools-function nil
-  "Function that is called with the process of the image that sent it, or nil.")
-
-(defvar agent-q-image-close-functions nil
-  "Functions that are called with the process of a connection that was closed.")
-
-(defvar agent-q-image-debug-functions nil
-  "Called with a process and the event by which the user's debugger opens on it.")
+(defvar agent-q-image-event-functions nil
+  "Functions called with the process of a connection and what happened on it.
+That is the client's event by which the user's debugger opens, `other-tools'
+when the program defined or removed tools, or `closed'.")
 
 (defun agent-q-image--on-event (process event)
   "Handle EVENT on PROCESS when it is about a call of ours.
@@ -732,7 +728,7 @@ The value is non-nil when the client should not see it."
     (`(:debug ,thread ,_level ,condition ,_restarts ,_frames ,requests)
      (let ((ours (agent-q-image--debugged process requests)))
        (cond ((null ours)
-              (agent-q-module-log-run-hook 'agent-q-image-debug-functions process event)
+              (agent-q-module-log-run-hook 'agent-q-image-event-functions process event)
               nil)
              (t (if (and (agent-q-image-park-asked-p ours)
                          (null (agent-q-connection-call-stopping ours)))
@@ -743,8 +739,7 @@ The value is non-nil when the client should not see it."
      (agent-q-image-effect process message)
      t)
     (`(:background-message ,(pred (equal agent-q-image-other-tools)))
-     (when agent-q-image-other-tools-function
-       (funcall agent-q-image-other-tools-function process))
+     (agent-q-module-log-run-hook 'agent-q-image-event-functions process 'other-tools)
      t)
     (`(:debug-activate ,thread . ,_)
      (when (member (cons process thread) agent-q-image-park-swallowed)

@@ -498,11 +498,12 @@ PREVIEW is what the core says that it would make of a file, or nil."
        (or agent-q-review-edits (equal tool "propose_file_edit"))
        t))
 
-(defun agent-q-review-drafted (event)
+(defun agent-q-review-drafted (event cancel)
   "Show more of the edit that EVENT is about, which the model is writing.
-The current buffer is its chat.  Only edits that are to be reviewed are shown."
+The current buffer is its chat, whose turn CANCEL ends.  Only edits that are to
+be reviewed are shown."
   (when (agent-q-review-reviewed-p (plist-get event :tool) t)
-    (agent-q-review-draft-take event #'agent-q-review-display)))
+    (agent-q-review-draft-take event #'agent-q-review-display cancel)))
 
 (defun agent-q-review-forget-drafts ()
   "Close the drafts of edits that the model of the current chat left off."
