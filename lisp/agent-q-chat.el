@@ -315,7 +315,7 @@ NEW non-nil means a new one."
   "Return the buffer of the latest chat of this project, or of a new one.
 NEW non-nil means a new one."
   (cond (new (agent-q-chat--make))
-        ((and agent-q-session-number (not agent-q-session-client)) (current-buffer))
+        ((and agent-q-session-number (not agent-q-session-mcp-client)) (current-buffer))
         ((not (agent-q-project-known-p)) (agent-q-chat-open))
         (t (let ((root (agent-q-project-directory)))
              (or (seq-find (lambda (chat)

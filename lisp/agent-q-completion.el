@@ -349,7 +349,7 @@ or `asked'.")
 Only who asked last still waits."
   (setf (alist-get question agent-q-completion--waiting nil nil #'equal) continue))
 
-(defun agent-q-completion--answered (chat question whole names)
+(defun agent-q-completion--found (chat question whole names)
   "Keep in CHAT that NAMES answer QUESTION, all of them if WHOLE, and continue."
   (when (buffer-live-p chat)
     (let ((continue (alist-get question
@@ -405,7 +405,7 @@ It does nothing where no key asked for the completion."
         (agent-q-completion--put 'files nil before)
         (push (cons (agent-q-core-project-files agent-q-session-number)
                     (lambda (names)
-                      (agent-q-completion--answered chat 'files t names)))
+                      (agent-q-completion--found chat 'files t names)))
               agent-q-completion--questions)
         (setq kept (list nil before))))
     (unless (car kept)
@@ -435,7 +435,7 @@ all."
        (pcase reply
          (`(:outcome :returned :value ,value . ,_)
           (pcase-let ((`(,found . ,whole) (funcall names value)))
-            (run-at-time 0 nil #'agent-q-completion--answered
+            (run-at-time 0 nil #'agent-q-completion--found
                          chat question whole found)))
          ;; The next time, it is asked again.
          (_ (when (buffer-live-p chat)

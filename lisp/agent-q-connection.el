@@ -1,4 +1,4 @@
-;;; agent-q-connection.el --- Connections to Lisp images, and the calls on them  -*- lexical-binding: t; -*-
+;;; agent-q-connection.el --- Connections to Lisp images; calls on them and their time limits  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 

@@ -716,7 +716,7 @@ REPLY and STATUS are as for `agent-q-image-history--echo-evaluated'."
 (defun agent-q-image-history--echo-who ()
   "Return the name of the one who called: the agent, or a client."
   (let ((owner agent-q-image-history--caller))
-    (or (and (buffer-live-p owner) (buffer-local-value 'agent-q-session-client owner))
+    (or (and (buffer-live-p owner) (buffer-local-value 'agent-q-session-mcp-client owner))
         "agent-q")))
 
 (defun agent-q-image-history--echo-entry (sign arguments form values)

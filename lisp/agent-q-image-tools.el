@@ -47,7 +47,7 @@ This goes on in the background."
     (agent-q-image-tools--ask connection)))
 
 (defun agent-q-image-tools--on-event (process event)
-  "Follow what EVENT says of the tools of the image behind PROCESS."
+  "Follow EVENT, which is about the tools of the image behind PROCESS."
   (pcase event
     ('other-tools (agent-q-image-tools--changed process))
     ('closed (agent-q-image-tools--closed process))))
@@ -74,11 +74,11 @@ Answers can overtake each other, so there is one question at a time."
        (lambda (reply &rest _)
          (let ((again (process-get process 'agent-q-image-tools-asking)))
            (process-put process 'agent-q-image-tools-asking nil)
-           (agent-q-image-tools--answered connection reply)
+           (agent-q-image-tools--listed connection reply)
            (when (and (eq again 'again) (process-live-p process))
              (agent-q-image-tools--ask connection))))))))
 
-(defun agent-q-image-tools--answered (connection reply)
+(defun agent-q-image-tools--listed (connection reply)
   "Take the list of tools that came over CONNECTION in REPLY, nil for none."
   (let ((process (agent-q-connection-process connection)))
     (pcase reply

@@ -57,7 +57,7 @@
                 (agent-q-image--effect-asker call)
                 (agent-q-core-effect (agent-q-image--effect-asker call) text))
            (agent-q-image--effect-wait call question))
-          (t (agent-q-image--effect-answer process id question "deny"
+          (t (agent-q-image--effect-decide process id question "deny"
                                            "the call has already ended")))))
 
 (defun agent-q-image--effect-asker (call)
@@ -95,13 +95,13 @@
                        (memql question (agent-q-connection-call-questions call))))
                 (hash-table-values agent-q-connection-call-pending))))
     (when call
-      (agent-q-image--effect-answer
+      (agent-q-image--effect-decide
        (agent-q-connection-process (agent-q-connection-call-connection call))
        (agent-q-connection-call-id call) question
        (plist-get event :decision) (plist-get event :reason))
       (agent-q-image--effect-go-on call question))))
 
-(defun agent-q-image--effect-answer (process id question decision reason)
+(defun agent-q-image--effect-decide (process id question decision reason)
   "Answer QUESTION of the call ID in the image behind PROCESS with DECISION.
 REASON is a text for the code that asked, or nil."
   (let ((connection (cl-find process (agent-q-connection-connections)

@@ -12,7 +12,7 @@ use crate::protocol::{CallArguments, ToolCall};
 use crate::tool::offer::Groups;
 use crate::tool::registry::Registry;
 use crate::tool::work::WorkContext;
-use crate::tool::{Answers, Arguments, Parameter, ParameterType, Runner, Tool, ToolFailure};
+use crate::tool::{Arguments, Parameter, ParameterType, Returns, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
 /// The tool that describes others.
@@ -101,7 +101,7 @@ fn more_tools(groups: &Groups) -> Tool {
         vec![group],
         Runner::Task(|arguments, context| Box::pin(async move { describe(&arguments, &context) })),
     );
-    tool.answers = Answers::Words;
+    tool.returns = Returns::Words;
     tool
 }
 
@@ -117,7 +117,7 @@ fn call_tool() -> Tool {
         ],
         Runner::Task(|_, _| Box::pin(async { Err(ToolFailure::new(HOW_TO_CALL)) })),
     );
-    tool.answers = Answers::Words;
+    tool.returns = Returns::Words;
     tool
 }
 
@@ -245,7 +245,7 @@ fn read_result() -> Tool {
         }),
     );
     // It was fenced when it was told first.
-    tool.answers = Answers::Words;
+    tool.returns = Returns::Words;
     tool
 }
 

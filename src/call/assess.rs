@@ -18,7 +18,7 @@ use crate::protocol::{EmacsError, EmacsReply, EmacsRequest, ImageRequest};
 use crate::rules::{Alarm, Alarms, EDITING, OtherAlarms, WRITING};
 use crate::runtime::held;
 use crate::tool::code::Unit;
-use crate::tool::work::{answered, silent};
+use crate::tool::work::{silent, text_of};
 use crate::tool::{Arguments, Assessment, Code, Origin, Tool, ToolFailure, Treatment};
 use crate::trust::SafetyLevel;
 
@@ -318,7 +318,7 @@ impl Executor {
             Ok(EmacsReply::Failed(
                 error @ (EmacsError::NoConnection | EmacsError::Disconnected(_)),
             )) => return Err(Blind::NoImage(error)),
-            Ok(reply) => answered(reply),
+            Ok(reply) => text_of(reply),
             Err(failure) => Err(failure),
         };
         text.and_then(|text| {

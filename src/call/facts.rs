@@ -109,8 +109,8 @@ impl Facts {
 
     /// The program that calls; none in chats.
     #[must_use]
-    pub fn client(&self) -> Option<&str> {
-        self.place.client.as_deref()
+    pub fn mcp_client(&self) -> Option<&str> {
+        self.place.mcp_client.as_deref()
     }
 
     /// The call as rules take it.
@@ -127,7 +127,7 @@ impl Facts {
             paths: &self.paths,
             package: self.package.as_deref(),
             connection: self.connection.as_deref(),
-            client: self.client(),
+            mcp_client: self.mcp_client(),
             project: self.place.project.as_deref(),
             provenance: self.provenance,
         }

@@ -19,7 +19,7 @@ const TIMES_KEPT: usize = 1000;
 const MOST_ROWS: usize = 1000;
 
 /// The name under which further clients are counted.
-const OTHER_CLIENTS: &str = "others";
+const OTHER_MCP_CLIENTS: &str = "others";
 
 /// The numbers of one tool.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -38,7 +38,7 @@ pub struct Statistics {
 pub struct MetricsKey {
     pub tool: String,
     pub library: Option<String>,
-    pub client: Option<String>,
+    pub mcp_client: Option<String>,
 }
 
 impl MetricsKey {
@@ -51,7 +51,7 @@ impl MetricsKey {
                 Origin::Library(name) => Some(name.clone()),
                 Origin::BuiltIn | Origin::EmacsLisp | Origin::Image(_) => None,
             },
-            client: client.map(str::to_owned),
+            mcp_client: client.map(str::to_owned),
         }
     }
 }
@@ -72,8 +72,8 @@ impl Metrics {
         bytes: usize,
     ) {
         let mut per_tool = held(&self.per_tool);
-        if key.client.is_some() && per_tool.len() >= MOST_ROWS && !per_tool.contains_key(&key) {
-            key.client = Some(OTHER_CLIENTS.to_owned());
+        if key.mcp_client.is_some() && per_tool.len() >= MOST_ROWS && !per_tool.contains_key(&key) {
+            key.mcp_client = Some(OTHER_MCP_CLIENTS.to_owned());
         }
         let statistics = per_tool.entry(key).or_default();
         statistics.calls += 1;
@@ -137,7 +137,7 @@ mod tests {
         let key = || MetricsKey {
             tool: "echo".to_owned(),
             library: None,
-            client: None,
+            mcp_client: None,
         };
         for milliseconds in 1..=100 {
             let elapsed = Duration::from_millis(milliseconds);
@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn clients_with_ever_new_names_fill_no_memory() {
+    fn mcp_clients_with_ever_new_names_fill_no_memory() {
         let metrics = Metrics::default();
         for number in 0..2 * MOST_ROWS {
             let key = MetricsKey {
                 tool: "echo".to_owned(),
                 library: None,
-                client: Some(format!("client{number}")),
+                mcp_client: Some(format!("client{number}")),
             };
             metrics.record(key, CallOutcome::Succeeded, None, 1);
         }

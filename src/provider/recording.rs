@@ -115,12 +115,12 @@ impl Recording {
         let request: Value = serde_json::from_str(&request).unwrap_or(Value::String(request));
         json!({
             "request": {"path": self.path, "body": request},
-            "answer": self.answer(),
+            "answer": self.response(),
         })
     }
 
     /// The answer, as a turn of the scripted server.
-    fn answer(&self) -> Value {
+    fn response(&self) -> Value {
         let whole: Vec<u8> = self
             .pieces
             .iter()

@@ -54,7 +54,7 @@ impl Rule {
             }
         });
         rule.connection = call.connection.map(escape);
-        rule.client = call.client.map(escape);
+        rule.mcp_client = call.mcp_client.map(escape);
         rule
     }
 
@@ -104,7 +104,7 @@ impl Rule {
         if let Some(connection) = &self.connection {
             text.push_str(&format!(", on connection {connection}"));
         }
-        text.push_str(&self.describe_client());
+        text.push_str(&self.describe_mcp_client());
         format!("{text}, {}.", self.describe_scope())
     }
 }
@@ -138,7 +138,7 @@ mod tests {
             paths,
             package: None,
             connection: None,
-            client: None,
+            mcp_client: None,
             project: None,
             provenance: Provenance::Own,
         }

@@ -51,7 +51,7 @@ impl Rule {
         }
         rule.package = call.package.map(globset::escape);
         rule.connection = call.connection.map(globset::escape);
-        rule.client = call.client.map(globset::escape);
+        rule.mcp_client = call.mcp_client.map(globset::escape);
         rule
     }
 
@@ -89,7 +89,7 @@ impl Rule {
         if let Some(connection) = &self.connection {
             text.push_str(&format!(", on connection {connection}"));
         }
-        text.push_str(&self.describe_client());
+        text.push_str(&self.describe_mcp_client());
         text.push_str(&format!(", {}", self.describe_scope()));
         if self.waives_floor() {
             text.push_str(", even when dangerous");
@@ -138,8 +138,8 @@ impl Rule {
         if let Some(connection) = &self.connection {
             text.push_str(&format!(", in {connection}"));
         }
-        text.push_str(&self.describe_client());
-        let place = match (&self.scope, &self.client) {
+        text.push_str(&self.describe_mcp_client());
+        let place = match (&self.scope, &self.mcp_client) {
             (Scope::Chat(_), None) => "in this chat".to_owned(),
             _ => self.describe_scope(),
         };
@@ -149,14 +149,14 @@ impl Rule {
 
     /// For how long the rule holds: another agent has a connection, not a chat.
     fn describe_scope(&self) -> String {
-        match (&self.scope, &self.client) {
+        match (&self.scope, &self.mcp_client) {
             (Scope::Chat(_), Some(_)) => "until it disconnects".to_owned(),
             (scope, _) => scope.phrase(),
         }
     }
 
-    fn describe_client(&self) -> String {
-        match &self.client {
+    fn describe_mcp_client(&self) -> String {
+        match &self.mcp_client {
             Some(client) => format!(", from a client that calls itself {client}"),
             None => String::new(),
         }

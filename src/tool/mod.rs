@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 pub use arguments::Arguments;
 pub use code::{Code, Treatment};
 pub use parameter::{Parameter, ParameterType, Presence};
-pub use result::{Answers, Content, Quotes, ToolFailure};
+pub use result::{Content, Quotes, Returns, ToolFailure};
 
 use crate::image::ImageReply;
 use crate::protocol::{EmacsRequest, HandlerId};
@@ -150,7 +150,7 @@ pub struct Tool {
     /// Where the text that it returns comes from, if no file says so.
     pub provenance: Provenance,
     /// Whether that text is marked as data in the model's copy.
-    pub answers: Answers,
+    pub returns: Returns,
     /// Raises the level by what the arguments show; never runs what it assesses.
     pub assess: fn(SafetyLevel, &Arguments) -> Assessment,
     /// The parameters that name files; a path outside the project, or of secrets, raises the level.
@@ -240,7 +240,7 @@ impl Tool {
             categories: Vec::new(),
             origin: Origin::BuiltIn,
             provenance: Provenance::Own,
-            answers: Answers::Text,
+            returns: Returns::Text,
             assess: |level, _| Assessment {
                 level,
                 reason: String::new(),

@@ -7,7 +7,7 @@ use crate::trust::Provenance;
 
 /// What a tool's answer is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answers {
+pub enum Returns {
     /// Text of files, buffers, the image or other programs, or what looks like it.
     Text,
     /// agent-q's own words and nothing else, such as "saved".

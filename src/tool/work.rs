@@ -30,17 +30,19 @@ use crate::workspace::{ProjectSettings, Workspace};
 /// Emacs answers within its own slice, unless it is busy for long.
 pub(crate) const EMACS_DEADLINE: Duration = Duration::from_secs(120);
 
+/// Work under way for a call, which has a result or fails.
+pub type Running<T = String> = BoxFuture<'static, Result<T, ToolFailure>>;
+
 /// The work of a tool that may ask Emacs on its way.
-pub type Task = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<String, ToolFailure>>;
+pub type Task = fn(Arguments, WorkContext) -> Running;
 
 /// Finds out whether a call can succeed at all, before anyone is asked about it, and what it would
 /// make of a file. Changes nothing.
-pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<Preview, ToolFailure>>;
+pub type Precheck = fn(Arguments, WorkContext) -> Running<Preview>;
 
 /// Finds in the user's files what the image has to know for a call, such as where a system is defined.
 /// Changes nothing.
-pub type Finding =
-    fn(Arguments, WorkContext) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>>;
+pub type Finding = fn(Arguments, WorkContext) -> Running<FoundForCall>;
 
 /// What a [`Finding`] found.
 #[derive(Debug, Clone)]
@@ -63,13 +65,9 @@ impl Default for FoundForCall {
     }
 }
 
-/// What a tool of the image does where its answer takes more than the reply, such as work outside of the
-/// image where that does not know; nothing when the reply is an answer.
-pub type Instead = fn(
-    &Arguments,
-    &ImageReply,
-    &WorkContext,
-) -> Option<BoxFuture<'static, Result<Content, ToolFailure>>>;
+/// What a tool of the image does where its result takes more than the reply, such as work outside of the
+/// image where that does not know; nothing when the reply is enough.
+pub type Instead = fn(&Arguments, &ImageReply, &WorkContext) -> Option<Running<Content>>;
 
 /// A call to make after another one.
 #[derive(Debug, Clone)]
@@ -152,7 +150,7 @@ pub struct WorkContext {
 }
 
 /// What Emacs answered, or why it could not.
-pub(crate) fn answered(reply: EmacsReply) -> Result<String, ToolFailure> {
+pub(crate) fn text_of(reply: EmacsReply) -> Result<String, ToolFailure> {
     match reply {
         EmacsReply::Done(text) => Ok(text),
         EmacsReply::Failed(error) => Err(error.into()),
@@ -164,7 +162,7 @@ pub(crate) fn answered(reply: EmacsReply) -> Result<String, ToolFailure> {
 /// # Errors
 ///
 /// It is not understood.
-pub(crate) fn parse_answer<T: serde::de::DeserializeOwned>(reply: &str) -> Result<T, ToolFailure> {
+pub(crate) fn read_reply<T: serde::de::DeserializeOwned>(reply: &str) -> Result<T, ToolFailure> {
     serde_json::from_str(reply)
         .map_err(|error| ToolFailure::new(format!("Cannot parse Emacs's answer: {error}")))
 }
@@ -175,7 +173,7 @@ pub(crate) async fn within(
     reply: impl Future<Output = EmacsReply>,
 ) -> Result<String, ToolFailure> {
     match tokio::time::timeout(deadline, reply).await {
-        Ok(reply) => answered(reply),
+        Ok(reply) => text_of(reply),
         Err(_) => Err(silent(deadline)),
     }
 }
@@ -246,7 +244,7 @@ impl WorkContext {
         let reply = self
             .ask_emacs("project-root", Value::Object(serde_json::Map::new()))
             .await?;
-        let ground: ProjectSettings = parse_answer(&reply)?;
+        let ground: ProjectSettings = read_reply(&reply)?;
         let workspace = Arc::clone(&self.workspace);
         self.on_a_thread(move |_| workspace.settle(&ground)).await
     }
@@ -291,7 +289,7 @@ impl WorkContext {
 /// # Errors
 ///
 /// What went wrong in the image, or what it does not have.
-pub async fn image_answer(
+pub async fn image_result(
     (tool, image): (&Tool, &ImageTool),
     arguments: &Arguments,
     reply: &ImageReply,

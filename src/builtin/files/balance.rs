@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::diff::difference;
 use crate::tool::ToolFailure;
-use crate::tool::work::{WorkContext, parse_answer};
+use crate::tool::work::{WorkContext, read_reply};
 
 /// Files whose text has to be Lisp that can be read, by the end of their names.
 const LISP_FILES: [&str; 9] = [
@@ -145,7 +145,7 @@ async fn ask_of_source<T: DeserializeOwned>(
     line: usize,
 ) -> Result<T, ToolFailure> {
     let arguments = json!({"text": text, "name": shown, "line": line});
-    parse_answer(&context.ask_emacs(operation, arguments).await?)
+    read_reply(&context.ask_emacs(operation, arguments).await?)
 }
 
 /// The top-level forms around a change.

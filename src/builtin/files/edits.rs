@@ -2,7 +2,6 @@
 //! The tools that change files: by text, by line, by definition, and as a whole. Each plans its
 //! change before anyone is asked and again when it runs; `change` makes it.
 
-use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use super::balance::Rewritten;
@@ -12,12 +11,9 @@ use crate::diff::{insert_at_line, merge, replace_unique};
 use crate::files::encoding::LineEnds;
 use crate::files::path::{PathKind, Resolved, missing};
 use crate::files::verified::Parents;
-use crate::tool::work::{Precheck, Preview, Proposal, Reviewed, Task, WorkContext, to_the_end};
+use crate::tool::work::{Precheck, Proposal, Reviewed, Task, WorkContext, to_the_end};
 use crate::tool::{Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
-
-pub(super) type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
-pub(super) type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -61,7 +57,7 @@ pub(super) fn tool(
 macro_rules! by_plan {
     ($plan:path, $verb:expr) => {
         (
-            (|arguments, context| -> Answer {
+            (|arguments, context| -> $crate::tool::work::Running {
                 Box::pin(to_the_end(async move {
                     let plan = match &context.reviewed {
                         Some(reviewed) => plan_reviewed(&arguments, reviewed, &context).await?,
@@ -85,7 +81,7 @@ macro_rules! by_plan {
                     Ok(report)
                 }))
             }) as Task,
-            (|arguments, context| -> Checked {
+            (|arguments, context| -> $crate::tool::work::Running<$crate::tool::work::Preview> {
                 Box::pin(async move {
                     let plan = match &context.reviewed {
                         Some(reviewed) => plan_merged(&arguments, reviewed, &context).await?,

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use super::change::{LiveBuffer, Wanted, visiting};
@@ -16,16 +15,15 @@ use crate::files::path::{Link, PathKind, Resolved};
 use crate::files::read::LARGEST_WHOLE;
 use crate::files::verified::{self, Overwrite, Parents};
 use crate::files::{FileError, Trouble, human_size};
-use crate::tool::work::{Divisible, Precheck, Preview, Proposal, Task, WorkContext, to_the_end};
+use crate::tool::work::{
+    Divisible, Precheck, Preview, Proposal, Running, Task, WorkContext, to_the_end,
+};
 use crate::tool::{
-    Answers, Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure,
+    Arguments, Assessment, Parameter, ParameterType, Returns, Runner, Tool, ToolFailure,
 };
 use crate::trust::SafetyLevel;
 use crate::workspace::Now;
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
-
-type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
-type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -183,8 +181,8 @@ fn changes(target: &Resolved, before: ContentState, after: ContentState) -> Jour
 fn delete_file() -> Tool {
     Tool {
         paths: &["path"],
-        answers: Answers::Words,
-        precheck: Some(|arguments, context| -> Checked {
+        returns: Returns::Words,
+        precheck: Some(|arguments, context| -> Running<Preview> {
             Box::pin(async move {
                 let going = deletable(&arguments, &context).await?;
                 going.propose_if_seen(&context)?;
@@ -202,7 +200,7 @@ fn delete_file() -> Tool {
             &["filesystem", "editing", "destructive"],
             vec![path_parameter(""), description_parameter()],
             Runner::Task(
-                (|arguments, context| -> Answer {
+                (|arguments, context| -> Running {
                     Box::pin(to_the_end(delete(arguments, context)))
                 }) as Task,
             ),
@@ -273,8 +271,8 @@ async fn delete(arguments: Arguments, context: WorkContext) -> Result<String, To
 fn move_file() -> Tool {
     Tool {
         paths: &["source", "destination"],
-        answers: Answers::Words,
-        precheck: Some(|arguments, context| -> Checked {
+        returns: Returns::Words,
+        precheck: Some(|arguments, context| -> Running<Preview> {
             Box::pin(async move {
                 let (source, replaced) = movable(&arguments, &context).await?;
                 replaced.propose_if_seen(&context)?;
@@ -314,7 +312,7 @@ fn move_file() -> Tool {
                 description_parameter(),
             ],
             Runner::Task(
-                (|arguments, context| -> Answer {
+                (|arguments, context| -> Running {
                     Box::pin(to_the_end(relocate(arguments, context)))
                 }) as Task,
             ),

@@ -21,7 +21,7 @@ use crate::files::systems::project_systems;
 use crate::files::verified::{self, Parents};
 use crate::protocol::UndoneTurn;
 use crate::tool::ToolFailure;
-use crate::tool::work::{WorkContext, parse_answer};
+use crate::tool::work::{WorkContext, read_reply};
 use crate::trust::{Provenance, Source, draw, fence};
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
 use crate::workspace::{Still, Workspace};
@@ -105,7 +105,7 @@ pub async fn image_changes(context: &WorkContext) -> ImageChanges {
     let Ok(reply) = context.ask_emacs("image-turn", json!({})).await else {
         return ImageChanges::default();
     };
-    parse_answer::<Option<ImageChanges>>(&reply)
+    read_reply::<Option<ImageChanges>>(&reply)
         .ok()
         .flatten()
         .unwrap_or_default()
@@ -507,7 +507,7 @@ pub(super) async fn live(context: &WorkContext, name: &str) -> Result<Current, T
     let reply = context
         .ask_emacs("buffer-state", json!({"buffer": name}))
         .await?;
-    let live: LiveBuffer = parse_answer(&reply)?;
+    let live: LiveBuffer = read_reply(&reply)?;
     Ok(Current {
         text: live.text.clone().unwrap_or_default(),
         home: Home::Buffer(live),
@@ -727,7 +727,7 @@ impl Agreed {
             let concerns: Vec<&str> = some.iter().map(|(_, concern)| concern.as_str()).collect();
             let question = json!({"concerns": concerns});
             let answer = context.ask_emacs("may-put-back", question).await;
-            if answer.is_ok_and(|answer| parse_answer(&answer).unwrap_or(false)) {
+            if answer.is_ok_and(|answer| read_reply(&answer).unwrap_or(false)) {
                 agreed.extend(some.iter().map(|(path, _)| path.clone()));
             }
         }
