@@ -697,7 +697,7 @@ IMAGE is the name of the chat's image, or nil."
 For as long, too, the key has to have been in force.")
 
 (defconst agent-q-approval-prompt-alone 0.4
-  "Seconds without another key that must follow a key for it to count as a decision.")
+  "Seconds without another key that must follow a key for it to count.")
 
 (defconst agent-q-approval-prompt-repeat 0.3
   "Seconds after which the same key counts as a new press, not as auto-repeat.")
