@@ -74,10 +74,6 @@ reading begins."
   "Return the rule of OFFER on the screen, a list (WIDTH RULE DESCRIPTION)."
   (nth (agent-q-approval-display-offer-index offer) (agent-q-approval-display-offer-widths offer)))
 
-(defun agent-q-approval-display--key (offer)
-  "Return the key for taking the rule of OFFER on the screen."
-  (if (equal (agent-q-approval-display-offer-scope offer) "chat") "!" "P"))
-
 (defun agent-q-approval-display--read-p (call)
   "Whether there is a rule in the request for CALL, whose end was read before."
   (and (agent-q-call-offer call)
@@ -88,7 +84,8 @@ reading begins."
   (if-let ((offer (agent-q-call-offer call)))
       (concat
        (agent-q-approval-display--line
-        (format "Press %s again to add this rule%s:\n%s\n" (agent-q-approval-display--key offer)
+        (format "Press %s again to add this rule%s:\n%s\n"
+                (if (equal "chat" (agent-q-approval-display-offer-scope offer)) "!" "P")
                 (if (cdr (agent-q-approval-display-offer-widths offer))
                     (format " (%d of %d, w shows the next)" (1+ (agent-q-approval-display-offer-index offer))
                             (length (agent-q-approval-display-offer-widths offer)))

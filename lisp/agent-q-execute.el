@@ -376,7 +376,8 @@ before this returns."
                                           (agent-q-execute--private-files))))
          (puthash batch
                   (lambda (results)
-                    (funcall function (agent-q-execute--in-order prepared results)))
+                    (funcall function (mapcar (lambda (call) (if (vectorp call) (pop results) call))
+                                               prepared)))
                   agent-q-execute--batches)
          batch)))))
 
@@ -524,11 +525,6 @@ It gets ID when it has none.  Its arguments are JSON text."
     (puthash "execution_time_ms" 0.0 metadata)
     (agent-q-execute--make-result :id id :success nil :content message :error message
                                   :metadata metadata)))
-
-(defun agent-q-execute--in-order (prepared results)
-  "Return the results of all in PREPARED; RESULTS are those of the core."
-  (mapcar (lambda (call) (if (vectorp call) (pop results) call))
-          prepared))
 
 (defun agent-q-execute-finished (event)
   "Hand the results in EVENT to whom they are for."

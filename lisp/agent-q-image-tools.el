@@ -238,7 +238,7 @@ CALLBACK gets the value.  The value here is a function that stops it."
            (denials (plist-get more :denials)))
        (cond ((and denials (null problem))
               (concat (plist-get value :result)
-                      (agent-q-image-tools--denials denials)))
+                      (format "\n(Not allowed while it ran: %s.)" (string-join denials "; "))))
              (problem (agent-q-tool-failure problem))
              ;; A function that only prints has said what it had to say.
              ((and (member (plist-get value :result) '("nil" "NIL"))
@@ -254,10 +254,6 @@ CALLBACK gets the value.  The value here is a function that stops it."
                 (agent-q-image-tools--end status)
                 (let ((last (agent-q-image-tools--last payload)))
                   (if (string-blank-p last) "" (concat "\n" (string-trim last)))))))))
-
-(defun agent-q-image-tools--denials (denials)
-  "Return a line on DENIALS, the effects of a call that were not allowed."
-  (format "\n(Not allowed while it ran: %s.)" (string-join denials "; ")))
 
 (defun agent-q-image-tools--last (payload)
   "Return the last words in PAYLOAD, nil, a text, or a reply with what was printed."

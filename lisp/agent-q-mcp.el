@@ -141,15 +141,11 @@ refuses all calls until you press it again.
 
 ;;;;; Events
 
-(defun agent-q-mcp--client-note-turn (turn)
-  "Note that the turn of the number TURN begins."
-  (agent-q-changes-line-begin)
-  (setq agent-q-session-turn (agent-q-changes-turn turn)))
-
 (defun agent-q-mcp--client-handle (event)
   "Apply EVENT to this client's buffer."
   (pcase (plist-get event :type)
-    (:turn-begins (agent-q-mcp--client-note-turn (plist-get event :turn)))
+    (:turn-begins (agent-q-changes-line-begin)
+                  (setq agent-q-session-turn (agent-q-changes-turn (plist-get event :turn))))
     (:turn-started
      (agent-q-mcp--client-begin)
      (agent-q-render-finish)
