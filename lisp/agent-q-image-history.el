@@ -714,7 +714,7 @@ REPLY and STATUS are as for `agent-q-image-history--echo-evaluated'."
     (if (and text (string-prefix-p start text)) text form)))
 
 (defun agent-q-image-history--echo-who ()
-  "Return the name of the one who called: the agent, or a client."
+  "Return the name of the one who called: the agent, or an MCP client."
   (let ((owner agent-q-image-history--caller))
     (or (and (buffer-live-p owner) (buffer-local-value 'agent-q-session-mcp-client owner))
         "agent-q")))
@@ -747,15 +747,9 @@ SIGN stands between the agent's name and the form."
 
 (defun agent-q-image-history--echo-insert (process text)
   "Put TEXT above the prompt of the REPL of PROCESS, if there is one."
-  (pcase (agent-q-image-history--echo-client process)
+  (pcase (agent-q-image-history--client process)
     ('sly (agent-q-image-history--echo-insert-sly process text))
     ('slime (agent-q-image-history--echo-insert-slime process text))))
-
-(defun agent-q-image-history--echo-client (process)
-  "Return the client whose connection PROCESS is."
-  (let ((connection (cl-find process (agent-q-connection-connections)
-                             :key #'agent-q-connection-process)))
-    (and connection (agent-q-connection-client connection))))
 
 (defmacro agent-q-image-history--echo-keeping-undo (mark &rest body)
   "Evaluate BODY, an insertion at MARK, and have undo know nothing of it."

@@ -57,7 +57,7 @@
               (agent-q-session-buffers)))
 
 (defun agent-q-session-buffers ()
-  "Return the buffers of all chats and clients, the latest one first."
+  "Return the buffers of all chats and MCP clients, the latest one first."
   (seq-filter (lambda (buffer)
                 (and (buffer-local-value 'agent-q-session-number buffer) t))
               (buffer-list)))

@@ -234,7 +234,7 @@
       (unwind-protect
           (progn
             ;; Nobody checks the name.
-            (should (string-search "from a client that calls itself code*" (agent-q-core-rules)))
+            (should (string-search "from an MCP client that calls itself code*" (agent-q-core-rules)))
             (should (cdr (agent-q-test-mcp-call (agent-q-test-mcp-client "codex") "t_look" '(:text "a"))))
             (should-not (cdr (agent-q-test-mcp-call (agent-q-test-mcp-client "other") "t_look"
                                                     '(:text "a"))))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What calls cost, per tool and, for bound tools, per library, and per client: counts, times, sizes.
+//! What calls cost, per tool and, for bound tools, per library, and per MCP client: counts, times, sizes.
 //! In memory.
 
 use std::collections::VecDeque;
@@ -15,10 +15,10 @@ use crate::tool::{Origin, Tool};
 /// How many calls the median and the 95th percentile look back on.
 const TIMES_KEPT: usize = 1000;
 
-/// How many rows there are before further clients, who choose their names, are counted together.
+/// How many rows there are before further MCP clients, who choose their names, are counted together.
 const MOST_ROWS: usize = 1000;
 
-/// The name under which further clients are counted.
+/// The name under which further MCP clients are counted.
 const OTHER_MCP_CLIENTS: &str = "others";
 
 /// The numbers of one tool.
@@ -33,7 +33,7 @@ pub struct Statistics {
     times: VecDeque<Duration>,
 }
 
-/// A tool, the library that it was bound from, and the client that called it, if it was one.
+/// A tool, the library that it was bound from, and the MCP client that called it, if it was one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MetricsKey {
     pub tool: String,
@@ -42,7 +42,7 @@ pub struct MetricsKey {
 }
 
 impl MetricsKey {
-    /// What calls of TOOL by CLIENT are counted under.
+    /// What calls of TOOL by an MCP CLIENT are counted under.
     #[must_use]
     pub fn of(tool: &Tool, client: Option<&str>) -> Self {
         Self {

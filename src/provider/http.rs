@@ -487,13 +487,13 @@ fn secrets(settings: &ProviderSettings) -> Vec<&str> {
         .collect()
 }
 
-/// A number in 0..1; it only has to differ between clients.
+/// A number in 0..1; it only has to differ between Emacsen.
 fn jitter() -> f64 {
     let hash = RandomState::new().hash_one("retry");
     f64::from(u16::try_from(hash % 1000).unwrap_or(0)) / 1000.0
 }
 
-// The clients of the HTTP library, one for each way to a server. Each keeps connections open between
+// What the HTTP library sends with, one for each way to a server. Each keeps connections open between
 // requests; when one of them turns out to be dead, all of its way are given up.
 
 /// Whether a request may have gone over a connection that was kept from an earlier one. While the

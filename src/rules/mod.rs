@@ -157,7 +157,7 @@ impl Rule {
 
     fn describe_mcp_client(&self) -> String {
         match &self.mcp_client {
-            Some(client) => format!(", from a client that calls itself {client}"),
+            Some(client) => format!(", from an MCP client that calls itself {client}"),
             None => String::new(),
         }
     }

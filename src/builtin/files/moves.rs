@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::change::{LiveBuffer, Wanted, visiting};
-use super::edits::{description_parameter, overwrite_parameter, parents, parents_parameter};
+use super::edits::{description_parameter, overwrite_parameter, parents, parents_parameter, text};
 use super::reading::path_parameter;
 use crate::files::encoding::decode;
 use crate::files::fingerprint::{Fingerprint, text_hash};
@@ -18,9 +18,7 @@ use crate::files::{FileError, Trouble, human_size};
 use crate::tool::work::{
     Divisible, Precheck, Preview, Proposal, Running, Task, WorkContext, to_the_end,
 };
-use crate::tool::{
-    Arguments, Assessment, Parameter, ParameterType, Returns, Runner, Tool, ToolFailure,
-};
+use crate::tool::{Arguments, Assessment, Returns, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 use crate::workspace::Now;
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
@@ -28,10 +26,6 @@ use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
 #[must_use]
 pub fn tools() -> Vec<Tool> {
     vec![move_file(), delete_file()]
-}
-
-fn text(name: &str, description: &str) -> Parameter {
-    Parameter::required(name, ParameterType::String, description)
 }
 
 /// What is at TARGET on disk, to put it back later, and by what to tell whether it is there still.
