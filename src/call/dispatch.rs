@@ -260,9 +260,9 @@ fn tell_denials<T>(
     reply: &str,
 ) {
     let told = told(result, text);
-    let mut denials = image::denials(reply);
-    denials.retain(|denial| !told.contains(denial.as_str()));
-    if !denials.is_empty() {
+    let denials = image::denials(reply);
+    // Some alone would read as if those were all.
+    if !denials.iter().all(|denial| told.contains(denial.as_str())) {
         told.push_str(&format!(
             "\n(Not allowed while it ran: {}.)",
             denials.join("; ")
