@@ -287,7 +287,12 @@ OWNER is the chat that asked, and is told once."
                    text (agent-q-connection-label connection))
            'agent-q-attention))))))
 
-(defun agent-q-execute--tell-refused (chat thread words)
+(defun agent-q-execute--tell-refused (_process event)
+  "Say in the chat, or in the log, what EVENT says was refused after a call."
+  (pcase event
+    (`(refused ,chat ,thread ,words) (agent-q-execute--say-refused chat thread words))))
+
+(defun agent-q-execute--say-refused (chat thread words)
   "Say in CHAT, or in the log, that THREAD was refused WORDS after its call."
   (let ((text (format "The thread %s wanted to %s.  It was refused: its call is over, and only while another one runs in this chat can you be asked."
                       (agent-q-text-visible-line thread 60) (agent-q-text-visible-line words 200))))
@@ -296,7 +301,7 @@ OWNER is the chat that asked, and is told once."
           (agent-q-render-notice text 'agent-q-attention))
       (agent-q-module-log-line text))))
 
-(add-hook 'agent-q-image-refused-functions #'agent-q-execute--tell-refused)
+(add-hook 'agent-q-image-event-functions #'agent-q-execute--tell-refused)
 
 ;;;###autoload
 (defun agent-q-execute-request-outside (event)

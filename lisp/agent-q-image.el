@@ -43,10 +43,12 @@
       (error (agent-q-module-log-line (format "Cannot parse a question from an image: %s"
                                               (error-message-string err)))))))
 
-(defvar agent-q-image-refused-functions nil
-  "Functions that are told what was refused to a thread after its call.
-They get the chat of the call or nil, the name of the thread, and what it
-was about to do.")
+(defvar agent-q-image-event-functions nil
+  "Functions called with the process of a connection and what happened on it.
+That is the client's event by which the user's debugger opens; `other-tools'
+when the program defined or removed tools; `closed'; or (refused CHAT THREAD
+WHAT) when the thread of that name wanted to do WHAT after its call, which
+was of CHAT or of none.")
 
 (defun agent-q-image--effect-take (process text data)
   "Take TEXT of the image behind PROCESS, which is DATA."
@@ -55,9 +57,10 @@ was about to do.")
          (call (cl-find id (agent-q-connection-call-over process)
                         :key #'agent-q-connection-call-id)))
     (cond ((plist-get data :refused)
-           (run-hook-with-args 'agent-q-image-refused-functions
-                               (agent-q-image--chat-buffer (plist-get data :chat))
-                               (plist-get data :thread) (plist-get data :refused)))
+           (agent-q-module-log-run-hook
+            'agent-q-image-event-functions process
+            (list 'refused (agent-q-image--chat-buffer (plist-get data :chat))
+                  (plist-get data :thread) (plist-get data :refused))))
           ((plist-get data :withdrawn)
            (when call
              (agent-q-core-effect (agent-q-image--effect-asker call) text)
@@ -730,11 +733,6 @@ last one leaves clean-up forms out."
 
 (defconst agent-q-image-other-tools "agent-q: the program offers other tools now"
   "The message of an image whose program has defined or removed tools.")
-
-(defvar agent-q-image-event-functions nil
-  "Functions called with the process of a connection and what happened on it.
-That is the client's event by which the user's debugger opens, `other-tools'
-when the program defined or removed tools, or `closed'.")
 
 (defun agent-q-image--on-event (process event)
   "Handle EVENT on PROCESS when it is about a call of ours.
