@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools by which a model finds and calls further tools. Requests list few, because each costs tokens
 //! in every request and makes choosing harder; and the list stays the same, because a change of it costs
-//! the provider's cache of the whole conversation. So further ones are described in an answer, and
+//! the provider's cache of the whole conversation. So further ones are described in a result, and
 //! called through one that is always there.
 
 use std::collections::BTreeSet;

@@ -516,7 +516,7 @@ fn nobody_to_ask(call: &PreparedCall) -> ToolFailure {
 }
 
 // Requests about a file that was changed since: each is about what the call makes of the file as it is
-// now, or is withdrawn when nothing can be made of it any more, so that nobody answers in vain.
+// now, or is withdrawn when nothing can be made of it any more, so that nobody decides in vain.
 
 /// What became of a request when it was looked at again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

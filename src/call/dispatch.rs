@@ -172,7 +172,7 @@ impl Executor {
     }
 }
 
-/// Whether the answer to CALL, of OPERATION, says what the image lacks of the files. What could not be compiled
+/// Whether the reply to CALL, of OPERATION, says what the image lacks of the files. What could not be compiled
 /// is told by the failure.
 fn telling_of(operation: &str, call: &PreparedCall, succeeded: bool) -> Option<Telling> {
     match call.tool.unit {

@@ -95,8 +95,8 @@ impl Executor {
             .any(|rule| rule.id == id && rule.path.is_none())
     }
 
-    /// Emacs's answer to BODY, the work of CALL, within DEADLINE. What the image asks meanwhile is
-    /// answered, and does not count.
+    /// Emacs's reply to BODY, the work of CALL, within DEADLINE. What the image asks meanwhile is
+    /// decided, and does not count.
     pub(super) async fn request_asking(
         &self,
         call: &PreparedCall,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What rules look at, gathered from a tool call and the place where it is made, and kept while
-//! the call waits for an answer.
+//! the call waits for a decision.
 
 use std::path::{Path, PathBuf};
 

@@ -27,7 +27,7 @@ use crate::provider::ChatMessage;
 use crate::runtime::held;
 use crate::workspace::{ProjectSettings, Workspace};
 
-/// Emacs answers within its own slice, unless it is busy for long.
+/// Emacs replies within its own slice, unless it is busy for long.
 pub(crate) const EMACS_DEADLINE: Duration = Duration::from_secs(120);
 
 /// Work under way for a call, which has a result or fails.
@@ -100,7 +100,7 @@ impl NextCalls {
     }
 }
 
-/// The part of a call's answer that repeats what the model has just sent. Only people are shown it.
+/// The part of a call's result that repeats what the model has just sent. Only people are shown it.
 #[derive(Debug, Clone, Default)]
 pub struct Echo(Arc<Mutex<Option<String>>>);
 
@@ -109,12 +109,12 @@ impl Echo {
         *held(&self.0) = Some(text);
     }
 
-    /// ANSWER, which has it in it, without it.
+    /// RESULT, which has it in it, without it.
     #[must_use]
-    pub fn removed_from(&self, answer: &str) -> String {
+    pub fn removed_from(&self, result: &str) -> String {
         match &*held(&self.0) {
-            Some(text) => answer.replacen(text, "", 1),
-            None => answer.to_owned(),
+            Some(text) => result.replacen(text, "", 1),
+            None => result.to_owned(),
         }
     }
 }
@@ -149,7 +149,7 @@ pub struct WorkContext {
     pub past: Arc<PastResults>,
 }
 
-/// What Emacs answered, or why it could not.
+/// What Emacs replied, or why it could not.
 pub(crate) fn text_of(reply: EmacsReply) -> Result<String, ToolFailure> {
     match reply {
         EmacsReply::Done(text) => Ok(text),
@@ -167,7 +167,7 @@ pub(crate) fn read_reply<T: serde::de::DeserializeOwned>(reply: &str) -> Result<
         .map_err(|error| ToolFailure::new(format!("Cannot parse Emacs's answer: {error}")))
 }
 
-/// The answer to come in REPLY, unless it takes longer than DEADLINE.
+/// The text of REPLY, which is to come, unless it takes longer than DEADLINE.
 pub(crate) async fn within(
     deadline: Duration,
     reply: impl Future<Output = EmacsReply>,
@@ -178,7 +178,7 @@ pub(crate) async fn within(
     }
 }
 
-/// What is told of an Emacs that did not answer within DEADLINE.
+/// What is told of an Emacs that did not reply within DEADLINE.
 pub(crate) fn silent(deadline: Duration) -> ToolFailure {
     ToolFailure::new(format!(
         "Emacs did not answer within {} seconds.",
@@ -194,7 +194,7 @@ impl WorkContext {
         self
     }
 
-    /// What agent-q's Emacs Lisp answers to OPERATION.
+    /// What agent-q's Emacs Lisp replies to OPERATION.
     ///
     /// # Errors
     ///
@@ -284,7 +284,7 @@ impl WorkContext {
     }
 }
 
-/// The answer of TOOL, which runs in the image as IMAGE says, to a call that got REPLY.
+/// The result of TOOL, which runs in the image as IMAGE says, to a call that got REPLY.
 ///
 /// # Errors
 ///

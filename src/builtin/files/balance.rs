@@ -112,7 +112,7 @@ fn refused(shown: &str, found: &Imbalance) -> ToolFailure {
 ///
 /// # Errors
 ///
-/// Emacs does not answer.
+/// Emacs does not reply.
 pub async fn imbalance(
     context: &WorkContext,
     text: &str,
@@ -126,7 +126,7 @@ pub async fn imbalance(
 ///
 /// # Errors
 ///
-/// Emacs does not answer.
+/// Emacs does not reply.
 pub async fn doubt(
     context: &WorkContext,
     text: &str,
@@ -136,7 +136,7 @@ pub async fn doubt(
     ask_of_source(context, "doubt-source", text, shown, line).await
 }
 
-/// What Emacs answers to OPERATION about TEXT, which starts at LINE of the file SHOWN.
+/// What Emacs replies to OPERATION about TEXT, which starts at LINE of the file SHOWN.
 async fn ask_of_source<T: DeserializeOwned>(
     context: &WorkContext,
     operation: &'static str,

@@ -100,7 +100,7 @@ impl Current {
 ///
 /// # Errors
 ///
-/// Emacs does not answer.
+/// Emacs does not reply.
 pub async fn visiting(
     context: &WorkContext,
     target: &Resolved,
@@ -278,7 +278,7 @@ impl Plan {
         Ok(context.workspace.check_proposed(path, &shown, now)?)
     }
 
-    /// Notes what the change is of, for when the user has answered.
+    /// Notes what the change is of, for when the user has decided.
     pub fn propose(&self, context: &WorkContext) {
         if !matches!(self.current.home, Home::Nowhere) {
             let now = self.current.now();
@@ -379,7 +379,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Emacs does not answer.
+    /// Emacs does not reply.
     pub async fn compile(
         &self,
         arguments: &Arguments,

@@ -348,7 +348,7 @@ fn render_definitions(_: &Arguments, reply: &ImageReply) -> Result<String, ToolF
     Ok(lines.join("\n"))
 }
 
-/// What an answer has quoted: the form of a class has all its accessors in it.
+/// What a result has quoted: the form of a class has all its accessors in it.
 #[derive(Default)]
 struct QuotedForms<'a> {
     texts: Vec<&'a str>,
@@ -401,10 +401,10 @@ fn no_definition(data: Plist<'_>) -> String {
 // implementations keep no cross-references, others forget where variables are defined.
 
 const LISP_FILES: &str = "*.{lisp,lsp,cl,asd}";
-/// How many lines an answer shows.
+/// How many lines a result shows.
 const LINES: usize = 60;
 
-/// How many characters of source text one answer quotes; definitions after that only have places.
+/// How many characters of source text one result quotes; definitions after that only have places.
 const QUOTED: usize = 9000;
 /// How many definitions are shown whole.
 const MOST_FORMS: u64 = 3;
