@@ -288,7 +288,7 @@ OWNER is the chat that asked, and is told once."
            'agent-q-attention))))))
 
 (defun agent-q-execute--tell-refused (_process event)
-  "Say in the chat, or in the log, what EVENT says was refused after a call."
+  "Tell of what was refused after a call, if EVENT is about that."
   (pcase event
     (`(refused ,chat ,thread ,words) (agent-q-execute--say-refused chat thread words))))
 
