@@ -8,7 +8,7 @@ use lexpr::Value;
 
 pub use reply::{MalformedReply, denials, parse, parse_reply, quoted_files, with_head};
 
-/// What the Common Lisp half answered.
+/// What the Common Lisp half replied.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ImageReply {
     /// The operation's own data, a property list.

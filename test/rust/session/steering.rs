@@ -20,7 +20,7 @@ async fn it_is_read_after_the_calls_that_run() {
     while !chat.session.steering.take_back("drop this") {
         tokio::task::yield_now().await;
     }
-    assert!(chat.approvals.answer(call, Decision::Approved));
+    assert!(chat.approvals.decide(call, Decision::Approved));
     assert_eq!(chat.ended(1).await, TurnOutcome::Finished);
     let messages = chat.last_messages();
     let roles: Vec<&str> = messages.iter().map(|it| it.0.as_str()).collect();
