@@ -242,7 +242,30 @@
                                           (first (sb-mop:class-direct-subclasses (find-class 'standard-object))))"
           . "redefine STANDARD-OBJECT")
          ("(sb-alien:define-alien-type sb-alien:int (sb-alien:integer 8))" . "redefine INT")
+         ("(progn (require :sb-bsd-sockets)
+             (eval (read-from-string
+                    \"(sb-bsd-sockets:socket-accept
+                        (make-instance 'sb-bsd-sockets:inet-socket :type :stream :protocol :tcp))\")))"
+          . "take a connection at ")
          ("(sb-ext:disable-debugger)" . "change what errors do: they would end this Lisp")
+         ("(let ((l (sb-vm:list-allocated-objects :all :test #'symbolp))) l)" . "LIST-ALLOCATED-OBJECTS")
+         ("(progn (require :sb-introspect) (aq-call (aq-name \"MAP-ROOT\" :sb-introspect) #'print #'delete-file))"
+          . "change what it finds in memory")
+         ("(sb-ext:search-roots (sb-ext:make-weak-pointer (list 1)))" . "change what it finds in memory")
+         ("(with-open-file (in \"/proc/self/mem\") in)" . "read /proc/")
+         ("(handler-bind ((sb-ext:package-lock-violation #'continue))
+             (eval '(define-method-combination progn :operator list)))"
+          . "redefine PROGN")
+         ("(sb-ext:cas (sb-mop:funcallable-standard-instance-access #'documentation 2) 1 2)" . "redefine DOCUMENTATION")
+         ("(handler-bind ((error #'continue)) (proclaim '((integer 5 6) *print-right-margin*)))"
+          . "proclaim ((INTEGER 5 6) *PRINT-RIGHT-MARGIN*)")
+         ("(sb-alien:with-alien ((x (sb-alien:unsigned 64) 5)) (sb-alien:cast (sb-alien:addr x) (* (* sb-alien:int))))"
+          . "calls foreign code")
+         ("(setf (sb-ext:readtable-normalization *readtable*) nil)" . "change how text is read, by everybody")
+         ("(setf (logical-pathname-translations \"SYS\") nil)" . "change where SBCL's own sources are")
+         ("(setf (sb-ext:symbol-global-value '*readtable*) (copy-readtable))" . "change *READTABLE*")
+         ("(sb-thread:join-thread (sb-thread:make-thread (lambda () (setq *standard-output* (make-broadcast-stream)))))"
+          . "change *STANDARD-OUTPUT*")
          ("(handler-bind ((sb-ext:package-lock-violation #'continue) (sb-ext:defconstant-uneql #'continue))
              (eval '(defconstant char-code-limit 5)))"
           . "redefine CHAR-CODE-LIMIT")
@@ -258,6 +281,17 @@
                  (agent-q-test-image-values
                   connection "(list char-code-limit (sb-mop:generic-function-name #'print-object)
                                     (sb-mop:generic-function-name #'documentation))")))
+  ;; Who may listen may take connections.
+  (agent-q-test-watch-with connection "allow"
+    (agent-q-test-watch-eval
+     connection "(let ((socket (make-instance 'sb-bsd-sockets:inet-socket :type :stream :protocol :tcp)))
+                   (setf (sb-bsd-sockets:non-blocking-mode socket) t)
+                   (sb-bsd-sockets:socket-bind socket #(127 0 0 1) 0)
+                   (sb-bsd-sockets:socket-listen socket 1)
+                   (ignore-errors (sb-bsd-sockets:socket-accept socket))
+                   (sb-bsd-sockets:socket-close socket))")
+    (should (seq-some (lambda (it) (string-prefix-p "listen at" it)) (agent-q-test-watch-words)))
+    (should-not (seq-some (lambda (it) (string-prefix-p "take a connection" it)) (agent-q-test-watch-words))))
   ;; The program's own may change, and what SBCL does for it is no question.
   (should-not (agent-q-watch-made-test--words connection "
     (defclass aq-own () ((a :accessor aq-a :initarg :a)))
@@ -275,6 +309,8 @@
     (change-class (make-instance 'aq-other) 'aq-own)
     (defgeneric aq-sum (it) (:method-combination progn) (:method progn (it) it))
     (defgeneric aq-sum (it) (:method-combination +) (:method + (it) it))
+    (setf *readtable* (copy-readtable) *standard-output* *standard-output*)
+    (proclaim '(optimize (speed 1))) (proclaim '(fixnum *aq-number*))
     (compile 'aq-compiled '(lambda () 1)) (find-all-symbols \"TOTAL\") (defconstant aq-c 3)")))
 
 (agent-q-test-image-on-each watch-knows-what-closes-the-connection-later ()
@@ -330,6 +366,9 @@
                       ,(format "(let ((f #'delete-file) (list '%S)) (defun aq-carries () (funcall f \"x\") list))"
                                (make-list 6000 1))
                       "(sb-thread:join-thread (sb-thread:make-thread #'eval :arguments '((defun aq-carries () (delete-file \"x\")))) :default nil)"
+                      "(sb-ext:define-hash-table-test aq-carries (lambda (it) (delete-file \"x\") (sxhash it)))"
+                      "(progn (defgeneric aq-generic (it))
+                              (sb-mop:set-funcallable-instance-function #'aq-generic (lambda (it) it (delete-file \"x\"))))"
                       "(let ((name 'aq-carries)) (compile name '(lambda () (delete-file \"x\"))))"
                       "(apply #'compile 'aq-carries '((lambda () (delete-file \"x\"))))"
                       "(handler-bind ((error (lambda (it) (invoke-restart (find-restart 'use-value it) 5))))

@@ -128,7 +128,9 @@ form by form while it runs, if some functions couldn't be guarded."
                    (funcall *on-condition* condition)
                    (return (report-of condition)))
                  (lambda ()
-                   (let ((*assessed* (assessed-of (getf arguments :assessed))))
+                   (let ((*assessed* (assessed-of (getf arguments :assessed)))
+                         ;; A huge one would make names that fill the heap, for all.
+                         (*gensym-counter* *gensym-counter*))
                      (return
                        (list :outcome :returned
                              :value (call-without-redefinitions

@@ -28,7 +28,7 @@
   (outstayed (list nil))
   ;; From the name of each file that it may write, and of memory that it allocated, to T.
   (written (make-hash-table :test 'equal))
-  ;; The same from the addresses of hosts that it looked up.
+  ;; The same from the addresses of hosts that it looked up, and from sockets at which it listens.
   (hosts (make-hash-table :test 'equal))
   ;; The conses of code that was checked and needs no question.
   (known (funcall 'make-hash-table :test 'eq :weakness :key :synchronized t))
@@ -72,7 +72,8 @@
           (loop for (kind text more) in (consent-granted consent)
                   thereis (and (equal kind (effect-kind effect))
                                (or (null text) (covers-p text more effect)))))
-      (and (equal (effect-kind effect) "connect")
+      (and (member (effect-kind effect) '("connect" "listen") :test #'equal)
+           (effect-detail effect)
            (gethash (effect-detail effect) (consent-hosts consent)))
       (and (equal (effect-kind effect) "take-over")
            (gethash (effect-target effect) (consent-written consent)))

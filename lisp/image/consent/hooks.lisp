@@ -20,12 +20,21 @@
     ("SB-DEBUG" "*DEBUG-LOOP-FUN*") ("SB-C" "*COMPILE-COMPONENT-HOOK*")
     ("SB-PRETTY" "*STANDARD-PPRINT-DISPATCH-TABLE*")
     ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*" "*BREAK-ON-SIGNALS*"
-     "*PRINT-PPRINT-DISPATCH*")
+     "*PRINT-PPRINT-DISPATCH*"
+     ;; Only their global values, which new threads have: see ONLY-GLOBAL-P.
+     "*READTABLE*" "*PACKAGE*" "*STANDARD-INPUT*" "*STANDARD-OUTPUT*" "*ERROR-OUTPUT*"
+     "*TRACE-OUTPUT*" "*TERMINAL-IO*" "*QUERY-IO*" "*DEBUG-IO*")
     ;; The client's threads call them, and this one does after the call.
     ("SWANK" "*EVENT-HOOK*" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*"
      "*CONNECTION-CLOSED-HOOK*")
     ("SLYNK" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*" "*CONNECTION-CLOSED-HOOK*"
      "*EVAL-FOR-EMACS-WRAPPERS*")))
+
+(defun only-global-p (symbol)
+  "Whether a call may set SYMBOL, a hook, where its thread binds that."
+  (member symbol '(*readtable* *package* *standard-input* *standard-output* *error-output*
+                   *trace-output* *terminal-io* *query-io* *debug-io*)
+          :test #'eq))
 
 (defun hook-values ()
   "The variables through which code is called later. Each comes with its value, a copy of that if it
@@ -75,7 +84,7 @@ the change. Returns the values to expect from now on, in the same form."
         for (symbol value copy shared) = entry
         for global = (settle-global-value entry allowed)
         for now = (symbol-value symbol)
-        collect (cond ((and (eq value now) (equal copy now))
+        collect (cond ((or (only-global-p symbol) (and (eq value now) (equal copy now)))
                        (list symbol value copy shared global))
                       ((or (quiet-setting-p symbol now)
                            (funcall allowed (effect-of-taking-over (symbol-text symbol))))

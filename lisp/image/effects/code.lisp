@@ -188,6 +188,11 @@ change no meaning."
   (when (mentions-us-p (internal "SB-KERNEL" "%FUN-NAME" (first arguments)))
     (effect-of-taking-over "agent-q's own half")))
 
+(defun effect-of-walking-memory (arguments)
+  "The effect of finding objects by walking through memory: ours are there, too."
+  (declare (ignore arguments))
+  (effect-of-taking-over "what it finds in memory, by walking through it"))
+
 (defun effect-of-setting-cell (arguments)
   (effect-of-cell (rest arguments)))
 

@@ -201,6 +201,13 @@ control."
                        (constantly "a socket"))))
     (make-effect :kind "listen" :words (format nil "listen at ~A" text) :target text)))
 
+(defun effect-of-accepting (arguments)
+  "The effect of taking a connection. Where the call was allowed to listen, that was included."
+  (let ((effect (effect-of-listen arguments)))
+    (setf (effect-words effect) (format nil "take a connection at ~A" (effect-target effect))
+          (effect-detail effect) (first arguments))
+    effect))
+
 (defun effect-of-send (arguments)
   (destructuring-bind (socket buffer length &key address &allow-other-keys) arguments
     (declare (ignore buffer length))

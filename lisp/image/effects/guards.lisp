@@ -25,7 +25,7 @@
   passes as-is)
 
 (defun guard-lists ()
-  "Lists of a package, a name or (:setf name), what describes an effect, and other slots of a guard."
+  "Lists of a package, a name, (:setf name) or (:cas name), what describes an effect, and other slots of a guard."
   '(("COMMON-LISP"
      ("OPEN" effect-of-open :covers (:write :rename :delete :descriptor) :way call-opening)
      ("DELETE-FILE" effect-of-delete-file :covers (:delete) :way call-deleting)
@@ -48,6 +48,7 @@
      ("CHANGE-CLASS" effect-of-changing-slot :passes changes-no-metaobject-p)
      ("MAKE-INSTANCES-OBSOLETE" effect-of-obsoleting)
      ("SLOT-MAKUNBOUND" effect-of-changing-slot :passes changes-no-metaobject-p)
+     ((:cas "SLOT-VALUE") effect-of-setting-slot)
      ("COMPILE" nil :way call-compiling-named)
      ("FIND-ALL-SYMBOLS" nil :way call-finding-all)
      ("MAKUNBOUND" effect-of-unbinding)
@@ -61,6 +62,7 @@
      ("MAKE-DISPATCH-MACRO-CHARACTER" effect-of-dispatching-character)
      ("SET-SYNTAX-FROM-CHAR" effect-of-syntax)
      ((:setf "READTABLE-CASE") effect-of-readtable-setting)
+     ((:setf "LOGICAL-PATHNAME-TRANSLATIONS") effect-of-setting-host)
      ("UNINTERN" effect-of-uninterning)
      ("RENAME-PACKAGE" effect-of-renaming-package) ("DELETE-PACKAGE" effect-of-package))
     ("SB-EXT"
@@ -72,6 +74,9 @@
      ("SAVE-LISP-AND-DIE" effect-of-save :covers (:exit :write :rename :delete :descriptor :thread)
                           :way call-saving)
      ("DISABLE-DEBUGGER" effect-of-disabling)
+     ("SEARCH-ROOTS" effect-of-walking-memory)
+     ((:setf "READTABLE-NORMALIZATION") effect-of-readtable-setting)
+     ((:setf "READTABLE-BASE-CHAR-PREFERENCE") effect-of-readtable-setting)
      ("ADD-PACKAGE-LOCAL-NICKNAME" effect-of-nickname)
      ("REMOVE-PACKAGE-LOCAL-NICKNAME" effect-of-package-change)
      ("ADD-IMPLEMENTATION-PACKAGE" effect-of-package-change)
@@ -105,7 +110,8 @@
     ("SB-BSD-SOCKETS"
      ("SOCKET-CONNECT" effect-of-connect :covers (:words))
      ("SOCKET-BIND" effect-of-bind :covers (:words))
-     ("SOCKET-LISTEN" effect-of-listen :covers (:listen))
+     ("SOCKET-LISTEN" effect-of-listen :covers (:listen) :way call-listening)
+     ("SOCKET-ACCEPT" effect-of-accepting)
      ("SOCKET-SEND" effect-of-send :covers (:words))
      ("SOCKET-RECEIVE" effect-of-receiving)
      ("GET-HOST-BY-NAME" effect-of-looking-up :way call-looking-up)
@@ -121,6 +127,7 @@
      ("%EXIT-OTHER-THREADS" effect-of-exit :class :exit)
      ("START-THREAD" nil :way call-starting))
     ("SB-CONCURRENCY" ("SEND-MESSAGE" nil :way call-handing-over) ("ENQUEUE" nil :way call-handing-over))
+    ("SB-INTROSPECT" ("MAP-ROOT" effect-of-walking-memory))
     ("SB-SPROF" ("CALL-WITH-EACH-PROFILE-BUFFER" nil :way call-giving-back))
     ("LPARALLEL.KERNEL" ("SCHEDULE-TASK" nil :way call-handing-over))
     ("SB-DEBUG" ("LIST-BACKTRACE" nil :way call-listing-backtrace))
@@ -175,10 +182,15 @@
                  ("%SET-SYMBOL-VALUE" effect-of-setting :passes sets-own-p :as-is t)
                  ("%CLOSURE-VALUES" effect-of-looking-into) ("%CLOSURE-INDEX-REF" effect-of-looking-into)
                  ((:setf "FDEFN-FUN") effect-of-setting-cell) ("FDEFN-MAKUNBOUND" effect-of-cell))
-    ("SB-PCL" ("SET-SLOT-VALUE" effect-of-changing-slot :passes changes-no-metaobject-p)
+    ("SB-PCL" ("LOAD-SHORT-DEFCOMBIN" effect-of-defining-type)
+              ("LOAD-LONG-DEFCOMBIN" effect-of-defining-type)
+              ("SET-SLOT-VALUE" effect-of-changing-slot :passes changes-no-metaobject-p)
               ("LOAD-DEFCLASS" effect-of-defining-type :way call-defining :always t))
     ("SB-MOP" ("SET-FUNCALLABLE-INSTANCE-FUNCTION" effect-of-replacing-function)
               ("REMOVE-DIRECT-SUBCLASS" effect-of-removing-subclass)
+              ((:cas "STANDARD-INSTANCE-ACCESS") effect-of-setting-slot)
+              ((:cas "FUNCALLABLE-STANDARD-INSTANCE-ACCESS") effect-of-setting-slot)
+              ((:cas "SLOT-VALUE-USING-CLASS") effect-of-swapping-slot)
               ((:setf "SLOT-VALUE-USING-CLASS") effect-of-setting-slot)
               ((:setf "STANDARD-INSTANCE-ACCESS") effect-of-setting-access)
               ((:setf "FUNCALLABLE-STANDARD-INSTANCE-ACCESS") effect-of-setting-access)
@@ -239,7 +251,10 @@
   "The function name that NAME stands for in the package, or NIL."
   (let* ((package (find-package package-name))
          (symbol (and package (find-symbol (if (consp name) (second name) name) package)))
-         (name (and symbol (if (consp name) (list 'setf symbol) symbol))))
+         (name (and symbol
+                    (cond ((atom name) symbol)
+                          ((eq (first name) :cas) (list (find-symbol "CAS" "SB-EXT") symbol))
+                          (t (list 'setf symbol))))))
     (and name (fboundp name) (not (and (symbolp name) (macro-function name))) name)))
 
 (defun all-guards ()

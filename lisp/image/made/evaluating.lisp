@@ -97,9 +97,15 @@ KNOWN-P permits it. Returns true if it may run; otherwise NIL and the values to 
   '(fdefinition symbol-function macro-function compiler-macro-function)
   "Places that give code a name when they are set.")
 
+(define-table +other-defining-macros+
+  '("DEFINE-HASH-TABLE-TEST" "DEFCAS" "DEFINE-DECLARATION" "DEFINE-ALIEN-CALLABLE" "DEFINE-ALIEN-CALLBACK")
+  "The same, of SBCL's.")
+
 (defun definition-p (form)
   "Whether FORM, a macro form, gives code a name."
   (or (member (first form) +defining-macros+ :test #'eq)
+      (and (symbolp (first form))
+           (member (symbol-name (first form)) +other-defining-macros+ :test #'string=))
       (and (eq (first form) 'setf)
            (some (lambda (place) (and (consp place) (member (first place) +function-places+ :test #'eq)))
                  (places-of form)))))
@@ -110,7 +116,12 @@ KNOWN-P permits it. Returns true if it may run; otherwise NIL and the values to 
     (labels ((names-p (it)
                (loop
                  (cond ((> (incf steps) 2000) (return t))
-                       ((atom it) (return (member it '(add-method ensure-generic-function) :test #'eq)))
+                       ((atom it)
+                        (return (and (symbolp it)
+                                     (member (symbol-name it)
+                                             '("ADD-METHOD" "ENSURE-GENERIC-FUNCTION" "ENSURE-CLASS"
+                                               "SET-FUNCALLABLE-INSTANCE-FUNCTION")
+                                             :test #'string=))))
                        ((and (eq (car it) 'setf) (consp (cdr it))
                              (member (second it) +function-places+ :test #'eq))
                         (return t))

@@ -10,11 +10,11 @@ compiled from then on believes."
   (let* ((form (first arguments)) (kind (and (consp form) (first form)))
          (names (and (consp form) (ignore-errors (list-length form))
                      (if (member kind '(type ftype)) (cddr form) (rest form))))
-         (foreign (and (symbolp kind)
-                       (or (member kind '(type ftype))
-                           (member (symbol-name kind) '("SPECIAL" "GLOBAL" "ALWAYS-BOUND" "FREEZE-TYPE"
-                                                        "DEPRECATED" "CONSTANT-FOLD" "MAYBE-INLINE" "INLINE")
-                                   :test #'string=))
+         ;; A type may stand in place of TYPE and itself.
+         (foreign (and (not (and (symbolp kind)
+                                 (member (symbol-name kind) '("OPTIMIZE" "DECLARATION" "NOTINLINE"
+                                                              "MUFFLE-CONDITIONS" "UNMUFFLE-CONDITIONS")
+                                         :test #'string=)))
                        (find-if #'foreign-symbol-p names))))
     (when foreign
       (let ((effect (redefining foreign)))
@@ -141,6 +141,11 @@ package: names would be read as others."
 (defun effect-of-readtable-setting (arguments)
   (effect-of-reading-otherwise (second arguments)))
 
+(defun effect-of-setting-host (arguments)
+  "The effect of changing which files a logical host stands for: SBCL's sources are on SYS."
+  (when (string-equal "SYS" (string (second arguments)))
+    (effect-of-taking-over "where SBCL's own sources are")))
+
 (defun effect-of-replacing-function (arguments)
   "The effect of replacing the function of a generic function that isn't the program's; SBCL does so
 itself."
@@ -179,6 +184,9 @@ itself."
   (and (cddr arguments)
        (not (made-by-implementation-p))
        (effect-of-changing-object (first arguments))))
+
+(defun effect-of-swapping-slot (arguments)
+  (effect-of-changing-slot (cdddr arguments)))
 
 (defun effect-of-removing-subclass (arguments)
   "The effect of forgetting a subclass. SBCL does so when the program redefines that."

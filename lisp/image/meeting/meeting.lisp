@@ -237,6 +237,11 @@ does so rather than deleting what may be there by then."
           (setf (gethash (address-text (list address)) (consent-hosts (first hold))) t))))
     (values-list found)))
 
+(defun call-listening (watch hold function arguments)
+  (declare (ignore watch))
+  (multiple-value-prog1 (apply function arguments)
+    (setf (gethash (first arguments) (consent-hosts (first hold))) t)))
+
 (defun call-making-stream (watch hold function arguments)
   (call-covering watch hold '(:descriptor) function arguments))
 
