@@ -9,7 +9,6 @@ pub mod conversation;
 pub mod drafting;
 pub mod guidance;
 mod prefix;
-pub mod prompt;
 mod reply_end;
 mod rewind;
 pub mod selection;
