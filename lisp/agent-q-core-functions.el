@@ -95,7 +95,7 @@
      (declare-function agent-q-core-submit-again "ext:agent-q-core" (session text context))
      (declare-function agent-q-core-sync-instructions "ext:agent-q-core" (session))
      (declare-function agent-q-core-system-prompt "ext:agent-q-core" (session context))
-     (declare-function agent-q-core-take-back-steering "ext:agent-q-core" (session text))
+     (declare-function agent-q-core-take-back "ext:agent-q-core" (session message))
      (declare-function agent-q-core-tool "ext:agent-q-core" (name))
      (declare-function agent-q-core-tool-known "ext:agent-q-core" (name))
      (declare-function agent-q-core-tools "ext:agent-q-core" ())

@@ -106,10 +106,12 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::TurnStarted {
             session,
             turn,
+            message,
             text,
             along,
         } => of("turn-started", session)?
             .number("turn", turn.0)?
+            .put("message-id", message.map(|it| it.0 as i64))?
             .put("text", text)?
             .put("along", strings(env, along)?),
         Event::TurnUndone {
@@ -242,7 +244,13 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             .number("before", *before)?
             .number("after", *after)?
             .put("summary", summary),
-        Event::Steered { session, text } => of("steered", session)?.put("text", text),
+        Event::Steered {
+            session,
+            message,
+            text,
+        } => of("steered", session)?
+            .number("message-id", message.0)?
+            .put("text", text),
         Event::WindowShown { question, report } => {
             let answer = kind("window-shown")?.number("question", question.0)?;
             match report {

@@ -219,6 +219,7 @@ fn event(
 ) -> Option<Event> {
     Some(match record {
         Record::Turn { turn, text, along } => Event::TurnStarted {
+            message: None,
             session,
             turn: TurnId(turn),
             text,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::calls::{
-    BatchId, CallKey, CallResult, HandlerId, QuestionId, RequestId, SessionId, TurnId,
+    BatchId, CallKey, CallResult, HandlerId, MessageId, QuestionId, RequestId, SessionId, TurnId,
 };
 use super::emacs::EmacsRequest;
 use crate::effect::EffectAnswer;
@@ -83,6 +83,8 @@ pub enum Event {
     TurnStarted {
         session: SessionId,
         turn: TurnId,
+        /// None where a program begins it, and in a stored chat.
+        message: Option<MessageId>,
         text: String,
         /// What the user sent along.
         along: Vec<String>,
@@ -207,7 +209,11 @@ pub enum Event {
         summary: String,
     },
     /// The user's message that was to be put into the running turn is in it now.
-    Steered { session: SessionId, text: String },
+    Steered {
+        session: SessionId,
+        message: MessageId,
+        text: String,
+    },
     /// What fills the window: a JSON object, or why that can't be said.
     WindowShown {
         question: QuestionId,
