@@ -90,15 +90,11 @@ within its line, as an image can name itself."
          (format "%s through %s" name (agent-q-connection-client-get connection :name))
        name))))
 
-(defun agent-q-connection-with-name (connection text)
-  "Return TEXT, what the image behind CONNECTION answered, with its name.
-A reply has it in front, where the core looks for it; any other text
-at its end.  That is done only while there are other connections."
-  (cond ((or (null text) (null connection) (null (cdr (agent-q-connection-connections))))
-         text)
-        ((string-prefix-p "(:outcome " text)
-         (format "(:image %S %s" (agent-q-connection-label connection) (substring text 1)))
-        (t (format "%s\n(In image %s.)" text (agent-q-connection-label connection)))))
+(defun agent-q-connection-note (connection)
+  "Return a line that names the image behind CONNECTION, if there are others."
+  (and connection
+       (cdr (agent-q-connection-connections))
+       (format "(In image %s.)" (agent-q-connection-label connection))))
 
 (defun agent-q-connection-facts (connection)
   "Return one line on the Lisp image behind CONNECTION."

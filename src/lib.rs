@@ -333,9 +333,16 @@ fn diff_apply_onto(env: &Env, current: Text, hunks: Text) -> Result<Value<'_>> {
 }
 
 /// Give the core Emacs's reply to REQUEST: STATUS, a string, and PAYLOAD, a string or nil.
+/// The model reads NOTE, a string or nil, under what becomes of PAYLOAD.
 #[defun]
-fn resolve(env: &Env, request: i64, status: Text, payload: Option<Text>) -> Result<()> {
-    let reply = bridge::wire::reply(&status, payload);
+fn resolve(
+    env: &Env,
+    request: i64,
+    status: Text,
+    payload: Option<Text>,
+    note: Option<Text>,
+) -> Result<()> {
+    let reply = bridge::wire::reply(&status, payload, note);
     core(env)?.emacs.resolve(RequestId(request as u64), reply);
     Ok(())
 }

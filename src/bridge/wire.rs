@@ -504,15 +504,16 @@ pub fn texts(given: Vector<'_>) -> Result<Vec<String>> {
         .collect()
 }
 
-/// The reply that Emacs's STATUS and PAYLOAD stand for.
-pub fn reply(status: &str, payload: Option<Text>) -> EmacsReply {
+/// The reply that Emacs's STATUS, PAYLOAD and NOTE stand for.
+pub fn reply(status: &str, payload: Option<Text>, note: Option<Text>) -> EmacsReply {
     let text = payload.map(String::from).unwrap_or_default();
+    let note = note.map(String::from);
     EmacsReply::Failed(match status {
-        "done" => return EmacsReply::Done(text),
+        "done" => return EmacsReply::Done { text, note },
         "no-connection" => EmacsError::NoConnection,
         "disconnected" => EmacsError::Disconnected(text),
         // The image's own report says what was printed and done until then.
-        "timed-out" if !text.is_empty() => return EmacsReply::Done(text),
+        "timed-out" if !text.is_empty() => return EmacsReply::Done { text, note },
         "timed-out" => EmacsError::TimedOut,
         "deaf" => EmacsError::Deaf,
         "unresponsive" => EmacsError::Unresponsive(text),

@@ -156,7 +156,7 @@ async fn a_tool_that_emacs_serves_reports_emacss_failure() {
     let chat = chat(&script, json!({}));
     // Whether the buffer visits a file is asked first.
     chat.emacs.replies.lock().unwrap().extend([
-        EmacsReply::Done("null".to_owned()),
+        EmacsReply::done("null".to_owned()),
         EmacsReply::Failed(EmacsError::Signalled("Gone.".to_owned())),
     ]);
     assert_eq!(chat.say("read").await, TurnOutcome::Finished);
