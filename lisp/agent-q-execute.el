@@ -259,7 +259,7 @@ OWNER is the buffer of the chat that asks, if any."
                           owner)))))
 
 (defun agent-q-execute--note (connection operation owner)
-  "Return the note that goes with the reply of OPERATION, or nil.
+  "Return the note under the reply of OPERATION, or nil.
 CONNECTION leads to the image, and OWNER is the chat that asked."
   (let ((lines (append (agent-q-debugger-opened connection operation owner)
                        (and-let* ((note (agent-q-connection-note connection))) (list note)))))
