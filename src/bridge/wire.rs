@@ -248,9 +248,11 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             session,
             message,
             text,
+            along,
         } => of("steered", session)?
-            .number("message-id", message.0)?
-            .put("text", text),
+            .put("message-id", message.map(|it| it.0 as i64))?
+            .put("text", text)?
+            .put("along", strings(env, along)?),
         Event::WindowShown { question, report } => {
             let answer = kind("window-shown")?.number("question", question.0)?;
             match report {
@@ -291,15 +293,14 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             .put("reason", reason),
         Event::Notice { session, text } => of("notice", session)?.put("text", text),
         Event::TurnEnded { session, outcome } => {
-            let (name, message) = turn_outcome(outcome);
             let why = match outcome {
                 TurnOutcome::NoSuchModel(_) => Some("no-such-model"),
                 TurnOutcome::FailedLong(_) | TurnOutcome::InterruptedLong(_) => Some("long"),
                 _ => None,
             };
             let items = of("turn-ended", session)?
-                .keyword("outcome", name)?
-                .put("message", message)?;
+                .keyword("outcome", outcome.name())?
+                .put("message", outcome.message())?;
             match why {
                 Some(why) => items.keyword("why", why),
                 None => Ok(items),
@@ -570,19 +571,5 @@ fn consent_name(consent: Consent) -> &'static str {
         Consent::ByRule => "by-rule",
         Consent::Unavailable => "unavailable",
         Consent::Unanswered => "unanswered",
-    }
-}
-
-fn turn_outcome(outcome: &TurnOutcome) -> (&'static str, Option<&String>) {
-    match outcome {
-        TurnOutcome::Finished => ("finished", None),
-        TurnOutcome::Cancelled => ("cancelled", None),
-        TurnOutcome::Limit(message) => ("limit", Some(message)),
-        TurnOutcome::Interrupted(message) | TurnOutcome::InterruptedLong(message) => {
-            ("interrupted", Some(message))
-        }
-        TurnOutcome::Failed(message)
-        | TurnOutcome::NoSuchModel(message)
-        | TurnOutcome::FailedLong(message) => ("failed", Some(message)),
     }
 }

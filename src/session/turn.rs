@@ -447,8 +447,9 @@ impl Turn<'_> {
             history.ask(text, &message.text);
             self.shared.executor.emacs.emit(Event::Steered {
                 session: self.batch.session,
-                message: message.id,
+                message: Some(message.id),
                 text: message.text,
+                along: message.along,
             });
         }
     }

@@ -28,7 +28,7 @@ async fn it_is_read_after_the_calls_that_run() {
     assert_eq!(roles, ["user", "assistant", "tool", "user"]);
     assert_eq!(messages[3].1, "keep the names");
     let steered = chat.emacs.collect(|event| match event {
-        Event::Steered { message, .. } => Some(*message),
+        Event::Steered { message, .. } => *message,
         _ => None,
     });
     assert_eq!(steered, [read.id]);
