@@ -319,6 +319,20 @@ arguments, the status and the payload.")
 (defvar agent-q-connection-call-ended-owner nil
   "The owner of the call that ended, for `agent-q-connection-call-ended-functions'.")
 
+(defvar agent-q-connection--call-ended nil
+  "A list of the payload of the call that ended and, once read, its data.")
+
+(defun agent-q-connection-call-reply (payload)
+  "Return PAYLOAD of a call that ended as Lisp data, or nil if it isn't a reply.
+It is read once for all that are told of the end of the call."
+  (when (string-prefix-p "(:outcome " (or payload ""))
+    (let ((ended agent-q-connection--call-ended))
+      (unless (equal payload (car ended))
+        (setq ended (list payload)))
+      (unless (cdr ended)
+        (setcdr ended (list (ignore-errors (agent-q-connection-reply-read payload)))))
+      (cadr ended))))
+
 (defun agent-q-connection-call-finish (call status payload)
   "End CALL with STATUS and PAYLOAD, unless it has ended."
   (when (agent-q-connection-call-pending-p call)
@@ -326,20 +340,21 @@ arguments, the status and the payload.")
     (agent-q-connection-call-stop-clock call)
     (when agent-q-connection-call-over-functions
       (agent-q-module-log-run-hook 'agent-q-connection-call-over-functions call status payload))
-    (let ((agent-q-connection-call-ended-owner (agent-q-connection-call-owner call)))
-      (agent-q-module-log-run-hook 'agent-q-connection-call-ended-functions
-                                   (agent-q-connection-process
-                                    (agent-q-connection-call-connection call))
-                                   (agent-q-connection-call-operation call)
-                                   (agent-q-connection-call-arguments call)
-                                   status payload))
-    ;; This can run in a process filter of the client's: it must return there.
-    (condition-case err
-        (save-current-buffer
-          (funcall (agent-q-connection-call-callback call) status
-                   (and payload (substring-no-properties payload))))
-      (error (message "agent-q: the end of a call was not taken: %s"
-                      (error-message-string err))))
+    (let ((agent-q-connection--call-ended (list payload)))
+      (let ((agent-q-connection-call-ended-owner (agent-q-connection-call-owner call)))
+        (agent-q-module-log-run-hook 'agent-q-connection-call-ended-functions
+                                     (agent-q-connection-process
+                                      (agent-q-connection-call-connection call))
+                                     (agent-q-connection-call-operation call)
+                                     (agent-q-connection-call-arguments call)
+                                     status payload))
+      ;; This can run in a process filter of the client's: it must return there.
+      (condition-case err
+          (save-current-buffer
+            (funcall (agent-q-connection-call-callback call) status
+                     (and payload (substring-no-properties payload))))
+        (error (message "agent-q: the end of a call was not taken: %s"
+                        (error-message-string err)))))
     (run-hooks 'agent-q-connection-call-finished-hook)))
 
 ;; There is one timer for all calls.  Emacs keeps its timers in a list in order:

@@ -278,7 +278,7 @@ trip to the image for each call."
 OWNER is the chat that asked, and is told once."
   (let* ((process (agent-q-connection-process connection))
          (names (and payload (string-search " :unguarded (" payload)
-                     (plist-get (ignore-errors (agent-q-connection-reply-read payload)) :unguarded)))
+                     (plist-get (agent-q-connection-call-reply payload) :unguarded)))
          (text (string-join names ", ")))
     (when (and names (not (equal names (process-get process 'agent-q-unguarded))))
       (process-put process 'agent-q-unguarded names)

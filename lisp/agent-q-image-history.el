@@ -407,14 +407,13 @@ or nil where that is not known."
       (concat "another agent, in " (cdr owner))
     "you"))
 
-(defun agent-q-image-history-note-call (process operation arguments status payload)
+(defun agent-q-image-history-note-call (process operation arguments _status payload)
   "Note the end of a call of OPERATION with ARGUMENTS over PROCESS.
-STATUS and PAYLOAD are how it ended."
-  (when (and (stringp payload) (string-prefix-p "(:outcome " payload)
-             (or (plist-get arguments :form) (plist-get arguments :system)
-                 (equal operation "compile-file")))
-    (let* ((reply (ignore-errors (agent-q-connection-reply-read payload)))
-           (data (plist-get reply :value)))
+PAYLOAD is what came of it."
+  (when-let ((reply (and (or (plist-get arguments :form) (plist-get arguments :system)
+                             (equal operation "compile-file"))
+                         (agent-q-connection-call-reply payload))))
+    (let ((data (plist-get reply :value)))
       (pcase operation
         ((and (or "load-system" "run-tests")
               ;; What had nothing to compile leaves what was said before.
@@ -441,8 +440,7 @@ STATUS and PAYLOAD are how it ended."
            :notes (mapcar #'agent-q-image-history-own-note (plist-get data :notes)))
           :compilations agent-q-image-history--compilations)))
       (when (eq :error (plist-get reply :outcome))
-        (agent-q-image-history--note-error process operation arguments reply))))
-  (ignore status))
+        (agent-q-image-history--note-error process operation arguments reply)))))
 
 (defun agent-q-image-history--note-build (process what success)
   "Note a compilation of WHAT over PROCESS, with SUCCESS.
@@ -628,8 +626,7 @@ STATUS and PAYLOAD are how it ended.  Nothing is shown of what only looks."
   (when (and (eq agent-q-echo-evaluations t)
              (member operation '("eval-form" "eval-in-frame" "compile-form"))
              (process-live-p process))
-    (let* ((reply (and (stringp payload) (string-prefix-p "(:outcome " payload)
-                       (ignore-errors (agent-q-connection-reply-read payload))))
+    (let* ((reply (agent-q-connection-call-reply payload))
            (entries (if (equal operation "compile-form")
                         (agent-q-image-history--echo-compiled arguments reply status)
                       (agent-q-image-history--echo-evaluated arguments reply status))))

@@ -824,10 +824,6 @@ not for the user: calls report their conditions themselves."
 (defvar agent-q-image--query-last 0
   "The number of the last call that was made from here.")
 
-(defun agent-q-image-query-read (text)
-  "Return TEXT, a reply of the Common Lisp half, as Lisp data; nil if unreadable."
-  (ignore-errors (agent-q-connection-reply-read text)))
-
 (defun agent-q-image-query (connection operation arguments function
                                        &optional seconds thread asker)
   "Call OPERATION in the image behind CONNECTION with ARGUMENTS, a property list.
@@ -843,7 +839,7 @@ that it is made for, if any.  Return the request, for
                         (lambda (status payload)
                           (funcall function
                                    (and (equal status "done")
-                                        (agent-q-image-query-read payload))
+                                        (agent-q-connection-call-reply payload))
                                    status payload))
                         nil thread asker)
     request))
