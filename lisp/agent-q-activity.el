@@ -103,7 +103,8 @@ OWNER and READER are as in `agent-q-image-history-owner-name'."
   "Answer CALL with ERROR, whose stack is alive.
 The image knows more of its frames than the client has shown."
   (agent-q-image-query
-   (agent-q-events-operation-call-connection call) "debugger-frames" '(:limit 15)
+   (agent-q-events-operation-call-connection call) "debugger-frames"
+   '(:limit 15 :watch (:look t))
    (lambda (reply _status _payload)
      (let ((frames (plist-get (plist-get reply :value) :frames)))
        (when frames

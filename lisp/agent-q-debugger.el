@@ -214,7 +214,9 @@ Without NAME it is the only one; of none or several all are listed."
         (agent-q-debugger--list-all call)
       (agent-q-debugger--call call found "debugger-frames"
                               (list :debugger (agent-q-debugger--name found)
-                                    :limit limit :locals locals)
+                                    :limit limit :locals locals
+                                    ;; It runs printers of the program.
+                                    :watch '(:look t))
                               15))))
 
 (defun agent-q-debugger--read (watch)

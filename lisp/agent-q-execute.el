@@ -24,6 +24,7 @@
 (require 'agent-q-registry)
 (require 'agent-q-render)
 (require 'agent-q-session)
+(require 'agent-q-text)
 (require 'agent-q-tool)
 (eval-when-compile (require 'agent-q-core-functions))
 
@@ -288,6 +289,17 @@ OWNER is the chat that asked, and is told once."
            (format "agent-q can't stop calls of %s in %s.  Code there is looked at before it runs."
                    text (agent-q-connection-label connection))
            'agent-q-attention))))))
+
+(defun agent-q-execute--tell-refused (chat thread words)
+  "Say in CHAT, or in the log, that THREAD was refused WORDS after its call."
+  (let ((text (format "The thread %s wanted to %s.  It was refused: its call is over, and only while another one runs in this chat can you be asked."
+                      (agent-q-text-visible-line thread 60) (agent-q-text-visible-line words 200))))
+    (if (buffer-live-p chat)
+        (with-current-buffer chat
+          (agent-q-render-notice text 'agent-q-attention))
+      (agent-q-module-log-line text))))
+
+(add-hook 'agent-q-image-refused-functions #'agent-q-execute--tell-refused)
 
 ;;;###autoload
 (defun agent-q-execute-request-outside (event)

@@ -43,13 +43,22 @@
       (error (agent-q-module-log-line (format "Cannot parse a question from an image: %s"
                                               (error-message-string err)))))))
 
+(defvar agent-q-image-refused-functions nil
+  "Functions that are told what was refused to a thread after its call.
+They get the chat of the call or nil, the name of the thread, and what it
+was about to do.")
+
 (defun agent-q-image--effect-take (process text data)
   "Take TEXT of the image behind PROCESS, which is DATA."
   (let* ((id (plist-get data :call))
          (question (plist-get data :question))
          (call (cl-find id (agent-q-connection-call-over process)
                         :key #'agent-q-connection-call-id)))
-    (cond ((plist-get data :withdrawn)
+    (cond ((plist-get data :refused)
+           (run-hook-with-args 'agent-q-image-refused-functions
+                               (agent-q-image--chat-buffer (plist-get data :chat))
+                               (plist-get data :thread) (plist-get data :refused)))
+          ((plist-get data :withdrawn)
            (when call
              (agent-q-core-effect (agent-q-image--effect-asker call) text)
              (agent-q-image--effect-go-on call question)))
@@ -424,6 +433,12 @@ Several Emacsen can be connected to one image, so a part is random."
       (or agent-q-image-chat-name
           (setq agent-q-image-chat-name
                 (format "%s %x" (buffer-name) (agent-q-connection-call-new-id)))))))
+
+(defun agent-q-image--chat-buffer (name)
+  "Return the chat that images know by NAME, or nil."
+  (and name
+       (cl-find name (buffer-list) :test #'equal
+                :key (lambda (buffer) (buffer-local-value 'agent-q-image-chat-name buffer)))))
 
 (defun agent-q-image--chat-argument (owner)
   "Return the argument by which an image knows the chat OWNER."

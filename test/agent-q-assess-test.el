@@ -163,8 +163,21 @@ Nor does what is looked at again in its turn."
                  (plist-get (agent-q-test-assess-form
                              connection "(defun f () (uiop:run-program \"ls\"))")
                             :hits)))
+  (pcase-dolist
+      (`(,form . ,hits)
+       '(("(push 'f sb-ext:*exit-hooks*)"
+          "makes code run when the Lisp starts, quits or is saved: \\*EXIT-HOOKS\\*")
+         ("(setf (logical-pathname-translations \"AQ\") nil)"
+          "changes which files names stand for: LOGICAL-PATHNAME-TRANSLATIONS")
+         ("(setf (uiop:getenv \"AQ\") \"1\")"
+          "changes the environment of the programs that it runs: (SETF UIOP:GETENV)")
+         ("(defmacro aq-wipe (x) `(delete-file ,x))" "deletes or writes files: DELETE-FILE")))
+    (ert-info (form)
+      (let ((found (plist-get (agent-q-test-assess-form connection form) :hits)))
+        (should (= (length hits) (length found)))
+        (cl-mapc (lambda (hit it) (should (string-match-p (concat "\\`" hit) it))) hits found))))
   ;; No reason hides behind many of another one.
-  (should (equal '("runs programs: UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"a\") (8 places)"
+  (should (equal '("runs programs: UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"a\"), UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"b\"), UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"c\") and in 5 more places"
                    "deletes or writes files: DELETE-FILE in (DELETE-FILE \"x\")")
                  (plist-get (agent-q-test-assess-form
                              connection

@@ -141,6 +141,19 @@ in the thread reaper\n"))
     (should (agent-q-test-shows "\nfile: /tmp/a-file-100\n"))
     (should-not (agent-q-test-shows "\nfile: /tmp/a-file-8999\n"))))
 
+(ert-deftest agent-q-effect-request-a-refusal-after-a-call-is-one-line ()
+  "It goes into its chat, whatever the thread is called; without one into the log."
+  (agent-q-effect-request-test--with-chat
+    (setq-local agent-q-image-chat-name "chat 7")
+    (agent-q-image-effect
+     nil "agent-q effect: (:call 1 :refused \"write /a\n[y] b\" :chat \"chat 7\" :thread \"t\nu\")")
+    (should (agent-q-test-shows
+             "The thread t\\nu wanted to write /a\\n[y] b.  It was refused: its call is over"))
+    (let ((before (buffer-string)))
+      (agent-q-image-effect
+       nil "agent-q effect: (:call 1 :refused \"write /c\" :chat \"another\" :thread \"t\")")
+      (should (equal before (buffer-string))))))
+
 (ert-deftest agent-q-effect-request-is-one-of-those-that-wait ()
   (agent-q-effect-request-test--with-chat
     (should (string-match-p "Running eval_form" (agent-q-chat-view-header-line)))

@@ -89,8 +89,9 @@ The value is a cons of the batch and the result, nil until it is there."
 (defun agent-q-implementations-test--effect (connection)
   "Call a function of the program over CONNECTION that deletes a file.
 The user denies that."
-  (agent-q-test-image-values
-   connection "(defun aq-hidden () (delete-file \"/nowhere/aq-hidden\"))")
+  (let ((file (expand-file-name "aq-hidden" agent-q-test-directory)))
+    (write-region "1" nil file nil 'silent)
+    (agent-q-test-image-values connection (format "(defun aq-hidden () (delete-file %S))" file)))
   (let* ((asked nil)
          (agent-q-approval-handler (lambda (tool &rest _)
                                      (push (agent-q-tool-name tool) asked)

@@ -193,6 +193,31 @@ This goes over CONNECTION, and past the journal."
   (agent-q-test-image-values connection "(setf *counter* 9)" :package "AQ-JOURNAL")
   (should (member "AQ-JOURNAL::*COUNTER* variable changed" (agent-q-journal-test--changes connection))))
 
+(agent-q-test-image-on-each what-tests-change-in-variables-of-others-is-no-change ()
+  "Neither what a test framework notes for itself, nor what a test does in a library."
+  (agent-q-journal-test--start connection)
+  (let ((library (expand-file-name "library.lisp" agent-q-test-directory)))
+    (with-temp-file library
+      (insert "(defpackage :aq-library (:use :cl)) (in-package :aq-library) (defvar *cache* nil)"))
+    (agent-q-test-image-load connection library))
+  (agent-q-test-image-directly connection "(progn (require :sb-rt) (defpackage :prove.aq (:use)) t)")
+  (agent-q-test-image-directly
+   connection "(progn (proclaim '(special prove.aq::*last*)) (setf prove.aq::*last* nil)
+                 (defun aq-journal::note ()
+                   (setf prove.aq::*last* (list 1) aq-library::*cache* (list 2) aq-journal::*v* :tested))
+                 (sb-rt:deftest aq-journal::noting (aq-journal::note) :tested) t)")
+  (agent-q-test-image-values connection "(note)" :package "AQ-JOURNAL")
+  (should (equal '("AQ-JOURNAL::*V* variable changed" "AQ-LIBRARY::*CACHE* variable changed")
+                 (agent-q-journal-test--changes connection)))
+  (agent-q-test-image-values connection "(setf agent-q-image::*journal* '() *v* :old)" :package "AQ-JOURNAL")
+  (agent-q-test-image-values connection "(setf agent-q-image::*journal* '())")
+  (should (eq :returned
+              (plist-get (agent-q-test-image-reply
+                          connection "run-tests" :test "noting" :package "AQ-JOURNAL"
+                          :systems (list (list :name "aq-own" :file "/nowhere/own/aq-own.asd")))
+                         :outcome)))
+  (should (equal '("AQ-JOURNAL::*V* variable changed") (agent-q-journal-test--changes connection))))
+
 (agent-q-test-image-on-each what-is-defined-as-it-was-is-no-change ()
   "A class or a type that is only defined again is not listed as changed for good."
   (agent-q-journal-test--start connection)

@@ -71,7 +71,7 @@ Otherwise it has to succeed."
     (should-not (agent-q-rule-widths-test--asks-p "(uiop:run-program \"false\" :ignore-error-status t)"))
     (should (agent-q-rule-widths-test--asks-p "(uiop:launch-program \"true\")"))
     (should (agent-q-rule-widths-test--asks-p
-             "(progn (uiop:run-program \"true\") (delete-file \"/tmp/no-such-file-x\"))"))
+             "(progn (uiop:run-program \"true\") (open \"/tmp/no-such-folder-x/f\" :direction :output))"))
     (should (agent-q-rule-widths-test--asks-p
              "(progn (uiop:run-program \"true\") (funcall (intern (concatenate 'string \"QU\" \"IT\"))))"))))
 
@@ -83,7 +83,7 @@ Otherwise it has to succeed."
                              "(uiop:run-program \"true\")" 2)))
     (should-not (agent-q-rule-widths-test--asks-p "(progn (uiop:launch-program \"true\") t)"))
     (should (agent-q-rule-widths-test--asks-p
-             "(progn (uiop:run-program \"true\") (delete-file \"/tmp/no-such-file-x\"))"))
+             "(progn (uiop:run-program \"true\") (open \"/tmp/no-such-folder-x/f\" :direction :output))"))
     ;; What comes behind a form that has to run first.
     (should (agent-q-rule-widths-test--asks-p
              "(uiop:run-program \"true\") (defpackage :aq-widths) (in-package :aq-widths) #.(print 1)"))
@@ -115,7 +115,7 @@ Otherwise it has to succeed."
                         "/run_tests system=aq-ruled" "/load_system aq-ruled/more"
                         "/compile_file ruled.lisp" "/compile_file path=ruled.lisp name=aq-ruled"))
           (ert-info (line) (should-not (asks-p line))))
-        (write-region "(delete-file \"/tmp/no-such-file-x\")\n" nil "deletes.lisp" nil 'silent)
+        (write-region "(open \"/tmp/no-such-folder-x/f\" :direction :output)\n" nil "deletes.lisp" nil 'silent)
         (dolist (line (list "/load_system aq-unruled" "/run_tests system=aq-unruled"
                             (concat "/compile_file " other "unruled.lisp") "/compile_file deletes.lisp"))
           (ert-info (line) (should (asks-p line))))))))

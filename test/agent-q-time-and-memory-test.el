@@ -50,7 +50,8 @@
           (agent-q-chat-set-connection small)
           (dolist (form '("(let ((all '())) (loop (push (make-array 10000) all)))"
                           "(let ((list (list))) (loop for i from 0 do (push (cons i (make-list 3)) list)))"))
-            (let ((answer (agent-q-test-tools-ask (concat "/eval_form timeout=30 " form))))
+            (let ((answer (agent-q-test-tools-unasked
+                            (agent-q-test-tools-ask (concat "/eval_form timeout=30 " form)))))
               (should (string-match-p "\\`Stopped before finishing: it used [0-9]+ MB of a heap of 300 MB.*; continuing would have killed the image\\.$"
                                       answer))
               (should (equal "=> 3" (agent-q-test-tools-ask "/eval_form (+ 1 2)")))

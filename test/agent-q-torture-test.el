@@ -50,7 +50,8 @@ A row is a console line and a regexp for the whole of the answer."
              (equal "NIL" (agent-q-test-image-directly
                            connection
                            "(symbol-value (find-symbol \"*COMPILING*\" \"AGENT-Q-IMAGE\"))")))))
-  (apply #'agent-q-torture-test--rows connection
+  (agent-q-test-tools-unasked
+   (apply #'agent-q-torture-test--rows connection
          (mapcar
           (lambda (case) (apply #'agent-q-torture-test--stopped case))
           '(("(progn (princ \"begun\") (loop))" "begun")
@@ -66,10 +67,11 @@ A row is a console line and a regexp for the whole of the answer."
             ("(progn (princ \"begun\") (loop (block nil (unwind-protect (unwind-protect (loop) (loop)) (return)))))"
              "begun")
             ("(labels ((f () (unwind-protect (loop) (f)))) (f))")
+            ("(tagbody again (unwind-protect (loop (sleep 0.05)) (go again)))")
             ("(defclass aq-slow () ())
               (defmethod print-object ((it aq-slow) stream) (princ \"begun\") (loop))
               (make-instance 'aq-slow)"
-             "begun"))))
+             "begun")))))
   ;; What had been evaluated when its printer was stopped can be looked into.
   (should (string-match-p "^The form was evaluated, but printing its values did not finish: AQ-SLOW \\[v[0-9]+\\]$"
                           (agent-q-test-tools-ask
@@ -139,7 +141,7 @@ A row is a console line and a regexp for the whole of the answer."
           (if (agent-q-test-image-await
                (lambda () (or (agent-q-connection-crash crashed)
                               (not (agent-q-connection-live-p crashed)))))
-              (dolist (line '("/eval_form (+ 1 2)" "/describe_symbol car" "/eval_form (delete-file \"x\")"))
+              (dolist (line '("/eval_form (+ 1 2)" "/describe_symbol car" "/eval_form (open \"x\" :direction :output)"))
                 (agent-q-test-send line)
                 (agent-q-test-until (agent-q-test-idle-p))
                 (let ((text (agent-q-call-content (car (last (agent-q-test-calls))))))

@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'agent-q-test-tools)
 (require 'agent-q-test-watch)
 
 (defconst agent-q-watch-jobs-test--workers "
@@ -62,6 +63,124 @@
                            value)")))))
       (should (= 1 (length (agent-q-test-watch-words))))
       (should-not (file-exists-p victim)))))
+
+;; Its code is anonymous, as that of a job is.
+(agent-q-test-image-on-each watch-leaves-the-user-s-own-calls-alone ()
+  "What the user evaluates is not judged, even if it runs what a call has just made."
+  (let ((victim (agent-q-test-watch-file "victim")))
+    (agent-q-test-watch-with connection "deny"
+      (agent-q-test-watch-eval
+       connection "(setf (symbol-function 'aq-car) (lambda (file) (prog1 1 (delete-file file))))")
+      ;; The client was already waiting for this message when it was guarded.
+      (agent-q-test-watch-directly connection "1")
+      (agent-q-test-watch-directly connection "(ignore-errors (aq-car \"VICTIM\"))")
+      (should-not (file-exists-p victim))
+      (agent-q-test-watch-file "victim")
+      (with-current-buffer (agent-q-test-tools-repl (agent-q-connection-client connection))
+        (goto-char (point-max))
+        (insert (agent-q-test-watch-filled connection "(ignore-errors (aq-car \"VICTIM\"))"))
+        (call-interactively (key-binding (kbd "RET"))))
+      (should (agent-q-test-image-await (lambda () (not (file-exists-p victim))) 10))
+      (should-not (agent-q-test-watch-words)))))
+
+;;;; Threads that live on
+
+(defconst agent-q-watch-jobs-test--late "
+(progn (defvar *aq-go* nil) (defvar *aq-told* nil) (defvar *aq-late* nil)
+  (setf *aq-go* nil *aq-told* nil
+        *aq-late* (sb-thread:make-thread
+                   (lambda ()
+                     (loop until *aq-go* do (sleep 0.01))
+                     (setf *aq-told* (handler-case (delete-file \"VICTIM\") (error (it) (princ-to-string it)))))
+                   :name \"aq late\"))
+  GO)"
+  "A form whose thread deletes a file as soon as *AQ-GO* is true.")
+
+(defun agent-q-watch-jobs-test--late (connection go)
+  "Return the form with a late thread behind CONNECTION and GO at its end."
+  (string-replace "GO)" (concat go ")") (agent-q-test-watch-filled connection agent-q-watch-jobs-test--late)))
+
+(defun agent-q-watch-jobs-test--answer (connection kind)
+  "Wait for a question of KIND over CONNECTION, and allow it."
+  (let ((question (agent-q-test-image-await
+                   (lambda () (cl-find kind agent-q-test-watch-questions :test #'equal
+                                       :key (lambda (it) (plist-get it :effect)))))))
+    (should question)
+    (let ((agent-q-test-watch-answer (lambda (_) "allow")))
+      (agent-q-test-watch-take connection question))))
+
+(agent-q-test-image-on-each watch-asks-for-a-thread-before-the-call-ends ()
+  "What a thread asks while it is asked whether that may live on can still be answered."
+  (let ((victim (agent-q-test-watch-file "victim")))
+    (agent-q-test-watch-with connection nil
+      (let ((ended (agent-q-test-watch-start connection (agent-q-watch-jobs-test--late connection "1"))))
+        (should (agent-q-test-image-await
+                 (lambda () (equal "outlive" (plist-get (car agent-q-test-watch-questions) :effect)))))
+        (agent-q-test-watch-await-value
+         connection "(progn (setf *aq-go* t) (and (sb-thread::thread-waiting-for *aq-late*) t))")
+        (agent-q-watch-jobs-test--answer connection "outlive")
+        (agent-q-watch-jobs-test--answer connection "delete-file")
+        (should (agent-q-test-image-await ended))
+        (should-not (file-exists-p victim))))))
+
+(agent-q-test-image-on-each watch-ends-the-questions-of-a-call-with-it ()
+  "When a call is stopped, its threads wait for no answer any more."
+  (agent-q-test-watch-file "victim")
+  (agent-q-test-watch-with connection nil
+    (let ((request (gensym)))
+      (agent-q-image-call connection request "eval-form"
+                          (list :form (agent-q-watch-jobs-test--late
+                                       connection "(setf *aq-go* t) (loop (sleep 0.1))")
+                                :watch '(:patience 300))
+                          60 #'ignore)
+      (should (agent-q-test-image-await (lambda () agent-q-test-watch-questions)))
+      (agent-q-image-cancel request)
+      (agent-q-test-watch-await-value connection "(and *aq-told* t)")
+      (should (string-match-p "Not allowed: delete " (agent-q-test-watch-directly connection "*aq-told*"))))))
+
+(agent-q-test-image-on-each watch-tells-what-is-refused-after-a-call ()
+  "A thread that lives on is refused its effects while no call runs, which user and model learn; else it asks."
+  (let ((victim (agent-q-test-watch-file "victim")) (told nil))
+    (agent-q-test-watch-with connection "allow"
+      (let ((agent-q-image-refused-functions (list (lambda (&rest it) (push it told)))))
+        (agent-q-test-watch-eval connection (agent-q-watch-jobs-test--late connection "1"))
+        (agent-q-test-watch-directly connection "(setf *aq-go* t)")
+        (should (agent-q-test-image-await (lambda () told)))
+        (should (equal (list (list nil "aq late" (concat "delete " victim))) told))
+        (should (file-exists-p victim))
+        (let ((words (list (concat "delete " victim ", after the call that started it"))))
+          (should (equal words (plist-get (agent-q-test-watch-eval connection "1") :denials))))
+        (should-not (plist-get (agent-q-test-watch-eval connection "1") :denials))
+        (setq told nil)
+        (agent-q-test-watch-eval connection
+                                 "(progn (defvar *aq-timer* (sb-ext:make-timer (lambda () (delete-file \"DIR/victim\")) :thread t))
+                                         (sb-ext:schedule-timer *aq-timer* 3600) 1)")
+        (agent-q-test-watch-directly connection "(sb-ext:schedule-timer *aq-timer* 0)")
+        (should (equal (concat "delete " victim) (nth 2 (agent-q-test-image-await (lambda () (car told))))))
+        (should (plist-get (agent-q-test-watch-eval connection "1") :denials))
+        (should (file-exists-p victim))
+        (setq told nil)
+        (agent-q-test-watch-eval connection (agent-q-watch-jobs-test--late connection "1"))
+        (should-not (plist-get (agent-q-test-watch-eval
+                                connection "(progn (setf *aq-go* t) (loop until *aq-told* do (sleep 0.01)))")
+                               :denials))
+        (should-not (file-exists-p victim))
+        (should-not told)))))
+
+(agent-q-test-tools-on-each watch-says-in-the-chat-what-is-refused-after-a-call ()
+  "Whoever let a thread live on is told in the chat what it is refused, and the model with its next call."
+  (let ((victim (agent-q-test-watch-file "victim")))
+    (should (string-match-p "\\`=> 1\\'"
+                            (agent-q-test-tools-ask
+                             (concat "/eval_form " (string-replace
+                                                    "\n" " " (agent-q-watch-jobs-test--late connection "1"))))))
+    (should (agent-q-test-shows "leave a thread running: aq late"))
+    (agent-q-test-watch-directly connection "(setf *aq-go* t)")
+    (agent-q-test-until
+     (agent-q-test-shows (format "The thread aq late wanted to delete %s.  It was refused" victim)))
+    (should (string-search (format "(Not allowed while it ran: delete %s, after the call that started it.)" victim)
+                           (agent-q-test-tools-ask "/eval_form 1")))
+    (should (file-exists-p victim))))
 
 ;;;; Others on the same image
 

@@ -10,10 +10,11 @@
 ;;; Code:
 
 (require 'agent-q-test)
+(require 'agent-q-test-tools)
 (require 'agent-q-test-watch)
 
 (defconst agent-q-watch-made-test--preparation
-  "(defun aq-name (name package) (find-symbol name package))
+  "(defun aq-name (name package) (do-symbols (it package) (when (string= it name) (return it))))
    (defun aq-call (function &rest arguments) (apply function arguments))
    (defun aq-read (text) (let ((*read-eval* nil)) (read-from-string text)))
    (defun aq-eval (text) (aq-call (aq-name \"EVAL\" :cl) (aq-read text)))
@@ -49,8 +50,10 @@
                   "(macrolet ((m () '(aq-hiding))) (list (m)))"
                   "(let ((*macroexpand-hook* 'funcall)) (eval '(list (aq-hiding))))"
                   "(eval `(define-symbol-macro aq-standing (,(aq-name \"INT-SAP\" :sb-sys) 5)))"))
-    (should (member "evaluate code that calls foreign code: SB-SYS:INT-SAP"
-                    (agent-q-watch-made-test--words connection form))))
+    (ert-info (form)
+      (should (member (car (agent-q-watch-made-test--words connection form))
+                      '("evaluate code that calls foreign code: SB-SYS:INT-SAP"
+                        "look up SB-SYS:INT-SAP by its name: calling it calls foreign code")))))
   (pcase-dolist
       (`(,text . ,words)
        '(("(sb-sys:without-interrupts (loop))" . "SB-SYS:WITHOUT-INTERRUPTS")
@@ -110,7 +113,7 @@
                             "(let ((x 2)) (sb-sys:without-interrupts (sb-sys:with-interrupts (1+ x))))"))))
     (should (= 1 (length (agent-q-test-watch-words))))
     (agent-q-test-watch-eval
-     connection "(let ((f (list (aq-name \"INT-SAP\" :sb-sys) 5))) (eval f) (eval f) (aq-eval \"(sb-sys:int-sap 7)\"))")
+     connection "(let ((f (list (aq-name \"INT-SAP\" :sb-sys) 5))) (eval f) (eval f) (eval (list (aq-name \"INT-SAP\" :sb-sys) 7)))")
     (should (= 3 (length (agent-q-test-watch-words))))
     (let ((question (car agent-q-test-watch-questions)))
       (should (equal "run-form" (plist-get question :effect)))
@@ -170,6 +173,110 @@
                              (eq a (symbol-value 'aq-kept-c))))"
                     :watch '(:patience 30))))))
 
+(agent-q-test-image-on-each watch-asks-about-names-that-are-made ()
+  "Whatever looks up a name for code asks if code that says that name would."
+  (agent-q-test-image-directly
+   connection "(progn (defpackage :aq-using (:use :cl :sb-kernel))
+                      (setf (get 'aq-kept :name) (lambda () (find-symbol (format nil \"%MAKE-~A\" \"LISP-OBJ\") :sb-kernel)))
+                      t)")
+  (let ((name "(format nil \"%MAKE-~A\" \"LISP-OBJ\")"))
+    (dolist (form (list "(find-symbol \"%MAKE-LISP-OBJ\" \"SB-KERNEL\")"
+                        (format "(find-symbol %s \"SB-KERNEL\")" name)
+                        (format "(find-symbol %s :aq-using)" name)
+                        (format "(let ((package :sb-kernel)) (intern %s package))" name)
+                        (format "(let ((*package* (find-package :sb-kernel))) (intern %s))" name)
+                        (format "(uiop:find-symbol* %s :sb-kernel)" name)
+                        (format "(read-from-string (concatenate 'string \"sb-kernel::\" %s))" name)
+                        (format "(with-input-from-string (stream (concatenate 'string \"(1 #(sb-kernel::\" %s \"))\")) (read stream))" name)
+                        (format "(reduce #'find-symbol (list %s \"SB-KERNEL\"))" name)
+                        (format "(map 'list #'find-symbol (list %s) '(\"SB-KERNEL\"))" name)
+                        (format "(format nil (format nil \"~~/sb-kernel:~A/\" %s) 1)" name)
+                        (format "(handler-bind ((error (lambda (it) (declare (ignore it)) (find-symbol %s :sb-kernel))))
+                                   (intern \"AQ-NEW\" :sb-kernel))" name)
+                        (format "(let ((sb-ext:*evaluator-mode* :interpret)) (eval '(find-symbol %s :sb-kernel)))" name)
+                        (format "(sb-thread:join-thread (sb-thread:make-thread (lambda () (find-symbol %s :sb-kernel))) :default nil)"
+                                name)
+                        "(funcall (get 'aq-kept :name))"
+                        "#.(find-symbol (format nil \"%MAKE-~A\" \"LISP-OBJ\") :sb-kernel)"))
+      (ert-info (form)
+        (agent-q-test-watch-with connection "deny"
+          (let ((reply (agent-q-test-watch-eval connection form)))
+            (should (equal '("look up SB-KERNEL:%MAKE-LISP-OBJ by its name: calling it uses what is internal to the implementation")
+                           (agent-q-test-watch-words)))
+            (should (member (agent-q-test-watch-values reply) '(nil ("NIL")))))))))
+  ;; A yes is to this name, once for the call.
+  (agent-q-test-watch-with connection "allow"
+    (should (equal '("T") (agent-q-test-watch-values
+                           (agent-q-test-watch-eval
+                            connection "(loop repeat 3 always (find-symbol (string '%make-lisp-obj) :sb-kernel))"))))
+    (should (= 1 (length (agent-q-test-watch-words)))))
+  ;; Names of others' packages that code may say need no question, nor does what SBCL looks up itself.
+  (dolist (form '("(list (find-symbol \"CAR\" :sb-impl) (find-symbol \"CLASS-SLOTS\" :sb-mop) (intern \"AQ-NEW\" :keyword))"
+                  "(find-symbol \"AQ-THERE-IS-NONE\" :sb-kernel)"
+                  "(defun aq-copy (s) (let ((r (make-string 100))) (replace r s) (fill r #\\a) (loop for c across r collect c)))"
+                  "(let ((*package* (find-package :sb-kernel))) (princ-to-string (list #'car (find-class 'list))))"
+                  "(defstruct aq-pair left right)" "(read-from-string \"#S(aq-pair :left (a . :b))\")"))
+    (ert-info (form)
+      (should-not (agent-q-watch-made-test--words connection form))
+      (should (equal '(nil nil) (agent-q-test-watch-with connection "deny"
+                                  (list (plist-get (agent-q-test-watch-eval connection form) :denials)
+                                        (agent-q-test-watch-words))))))))
+
+(agent-q-test-image-on-each watch-keeps-what-all-code-relies-on ()
+  "Generic functions, classes, constants and packages that aren't the program's ask before they change."
+  (pcase-dolist
+      (`(,form . ,words)
+       '(("(defgeneric print-object (object stream) (:method-combination progn))" . "redefine PRINT-OBJECT")
+         ("(reinitialize-instance #'documentation :name 'aq-mine)" . "redefine DOCUMENTATION")
+         ("(shared-initialize #'documentation t :name 'aq-mine)" . "redefine DOCUMENTATION")
+         ("(change-class #'documentation 'standard-generic-function)" . "redefine DOCUMENTATION")
+         ("(let ((name (sb-mop:slot-definition-name (first (sb-mop:class-slots (class-of #'documentation))))))
+             (setf (slot-value #'documentation name) nil))"
+          . "redefine DOCUMENTATION")
+         ("(setf (sb-mop:funcallable-standard-instance-access #'documentation 3) nil)" . "redefine DOCUMENTATION")
+         ("(sb-mop:ensure-class 'sb-gray:fundamental-input-stream :metaclass 'standard-class
+             :direct-superclasses (list (find-class 'sb-gray:fundamental-stream)))"
+          . "FUNDAMENTAL-INPUT-STREAM")
+         ("(make-instances-obsolete 'standard-class)" . "redefine STANDARD-CLASS")
+         ("(sb-mop:remove-direct-subclass (find-class 'standard-object)
+                                          (first (sb-mop:class-direct-subclasses (find-class 'standard-object))))"
+          . "redefine STANDARD-OBJECT")
+         ("(sb-alien:define-alien-type sb-alien:int (sb-alien:integer 8))" . "redefine INT")
+         ("(sb-ext:disable-debugger)" . "change what errors do: they would end this Lisp")
+         ("(handler-bind ((sb-ext:package-lock-violation #'continue) (sb-ext:defconstant-uneql #'continue))
+             (eval '(defconstant char-code-limit 5)))"
+          . "redefine CHAR-CODE-LIMIT")
+         ("(unintern :emacs-rex :keyword)" . "redefine :EMACS-REX")
+         ("(shadowing-import 'cl-user::emacs-rex :keyword)" . "change the names of the package KEYWORD")
+         ("(unuse-package :cl :cl-user)" . "change the names of the package COMMON-LISP-USER")
+         ("(rename-package :cl-user \"AQ-OLD\")" . "change the package COMMON-LISP-USER")
+         ("(first (find-all-symbols \"SET-SYMBOL-GLOBAL-VALUE\"))" . "look up SB-KERNEL:SET-SYMBOL-GLOBAL-VALUE")))
+    (ert-info (form)
+      (should (string-match-p (regexp-quote words)
+                              (or (car (agent-q-watch-made-test--words connection form)) "")))))
+  (should (equal '("(1114112 PRINT-OBJECT DOCUMENTATION)")
+                 (agent-q-test-image-values
+                  connection "(list char-code-limit (sb-mop:generic-function-name #'print-object)
+                                    (sb-mop:generic-function-name #'documentation))")))
+  ;; The program's own may change, and what SBCL does for it is no question.
+  (should-not (agent-q-watch-made-test--words connection "
+    (defclass aq-own () ((a :accessor aq-a :initarg :a)))
+    (defmethod print-object ((it aq-own) stream) (format stream \"own\"))
+    (defmethod documentation ((it aq-own) (kind (eql 'aq))) \"own\")
+    (defmethod initialize-instance :after ((it aq-own) &key) (setf (slot-value it 'a) 1))
+    (let ((it (make-instance 'aq-own)) (name 'a))
+      (setf (slot-value it name) 2)
+      (setf (sb-mop:slot-value-using-class (class-of it) it (first (sb-mop:class-slots (class-of it)))) 3)
+      (reinitialize-instance it :a 4)
+      (slot-makunbound it 'a))
+    (defclass aq-own () ((a :accessor aq-a) (b :reader aq-b)))
+    (make-instances-obsolete 'aq-own)
+    (sb-mop:ensure-class 'aq-other :metaclass 'standard-class :direct-superclasses (list (find-class 'aq-own)))
+    (change-class (make-instance 'aq-other) 'aq-own)
+    (defgeneric aq-sum (it) (:method-combination progn) (:method progn (it) it))
+    (defgeneric aq-sum (it) (:method-combination +) (:method + (it) it))
+    (compile 'aq-compiled '(lambda () 1)) (find-all-symbols \"CAR\") (defconstant aq-c 3)")))
+
 (agent-q-test-image-on-each watch-knows-what-closes-the-connection-later ()
   "Objects that close the client's descriptor once they are garbage ask; others don't."
   (agent-q-test-image-directly connection "(progn (require :sb-bsd-sockets) t)")
@@ -204,7 +311,7 @@
                       "(setf (fdefinition 'aq-old) #'identity)" "(setf (macro-function 'aq-when) (macro-function 'when))"))
         (ert-info (form)
           (should-not (asked form))))
-      (dolist (form '("(defun aq-carries () (delete-file \"x\"))"
+      (dolist (form `("(defun aq-carries () (delete-file \"x\"))"
                       "(progn 1 (defun aq-carries () (delete-file \"x\")))"
                       "(setf (fdefinition 'aq-carries) (lambda () (delete-file \"x\")))"
                       "(funcall #'(setf fdefinition) (lambda () (delete-file \"x\")) 'aq-carries)"
@@ -218,7 +325,13 @@
                                  (if (eq 'defun (car form)) '(defun aq-carries () (delete-file \"x\"))
                                      (funcall expander form environment)))))
                          (eval '(defun aq-plain ())))"
+                      ,(format "(list '%S (funcall #'(setf fdefinition) (lambda () (delete-file \"x\")) 'aq-carries))"
+                               (make-list 3000 1))
+                      ,(format "(let ((f #'delete-file) (list '%S)) (defun aq-carries () (funcall f \"x\") list))"
+                               (make-list 6000 1))
                       "(sb-thread:join-thread (sb-thread:make-thread #'eval :arguments '((defun aq-carries () (delete-file \"x\")))) :default nil)"
+                      "(let ((name 'aq-carries)) (compile name '(lambda () (delete-file \"x\"))))"
+                      "(apply #'compile 'aq-carries '((lambda () (delete-file \"x\"))))"
                       "(handler-bind ((error (lambda (it) (invoke-restart (find-restart 'use-value it) 5))))
                          (eval '(defun aq-carries () (delete-file \"x\"))))"))
         (ert-info (form)
@@ -229,8 +342,8 @@
       (should (equal '("NIL") (agent-q-test-image-values connection "(fboundp 'aq-carries)")))
       (should (file-exists-p file)))))
 
-(agent-q-test-image-on-each what-can-not-be-guarded-is-looked-at-before ()
-  "A guard that can't be put in is told of, and code is looked at before it runs then."
+(defun agent-q-watch-made-test--refuse-guard (connection)
+  "Have the image behind CONNECTION fail to guard DELETE-FILE."
   (agent-q-test-image-value connection "watch-remove")
   (agent-q-test-image-directly
    connection "(let* ((name (find-symbol \"PUT-GUARD\" \"AGENT-Q-IMAGE\")) (put (fdefinition name)))
@@ -238,7 +351,31 @@
                        (fdefinition name)
                        (lambda (watch guard)
                          (if (eq 'delete-file (svref guard 0)) (error \"no\") (funcall put watch guard))))
-                 t)")
+                 t)"))
+
+(defun agent-q-watch-made-test--let-guard (connection)
+  "Undo that."
+  (agent-q-test-image-directly
+   connection "(let ((name (find-symbol \"PUT-GUARD\" \"AGENT-Q-IMAGE\")))
+                 (setf (fdefinition name) (get name :aq-put)) t)")
+  (agent-q-test-image-value connection "watch-remove"))
+
+(agent-q-test-tools-on-each what-can-not-be-guarded-is-told-in-the-chat ()
+  "A chat says once which functions the watch can't stop in an image."
+  (let ((notice (format "agent-q can't stop calls of DELETE-FILE in %s.  Code there is looked at before it runs."
+                        (agent-q-connection-label connection))))
+    (agent-q-watch-made-test--refuse-guard connection)
+    (unwind-protect
+        (dotimes (_ 2)
+          (should (equal "=> 1" (agent-q-test-tools-ask "/eval_form 1")))
+          (should (= 1 (how-many (regexp-quote notice) (point-min) (point-max)))))
+      (agent-q-watch-made-test--let-guard connection))
+    (agent-q-test-tools-ask "/eval_form 1")
+    (should (= 1 (how-many "can't stop calls" (point-min) (point-max))))))
+
+(agent-q-test-image-on-each what-can-not-be-guarded-is-looked-at-before ()
+  "A guard that can't be put in is told of, and code is looked at before it runs then."
+  (agent-q-watch-made-test--refuse-guard connection)
   (let ((file (agent-q-test-watch-file "left")) (reply nil))
     (cl-flet ((asked (form)
                 (agent-q-test-watch-with connection "deny"
@@ -249,10 +386,7 @@
                                (car (asked (format "(delete-file %S)" file)))))
       (should (equal '("DELETE-FILE") (plist-get reply :unguarded)))
       (should (file-exists-p file))
-      (agent-q-test-image-directly
-       connection "(let ((name (find-symbol \"PUT-GUARD\" \"AGENT-Q-IMAGE\")))
-                     (setf (fdefinition name) (get name :aq-put)) t)")
-      (agent-q-test-image-value connection "watch-remove")
+      (agent-q-watch-made-test--let-guard connection)
       (should (equal (list (format "delete %s" file)) (asked (format "(delete-file %S)" file))))
       (should-not (plist-get reply :unguarded)))))
 
@@ -294,8 +428,6 @@
          ("change the standard descriptor 1: close it" . "(sb-posix:close 1)")
          ("change \\*DEBUGGER-HOOK\\*" . "(setf (sb-ext:symbol-global-value '*debugger-hook*) 'list)")
          ("change how text is read, by everybody" . "(copy-readtable nil *readtable*)")
-         ("evaluate code that uses what is internal to the implementation: SB-KERNEL::GC-STOP-THE-WORLD"
-          . "(funcall (find-symbol \"GC-STOP-THE-WORLD\" \"SB-KERNEL\"))")
          ("evaluate code that uses what is internal to the implementation: SB-SYS:VECTOR-SAP"
           . "(progn (formatter \"~/sb-sys:vector-sap/\") (list (sb-sys:vector-sap (vector))))")))
     (ert-info (form)
@@ -311,7 +443,13 @@
                                                (sb-debug:list-backtrace))"
                              :watch '(:patience 30)))))
   ;; What comes with SBCL is no question.
-  (should-not (agent-q-watch-made-test--words connection "(require :sb-rotate-byte)")))
+  (dolist (form '("(require :sb-rotate-byte)" "(require :sb-sprof)"))
+    (should-not (agent-q-watch-made-test--words connection form)))
+  (should (equal '("use the C function pthread_kill")
+                 (agent-q-watch-made-test--words
+                  connection "(aq-call 'eval '(sb-alien:alien-funcall
+                                               (sb-alien:extern-alien \"pthread_kill\" (function sb-alien:int sb-alien:int))
+                                               0))"))))
 
 (provide 'agent-q-watch-made-test)
 ;;; agent-q-watch-made-test.el ends here

@@ -163,6 +163,7 @@
 
 (agent-q-test-image-on-each watch-shows-the-form-that-was-sent ()
   "No variable makes a question show another form."
+  (agent-q-test-watch-file "nothing")
   (agent-q-test-watch-with connection "deny"
     (agent-q-test-watch-eval
      connection "(progv '(-) '((shop-harmless-form)) (delete-file \"DIR/nothing\"))")
@@ -171,6 +172,7 @@
 
 (agent-q-test-image-on-each watch-names-functions-and-no-parameters ()
   "Who reaches out is said by the name of a function, not of what is in its lambda list."
+  (agent-q-test-watch-file "nothing")
   (agent-q-test-watch-directly connection
    "(progn
       (unless (find-package \"AQ-SHOP\") (make-package \"AQ-SHOP\" :use '(\"COMMON-LISP\")))
@@ -179,12 +181,12 @@
           \"(progn
              (defclass circle () ())
              (defvar *handler* (compile nil '(lambda (args) (delete-file args) args)))
-             (defmethod print-object ((a circle) stream) (delete-file \\\"/nothing\\\") stream)
+             (defmethod print-object ((a circle) stream) (delete-file \\\"DIR/nothing\\\") stream)
              (defgeneric area (it))
-             (defmethod area ((it circle)) (delete-file \\\"/nothing\\\") it)
-             (defun outer () (flet ((inner (it) (delete-file it) it)) (declare (notinline inner)) (values (inner \\\"/nothing\\\")))))\"))))")
+             (defmethod area ((it circle)) (delete-file \\\"DIR/nothing\\\") it)
+             (defun outer () (flet ((inner (it) (delete-file it) it)) (declare (notinline inner)) (values (inner \\\"DIR/nothing\\\")))))\"))))")
   (pcase-dolist (`(,form . ,function)
-                 '(("(progn (funcall (symbol-value (find-symbol \"*HANDLER*\" \"AQ-SHOP\")) \"/nothing\") 1)")
+                 '(("(progn (funcall (symbol-value (find-symbol \"*HANDLER*\" \"AQ-SHOP\")) \"DIR/nothing\") 1)")
                    ("(progn (print-object (make-instance (find-symbol \"CIRCLE\" \"AQ-SHOP\")) *standard-output*) 1)")
                    ("(progn (funcall (find-symbol \"AREA\" \"AQ-SHOP\") (make-instance (find-symbol \"CIRCLE\" \"AQ-SHOP\"))) 1)"
                     . "AQ-SHOP::AREA")
@@ -247,6 +249,61 @@
       (should (= 1 (length (plist-get reply :denials)))))
     (agent-q-test-watch-eval connection "(ignore-errors (delete-file \"DIR/again.txt\"))")
     (should (= 2 (length (agent-q-test-watch-words))))))
+
+(agent-q-test-image-on-each watch-lists-only-what-the-user-denied ()
+  "A printer that writes is asked about once; what it tries while the question is printed is not listed."
+  (agent-q-test-watch-directly
+   connection "(progn (defclass aq-printed () ())
+                 (defmethod print-object ((it aq-printed) stream)
+                   (ignore-errors (with-open-file (out \"DIR/printed\" :direction :output :if-exists :supersede)
+                                    (print 1 out)))
+                   (write-string \"P\" stream)) t)")
+  (agent-q-test-watch-with connection "allow"
+    (let ((reply (agent-q-test-watch-eval connection "(make-instance 'aq-printed)")))
+      (should (equal '("P") (agent-q-test-watch-values reply)))
+      (should (= 1 (length (agent-q-test-watch-words))))
+      (should-not (plist-get reply :denials)))))
+
+(agent-q-test-image-on-each watch-names-the-function-of-the-program ()
+  "What makes the call is named, not the framework that calls it; at the top of a file it is a local function."
+  (let ((file (expand-file-name "aq-names.lisp" agent-q-test-directory)) (names nil))
+    (agent-q-test-watch-file "victim")
+    (with-temp-file file
+      (insert (agent-q-test-watch-filled
+               connection
+               "(defpackage :prove.aq (:use :cl) (:export #:run)) (defpackage :aq-named (:use :cl))
+(in-package :prove.aq) (defvar *test* nil) (defun run () (list (funcall *test*)))
+(in-package :aq-named)
+(labels ((%wipes () (list (ignore-errors (delete-file \"VICTIM\"))))) (setf prove.aq::*test* #'%wipes))
+(defun wipes () (list (ignore-errors (delete-file \"VICTIM\"))))")))
+    (agent-q-test-image-load connection file)
+    (agent-q-test-watch-with connection
+        (lambda (question) (push (plist-get question :function) names) "deny")
+      (agent-q-test-watch-eval connection "(list (prove.aq:run))")
+      (agent-q-test-watch-eval connection "(progn (setf prove.aq::*test* #'aq-named::wipes) (list (prove.aq:run)))")
+      (agent-q-test-watch-eval connection "(progn (setf prove.aq::*test* (lambda () (list (ignore-errors (delete-file \"DIR/victim\"))))) (list (prove.aq:run)))"))
+    (should (equal '("AQ-NAMED::%WIPES" "AQ-NAMED::WIPES" nil) (nreverse names)))))
+
+(agent-q-test-image-on-each watch-asks-about-no-file-that-is-not-there ()
+  "Deleting what is not there fails as ever, and asks nobody; a link that leads nowhere is there."
+  (let ((link (agent-q-test-watch-filled connection "DIR/link-to-nothing")))
+    (make-symbolic-link "nothing" link t)
+    (agent-q-test-watch-with connection "deny"
+      (let ((reply (agent-q-test-watch-eval connection "(delete-file \"DIR/not-there\")")))
+        (should (equal "DELETE-FILE-ERROR" (plist-get reply :type)))
+        (should (string-search "No such file or directory" (plist-get reply :message)))
+        (should (member "CONTINUE" (mapcar #'car (plist-get reply :restarts))))
+        (should-not (plist-get reply :denials)))
+      (should (equal '("(NIL T)") (agent-q-test-watch-values
+                                   (agent-q-test-watch-eval
+                                    connection
+                                    "(list (ignore-errors (delete-file \"DIR/victim/not-there\"))
+                                           (handler-bind ((file-error #'continue)) (delete-file \"DIR/not-there\")))"))))
+      (should-not (agent-q-test-watch-words))
+      (agent-q-test-watch-eval connection "(ignore-errors (delete-file \"DIR/link-to-nothing\"))")
+      (should (equal (list (concat "delete " link)) (agent-q-test-watch-words)))
+      (should (file-symlink-p link)))
+    (delete-file link)))
 
 (agent-q-test-image-on-each watch-asks-about-threads-while-they-live ()
   "The question about threads that outlive a call goes when they have ended."

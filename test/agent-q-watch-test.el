@@ -271,7 +271,7 @@
                    connection
                    "(let ((threads (loop for i below 50 collect
                                      (sb-thread:make-thread
-                                      (lambda (i) (ignore-errors (delete-file (format nil \"VICTIM~D\" i))))
+                                      (lambda (i) (ignore-errors (open (format nil \"VICTIM~D\" i) :direction :output)))
                                       :arguments (list i)))))
                       (length (mapcar (lambda (it) (sb-thread:join-thread it :default nil)) threads)))"))))
       (should (equal '("50") (agent-q-test-watch-values reply)))
@@ -283,7 +283,7 @@
   (agent-q-test-watch-with connection nil
     (let ((ends nil) (request (gensym)))
       (agent-q-image-call connection request "eval-form"
-                          (list :form "(delete-file \"/nowhere/x\")"
+                          (list :form (format "(delete-file %S)" (agent-q-test-watch-file "stopped"))
                                 :watch '(:patience 60))
                           30 (lambda (status payload) (push (cons status payload) ends)))
       (should (agent-q-test-image-await (lambda () agent-q-test-watch-questions) 10))
@@ -299,7 +299,8 @@
         (count "(count \"aq lives on\" (sb-thread:list-all-threads) :key #'sb-thread:thread-name :test #'equal)"))
     (agent-q-test-watch-with connection "deny"
       (agent-q-test-watch-eval connection form)
-      (should (equal '("leave a thread running: aq lives on") (agent-q-test-watch-words)))
+      (should (equal '("leave a thread running: aq lives on; while no call of this chat runs, it may do nothing outside of Lisp")
+                     (agent-q-test-watch-words)))
       (should (agent-q-test-image-await
                (lambda () (equal "0" (agent-q-test-watch-directly connection count))) 5)))
     (agent-q-test-watch-with connection "allow"
@@ -516,7 +517,7 @@
       (should (equal "(OPEN)" (agent-q-test-watch-directly connection "(trace)")))
       (agent-q-test-watch-directly connection "(untrace)")
       (should (equal "NIL" (funcall traced)))
-      (agent-q-test-watch-eval connection "(ignore-errors (delete-file \"/nowhere/x\"))")
+      (agent-q-test-watch-eval connection (format "(ignore-errors (delete-file %S))" (agent-q-test-watch-file "traced")))
       (should (= 1 (length (agent-q-test-watch-words)))))))
 
 (agent-q-test-image-on-each watch-is-put-in-once-and-taken-out ()
@@ -876,7 +877,7 @@ It would come to a guard itself, which expands macros, and so on to the end of t
                                         (sleep 0.3)))))"
                          done))
           (agent-q-image-call other (gensym) "eval-form"
-                              (list :form "(ignore-errors (delete-file \"/nowhere/x\"))"
+                              (list :form (format "(ignore-errors (delete-file %S))" (agent-q-test-watch-file "left"))
                                     :watch '(:patience 60))
                               30 #'ignore)
           (should (agent-q-test-image-await (lambda () agent-q-test-watch-questions) 10))

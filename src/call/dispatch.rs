@@ -91,7 +91,7 @@ impl Executor {
             }
             _ => (Ok(text), Vec::new()),
         };
-        tell(told(&mut answer, |content| content), denials, note);
+        tell(told(&mut answer, |content| content), &denials, note);
         answer
     }
 
@@ -172,7 +172,7 @@ impl Executor {
             told.extend(lacking.map(|it| format!("\n{it}")));
         }
         let told = told(&mut content, |content| &mut content.text);
-        tell(told, denials, note);
+        tell(told, &denials, note);
         content
     }
 }
@@ -264,9 +264,9 @@ fn parsed(text: &str) -> Result<(ImageReply, Vec<String>), ToolFailure> {
 
 /// Adds to what is TOLD the DENIALS of effects, unless it says so itself, and Emacs's NOTE: the code may have
 /// handled the error, or made another one of it.
-fn tell(told: &mut String, mut denials: Vec<String>, note: Option<String>) {
-    denials.retain(|denial| !told.contains(denial.as_str()));
-    if !denials.is_empty() {
+fn tell(told: &mut String, denials: &[String], note: Option<String>) {
+    // Some alone would read as if those were all.
+    if !denials.iter().all(|denial| told.contains(denial.as_str())) {
         told.push_str(&format!(
             "\n(Not allowed while it ran: {}.)",
             denials.join("; ")

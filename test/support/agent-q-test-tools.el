@@ -81,6 +81,13 @@ What needs approval is approved."
      line)
     (agent-q-test-tools-answer)))
 
+(defmacro agent-q-test-tools-unasked (&rest body)
+  "Evaluate BODY, in which no tool may need approval."
+  (declare (indent 0) (debug t))
+  `(cl-letf (((symbol-function 'agent-q-test-answer)
+              (lambda (&rest _) (ert-fail (list "Asked" (agent-q-call-waiting))))))
+     ,@body))
+
 (defun agent-q-test-tools-answer ()
   "Return the content of the latest call of the current chat, without its image's name.
 That depends on whether another test has started an image, too."

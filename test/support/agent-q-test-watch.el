@@ -42,7 +42,8 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
           (prefix "agent-q effect: ")
           (advice (lambda (function process event)
                     (pcase event
-                      (`(:background-message ,(and text (pred (string-prefix-p prefix))))
+                      (`(:background-message ,(and text (pred (string-prefix-p prefix))
+                                                   (guard (not (string-search " :refused " text)))))
                        (agent-q-test-watch-take
                         ,connection
                         (car (read-from-string (substring text (length prefix)))))

@@ -44,19 +44,21 @@
            (constantly '())))
 
 (defun function-of-frames (frames)
-  "The innermost function of the program in FRAMES, by name, or NIL."
+  "The innermost function of the program in FRAMES, by name, or NIL. What runs tests is called for
+all of them."
   (loop for (nil operator) in frames
         for word = (operator-name operator)
         for package = (and word (word-package word))
         when (and package (program-package-p package)
+                  (not (test-framework-package-p package))
                   (not (prefixed-p "UIOP" (package-name package)))
                   (not (prefixed-p "ASDF" (package-name package))))
           return word))
 
 (defun question-plist (watch consent effect number)
   "What to send to Emacs about EFFECT. Printing calls the program's printers, which must have no
-effects."
-  (funcall (watch-call-in watch) (list (quiet consent))
+effects; that those were denied is nothing to tell."
+  (funcall (watch-call-in watch) (list (unheard consent))
            (lambda ()
              (let ((frames (shown-program-frames)))
                (list :call (consent-id consent) :question number
@@ -71,6 +73,12 @@ effects."
                                      (consent-text consent)))
                      :frames (mapcar #'first frames)
                      :thread (thread-text (backend "CURRENT-THREAD")))))))
+
+(defun unheard (consent)
+  "CONSENT with nobody to ask, and nobody to be told what was denied."
+  (let ((unheard (quiet consent)))
+    (setf (consent-denials unheard) (list '()))
+    unheard))
 
 (defun tell-emacs (watch consent plist)
   "Send PLIST over the connection of CONSENT's call, without running any code of the program."
@@ -95,12 +103,14 @@ effects."
          (or (null type) (null (find-class type nil)) (typep (consent-connection consent) type)))))
 
 (defun wait-for-answer (consent question effect)
+  ;; Once the call is over, no answer comes.
   (let ((end (+ (get-internal-real-time)
                 (* (consent-patience consent) internal-time-units-per-second))))
     (progv (list (find-symbol "*DEADLINE*" "SB-IMPL")) (list nil)
       (loop until (or (internal "SB-THREAD" "WAIT-ON-SEMAPHORE" (question-signal question)
                                 :timeout 0.25)
                       (question-answer question)
+                      (consent-mode consent)
                       (moot-p effect)
                       (> (get-internal-real-time) end)
                       (not (somebody-there-p consent)))))))
@@ -134,29 +144,50 @@ user answered."
        (notany (lambda (thread) (internal "SB-THREAD" "THREAD-ALIVE-P" thread))
                (effect-detail effect))))
 
+(defun asker-for (watch consent)
+  "The consent through which to ask for CONSENT: once its call is over, that of another running call
+of the same chat, or NIL."
+  (if (first (consent-over consent))
+      (find-if (lambda (it)
+                 (and (null (consent-mode it))
+                      (eq (consent-connection it) (consent-connection consent))
+                      (equal (consent-chat it) (consent-chat consent))))
+               (first (watch-consents watch)))
+      consent))
+
 (defun ask (watch consent effect)
   "Decide about EFFECT, returning what PUT-QUESTION does; a call asks one question at a time."
-  (let ((*client* (consent-client consent)) (lock (consent-lock consent))
+  (let ((*client* (consent-client consent)) (asker (asker-for watch consent)) (mark (list effect))
         ;; At the end of a call no guard has bound it.
         (*macroexpand-hook* #'funcall))
-    (cond ((or (consent-mode consent)
-               (not (somebody-there-p consent))
-               ;; An interrupt in the middle of a question.
-               (eq (internal "SB-THREAD" "MUTEX-OWNER" lock) (backend "CURRENT-THREAD")))
-           (values "deny" nil))
-          (t (let ((answer (list "deny" nil)))
-               (backend "CALL-WITH-LOCK-HELD" lock
-                        (lambda ()
-                          (setf answer (multiple-value-list (ask-once watch consent effect)))))
-               (values-list answer))))))
+    (if (or (null asker)
+            (eq (consent-mode consent) :deny)
+            (consent-mode asker)
+            (not (somebody-there-p asker))
+            ;; An interrupt in the middle of a question.
+            (eq (internal "SB-THREAD" "MUTEX-OWNER" (consent-lock asker)) (backend "CURRENT-THREAD")))
+        (values "deny" nil)
+        (let ((answer '()))
+          (unwind-protect
+               (progn (hold-one (consent-asking asker) mark)
+                      (backend "CALL-WITH-LOCK-HELD" (consent-lock asker)
+                               (lambda ()
+                                 (unless (consent-mode asker)
+                                   (setf answer (multiple-value-list
+                                                 (ask-once watch consent asker effect)))))))
+            (drop-one (consent-asking asker) mark))
+          (if answer
+              (values-list answer)
+              ;; It has ended meanwhile.
+              (ask watch consent effect))))))
 
-(defun ask-once (watch consent effect)
-  "As PUT-QUESTION, but don't ask again about what the user has denied in this call."
+(defun ask-once (watch consent asker effect)
+  "As PUT-QUESTION of ASKER, but don't ask again about what the user has denied to CONSENT's call."
   (let* ((key (list (effect-kind effect) (effect-identity effect) (effect-files effect)))
          (before (assoc key (first (consent-denied consent)) :test #'equal)))
     (if before
         (values "deny" (rest before))
-        (multiple-value-bind (decision reason answered) (put-question watch consent effect)
+        (multiple-value-bind (decision reason answered) (put-question watch asker effect)
           (when (and answered (equal decision "deny"))
             (push (cons key reason) (first (consent-denied consent))))
           (values decision reason)))))
@@ -191,6 +222,36 @@ Returns \"allow\" or \"deny\" and the user's reason, or NIL if nobody can be ask
 
 ;;; The outcome
 
+(defun note-late-denial (watch consent effect)
+  "Note that EFFECT, of a thread or a timer that CONSENT's call has left, was denied: for the next
+reply in its chat, and for the user unless it was the user's answer."
+  (let ((*client* (consent-client consent)) (asker (asker-for watch consent))
+        (words (effect-words effect)) (known (first (consent-denials consent))))
+    (cond (asker (note-denial asker (make-effect :words (late-words words))))
+          ;; It may try again and again.
+          ((or (member words known :test #'equal) (nthcdr 20 known)))
+          (t (hold-one (watch-late watch) (cons (consent-chat consent) words))
+             (when (somebody-there-p consent)
+               (tell-emacs watch consent (list :call (consent-id consent) :refused words
+                                               :chat (consent-chat consent)
+                                               :thread (thread-text (backend "CURRENT-THREAD")))))))
+    (note-denial consent effect)))
+
+(defun late-words (words)
+  (format nil "~A, after the call that started it" words))
+
+(defun take-late-denials (watch consent)
+  "What was refused after earlier calls in the chat of CONSENT's call, in words; each is told once."
+  (let ((*client* (consent-client consent)) (taken '()))
+    (call-with-lock
+     (lambda ()
+       (setf (first (watch-late watch))
+             (remove-if (lambda (late)
+                          (when (equal (car late) (consent-chat consent))
+                            (push (late-words (cdr late)) taken)))
+                        (first (watch-late watch))))))
+    taken))
+
 (defun note-denial (consent effect)
   (let ((*client* (consent-client consent)))
     (call-with-lock (lambda ()
@@ -212,7 +273,8 @@ program's own threads continue."
                                        :words (effect-words effect) :reason reason
                                        :pathname (effect-pathname effect))
                        (make-condition 'effect-denied :words (effect-words effect) :reason reason)))
-        (*macroexpand-hook* *program-hook*))
+        (*macroexpand-hook* *program-hook*)
+        (*looking-up* nil))
     ;; The program's handlers run now.
     (error condition)))
 
@@ -222,7 +284,9 @@ place."
   (loop
     (multiple-value-bind (decision reason) (ask watch consent effect)
       (when (equal decision "allow") (return t))
-      (note-denial consent effect)
+      (if (first (consent-over consent))
+          (note-late-denial watch consent effect)
+          (note-denial consent effect))
       (when (equal decision "stop") (stop-call consent effect))
       (funcall before-denial)
       (restart-case (deny effect reason)

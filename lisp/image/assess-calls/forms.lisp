@@ -117,7 +117,12 @@
     (unless (if (eq (first place) 'readtable-case)
                 (own-readtable-p (second place))
                 (own-name-p name (first place)))
-      (hit :reaches "replaces a definition behind its name" (first place) place))))
+      (hit :reaches
+           (case (first place)
+             (logical-pathname-translations "changes which files names stand for")
+             (readtable-case "changes how text is read")
+             (t "replaces a definition behind its name"))
+           (first place) place))))
 
 (defun own-readtable-p (form)
   "Whether FORM, by its looks, returns a readtable that the text has made."
@@ -166,7 +171,7 @@
          (check-symbol-argument (second place)))
         ((and (member (symbol-name (first place)) '("GETENV" "GETENVP" "POSIX-GETENV") :test #'string=)
               (not (member (first place) (scope-functions scope))))
-         (hit :reaches "changes the environment of the programs that it runs" (first place)))
+         (hit :reaches "changes the environment of the programs that it runs" (list 'setf (first place))))
         ((brought-p (first place) :setf)
          (setf *usable-p* nil)
          (when *expanding*

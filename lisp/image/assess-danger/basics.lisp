@@ -99,22 +99,30 @@ one."
   (printed form :limit 90 :length 6 :level 4 :circle t :pretty (backquoted-p form)))
 
 (defun known-name (symbol)
-  "SYMBOL as people write it, rather than with the package that happens to be its home."
-  (if (and (symbol-package symbol) (exported-by-p symbol "UIOP"))
-      (format nil "UIOP:~A" (symbol-name symbol))
-      (symbol-text symbol)))
+  "SYMBOL, or (setf symbol), as people write it, rather than with the package that happens to be its
+home."
+  (cond ((consp symbol) (format nil "(SETF ~A)" (known-name (second symbol))))
+        ((and (symbol-package symbol) (exported-by-p symbol "UIOP"))
+         (format nil "UIOP:~A" (symbol-name symbol)))
+        (t (symbol-text symbol))))
+
+(defun operator-p (what)
+  "Whether WHAT is a symbol or (setf symbol)."
+  (or (symbolp what)
+      (and (consp what) (eq (first what) 'setf) (consp (rest what)) (null (cddr what))
+           (symbolp (second what)))))
 
 (defun hit (kind reason &optional what (form (findings-current *findings*)))
-  "Note that running FORM would do what REASON says, through WHAT, a symbol or another object."
+  "Note that running FORM would do what REASON says, through WHAT, an operator or another object."
   (note-hit-effects kind reason what form)
   (pushnew (list kind reason
                  (format nil "~:[~*~;: ~A~]~A"
-                         what (if (symbolp what) (known-name what) (excerpt what))
+                         what (if (operator-p what) (known-name what) (excerpt what))
                          (typecase form
                            (cons (format nil " in ~A" (excerpt form)))
                            (string (format nil ": ~A" (first-line form 90)))
                            (t "")))
-                 (and what (symbolp what) (known-name what)))
+                 (and what (operator-p what) (known-name what)))
            (findings-hits *findings*) :test #'equal))
 
 (defun beyond-assessment (reason &optional (form (findings-current *findings*)) (kind :unknown))

@@ -8,7 +8,7 @@
 
 (defun makes-symbols-p (operator)
   (and (symbol-package operator)
-       (or (member operator '(find-symbol intern read read-preserving-whitespace read-from-string
+       (or (member operator '(cl:find-symbol intern read read-preserving-whitespace read-from-string
                               read-delimited-list
                               find-all-symbols apropos-list do-symbols do-external-symbols
                               do-all-symbols with-package-iterator))

@@ -5,7 +5,7 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (define-table +looking-functions+
-  '(find-symbol intern find-package symbol-name symbol-value symbol-function fdefinition
+  '(cl:find-symbol intern find-package symbol-name symbol-value symbol-function fdefinition
     get getf gethash car cdr first second third fourth fifth caar cadr cdar cddr nth aref svref assoc
     concatenate string string-upcase string-downcase reverse subseq list cons)
   "Functions that only look at their arguments; INTERN is treated as FIND-SYMBOL.")
@@ -38,7 +38,7 @@
                      (not (and (stringp value) (> (length value) +known-length+))))
           (return-from known-result (values nil nil)))
         (push value arguments)))
-    (handler-case (values (apply (if (eq operator 'intern) 'find-symbol operator)
+    (handler-case (values (apply (if (member operator '(cl:find-symbol intern)) #'find-symbol operator)
                                  (reverse arguments))
                           t)
       (error () (values nil nil)))))

@@ -251,16 +251,20 @@ is a hit."
                'call-with-atoms 'enter-danger 'call-in-order 'expand-and-keep 'same-form-p))
 
 (defun hit-texts (kinds)
-  "A text for each reason among the hits: the first one, and in how many places there are more. None
-is left out, so that no reason can hide behind others."
+  "A text for each reason among the hits: the first three places, and how many more there are. No
+reason is left out, so that none can hide behind others."
   (let ((hits (remove-duplicates
                (loop for (kind reason text) in (reverse (findings-hits *findings*))
                      when (or (null kinds) (member kind kinds))
                        collect (cons reason text))
                :test #'equal :from-end t)))
     (loop for (reason . text) in (remove-duplicates hits :key #'car :test #'string= :from-end t)
-          for places = (count reason hits :key #'car :test #'string=)
-          collect (format nil "~A~A~[~;~:;~:* (~D places)~]" reason text places))))
+          for others = (loop for (other . place) in hits
+                             when (and (string= other reason) (not (equal place text)))
+                               collect (string-left-trim ": " place))
+          collect (format nil "~A~A~{, ~A~}~@[ and in ~D more place~:P~]" reason text
+                          (subseq others 0 (min 2 (length others)))
+                          (and (nthcdr 2 others) (length (nthcdr 2 others)))))))
 
 (defun hit-alarms (kinds)
   "The reasons of the hits, each with the name of the operator, if known. Complete, so that a rule

@@ -226,6 +226,9 @@ the same ID stops it."
 (defun running-p (entry)
   (member entry *running*))
 
+(defvar *stopping* nil
+  "True while we interrupt or stop a call ourselves, which the watch lets pass.")
+
 (defun interrupt-call (entry function)
   "Call FUNCTION in the thread of the call of ENTRY, if it still runs there and can be stopped."
   ;; If a thread is interrupted twice, SBCL makes it send itself a signal, which the watch would ask
@@ -233,10 +236,13 @@ the same ID stops it."
   (let ((id (first entry)) (on-its-way (ninth entry)))
     (unless (and (first on-its-way) (implementation-p "SBCL"))
       (setf (first on-its-way) t)
-      (backend "INTERRUPT-THREAD" (second entry)
-               (lambda ()
-                 (setf (first on-its-way) nil)
-                 (when (eql *call* id) (funcall function)))))))
+      (let ((*stopping* t))
+        (backend "INTERRUPT-THREAD" (second entry)
+                 (lambda ()
+                   ;; That may be this thread.
+                   (let ((*stopping* nil))
+                     (setf (first on-its-way) nil)
+                     (when (eql *call* id) (funcall function)))))))))
 
 (defun stop-running (entry)
   "Stop the call of ENTRY by a throw: no handler of the program can catch it, and clean-up forms

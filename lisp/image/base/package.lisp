@@ -57,9 +57,17 @@
 
 (cl:defpackage "AGENT-Q-IMAGE"
   (:use "COMMON-LISP")
+  (:shadow "FIND-SYMBOL")
   (:export "ARRIVED" "CALL" "CANCEL" "DEFINE-TOOL" "REMOVE-TOOL"))
 
 (cl:in-package "AGENT-Q-IMAGE")
+
+(defvar *looking-up* nil
+  "True while names are looked up for ourselves, which the watch lets pass.")
+
+(defun find-symbol (name &optional (package *package*))
+  "What CL:FIND-SYMBOL returns."
+  (let ((*looking-up* t)) (cl:find-symbol name package)))
 
 (defun note-as-seen (package client accessor)
   "Tell CLIENT that it has already seen PACKAGE. Otherwise it would search all symbols and send the

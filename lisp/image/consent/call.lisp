@@ -15,11 +15,15 @@
   scope
   ;; The packages that existed when it began: modules of the implementation bring their own.
   (packages (list-all-packages))
-  ;; NIL to ask; :DENY not to; :ENDED once the call is over.
-  mode
+  ;; NIL to ask; :DENY not to; :ENDED once the call is over. Then the chat that it is for, as Emacs
+  ;; names it.
+  mode chat
   ;; Lists of one element: what was denied, latest first; the threads that it made. Then the hooks
   ;; with their values before the call.
   (denials (list '())) (threads (list '())) (hooks '())
+  ;; The same: a cons for each effect that is asked about, or is about to be; and whether the call is
+  ;; over.
+  (asking (list '())) (over (list nil))
   ;; A list of one element: the hooks when its threads that must not outlive it were told to end.
   (outstayed (list nil))
   ;; From the name of each file that it may write, and of memory that it allocated, to T.

@@ -95,21 +95,34 @@ would let it go out with the next message."
 ;;; call's code puts among the messages hasn't come over the connection.
 
 (defun call-decoding (watch hold function arguments)
-  "Read a message from Emacs, and remember the form in it, if any."
+  "Read a message from Emacs, and remember the form or the text of a REPL in it, if any."
   (let ((message (apply function arguments)))
-    (when (and (null hold)
-               (consp message) (eq (first message) :emacs-rex) (consp (second message)))
-      (hold-one (watch-forms watch) (second message)))
+    (when (and (null hold) (consp message))
+      (let ((came (case (first message)
+                    (:emacs-rex (second message))
+                    (:emacs-channel-send
+                     (let ((sent (third message)))
+                       (and (consp sent) (eq (first sent) :process) (second sent)))))))
+        (when (typep came '(or cons string)) (hold-one (watch-forms watch) came))))
     message))
 
 (defun call-evaluating (watch hold function arguments)
   "Evaluate a form for the client: one that came in a message, as if there were no watch."
-  (let* ((form (first arguments))
-         (came (member form (first (watch-forms watch)) :test #'eq)))
-    (when came (drop-one (watch-forms watch) form))
-    (if (and came hold)
-        (funcall (watch-call-in watch) nil (lambda () (apply function arguments)))
-        (apply function arguments))))
+  (declare (ignore hold))
+  (call-as-user watch (first arguments) function arguments))
+
+(defun call-evaluating-text (watch hold function arguments)
+  "The same for the text that a REPL of SLY's evaluates."
+  (if hold
+      (apply function arguments)
+      (call-as-user watch (second arguments) function arguments)))
+
+(defun call-as-user (watch code function arguments)
+  "Call FUNCTION, which evaluates CODE."
+  (cond ((member code (first (watch-forms watch)) :test #'eq)
+         (drop-one (watch-forms watch) code)
+         (funcall (watch-call-in watch) nil (lambda () (apply function arguments))))
+        (t (apply function arguments))))
 
 ;;; Descriptors
 

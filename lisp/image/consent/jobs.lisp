@@ -52,7 +52,7 @@ Later it is something that the program was given to call, such as a handler."
   (let* ((jobs (remove-if-not (lambda (job) (and (current-job-p job) (elsewhere-p job)))
                               (first (watch-jobs watch))))
          (job (and jobs (find-job jobs))))
-    (and job (list (consent-of-job watch job)))))
+    (and job (list (job-consent job)))))
 
 (defun elsewhere-p (job)
   "Whether this thread isn't one of the call that made JOB."
@@ -82,10 +82,3 @@ is defined."
        (member (first name) '(lambda flet labels))
        (let ((outer (second (member :in name))))
          (or (null outer) (stringp outer) (nameless-p outer)))))
-
-(defun consent-of-job (watch job)
-  "The consent to use for JOB: one through which somebody can be asked."
-  (let ((consent (job-consent job)))
-    (cond ((null (consent-mode consent)) consent)
-          ((find nil (first (watch-consents watch)) :key #'consent-mode))
-          (t (quiet consent)))))

@@ -73,10 +73,12 @@ so there is no variable through which assessed code could change what it is comp
     ("quits, forks or saves the Lisp"
      (("SB-EXT" "EXT" "CCL" "SI" "UIOP" "CUSTOM")
       ("EXIT" :soft) ("QUIT" :soft) ("BYE" :soft) ("DIE" :soft) "SAVE-LISP-AND-DIE" "SAVEINITMEM"
-      "SAVE-APPLICATION" "DUMP-IMAGE" "RESTORE-IMAGE" "SHELL-BOOLEAN-EXIT" "*EXIT-HOOKS*"
-      "*INIT-HOOKS*" "*SAVE-HOOKS*" "REGISTER-IMAGE-DUMP-HOOK" "REGISTER-IMAGE-RESTORE-HOOK"
-      "HANDLE-FATAL-CONDITION"
-      "*EXIT-TIMEOUT*")
+      "SAVE-APPLICATION" "DUMP-IMAGE" "RESTORE-IMAGE" "SHELL-BOOLEAN-EXIT" "HANDLE-FATAL-CONDITION"
+      "*EXIT-TIMEOUT*"))
+    ("makes code run when the Lisp starts, quits or is saved"
+     (("SB-EXT" "EXT" "CCL" "SI" "UIOP" "CUSTOM")
+      "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "REGISTER-IMAGE-DUMP-HOOK"
+      "REGISTER-IMAGE-RESTORE-HOOK")
      (("UIOP/IMAGE") "*IMAGE-DUMP-HOOK*" "*IMAGE-RESTORE-HOOK*"))
     ("stops or interrupts threads"
      (("SB-THREAD" "BORDEAUX-THREADS" "BORDEAUX-THREADS-2" "BT" "BT2" "THREADS" "MP" "CCL")

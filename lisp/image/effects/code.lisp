@@ -154,9 +154,13 @@ either."
     (when (and (symbolp symbol) (ours-or-the-clients-p (symbol-package symbol)))
       (effect-of-taking-over (symbol-text symbol)))))
 
+(defun shared-package-p (package)
+  "Whether the names in PACKAGE are everybody's, also the client's and ours, or those of SBCL."
+  (or (foreign-package-p package) (eq package (find-package "KEYWORD"))))
+
 (defun effect-of-uninterning (arguments)
   (destructuring-bind (symbol &optional (package *package*)) arguments
-    (when (and (foreign-package-p (find-package package))
+    (when (and (shared-package-p (find-package package))
                (eq (symbol-package symbol) (find-package package))
                ;; Reading a form leaves symbols without a meaning.
                (or (fboundp symbol) (boundp symbol) (symbol-plist symbol)))
@@ -164,7 +168,9 @@ either."
 
 (defun effect-of-package (arguments)
   (let ((package (find-package (first arguments))))
-    (when (and package (foreign-package-p package))
+    (when (and package
+               ;; The client and we read forms in CL-USER.
+               (or (shared-package-p package) (eq package (find-package "COMMON-LISP-USER"))))
       (effect-of-taking-over (format nil "the package ~A" (package-name package))))))
 
 (defun effect-of-renaming-package (arguments)

@@ -61,9 +61,6 @@ control."
   (and (first arguments)
        (file-effect "write-file" "make the garbage collector write ~A" (first arguments))))
 
-(defun effect-of-delete-file (arguments)
-  (file-effect "delete-file" "delete ~A" (first arguments) :link t))
-
 (defun effect-of-delete-directory (arguments)
   (destructuring-bind (name &key recursive) arguments
     (let ((effect (file-effect "delete-file"

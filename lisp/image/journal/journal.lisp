@@ -34,6 +34,9 @@ the restart.")
 (defvar *loads* nil
   "True if the running call only loads files; :SYSTEM if they are a system's.")
 
+(defvar *own-folders* '()
+  "During a call that loads systems or runs tests: the folders of the project's systems, if known.")
+
 (defvar *loaded-files* (list 0)
   "During a call: a list of one element, how many files of systems it has loaded.")
 
@@ -249,12 +252,38 @@ before or after. NIL if it made none of it."
 
 (defun not-worth-listing-p (difference text)
   "Whether listing DIFFERENCE is useless: a function for a place, made without a name, or a counter
-that went up without being named in TEXT."
+that went up without being named in TEXT, or what loading and testing change in variables of others."
   (destructuring-bind (kind name old new) difference
     (case kind
       (:function (and (consp name) (null (symbol-package (second name)))))
-      (:variable (and (integerp old) (integerp new) (> new old)
+      (:variable (and (or (and (integerp old) (integerp new) (> new old))
+                          (of-another-system-p name))
                       (not (mentions-name-p (symbol-name name) text 0 (length text))))))))
+
+(defun package-source (package)
+  "The name of the file that defines PACKAGE, if the implementation knows."
+  (let ((find (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCES-BY-NAME"))
+        (file (optional-function "SB-INTROSPECT" "DEFINITION-SOURCE-PATHNAME")))
+    (and find file
+         (guarded (lambda ()
+                    (let ((pathname (funcall file (first (funcall find (make-symbol (package-name package))
+                                                                  :package)))))
+                      (and pathname (namestring (translate-logical-pathname pathname)))))
+                  (constantly nil)))))
+
+(defun of-another-system-p (symbol)
+  "Whether the package of SYMBOL is defined in a file outside of the project, if both are known."
+  (let ((source (and *own-folders* (package-source (symbol-package symbol)))))
+    (and source
+         (notany (lambda (folder) (prefixed-p folder source)) *own-folders*))))
+
+(defun own-folders (arguments)
+  "The folders of the project's systems, for a call with ARGUMENTS that loads systems or runs tests."
+  (and (or (getf arguments :system) (getf arguments :suite) (getf arguments :test))
+       (loop for system in (getf arguments :systems)
+             for file = (getf system :file)
+             for slash = (and (stringp file) (position #\/ file :from-end t))
+             when slash collect (subseq file 0 (1+ slash)))))
 
 (defun make-change-again (difference)
   "If a change of this turn made the old definition in DIFFERENCE, let it be one that made the new
@@ -408,6 +437,7 @@ caller."
         (*author* (list (getf arguments :chat) (getf arguments :turn)
                         (and (getf arguments :form) (getf arguments :file))))
         (*assessed-for* (getf arguments :chat))
+        (*own-folders* (own-folders arguments))
         (*loaded-files* (list 0))
         (*loads* (cond ((getf arguments :form) nil)
                        ((getf arguments :system) :system)

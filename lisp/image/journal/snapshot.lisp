@@ -29,9 +29,11 @@ value and the package.")
              (and (locked-p package) (not (implementation-p "SBCL")))))))
 
 (defun tracked-values-p (package)
-  "Whether values of variables in PACKAGE matter to anybody; build tools change theirs all the time."
-  (notany (lambda (prefix) (prefixed-p prefix (package-name package)))
-          '("ASDF" "UIOP" "QUICKLISP" "QL-" "QLQS-")))
+  "Whether values of variables in PACKAGE matter to anybody; tools for building and testing change
+theirs all the time."
+  (not (or (test-framework-package-p package)
+           (loop for prefix in '("ASDF" "UIOP" "QUICKLISP" "QL-" "QLQS-")
+                   thereis (prefixed-p prefix (package-name package))))))
 
 (defvar *expander-readers* nil
   "Functions that return the expanders of a name as a type and as a place; NIL until they are made.")

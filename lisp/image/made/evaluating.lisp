@@ -37,6 +37,14 @@ there."
     (note-code watch (first hold) (first made))
     (values-list made)))
 
+(defun call-compiling-named (watch hold function arguments)
+  "Compile a function, and ask about it if it gets a name."
+  (destructuring-bind (&optional name definition) arguments
+    (multiple-value-bind (allowed values)
+        (or (null name) (atom definition) (null (consent-carried (first hold))) (unlooked-p hold)
+            (settle-definition watch (first hold) `(compile ',name ',definition)))
+      (if allowed (apply function arguments) (values-list values)))))
+
 (defun call-compiling-frame (watch hold function arguments)
   "Compile the form that is the first of ARGUMENTS for a frame; SBCL wraps it in code of its own."
   (multiple-value-bind (allowed values) (settle-code watch (first hold) (first arguments))
@@ -97,28 +105,27 @@ KNOWN-P permits it. Returns true if it may run; otherwise NIL and the values to 
                  (places-of form)))))
 
 (defun names-definer-p (form)
-  "Whether FORM names a function that gives code a name."
+  "Whether FORM names a function that gives code a name, or is too big to tell."
   (let ((steps 0))
     (labels ((names-p (it)
                (loop
-                 (cond ((> (incf steps) 2000) (return nil))
+                 (cond ((> (incf steps) 2000) (return t))
                        ((atom it) (return (member it '(add-method ensure-generic-function) :test #'eq)))
                        ((and (eq (car it) 'setf) (consp (cdr it))
                              (member (second it) +function-places+ :test #'eq))
-                        (return t))
-                       ;; (compile 'name ...)
-                       ((and (eq (car it) 'compile) (consp (cdr it)) (consp (second it)) (cddr it))
                         (return t))
                        ((names-p (car it)) (return t))
                        (t (setf it (cdr it)))))))
       (names-p form))))
 
 (defun encloses-definition-p (form)
-  "Whether FORM has a definition in the scope of names of its own: what those mean isn't known there."
+  "Whether FORM has a definition in the scope of names of its own, or may have one, as it is too big
+to tell: what those names mean isn't known there."
   (let ((steps 0))
     (labels ((defines-p (it)
                (loop
-                 (cond ((or (atom it) (> (incf steps) 5000)) (return nil))
+                 (cond ((atom it) (return nil))
+                       ((> (incf steps) 5000) (return t))
                        ((member (car it) +defining-macros+ :test #'eq) (return t))
                        ((defines-p (car it)) (return t))
                        (t (setf it (cdr it)))))))
@@ -178,7 +185,7 @@ in copies made by macros that walk code."
           (flet ((look (function &rest arguments)
                    ;; Our interpreted functions use macros, too.
                    (multiple-value-bind (allowed values)
-                       (let ((*program-hook* outside) (*macroexpand-hook* #'funcall))
+                       (let ((*program-hook* outside) (*macroexpand-hook* #'funcall) (*looking-up* t))
                          (apply function watch arguments))
                      (unless allowed
                        (return-from hook `(values-list ',values))))))
@@ -237,8 +244,14 @@ expand into its internals."
   "Two values for FRAME of SBCL's debugger: the package of the function in it, and its name."
   (let* ((name (directly "SB-DI" "DEBUG-FUN-NAME" (directly "SB-DI" "FRAME-DEBUG-FUN" frame)))
          (name (loop while (consp name)
-                     ;; (flet x :in y), (lambda (x) :in y), (setf x)
-                     do (setf name (or (second (member :in name)) (second name)))
+                     ;; (deftransform x), of SBCL's compiler
+                     when (and (symbolp (first name))
+                               (member (symbol-name (first name)) '("DEFTRANSFORM" "DEFOPTIMIZER")
+                                       :test #'string=))
+                       return (first name)
+                     ;; (flet x :in y), (flet x :in "file"), (lambda (x) :in y), (setf x)
+                     do (let ((outer (second (member :in name))))
+                          (setf name (if (or (null outer) (stringp outer)) (second name) outer)))
                      finally (return name))))
     (and name (symbolp name) (symbol-package name)
          (values (package-name (symbol-package name)) (symbol-name name)))))
@@ -256,3 +269,97 @@ expand into its internals."
                                        "%COERCE-CALLABLE-TO-FUN")
                                 :test #'string=)))
                    (t (return (member package '("SB-PCL" "SB-ALIEN" "SB-KERNEL" "SB-DI" "SB-C") :test #'string=)))))))
+
+;;; Names that are only made at run time
+
+(defun name-found (arguments)
+  "The symbol that SBCL finds when it looks up a name by ARGUMENTS, and its status."
+  (destructuring-bind (name length package &rest more) arguments
+    (declare (ignore more))
+    (let ((*looking-up* t))
+      (directly "SB-IMPL" "%FIND-SYMBOL" name length package))))
+
+(defun names-own-p (arguments)
+  "Whether looking up a name by ARGUMENTS finds nothing that code is asked about, or is for us."
+  (or *looking-up*
+      (let ((package (third arguments)))
+        (or (eq package (load-time-value (find-package "COMMON-LISP")))
+            (eq package (load-time-value (find-package "KEYWORD")))
+            (not (packagep package))
+            (multiple-value-bind (symbol status) (name-found arguments)
+              (let ((home (and status symbol (symbol-package symbol))))
+                (or (null home)
+                    (eq home (load-time-value (find-package "COMMON-LISP")))
+                    (null (known-dangers home)))))))))
+
+(defun looks-up-p (package name)
+  "Whether NAME in PACKAGE is a function of SBCL's through which programs look names up."
+  (and (member package '("COMMON-LISP" "SB-IMPL" "SB-INT") :test #'string=)
+       (or (search "FIND-SYMBOL" name) (search "INTERN" name)
+           (prefixed-p "READ" name) (prefixed-p "%READ" name) (prefixed-p "SHARP-" name))))
+
+(define-table +naming-functions+
+  '("OUTPUT-SYMBOL" "LOAD-AS-SOURCE" "UPDATE-PACKAGE" "SYMBOLICATE" "SYMBOL-CONCAT" "PERMANENT-FNAME-P")
+  "Functions of SBCL that look names up for purposes of its own.")
+
+(defun named-by-implementation-p (symbol)
+  "Whether SBCL or the client looks SYMBOL up in this thread for its own purposes: it prints, reads a
+file's code or makes names for a class."
+  (loop with ours = t
+        repeat 100
+        for frame = (directly "SB-DI" "TOP-FRAME") then (directly "SB-DI" "FRAME-DOWN" frame)
+        while frame
+        do (multiple-value-bind (package name) (frame-owner frame)
+             (cond ((and ours (member package '(nil "AGENT-Q-IMAGE" "SB-EVAL") :test #'equal)))
+                   ;; That was met itself.
+                   ((equal name "%INTERN") (return t))
+                   ((and package (looks-up-p package name)) (setf ours nil))
+                   (t (return (and package (looks-up-itself-p package name symbol))))))))
+
+(define-table +naming-packages+
+  '("SB-PCL" "SB-FASL" "SB-C" "SB-ALIEN" "SB-DI" "SB-ASSEM" "SB-VM" "SB-LOOP" "SB-WALKER")
+  "Packages of SBCL whose functions look names up for purposes of their own. Others may be called
+with a function or a text of the program's.")
+
+(defun looks-up-itself-p (package name symbol)
+  "Whether the function NAME in PACKAGE looks up SYMBOL for purposes of its own."
+  (or (member package +naming-packages+ :test #'string=)
+      (member name +naming-functions+ :test #'string=)
+      ;; A control string could have it look up others.
+      (and (string= package "SB-FORMAT")
+           (eq (find-package package) (symbol-package symbol)))
+      (prefixed-p "SWANK" package)
+      (prefixed-p "SLYNK" package)))
+
+(defun call-naming (watch hold function arguments)
+  "Look up a name. Ask if that finds what code that says the name is asked about."
+  (multiple-value-bind (allowed values) (settle-name watch hold (name-found arguments))
+    (if allowed (apply function arguments) (values-list values))))
+
+(defun call-finding-all (watch hold function arguments)
+  "Look up a name in all packages."
+  (let ((found (apply function arguments)))
+    (dolist (symbol found found)
+      (multiple-value-bind (allowed values) (settle-name watch hold symbol)
+        (unless allowed (return (values-list values)))))))
+
+(defun settle-name (watch hold symbol)
+  "Ask about SYMBOL, which was looked up by its name. Returns true if code may have it; otherwise NIL
+and the values to return in its place."
+  (let* ((consent (first hold))
+         (reason (and symbol (symbol-package symbol)
+                      (not (unlooked-p hold))
+                      (not (gethash symbol (consent-known consent)))
+                      (unmet-reason symbol))))
+    (if (or (null reason) (named-by-implementation-p symbol))
+        t
+        (multiple-value-bind (allowed values)
+            (let ((effect (effect-of-naming reason symbol)))
+              (if (granted-p consent effect) t (settle-effect watch consent effect)))
+          (when allowed (setf (gethash symbol (consent-known consent)) t))
+          (values allowed values)))))
+
+(defun effect-of-naming (reason symbol)
+  (let ((name (symbol-text symbol)))
+    (make-effect :kind "run-form" :target (format nil "~A: ~A" reason name) :texts (list name)
+                 :words (format nil "look up ~A by its name: calling it ~A" name reason))))

@@ -35,11 +35,17 @@ compiled from then on believes."
                  (not (made-by-implementation-p)))
         (redefining name)))))
 
+(defun stops-call-p (arguments)
+  "Whether we interrupt a call, perhaps in the thread of one."
+  (declare (ignore arguments))
+  *stopping*)
+
 (defun sets-own-p (arguments)
   "Whether the program may set the variable that is the first of ARGUMENTS. Our own interpreted code
 sets our variables this way, and nothing depends on those."
   (let* ((symbol (first arguments)) (package (and (symbolp symbol) (symbol-package symbol))))
-    (or (null package)
+    (or *stopping*
+        (null package)
         (eq package (load-time-value (find-package "AGENT-Q-IMAGE")))
         (eq package (load-time-value (find-package "COMMON-LISP")))
         (not (foreign-package-p package))
@@ -63,6 +69,11 @@ variables all the time."
             (format nil "set ~A, which is not the program's" (symbol-text (first arguments))))
       effect)))
 
+(defun effect-of-disabling (arguments)
+  "The effect of having errors end the Lisp process."
+  (declare (ignore arguments))
+  (effect-of-taking-over "what errors do: they would end this Lisp"))
+
 (defun package-effect (package words)
   "An effect on PACKAGE, whose name fills in WORDS, a format control."
   (make-effect :kind "redefine" :target (package-name package) :detail (list package)
@@ -72,8 +83,17 @@ variables all the time."
 (defun changing-names (designator)
   "The effect of changing which names a package has, unless that is the program's."
   (let ((package (ignore-errors (find-package designator))))
-    (when (and package (foreign-package-p package))
+    (when (and package (shared-package-p package))
       (package-effect package "change the names of the package ~A"))))
+
+(defun effect-of-unusing (arguments)
+  "The effect of a package's no longer using others: CL-USER needs COMMON-LISP."
+  (destructuring-bind (others &optional (package *package*)) arguments
+    (or (effect-of-package-change arguments)
+        (and (eq (find-package package) (find-package "COMMON-LISP-USER"))
+             (member (find-package "COMMON-LISP") (mapcar #'find-package (if (listp others) others (list others)))
+                     :test #'eq)
+             (package-effect (find-package package) "change the names of the package ~A")))))
 
 (defun effect-of-package-change (arguments)
   "The effect of changing which names a package has that isn't the program's: the second of
@@ -130,3 +150,52 @@ itself."
     (when (and name (foreign-symbol-p (if (consp name) (second name) name))
                (not (made-by-implementation-p)))
       (redefining name))))
+
+;;; Objects of SBCL's that give names their meaning
+
+(defun changes-no-metaobject-p (arguments)
+  "Whether the first of ARGUMENTS, an object that is about to change, gives no name its meaning."
+  (not (typep (first arguments) '(or class generic-function method))))
+
+(defun metaobject-name (object)
+  "The name to which the class, generic function or method OBJECT gives a meaning, or NIL."
+  (typecase object
+    (class (class-name object))
+    (generic-function (internal "SB-MOP" "GENERIC-FUNCTION-NAME" object))
+    (method (let ((generic (internal "SB-MOP" "METHOD-GENERIC-FUNCTION" object)))
+              (and generic (metaobject-name generic))))))
+
+(defun effect-of-changing-object (object)
+  "The effect of changing OBJECT itself, if it gives a meaning to a name that isn't the program's."
+  (let ((name (ignore-errors (metaobject-name object))))
+    (when (foreign-symbol-p (if (consp name) (second name) name))
+      (redefining name))))
+
+(defun effect-of-reinitializing (arguments)
+  ;; DEFMETHOD does this to a generic function without giving it anything.
+  (and (rest arguments) (effect-of-changing-object (first arguments))))
+
+(defun effect-of-initializing-again (arguments)
+  (and (cddr arguments)
+       (not (made-by-implementation-p))
+       (effect-of-changing-object (first arguments))))
+
+(defun effect-of-removing-subclass (arguments)
+  "The effect of forgetting a subclass. SBCL does so when the program redefines that."
+  (and (effect-of-changing-object (second arguments))
+       (effect-of-changing-object (first arguments))))
+
+(defun effect-of-obsoleting (arguments)
+  (let ((class (first arguments)))
+    (effect-of-changing-object (if (symbolp class) (find-class class nil) class))))
+
+(defun effect-of-changing-slot (arguments)
+  "The effect of changing the class or a slot of the first of ARGUMENTS. SBCL does so itself."
+  (let ((effect (effect-of-changing-object (first arguments))))
+    (and effect (not (made-by-implementation-p)) effect)))
+
+(defun effect-of-setting-access (arguments)
+  (effect-of-changing-slot (rest arguments)))
+
+(defun effect-of-setting-slot (arguments)
+  (effect-of-changing-slot (cddr arguments)))

@@ -38,7 +38,9 @@
     (multiple-value-bind (dangers known) (gethash package table)
       (if known
           dangers
-          (setf (gethash package table) (dangers-of-package package))))))
+          (setf (gethash package table)
+                ;; Even that looks up names as long as it is interpreted.
+                (let ((*looking-up* t)) (dangers-of-package package)))))))
 
 (define-table +met-names+ '("ALIEN-FUNCALL" "EXTERN-ALIEN" "DEFINE-ALIEN-ROUTINE")
   "Operators that call C by name: the name is met when it is linked.")
@@ -78,16 +80,6 @@
        (consp (cdr form)) (consp (cddr form))
        (not (and (consp (third form)) (string= "FUNCTION" (first (third form)))))))
 
-(defun named-literally (form)
-  "The symbol that FORM finds, if it says the name and the package; otherwise NIL."
-  (when (and (member (car form) '(find-symbol intern) :test #'eq)
-             (consp (cdr form)) (stringp (second form)) (consp (cddr form)))
-    (let* ((place (third form))
-           (package (and (typep (if (and (consp place) (eq (first place) 'quote)) (second place) place)
-                                '(or string symbol))
-                         (ignore-errors (find-package (if (consp place) (second place) place))))))
-      (and package (values (find-symbol (second form) package))))))
-
 (defun map-named (function form known)
   "Call FUNCTION with the symbols and functions in FORM, and with forms that name C variables,
 skipping the conses in the table KNOWN. FORM may be circular."
@@ -104,8 +96,6 @@ skipping the conses in the table KNOWN. FORM may be circular."
                  (cond ((consp it)
                         (when (passed-p it) (return))
                         (when (variable-of-c-p it) (funcall function it))
-                        (let ((symbol (named-literally it)))
-                          (when symbol (funcall function symbol)))
                         (when (car it) (look (car it)))
                         (setf it (cdr it)))
                        ((null it) (return))

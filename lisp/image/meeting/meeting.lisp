@@ -15,7 +15,7 @@
                 (covered-p effect hold)
                 (and (eq (guard-class guard) :written) (written-p (first hold) effect))
                 (and (eq (guard-class guard) :thread)
-                     (member (first arguments) (first (consent-threads (first hold))) :test #'eq))
+                     (own-thread-p guard (first hold) (first arguments)))
                 (granted-p (first hold) effect))
             (go-on watch guard hold effect function arguments)
             (multiple-value-bind (allowed values) (settle-effect watch (first hold) effect)
@@ -24,6 +24,12 @@
                      (go-on watch guard hold effect function arguments))
                     ;; The name means another file than when the user was asked.
                     (t (meet watch guard hold function arguments))))))))
+
+(defun own-thread-p (guard consent thread)
+  "Whether the call of CONSENT may do to THREAD what GUARD is about: it made the thread, or interrupts
+its own, as a timer of SBCL's does."
+  (or (member thread (first (consent-threads consent)) :test #'eq)
+      (and (eq (guard-way guard) 'call-interrupting) (eq thread (consent-thread consent)))))
 
 ;;; A cover is a class of low-level functions; or a class with a prefix of file names; or just the
 ;;; effect that was allowed. Code of the program, such as a handler, may run meanwhile.
@@ -69,6 +75,8 @@
                            ((eq class :detail)
                             (cons :detail (and (input-put-into-file-p arguments)
                                                (effect-detail effect))))
+                           ;; What comes with SBCL may be linked to any C function.
+                           ((eq class :contrib) (and (contrib-p effect) :foreign))
                            ((eq class :build) (cons :build (new-work :build (effect-target effect))))
                            ((and (effect-files effect)
                                  (member class '(:write :delete :rename :rmdir)))
@@ -147,6 +155,32 @@ made."
     (if (and file (gethash file (consent-written (first hold))))
         (call-covering watch hold (list (cons :delete file) (cons :rename file)) function arguments)
         (apply function arguments))))
+
+(defun effect-of-delete-file (arguments)
+  (unless (certainly-missing-p (first arguments))
+    (file-effect "delete-file" "delete ~A" (first arguments) :link t)))
+
+(defun certainly-missing-p (designator)
+  "Whether there is no file DESIGNATOR, and SBCL's error about that can be signalled here: CALL-DELETING
+does so rather than deleting what may be there by then."
+  (let ((name (native-text designator)))
+    (and name
+         (optional-function "SB-IMPL" "FILE-PERROR")
+         (find-symbol "DELETE-FILE-ERROR" "SB-EXT")
+         (multiple-value-bind (there errno) (internal "SB-UNIX" "UNIX-LSTAT" name)
+           ;; ENOENT and ENOTDIR
+           (and (null there) (member errno '(2 20)))))))
+
+(defun call-deleting (watch hold function arguments)
+  "Delete a file. For one that isn't there nobody is asked, so the original isn't called."
+  (declare (ignore watch))
+  (cond ((and hold (certainly-missing-p (first arguments)))
+         (let ((*macroexpand-hook* *program-hook*) (*looking-up* nil))
+           (with-simple-restart (continue "Return T")
+             (internal "SB-IMPL" "FILE-PERROR" (first arguments) 2
+                       (find-symbol "DELETE-FILE-ERROR" "SB-EXT"))))
+         t)
+        (t (apply function arguments))))
 
 (defun call-loading-file (watch hold function arguments)
   (declare (ignore hold))

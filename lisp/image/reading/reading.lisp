@@ -233,7 +233,9 @@ even where #. isn't allowed."
              (call-reading-values
               text start
               (lambda ()
-                (read-noting-stop text start)))))
+                ;; What is read is looked at when it is evaluated.
+                (let ((*looking-up* t))
+                  (read-noting-stop text start))))))
       (if around (funcall around text start #'read-it) (read-it)))))
 
 (defun read-form (text start count)

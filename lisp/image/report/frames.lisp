@@ -136,11 +136,14 @@ keyword arguments it shows."
 
 (defun operator-name (operator)
   "The program's function that OPERATOR belongs to, as a word, or NIL: not a parameter or a class in
-it."
+it. A local function at the top of a file belongs to none, so that is its own."
   (let* ((in (search " :IN " operator :from-end t))
-         (words (operator-words (if in (subseq operator (+ in 5)) operator))))
+         (outer (and in (operator-words (subseq operator (+ in 5)))))
+         (words (operator-words (subseq operator 0 in))))
     (flet ((word-p (name) (member (first words) name :test #'string=)))
-      (cond (in (operator-name (format nil "(~{~A~^ ~}" words)))
+      (cond ((and outer (char/= (char (first outer) 0) #\"))
+             (operator-name (format nil "(~{~A~^ ~}" outer)))
+            ((and in (word-p '("FLET" "LABELS"))) (second words))
             ((word-p '("LAMBDA" "FLET" "LABELS")) nil)
             ((and (word-p '(":METHOD" "SB-PCL::FAST-METHOD" "SB-PCL::SLOW-METHOD" "METHOD" "SETF"
                             "MACRO-FUNCTION" "COMPILER-MACRO"))
@@ -162,6 +165,15 @@ it."
                    :test #'string=)
            (loop for prefix in '("SB-" "SWANK" "SLYNK" "AGENT-Q-IMAGE")
                    thereis (prefixed-p prefix (package-name package))))))
+
+(defun test-framework-package-p (package)
+  (let ((name (package-name package)))
+    (loop for prefix in '("IT.BESE.FIVEAM" "FIVEAM" "ORG.SHIRAKUMO.PARACHUTE" "ROVE" "PROVE" "LISP-UNIT"
+                          "LISP-UNIT2" "FIASCO" "1AM" "CLUNIT" "CLUNIT2" "REGRESSION-TEST" "SB-RT" "TRY")
+            thereis (and (prefixed-p prefix name)
+                         (or (= (length name) (length prefix))
+                             ;; ROVE/CORE/RESULT
+                             (find (char name (length prefix)) "/."))))))
 
 (defun operator-package (operator)
   "The program's package that a name in OPERATOR is from: its code is read in that package."

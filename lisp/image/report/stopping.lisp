@@ -119,7 +119,8 @@ debugger."
         (let ((compiler (find-symbol "**WORLD-LOCK**" "SB-C")))
           (cond ((and *our-clean-up* (clean-up-p *our-clean-up*)
                       (notany #'held-p (list *lock* (and compiler (symbol-value compiler)))))
-                 (set (clean-up-variable) *our-clean-up*)
+                 (let ((*stopping* t))
+                   (set (clean-up-variable) *our-clean-up*))
                  (throw 'stopped (list :outcome :cancelled :unclean t)))
                 (t (throw 'stopped nil)))))))))
 

@@ -77,17 +77,6 @@
 
 ;;; Packages
 
-(defun package-source (package)
-  "The name of the file that defines PACKAGE, if the implementation knows."
-  (let ((find (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCES-BY-NAME"))
-        (file (optional-function "SB-INTROSPECT" "DEFINITION-SOURCE-PATHNAME")))
-    (and find file
-         (guarded (lambda ()
-                    (let ((pathname (funcall file (first (funcall find (make-symbol (package-name package))
-                                                                  :package)))))
-                      (and pathname (namestring (translate-logical-pathname pathname)))))
-                  (constantly nil)))))
-
 (defun defined-packages (components)
   "The packages that the files of COMPONENTS define."
   (let ((files (loop for component in components

@@ -50,17 +50,26 @@ Values bound by either call are its own affair."
 (defun effect-of-outliving (threads)
   (let ((names (mapcar #'thread-text threads)))
     (make-effect :kind "outlive" :target (first names) :detail threads
-                 :words (format nil "leave ~:[~D threads~;~*a thread~] running: ~{~A~^, ~}"
+                 :words (format nil "leave ~:[~D threads~;~*a thread~] running: ~{~A~^, ~}; while no ~
+                                     call of this chat runs, ~:[they~;it~] may do nothing outside of Lisp"
                                 (null (rest threads)) (length threads)
-                                (subseq names 0 (min 10 (length names)))))))
+                                (subseq names 0 (min 10 (length names)))
+                                (null (rest threads))))))
 
 (defun settle-threads (consent allowed)
   (let ((threads (living-threads consent)))
-    (when (and threads
-               (not (funcall allowed (effect-of-outliving threads))))
-      (setf (first (consent-outstayed consent)) (remove-if-not #'fourth (hook-values)))
-      (dolist (thread threads)
-        (ignore-errors (internal "SB-THREAD" "TERMINATE-THREAD" thread))))))
+    (cond ((null threads))
+          ((funcall allowed (effect-of-outliving threads))
+           (wait-for-questions consent (first (consent-asking consent))))
+          (t (setf (first (consent-outstayed consent)) (remove-if-not #'fourth (hook-values)))
+             (dolist (thread threads)
+               (ignore-errors (internal "SB-THREAD" "TERMINATE-THREAD" thread)))))))
+
+(defun wait-for-questions (consent marks)
+  "Wait until none of MARKS, of CONSENT-ASKING, is left there: only while CONSENT's call runs can
+somebody answer. Threads that go on asking don't keep it from ending."
+  (loop while (intersection marks (first (consent-asking consent)) :test #'eq)
+        do (sleep 0.05)))
 
 ;;; Guards
 

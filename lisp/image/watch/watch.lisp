@@ -11,9 +11,12 @@
   ;; function may be called.
   state call-in surrounding standing-in inheriting permitting
   ;; Lists of one element, changed under the lock: guards, consents in use, open questions, C
-  ;; functions with their hooks, the user's forms about to be evaluated, connections, and jobs.
+  ;; functions with their hooks, the user's forms and texts about to be evaluated, connections, and
+  ;; jobs.
   (guards (list '())) (consents (list '())) (questions (list '())) (foreign (list '()))
   (forms (list '())) (connections (list '())) (jobs (list '()))
+  ;; Another: conses of a chat and what was refused after a call of it, in words, latest first.
+  (late (list '()))
   ;; The function that makes hooks of C functions, once compiled.
   maker
   ;; The function that opens files whose names have no links, if the system can; and whether it was
@@ -61,7 +64,10 @@ uninterned symbol that code can't get at."
                                      function)))
                    ;; Our interpreted code binds variables as it runs: through the functions called
                    ;; below it would come here again, endlessly.
-                   (if (and passes (funcall passes arguments))
+                   (if (or (and (eq (symbol-value state) :none)
+                                (not (guard-always guard))
+                                (not (and (guard-describes guard) (first (watch-jobs watch)))))
+                           (and passes (funcall passes arguments)))
                        (apply function arguments)
                        (let ((hold (if (and (eq (symbol-value state) :none)
                                             (guard-describes guard) (first (watch-jobs watch)))
@@ -71,25 +77,27 @@ uninterned symbol that code can't get at."
                                  ;; Our compiled code needs no check.
                                  (not (and (guard-expands guard) (member :code (rest hold) :test #'eq)))
                                  (guard-always guard))
-                             ;; Our interpreted code expands macros: with the program's hook it
-                             ;; would come here again, endlessly. Code being evaluated has another
-                             ;; hook.
+                             ;; Our interpreted code expands macros and makes names: with the
+                             ;; program's hook it would come here again, endlessly. Code being
+                             ;; evaluated has another hook, and looks up names for itself.
                              (let ((*program-hook* (if (and hold (guard-expands guard))
                                                        (looking-hook watch *macroexpand-hook*)
                                                        *macroexpand-hook*))
-                                   (*macroexpand-hook* #'funcall))
+                                   (*macroexpand-hook* #'funcall)
+                                   (outside (and *looking-up* (not (guard-expands guard))))
+                                   (*looking-up* t))
                                (progv encoding encodings
                                  (funcall (if (guard-expands guard) #'meet-code #'meet)
-                                          watch guard hold (with-program-hook function) (copy-list arguments))))
+                                          watch guard hold (as-program function outside) (copy-list arguments))))
                              (apply function arguments)))))))
              (standing-in (pair)
                (lambda (&rest arguments)
                  (apply (first pair) (rest pair) arguments)))
-             (with-program-hook (function)
+             (as-program (function looking-up)
                (let ((hook *program-hook*))
                  (lambda (&rest arguments)
                    (declare (dynamic-extent arguments))
-                   (let ((*macroexpand-hook* hook))
+                   (let ((*macroexpand-hook* hook) (*looking-up* looking-up))
                      (apply function arguments)))))
              (inheriting (hold function)
                (lambda (&rest arguments)
@@ -109,7 +117,7 @@ uninterned symbol that code can't get at."
                 (declare (dynamic-extent words))
                 (let ((hold (in-force)))
                   (or (null hold)
-                      (let ((*macroexpand-hook* #'funcall))
+                      (let ((*macroexpand-hook* #'funcall) (*looking-up* t))
                         (foreign-may-p watch guard hold kinds (copy-list words)))))))
             (watch-call-in watch) #'call-in
             (watch-surrounding watch) #'surrounding
@@ -174,7 +182,8 @@ uninterned symbol that code can't get at."
   "Install the watch, unless it is there."
   (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'unmet-in 'map-named
                'unmet-reason 'looking-hook 'binds-or-sets-own-p 'sets-own-p 'foreign-package-p 'ours-or-the-clients-p
-               'internal-symbol-p 'prefixed-p)
+               'internal-symbol-p 'prefixed-p 'names-own-p 'name-found 'known-dangers 'dangers-of-package 'changes-no-metaobject-p
+               'stops-call-p)
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)
     (hear-of-closed-connections)
@@ -233,6 +242,7 @@ another consent than its own."
       (funcall work #'funcall)
       (let ((consent (new-consent id (getf arguments :watch) nil)) (reply (list nil)))
         (setf (consent-scope consent) (scope-of operation arguments)
+              (consent-chat consent) (getf arguments :chat)
               (consent-text consent) (text-of-call arguments))
         (when (equal "watched" (getf arguments :assessed))
           (setf (consent-carried consent)
@@ -249,11 +259,13 @@ another consent than its own."
                (setf (rest reply) (list :ended)))
           ;; A restart of the client, or the end of the thread, leaves it without notice.
           (unless (rest reply) (end-look watch consent nil))
-          (setf (consent-mode consent) :ended)
+          (setf (consent-mode consent) :ended
+                (first (consent-over consent)) t)
           (drop-one (watch-consents watch) consent)
           (leave-watch-if-alone watch))
         (append (first reply)
-                (let ((denials (reverse (first (consent-denials consent)))))
+                (let ((denials (append (take-late-denials watch consent)
+                                       (reverse (first (consent-denials consent))))))
                   (and denials (list :denials denials)))
                 (let ((words (first (consent-stopped-at consent))))
                   (and words

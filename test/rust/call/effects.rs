@@ -197,6 +197,30 @@ async fn where_nobody_can_be_asked_it_is_denied() {
 }
 
 #[tokio::test]
+async fn of_several_denials_none_is_left_out() {
+    for (value, told) in [
+        ("1", "\n(Not allowed while it ran: write /a; write /b.)"),
+        (
+            "not allowed: write /b",
+            "\n(Not allowed while it ran: write /a; write /b.)",
+        ),
+        ("write /a; write /b", ""),
+    ] {
+        let bench = effects_bench(Approval::None, "", "");
+        let calls = eval();
+        let (results, ()) = tokio::join!(bench.run(&calls), async {
+            bench.emacs.say(DELETION).await;
+            answered(&bench).await;
+            bench.emacs.reply(EmacsReply::done(format!(
+                "(:outcome :returned :value (:forms ((:form \"1\" :values (\"{value}\"))) :output \"\") \
+                 :denials (\"write /a\" \"write /b\"))"
+            )));
+        });
+        assert_eq!(results[0].content, format!("=> {value}{told}"));
+    }
+}
+
+#[tokio::test]
 async fn a_rule_for_the_function_and_the_folder_answers() {
     let bench = effects_bench(Approval::Ask, "", "");
     let calls = eval();

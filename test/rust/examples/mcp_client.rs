@@ -85,7 +85,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         text(&bad).contains("No luck"),
         failed(&bad)
     );
-    let refused = eval(&client, "(delete-file \"/nonexistent/x\")").await?;
+    let refused = eval(&client, "(open \"/nonexistent/x\" :direction :output)").await?;
     let refused = finished(&client, refused).await?;
     println!(
         "refused {} {}",
