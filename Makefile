@@ -58,7 +58,7 @@ package: ## Build, and make a package for M-x package-install-file
 	@sh scripts/build.sh
 	@sh scripts/package.sh
 
-bench: ## Measure, each figure beside its baseline
+bench: ## Measure, each figure with its target
 	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
 	@sh scripts/bench.sh

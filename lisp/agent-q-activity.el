@@ -109,7 +109,7 @@ The image knows more of its frames than the client has shown."
      (let ((frames (plist-get (plist-get reply :value) :frames)))
        (when frames
          (setf (agent-q-image-history-error-frames error) (mapcar #'agent-q-image-history-frame frames)))
-       (agent-q-events-operation-answer
+       (agent-q-events-operation-end
         call "done"
         (agent-q-events-operation-of-image
          call (agent-q-activity--error error (agent-q-events-operation-call-owner call))))))
@@ -235,13 +235,13 @@ The image knows more of its frames than the client has shown."
      (lambda (reply status &rest _)
        (pcase reply
          (`(:outcome :returned :value ,value . ,_)
-          (agent-q-events-operation-answer
+          (agent-q-events-operation-end
            call "done"
            (agent-q-events-operation-of-image
             call (agent-q-activity--compilation
                   compilation (mapcar #'agent-q-image-history-own-note (plist-get value :notes))
                   offset (plist-get value :total)))))
-         (_ (agent-q-events-operation-answer
+         (_ (agent-q-events-operation-end
              call "signalled" (format "The image did not return its notes: %s" status))))))
     nil))
 

@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; The block that asks about a call: what it would do, why that needs an answer, the
+;; The block that asks about a call: what it would do, why that needs a decision, the
 ;; rule that is offered, and the buttons.  The next request is a block; those behind it are
 ;; a line each until they are unfolded.  A button is a label that begins with its key; what
 ;; the keys do is in agent-q-approval.el.
@@ -74,10 +74,6 @@ reading begins."
   "Return the rule of OFFER on the screen, a list (WIDTH RULE DESCRIPTION)."
   (nth (agent-q-approval-display-offer-index offer) (agent-q-approval-display-offer-widths offer)))
 
-(defun agent-q-approval-display--key (offer)
-  "Return the key for taking the rule of OFFER on the screen."
-  (if (equal (agent-q-approval-display-offer-scope offer) "chat") "!" "P"))
-
 (defun agent-q-approval-display--read-p (call)
   "Whether there is a rule in the request for CALL, whose end was read before."
   (and (agent-q-call-offer call)
@@ -88,7 +84,8 @@ reading begins."
   (if-let ((offer (agent-q-call-offer call)))
       (concat
        (agent-q-approval-display--line
-        (format "Press %s again to add this rule%s:\n%s\n" (agent-q-approval-display--key offer)
+        (format "Press %s again to add this rule%s:\n%s\n"
+                (if (equal "chat" (agent-q-approval-display-offer-scope offer)) "!" "P")
                 (if (cdr (agent-q-approval-display-offer-widths offer))
                     (format " (%d of %d, w shows the next)" (1+ (agent-q-approval-display-offer-index offer))
                             (length (agent-q-approval-display-offer-widths offer)))
@@ -145,12 +142,12 @@ What it quotes of FORM, the code that is shown anyway, is left out."
          form)))
 
 (defun agent-q-approval-display--mere-edit-p (call)
-  "Whether CALL needs an answer for nothing but the change that its head names."
+  "Whether CALL needs a decision for nothing but the change that its head names."
   (and (agent-q-call-change call)
        (eq (agent-q-call-grounds call) :usual)))
 
 (defun agent-q-approval-display--why (call)
-  "Return the level of CALL and the reasons why it needs an answer, as lines.
+  "Return the level of CALL and the reasons why it needs a decision, as lines.
 The reasons may quote the program, whose lines must not look like ours."
   (let* ((form (agent-q-approval-display--form call))
          (level (agent-q-approval-display--capital (or (agent-q-call-level call) "")))
@@ -181,7 +178,7 @@ The reasons may quote the program, whose lines must not look like ours."
     (concat (agent-q-approval-display--capital (agent-q-call-level call)) "\n")))
 
 (defun agent-q-approval-display-all-reasons (call)
-  "Return the reasons why CALL needs an answer, uncut, as a paragraph."
+  "Return the reasons why CALL needs a decision, uncut, as a paragraph."
   (let* ((text (or (agent-q-call-reason call) ""))
          (reasons (if (agent-q-call-effect-p call) (list text)
                     (split-string text "; +" t))))
@@ -254,7 +251,7 @@ A change that is reviewed beside it is not shown here, too."
                      "[d] review the diff")
                 (format "[!] %s %s" (if effect "allow similar" "always")
                         ;; Another agent has a connection, not a chat.
-                        (if agent-q-session-client "for this agent" "in this chat"))
+                        (if agent-q-session-mcp-client "for this agent" "in this chat"))
                 (if effect "[P] in this project" "[P] always in this project")
                 "[r] deny with a reason"
                 (if effect "[s] stop the call" "[e] edit")
@@ -271,8 +268,8 @@ A change that is reviewed beside it is not shown here, too."
          (body (if effect (agent-q-call-effect-body call) (agent-q-approval-display--body call))))
     (concat
      (propertize (concat "? "
-                         (if agent-q-session-client
-                             (concat (agent-q-text-visible-line agent-q-session-client 40) ": ")
+                         (if agent-q-session-mcp-client
+                             (concat (agent-q-text-visible-line agent-q-session-mcp-client 40) ": ")
                            "")
                          (if effect (agent-q-call-effect-head call) (agent-q-approval-display--head call)))
                  'face 'agent-q-attention 'wrap-prefix agent-q-call-value-prefix)
@@ -293,12 +290,12 @@ A change that is reviewed beside it is not shown here, too."
 
 (defun agent-q-approval-display--where (call)
   "Return where the keys answer CALL, as a sentence."
-  (if (and (agent-q-call-below call) (not agent-q-session-client))
+  (if (and (agent-q-call-below call) (not agent-q-session-mcp-client))
       (substitute-command-keys
        "Keys answer here: \\<agent-q-chat-mode-map>\\[agent-q-goto-approval] goes to its beginning, \
 SPC reads on")
     (concat "Keys answer here and at the "
-            (cond (agent-q-session-client "end of the buffer")
+            (cond (agent-q-session-mcp-client "end of the buffer")
                   ;; In the normal state they are Evil's there.
                   ((bound-and-true-p evil-local-mode) "empty prompt in insert state")
                   (t "empty prompt")))))

@@ -1,4 +1,4 @@
-;;; agent-q-approval-gate.el --- When a key counts as an answer, and giving it to the core  -*- lexical-binding: t; -*-
+;;; agent-q-approval-gate.el --- When a key counts as a decision, which the core gets  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -7,7 +7,7 @@
 ;; A key counts only once the user can have seen what it answers: the request
 ;; was on the screen while Emacs had been idle for a moment with no key
 ;; waiting.  Keys typed ahead are refused, wherever point happened to be.
-;; Each answer starts that moment again, so that a key which repeats answers
+;; Each decision starts that moment again, so that a key which repeats answers
 ;; one request.
 ;;
 ;; What lets a call run counts only after the end of what runs was on the
@@ -26,10 +26,10 @@
 
 (agent-q-declare-core)
 
-;;;; When an answer to a request counts
+;;;; When a decision counts
 
 (defconst agent-q-approval-gate-pause 0.3
-  "Seconds that Emacs must be idle before an answer counts.")
+  "Seconds that Emacs must be idle before a decision counts.")
 
 ;;;;; What counts now
 
@@ -287,7 +287,7 @@ That is only about what it would do."
 
 ;;;; Answering what waits in a chat
 
-;; Gives the core the user's answer about a call, and shows that it was given.  The
+;; Gives the core the user's decision on a call, and shows that it was given.  The
 ;; keys on a call, the editor of its arguments and the review of its diff do so.
 
 (defun agent-q-approval-gate-draw-waiting (except)
@@ -309,28 +309,28 @@ One of them is the next now, and shown in full; those after it are folded."
     (mapc #'agent-q-render-update-item (agent-q-call-running))))
 
 (defun agent-q-approval-gate-show-decision (call)
-  "Redraw CALL, which was answered, and announce it."
+  "Redraw CALL, which was decided, and announce it."
   (agent-q-render-update-item call)
   (agent-q-approval-gate-draw-waiting call)
   (agent-q-approval-gate-draw-running call)
   (agent-q-module-log-run-hook 'agent-q-call-settled-functions call))
 
 (defun agent-q-approval-gate-decide (call decision payload label)
-  "Answer CALL of the current chat with DECISION and PAYLOAD, shown as LABEL."
+  "Decide on CALL of the current chat by DECISION and PAYLOAD, shown as LABEL."
   (agent-q-core-decide (agent-q-call-key call) decision payload)
   (agent-q-approval-gate-note-decision call label)
   (agent-q-approval-gate-show-decision call))
 
 (defun agent-q-approval-gate-note-decision (call label)
-  "Note that CALL was answered, which is shown as LABEL."
-  (setf (agent-q-call-answered call) label
+  "Note that CALL was decided, which is shown as LABEL."
+  (setf (agent-q-call-decided call) label
         (agent-q-call-armed call) nil
         ;; As a request it may have been unfolded; its result is not.
         (agent-q-render-item-expanded call) nil))
 
 (defun agent-q-approval-gate-go-to-next ()
   "Go to the next call that waits, or to the end of the chat.
-The results of the answers are shown at the end, where the window follows."
+The results of the decisions are shown at the end, where the window follows."
   (agent-q-approval-gate-disarm-all)
   (let ((next (agent-q-call-waiting)))
     (goto-char (if next (agent-q-render-item-start next) (point-max)))
@@ -343,7 +343,7 @@ The results of the answers are shown at the end, where the window follows."
 
 (defun agent-q-approval-gate-follow-end ()
   "Scroll the end of the log to the bottom of the window, if point is there.
-A request takes more lines than its answer, and would leave them empty."
+A request takes more lines than its decision, and would leave them empty."
   (when (and (eq (window-buffer) (current-buffer))
              (not noninteractive)
              (> (window-start) (point-min))

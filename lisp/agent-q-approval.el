@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; A call that needs approval is a block in the log.  It is answered by a key on it or at the
+;; A call that needs approval is a block in the log.  It is decided by a key on it or at the
 ;; empty prompt, by editing its arguments or by reviewing its diff; nothing is asked in the
 ;; minibuffer.  agent-q-approval-gate.el says which keys count, agent-q-approval-display.el
 ;; has the text.
@@ -32,7 +32,7 @@
 ;;;; Editing the arguments of a tool call
 
 ;; Shows each argument of a call that waits under a heading, to be edited as
-;; the text it is and not as JSON.  The answer is then the new arguments.
+;; the text it is and not as JSON.  The decision is then the new arguments.
 
 (defvar-local agent-q-approval--arguments-call nil
   "The call whose arguments are edited here.")
@@ -169,7 +169,7 @@ Who has begun with that goes on."
          (json (agent-q-json-encode arguments))
          (tool (agent-q-core-tool (agent-q-call-tool call))))
     (unless (and (buffer-live-p chat) (agent-q-call-open-p call))
-      (user-error "This request was already answered"))
+      (user-error "This request was already decided"))
     (agent-q-approval--arguments-check-balance arguments)
     (when tool
       (condition-case failure
@@ -180,7 +180,7 @@ Who has begun with that goes on."
     (agent-q-approval-arguments-quit)
     (unless (eq (window-buffer) chat)
       (pop-to-buffer chat))
-    ;; As after any answer; who types stays at the prompt.
+    ;; As after any decision; who types stays at the prompt.
     (with-current-buffer chat
       (if (agent-q-prompt-p) (agent-q-approval-gate-disarm-all)
         (agent-q-approval-gate-go-to-next)))))
@@ -190,13 +190,11 @@ Who has begun with that goes on."
   (interactive nil agent-q-approval-arguments-mode agent-q-approval-arguments-lisp-mode)
   (quit-window t))
 
-(defun agent-q-approval--arguments-left (chat)
+(defun agent-q-approval-arguments-leave (chat)
   "Kill the buffers in which arguments are edited for CHAT."
   (dolist (buffer (buffer-list))
     (when (eq chat (buffer-local-value 'agent-q-approval--arguments-chat buffer))
       (kill-buffer buffer))))
-
-(add-hook 'agent-q-call-left-functions #'agent-q-approval--arguments-left)
 
 ;;;; Keys of keyboards that are not Latin
 
@@ -268,7 +266,7 @@ keyboards of one script differ."
 
 ;;;; Approving tool calls in the chat
 
-;; A call that needs approval is a block in the log, answered by a key with point on
+;; A call that needs approval is a block in the log, decided by a key with point on
 ;; it or, for the next one, at the empty prompt (agent-q-approval.el).  Nothing is
 ;; asked in the minibuffer.  A rule is shown before it is taken: the first key shows it, the
 ;; second takes it.  Which keys count, agent-q-approval-gate.el knows.
@@ -297,7 +295,7 @@ keyboards of one script differ."
     (define-key map [mouse-2] #'agent-q-approval-mouse)
     (define-key map [follow-link] 'mouse-face)
     map)
-  "Keymap on a tool call that waits for an answer.")
+  "Keymap on a tool call that waits for a decision.")
 
 (defvar agent-q-approval-effect-map
   (let ((map (make-sparse-keymap)))
@@ -305,7 +303,7 @@ keyboards of one script differ."
     (define-key map "s" #'agent-q-approval-stop)
     (define-key map "b" #'agent-q-approval-backtrace)
     map)
-  "Keymap on an effect of running code that waits for an answer.")
+  "Keymap on an effect of running code that waits for a decision.")
 
 (defvar agent-q-approval-folded-map
   (let ((map (make-sparse-keymap)))
@@ -320,7 +318,7 @@ keyboards of one script differ."
   "Keymap on a request that is folded because another one comes first.")
 
 (defun agent-q-approval-map (call)
-  "Return the keymap on CALL while it waits for an answer."
+  "Return the keymap on CALL while it waits for a decision."
   (if (agent-q-call-effect-p call) agent-q-approval-effect-map agent-q-approval-map))
 
 (defun agent-q-approval-draw (call)
@@ -339,7 +337,7 @@ Only what is shown in full can be answered."
   (interactive nil agent-q-chat-mode)
   (let ((call (agent-q-render-item-at (point))))
     (unless (agent-q-call-open-p call)
-      (user-error "No tool call is waiting for an answer here"))
+      (user-error "No tool call is waiting for a decision here"))
     (setf (agent-q-render-item-expanded call) t)
     (agent-q-approval-gate-redraw call)))
 
@@ -361,7 +359,7 @@ For `window-size-change-functions'."
 ;;;;; Answering
 
 (defvar agent-q-approval-call nil
-  "The call that commands answer from elsewhere, or nil for the one at point.
+  "The call that commands decide from elsewhere, or nil for the one at point.
 Point stays where it is then.")
 
 (defun agent-q-approval--here ()
@@ -378,10 +376,10 @@ While a reason is read, the user may go to another request and answer that."
        t))
 
 (defun agent-q-approval--open ()
-  "Return the call that a command is about if it waits for an answer; else say so."
+  "Return the call that a command is about if it waits for a decision; else say so."
   (let ((call (agent-q-approval--here)))
     (unless (agent-q-call-open-p call)
-      (user-error "No tool call is waiting for an answer here"))
+      (user-error "No tool call is waiting for a decision here"))
     call))
 
 (defun agent-q-approval--call ()
@@ -395,13 +393,13 @@ While a reason is read, the user may go to another request and answer that."
     call))
 
 (defun agent-q-approval--go-on ()
-  "After an answer, go to what comes next, unless point was elsewhere."
+  "After a decision, go to what comes next, unless point was elsewhere."
   (if (not (agent-q-prompt-p)) (agent-q-approval-gate-go-to-next)
     (agent-q-approval-gate-disarm-all)
     (agent-q-approval-gate-follow-end)))
 
-(defun agent-q-approval--answer (decision payload label)
-  "Answer the call with DECISION and PAYLOAD, shown as LABEL."
+(defun agent-q-approval--decide (decision payload label)
+  "Decide on the call by DECISION and PAYLOAD, shown as LABEL."
   (agent-q-approval-gate-decide (agent-q-approval--call) decision payload label)
   (agent-q-approval--go-on))
 
@@ -436,7 +434,7 @@ While a reason is read, the user may go to another request and answer that."
   "Deny the tool call at point, or what code is about to do.
 The model is told so, and code gets an error that it may handle."
   (interactive nil agent-q-chat-mode)
-  (agent-q-approval--answer "denied" nil "denied"))
+  (agent-q-approval--decide "denied" nil "denied"))
 
 (defun agent-q-approval-deny-with-reason (reason)
   "Deny the tool call at point and tell the model the REASON."
@@ -445,7 +443,7 @@ The model is told so, and code gets an error that it may handle."
                agent-q-chat-mode)
   (let ((reason (and (not (string-blank-p reason))
                      (agent-q-text-clean reason))))
-    (agent-q-approval--answer "denied" reason
+    (agent-q-approval--decide "denied" reason
                               (if (and reason (agent-q-call-effect-p (agent-q-approval--call)))
                                   (concat "denied: " reason)
                                 "denied"))))
@@ -456,7 +454,7 @@ The code can't continue, even if it handles errors."
   (interactive nil agent-q-chat-mode)
   (unless (agent-q-call-effect-p (agent-q-approval--call))
     (user-error "This call is not running yet; n denies it"))
-  (agent-q-approval--answer "stopped" nil "stopped"))
+  (agent-q-approval--decide "stopped" nil "stopped"))
 
 (defun agent-q-approval-run-all ()
   "Run every waiting call in this chat whose request you have seen to the end."
@@ -636,10 +634,10 @@ After the last comes the first again."
   (mouse-set-point event)
   (agent-q-approval-press))
 
-;;;;; Answers at the prompt
+;;;;; Decisions at the prompt
 
 (defun agent-q-approval-mistyped (text)
-  "Return a hint if TEXT, sent from the prompt, was meant as an answer; else nil.
+  "Return a hint if TEXT, sent from the prompt, was meant as a decision; else nil.
 That is a key that answers requests, or yes or no, while one waits in this
 chat; else the value is nil."
   (when-let ((call (agent-q-call-waiting)))
@@ -695,11 +693,11 @@ IMAGE is the name of the chat's image, or nil."
 ;; would only begin to compose.  Letters of other keyboards stand for the keys they are on.
 
 (defconst agent-q-approval-prompt-pause 0.7
-  "Seconds without typing that must pass before a key counts as an answer.
+  "Seconds without typing that must pass before a key counts as a decision.
 For as long, too, the key has to have been in force.")
 
 (defconst agent-q-approval-prompt-alone 0.4
-  "Seconds without another key that must follow a key for it to count as an answer.")
+  "Seconds without another key that must follow a key for it to count.")
 
 (defconst agent-q-approval-prompt-repeat 0.3
   "Seconds after which the same key counts as a new press, not as auto-repeat.")
@@ -715,7 +713,7 @@ For as long, too, the key has to have been in force.")
   "When the text at the prompt last changed, or nil.")
 
 (defvar-local agent-q-approval--prompt-held ""
-  "Keys typed too early to be an answer, all the same; they may begin a message.")
+  "Keys typed too early to be a decision, all the same; they may begin a message.")
 
 (defvar-local agent-q-approval--prompt-held-at nil
   "When the last of the held keys was typed.")
@@ -906,14 +904,14 @@ read, does nothing."
            (if (and high (agent-q-call-open-p call))
                (progn (agent-q-approval-gate-go-to-head call)
                       (message "This is the beginning of the request: read it, then press the key again"))
-             (agent-q-approval--prompt-answer call key)))
+             (agent-q-approval--prompt-decide call key)))
           (t
            ;; The rest comes as keys of its own: the same one again, or text.
            (agent-q-approval--prompt-hold typed)
            (message "Too fast: press the key again to answer")))))
 
-(defun agent-q-approval--prompt-answer (call key)
-  "Answer CALL by KEY, unless it was withdrawn or changed in that time."
+(defun agent-q-approval--prompt-decide (call key)
+  "Decide on CALL by KEY, unless it was withdrawn or changed in that time."
   (if (not (and (eq call (agent-q-approval--prompt-call (string key)))
                 (or (memq key agent-q-approval--prompt-showing)
                     (agent-q-approval-gate-armed-p call))))

@@ -107,14 +107,14 @@ Each of them may change that, and to look through all chats takes a while."
   (setq agent-q-attention--said nil))
 
 (defun agent-q-attention--settled (_call)
-  "Show that a call of this chat was answered or is over."
+  "Show that a call of this chat was decided or is over."
   (unless (agent-q-call-waiting)
     (when agent-q-attention--timer
       (agent-q-attention--cancel))
     (agent-q-attention--unsay))
   (agent-q-attention--soon))
 
-(defun agent-q-attention--left (chat)
+(defun agent-q-attention-leave (chat)
   "Forget CHAT, which is going away."
   (with-current-buffer chat (agent-q-attention--unsay))
   (agent-q-attention-update chat)
@@ -122,7 +122,6 @@ Each of them may change that, and to look through all chats takes a while."
     (remove-hook 'kill-emacs-query-functions #'agent-q-attention--quit-p)))
 
 (add-hook 'agent-q-call-settled-functions #'agent-q-attention--settled)
-(add-hook 'agent-q-call-left-functions #'agent-q-attention--left)
 
 ;;;; Asking and ending
 
@@ -135,14 +134,14 @@ Each of them may change that, and to look through all chats takes a while."
 (defun agent-q-attention--how ()
   "Return how the user gets to the next request of the current chat."
   (if (eq (window-buffer (selected-window)) (current-buffer))
-      (if agent-q-session-client "y or n at the end of the buffer" "y or n at the empty prompt")
+      (if agent-q-session-mcp-client "y or n at the end of the buffer" "y or n at the empty prompt")
     (let ((key (with-current-buffer (window-buffer (selected-window))
                  (where-is-internal #'agent-q-goto-approval nil t))))
       (concat (if key (concat (key-description key) ", ") "")
               "M-x agent-q-goto-approval"))))
 
 (defun agent-q-attention-asked (call)
-  "Tell the user that CALL of the current chat waits for an answer."
+  "Tell the user that CALL of the current chat waits for a decision."
   (agent-q-attention-update)
   (let* ((count (length (agent-q-call-all-waiting)))
          (question (cond ((> count 1) (format "%d pending requests" count))
@@ -152,8 +151,8 @@ Each of them may change that, and to look through all chats takes a while."
                           (format "%s %s?" (agent-q-call-change-verb (agent-q-call-change call))
                                   (agent-q-call-change-summary call)))
                          (t (format "Run %s?" (agent-q-call-name call)))))
-         (question (if agent-q-session-client
-                       (format "%s asks: %s" (agent-q-text-visible-line agent-q-session-client 40) question)
+         (question (if agent-q-session-mcp-client
+                       (format "%s asks: %s" (agent-q-text-visible-line agent-q-session-mcp-client 40) question)
                      question)))
     (setq agent-q-attention--said
           (message "agent-q: %s (%s)" question (agent-q-attention--how)))

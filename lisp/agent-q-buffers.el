@@ -380,14 +380,14 @@ expression may take for ever, so it is stopped where it does."
       (let* ((end (+ (float-time) agent-q-buffers--longest-match))
              (answer (agent-q-buffers--within agent-q-buffers--longest-match function)))
         (cond ((stringp answer)
-               (agent-q-events-operation-answer call "done" answer))
+               (agent-q-events-operation-end call "done" answer))
               ((< end (float-time))
                (error "The search took too long; use a simpler pattern"))
               ((< 1 tries)
                (run-with-timer agent-q-buffers--pause nil #'agent-q-buffers--without-delay
                                call (1- tries) function))
               (t (error "The search took too long while the user works; use a simpler pattern"))))
-    (error (agent-q-events-operation-answer call "signalled" (error-message-string failure))))
+    (error (agent-q-events-operation-end call "signalled" (error-message-string failure))))
   nil)
 
 (defun agent-q-buffers--within (seconds function)

@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; The events of the core about a call: it is proposed, waits, is answered, runs, is
+;; The events of the core about a call: it is proposed, waits, is decided, runs, is
 ;; over.  Each changes the call and its item in the log of the chat.
 
 ;;; Code:
@@ -12,6 +12,7 @@
 (require 'agent-q)
 (require 'agent-q-approval)
 (require 'agent-q-approval-gate)
+(require 'agent-q-attention)
 (require 'agent-q-call)
 (require 'agent-q-chat-view)
 (require 'agent-q-connection)
@@ -176,7 +177,7 @@ It was asked for in the window ASKED."
 (defun agent-q-call-events--draw (call)
   "Return the text of CALL."
   (if (and (eq (agent-q-call-state call) 'waiting)
-           (not (agent-q-call-answered call)))
+           (not (agent-q-call-decided call)))
       (agent-q-approval-draw call)
     (let ((line (if (agent-q-call-effect-p call) (agent-q-call-effect-line call)
                   (agent-q-call-text-line call))))
@@ -253,7 +254,7 @@ arguments."
           (agent-q-call-target call) (funcall target (agent-q-call-parsed-arguments call))
           (agent-q-call-offer call) nil
           (agent-q-call-change call) nil
-          (agent-q-call-answered call) nil)
+          (agent-q-call-decided call) nil)
     (agent-q-approval-gate-disarm call)
     (agent-q-render-update-item call)
     (agent-q-approval-gate-draw-waiting call)
@@ -261,12 +262,12 @@ arguments."
     (agent-q-approval-gate-arm call)))
 
 (defun agent-q-call-events-approval-elsewhere (event)
-  "Show that the call of EVENT waits for a program's answer."
+  "Show that the call of EVENT waits for a program's decision."
   (let ((call (agent-q-call-events--get event)))
     (agent-q-call-events--activate call 'waiting)
     (setf (agent-q-call-arguments call) (plist-get event :arguments)
           (agent-q-call-reason call) (plist-get event :reason)
-          (agent-q-call-answered call) "waits for agent-q-approval-handler")
+          (agent-q-call-decided call) "waits for agent-q-approval-handler")
     (agent-q-render-update-item call)))
 
 (defun agent-q-call-events-settled-elsewhere (event)
@@ -319,7 +320,8 @@ arguments."
   "Close each other view of a call of this chat, which is being killed."
   (dolist (call (and agent-q-call-unfinished (hash-table-values agent-q-call-unfinished)))
     (agent-q-module-log-run-hook 'agent-q-call-settled-functions call))
-  (agent-q-module-log-run-hook 'agent-q-call-left-functions (current-buffer)))
+  (agent-q-approval-arguments-leave (current-buffer))
+  (agent-q-attention-leave (current-buffer)))
 
 (defun agent-q-call-events-tick ()
   "Redraw each visible running call with its elapsed time.

@@ -33,12 +33,12 @@ KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 `proposed', `waiting', `running', `succeeded', `failed', `denied' and
 `cancelled'.  LEVEL and REASON say why it needs approval; GROUNDS is `:usual'
 where each call of its tool does, for that reason.  TARGET names the image it
-concerns.  ARMED is t while an answer counts, `seen' when it did before another
-call was answered, `rule' before a rule came below; ENDED is t when its end was
+concerns.  ARMED is t while a decision counts, `seen' when it did before another
+call was decided, `rule' before a rule came below; ENDED is t when its end was
 on the screen after that, SINCE says when it began to be armed or to show its
 end, BELOW how many of its lines didn't fit, TAIL how many characters of its
-end were on the screen before its head; TIMER sees to that, and ANSWERED is the
-answer.  DRAWN is `full' or `folded', as the request was drawn last.  OFFER
+end were on the screen before its head; TIMER sees to that, and DECIDED is the
+decision.  DRAWN is `full' or `folded', as the request was drawn last.  OFFER
 holds the rules that were shown, an `agent-q-approval-display-offer', and
 REVIEW the buffer of its diff review.  BESIDE says that this is shown instead
 of the change itself.  CHANGE is what it makes of a file, an
@@ -47,7 +47,7 @@ ARGUMENTS or CONTENT last, a cons with them.  OUTPUT is what it has printed
 while it runs, a list of the end of that, the number of its characters, and
 when it came.  LAST is the last of the calls that it made itself."
   key tool arguments state content milliseconds started
-  level reason grounds armed since ended below tail answered target timer drawn
+  level reason grounds armed since ended below tail decided target timer drawn
   offer review beside change parsed summary outcome output last)
 
 (defvar-local agent-q-call-table nil
@@ -57,14 +57,11 @@ when it came.  LAST is the last of the calls that it made itself."
   "The tool calls of this chat that have no result yet, by key.")
 
 (defvar-local agent-q-call-active nil
-  "The tool calls of this chat that run or wait for an answer.
+  "The tool calls of this chat that run or wait for a decision.
 The core lets few of a message do so, however many it has.")
 
 (defvar agent-q-call-settled-functions nil
-  "Functions called with a tool call when it was answered or is over.")
-
-(defvar agent-q-call-left-functions nil
-  "Functions called with the buffer of a chat that goes away.")
+  "Functions called with a tool call when it was decided or is over.")
 
 (defun agent-q-call-setup ()
   "Make the current buffer ready to show tools at work."
@@ -157,18 +154,18 @@ taken for one.")
   (agent-q-call--in-state 'running))
 
 (defun agent-q-call-all-waiting ()
-  "Return each call of this chat that waits for an answer, first one first."
-  (seq-remove #'agent-q-call-answered (agent-q-call--in-state 'waiting)))
+  "Return each call of this chat that waits for a decision, first one first."
+  (seq-remove #'agent-q-call-decided (agent-q-call--in-state 'waiting)))
 
 (defun agent-q-call-waiting ()
-  "Return the first call of this chat that waits for an answer, or nil."
+  "Return the first call of this chat that waits for a decision, or nil."
   (car (agent-q-call-all-waiting)))
 
 (defun agent-q-call-open-p (call)
-  "Whether CALL waits for an answer."
+  "Whether CALL waits for a decision."
   (and (agent-q-call-p call)
        (eq (agent-q-call-state call) 'waiting)
-       (not (agent-q-call-answered call))))
+       (not (agent-q-call-decided call))))
 
 (defun agent-q-call-full-p (call)
   "Whether the request for CALL is shown in full.
@@ -291,7 +288,7 @@ core gives them."
 (defun agent-q-call--change-said (call start)
   "Return the diff at START in the result of CALL as a part of a line."
   (let ((added 0) (removed 0) (headings nil) (new nil)
-        (answer (or (agent-q-call-answered call) "")))
+        (label (or (agent-q-call-decided call) "")))
     (with-temp-buffer
       (insert (substring (agent-q-call-content call) start))
       (goto-char (point-min))
@@ -311,7 +308,7 @@ core gives them."
               (format "%s" (cdr (assq 'path (agent-q-call-parsed-arguments call)))))
              (and (not new) (reverse headings)))
             (agent-q-call--change-lines added removed)
-            (if (string-match "[0-9]+ of [0-9]+ hunks" answer) (concat ", " (match-string 0 answer))
+            (if (string-match "[0-9]+ of [0-9]+ hunks" label) (concat ", " (match-string 0 label))
               (agent-q-call--change-hunks (length headings))))))
 
 ;;;;; As a diff
@@ -501,17 +498,17 @@ The end of a line is in the face, too, where that goes on to the edge."
 
 (defun agent-q-call--effect-state (call)
   "Return what became of the effect CALL, as the end of its line."
-  (let* ((answered (agent-q-call-answered call))
+  (let* ((label (agent-q-call-decided call))
          (said (lambda (beginning)
-                 (and answered (string-prefix-p beginning answered)
-                      (agent-q-text-visible-line answered)))))
+                 (and label (string-prefix-p beginning label)
+                      (agent-q-text-visible-line label)))))
     (pcase (agent-q-call-state call)
       ('proposed (propertize (agent-q-render-sign 'ellipsis) 'face 'agent-q-dim))
-      ('waiting (propertize (agent-q-text-visible-line answered) 'face 'agent-q-dim))
+      ('waiting (propertize (agent-q-text-visible-line label) 'face 'agent-q-dim))
       ((or 'running 'succeeded)
        (propertize (or (funcall said "allowed") "allowed") 'face 'agent-q-success))
       ((and (or 'denied 'cancelled) (guard (funcall said "stopped")))
-       (propertize answered 'face 'agent-q-failure))
+       (propertize label 'face 'agent-q-failure))
       ;; An approval handler may have stopped it, or the user the whole turn.
       ((and 'cancelled (guard (string-search "stopped" (or (agent-q-call-content call) ""))))
        (propertize "stopped" 'face 'agent-q-failure))
@@ -540,7 +537,7 @@ What became of it matters more than all of its words."
             "  " state)))
 
 (defun agent-q-call-effect-waited-for-p (call)
-  "Whether the running CALL waits for the answer to a request in this chat.
+  "Whether the running CALL waits for the decision on a request in this chat.
 The core doesn't say whose effect it is, so that is unknown if several run."
   (and (not (cdr (agent-q-call-running)))
        (eq call (car (agent-q-call-running)))
@@ -562,7 +559,7 @@ The core doesn't say whose effect it is, so that is unknown if several run."
 ;;;; Tool calls as text
 
 ;; What the log of a chat shows of a call: a line with its state, and below it its
-;; arguments and its result.  agent-q-approval.el draws a call that waits for an answer.
+;; arguments and its result.  agent-q-approval.el draws a call that waits for a decision.
 
 (defconst agent-q-call-text-limit 60
   "Most characters of an effect's arguments in its name.")
@@ -733,7 +730,7 @@ more forms, each above its values."
   (pcase (agent-q-call-state call)
     ('proposed (propertize (agent-q-render-sign 'ellipsis)
                            'face 'agent-q-dim))
-    ('waiting (propertize (agent-q-call-answered call) 'face 'agent-q-dim))
+    ('waiting (propertize (agent-q-call-decided call) 'face 'agent-q-dim))
     ('running
      (propertize (if (agent-q-call-effect-waited-for-p call) "waits for your answer below"
                    (agent-q-call-text-running call))
@@ -833,7 +830,7 @@ It ends with what CALL came to, which gets what SUMMARY leaves."
      (t (agent-q-call--line head summary (agent-q-call--state-text call) width)))))
 
 (defun agent-q-call-text-waiting (call)
-  "Return the line of CALL, which waits while another request is answered first."
+  "Return the line of CALL, which waits while another request is decided first."
   (if (agent-q-call-effect-p call)
       (agent-q-call--line "? " (agent-q-call-effect-words call) "waits" (agent-q-call-width))
     (agent-q-call--line (concat "? " (agent-q-call-tool call) " ")

@@ -98,7 +98,7 @@ From a chat, list the changes of this chat in its image."
     (setq agent-q-changes--image-connection connection
           agent-q-changes--image-chat chat
           agent-q-changes--image-whose
-          (let ((client (and chat (buffer-local-value 'agent-q-session-client chat))))
+          (let ((client (and chat (buffer-local-value 'agent-q-session-mcp-client chat))))
             (if client (agent-q-text-visible-line client 40) "this chat"))
           agent-q-changes--image-all nil)
     (agent-q-changes--image-refresh)))
@@ -477,7 +477,7 @@ So it is when it was first given a meaning and then removed."
         (agent-q-changes--call
          connection "journal-list" '(:limit 1000)
          (lambda (value)
-           (agent-q-events-operation-answer
+           (agent-q-events-operation-end
             call "done" (agent-q-changes--latest prefix (plist-get value :changes))))))
       nil)))
 

@@ -116,11 +116,11 @@ It is nil when one of them may have changed since.")
     (:drafting (agent-q-chat-view--header-drafting))
     (:summarizing "Summarizing")
     (:running (agent-q-chat-view--header-running (agent-q-call-running)))
-    (_ (cond ((eq agent-q-session-client-state 'paused)
+    (_ (cond ((eq agent-q-session-mcp-state 'paused)
               (propertize "Paused" 'face 'agent-q-attention))
              (agent-q-chat-view-header-since "Working")
-             (agent-q-session-client
-              (if (eq agent-q-session-client-state 'gone) "Disconnected" "Connected"))
+             (agent-q-session-mcp-client
+              (if (eq agent-q-session-mcp-state 'gone) "Disconnected" "Connected"))
              ((agent-q-chat-view--header-no-model-p)
               (agent-q-chat-view--header-segment "No model" "mouse-1: choose a model" 'model
                                                  'agent-q-attention))

@@ -270,9 +270,8 @@ of a long one.
               agent-q-events-handler #'agent-q-chat-handle
               agent-q-session-chat-p t)
   (add-hook 'completion-at-point-functions
-            #'agent-q-prompt-console-completion-at-point nil t)
+            #'agent-q-completion-console-at-point nil t)
   (agent-q-completion-setup)
-  (setq-local agent-q-prompt-console-names-function #'agent-q-completion-slash-names)
   ;; Emacs 30's words of a dictionary, which is an error where there is none.
   (remove-hook 'completion-at-point-functions 'ispell-completion-at-point t)
   (add-hook 'post-command-hook #'agent-q-approval-gate-watch nil t)
@@ -316,7 +315,7 @@ NEW non-nil means a new one."
   "Return the buffer of the latest chat of this project, or of a new one.
 NEW non-nil means a new one."
   (cond (new (agent-q-chat--make))
-        ((and agent-q-session-number (not agent-q-session-client)) (current-buffer))
+        ((and agent-q-session-number (not agent-q-session-mcp-client)) (current-buffer))
         ((not (agent-q-project-known-p)) (agent-q-chat-open))
         (t (let ((root (agent-q-project-directory)))
              (or (seq-find (lambda (chat)
@@ -378,8 +377,7 @@ core saves it, as JSON, or is nil."
   (agent-q-render-setup)
   (agent-q-call-setup)
   (funcall below)
-  (setq agent-q-chat-view-header-commands agent-q-chat--commands
-        agent-q-review-draft-cancel-function #'agent-q-chat-send-cancel)
+  (setq agent-q-chat-view-header-commands agent-q-chat--commands)
   (agent-q-chat-view-header-setup)
   (agent-q-registry-ensure)
   (setq agent-q-chat-send-settings (agent-q-chat-send-make-settings)
@@ -500,7 +498,7 @@ core saves it, as JSON, or is nil."
   (agent-q-chat--streams :drafting)
   (agent-q-chat-view-header-drafted event)
   (unless agent-q-approval-handler
-    (agent-q-review-drafted event)))
+    (agent-q-review-drafted event #'agent-q-chat-send-cancel)))
 
 (defun agent-q-chat--approval (event)
   "Have the call of EVENT approved, by `agent-q-approval-handler' or the user."

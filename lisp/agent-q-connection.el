@@ -1,4 +1,4 @@
-;;; agent-q-connection.el --- Connections to Lisp images, and the calls on them  -*- lexical-binding: t; -*-
+;;; agent-q-connection.el --- Connections to Lisp images; calls on them and their time limits  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -299,9 +299,6 @@ is random.")
 (defvar agent-q-connection-call-begun-functions nil
   "Functions called with each call that begins, or is waited for once more.")
 
-(defvar agent-q-connection-call-over-functions nil
-  "Functions called with each call that ended, its status and its payload.")
-
 (defun agent-q-connection-call-begin (call)
   "Wait for the end of CALL from now on."
   (puthash (agent-q-connection-call-request call) call agent-q-connection-call-pending)
@@ -312,12 +309,7 @@ is random.")
   "Functions called when a call has ended and that was taken.")
 
 (defvar agent-q-connection-call-ended-functions nil
-  "Functions called with each call that ended.
-Their arguments are the connection's process, the operation, its
-arguments, the status and the payload.")
-
-(defvar agent-q-connection-call-ended-owner nil
-  "The owner of the call that ended, for `agent-q-connection-call-ended-functions'.")
+  "Functions called with each call that ended, its status and its payload.")
 
 (defvar agent-q-connection--call-ended nil
   "A list of the payload of the call that ended and, once read, its data.")
@@ -338,16 +330,8 @@ It is read once for all that are told of the end of the call."
   (when (agent-q-connection-call-pending-p call)
     (remhash (agent-q-connection-call-request call) agent-q-connection-call-pending)
     (agent-q-connection-call-stop-clock call)
-    (when agent-q-connection-call-over-functions
-      (agent-q-module-log-run-hook 'agent-q-connection-call-over-functions call status payload))
     (let ((agent-q-connection--call-ended (list payload)))
-      (let ((agent-q-connection-call-ended-owner (agent-q-connection-call-owner call)))
-        (agent-q-module-log-run-hook 'agent-q-connection-call-ended-functions
-                                     (agent-q-connection-process
-                                      (agent-q-connection-call-connection call))
-                                     (agent-q-connection-call-operation call)
-                                     (agent-q-connection-call-arguments call)
-                                     status payload))
+      (agent-q-module-log-run-hook 'agent-q-connection-call-ended-functions call status payload)
       ;; This can run in a process filter of the client's: it must return there.
       (condition-case err
           (save-current-buffer

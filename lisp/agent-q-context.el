@@ -183,13 +183,11 @@ keep something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x ag
   (cond ((null (agent-q-attach-item-sent item)) "kept, not sent yet")
         ((and (null (agent-q-attach-item-mention item))
               (not (equal (agent-q-attach-item-sent item)
-                          (agent-q-attach-kinds-excerpt-text (agent-q-context--excerpt item)))))
+                          (agent-q-attach-kinds-excerpt-text
+                           (agent-q-attach-kinds-excerpt-make
+                            (agent-q-attach-item-name item) "" (agent-q-attach-item-content item))))))
          "kept, to be sent")
         (t "kept, sent")))
-
-(defun agent-q-context--excerpt (item)
-  "Return ITEM as an excerpt."
-  (agent-q-attach-kinds-excerpt-make (agent-q-attach-item-name item) "" (agent-q-attach-item-content item)))
 
 (defun agent-q-context--entries ()
   "Return the rows of the list."

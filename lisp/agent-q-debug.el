@@ -340,7 +340,7 @@ It may be dotted, or have no end."
 
 ;; The core gives each of its functions to Emacs by itself, and all files call them: there is no
 ;; one place where these calls go by.
-(defun agent-q-debug--advise ()
+(defun agent-q-debug--advise (&optional _event)
   "Record each use of a function of the core."
   (dolist (function (agent-q-debug--functions))
     (advice-add function :around
@@ -451,16 +451,16 @@ Return nil if it can't be read."
   (agent-q-debug--get-buffer)
   (agent-q-events-subscribe t #'agent-q-debug--note-event)
   (add-hook 'agent-q-connection-call-begun-functions #'agent-q-debug--note-begun)
-  (add-hook 'agent-q-connection-call-over-functions #'agent-q-debug--note-over)
-  (add-hook 'agent-q-module-loaded-hook #'agent-q-debug--advise)
+  (add-hook 'agent-q-connection-call-ended-functions #'agent-q-debug--note-over)
+  (agent-q-events-subscribe :core-started #'agent-q-debug--advise)
   (agent-q-debug--advise))
 
 (defun agent-q-debug--stop ()
   "Stop recording."
   (agent-q-events-unsubscribe t #'agent-q-debug--note-event)
   (remove-hook 'agent-q-connection-call-begun-functions #'agent-q-debug--note-begun)
-  (remove-hook 'agent-q-connection-call-over-functions #'agent-q-debug--note-over)
-  (remove-hook 'agent-q-module-loaded-hook #'agent-q-debug--advise)
+  (remove-hook 'agent-q-connection-call-ended-functions #'agent-q-debug--note-over)
+  (agent-q-events-unsubscribe :core-started #'agent-q-debug--advise)
   (agent-q-debug--unadvise)
   (clrhash agent-q-debug--requests)
   (clrhash agent-q-debug--calls))

@@ -181,14 +181,14 @@ THREAD is the name of its thread, or nil."
     (agent-q-image-query-threads
      (agent-q-events-operation-call-connection call) threads
      (lambda (names)
-       (agent-q-events-operation-answer
+       (agent-q-events-operation-end
         call "done"
         (agent-q-events-operation-of-image call (agent-q-debugger--list process names)))))
     nil))
 
-(defun agent-q-debugger--answer (call status payload)
+(defun agent-q-debugger--finish (call status payload)
   "End CALL with the STATUS and PAYLOAD of a call in the image."
-  (agent-q-events-operation-answer
+  (agent-q-events-operation-end
    call status payload
    (agent-q-connection-note (agent-q-events-operation-call-connection call))))
 
@@ -200,7 +200,7 @@ Its reply is the answer to CALL."
    (agent-q-events-operation-call-request call)
    operation arguments seconds
    (lambda (status payload)
-     (agent-q-debugger--answer call status payload))
+     (agent-q-debugger--finish call status payload))
    (agent-q-events-operation-call-owner call) (agent-q-debugger--thread found))
   nil)
 
@@ -267,10 +267,10 @@ The result of the evaluation then answers CALL."
          (answer (lambda (status payload)
                    ;; The client aborts what is left.
                    (if (equal status "aborted")
-                       (agent-q-debugger--answer
+                       (agent-q-debugger--finish
                         call "done" (format "(:outcome :returned :value (:left %s))"
                                             (if (bufferp found) ":user" "t")))
-                     (agent-q-debugger--answer call status payload)))))
+                     (agent-q-debugger--finish call status payload)))))
     (if (bufferp found)
         (agent-q-image-call (agent-q-events-operation-call-connection call)
                             (agent-q-events-operation-call-request call)

@@ -375,14 +375,11 @@ It is (STATE SUBJECT WHAT ADVICE): STATE is `ok', `missing', `note' or
         (let ((margin (make-string 22 ?\s)))
           (insert margin (propertize line 'font-lock-face 'italic 'wrap-prefix margin) "\n"))))))
 
-(defun agent-q-doctor--finding-chosen-p ()
-  "Whether a chat has a model, be it one that was chosen there alone."
-  (seq-some (lambda (buffer) (buffer-local-value 'agent-q-session-provider buffer))
-            (buffer-list)))
-
 (defun agent-q-doctor--finding-model-p (servers)
   "Whether there is a model, or `pending' while SERVERS are looked for."
-  (cond ((agent-q-doctor--finding-chosen-p) t)
+  (cond ((seq-some (lambda (buffer) (buffer-local-value 'agent-q-session-provider buffer))
+                   (buffer-list))
+         t)
         ((eq agent-q-provider 'none) nil)
         ((or (consp agent-q-provider) (agent-q-doctor-demo-running-p)
              (seq-some (pcase-lambda (`(,_ . ,properties))
@@ -519,14 +516,10 @@ That is called when the client is loaded."
          (cons (agent-q-doctor--report-public (car value)) (agent-q-doctor--report-public (cdr value))))
         (t value)))
 
-(defun agent-q-doctor--report-standard (option)
-  "Return the default of OPTION."
-  (eval (car (get option 'standard-value)) t))
-
 (defun agent-q-doctor--report-option (option)
   "Return lines about OPTION, or nil where its default is in force."
   (let ((value (default-value option)))
-    (unless (equal value (agent-q-doctor--report-standard option))
+    (unless (equal value (eval (car (get option 'standard-value)) t))
       (format "%s: %s\n" option
               (agent-q-debug-secrets-cut
                (string-trim (pp-to-string (agent-q-doctor--report-public value))) 2000)))))

@@ -377,7 +377,7 @@ PARAMETERS is a list of the variable for the call, an
 `agent-q-events-operation-call', and the names of the tool's parameters,
 or lists of a variable and such a name.  DOCSTRING says what it does.
 The value of BODY is the answer, a string; when it is nil, BODY has
-arranged for `agent-q-events-operation-answer'.  An error in it is the
+arranged for `agent-q-events-operation-end'.  An error in it is the
 reason why there is no answer."
   (declare (indent defun) (doc-string 3) (debug (stringp sexp stringp def-body)))
   (let ((function (intern (concat "agent-q-events--operation-" name)))
@@ -400,7 +400,7 @@ reason why there is no answer."
   (let ((note (agent-q-connection-note (agent-q-events-operation-call-connection call))))
     (if note (concat text "\n" note) text)))
 
-(defun agent-q-events-operation-answer (call status text &optional note)
+(defun agent-q-events-operation-end (call status text &optional note)
   "End CALL with STATUS, TEXT and NOTE, as the core takes them."
   (agent-q-events-resolve (agent-q-events-operation-call-request call) status
                           (and text (substring-no-properties text)) note))
@@ -426,17 +426,17 @@ CONNECTION leads to the image of the chat whose buffer is OWNER."
             (condition-case err
                 (let ((answer (agent-q-events--operation-value call operation arguments)))
                   (when answer
-                    (agent-q-events-operation-answer call "done" answer)))
-              (error (agent-q-events-operation-answer call "signalled"
+                    (agent-q-events-operation-end call "done" answer)))
+              (error (agent-q-events-operation-end call "signalled"
                                                       (error-message-string err))))
             (setq ended t))
           (unless ended
             (setq quit-flag nil
                   ended t)
-            (agent-q-events-operation-answer call "aborted" "The user quit it.")))
+            (agent-q-events-operation-end call "aborted" "The user quit it.")))
       ;; A hook of the user's may throw to code that waits for Emacs's timers.
       (unless ended
-        (agent-q-events-operation-answer call "aborted" "It exited by a throw.")))))
+        (agent-q-events-operation-end call "aborted" "It exited by a throw.")))))
 
 (defun agent-q-events--operation-value (call operation arguments)
   "Return the value of OPERATION, called for CALL with ARGUMENTS, JSON text."

@@ -290,7 +290,12 @@ OWNER is the chat that asked, and is told once."
                    text (agent-q-connection-label connection))
            'agent-q-attention))))))
 
-(defun agent-q-execute--tell-refused (chat thread words)
+(defun agent-q-execute--tell-refused (_process event)
+  "Tell of what was refused after a call, if EVENT is about that."
+  (pcase event
+    (`(refused ,chat ,thread ,words) (agent-q-execute--say-refused chat thread words))))
+
+(defun agent-q-execute--say-refused (chat thread words)
   "Say in CHAT, or in the log, that THREAD was refused WORDS after its call."
   (let ((text (format "The thread %s wanted to %s.  It was refused: its call is over, and only while another one runs in this chat can you be asked."
                       (agent-q-text-visible-line thread 60) (agent-q-text-visible-line words 200))))
@@ -299,7 +304,7 @@ OWNER is the chat that asked, and is told once."
           (agent-q-render-notice text 'agent-q-attention))
       (agent-q-module-log-line text))))
 
-(add-hook 'agent-q-image-refused-functions #'agent-q-execute--tell-refused)
+(add-hook 'agent-q-image-event-functions #'agent-q-execute--tell-refused)
 
 ;;;###autoload
 (defun agent-q-execute-request-outside (event)
@@ -391,7 +396,8 @@ before this returns."
                                           (agent-q-execute--private-files))))
          (puthash batch
                   (lambda (results)
-                    (funcall function (agent-q-execute--in-order prepared results)))
+                    (funcall function (mapcar (lambda (call) (if (vectorp call) (pop results) call))
+                                               prepared)))
                   agent-q-execute--batches)
          batch)))))
 
@@ -539,11 +545,6 @@ It gets ID when it has none.  Its arguments are JSON text."
     (puthash "execution_time_ms" 0.0 metadata)
     (agent-q-execute--make-result :id id :success nil :content message :error message
                                   :metadata metadata)))
-
-(defun agent-q-execute--in-order (prepared results)
-  "Return the results of all in PREPARED; RESULTS are those of the core."
-  (mapcar (lambda (call) (if (vectorp call) (pop results) call))
-          prepared))
 
 (defun agent-q-execute-finished (event)
   "Hand the results in EVENT to whom they are for."

@@ -393,10 +393,13 @@ errors from those that happen elsewhere at that time."
 
 ;;;;; What the agent does
 
+(defvar agent-q-image-history--caller nil
+  "The buffer whose call has just ended, while that is noted.")
+
 (defun agent-q-image-history--owner ()
   "Return whose call has just ended: (BUFFER . NAME), or nil.
 The buffer may be killed later."
-  (let ((owner agent-q-connection-call-ended-owner))
+  (let ((owner agent-q-image-history--caller))
     (and (buffer-live-p owner) (cons owner (buffer-name owner)))))
 
 (defun agent-q-image-history-owner-name (owner reader)
@@ -407,40 +410,48 @@ or nil where that is not known."
       (concat "another agent, in " (cdr owner))
     "you"))
 
-(defun agent-q-image-history-note-call (process operation arguments _status payload)
-  "Note the end of a call of OPERATION with ARGUMENTS over PROCESS.
-PAYLOAD is what came of it."
-  (when-let ((reply (and (or (plist-get arguments :form) (plist-get arguments :system)
-                             (equal operation "compile-file"))
-                         (agent-q-connection-call-reply payload))))
-    (let ((data (plist-get reply :value)))
-      (pcase operation
-        ((and (or "load-system" "run-tests")
-              ;; What had nothing to compile leaves what was said before.
-              (guard (or (plist-get data :notes)
-                         (< 0 (+ (or (plist-get data :compiled-count) 0)
-                                 (or (plist-get data :compiled-elsewhere) 0))))))
-         ;; Tests that failed are no failure to compile.
-         (agent-q-image-history--note-build
-          process (format "the system %s" (plist-get arguments :system))
-          (eq :returned (plist-get reply :outcome))))
-        ("compile-file"
-         (agent-q-image-history--note-build
-          process (format "the file %s" (plist-get arguments :file))
-          (and (eq :returned (plist-get reply :outcome))
-               (not (plist-get data :failed)))))
-        ((or "eval-form" "eval-in-frame")
-         (agent-q-image-history--note-forms process operation arguments reply))
-        ((and "compile-form" (guard (plist-member data :notes)))
-         (agent-q-image-history--add
-          (make-agent-q-image-history-compilation
-           :process process :by 'agent :time (current-time)
-           :what (agent-q-image-history--text (plist-get arguments :form))
-           :state (if (plist-get data :failed) 'failed 'succeeded)
-           :notes (mapcar #'agent-q-image-history-own-note (plist-get data :notes)))
-          :compilations agent-q-image-history--compilations)))
-      (when (eq :error (plist-get reply :outcome))
-        (agent-q-image-history--note-error process operation arguments reply)))))
+(defun agent-q-image-history-note-call (call _status payload)
+  "Note the end of CALL, whose PAYLOAD may be a reply of the image."
+  (let ((operation (agent-q-connection-call-operation call))
+        (arguments (agent-q-connection-call-arguments call)))
+    (when-let ((reply (and (or (plist-get arguments :form) (plist-get arguments :system)
+                               (equal operation "compile-file"))
+                           (agent-q-connection-call-reply payload))))
+      (let ((agent-q-image-history--caller (agent-q-connection-call-owner call)))
+        (agent-q-image-history--note-reply
+         (agent-q-connection-process (agent-q-connection-call-connection call))
+         operation arguments reply)))))
+
+(defun agent-q-image-history--note-reply (process operation arguments reply)
+  "Note what OPERATION with ARGUMENTS did over PROCESS, by its REPLY."
+  (let ((data (plist-get reply :value)))
+    (pcase operation
+      ((and (or "load-system" "run-tests")
+            ;; What had nothing to compile leaves what was said before.
+            (guard (or (plist-get data :notes)
+                       (< 0 (+ (or (plist-get data :compiled-count) 0)
+                               (or (plist-get data :compiled-elsewhere) 0))))))
+       ;; Tests that failed are no failure to compile.
+       (agent-q-image-history--note-build
+        process (format "the system %s" (plist-get arguments :system))
+        (eq :returned (plist-get reply :outcome))))
+      ("compile-file"
+       (agent-q-image-history--note-build
+        process (format "the file %s" (plist-get arguments :file))
+        (and (eq :returned (plist-get reply :outcome))
+             (not (plist-get data :failed)))))
+      ((or "eval-form" "eval-in-frame")
+       (agent-q-image-history--note-forms process operation arguments reply))
+      ((and "compile-form" (guard (plist-member data :notes)))
+       (agent-q-image-history--add
+        (make-agent-q-image-history-compilation
+         :process process :by 'agent :time (current-time)
+         :what (agent-q-image-history--text (plist-get arguments :form))
+         :state (if (plist-get data :failed) 'failed 'succeeded)
+         :notes (mapcar #'agent-q-image-history-own-note (plist-get data :notes)))
+        :compilations agent-q-image-history--compilations)))
+    (when (eq :error (plist-get reply :outcome))
+      (agent-q-image-history--note-error process operation arguments reply))))
 
 (defun agent-q-image-history--note-build (process what success)
   "Note a compilation of WHAT over PROCESS, with SUCCESS.
@@ -512,7 +523,7 @@ The image keeps what its compiler said."
 (add-hook 'agent-q-connection-call-ended-functions #'agent-q-image-history-note-call)
 
 ;; Errors of threads that our own calls began, also while nobody watches the user.
-(add-hook 'agent-q-image-debug-functions #'agent-q-image-history--see-debug)
+(add-hook 'agent-q-image-event-functions #'agent-q-image-history--see-debug)
 
 ;;;; What the user did in SLY and SLIME
 
@@ -616,22 +627,27 @@ What agent-q's own calls brought is kept."
 
 ;;;;; What is shown
 
-(defun agent-q-image-history-echo-call (process operation arguments status payload)
-  "Show a call of OPERATION with ARGUMENTS over PROCESS in the REPL there.
-STATUS and PAYLOAD are how it ended.  Nothing is shown of what only looks."
-  (when (and (eq agent-q-echo-evaluations 'ask)
-             (member operation '("eval-form" "eval-in-frame" "compile-form")))
-    (unless agent-q-image-history--echo-offer
-      (setq agent-q-image-history--echo-offer t)))
-  (when (and (eq agent-q-echo-evaluations t)
-             (member operation '("eval-form" "eval-in-frame" "compile-form"))
-             (process-live-p process))
-    (let* ((reply (agent-q-connection-call-reply payload))
-           (entries (if (equal operation "compile-form")
-                        (agent-q-image-history--echo-compiled arguments reply status)
-                      (agent-q-image-history--echo-evaluated arguments reply status))))
-      (when entries
-        (agent-q-image-history--echo-insert process (string-join entries))))))
+(defun agent-q-image-history-echo-call (call status payload)
+  "Show CALL, which ended with STATUS and PAYLOAD, in the REPL of its image.
+Nothing is shown of what only looks."
+  (when (member (agent-q-connection-call-operation call)
+                '("eval-form" "eval-in-frame" "compile-form"))
+    (pcase agent-q-echo-evaluations
+      ('ask (unless agent-q-image-history--echo-offer
+              (setq agent-q-image-history--echo-offer t)))
+      ('t (agent-q-image-history--echo call status payload)))))
+
+(defun agent-q-image-history--echo (call status payload)
+  "Show CALL, which ended with STATUS and PAYLOAD, in the REPL of its image."
+  (let ((process (agent-q-connection-process (agent-q-connection-call-connection call)))
+        (arguments (agent-q-connection-call-arguments call))
+        (agent-q-image-history--caller (agent-q-connection-call-owner call))
+        (reply (agent-q-connection-call-reply payload)))
+    (when-let ((entries (and (process-live-p process)
+                             (if (equal (agent-q-connection-call-operation call) "compile-form")
+                                 (agent-q-image-history--echo-compiled arguments reply status)
+                               (agent-q-image-history--echo-evaluated arguments reply status)))))
+      (agent-q-image-history--echo-insert process (string-join entries)))))
 
 (defun agent-q-image-history--echo-evaluated (arguments reply status)
   "Return what a call with ARGUMENTS evaluated, texts, one for each form.
@@ -697,9 +713,9 @@ REPLY and STATUS are as for `agent-q-image-history--echo-evaluated'."
     (if (and text (string-prefix-p start text)) text form)))
 
 (defun agent-q-image-history--echo-who ()
-  "Return the name of the one who called: the agent, or a client."
-  (let ((owner agent-q-connection-call-ended-owner))
-    (or (and (buffer-live-p owner) (buffer-local-value 'agent-q-session-client owner))
+  "Return the name of the one who called: the agent, or an MCP client."
+  (let ((owner agent-q-image-history--caller))
+    (or (and (buffer-live-p owner) (buffer-local-value 'agent-q-session-mcp-client owner))
         "agent-q")))
 
 (defun agent-q-image-history--echo-entry (sign arguments form values)
@@ -730,15 +746,9 @@ SIGN stands between the agent's name and the form."
 
 (defun agent-q-image-history--echo-insert (process text)
   "Put TEXT above the prompt of the REPL of PROCESS, if there is one."
-  (pcase (agent-q-image-history--echo-client process)
+  (pcase (agent-q-image-history--client process)
     ('sly (agent-q-image-history--echo-insert-sly process text))
     ('slime (agent-q-image-history--echo-insert-slime process text))))
-
-(defun agent-q-image-history--echo-client (process)
-  "Return the client whose connection PROCESS is."
-  (let ((connection (cl-find process (agent-q-connection-connections)
-                             :key #'agent-q-connection-process)))
-    (and connection (agent-q-connection-client connection))))
 
 (defmacro agent-q-image-history--echo-keeping-undo (mark &rest body)
   "Evaluate BODY, an insertion at MARK, and have undo know nothing of it."

@@ -43,9 +43,14 @@ This goes on in the background."
                                'agent-q-image-tools-known)))
     (process-put (agent-q-connection-process connection)
                  'agent-q-image-tools-known t)
-    (setq agent-q-image-other-tools-function #'agent-q-image-tools--changed)
-    (add-hook 'agent-q-image-close-functions #'agent-q-image-tools--closed)
+    (add-hook 'agent-q-image-event-functions #'agent-q-image-tools--on-event)
     (agent-q-image-tools--ask connection)))
+
+(defun agent-q-image-tools--on-event (process event)
+  "Follow EVENT, which is about the tools of the image behind PROCESS."
+  (pcase event
+    ('other-tools (agent-q-image-tools--changed process))
+    ('closed (agent-q-image-tools--closed process))))
 
 ;;;; The list
 
@@ -69,11 +74,11 @@ Answers can overtake each other, so there is one question at a time."
        (lambda (reply &rest _)
          (let ((again (process-get process 'agent-q-image-tools-asking)))
            (process-put process 'agent-q-image-tools-asking nil)
-           (agent-q-image-tools--answered connection reply)
+           (agent-q-image-tools--listed connection reply)
            (when (and (eq again 'again) (process-live-p process))
              (agent-q-image-tools--ask connection))))))))
 
-(defun agent-q-image-tools--answered (connection reply)
+(defun agent-q-image-tools--listed (connection reply)
   "Take the list of tools that came over CONNECTION in REPLY, nil for none."
   (let ((process (agent-q-connection-process connection)))
     (pcase reply
@@ -233,7 +238,7 @@ CALLBACK gets the value.  The value here is a function that stops it."
            (denials (plist-get more :denials)))
        (cond ((and denials (null problem))
               (concat (plist-get value :result)
-                      (agent-q-image-tools--denials denials)))
+                      (format "\n(Not allowed while it ran: %s.)" (string-join denials "; "))))
              (problem (agent-q-tool-failure problem))
              ;; A function that only prints has said what it had to say.
              ((and (member (plist-get value :result) '("nil" "NIL"))
@@ -249,10 +254,6 @@ CALLBACK gets the value.  The value here is a function that stops it."
                 (agent-q-image-tools--end status)
                 (let ((last (agent-q-image-tools--last payload)))
                   (if (string-blank-p last) "" (concat "\n" (string-trim last)))))))))
-
-(defun agent-q-image-tools--denials (denials)
-  "Return a line on DENIALS, the effects of a call that were not allowed."
-  (format "\n(Not allowed while it ran: %s.)" (string-join denials "; ")))
 
 (defun agent-q-image-tools--last (payload)
   "Return the last words in PAYLOAD, nil, a text, or a reply with what was printed."

@@ -43,10 +43,12 @@
       (error (agent-q-module-log-line (format "Cannot parse a question from an image: %s"
                                               (error-message-string err)))))))
 
-(defvar agent-q-image-refused-functions nil
-  "Functions that are told what was refused to a thread after its call.
-They get the chat of the call or nil, the name of the thread, and what it
-was about to do.")
+(defvar agent-q-image-event-functions nil
+  "Functions called with the process of a connection and what happened on it.
+That is the client's event by which the user's debugger opens; `other-tools'
+when the program defined or removed tools; `closed'; or (refused CHAT THREAD
+WHAT) when the thread of that name wanted to do WHAT after its call, which
+was of CHAT or of none.")
 
 (defun agent-q-image--effect-take (process text data)
   "Take TEXT of the image behind PROCESS, which is DATA."
@@ -55,9 +57,10 @@ was about to do.")
          (call (cl-find id (agent-q-connection-call-over process)
                         :key #'agent-q-connection-call-id)))
     (cond ((plist-get data :refused)
-           (run-hook-with-args 'agent-q-image-refused-functions
-                               (agent-q-image--chat-buffer (plist-get data :chat))
-                               (plist-get data :thread) (plist-get data :refused)))
+           (agent-q-module-log-run-hook
+            'agent-q-image-event-functions process
+            (list 'refused (agent-q-image--chat-buffer (plist-get data :chat))
+                  (plist-get data :thread) (plist-get data :refused))))
           ((plist-get data :withdrawn)
            (when call
              (agent-q-core-effect (agent-q-image--effect-asker call) text)
@@ -66,7 +69,7 @@ was about to do.")
                 (agent-q-image--effect-asker call)
                 (agent-q-core-effect (agent-q-image--effect-asker call) text))
            (agent-q-image--effect-wait call question))
-          (t (agent-q-image--effect-answer process id question "deny"
+          (t (agent-q-image--effect-decide process id question "deny"
                                            "the call has already ended")))))
 
 (defun agent-q-image--effect-asker (call)
@@ -104,13 +107,13 @@ was about to do.")
                        (memql question (agent-q-connection-call-questions call))))
                 (hash-table-values agent-q-connection-call-pending))))
     (when call
-      (agent-q-image--effect-answer
+      (agent-q-image--effect-decide
        (agent-q-connection-process (agent-q-connection-call-connection call))
        (agent-q-connection-call-id call) question
        (plist-get event :decision) (plist-get event :reason))
       (agent-q-image--effect-go-on call question))))
 
-(defun agent-q-image--effect-answer (process id question decision reason)
+(defun agent-q-image--effect-decide (process id question decision reason)
   "Answer QUESTION of the call ID in the image behind PROCESS with DECISION.
 REASON is a text for the code that asked, or nil."
   (let ((connection (cl-find process (agent-q-connection-connections)
@@ -598,8 +601,8 @@ Objects other than strings, integers, keywords and lists are errors."
 
 (defun agent-q-image--park-running (call)
   "Ask the image to park CALL where it is; if it doesn't, CALL is stopped."
-  ;; Its frames are read first.
-  (agent-q-connection-call-start-clock call (* 2 agent-q-image--grace) #'agent-q-image--out-of-time)
+  ;; Its frames are read first, in a new image by code that is still interpreted.
+  (agent-q-connection-call-start-clock call (* 5 agent-q-image--grace) #'agent-q-image--out-of-time)
   (agent-q-image--guard call
     (agent-q-connection-ask
      (agent-q-connection-call-connection call) :rex
@@ -724,19 +727,10 @@ last one leaves clean-up forms out."
                            (agent-q-connection-call-connection (car calls))))))
     (dolist (call calls)
       (agent-q-connection-call-finish call "disconnected" tail)))
-  (agent-q-module-log-run-hook 'agent-q-image-close-functions process))
+  (agent-q-module-log-run-hook 'agent-q-image-event-functions process 'closed))
 
 (defconst agent-q-image-other-tools "agent-q: the program offers other tools now"
   "The message of an image whose program has defined or removed tools.")
-
-(defvar agent-q-image-other-tools-function nil
-  "Function that is called with the process of the image that sent it, or nil.")
-
-(defvar agent-q-image-close-functions nil
-  "Functions that are called with the process of a connection that was closed.")
-
-(defvar agent-q-image-debug-functions nil
-  "Called with a process and the event by which the user's debugger opens on it.")
 
 (defun agent-q-image--on-event (process event)
   "Handle EVENT on PROCESS when it is about a call of ours.
@@ -745,7 +739,7 @@ The value is non-nil when the client should not see it."
     (`(:debug ,thread ,_level ,condition ,_restarts ,_frames ,requests)
      (let ((ours (agent-q-image--debugged process requests)))
        (cond ((null ours)
-              (agent-q-module-log-run-hook 'agent-q-image-debug-functions process event)
+              (agent-q-module-log-run-hook 'agent-q-image-event-functions process event)
               nil)
              (t (if (and (agent-q-image-park-asked-p ours)
                          (null (agent-q-connection-call-stopping ours)))
@@ -756,8 +750,7 @@ The value is non-nil when the client should not see it."
      (agent-q-image-effect process message)
      t)
     (`(:background-message ,(pred (equal agent-q-image-other-tools)))
-     (when agent-q-image-other-tools-function
-       (funcall agent-q-image-other-tools-function process))
+     (agent-q-module-log-run-hook 'agent-q-image-event-functions process 'other-tools)
      t)
     (`(:debug-activate ,thread . ,_)
      (when (member (cons process thread) agent-q-image-park-swallowed)

@@ -410,10 +410,6 @@ Two of one name are an error, and Codex would not start."
 
 ;;;;; The agents
 
-(defun agent-q-mcp-install--quoted (text)
-  "Return TEXT as a string of TOML."
-  (agent-q-json-string text))
-
 (defun agent-q-mcp-install--codex ()
   "Return what Codex's settings need."
   (format "[mcp_servers.%s]
@@ -424,7 +420,8 @@ tool_timeout_sec = %d
 # Where the program looks for Emacs; Codex would hide these from it.
 env_vars = [\"XDG_RUNTIME_DIR\", \"XDG_CACHE_HOME\", \"AGENT_Q_MCP_DIRECTORY\"]"
           agent-q-mcp-install--name
-          (agent-q-mcp-install--quoted (agent-q-mcp-install-program))
+          ;; Its strings are as those of JSON.
+          (agent-q-json-string (agent-q-mcp-install-program))
           (+ 30 (ceiling agent-q-mcp-patience))))
 
 (defun agent-q-mcp-install--agent-shell ()

@@ -124,32 +124,28 @@ refuses all calls until you press it again.
 (defun agent-q-mcp-client-pause ()
   "Refuse this client, and others of its name, until you use the command again."
   (interactive nil agent-q-mcp-client-mode)
-  (let ((pause (not (eq agent-q-session-client-state 'paused))))
-    (dolist (buffer (agent-q-mcp--client-of-name agent-q-session-client))
+  (let ((pause (not (eq agent-q-session-mcp-state 'paused))))
+    (dolist (buffer (agent-q-mcp--client-of-name agent-q-session-mcp-client))
       (with-current-buffer buffer
         ;; One that is not connected finds it paused when it comes back.
         (agent-q-core-mcp-pause-client agent-q-session-number pause)
-        (setq agent-q-session-client-state
+        (setq agent-q-session-mcp-state
               (cond (pause 'paused)
                     (agent-q-mcp--client-there 'connected)
                     (t 'gone)))
         (agent-q-chat-view-header-update)))
-    (message (pcase agent-q-session-client-state
+    (message (pcase agent-q-session-mcp-state
                ('paused "Calls of this client are refused until you resume it")
                ('connected "Accepting calls from this client again")
                (_ "The client is not connected")))))
 
 ;;;;; Events
 
-(defun agent-q-mcp--client-note-turn (turn)
-  "Note that the turn of the number TURN begins."
-  (agent-q-changes-line-begin)
-  (setq agent-q-session-turn (agent-q-changes-turn turn)))
-
 (defun agent-q-mcp--client-handle (event)
   "Apply EVENT to this client's buffer."
   (pcase (plist-get event :type)
-    (:turn-begins (agent-q-mcp--client-note-turn (plist-get event :turn)))
+    (:turn-begins (agent-q-changes-line-begin)
+                  (setq agent-q-session-turn (agent-q-changes-turn (plist-get event :turn))))
     (:turn-started
      (agent-q-mcp--client-begin)
      (agent-q-render-finish)
@@ -170,7 +166,7 @@ One that has gone before it called anything is nothing to tell of."
   (when agent-q-mcp--client-silent
     (setq agent-q-mcp--client-silent nil)
     (message "agent-q: %s calls tools; its calls are in %s"
-             (agent-q-text-visible-line agent-q-session-client) (buffer-name))))
+             (agent-q-text-visible-line agent-q-session-mcp-client) (buffer-name))))
 
 (defun agent-q-mcp--client-turn-ended ()
   "Show what the turn changed, in which nothing is called any more."
@@ -187,19 +183,19 @@ One that has gone before it called anything is nothing to tell of."
 
 (defun agent-q-mcp-client-buffers ()
   "Return the buffers of all clients, the latest one first."
-  (seq-filter (lambda (buffer) (buffer-local-value 'agent-q-session-client buffer))
+  (seq-filter (lambda (buffer) (buffer-local-value 'agent-q-session-mcp-client buffer))
               (agent-q-session-buffers)))
 
 (defun agent-q-mcp--client-of-name (name)
   "Return the buffers of clients called NAME."
   (seq-filter (lambda (buffer)
-                (equal name (buffer-local-value 'agent-q-session-client buffer)))
+                (equal name (buffer-local-value 'agent-q-session-mcp-client buffer)))
               (agent-q-mcp-client-buffers)))
 
 (defun agent-q-mcp--client-paused-p (name)
   "Whether the user paused a client called NAME."
   (seq-some (lambda (buffer)
-              (eq 'paused (buffer-local-value 'agent-q-session-client-state buffer)))
+              (eq 'paused (buffer-local-value 'agent-q-session-mcp-state buffer)))
             (agent-q-mcp--client-of-name name)))
 
 (defun agent-q-mcp--client-buffer (name directory session)
@@ -214,7 +210,7 @@ or a new one."
         (seq-find (lambda (buffer)
                     (with-current-buffer buffer
                       (and (not agent-q-mcp--client-there)
-                           (equal name agent-q-session-client)
+                           (equal name agent-q-session-mcp-client)
                            (equal directory agent-q-mcp--client-directory))))
                   buffers)
         (agent-q-mcp--client-make name directory))))
@@ -245,8 +241,8 @@ or a new one."
                                     (expand-file-name "~/")))
           (agent-q-mcp-client-mode)
           (when (agent-q-mcp--client-paused-p name)
-            (setq agent-q-session-client-state 'paused))
-          (setq agent-q-session-client name
+            (setq agent-q-session-mcp-state 'paused))
+          (setq agent-q-session-mcp-client name
                 agent-q-mcp--client-directory directory
                 agent-q-project-stand-in (and (not known) (agent-q-mcp--client-stand-in)))
           (let ((root (agent-q-project-directory)))
@@ -269,7 +265,7 @@ or a new one."
   "Whether the client of BUFFER has gone and the buffer isn't needed.
 That of a paused one keeps the pause, and what the user looks at stays."
   (with-current-buffer buffer
-    (and (eq agent-q-session-client-state 'gone)
+    (and (eq agent-q-session-mcp-state 'gone)
          (null (agent-q-call-all-waiting))
          (not (agent-q-chat-view-header-busy-p))
          (not (get-buffer-window buffer t)))))
@@ -279,10 +275,10 @@ That of a paused one keeps the pause, and what the user looks at stays."
   (with-current-buffer buffer
     (and agent-q-mcp--client-silent
          (not agent-q-mcp--client-there)
-         (or (eq agent-q-session-client-state 'gone)
+         (or (eq agent-q-session-mcp-state 'gone)
              (cdr (seq-filter (lambda (other)
-                                (eq 'paused (buffer-local-value 'agent-q-session-client-state other)))
-                              (agent-q-mcp--client-of-name agent-q-session-client)))))))
+                                (eq 'paused (buffer-local-value 'agent-q-session-mcp-state other)))
+                              (agent-q-mcp--client-of-name agent-q-session-mcp-client)))))))
 
 (defun agent-q-mcp--client-sweep ()
   "Kill buffers of clients that have gone: those without a call, and the oldest.
@@ -367,8 +363,8 @@ parameter \"image\":\n" (agent-q-mcp--client-list connections)))))))
   (with-current-buffer (agent-q-mcp--client-buffer name directory session)
     (setq agent-q-mcp--client-there t
           agent-q-mcp--client-number client)
-    (unless (eq agent-q-session-client-state 'paused)
-      (setq agent-q-session-client-state 'connected))
+    (unless (eq agent-q-session-mcp-state 'paused)
+      (setq agent-q-session-mcp-state 'connected))
     (let ((problem nil))
       ;; One that the user chose here, or that was the only one, goes on being meant.
       (when (or image
@@ -385,7 +381,7 @@ parameter \"image\":\n" (agent-q-mcp--client-list connections)))))))
       (agent-q-chat-view-header-update)
       (agent-q-json-serialize
        `((session . ,agent-q-session-number)
-         (paused . ,(if (eq agent-q-session-client-state 'paused) t :false))
+         (paused . ,(if (eq agent-q-session-mcp-state 'paused) t :false))
          (no_image . ,(or problem :null)))))))
 
 (agent-q-events-operation-define "client-left" (call client)
@@ -398,8 +394,8 @@ parameter \"image\":\n" (agent-q-mcp--client-list connections)))))))
       (with-current-buffer buffer
         (setq agent-q-mcp--client-there nil
               agent-q-mcp--client-left (current-time))
-        (unless (eq agent-q-session-client-state 'paused)
-          (setq agent-q-session-client-state 'gone))
+        (unless (eq agent-q-session-mcp-state 'paused)
+          (setq agent-q-session-mcp-state 'gone))
         (agent-q-render-finish)
         (agent-q-render-notice "The client disconnected.")
         (agent-q-chat-view-header-update)))
@@ -423,7 +419,7 @@ parameter \"image\":\n" (agent-q-mcp--client-list connections)))))))
   "Return what the running code of CALL's session has printed so far."
   (with-current-buffer (agent-q-events-operation-call-owner call)
     (agent-q-call-events-live-ask
-     (lambda (text) (agent-q-events-operation-answer call "done" (or text ""))))
+     (lambda (text) (agent-q-events-operation-end call "done" (or text ""))))
     nil))
 
 (agent-q-events-operation-define "client-affinity" (call directory)

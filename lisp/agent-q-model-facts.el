@@ -66,10 +66,6 @@ TABLE goes from (PROVIDER . MODEL) to property lists.")
 
 ;;;; The table
 
-(defun agent-q-model-facts--shipped ()
-  "Return the name of the file of facts that comes with agent-q."
-  (expand-file-name "agent-q-model-facts.eld" agent-q-module-directory))
-
 (defun agent-q-model-facts--read (file)
   "Return the contents of FILE, (:date DATE :providers LIST), or nil."
   (condition-case nil
@@ -84,7 +80,8 @@ TABLE goes from (PROVIDER . MODEL) to property lists.")
 
 (defun agent-q-model-facts--newest ()
   "Return the newer one of the two files' contents."
-  (let ((shipped (agent-q-model-facts--read (agent-q-model-facts--shipped)))
+  (let ((shipped (agent-q-model-facts--read
+                  (expand-file-name "agent-q-model-facts.eld" agent-q-module-directory)))
         (fetched (agent-q-model-facts--read agent-q-model-facts-file)))
     (if (and fetched shipped
              (string-lessp (plist-get fetched :date) (plist-get shipped :date)))

@@ -64,9 +64,6 @@ compile it there; core and image/ stay where the source is."
   "The folder that holds the core with its manifest, and the folder image/.
 Set it before agent-q is loaded where its Emacs Lisp was copied elsewhere.")
 
-(defvar agent-q-module-loaded-hook nil
-  "Functions called when this session has loaded the core.")
-
 (defvar agent-q-module--loaded nil
   "Identity of the core's file when this session loaded it, or nil.")
 
@@ -303,8 +300,7 @@ can be loaded twice."
                    (error-message-string failure) (agent-q-module-remedy))))
     (unless (agent-q-module-loaded-p)
       (user-error "%s is not agent-q's core: %s" file (agent-q-module-remedy)))
-    (setq agent-q-module--loaded identity)
-    (run-hooks 'agent-q-module-loaded-hook)))
+    (setq agent-q-module--loaded identity)))
 
 (defun agent-q-module-session-problem ()
   "Return a sentence about why the core that this session loaded can't be used.

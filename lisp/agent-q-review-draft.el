@@ -38,7 +38,7 @@ it replaces, once that is known; without such a place it is t."
 
 (defvar-local agent-q-review-draft--chat nil "The chat of what is shown here.")
 
-(defvar-local agent-q-review-draft-cancel-function nil
+(defvar-local agent-q-review-draft--cancel nil
   "Function that ends the running turn of this chat.")
 
 (defvar-local agent-q-review-draft--counts "" "How many lines there are by now, as text.")
@@ -89,13 +89,15 @@ When it is complete, its review begins here.
   (unless (buffer-live-p agent-q-review-draft--chat)
     (user-error "The chat of this edit is closed"))
   (with-current-buffer agent-q-review-draft--chat
-    (funcall agent-q-review-draft-cancel-function)))
+    (funcall agent-q-review-draft--cancel)))
 
 ;;;; What has come
 
-(defun agent-q-review-draft-take (event display)
+(defun agent-q-review-draft-take (event display cancel)
   "Take in EVENT: more of a call that this chat's model is writing.
-It is shown soon, by DISPLAY, a function of a new buffer."
+It is shown soon, by DISPLAY, a function of a new buffer; CANCEL is a function
+that ends the turn."
+  (setq agent-q-review-draft--cancel cancel)
   (when (assoc (plist-get event :tool) agent-q-review-draft--new-text)
     (let ((draft (agent-q-review-draft--get event))
           (name (plist-get event :parameter)))

@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; An edit that waits for approval is shown as a diff of which each hunk can be
-;; taken, left, changed or commented on.  What was chosen is the answer to the
+;; taken, left, changed or commented on.  What was chosen is the decision on the
 ;; approval request.  The hunks are made and applied by the core; here they
 ;; are text, an overlay for their state, and keys.
 
@@ -147,7 +147,7 @@ overlay shows its state, START is where its header stands."
 (defvar-local agent-q-review-hunks-lost nil
   "Messages about the hunks that no longer fit, latest first.")
 
-(defvar-local agent-q-review-hunks-done nil "Non-nil once the review is answered.")
+(defvar-local agent-q-review-hunks-done nil "Non-nil once the review is decided.")
 
 (defun agent-q-review-hunks-show-invisible ()
   "Show the characters of the current buffer that are made not to be seen.
@@ -263,11 +263,11 @@ For `post-command-hook', too."
     (force-mode-line-update)))
 
 (defun agent-q-review-hunks-check ()
-  "Signal an error unless the review can be answered."
+  "Signal an error unless the review can be decided."
   (unless (and (buffer-live-p agent-q-review-hunks-chat)
                (not agent-q-review-hunks-done)
                (agent-q-call-open-p agent-q-review-hunks-call))
-    (user-error "This edit was already answered")))
+    (user-error "This edit was already decided")))
 
 (defun agent-q-review-hunks-replace (hunk body)
   "Put BODY, which the user wrote, in the place of the lines of HUNK.
@@ -498,11 +498,12 @@ PREVIEW is what the core says that it would make of a file, or nil."
        (or agent-q-review-edits (equal tool "propose_file_edit"))
        t))
 
-(defun agent-q-review-drafted (event)
+(defun agent-q-review-drafted (event cancel)
   "Show more of the edit that EVENT is about, which the model is writing.
-The current buffer is its chat.  Only edits that are to be reviewed are shown."
+The current buffer is its chat, whose turn CANCEL ends.  Only edits that are to
+be reviewed are shown."
   (when (agent-q-review-reviewed-p (plist-get event :tool) t)
-    (agent-q-review-draft-take event #'agent-q-review-display)))
+    (agent-q-review-draft-take event #'agent-q-review-display cancel)))
 
 (defun agent-q-review-forget-drafts ()
   "Close the drafts of edits that the model of the current chat left off."
@@ -667,7 +668,7 @@ Return the window, or nil when that frame has none that can show it."
   (agent-q-review-toggle))
 
 (defun agent-q-review-comment (comment)
-  "Add COMMENT on the hunk at point, for the model to read with the answer."
+  "Add COMMENT on the hunk at point, for the model to read with the decision."
   (interactive
    (list (read-string "Comment for the model: "
                       (agent-q-review-hunk-comment (agent-q-review--hunk))))
@@ -721,14 +722,14 @@ WHOLE is said of an edit that can only be taken as a whole."
     (agent-q-review-refresh)
     (user-error "The file has changed; review the hunks as they fit now"))
   (cond ((agent-q-review-target-one agent-q-review-hunks-edit)
-         (agent-q-review--answer "modified" (agent-q-review--arguments) "approved"))
+         (agent-q-review--decide "modified" (agent-q-review--arguments) "approved"))
         ;; A new file that holds nothing has no hunks.
         ((not (or (agent-q-review-hunks-chosen) (seq-empty-p agent-q-review-hunks-all)))
          (agent-q-review-reject))
         (t
          (let ((chosen (length (agent-q-review-hunks-chosen)))
                (all (length agent-q-review-hunks-all)))
-           (agent-q-review--answer "modified" (agent-q-review--arguments)
+           (agent-q-review--decide "modified" (agent-q-review--arguments)
                                    (if (= chosen all) "approved"
                                      (format "approved, %d of %d hunks" chosen all)))))))
 
@@ -751,12 +752,12 @@ WHOLE is said of an edit that can only be taken as a whole."
   (agent-q-review-hunks-check)
   (seq-doseq (hunk agent-q-review-hunks-all)
     (setf (agent-q-review-hunk-chosen hunk) nil))
-  (agent-q-review--answer "denied" (concat "the edit was reviewed and rejected; "
+  (agent-q-review--decide "denied" (concat "the edit was reviewed and rejected; "
                                            (agent-q-review--note "nothing was done"))
                           "rejected"))
 
-(defun agent-q-review--answer (decision payload label)
-  "Answer the call with DECISION and PAYLOAD, shown as LABEL, and go away."
+(defun agent-q-review--decide (decision payload label)
+  "Decide on the call by DECISION and PAYLOAD, shown as LABEL, and go away."
   (let ((buffer (current-buffer))
         (call agent-q-review-hunks-call))
     (with-current-buffer agent-q-review-hunks-chat
@@ -797,7 +798,7 @@ WHOLE is said of an edit that can only be taken as a whole."
            "rejected"))))))
 
 (defun agent-q-review--settled (call)
-  "Close the review of CALL, which was answered or is over."
+  "Close the review of CALL, which was decided or is over."
   (let ((buffer (agent-q-call-review call)))
     (setf (agent-q-call-review call) nil)
     (when (bufferp buffer)

@@ -153,7 +153,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
                        (read-regexp (format "Regular expression for %s: " argument))))
          (package (agent-q-rules--read-optional "In package (glob, RET for any): "))
          (connection (agent-q-rules--read-optional "On connection (glob, RET for any): "))
-         (client (agent-q-rules--read-optional "From clients that call themselves (glob, RET for any caller): "))
+         (client (agent-q-rules--read-optional "From MCP clients that call themselves (glob, RET for any caller): "))
          (dangerous (and (equal effect "allow") (or path argument)
                          (y-or-n-p "Also for dangerous calls? "))))
     `(:effect ,effect :tool ,tool

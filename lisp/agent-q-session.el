@@ -45,19 +45,19 @@
 (defvar-local agent-q-session-turn-used nil
   "In a chat: whether a turn of it can have changed anything in an image.")
 
-(defvar-local agent-q-session-client nil
+(defvar-local agent-q-session-mcp-client nil
   "The name of the program that calls here, in place of a chat's model, or nil.")
 
-(defvar-local agent-q-session-client-state nil
+(defvar-local agent-q-session-mcp-state nil
   "Whether the program that calls here is `connected', `paused' or `gone'.")
 
 (defun agent-q-session-chats ()
   "Return the buffers of all chats with a model, the latest one first."
-  (seq-remove (lambda (buffer) (buffer-local-value 'agent-q-session-client buffer))
+  (seq-remove (lambda (buffer) (buffer-local-value 'agent-q-session-mcp-client buffer))
               (agent-q-session-buffers)))
 
 (defun agent-q-session-buffers ()
-  "Return the buffers of all chats and clients, the latest one first."
+  "Return the buffers of all chats and MCP clients, the latest one first."
   (seq-filter (lambda (buffer)
                 (and (buffer-local-value 'agent-q-session-number buffer) t))
               (buffer-list)))

@@ -123,7 +123,8 @@ COLUMN is a number, or nil for all that is in SECTION."
     found))
 
 (defun agent-q-architecture--words ()
-  "Check that names with a word of the glossary stand where that says."
+  "Check that names with a word of the glossary stand where that says.
+A place between stars is a part of a name that may stand anywhere."
   (let ((section (agent-q-architecture--between "^## The words" "^## "
                                                 (agent-q-architecture--text "ARCHITECTURE.md")))
         (definitions (agent-q-architecture--definitions)))
@@ -131,13 +132,15 @@ COLUMN is a number, or nil for all that is in SECTION."
                              (split-string section "\n")))
       (let* ((columns (mapcar #'string-trim (split-string row "|")))
              (word (nth 1 columns))
-             (places (agent-q-architecture--matches "`\\([^`]+\\)`" (nth 3 columns)))
+             (places (agent-q-architecture--matches "`\\([^`*]+\\)`" (nth 3 columns)))
+             (parts (agent-q-architecture--matches "`\\*\\([^`]+\\)\\*`" (nth 3 columns)))
              (regexp (format "\\(?:\\`\\|[-_a-z]\\)%s\\(?:\\'\\|s?[-_A-Z]\\)\\|\\(?:\\`\\|[-_]\\)%ss?\\(?:\\'\\|[-_]\\)"
                              (capitalize word) word)))
         (pcase-dolist (`(,name . ,place) definitions)
           (let ((case-fold-search nil))
             (when (and places
                        (not (member place places))
+                       (not (seq-some (lambda (part) (string-search part (downcase name))) parts))
                        (string-match-p regexp name))
               (agent-q-architecture--finding
                (format "`%s' of %s has the word \"%s\", which belongs to %s"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Measures what the plan asks for, each figure beside a baseline of the same run, and prints one
+# Measures, each figure beside a baseline of the same run, and fails where a target is missed; prints one
 # table. Each measurement is a fresh Emacs; RUNS=n says how often, ONLY='stream idle' which.
 
 set -eu
@@ -122,13 +122,13 @@ idle_wakes() { # WAY
 
 stream() {
   # In turns, so that what else the machine does meets all of them.
-  for what in 'rest small 0' 'text small 0' 'filter small 0' 'chat small 0' 'chat small 1000000' \
+  for what in 'rest small 0' 'filter small 0' 'chat small 0' 'chat small 1000000' \
     'filter markdown 0' 'chat markdown 0' 'chat markdown 1000000' 'chat markdown 100calls' \
     'messages markdown 0' 'responses markdown 0' 'gemini markdown 0' 'ollama markdown 0' \
     'filter tables 0' 'chat tables 0' 'filter megabyte 0' 'chat megabyte 0' 'draft small 0' \
     'rest small 0 keys' 'chat markdown 0 keys' 'filter line 0' 'chat line 0' \
     'chat small 0 busy' 'filter small 0 busy' 'chat markdown 0 busy' 'filter markdown 0 busy' \
-    'text large 0' 'filter large 0' 'chat large 0' 'chat calls 0'; do
+    'filter large 0' 'chat large 0' 'chat calls 0'; do
     in_terminal stream-bench "$what"
   done
 }
@@ -220,6 +220,7 @@ if wanted idle && [ -d /proc/self/task ]; then
 fi
 
 uname -sm
-"$EMACS" -Q --batch -L "$scratch" -l report-bench -f report-bench-main
+missed=0
+"$EMACS" -Q --batch -L "$scratch" -l report-bench -f report-bench-main || missed=1
 [ "$failed" -eq 0 ] || echo "$failed measurements failed"
-[ "$failed" -eq 0 ]
+[ "$failed" -eq 0 ] && [ "$missed" -eq 0 ]

@@ -8,8 +8,8 @@
 ;; what a file uses: declarations hide the rest.  So this loads all of lisp/, asks Emacs what each
 ;; file defined, and looks in each file's text for names that another one defined, too.  It reports
 ;; files that use each other in a circle and uses of another file's private names.  By the text
-;; alone it reports names that don't begin with their file's, functions that nothing uses, and
-;; files that are too many, too short or too long.  With any, it exits with 1.
+;; alone it reports names that don't begin with their file's, functions that nothing uses, too many
+;; variables for functions of other files, and files that are too many, too short or too long.  With any, it exits with 1.
 ;; AGENT_Q_GRAPH=count prints how much there is of it, AGENT_Q_GRAPH=uses all of it.
 
 ;;; Code:
@@ -26,6 +26,12 @@
 
 (defconst agent-q-graph--lines '(120 . 1000)
   "How many lines a file of lisp/ has, at least and at most.")
+
+(defconst agent-q-graph--most-seams 10
+  "How many variables may hold functions of other files.")
+
+(defconst agent-q-graph--seam "-\\(?:functions?\\|hook\\|handler\\)\\'"
+  "How the names of those variables end.")
 
 (defconst agent-q-graph--other-sizes
   '(("agent-q-core-functions" . "generated, as long as the core has functions"))
@@ -284,6 +290,24 @@ run time are known by the text that it begins with."
               (princ (format "%s: nothing uses %s\n" (agent-q-graph--name source) name)))))))
     count))
 
+(defun agent-q-graph--report-seams (sources)
+  "Print the variables of SOURCES for other files' functions, if they are too many.
+Return 1 then.  The one that users set doesn't count."
+  (let ((seams nil))
+    (dolist (source sources)
+      (dolist (form (agent-q-graph--forms source))
+        (pcase form
+          (`(,(or 'defvar 'defvar-local) ,name ,_ . ,_)
+           (when (and (string-match-p agent-q-graph--seam (symbol-name name))
+                      (not (string-match-p "--" (symbol-name name)))
+                      (not (memq name '(agent-q-approval-handler))))
+             (push name seams))))))
+    (if (<= (length seams) agent-q-graph--most-seams)
+        0
+      (princ (format "%d variables hold functions of other files, at most %d are wanted: %s\n"
+                     (length seams) agent-q-graph--most-seams (agent-q-graph--symbols seams)))
+      1)))
+
 (defun agent-q-graph--report-sizes (sources)
   "Print what is wrong with the number and length of SOURCES; return how much."
   (let ((count 0)
@@ -326,6 +350,7 @@ run time are known by the text that it begins with."
                                 (agent-q-graph--report-private uses)
                                 (agent-q-graph--report-names sources)
                                 (agent-q-graph--report-unused sources)
+                                (agent-q-graph--report-seams sources)
                                 (agent-q-graph--report-sizes sources)))
                       0 1)))))
 

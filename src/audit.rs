@@ -56,7 +56,7 @@ pub enum AuditStep {
 pub struct AuditRecord<'a> {
     pub session: SessionId,
     /// The program that calls; none in chats.
-    pub client: Option<&'a str>,
+    pub mcp_client: Option<&'a str>,
     pub tool: &'a str,
     pub level: SafetyLevel,
     pub arguments: &'a Value,
@@ -70,8 +70,8 @@ struct AuditLine<'a> {
     time: String,
     step: &'static str,
     chat: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client: Option<&'a str>,
+    #[serde(rename = "client", skip_serializing_if = "Option::is_none")]
+    mcp_client: Option<&'a str>,
     tool: &'a str,
     level: &'static str,
     arguments: Cow<'a, Value>,
@@ -224,7 +224,7 @@ fn line<'a>(record: &'a AuditRecord<'a>) -> AuditLine<'a> {
         time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
         step,
         chat: record.session.0,
-        client: record.client,
+        mcp_client: record.mcp_client,
         tool: record.tool,
         level: record.level.name(),
         arguments: shortened(record.arguments),

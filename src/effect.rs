@@ -11,7 +11,7 @@ use crate::image::{MalformedReply, Plist, parse, property_list};
 
 /// What becomes of an effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EffectAnswer {
+pub enum EffectDecision {
     Allow,
     /// The code gets an error; the reason, if any, is told to the model.
     Deny(Option<String>),
@@ -19,8 +19,8 @@ pub enum EffectAnswer {
     Stop,
 }
 
-impl EffectAnswer {
-    /// The answer's name on the wire.
+impl EffectDecision {
+    /// The decision's name on the wire.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

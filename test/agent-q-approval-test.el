@@ -454,7 +454,7 @@ MORE are properties of the event."
 
 (ert-deftest agent-q-approve-another-agent-has-no-chat ()
   (agent-q-test-with-chat
-    (setq agent-q-session-client "claude-code")
+    (setq agent-q-session-mcp-client "claude-code")
     (agent-q-approval-test--ask 7)
     (should (agent-q-test-shows "[!] always for this agent"))
     (should-not (agent-q-test-shows "in this chat"))))

@@ -73,7 +73,7 @@
   (should (module-function-p (symbol-function 'agent-q-core-submit)))
   (should-not (alist-get t agent-q-events-subscribers))
   (should-not agent-q-connection-call-begun-functions)
-  (should-not agent-q-connection-call-over-functions))
+  (should-not (memq #'agent-q-debug--note-over agent-q-connection-call-ended-functions)))
 
 (ert-deftest agent-q-debug-is-bounded ()
   "The buffer has no more lines than it may, and no text is longer than it may be; RET shows it."

@@ -145,7 +145,7 @@
   (let ((agent-q-echo-evaluations 'ask) (agent-q-image-history--echo-offer nil) (saved nil))
     (agent-q-test-with-chat
       (dolist (operation '("describe-symbol" "eval-form" "eval-form"))
-        (agent-q-image-history-echo-call nil operation nil "done" nil)
+        (agent-q-image-history-echo-call (agent-q-connection-call-make :operation operation) "done" nil)
         (agent-q-test-event :turn-ended :outcome :finished))
       (should (= 2 (length (split-string (agent-q-test-log) "Show what the agent"))))
       (cl-letf (((symbol-function 'customize-save-variable)

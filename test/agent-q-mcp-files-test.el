@@ -40,7 +40,7 @@
 
 (defun agent-q-mcp-files-test--buffer (name)
   "Return the buffer of the client called NAME."
-  (seq-find (lambda (buffer) (equal name (buffer-local-value 'agent-q-session-client buffer)))
+  (seq-find (lambda (buffer) (equal name (buffer-local-value 'agent-q-session-mcp-client buffer)))
             (agent-q-mcp-client-buffers)))
 
 (defun agent-q-mcp-files-test--asks (name client tool &rest arguments)

@@ -261,7 +261,7 @@ Whatever it asks for is denied."
            "the end of the client")
           (while (accept-process-output process 0.1))
           (with-current-buffer (car (agent-q-mcp-client-buffers))
-            (should (string-prefix-p name agent-q-session-client))
+            (should (string-prefix-p name agent-q-session-mcp-client))
             (agent-q-test-until (string-match-p ":never) cancelled" (agent-q-test-log)))
             (should (string-match-p "=> 3\\|⇒ 3" (agent-q-test-log))))
           (prog1 (with-current-buffer output (split-string (buffer-string) "\n" t))

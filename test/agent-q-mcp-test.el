@@ -234,7 +234,7 @@
       (unwind-protect
           (progn
             ;; Nobody checks the name.
-            (should (string-search "from a client that calls itself code*" (agent-q-core-rules)))
+            (should (string-search "from an MCP client that calls itself code*" (agent-q-core-rules)))
             (should (cdr (agent-q-test-mcp-call (agent-q-test-mcp-client "codex") "t_look" '(:text "a"))))
             (should-not (cdr (agent-q-test-mcp-call (agent-q-test-mcp-client "other") "t_look"
                                                     '(:text "a"))))
@@ -431,7 +431,7 @@
 (ert-deftest agent-q-mcp-buffers-of-clients-that-have-gone-do-not-pile-up ()
   (agent-q-test-mcp-with-tools
     (let ((clients nil) (shown nil) (paused nil))
-      (cl-flet ((state (number) (buffer-local-value 'agent-q-session-client-state
+      (cl-flet ((state (number) (buffer-local-value 'agent-q-session-mcp-state
                                                     (get-buffer (format "*agent-q: c%d 1*" number)))))
         (dotimes (number 9)
           (push (agent-q-test-mcp-client (format "c%d" number)) clients)

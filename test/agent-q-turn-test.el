@@ -295,7 +295,7 @@ Its own thread may happen to be at work for the chat, but not each time."
 (defun agent-q-turn-test--complete (input)
   "Return what the prompt offers after INPUT in the current chat."
   (agent-q-prompt-replace input)
-  (pcase (agent-q-prompt-console-completion-at-point)
+  (pcase (agent-q-completion-console-at-point)
     (`(,start ,end ,table . ,_)
      (all-completions (buffer-substring-no-properties start end) table))))
 

@@ -142,7 +142,8 @@
   "A thread that lives on is refused its effects while no call runs, which user and model learn; else it asks."
   (let ((victim (agent-q-test-watch-file "victim")) (told nil))
     (agent-q-test-watch-with connection "allow"
-      (let ((agent-q-image-refused-functions (list (lambda (&rest it) (push it told)))))
+      (let ((agent-q-image-event-functions
+             (list (lambda (_ event) (when (eq 'refused (car-safe event)) (push (cdr event) told))))))
         (agent-q-test-watch-eval connection (agent-q-watch-jobs-test--late connection "1"))
         (agent-q-test-watch-directly connection "(setf *aq-go* t)")
         (should (agent-q-test-image-await (lambda () told)))

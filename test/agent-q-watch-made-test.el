@@ -275,7 +275,7 @@
     (change-class (make-instance 'aq-other) 'aq-own)
     (defgeneric aq-sum (it) (:method-combination progn) (:method progn (it) it))
     (defgeneric aq-sum (it) (:method-combination +) (:method + (it) it))
-    (compile 'aq-compiled '(lambda () 1)) (find-all-symbols \"CAR\") (defconstant aq-c 3)")))
+    (compile 'aq-compiled '(lambda () 1)) (find-all-symbols \"TOTAL\") (defconstant aq-c 3)")))
 
 (agent-q-test-image-on-each watch-knows-what-closes-the-connection-later ()
   "Objects that close the client's descriptor once they are garbage ask; others don't."

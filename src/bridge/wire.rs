@@ -180,12 +180,12 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             session,
             request,
             question,
-            answer,
+            decision,
         } => of("effect-decided", session)?
             .number("request", request.0)?
             .put("question", *question)?
-            .put("decision", answer.name())?
-            .put("reason", answer.reason().map(str::to_owned)),
+            .put("decision", decision.name())?
+            .put("reason", decision.reason().map(str::to_owned)),
         Event::CallStarted {
             session,
             call,
@@ -451,7 +451,7 @@ fn tool_statistics<'e>(
     PlistBuilder::new(env)
         .put("tool", &key.tool)?
         .put("library", key.library.clone())?
-        .put("client", key.client.clone())?
+        .put("client", key.mcp_client.clone())?
         .number("calls", statistics.calls)?
         .number("failures", statistics.failures)?
         .number("denials", statistics.denials)?

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools by which a model finds and calls further tools. Requests list few, because each costs tokens
 //! in every request and makes choosing harder; and the list stays the same, because a change of it costs
-//! the provider's cache of the whole conversation. So further ones are described in an answer, and
+//! the provider's cache of the whole conversation. So further ones are described in a result, and
 //! called through one that is always there.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use crate::protocol::{CallArguments, ToolCall};
 use crate::tool::offer::Groups;
 use crate::tool::registry::Registry;
 use crate::tool::work::WorkContext;
-use crate::tool::{Answers, Arguments, Parameter, ParameterType, Runner, Tool, ToolFailure};
+use crate::tool::{Arguments, Parameter, ParameterType, Returns, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
 /// The tool that describes others.
@@ -101,7 +101,7 @@ fn more_tools(groups: &Groups) -> Tool {
         vec![group],
         Runner::Task(|arguments, context| Box::pin(async move { describe(&arguments, &context) })),
     );
-    tool.answers = Answers::Words;
+    tool.returns = Returns::Words;
     tool
 }
 
@@ -117,7 +117,7 @@ fn call_tool() -> Tool {
         ],
         Runner::Task(|_, _| Box::pin(async { Err(ToolFailure::new(HOW_TO_CALL)) })),
     );
-    tool.answers = Answers::Words;
+    tool.returns = Returns::Words;
     tool
 }
 
@@ -245,7 +245,7 @@ fn read_result() -> Tool {
         }),
     );
     // It was fenced when it was told first.
-    tool.answers = Answers::Words;
+    tool.returns = Returns::Words;
     tool
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The approval requests that wait for the user's answer, each with what is known of its call.
+//! The approval requests that wait for the user's decision, each with what is known of its call.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -11,20 +11,20 @@ use crate::protocol::{CallKey, Decider, Decision};
 use crate::runtime::held;
 use crate::tool::work::Preview;
 
-/// The approval requests that wait for the user's answer.
+/// The approval requests that wait for the user's decision.
 #[derive(Debug, Default)]
 pub struct Approvals {
     waiting: Mutex<HashMap<CallKey, Waiting>>,
     /// Told when a call or the user may have changed files, which some requests are about.
     files: watch::Sender<()>,
     /// The calls whose request was withdrawn, of which Emacs has not heard yet: what is still on the
-    /// screen is not what an answer would be about.
+    /// screen is not what a decision would be about.
     changed: Mutex<HashSet<CallKey>>,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    sender: oneshot::Sender<ApprovalAnswer>,
+    sender: oneshot::Sender<Decided>,
     facts: Facts,
     preview: Option<Preview>,
     sight: Sight,
@@ -38,15 +38,15 @@ pub enum Sight {
     Outdated,
 }
 
-/// An answer and who gave it.
+/// A decision and who made it.
 #[derive(Debug, Clone)]
-pub struct ApprovalAnswer {
+pub struct Decided {
     pub decision: Decision,
     pub decider: Decider,
     pub sight: Sight,
 }
 
-impl Default for ApprovalAnswer {
+impl Default for Decided {
     /// A request that was dropped lets nothing run.
     fn default() -> Self {
         Self {
@@ -61,13 +61,13 @@ impl Default for ApprovalAnswer {
 
 impl Approvals {
     /// Opens a request about a call with FACTS, which would do what PREVIEW shows to a file. Do this
-    /// before the user is told, so that no answer comes too early.
+    /// before the user is told, so that no decision comes too early.
     pub fn open(
         &self,
         call: CallKey,
         facts: Facts,
         preview: Option<Preview>,
-    ) -> oneshot::Receiver<ApprovalAnswer> {
+    ) -> oneshot::Receiver<Decided> {
         let (sender, receiver) = oneshot::channel();
         let waiting = Waiting {
             sender,
@@ -79,20 +79,20 @@ impl Approvals {
         receiver
     }
 
-    /// Hands the user's answer to the call that waits for it; false when none does.
-    pub fn answer(&self, call: CallKey, decision: Decision) -> bool {
-        self.answer_by(call, decision, Decider::User)
+    /// Hands the user's decision to the call that waits for it; false when none does.
+    pub fn decide(&self, call: CallKey, decision: Decision) -> bool {
+        self.decide_by(call, decision, Decider::User)
     }
 
-    /// The same for an answer that DECIDER gave.
-    pub fn answer_by(&self, call: CallKey, decision: Decision, decider: Decider) -> bool {
+    /// The same for a decision that DECIDER made.
+    pub fn decide_by(&self, call: CallKey, decision: Decision, decider: Decider) -> bool {
         held(&self.waiting).remove(&call).is_some_and(|waiting| {
-            let answer = ApprovalAnswer {
+            let decided = Decided {
                 decision,
                 decider,
                 sight: waiting.sight,
             };
-            waiting.sender.send(answer).is_ok()
+            waiting.sender.send(decided).is_ok()
         })
     }
 
@@ -147,7 +147,7 @@ impl Approvals {
     }
 
     /// Withdraws the request of a call that turned out to be about something else; false when it
-    /// was answered before.
+    /// was decided before.
     pub(super) fn withdraw(&self, call: CallKey) -> bool {
         let waited = held(&self.waiting).remove(&call).is_some();
         if waited {

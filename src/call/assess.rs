@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a call would do, told before it runs: by its arguments alone, and for code by the image that
-//! knows its macros. No answer from the image counts as danger. A guard rail, not a sandbox.
+//! knows its macros. No reply from the image counts as danger. A guard rail, not a sandbox.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::protocol::{EmacsError, EmacsReply, EmacsRequest, ImageRequest};
 use crate::rules::{Alarm, Alarms, EDITING, OtherAlarms, WRITING};
 use crate::runtime::held;
 use crate::tool::code::Unit;
-use crate::tool::work::{answered, silent};
+use crate::tool::work::{silent, text_of};
 use crate::tool::{Arguments, Assessment, Code, Origin, Tool, ToolFailure, Treatment};
 use crate::trust::SafetyLevel;
 
@@ -70,7 +70,7 @@ enum When {
 enum Blind {
     /// There is none, or it is gone, so that the call can only fail.
     NoImage(EmacsError),
-    /// It did not answer, so that nobody knows what the code does.
+    /// It did not reply, so that nobody knows what the code does.
     NoAnswer(ToolFailure),
 }
 
@@ -318,7 +318,7 @@ impl Executor {
             Ok(EmacsReply::Failed(
                 error @ (EmacsError::NoConnection | EmacsError::Disconnected(_)),
             )) => return Err(Blind::NoImage(error)),
-            Ok(reply) => answered(reply),
+            Ok(reply) => text_of(reply),
             Err(failure) => Err(failure),
         };
         text.and_then(|text| {
@@ -365,7 +365,7 @@ fn texts_to_assess(
         .collect()
 }
 
-/// Why code that the image answered REPLY to can only fail, if that is so.
+/// Why code that the image replied REPLY to can only fail, if that is so.
 fn failing(reply: &ImageReply) -> Option<&str> {
     match reply {
         ImageReply::Returned(value) => Plist::new(value).text("fails"),
@@ -450,7 +450,7 @@ fn take_alarms(alarms: &mut Alarms, data: Plist<'_>) -> bool {
     accounted
 }
 
-/// Whether code that the image answered REPLY to opens files, or has parts of which nobody knows yet
+/// Whether code that the image replied REPLY to opens files, or has parts of which nobody knows yet
 /// whether they do; and the image's directory.
 fn opening(reply: &ImageReply) -> Option<Option<&str>> {
     let ImageReply::Returned(value) = reply else {

@@ -128,13 +128,13 @@ impl PlanMode {
     }
 }
 
-/// Whether somebody can answer an approval request.
+/// Whether somebody can decide on an approval request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Approval {
     /// The chat asks its user.
     Ask,
-    /// Nobody can answer: calls that need approval fail.
+    /// Nobody can decide: calls that need approval fail.
     None,
 }
 

@@ -105,7 +105,7 @@ impl Executor {
         (call.explanation, call.generation) = self.ask_rules(&call.facts);
     }
 
-    /// Opens an approval request if the rules want one and somebody can answer it.
+    /// Opens an approval request if the rules want one and somebody can decide.
     pub(super) fn ask_if_needed(&self, call: &mut PreparedCall, batch: &BatchContext) {
         if call.explanation.outcome != Outcome::Ask
             || batch.approval == Approval::None
@@ -114,10 +114,10 @@ impl Executor {
             return;
         }
         let files = self.approvals.file_changes();
-        let answer = self
+        let decided = self
             .approvals
             .open(call.key, call.facts.clone(), call.preview.clone());
-        call.answer = Some(Pending { answer, files });
+        call.pending = Some(Pending { decided, files });
         self.emacs.emit(Event::ApprovalRequested {
             session: batch.session,
             call: call.key,
@@ -131,7 +131,7 @@ impl Executor {
     }
 
     /// Settles the calls that wait for the user and need not any more, because a rule has come that
-    /// says what becomes of them. The call EXCEPT is answered by the user.
+    /// says what becomes of them. The call EXCEPT is decided by the user.
     pub fn settle_by_rules(&self, except: Option<CallKey>) {
         for (key, facts) in self.approvals.waiting() {
             let explanation = self.explain(&facts.as_now());
@@ -144,7 +144,7 @@ impl Executor {
                 Outcome::Ask => continue,
             };
             let decider = Decider::Rule(explanation.rule.unwrap_or_default());
-            if Some(key) != except && self.approvals.answer_by(key, decision, decider) {
+            if Some(key) != except && self.approvals.decide_by(key, decision, decider) {
                 self.emacs.emit(Event::ApprovalSettled {
                     session: SessionId(facts.chat()),
                     call: key,
@@ -159,7 +159,7 @@ impl Executor {
     pub(super) async fn judge_waiting(&self, calls: &mut [Option<Prepared>], batch: &BatchContext) {
         for prepared in calls.iter_mut().flatten() {
             if let Prepared::Runnable(call) = prepared
-                && call.answer.is_some()
+                && call.pending.is_some()
                 && depends_on_others(call)
             {
                 self.judge_while_waiting(call, batch).await;
@@ -178,7 +178,7 @@ impl Executor {
         }
         call.verdict = verdict;
         self.judge(call, batch);
-        call.answer = None;
+        call.pending = None;
         let outcome = match call.explanation.outcome {
             Outcome::Run => "needs no answer any more",
             Outcome::Deny => "denied by a rule",
@@ -232,11 +232,11 @@ impl Executor {
                 self.approvals.close(call.key);
                 return Err(cancelled(call, batch));
             }
-            let Some(mut pending) = call.answer.take() else {
+            let Some(mut pending) = call.pending.take() else {
                 // The rules, and what the turn has read, may be others than when it was prepared.
                 self.judge_if_changed(call, batch);
                 self.ask_if_needed(call, batch);
-                if call.answer.is_some() || batch.cancel.is_cancelled() {
+                if call.pending.is_some() || batch.cancel.is_cancelled() {
                     continue;
                 }
                 return unasked(call, batch);
@@ -245,10 +245,10 @@ impl Executor {
                 session: batch.session,
                 state: SessionState::Approving,
             });
-            let answer = tokio::select! {
+            let decided = tokio::select! {
                 biased;
                 () = batch.cancel.cancelled() => continue,
-                answer = &mut pending.answer => answer.unwrap_or_default(),
+                decided = &mut pending.decided => decided.unwrap_or_default(),
                 () = async {
                     tokio::select! {
                         Ok(()) = pending.files.changed() => {}
@@ -256,27 +256,27 @@ impl Executor {
                     }
                 } => {
                     self.renew(call, batch).await?;
-                    call.answer = Some(pending);
+                    call.pending = Some(pending);
                     continue;
                 }
             };
             call.freshness = Freshness::Stale;
-            call.decider = answer.decider;
-            match answer.decision {
+            call.decider = decided.decider;
+            match decided.decision {
                 // The key was meant for what the request showed before.
                 Decision::Approved
-                    if answer.decider == Decider::User && answer.sight == Sight::Outdated =>
+                    if decided.decider == Decider::User && decided.sight == Sight::Outdated =>
                 {
                     self.ask_if_needed(call, batch);
                 }
                 Decision::Approved => {
-                    if answer.decider == Decider::User
+                    if decided.decider == Decider::User
                         && self.renew(call, batch).await? == Renewed::ForOthers
                     {
                         self.ask_if_needed(call, batch);
                         continue;
                     }
-                    call.consent = match answer.decider {
+                    call.consent = match decided.decider {
                         Decider::Rule(_) => Consent::ByRule,
                         Decider::User | Decider::Handler | Decider::Level | Decider::Nobody => {
                             Consent::Approved
@@ -290,7 +290,7 @@ impl Executor {
                 }
                 Decision::Denied(reason) => {
                     call.consent = Consent::Denied;
-                    let told = match answer.decider {
+                    let told = match decided.decider {
                         Decider::Rule(_) => ruled_out(&reason.unwrap_or_default()),
                         Decider::User | Decider::Handler | Decider::Level | Decider::Nobody => {
                             denial(reason)
@@ -309,7 +309,7 @@ impl Executor {
                         call.consent = Consent::Unfit;
                         return Err(ending);
                     }
-                    if call.answer.is_none() {
+                    if call.pending.is_none() {
                         return Ok(());
                     }
                 }
@@ -407,7 +407,7 @@ fn take_review(given: &mut Map<String, Value>, tool: &Tool) -> Option<String> {
 }
 
 /// The texts that the user's review came to, if the call was reviewed as a change of a file. They
-/// come with the answer and never from a model, whose arguments have to fit the tool's schema.
+/// come with the decision and never from a model, whose arguments have to fit the tool's schema.
 fn take_reviewed(given: &mut Map<String, Value>) -> Result<Option<Arc<Reviewed>>, ToolFailure> {
     let Some(reviewed) = given.remove("reviewed") else {
         return Ok(None);
@@ -516,7 +516,7 @@ fn nobody_to_ask(call: &PreparedCall) -> ToolFailure {
 }
 
 // Requests about a file that was changed since: each is about what the call makes of the file as it is
-// now, or is withdrawn when nothing can be made of it any more, so that nobody answers in vain.
+// now, or is withdrawn when nothing can be made of it any more, so that nobody decides in vain.
 
 /// What became of a request when it was looked at again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

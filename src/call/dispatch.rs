@@ -16,7 +16,7 @@ use crate::protocol::{
     ToolCall,
 };
 use crate::tool::code::Unit;
-use crate::tool::work::{EMACS_DEADLINE, NextCall, WorkContext, image_answer, joined, within};
+use crate::tool::work::{EMACS_DEADLINE, NextCall, WorkContext, image_result, joined, within};
 use crate::tool::{
     Arguments, Content, EmacsTool, ImageTool, OperationTool, Parameter, Runner, ToolFailure,
 };
@@ -151,7 +151,7 @@ impl Executor {
             Some(called) => &call.arguments.with_text("name", called),
             None => &call.arguments,
         };
-        let mut content = image_answer((&call.tool, tool), arguments, &reply, &context).await;
+        let mut content = image_result((&call.tool, tool), arguments, &reply, &context).await;
         if content.is_ok() {
             note_compiled(operation, unit.as_ref(), arguments, &context);
         }
@@ -177,7 +177,7 @@ impl Executor {
     }
 }
 
-/// Whether the answer to CALL, of OPERATION, says what the image lacks of the files. What could not be compiled
+/// Whether the reply to CALL, of OPERATION, says what the image lacks of the files. What could not be compiled
 /// is told by the failure.
 fn telling_of(operation: &str, call: &PreparedCall, succeeded: bool) -> Option<Telling> {
     match call.tool.unit {
@@ -246,12 +246,12 @@ fn leads_upwards(file: &Path) -> bool {
     file.components().any(|it| it == Component::ParentDir)
 }
 
-/// What is told by ANSWER, whose content has TEXT.
+/// What is told by RESULT, whose content has TEXT.
 fn told<T>(
-    answer: &mut Result<T, ToolFailure>,
+    result: &mut Result<T, ToolFailure>,
     text: impl FnOnce(&mut T) -> &mut String,
 ) -> &mut String {
-    match answer {
+    match result {
         Ok(content) => text(content),
         Err(failure) => &mut failure.message,
     }

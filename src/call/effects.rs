@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Questions of the image's watch while a call runs: the user's rules answer them, or the user does.
+//! Questions of the image's watch while a call runs: the user's rules decide, or the user does.
 //! The time that they wait does not count as the call's. A step of `pipeline`.
 
 use std::pin::pin;
@@ -18,7 +18,7 @@ use super::facts::Facts;
 use super::prepared::PreparedCall;
 use crate::audit::{AuditRecord, AuditStep};
 use crate::effect::{
-    EffectAnswer, EffectKind, Granted, Question, Watch, WatchMessage, parse_message,
+    EffectDecision, EffectKind, Granted, Question, Watch, WatchMessage, parse_message,
 };
 use crate::files::systems::is_definition;
 use crate::protocol::Asked;
@@ -35,7 +35,7 @@ use crate::trust::{Provenance, SafetyLevel};
 /// What the code that met a denial is told where nobody can be asked.
 const NOBODY: &str = "No approval handler is configured to ask.";
 
-/// An effect's question on its way to an answer, with what is told of it.
+/// An effect's question on its way to a decision, with what is told of it.
 struct Asking<'a> {
     executor: &'a Executor,
     call: &'a PreparedCall,
@@ -50,9 +50,9 @@ struct Asking<'a> {
     shown: bool,
 }
 
-/// Who answered, and what.
+/// What was decided, and by whom.
 struct Settled {
-    answer: EffectAnswer,
+    decision: EffectDecision,
     /// What the chat says of it.
     said: String,
     consent: Consent,
@@ -95,8 +95,8 @@ impl Executor {
             .any(|rule| rule.id == id && rule.path.is_none())
     }
 
-    /// Emacs's answer to BODY, the work of CALL, within DEADLINE. What the image asks meanwhile is
-    /// answered, and does not count.
+    /// Emacs's reply to BODY, the work of CALL, within DEADLINE. What the image asks meanwhile is
+    /// decided, and does not count.
     pub(super) async fn request_asking(
         &self,
         call: &PreparedCall,
@@ -141,7 +141,7 @@ impl Executor {
         }
     }
 
-    /// Sees to it that QUESTION, which came as ASKED while CALL ran, gets its answer, unless it is
+    /// Sees to it that QUESTION, which came as ASKED while CALL ran, is decided, unless it is
     /// WITHDRAWN.
     async fn settle_effect(
         &self,
@@ -153,21 +153,21 @@ impl Executor {
     ) {
         let number = question.number;
         let settled = match is_harmless(&question, batch).await {
-            true => Some(EffectAnswer::Allow),
+            true => Some(EffectDecision::Allow),
             false => {
                 let asking = Asking::new(self, call, batch, question);
                 tokio::select! {
                     () = withdrawn.cancelled() => None,
-                    answer = asking.settle() => Some(answer),
+                    decision = asking.settle() => Some(decision),
                 }
             }
         };
-        if let Some(answer) = settled {
+        if let Some(decision) = settled {
             self.emacs.emit(Event::EffectDecided {
                 session: batch.session,
                 request: asked.request,
                 question: number,
-                answer,
+                decision,
             });
         }
     }
@@ -210,8 +210,8 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// The answer, written down and told.
-    async fn settle(mut self) -> EffectAnswer {
+    /// The decision, written down and told.
+    async fn settle(mut self) -> EffectDecision {
         let explanation = self.executor.explain(&self.facts);
         let mut settled = match explanation.outcome {
             Outcome::Run => Settled::allowed(Consent::ByRule, rule_of(&explanation)),
@@ -234,13 +234,13 @@ impl<'a> Asking<'a> {
         if let Err(failure) = self.write_down(&settled).await {
             settled = Settled::denied(failure, settled.consent, settled.decider);
         }
-        let outcome = match settled.answer {
-            EffectAnswer::Allow => CallOutcome::Succeeded,
-            EffectAnswer::Deny(_) => CallOutcome::Denied,
-            EffectAnswer::Stop => CallOutcome::Cancelled,
+        let outcome = match settled.decision {
+            EffectDecision::Allow => CallOutcome::Succeeded,
+            EffectDecision::Deny(_) => CallOutcome::Denied,
+            EffectDecision::Stop => CallOutcome::Cancelled,
         };
         self.end(outcome, settled.said, settled.consent);
-        settled.answer
+        settled.decision
     }
 
     /// Whether it is about loading definitions of systems of the project or of libraries: what their code
@@ -258,10 +258,10 @@ impl<'a> Asking<'a> {
         provenance_of(files.clone(), project, &context).await == Ok(Provenance::Own)
     }
 
-    /// Asks the user or the handler that answers requests here.
+    /// Asks the user or the handler that decides here.
     async fn ask(&mut self, explanation: &Explanation) -> Settled {
         let (executor, session) = (self.executor, self.batch.session);
-        let answer = executor.approvals.open(self.key, self.facts.clone(), None);
+        let waiting = executor.approvals.open(self.key, self.facts.clone(), None);
         executor.tell(
             self.batch,
             Event::CallProposed {
@@ -284,16 +284,16 @@ impl<'a> Asking<'a> {
             arguments: self.arguments.clone(),
         });
         self.tell_state(SessionState::Approving);
-        let answer = tokio::select! {
+        let decided = tokio::select! {
             () = self.batch.cancel.cancelled() => None,
-            answer = answer => Some(answer.unwrap_or_default()),
+            decided = waiting => Some(decided.unwrap_or_default()),
         };
         self.tell_state(SessionState::Running);
-        let Some(answer) = answer else {
+        let Some(decided) = decided else {
             return Settled::stopped(Consent::Unanswered, Decider::Nobody);
         };
-        let decider = answer.decider;
-        match answer.decision {
+        let decider = decided.decider;
+        match decided.decision {
             Decision::Approved => match decider {
                 Decider::Rule(_) => Settled::allowed(Consent::ByRule, decider),
                 _ => {
@@ -305,7 +305,7 @@ impl<'a> Asking<'a> {
             Decision::Stopped => Settled::stopped(Consent::Denied, decider),
             Decision::Unanswered(problem) => Settled::denied(problem, Consent::Unanswered, decider),
             Decision::Modified(_) => Settled::denied(
-                "It was answered with changed arguments, but an effect has none.".to_owned(),
+                "It was approved with changed arguments, but an effect has none.".to_owned(),
                 Consent::Unfit,
                 decider,
             ),
@@ -320,16 +320,16 @@ impl<'a> Asking<'a> {
 
     /// Writes to the audit log what becomes of the effect; on failure, why it may not happen.
     async fn write_down(&self, settled: &Settled) -> Result<(), String> {
-        let step = match settled.answer {
-            EffectAnswer::Allow => AuditStep::Started,
-            EffectAnswer::Deny(_) | EffectAnswer::Stop => AuditStep::Finished {
+        let step = match settled.decision {
+            EffectDecision::Allow => AuditStep::Started,
+            EffectDecision::Deny(_) | EffectDecision::Stop => AuditStep::Finished {
                 outcome: CallOutcome::Denied,
                 elapsed: self.since.elapsed(),
             },
         };
         let record = AuditRecord {
             session: self.batch.session,
-            client: self.batch.place.client.as_deref(),
+            mcp_client: self.batch.place.mcp_client.as_deref(),
             tool: &self.tool,
             level: SafetyLevel::Dangerous,
             arguments: &self.arguments,
@@ -383,7 +383,7 @@ impl Drop for Asking<'_> {
 impl Settled {
     fn allowed(consent: Consent, decider: Decider) -> Self {
         Self {
-            answer: EffectAnswer::Allow,
+            decision: EffectDecision::Allow,
             said: "allowed".to_owned(),
             consent,
             decider,
@@ -393,7 +393,7 @@ impl Settled {
     /// For WHY, a sentence.
     fn denied(why: String, consent: Consent, decider: Decider) -> Self {
         Self {
-            answer: EffectAnswer::Deny(Some(why.clone())),
+            decision: EffectDecision::Deny(Some(why.clone())),
             said: why,
             consent,
             decider,
@@ -417,7 +417,7 @@ impl Settled {
 
     fn stopped(consent: Consent, decider: Decider) -> Self {
         Self {
-            answer: EffectAnswer::Stop,
+            decision: EffectDecision::Stop,
             said: "the call was stopped".to_owned(),
             consent,
             decider,

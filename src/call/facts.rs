@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What rules look at, gathered from a tool call and the place where it is made, and kept while
-//! the call waits for an answer.
+//! the call waits for a decision.
 
 use std::path::{Path, PathBuf};
 
@@ -109,8 +109,8 @@ impl Facts {
 
     /// The program that calls; none in chats.
     #[must_use]
-    pub fn client(&self) -> Option<&str> {
-        self.place.client.as_deref()
+    pub fn mcp_client(&self) -> Option<&str> {
+        self.place.mcp_client.as_deref()
     }
 
     /// The call as rules take it.
@@ -127,7 +127,7 @@ impl Facts {
             paths: &self.paths,
             package: self.package.as_deref(),
             connection: self.connection.as_deref(),
-            client: self.client(),
+            mcp_client: self.mcp_client(),
             project: self.place.project.as_deref(),
             provenance: self.provenance,
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What calls cost, per tool and, for bound tools, per library, and per client: counts, times, sizes.
+//! What calls cost, per tool and, for bound tools, per library, and per MCP client: counts, times, sizes.
 //! In memory.
 
 use std::collections::VecDeque;
@@ -15,11 +15,11 @@ use crate::tool::{Origin, Tool};
 /// How many calls the median and the 95th percentile look back on.
 const TIMES_KEPT: usize = 1000;
 
-/// How many rows there are before further clients, who choose their names, are counted together.
+/// How many rows there are before further MCP clients, who choose their names, are counted together.
 const MOST_ROWS: usize = 1000;
 
-/// The name under which further clients are counted.
-const OTHER_CLIENTS: &str = "others";
+/// The name under which further MCP clients are counted.
+const OTHER_MCP_CLIENTS: &str = "others";
 
 /// The numbers of one tool.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,16 +33,16 @@ pub struct Statistics {
     times: VecDeque<Duration>,
 }
 
-/// A tool, the library that it was bound from, and the client that called it, if it was one.
+/// A tool, the library that it was bound from, and the MCP client that called it, if it was one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MetricsKey {
     pub tool: String,
     pub library: Option<String>,
-    pub client: Option<String>,
+    pub mcp_client: Option<String>,
 }
 
 impl MetricsKey {
-    /// What calls of TOOL by CLIENT are counted under.
+    /// What calls of TOOL by an MCP CLIENT are counted under.
     #[must_use]
     pub fn of(tool: &Tool, client: Option<&str>) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl MetricsKey {
                 Origin::Library(name) => Some(name.clone()),
                 Origin::BuiltIn | Origin::EmacsLisp | Origin::Image(_) => None,
             },
-            client: client.map(str::to_owned),
+            mcp_client: client.map(str::to_owned),
         }
     }
 }
@@ -72,8 +72,8 @@ impl Metrics {
         bytes: usize,
     ) {
         let mut per_tool = held(&self.per_tool);
-        if key.client.is_some() && per_tool.len() >= MOST_ROWS && !per_tool.contains_key(&key) {
-            key.client = Some(OTHER_CLIENTS.to_owned());
+        if key.mcp_client.is_some() && per_tool.len() >= MOST_ROWS && !per_tool.contains_key(&key) {
+            key.mcp_client = Some(OTHER_MCP_CLIENTS.to_owned());
         }
         let statistics = per_tool.entry(key).or_default();
         statistics.calls += 1;
@@ -137,7 +137,7 @@ mod tests {
         let key = || MetricsKey {
             tool: "echo".to_owned(),
             library: None,
-            client: None,
+            mcp_client: None,
         };
         for milliseconds in 1..=100 {
             let elapsed = Duration::from_millis(milliseconds);
@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn clients_with_ever_new_names_fill_no_memory() {
+    fn mcp_clients_with_ever_new_names_fill_no_memory() {
         let metrics = Metrics::default();
         for number in 0..2 * MOST_ROWS {
             let key = MetricsKey {
                 tool: "echo".to_owned(),
                 library: None,
-                client: Some(format!("client{number}")),
+                mcp_client: Some(format!("client{number}")),
             };
             metrics.record(key, CallOutcome::Succeeded, None, 1);
         }

@@ -28,7 +28,7 @@ use crate::protocol::{
 };
 use crate::runtime::panic_message;
 use crate::tool::work::{Echo, NextCalls};
-use crate::tool::{Answers, Arguments, Tool, ToolFailure};
+use crate::tool::{Arguments, Returns, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 
 impl Executor {
@@ -189,7 +189,7 @@ impl Executor {
             facts,
             consent: Consent::NotNeeded,
             decider: Decider::Level,
-            answer: None,
+            pending: None,
             preview,
             reviewed: None,
             review: None,
@@ -213,7 +213,7 @@ impl Executor {
         prepared: Prepared,
         batch: &BatchContext,
     ) -> CallResult {
-        let (echo, ours) = (prepared.echo(), prepared.answers_in_our_words());
+        let (echo, ours) = (prepared.echo(), prepared.returns_our_words());
         let mut result = match prepared {
             Prepared::Failed(ending)
             | Prepared::Doubtful(_, ending)
@@ -273,7 +273,7 @@ impl Executor {
             self.approvals.files_changed();
         }
         let elapsed = run.unwrap_or_else(|| waiting.elapsed());
-        let key = MetricsKey::of(&call.tool, call.facts.client());
+        let key = MetricsKey::of(&call.tool, call.facts.mcp_client());
         self.metrics
             .record(key, ending.outcome, run, ending.content.len());
         self.audit_end(&call, &ending, elapsed, batch.session).await;
@@ -326,12 +326,12 @@ impl Executor {
         };
         match finished {
             Ok(Ok(content)) => CallEnding {
-                source: match call.tool.answers {
-                    Answers::Text => {
+                source: match call.tool.returns {
+                    Returns::Text => {
                         let source = call.source(&batch.place);
                         Some(result::source_of_content(source, &content))
                     }
-                    Answers::Words => None,
+                    Returns::Words => None,
                 },
                 remark: call.review.as_deref().map(remark),
                 ..CallEnding::new(CallOutcome::Succeeded, content.text)
@@ -383,7 +383,7 @@ impl Executor {
         if call.verdict.assessment.level >= SafetyLevel::Cautious {
             let record = AuditRecord {
                 session,
-                client: call.facts.client(),
+                mcp_client: call.facts.mcp_client(),
                 tool: &call.tool.name,
                 level: call.verdict.assessment.level,
                 arguments,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lexpr::Value;
 use tokio::sync::{oneshot, watch};
 
-use super::approvals::ApprovalAnswer;
+use super::approvals::Decided;
 use super::assess::{Assessed, CallVerdict};
 use super::facts::Facts;
 use super::result::{self, CallEnding};
@@ -34,7 +34,7 @@ impl Prepared {
     pub(super) fn runs_beside_others(&self) -> bool {
         match self {
             Self::Runnable(call) => {
-                call.verdict.assessment.level == SafetyLevel::Safe && call.answer.is_none()
+                call.verdict.assessment.level == SafetyLevel::Safe && call.pending.is_none()
             }
             Self::Unassessed(_) => false,
             Self::Failed(_) | Self::Doubtful(..) => true,
@@ -49,7 +49,7 @@ impl Prepared {
         }
     }
 
-    /// What of its answer the model has sent itself.
+    /// What of its result the model has sent itself.
     pub(super) fn echo(&self) -> Echo {
         match self {
             Self::Runnable(call) => call.echo.clone(),
@@ -58,7 +58,7 @@ impl Prepared {
     }
 
     /// Whether all that it comes to names tools only in words of ours, and isn't a text of the user's.
-    pub(super) fn answers_in_our_words(&self) -> bool {
+    pub(super) fn returns_our_words(&self) -> bool {
         match self {
             Self::Runnable(call) => {
                 matches!(call.tool.runner, Runner::Image(_) | Runner::Operation(_))
@@ -105,8 +105,8 @@ pub(super) struct PreparedCall {
     pub(super) generation: u64,
     pub(super) consent: Consent,
     pub(super) decider: Decider,
-    /// The user's answer, for calls that were asked about.
-    pub(super) answer: Option<Pending>,
+    /// The decision, for calls that were asked about.
+    pub(super) pending: Option<Pending>,
     /// What it would make of a file, for the user to review.
     pub(super) preview: Option<Preview>,
     /// What the review left of that.
@@ -124,7 +124,7 @@ pub(super) struct PreparedCall {
 
 /// What a call that waits for the user hears of.
 pub(super) struct Pending {
-    pub(super) answer: oneshot::Receiver<ApprovalAnswer>,
+    pub(super) decided: oneshot::Receiver<Decided>,
     /// Files may have been changed since the request was made.
     pub(super) files: watch::Receiver<()>,
 }

@@ -60,7 +60,7 @@ impl Engine {
         if approvals.has_changed(call) {
             return Err(RequestError::Changed);
         }
-        if approvals.answer_by(call, decision, decider) {
+        if approvals.decide_by(call, decision, decider) {
             Ok(())
         } else {
             Err(RequestError::NotWaiting)

@@ -4,8 +4,8 @@
 
 pub mod batch;
 mod chats;
-pub mod client;
 mod consent;
+pub mod mcp_turn;
 mod open_chats;
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use crate::chats::recorder::write_down;
 use crate::protocol::{BatchId, Event, Op, QuestionId, SessionId, UserMessage};
 use crate::protocol::{Emacs, WatchedEmacs};
 use crate::provider::discovery::LOCAL_SERVERS;
-use crate::provider::http::{Client, ClientSettings};
+use crate::provider::http::{Http, HttpSettings};
 use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
 use crate::runtime::{self, held, on_emacs};
 use crate::session::guidance::sections;
@@ -56,7 +56,7 @@ pub enum RequestError {
     Question(#[source] serde_json::Error),
     #[error("Not a provider.")]
     Provider,
-    #[error("This request was already answered.")]
+    #[error("This request was already decided.")]
     NotWaiting,
     #[error("The request has changed: read it, then press the key again.")]
     Changed,
@@ -118,7 +118,7 @@ impl Engine {
                 registry,
                 libraries: Arc::default(),
                 executor,
-                client: Arc::new(Client::new(ClientSettings::default())),
+                http: Arc::new(Http::new(HttpSettings::default())),
                 ratios: Arc::default(),
             },
             emacs,
@@ -347,7 +347,7 @@ impl Engine {
     pub fn discover(&self) {
         let shared = self.shared.clone();
         self.spawn(async move {
-            let servers = shared.client.discover(LOCAL_SERVERS).await;
+            let servers = shared.http.discover(LOCAL_SERVERS).await;
             shared.executor.emacs.emit(Event::Discovered { servers });
         });
     }
@@ -363,7 +363,7 @@ impl Engine {
         let question = QuestionId::next();
         let shared = self.shared.clone();
         self.spawn(async move {
-            let models = shared.client.models(&settings).await;
+            let models = shared.http.models(&settings).await;
             shared
                 .executor
                 .emacs

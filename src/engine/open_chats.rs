@@ -25,7 +25,7 @@ use crate::protocol::{Event, PastPlace, SessionId, TurnId};
 use crate::runtime::{handle, held};
 use crate::session::Beginning;
 use crate::session::conversation::{
-    Conversation, Entry, Observer, Opening, lost_results, unanswered,
+    Conversation, Entry, Observer, Opening, lost_results, without_results,
 };
 use crate::workspace::Workspace;
 
@@ -207,7 +207,7 @@ impl ChatReading {
         }
         // They go into the file, too, so that they are looked for once.
         let last = outline.turns.iter().rfind(|turn| turn.shown());
-        if let (Some(turn), Some((entry, calls))) = (last, unanswered(&beginning.history)) {
+        if let (Some(turn), Some((entry, calls))) = (last, without_results(&beginning.history)) {
             let recorded = records(&file, &path, &turn.bytes).unwrap_or_default();
             for message in lost_results(entry, &calls, &recorded) {
                 beginning.history.add(message);

@@ -8,7 +8,7 @@ use lexpr::Value;
 
 pub use reply::{MalformedReply, parse, parse_reply, parse_with_denials, quoted_files};
 
-/// What the Common Lisp half answered.
+/// What the Common Lisp half replied.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ImageReply {
     /// The operation's own data, a property list.

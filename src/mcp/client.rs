@@ -17,7 +17,7 @@ use super::transport::SHARE;
 use crate::builtin::more::called_through;
 use crate::engine::Engine;
 use crate::engine::batch::NO_SESSION;
-use crate::engine::client::ClientTurn;
+use crate::engine::mcp_turn::McpTurn;
 use crate::protocol::{
     CallArguments, CallOutcome, EmacsReply, EmacsRequest, Event, SessionId, ToolCall,
 };
@@ -113,7 +113,7 @@ struct Admission {
 /// A call's hold on the turn that it is made in.
 struct InTurn<'c> {
     client: &'c McpClient,
-    turn: Arc<ClientTurn>,
+    turn: Arc<McpTurn>,
     no_image: Option<String>,
 }
 
@@ -466,7 +466,7 @@ impl McpClient {
         let listed = tools::offered(&profile, self.engine.registry(), &name);
         let turn = self
             .engine
-            .begin_client_turn(session, &name, listed, profile.unoffered())
+            .begin_mcp_turn(session, &name, listed, profile.unoffered())
             .map_err(|error| error.to_string())?;
         let turn = Arc::new(turn);
         *open = Some(OpenTurn {
@@ -487,7 +487,7 @@ impl McpClient {
     }
 
     /// Ends TURN when nothing of it has run for a while, or its client is gone.
-    async fn end_in_time(self: Arc<Self>, turn: Arc<ClientTurn>) {
+    async fn end_in_time(self: Arc<Self>, turn: Arc<McpTurn>) {
         loop {
             let pause = self.options().turn_pause();
             let over = {
@@ -545,7 +545,7 @@ const MARKED_PAUSES: u32 = 10;
 
 /// The turn that a client's calls are made in.
 struct OpenTurn {
-    pub turn: Arc<ClientTurn>,
+    pub turn: Arc<McpTurn>,
     /// What the client marks the calls of the turn with, if it does.
     pub mark: Option<String>,
     pub running: usize,

@@ -16,7 +16,7 @@ use super::call::{CallText, ClientCall, missing, tell_progress};
 use super::client::{McpClient, ask_emacs};
 use super::prompts;
 use super::protocol::{
-    AnswerStyle, BATCHING, Cached, Incoming, Parsed, Request, RpcError, SUBSCRIPTION_KEY,
+    BATCHING, Cached, Incoming, Parsed, Request, ResponseStyle, RpcError, SUBSCRIPTION_KEY,
     client_name, discovered, dressed, negotiated, notification, parse, reply, style, turn_mark,
 };
 use super::tools::{self, AWAIT_CALL, CANCEL_CALL, LIST_IMAGES, STOPPING_TIME};
@@ -175,7 +175,7 @@ impl ClientConnection {
         };
         self.engine.spawn(async move {
             let out = connection.out.clone();
-            let answer = connection.answer(&request, &cancel, &out).await;
+            let answer = connection.handle(&request, &cancel, &out).await;
             held(&connection.requests).remove(&key);
             // Whoever asked may be gone.
             let _ = sender.send(answer);
@@ -215,7 +215,7 @@ impl ClientConnection {
             let Some(connection) = Weak::upgrade(&connection) else {
                 return;
             };
-            let answer = connection.answer(&request, &cancel, &out).await;
+            let answer = connection.handle(&request, &cancel, &out).await;
             held(&connection.requests).remove(&key);
             // Nobody waits for the answer to what was cancelled.
             if !cancel.is_cancelled() {
@@ -281,7 +281,7 @@ impl ClientConnection {
     /// # Errors
     ///
     /// When the request can't be answered.
-    pub async fn answer(
+    pub async fn handle(
         &self,
         request: &Request,
         cancel: &CancellationToken,
@@ -332,7 +332,7 @@ impl ClientConnection {
                 self.read_resource(params, style, cancel).await?,
                 Cached::Maybe,
             ),
-            "subscriptions/listen" if style == AnswerStyle::Stateless => {
+            "subscriptions/listen" if style == ResponseStyle::Stateless => {
                 (self.listen(request, cancel).await, Cached::Never)
             }
             other => return Err(RpcError::method_not_found(other)),
@@ -465,7 +465,7 @@ impl ClientConnection {
     async fn read_resource(
         &self,
         params: &Map<String, Value>,
-        style: AnswerStyle,
+        style: ResponseStyle,
         cancel: &CancellationToken,
     ) -> Result<Value, RpcError> {
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or("");

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::protocol::{AnswerStyle, RpcError};
+use super::protocol::{ResponseStyle, RpcError};
 
 /// No longer than hosts pass on.
 pub const INSTRUCTIONS: &str = include_str!("instructions.md");
@@ -99,7 +99,7 @@ const SCHEME: &str = "agent-q://";
 /// # Errors
 ///
 /// When there is no such resource.
-pub fn tool_of_resource(uri: &str, style: AnswerStyle) -> Result<&'static str, RpcError> {
+pub fn tool_of_resource(uri: &str, style: ResponseStyle) -> Result<&'static str, RpcError> {
     match uri.strip_prefix(SCHEME) {
         Some("image") => Ok("image_status"),
         Some("repl") => Ok("get_repl_history"),

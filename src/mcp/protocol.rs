@@ -322,14 +322,14 @@ const LONGEST_MARK: usize = 200;
 
 /// How a request wants to be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnswerStyle {
+pub enum ResponseStyle {
     /// As in a session that began with `initialize`.
     Session,
     /// As one that stands by itself.
     Stateless,
 }
 
-impl AnswerStyle {
+impl ResponseStyle {
     /// The code of the error that a resource is not there.
     #[must_use]
     pub fn missing_resource(self) -> i64 {
@@ -354,11 +354,11 @@ pub fn negotiated(requested: &str) -> &'static str {
 /// # Errors
 ///
 /// When it names a version that is not spoken here, or lacks what it has to say.
-pub fn style(params: &Map<String, Value>, introduced: bool) -> Result<AnswerStyle, RpcError> {
+pub fn style(params: &Map<String, Value>, introduced: bool) -> Result<ResponseStyle, RpcError> {
     let meta = params.get("_meta").and_then(Value::as_object);
     let version = meta.and_then(|meta| meta.get(VERSION_KEY));
     match version.map(|it| it.as_str().unwrap_or_default()) {
-        None if introduced => Ok(AnswerStyle::Session),
+        None if introduced => Ok(ResponseStyle::Session),
         None => Err(RpcError::invalid_params(format!(
             "Send initialize first, or say in _meta what {STATELESS} requires: {VERSION_KEY} and {CAPABILITIES_KEY}."
         ))),
@@ -366,13 +366,13 @@ pub fn style(params: &Map<String, Value>, introduced: bool) -> Result<AnswerStyl
             Err(RpcError::unsupported_version(version, VERSIONS))
         }
         Some(STATELESS) => match meta.and_then(|meta| meta.get(CAPABILITIES_KEY)) {
-            Some(Value::Object(_)) => Ok(AnswerStyle::Stateless),
+            Some(Value::Object(_)) => Ok(ResponseStyle::Stateless),
             _ => Err(RpcError::invalid_params(format!(
                 "The request's _meta lacks {CAPABILITIES_KEY}."
             ))),
         },
-        Some(_) if introduced => Ok(AnswerStyle::Session),
-        Some(_) => Ok(AnswerStyle::Stateless),
+        Some(_) if introduced => Ok(ResponseStyle::Session),
+        Some(_) => Ok(ResponseStyle::Stateless),
     }
 }
 
@@ -404,8 +404,8 @@ fn codex_turn(metadata: &Value) -> Option<String> {
 
 /// Adds to RESULT of SERVER's what STYLE wants; CACHED says whether clients may keep results of this kind.
 #[must_use]
-pub fn dressed(mut result: Value, style: AnswerStyle, cached: Cached, server: Value) -> Value {
-    if style == AnswerStyle::Stateless {
+pub fn dressed(mut result: Value, style: ResponseStyle, cached: Cached, server: Value) -> Value {
+    if style == ResponseStyle::Stateless {
         result["_meta"][SERVER_KEY] = server;
         result["resultType"] = "complete".into();
         if cached == Cached::Maybe {
@@ -555,15 +555,15 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_how_it_is_answered() {
+    fn a_request_says_how_to_respond() {
         let of = |meta: Value| {
             let params = json!({"_meta": meta});
             style(params.as_object().unwrap(), false)
         };
-        assert_eq!(style(&Map::new(), true), Ok(AnswerStyle::Session));
+        assert_eq!(style(&Map::new(), true), Ok(ResponseStyle::Session));
         assert_eq!(style(&Map::new(), false).unwrap_err().code, -32602);
         let whole = json!({VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}});
-        assert_eq!(of(whole), Ok(AnswerStyle::Stateless));
+        assert_eq!(of(whole), Ok(ResponseStyle::Stateless));
         assert_eq!(
             of(json!({VERSION_KEY: "2026-07-28"})).unwrap_err().code,
             -32602

@@ -285,7 +285,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::mcp::protocol::{AnswerStyle, Cached, discovered, dressed};
+    use crate::mcp::protocol::{Cached, ResponseStyle, discovered, dressed};
 
     fn registry() -> Registry {
         let registry = Registry::default();
@@ -347,7 +347,7 @@ mod tests {
         ];
         let mut offer = json!({"initialize": introduction("", "")});
         for (method, result) in results {
-            offer[method] = dressed(result, AnswerStyle::Stateless, Cached::Maybe, server());
+            offer[method] = dressed(result, ResponseStyle::Stateless, Cached::Maybe, server());
         }
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("stdio/offer.json");
         let text = serde_json::to_string_pretty(&offer).unwrap() + "\n";

@@ -9,7 +9,7 @@ use super::calls::{
     BatchId, CallKey, CallResult, HandlerId, MessageId, QuestionId, RequestId, SessionId, TurnId,
 };
 use super::emacs::EmacsRequest;
-use crate::effect::EffectAnswer;
+use crate::effect::EffectDecision;
 use crate::trust::SafetyLevel;
 
 /// What a session is doing, as its header line shows it.
@@ -172,12 +172,12 @@ pub enum Event {
         call: CallKey,
         outcome: &'static str,
     },
-    /// The question of this number, which the image asked while REQUEST was under way, is answered.
+    /// The question of this number, which the image asked while REQUEST was under way, is decided.
     EffectDecided {
         session: SessionId,
         request: RequestId,
         question: i64,
-        answer: EffectAnswer,
+        decision: EffectDecision,
     },
     /// A tool call runs now, with these validated arguments.
     CallStarted {

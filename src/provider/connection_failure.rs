@@ -379,7 +379,7 @@ pub fn lost_connection(to: &Destination) -> ProviderError {
 }
 
 /// A silent server gets no second request: it may still be working on the first.
-pub fn unanswered_failure(patience: Duration, to: &Destination) -> ProviderError {
+pub fn no_response_failure(patience: Duration, to: &Destination) -> ProviderError {
     ProviderError::new(
         FailureKind::Idle,
         RetryAdvice::Never,

@@ -11,7 +11,7 @@ use super::address::{endpoint, headers, models_url, settings_failure};
 use super::body::read_up_to;
 use super::connection_failure::proxy_wants_user;
 use super::error_report::ErrorReport;
-use super::http::{Client, destination, without_secrets};
+use super::http::{Http, destination, without_secrets};
 use super::refusal::refusal;
 use super::retry::RetryAdvice;
 use super::{ProviderError, ProviderSettings, Route};
@@ -49,7 +49,7 @@ pub const LOCAL_SERVERS: &[Candidate] = &[
     Candidate::new("LM Studio", "http://127.0.0.1:1234/v1"),
 ];
 
-impl Client {
+impl Http {
     /// The candidates that answer like a model server, in the order given. All are asked at once.
     pub async fn discover(&self, candidates: &[Candidate]) -> Vec<DiscoveredServer> {
         let probes = candidates.iter().map(|candidate| self.probe(candidate));
@@ -58,7 +58,9 @@ impl Client {
 
     async fn probe(&self, candidate: &Candidate) -> Option<DiscoveredServer> {
         let url = endpoint(&candidate.base_url, &["models"]).ok()?;
-        let client = self.client_for(&Route::default().way(&url).ok()?).ok()?;
+        let client = self
+            .connections_for(&Route::default().way(&url).ok()?)
+            .ok()?;
         let asking = async {
             let response = client.get(url).send().await.ok()?;
             let found = response.status().is_success();
@@ -77,7 +79,7 @@ impl Client {
 /// How long the host of a provider has to list its models. A connection may take most of it.
 const LIST_TIMEOUT: Duration = Duration::from_secs(15);
 
-impl Client {
+impl Http {
     /// The chat models that the host of SETTINGS lists, sorted.
     ///
     /// # Errors
@@ -108,7 +110,7 @@ impl Client {
         let host = url.host_str().unwrap_or_default();
         let headers = headers(settings, host).map_err(unsettled)?;
         let way = settings.route.way(&url).map_err(unsettled)?;
-        let client = self.client_for(&way).map_err(unsettled)?;
+        let client = self.connections_for(&way).map_err(unsettled)?;
         let to = destination(settings, &url, &headers);
         let response = match client.get(url.clone()).headers(headers).send().await {
             Ok(response) => response,

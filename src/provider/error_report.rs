@@ -86,7 +86,7 @@ impl ErrorReport {
         report.settled()
     }
 
-    /// How long the server wants a client to wait that reads this NOW.
+    /// How long the server wants one to wait who reads this NOW.
     #[must_use]
     pub fn wait(&self, now: SystemTime) -> Option<Duration> {
         let until = self.resets.and_then(|moment| {
@@ -529,7 +529,7 @@ fn readable_html(html: &str) -> String {
         .join(" ")
 }
 
-// How long a server wants a client to wait, as its words and fields say it: `1m30s`, "try again in 4.2s",
+// How long a server wants one to wait, as its words and fields say it: `1m30s`, "try again in 4.2s",
 // "retry after 20 seconds".
 
 /// What stands in front of a wait, in small letters.

@@ -20,8 +20,8 @@ use super::address::{KEY_HEADERS, chat_url, headers, public_part, settings_failu
 use super::body::{drain, in_own_pages, read_up_to};
 use super::certificates::tls;
 use super::connection_failure::{
-    Cause, Culprit, idle_failure, looked_into, lost_connection, proxy_wants_user, root_cause,
-    silent_failure, unanswered_failure,
+    Cause, Culprit, idle_failure, looked_into, lost_connection, no_response_failure,
+    proxy_wants_user, root_cause, silent_failure,
 };
 use super::dialect::{request_body, written_body};
 use super::error_report::ErrorReport;
@@ -63,7 +63,7 @@ const MAX_ERROR_BYTES: usize = 64 * 1024;
 
 /// How requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ClientSettings {
+pub struct HttpSettings {
     pub connect_timeout: Duration,
     pub first_byte_timeout: Duration,
     pub idle_timeout: Duration,
@@ -71,7 +71,7 @@ pub struct ClientSettings {
     pub retry: RetryPolicy,
 }
 
-impl Default for ClientSettings {
+impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             connect_timeout: CONNECT_TIMEOUT,
@@ -83,10 +83,10 @@ impl Default for ClientSettings {
     }
 }
 
-/// A client for every provider; it keeps connections open between requests.
+/// Requests to every provider; it keeps connections open between requests.
 #[derive(Debug, Default)]
-pub struct Client {
-    settings: ClientSettings,
+pub struct Http {
+    settings: HttpSettings,
     pools: Pools,
     refused: RefusedFields,
 }
@@ -151,9 +151,9 @@ impl PreparedRequest {
     }
 }
 
-impl Client {
+impl Http {
     #[must_use]
-    pub fn new(settings: ClientSettings) -> Self {
+    pub fn new(settings: HttpSettings) -> Self {
         Self {
             settings,
             ..Self::default()
@@ -243,7 +243,7 @@ impl Client {
         let destination = &prepared.destination;
         tracing::debug!(bytes = prepared.body.len(), "sending");
         let sending = self
-            .client_for(&prepared.way)?
+            .connections_for(&prepared.way)?
             .post(prepared.url.clone())
             .headers(prepared.headers.clone())
             .body(prepared.body.clone())
@@ -251,12 +251,12 @@ impl Client {
         let mut recording = prepared.recording();
         let response = tokio::time::timeout(patience, sending)
             .await
-            .map_err(|_| unanswered_failure(patience, destination))?;
+            .map_err(|_| no_response_failure(patience, destination))?;
         let response = match response {
             Ok(response) => response,
             Err(error) => return Err(self.send_failure(&error, prepared).await),
         };
-        self.pools.note_answer(&prepared.way, destination);
+        self.pools.note_response(&prepared.way, destination);
         if let Some(recording) = &mut recording {
             recording.head(response.status().as_u16(), response.headers());
         }
@@ -290,7 +290,7 @@ impl Client {
         sink: &mut (dyn FnMut(StreamEvent) + Send),
         mut recording: Option<Recording>,
     ) -> Result<(), ProviderError> {
-        let ClientSettings {
+        let HttpSettings {
             idle_timeout: idle,
             content_timeout: silence,
             ..
@@ -410,8 +410,8 @@ impl Client {
         })
     }
 
-    pub(super) fn client_for(&self, way: &Way) -> Result<reqwest::Client, ProviderError> {
-        self.pools.client(way, self.settings.connect_timeout)
+    pub(super) fn connections_for(&self, way: &Way) -> Result<reqwest::Client, ProviderError> {
+        self.pools.of_way(way, self.settings.connect_timeout)
     }
 }
 
@@ -487,13 +487,13 @@ fn secrets(settings: &ProviderSettings) -> Vec<&str> {
         .collect()
 }
 
-/// A number in 0..1; it only has to differ between clients.
+/// A number in 0..1; it only has to differ between Emacsen.
 fn jitter() -> f64 {
     let hash = RandomState::new().hash_one("retry");
     f64::from(u16::try_from(hash % 1000).unwrap_or(0)) / 1000.0
 }
 
-// The clients of the HTTP library, one for each way to a server. Each keeps connections open between
+// What the HTTP library sends with, one for each way to a server. Each keeps connections open between
 // requests; when one of them turns out to be dead, all of its way are given up.
 
 /// Whether a request may have gone over a connection that was kept from an earlier one. While the
@@ -508,7 +508,7 @@ enum Connection {
 struct Pool {
     client: reqwest::Client,
     /// The places from which an answer came, so that a connection to them may have been kept.
-    answered: HashSet<String>,
+    responded: HashSet<String>,
 }
 
 /// The connections that are kept.
@@ -516,8 +516,8 @@ struct Pool {
 struct Pools(Mutex<HashMap<Way, Pool>>);
 
 impl Pools {
-    /// The client for WAY, which waits CONNECT_TIMEOUT for a new connection.
-    pub fn client(
+    /// The connections for WAY; it waits CONNECT_TIMEOUT for a new connection.
+    pub fn of_way(
         &self,
         way: &Way,
         connect_timeout: Duration,
@@ -527,21 +527,21 @@ impl Pools {
             return Ok(pool.client.clone());
         }
         let client = made(way, connect_timeout)?;
-        let answered = HashSet::new();
+        let responded = HashSet::new();
         pools.insert(
             way.clone(),
             Pool {
                 client: client.clone(),
-                answered,
+                responded,
             },
         );
         Ok(client)
     }
 
     /// An answer from PLACE came by WAY.
-    pub fn note_answer(&self, way: &Way, place: &Destination) {
+    pub fn note_response(&self, way: &Way, place: &Destination) {
         if let Some(pool) = held(&self.0).get_mut(way) {
-            pool.answered.insert(place.place());
+            pool.responded.insert(place.place());
         }
     }
 
@@ -549,7 +549,7 @@ impl Pools {
     pub fn connection(&self, way: &Way, place: &Destination) -> Connection {
         let pools = held(&self.0);
         let pool = pools.get(way);
-        match pool.is_some_and(|pool| pool.answered.contains(&place.place())) {
+        match pool.is_some_and(|pool| pool.responded.contains(&place.place())) {
             true => Connection::MayBeKept,
             false => Connection::New,
         }

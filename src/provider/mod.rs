@@ -37,7 +37,7 @@ use serde_json::{Map, Value};
 pub use failure::{FailureKind, ProviderError};
 pub use finish::Finish;
 pub use history::{ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent};
-pub use http::{Client, ClientSettings};
+pub use http::{Http, HttpSettings};
 pub use models::ModelFacts;
 pub use route::Route;
 

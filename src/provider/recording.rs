@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::REDACTED;
 
-/// Headers of an answer that matter to a client, and identify nobody.
+/// Headers of a response that matter for reading it, and identify nobody.
 const HEADERS: [&str; 5] = [
     "content-type",
     "retry-after",
@@ -23,7 +23,7 @@ const HEADERS: [&str; 5] = [
     "location",
 ];
 
-/// The most that is kept of an answer.
+/// The most that is kept of a response.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// A wait shorter than this is not worth a word.
@@ -32,10 +32,10 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 /// Longer ones become this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How an answer came to its end.
+/// How a response came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// It has not, or the client went away.
+    /// It has not, or the reader went away.
     Open,
     Ended,
     /// The connection broke.
@@ -117,12 +117,12 @@ impl Recording {
         let request: Value = serde_json::from_str(&request).unwrap_or(Value::String(request));
         json!({
             "request": {"path": self.path, "body": request},
-            "answer": self.answer(),
+            "answer": self.response(),
         })
     }
 
     /// The answer, as a turn of the scripted server.
-    fn answer(&self) -> Value {
+    fn response(&self) -> Value {
         let whole: Vec<u8> = self
             .pieces
             .iter()

@@ -75,7 +75,7 @@ pub enum RetryAdvice {
 
 impl RetryPolicy {
     /// The wait before retry number `attempt` (from 1); none when the request has failed for good.
-    /// `jitter`, in 0..1, spreads clients that failed together.
+    /// `jitter`, in 0..1, spreads Emacsen that failed together.
     #[must_use]
     pub fn delay(&self, attempt: u32, advice: RetryAdvice, jitter: f64) -> Option<Duration> {
         if attempt == 0 || attempt > self.retries {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::decide::{Compiled, DANGEROUS_ASKS, Explanation, Outcome, decide};
+use super::matching::{Compiled, DANGEROUS_ASKS, Explanation, Outcome, decide};
 use super::rule::PASSING_FROM;
 use super::{BadRule, Effect, OtherArguments, Rule, RuledCall, Scope, TurnPlace};
 
@@ -169,7 +169,7 @@ impl RuleBook {
             let free = rule.arguments.is_empty() && rule.other_arguments == OtherArguments::Any;
             let anywhere =
                 rule.path.is_none() && rule.package.is_none() && rule.connection.is_none();
-            free && anywhere && rule.client.is_none() && rule.alarms.is_empty()
+            free && anywhere && rule.mcp_client.is_none() && rule.alarms.is_empty()
         };
         let holds = |scope: &Scope| match scope {
             Scope::Once(_) | Scope::Turn(_) => false,

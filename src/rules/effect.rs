@@ -54,7 +54,7 @@ impl Rule {
             }
         });
         rule.connection = call.connection.map(escape);
-        rule.client = call.client.map(escape);
+        rule.mcp_client = call.mcp_client.map(escape);
         rule
     }
 
@@ -104,7 +104,7 @@ impl Rule {
         if let Some(connection) = &self.connection {
             text.push_str(&format!(", on connection {connection}"));
         }
-        text.push_str(&self.describe_client());
+        text.push_str(&self.describe_mcp_client());
         format!("{text}, {}.", self.describe_scope())
     }
 }
@@ -116,7 +116,7 @@ mod tests {
 
     use serde_json::{Map, Value, json};
 
-    use super::super::decide::Compiled;
+    use super::super::matching::Compiled;
     use super::*;
     use crate::rules::Alarms;
     use crate::trust::{Provenance, SafetyLevel};
@@ -138,7 +138,7 @@ mod tests {
             paths,
             package: None,
             connection: None,
-            client: None,
+            mcp_client: None,
             project: None,
             provenance: Provenance::Own,
         }

@@ -4,15 +4,15 @@
 //! Rules come from the user's prompts and one file of theirs, never from a project.
 
 mod book;
-mod decide;
 mod effect;
+mod matching;
 mod rule;
 mod wider;
 
 use serde_json::Value;
 
 pub use book::{RuleBook, Store, StoreError};
-pub use decide::{DANGEROUS_ASKS, Explanation, Outcome};
+pub use matching::{DANGEROUS_ASKS, Explanation, Outcome};
 pub use rule::{
     Alarm, Alarms, ArgumentPattern, BadRule, Effect, Floor, OtherAlarms, OtherArguments, Rule,
     RuledCall, Scope, TextPattern, TurnPlace,
@@ -45,13 +45,13 @@ impl Rule {
             rule.other_arguments = OtherArguments::None;
             let equal = |(name, value): (&String, &Value)| ArgumentPattern {
                 name: name.clone(),
-                pattern: TextPattern::Equals(decide::argument_text(value)),
+                pattern: TextPattern::Equals(matching::argument_text(value)),
             };
             rule.arguments = call.arguments.iter().map(equal).collect();
         }
         rule.package = call.package.map(globset::escape);
         rule.connection = call.connection.map(globset::escape);
-        rule.client = call.client.map(globset::escape);
+        rule.mcp_client = call.mcp_client.map(globset::escape);
         rule
     }
 
@@ -89,7 +89,7 @@ impl Rule {
         if let Some(connection) = &self.connection {
             text.push_str(&format!(", on connection {connection}"));
         }
-        text.push_str(&self.describe_client());
+        text.push_str(&self.describe_mcp_client());
         text.push_str(&format!(", {}", self.describe_scope()));
         if self.waives_floor() {
             text.push_str(", even when dangerous");
@@ -138,8 +138,8 @@ impl Rule {
         if let Some(connection) = &self.connection {
             text.push_str(&format!(", in {connection}"));
         }
-        text.push_str(&self.describe_client());
-        let place = match (&self.scope, &self.client) {
+        text.push_str(&self.describe_mcp_client());
+        let place = match (&self.scope, &self.mcp_client) {
             (Scope::Chat(_), None) => "in this chat".to_owned(),
             _ => self.describe_scope(),
         };
@@ -149,15 +149,15 @@ impl Rule {
 
     /// For how long the rule holds: another agent has a connection, not a chat.
     fn describe_scope(&self) -> String {
-        match (&self.scope, &self.client) {
+        match (&self.scope, &self.mcp_client) {
             (Scope::Chat(_), Some(_)) => "until it disconnects".to_owned(),
             (scope, _) => scope.phrase(),
         }
     }
 
-    fn describe_client(&self) -> String {
-        match &self.client {
-            Some(client) => format!(", from a client that calls itself {client}"),
+    fn describe_mcp_client(&self) -> String {
+        match &self.mcp_client {
+            Some(client) => format!(", from an MCP client that calls itself {client}"),
             None => String::new(),
         }
     }
@@ -171,7 +171,7 @@ impl Rule {
         if self.tool.is_empty() {
             return Err(BadRule("it has no tool; write * for all".into()));
         }
-        decide::Compiled::new(self)?;
+        matching::Compiled::new(self)?;
         if let Some(alarm) = self.unfit_alarm() {
             return Err(BadRule(format!(
                 "no rule allows everything that {}; that can only be allowed for single calls",

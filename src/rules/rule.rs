@@ -163,8 +163,8 @@ pub struct Rule {
     pub connection: Option<String>,
     /// A glob of names of programs that call, such as `claude-code`; letter case doesn't matter. No
     /// chat has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client: Option<String>,
+    #[serde(default, rename = "client", skip_serializing_if = "Option::is_none")]
+    pub mcp_client: Option<String>,
     pub scope: Scope,
     #[serde(default, with = "floor", skip_serializing_if = "holds")]
     pub dangerous: Floor,
@@ -192,7 +192,7 @@ impl Rule {
             alarms: Vec::new(),
             package: None,
             connection: None,
-            client: None,
+            mcp_client: None,
             scope,
             dangerous: Floor::Holds,
             note: String::new(),
@@ -229,7 +229,7 @@ pub struct RuledCall<'c> {
     pub package: Option<&'c str>,
     pub connection: Option<&'c str>,
     /// The program that calls; nothing in chats.
-    pub client: Option<&'c str>,
+    pub mcp_client: Option<&'c str>,
     /// The project's root, without symbolic links.
     pub project: Option<&'c Path>,
     pub provenance: Provenance,
@@ -247,7 +247,7 @@ pub struct TurnPlace {
     /// The name of the connection to the image.
     pub connection: Option<String>,
     /// The name of the program that calls, where it is not a chat's model.
-    pub client: Option<String>,
+    pub mcp_client: Option<String>,
     foreign: Arc<AtomicBool>,
 }
 
@@ -260,16 +260,16 @@ impl TurnPlace {
             chat,
             project: project.and_then(|root| root.canonicalize().ok()),
             connection,
-            client: None,
+            mcp_client: None,
             foreign: Arc::default(),
         }
     }
 
     /// The same place, in which the program called NAME calls.
     #[must_use]
-    pub fn of_client(self, name: &str) -> Self {
+    pub fn of_mcp_client(self, name: &str) -> Self {
         Self {
-            client: Some(name.to_owned()),
+            mcp_client: Some(name.to_owned()),
             ..self
         }
     }

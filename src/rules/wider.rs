@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use globset::escape;
 
-use super::decide::is_glob;
+use super::matching::is_glob;
 use super::{Alarm, Alarms, Effect, Floor, OtherAlarms, Rule, RuledCall, Scope};
 use crate::files::systems::is_definition;
 use crate::trust::SafetyLevel;
@@ -88,7 +88,7 @@ impl Rule {
             let mut rule = Self::new(Effect::Allow, call.tool, scope.clone());
             rule.dangerous = Floor::Waived;
             rule.connection = call.connection.map(escape);
-            rule.client = call.client.map(escape);
+            rule.mcp_client = call.mcp_client.map(escape);
             rule.alarms = found;
             rule.alarms.sort();
             rule.alarms.dedup();
@@ -153,7 +153,7 @@ impl Rule {
             scope.clone(),
         );
         rule.dangerous = Floor::Waived;
-        rule.client = call.client.map(escape);
+        rule.mcp_client = call.mcp_client.map(escape);
         rule
     }
 

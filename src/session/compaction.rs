@@ -350,7 +350,7 @@ impl Turn<'_> {
         let began = Instant::now();
         let reply = self
             .shared
-            .client
+            .http
             .stream_chat(self.provider, request, &mut reader, &mut sink);
         let reply = tokio::select! {
             () = self.batch.cancel.cancelled() => return Err(NoSummary::Cancelled),

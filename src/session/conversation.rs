@@ -318,7 +318,7 @@ const UNKNOWN: &str =
 
 /// The calls with which HISTORY ends and the entry that has them; none when it ends otherwise.
 #[must_use]
-pub fn unanswered(history: &Conversation) -> Option<(EntryId, Vec<ToolCall>)> {
+pub fn without_results(history: &Conversation) -> Option<(EntryId, Vec<ToolCall>)> {
     let live = history.live();
     let last = live.messages.last()?;
     match last.message()?.as_ref() {

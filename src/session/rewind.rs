@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::conversation::{Conversation, EntryContent, EntryId};
 use super::work::Means;
-use crate::builtin::files::rewind::{self, FilesPutBack};
-use crate::builtin::files::undo;
+use crate::builtin::files::rewind;
+use crate::builtin::files::undo::{self, FilesPutBack};
 use crate::protocol::{Event, QuestionId, RewindPart, TurnId};
 use crate::provider::ChatMessage;
 

@@ -27,7 +27,7 @@ use crate::protocol::{
 };
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::history::texts_of;
-use crate::provider::http::Client;
+use crate::provider::http::Http;
 use crate::provider::reply::ReplyReader;
 use crate::provider::{
     ChatMessage, ChatRequest, Finish, MessagePart, Messages, ModelReply, ProviderSettings,
@@ -271,7 +271,7 @@ impl Turn<'_> {
         };
         let reply = self
             .shared
-            .client
+            .http
             .stream_chat(self.provider, request, &mut reader, &mut sink);
         tokio::select! {
             () = self.batch.cancel.cancelled() => AskOutcome::Cancelled(reader.partial()),
@@ -522,7 +522,7 @@ pub struct Shared {
     /// What agents' specifications are bound to.
     pub libraries: Arc<Libraries>,
     pub executor: Executor,
-    pub client: Arc<Client>,
+    pub http: Arc<Http>,
     /// How many bytes each model has to a token.
     pub ratios: Arc<TokenRatios>,
 }

@@ -45,9 +45,9 @@ pub struct Unit {
     pub code: Option<String>,
     /// The arguments of the operation.
     pub arguments: Value,
-    /// What the answer is to say of the code.
+    /// What the result is to say of the code.
     pub note: Option<String>,
-    /// What the answer calls the code, if not by its `name` among the call's arguments.
+    /// What the result calls the code, if not by its `name` among the call's arguments.
     pub called: Option<String>,
     /// The file that it is from.
     pub file: PathBuf,

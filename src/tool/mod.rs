@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 pub use arguments::Arguments;
 pub use code::{Code, Treatment};
 pub use parameter::{Parameter, ParameterType, Presence};
-pub use result::{Answers, Content, Quotes, ToolFailure};
+pub use result::{Content, Quotes, Returns, ToolFailure};
 
 use crate::image::ImageReply;
 use crate::protocol::{EmacsRequest, HandlerId};
@@ -47,7 +47,7 @@ pub struct Assessment {
 pub struct EmacsTool {
     /// What to ask of Emacs.
     pub request: fn(&Arguments) -> Result<EmacsRequest, ToolFailure>,
-    /// The answer for the model.
+    /// The result for the model.
     pub render: fn(&Arguments, String) -> Result<String, ToolFailure>,
 }
 
@@ -57,7 +57,7 @@ pub struct EmacsTool {
 pub struct OperationTool {
     /// What Emacs Lisp knows it as; it gets the arguments as they are.
     pub operation: &'static str,
-    /// The answer for the model where Emacs's is a reply of the image; other texts are for it as they are.
+    /// The result for the model where Emacs's text is a reply of the image; other texts are for it as they are.
     pub render: Option<ReplyRenderer>,
 }
 
@@ -65,7 +65,7 @@ pub struct OperationTool {
 pub type ReplyRenderer = fn(&Arguments, &ImageReply) -> Result<String, ToolFailure>;
 
 impl OperationTool {
-    /// OPERATION, whose answer is for the model as it is.
+    /// OPERATION, whose reply is for the model as it is.
     #[must_use]
     pub const fn plain(operation: &'static str) -> Self {
         Self {
@@ -82,7 +82,7 @@ pub struct ImageTool {
     pub operation: &'static str,
     /// Its arguments as a property list of strings, integers, keywords and lists.
     pub arguments: fn(&Arguments) -> lexpr::Value,
-    /// The answer for the model.
+    /// The result for the model.
     pub render: ReplyRenderer,
     /// How long it may run in the image, given the default for code.
     pub deadline: fn(&Arguments, Duration) -> Duration,
@@ -153,7 +153,7 @@ pub struct Tool {
     /// Where the text that it returns comes from, if no file says so.
     pub provenance: Provenance,
     /// Whether that text is marked as data in the model's copy.
-    pub answers: Answers,
+    pub returns: Returns,
     /// Raises the level by what the arguments show; never runs what it assesses.
     pub assess: fn(SafetyLevel, &Arguments) -> Assessment,
     /// The parameters that name files; a path outside the project, or of secrets, raises the level.
@@ -169,7 +169,7 @@ pub struct Tool {
     pub finding: Option<Finding>,
     /// How the code is found that the arguments only name, for a tool of the image.
     pub unit: Option<FindUnit>,
-    /// What is done where the image's reply alone is no answer.
+    /// What is done where the image's reply alone is no result.
     pub instead: Option<Instead>,
     pub runner: Runner,
     pub(crate) schema: LazySchema,
@@ -243,7 +243,7 @@ impl Tool {
             categories: Vec::new(),
             origin: Origin::BuiltIn,
             provenance: Provenance::Own,
-            answers: Answers::Text,
+            returns: Returns::Text,
             assess: |level, _| Assessment {
                 level,
                 reason: String::new(),

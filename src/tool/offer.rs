@@ -95,8 +95,8 @@ impl Offer {
             })
     }
 
-    /// A word on the built-in tools that TEXT names and that can't be called where OFFERED can: an
-    /// answer may refer to them.
+    /// A word on the built-in tools that TEXT names and that can't be called where OFFERED can: a
+    /// result may refer to them.
     #[must_use]
     pub fn not_here(&self, text: &str, offered: &Registry) -> Option<String> {
         if *held(&self.unoffered) == Unoffered::Callable {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a tool returns, with where it comes from, or why a call has no answer.
+//! What a tool returns, with where it comes from, or why a call has no result.
 
 use crate::files::{FileError, Trouble};
 use crate::protocol::EmacsError;
 use crate::trust::Provenance;
 
-/// What a tool's answer is made of.
+/// What a tool's result is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answers {
+pub enum Returns {
     /// Text of files, buffers, the image or other programs, or what looks like it.
     Text,
     /// agent-q's own words and nothing else, such as "saved".
@@ -34,7 +34,7 @@ impl From<String> for Content {
     }
 }
 
-/// Why a tool call has no answer: one sentence that the model can act on.
+/// Why a tool call has no result: one sentence that the model can act on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolFailure {

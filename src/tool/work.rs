@@ -27,20 +27,22 @@ use crate::provider::ChatMessage;
 use crate::runtime::held;
 use crate::workspace::{ProjectSettings, Workspace};
 
-/// Emacs answers within its own slice, unless it is busy for long.
+/// Emacs replies within its own slice, unless it is busy for long.
 pub(crate) const EMACS_DEADLINE: Duration = Duration::from_secs(120);
 
+/// Work under way for a call, which has a result or fails.
+pub type Running<T = String> = BoxFuture<'static, Result<T, ToolFailure>>;
+
 /// The work of a tool that may ask Emacs on its way.
-pub type Task = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<String, ToolFailure>>;
+pub type Task = fn(Arguments, WorkContext) -> Running;
 
 /// Finds out whether a call can succeed at all, before anyone is asked about it, and what it would
 /// make of a file. Changes nothing.
-pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<Preview, ToolFailure>>;
+pub type Precheck = fn(Arguments, WorkContext) -> Running<Preview>;
 
 /// Finds in the user's files what the image has to know for a call, such as where a system is defined.
 /// Changes nothing.
-pub type Finding =
-    fn(Arguments, WorkContext) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>>;
+pub type Finding = fn(Arguments, WorkContext) -> Running<FoundForCall>;
 
 /// What a [`Finding`] found.
 #[derive(Debug, Clone)]
@@ -63,13 +65,9 @@ impl Default for FoundForCall {
     }
 }
 
-/// What a tool of the image does where its answer takes more than the reply, such as work outside of the
-/// image where that does not know; nothing when the reply is an answer.
-pub type Instead = fn(
-    &Arguments,
-    &ImageReply,
-    &WorkContext,
-) -> Option<BoxFuture<'static, Result<Content, ToolFailure>>>;
+/// What a tool of the image does where its result takes more than the reply, such as work outside of the
+/// image where that does not know; nothing when the reply is enough.
+pub type Instead = fn(&Arguments, &ImageReply, &WorkContext) -> Option<Running<Content>>;
 
 /// A call to make after another one.
 #[derive(Debug, Clone)]
@@ -102,7 +100,7 @@ impl NextCalls {
     }
 }
 
-/// The part of a call's answer that repeats what the model has just sent. Only people are shown it.
+/// The part of a call's result that repeats what the model has just sent. Only people are shown it.
 #[derive(Debug, Clone, Default)]
 pub struct Echo(Arc<Mutex<Option<String>>>);
 
@@ -111,12 +109,12 @@ impl Echo {
         *held(&self.0) = Some(text);
     }
 
-    /// ANSWER, which has it in it, without it.
+    /// RESULT, which has it in it, without it.
     #[must_use]
-    pub fn removed_from(&self, answer: &str) -> String {
+    pub fn removed_from(&self, result: &str) -> String {
         match &*held(&self.0) {
-            Some(text) => answer.replacen(text, "", 1),
-            None => answer.to_owned(),
+            Some(text) => result.replacen(text, "", 1),
+            None => result.to_owned(),
         }
     }
 }
@@ -151,8 +149,8 @@ pub struct WorkContext {
     pub past: Arc<PastResults>,
 }
 
-/// What Emacs answered, or why it could not.
-pub(crate) fn answered(reply: EmacsReply) -> Result<String, ToolFailure> {
+/// What Emacs replied, or why it could not.
+pub(crate) fn text_of(reply: EmacsReply) -> Result<String, ToolFailure> {
     noted(reply).map(|(text, _)| text)
 }
 
@@ -169,23 +167,23 @@ pub(crate) fn noted(reply: EmacsReply) -> Result<(String, Option<String>), ToolF
 /// # Errors
 ///
 /// It is not understood.
-pub(crate) fn parse_answer<T: serde::de::DeserializeOwned>(reply: &str) -> Result<T, ToolFailure> {
+pub(crate) fn read_reply<T: serde::de::DeserializeOwned>(reply: &str) -> Result<T, ToolFailure> {
     serde_json::from_str(reply)
         .map_err(|error| ToolFailure::new(format!("Cannot parse Emacs's answer: {error}")))
 }
 
-/// The answer to come in REPLY, unless it takes longer than DEADLINE.
+/// The text of REPLY, which is to come, unless it takes longer than DEADLINE.
 pub(crate) async fn within(
     deadline: Duration,
     reply: impl Future<Output = EmacsReply>,
 ) -> Result<String, ToolFailure> {
     match tokio::time::timeout(deadline, reply).await {
-        Ok(reply) => answered(reply),
+        Ok(reply) => text_of(reply),
         Err(_) => Err(silent(deadline)),
     }
 }
 
-/// What is told of an Emacs that did not answer within DEADLINE.
+/// What is told of an Emacs that did not reply within DEADLINE.
 pub(crate) fn silent(deadline: Duration) -> ToolFailure {
     ToolFailure::new(format!(
         "Emacs did not answer within {} seconds.",
@@ -201,7 +199,7 @@ impl WorkContext {
         self
     }
 
-    /// What agent-q's Emacs Lisp answers to OPERATION.
+    /// What agent-q's Emacs Lisp replies to OPERATION.
     ///
     /// # Errors
     ///
@@ -251,7 +249,7 @@ impl WorkContext {
         let reply = self
             .ask_emacs("project-root", Value::Object(serde_json::Map::new()))
             .await?;
-        let ground: ProjectSettings = parse_answer(&reply)?;
+        let ground: ProjectSettings = read_reply(&reply)?;
         let workspace = Arc::clone(&self.workspace);
         self.on_a_thread(move |_| workspace.settle(&ground)).await
     }
@@ -291,12 +289,12 @@ impl WorkContext {
     }
 }
 
-/// The answer of TOOL, which runs in the image as IMAGE says, to a call that got REPLY.
+/// The result of TOOL, which runs in the image as IMAGE says, to a call that got REPLY.
 ///
 /// # Errors
 ///
 /// What went wrong in the image, or what it does not have.
-pub async fn image_answer(
+pub async fn image_result(
     (tool, image): (&Tool, &ImageTool),
     arguments: &Arguments,
     reply: &ImageReply,

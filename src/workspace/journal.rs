@@ -86,6 +86,19 @@ pub enum JournalEntry {
     },
 }
 
+impl JournalEntry {
+    /// What undoes putting this back.
+    #[must_use]
+    pub fn inverse(&self) -> Self {
+        let mut inverse = self.clone();
+        match &mut inverse {
+            Self::Changed { before, after, .. } => std::mem::swap(before, after),
+            Self::Moved { from, to, .. } => std::mem::swap(from, to),
+        }
+        inverse
+    }
+}
+
 /// The changes of one turn, in order.
 pub type Turn = Vec<JournalEntry>;
 

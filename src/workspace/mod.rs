@@ -68,7 +68,7 @@ pub enum Still {
 struct Seen {
     /// What the model read or wrote last.
     known: Option<Version>,
-    /// What a change was proposed for since; the user answers with that in mind.
+    /// What a change was proposed for since; the user decides with that in mind.
     proposed: Option<Version>,
 }
 

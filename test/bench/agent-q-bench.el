@@ -72,18 +72,6 @@
       (accept-process-output nil 1))
     value))
 
-(defun agent-q-bench-rest (period over)
-  "Do nothing in this Emacs until there is a file OVER.
-Print the longest time between two ticks of a timer of PERIOD seconds."
-  (let ((last (float-time)) (longest 0.0))
-    (run-at-time period period (lambda ()
-                                 (let ((now (float-time)))
-                                   (setq longest (max longest (- now last))
-                                         last now))))
-    (while (not (file-exists-p over))
-      (accept-process-output nil 0.05))
-    (princ (format "rest %f\n" longest))))
-
 ;;;; Processor and memory
 
 (defun agent-q-bench--proc (file regexp)
@@ -301,20 +289,6 @@ Call ENDED when all of it is there.  FILTER is an other filter."
      process (concat "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
                      "content-type: application/json\r\ncontent-length: 2\r\n\r\n{}"))
     process))
-
-(defun agent-q-bench-bare-text (buffer text ended)
-  "Have a bare process filter insert TEXT, which a pipe carries, into BUFFER.
-Call ENDED when all of it is there."
-  (let ((file (make-temp-file (expand-file-name "text" agent-q-bench-scratch)
-                              nil nil text))
-        (size (length text)))
-    (make-process :name "bare" :buffer buffer :command (list "cat" file)
-                  :connection-type 'pipe :coding 'utf-8-unix :noquery t
-                  :sentinel #'ignore
-                  :filter (lambda (process text)
-                            (agent-q-bench--insert process text)
-                            (when (>= (buffer-size buffer) size)
-                              (agent-q-bench-guard (funcall ended)))))))
 
 (provide 'agent-q-bench)
 ;;; agent-q-bench.el ends here

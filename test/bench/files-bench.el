@@ -62,17 +62,14 @@ Latest first.")
   "Note how late the ticks were as samples of NAME, and the most work between two.
 That work, without collecting garbage, doesn't depend on what else the
 machine does.  Most garbage is of this timer.  End Emacs."
-  (let ((longest 0.0) (outside 0.0) (busiest 0.0))
+  (let ((outside 0.0) (busiest 0.0))
     (cl-loop for ((later work gc) (earlier before gc-before)) on files-bench--ticks
              while earlier
              for late = (max 0.0 (- later earlier files-bench--period))
              for collecting = (- gc gc-before)
-             do (setq longest (max longest late)
-                      outside (max outside (- late collecting)))
+             do (setq outside (max outside (- late collecting)))
              (when work
-               (setq busiest (max busiest (- work before collecting))))
-             (agent-q-bench-sample (concat name ".late") late))
-    (agent-q-bench-sample (concat name ".longest") longest)
+               (setq busiest (max busiest (- work before collecting)))))
     (agent-q-bench-sample (concat name ".outside") outside)
     (agent-q-bench-sample (concat name ".busiest") busiest))
   (agent-q-bench-end))

@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; The server sends the time at which it sends; the age of that time is taken
-;; when it is in the buffer.  In a terminal Emacs; AGENT_Q_BENCH is chat or filter.
+;; when it is in the buffer, once a turn.  In a terminal Emacs; AGENT_Q_BENCH is chat or filter.
 
 ;;; Code:
 
@@ -17,28 +17,22 @@
 (defvar first-byte-bench--left first-byte-bench--turns
   "How many turns are left.")
 
-(defvar first-byte-bench--first nil
-  "Non-nil until the first text of a turn has arrived.")
-
 (defconst first-byte-bench--steps
-  '(((pause_ms . 20)) ((stamp . t)) ((pause_ms . 60)) ((stamp . t)) ((pause_ms . 20)))
-  "A turn: a first byte, and a later one after a pause as models make them.")
+  '(((pause_ms . 20)) ((stamp . t)) ((pause_ms . 20)))
+  "A turn: a first byte.")
 
 (defun first-byte-bench--note (name text)
-  "Note the age of the time in TEXT as a sample of NAME.first or NAME.later."
+  "Note the age of the time in TEXT as a sample of NAME.first."
   (let ((now (float-time)))
     (when (string-match "\\(?:\\`\\|[^0-9]\\)\\(1[0-9]\\{15\\}\\)\\(?:\\'\\|[^0-9]\\)" text)
-      (agent-q-bench-sample
-       (concat name (if first-byte-bench--first ".first" ".later"))
-       (- now (/ (string-to-number (match-string 1 text)) 1e6)))
-      (setq first-byte-bench--first nil))))
+      (agent-q-bench-sample (concat name ".first")
+                            (- now (/ (string-to-number (match-string 1 text)) 1e6))))))
 
 (defun first-byte-bench--chat (chat)
   "Measure a turn of CHAT, then the others."
   (if (zerop first-byte-bench--left)
       (agent-q-bench-end)
     (cl-decf first-byte-bench--left)
-    (setq first-byte-bench--first t)
     (agent-q-bench-ask
      chat (lambda ()
             (run-at-time 0.03 nil #'first-byte-bench--chat chat)))))
@@ -48,7 +42,6 @@
   (if (zerop first-byte-bench--left)
       (agent-q-bench-end)
     (cl-decf first-byte-bench--left)
-    (setq first-byte-bench--first t)
     (agent-q-bench-bare-request
      buffer
      (lambda () (run-at-time 0.03 nil #'first-byte-bench--bare buffer))

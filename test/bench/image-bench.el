@@ -270,7 +270,7 @@ what narrowing them takes."
     (kill-buffer)))
 
 (defun image-bench--side-by-side ()
-  "Measure eight calls of half a second each, with the user's REPL beside them."
+  "Measure eight calls of half a second each."
   (let ((left 8)
         (began (float-time))
         ended)
@@ -279,8 +279,6 @@ what narrowing them takes."
                          (lambda (_)
                            (cl-decf left)
                            (setq ended (float-time)))))
-    (dotimes (_ 20)
-      (image-bench--sample "beside" #'image-bench--three))
     (agent-q-bench-await (lambda () (zerop left)))
     (agent-q-bench-sample (image-bench-name "eight") (- ended began))))
 

@@ -28,52 +28,23 @@
     (let ((before (agent-q-bench-memory)))
       (agent-q-bench-sample "load.core"
                             (agent-q-bench-seconds (agent-q-module-ensure)))
-      (agent-q-bench-sample-memory "memory.loaded" before (agent-q-bench-memory))
       (require 'agent-q-events)
-      (agent-q-bench-sample "load.start"
-                            (agent-q-bench-seconds (agent-q-events-ensure)))
-      (agent-q-bench-sample-memory "memory.started" before (agent-q-bench-memory)))
-    (let ((before (agent-q-bench-memory)))
-      (agent-q-bench-serve '(((text . "Yes"))))
-      (let (chat)
-        (agent-q-bench-sample "load.chat"
-                              (agent-q-bench-seconds
-                                (setq chat (agent-q-bench-chat))))
-        (agent-q-bench-ask-and-wait chat))
-      (agent-q-bench-sample-memory "memory.turn" before (agent-q-bench-memory)))))
+      (agent-q-events-ensure)
+      (agent-q-bench-sample-memory "memory.started" before (agent-q-bench-memory)))))
 
 (defun load-bench--fill (chat bytes)
   "Have the model of CHAT answer until the chat has BYTES of text."
   (while (< (buffer-size chat) bytes)
     (agent-q-bench-ask-and-wait chat)))
 
-(defun load-bench--longest-gap (function)
-  "Call FUNCTION; return the longest time that a timer of 1 ms was not called."
-  (let* ((longest 0) (last (float-time))
-         (timer (run-with-timer 0.001 0.001
-                                (lambda ()
-                                  (let ((now (float-time)))
-                                    (setq longest (max longest (- now last))
-                                          last now))))))
-    (funcall function)
-    (cancel-timer timer)
-    longest))
-
 (defun load-bench--send (chat name)
   "Measure sending in CHAT as samples of NAME."
-  (let ((submit (symbol-function 'agent-q-core-submit))
-        (over nil)
-        (began (float-time)))
+  (let ((submit (symbol-function 'agent-q-core-submit)))
     (cl-letf (((symbol-function 'agent-q-core-submit)
                (lambda (session text context)
                  (agent-q-bench-sample
                   name (agent-q-bench-seconds (funcall submit session text context))))))
-      (agent-q-bench-ask chat (lambda () (setq over t)))
-      (agent-q-bench-sample (concat name ".send") (- (float-time) began)))
-    (agent-q-bench-sample (concat name ".pause")
-                          (load-bench--longest-gap
-                           (lambda () (agent-q-bench-await (lambda () over)))))
-    (agent-q-bench-sample (concat name ".turn") (- (float-time) began))))
+      (agent-q-bench-ask-and-wait chat))))
 
 (defun load-bench--history ()
   "Measure what sending takes without a history, with one of 2 MB and one of 10 MB."
@@ -132,9 +103,7 @@
           (agent-q-bench-ask chat ended)
         (agent-q-bench-bare-request buffer ended))
       (agent-q-bench-await (lambda () over)))
-    (let ((grown (float (buffer-size buffer))))
-      (agent-q-bench-sample-memory (concat "text." way) before (agent-q-bench-memory))
-      (agent-q-bench-sample (concat "text." way ".size") grown))))
+    (agent-q-bench-sample-memory (concat "text." way) before (agent-q-bench-memory))))
 
 (defun load-bench-main ()
   "Measure as AGENT_Q_BENCH says."

@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; This batch Emacs serves; the program bench_mcp starts bridges and calls, as a host does, and
-;; measures what a host sees.  Meanwhile a timer here tells how long Emacs did something else.
+;; measures what a host sees.  Meanwhile a timer here tells how much Emacs worked.
 ;; AGENT_Q_BENCH is sly or slime.
 
 ;;; Code:
@@ -40,45 +40,24 @@
         (agent-q-bench-sample name (string-to-number number))))))
 
 (defun mcp-bench--reading ()
-  "Return the clock, the time of collections and the time of Emacs's thread."
+  "Return the time of collections and the time of Emacs's thread."
   ;; A collection amid this would count for two gaps.
   (let ((gc-cons-threshold most-positive-fixnum))
-    (list (float-time) gc-elapsed (or (agent-q-bench-main-cpu) 0))))
+    (list gc-elapsed (or (agent-q-bench-main-cpu) 0))))
 
 (defun mcp-bench--crowd ()
-  "Measure many clients at once, and the longest that Emacs does meanwhile.
-Where all processors are busy, the system lets any program wait: an Emacs that
-does nothing tells for how long."
+  "Measure many clients at once: the most that Emacs works between two ticks."
   (garbage-collect)
-  (let* ((over (make-temp-name (expand-file-name "over" agent-q-bench-scratch)))
-         (idle (make-process :name "idle" :noquery t :connection-type 'pipe :sentinel #'ignore
-                             :filter #'mcp-bench--note-rest
-                             :command (list (car command-line-args) "-Q" "--batch"
-                                            "-L" agent-q-bench-scratch "-l" "agent-q-bench"
-                                            "--eval" (format "(agent-q-bench-rest %S %S)"
-                                                             mcp-bench--period over))))
-         (last (mcp-bench--reading)) (longest 0.0) (outside 0.0) (busiest 0.0)
+  (let* ((last (mcp-bench--reading)) (busiest 0.0)
          (ticker (run-at-time mcp-bench--period mcp-bench--period
                               (lambda ()
                                 (let ((now (mcp-bench--reading)))
-                                  (pcase-let ((`(,gap ,collecting ,busy) (cl-mapcar #'- now last)))
-                                    (setq longest (max longest gap)
-                                          outside (max outside (- gap collecting))
-                                          busiest (max busiest (- busy collecting))
+                                  (pcase-let ((`(,collecting ,busy) (cl-mapcar #'- now last)))
+                                    (setq busiest (max busiest (- busy collecting))
                                           last now)))))))
     (mcp-bench--run "crowd")
     (cancel-timer ticker)
-    (write-region "" nil over nil 'silent)
-    (agent-q-bench-await (lambda () (not (process-live-p idle))))
-    (accept-process-output idle 0.1)
-    (agent-q-bench-sample (image-bench-name "mcp.pause") longest)
-    (agent-q-bench-sample (image-bench-name "mcp.outside") outside)
     (agent-q-bench-sample (image-bench-name "mcp.busiest") busiest)))
-
-(defun mcp-bench--note-rest (_idle text)
-  "Note what TEXT, from an Emacs that did nothing, says."
-  (when (string-match "rest \\([0-9.]+\\)" text)
-    (agent-q-bench-sample (image-bench-name "mcp.rest") (string-to-number (match-string 1 text)))))
 
 (defun mcp-bench--main ()
   "Measure everything."

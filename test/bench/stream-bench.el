@@ -6,7 +6,7 @@
 
 ;; One measured stream in a fresh Emacs in a terminal, through a chat or a bare
 ;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, a dialect in which a chat
-;; hears it, draft, gptel, filter, text or rest, STREAM small, markdown, tables, megabyte (of
+;; hears it, draft, gptel, filter or rest, STREAM small, markdown, tables, megabyte (of
 ;; Markdown), line, large or calls, PRELOAD the bytes in the buffer beforehand, or 100calls for
 ;; that many folded calls.  A fourth word, busy, asks for the processor time between runs of the timer, and for nothing else: that
 ;; number does not depend on what else the machine does.  With the word keys somebody types meanwhile.
@@ -98,16 +98,14 @@
   (stream-bench--tick)
   (setq stream-bench--timer (run-at-time stream-bench--period stream-bench--period
                                          #'stream-bench--tick)
-        stream-bench--start (list (float-time) (agent-q-bench-cpu)
-                                  (agent-q-bench-main-cpu) gcs-done))
+        stream-bench--start (list (float-time) (agent-q-bench-cpu) gcs-done))
   (stream-bench--start-typing))
 
 (defun stream-bench--end ()
   "Stop to measure, once the text is on the screen, and note the samples."
   (redisplay)
   (stream-bench--tick)
-  (let ((now (list (float-time) (agent-q-bench-cpu)
-                   (agent-q-bench-main-cpu) gcs-done)))
+  (let ((now (list (float-time) (agent-q-bench-cpu) gcs-done)))
     (cancel-timer stream-bench--timer)
     (cond (stream-bench--typing)
           (stream-bench--busy
@@ -118,10 +116,10 @@
 
 (defun stream-bench--note-all (now)
   "Note the samples of a stream that ended with the counters NOW."
-  (cl-loop for what in '("wall" "cpu" "main-cpu" "gcs")
+  (cl-loop for what in '("wall" "cpu" "gcs")
            for before in stream-bench--start
            for after in now
-           when after do (stream-bench--note what (- after before)))
+           do (stream-bench--note what (- after before)))
   (when stream-bench--answering
     (stream-bench--note "answer" (- (car now) stream-bench--answering)))
   (stream-bench--note-gaps))
@@ -296,7 +294,6 @@ It comes in DIALECT."
      (stream-bench--begin)
      (pcase stream-bench--way
        ("filter" (agent-q-bench-bare-request buffer #'stream-bench--end))
-       ("text" (agent-q-bench-bare-text buffer stream-bench--text #'stream-bench--end))
        ("rest" (run-at-time (if stream-bench--typing 1 0.15) nil #'stream-bench--end))))))
 
 (defun stream-bench-main ()

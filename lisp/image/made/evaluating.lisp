@@ -337,9 +337,9 @@ with a function or a text of the program's.")
     (if allowed (apply function arguments) (values-list values))))
 
 (defun call-finding-all (watch hold function arguments)
-  "Look up a name in all packages."
+  "Look up a name in all packages, where most symbols of that name mean nothing."
   (let ((found (apply function arguments)))
-    (dolist (symbol found found)
+    (dolist (symbol (remove-if-not (lambda (it) (or (fboundp it) (boundp it))) found) found)
       (multiple-value-bind (allowed values) (settle-name watch hold symbol)
         (unless allowed (return (values-list values)))))))
 

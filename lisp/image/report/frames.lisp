@@ -101,9 +101,20 @@ keyword arguments it shows."
   (or (guarded (lambda () (frame-text-of-given frame)) (constantly nil))
       (printed-frame frame)))
 
+(defun interpreter-frame-p (frame)
+  "Whether FRAME is of SBCL's interpreter, which runs our half at first. The arguments of such frames
+take long to print."
+  (let ((name (ignore-errors
+               (internal "SB-DI" "DEBUG-FUN-NAME" (internal "SB-DI" "FRAME-DEBUG-FUN" frame)))))
+    (labels ((of-interpreter-p (name)
+               (if (consp name)
+                   (some #'of-interpreter-p (rest name))
+                   (and (symbolp name) (eq (symbol-package name) (find-package "SB-EVAL"))))))
+      (of-interpreter-p name))))
+
 (defun frame-text (frame)
-  "The call in FRAME as text; NIL if it is not a call."
-  (cond ((implementation-p "SBCL") (sbcl-frame-text frame))
+  "The call in FRAME as text; NIL if it is not a call, or nobody wants to see it."
+  (cond ((implementation-p "SBCL") (if (interpreter-frame-p frame) nil (sbcl-frame-text frame)))
         ((implementation-p "ECL") (ecl-frame-text frame))
         ((implementation-p "CLISP") (clisp-frame-text frame))
         (t (printed-frame frame))))

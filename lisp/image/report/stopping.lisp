@@ -141,12 +141,20 @@ debugger."
 
 (defun park-running (client id name seconds)
   "Interrupt the call ID and park it under NAME: its SECONDS are up."
-  (let* ((*client* client) (entry (find id *running* :key #'first)))
-    (when entry
-      (interrupt-call entry (lambda ()
-                              ;; Emacs may have asked for a stop before the interrupt is taken. If
-                              ;; the call held our lock, no other call could start; Emacs then asks
-                              ;; for a stop.
-                              (cond ((sixth entry) (throw 'stopped nil))
-                                    ((not (held-p *lock*)) (park-for-time entry name seconds))))))
+  (let ((*client* client) (taken nil))
+    ;; In a new image, the call may still be on its way to the program's code. If it holds our lock,
+    ;; no other call could start.
+    (loop for entry = (find id *running* :key #'first)
+          repeat 60
+          until taken
+          do (when entry
+               (interrupt-call entry
+                               (lambda ()
+                                 (unless (or taken (held-p *lock*))
+                                   (setf taken t)
+                                   ;; Emacs may have asked for a stop meanwhile.
+                                   (if (sixth entry)
+                                       (throw 'stopped nil)
+                                       (park-for-time entry name seconds))))))
+             (sleep 0.05))
     nil))

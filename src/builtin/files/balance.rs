@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::diff::difference;
 use crate::tool::ToolFailure;
-use crate::tool::work::{WorkContext, parse_answer};
+use crate::tool::work::{WorkContext, read_reply};
 
 /// Files whose text has to be Lisp that can be read, by the end of their names.
 const LISP_FILES: [&str; 9] = [
@@ -112,7 +112,7 @@ fn refused(shown: &str, found: &Imbalance) -> ToolFailure {
 ///
 /// # Errors
 ///
-/// Emacs does not answer.
+/// Emacs does not reply.
 pub async fn imbalance(
     context: &WorkContext,
     text: &str,
@@ -126,7 +126,7 @@ pub async fn imbalance(
 ///
 /// # Errors
 ///
-/// Emacs does not answer.
+/// Emacs does not reply.
 pub async fn doubt(
     context: &WorkContext,
     text: &str,
@@ -136,7 +136,7 @@ pub async fn doubt(
     ask_of_source(context, "doubt-source", text, shown, line).await
 }
 
-/// What Emacs answers to OPERATION about TEXT, which starts at LINE of the file SHOWN.
+/// What Emacs replies to OPERATION about TEXT, which starts at LINE of the file SHOWN.
 async fn ask_of_source<T: DeserializeOwned>(
     context: &WorkContext,
     operation: &'static str,
@@ -145,7 +145,7 @@ async fn ask_of_source<T: DeserializeOwned>(
     line: usize,
 ) -> Result<T, ToolFailure> {
     let arguments = json!({"text": text, "name": shown, "line": line});
-    parse_answer(&context.ask_emacs(operation, arguments).await?)
+    read_reply(&context.ask_emacs(operation, arguments).await?)
 }
 
 /// The top-level forms around a change.

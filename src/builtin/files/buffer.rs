@@ -4,14 +4,13 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::change::{LiveBuffer, Save, change_buffer};
 use crate::protocol::{EmacsRequest, ReadBuffer};
-use crate::tool::work::{WorkContext, parse_answer, to_the_end};
+use crate::tool::work::{Running, WorkContext, read_reply, to_the_end};
 use crate::tool::{
-    Answers, Arguments, EmacsTool, OperationTool, Parameter, ParameterType, Runner, Tool,
+    Arguments, EmacsTool, OperationTool, Parameter, ParameterType, Returns, Runner, Tool,
     ToolFailure,
 };
 use crate::trust::SafetyLevel;
@@ -150,20 +149,18 @@ fn write_to_buffer() -> Tool {
                 "Character position, from 1; default: the user's cursor",
             ),
         ],
-        Runner::Task(
-            |arguments, context| -> BoxFuture<'static, Result<String, ToolFailure>> {
-                Box::pin(to_the_end(write(arguments, context)))
-            },
-        ),
+        Runner::Task(|arguments, context| -> Running {
+            Box::pin(to_the_end(write(arguments, context)))
+        }),
     );
-    tool.answers = Answers::Words;
+    tool.returns = Returns::Words;
     about_a_buffer(tool)
 }
 
 async fn write(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
     let which = json!({"buffer": arguments.text("buffer")});
     let reply = context.ask_emacs("buffer-state", which).await?;
-    let live: LiveBuffer = parse_answer(&reply)?;
+    let live: LiveBuffer = read_reply(&reply)?;
     if live.read_only {
         return Err(ToolFailure::new(format!(
             "The buffer {} is read-only; nothing was inserted.",

@@ -14,7 +14,7 @@ use crate::files::fingerprint::{Fingerprint, text_hash};
 use crate::files::path::{PathKind, Resolved};
 use crate::files::read::{WholeText, fingerprint, read_text};
 use crate::files::verified::{self, Parents};
-use crate::tool::work::{Divisible, NextCall, Preview, WorkContext, parse_answer};
+use crate::tool::work::{Divisible, NextCall, Preview, WorkContext, read_reply};
 use crate::tool::{Arguments, ToolFailure};
 use crate::workspace::Now;
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
@@ -100,7 +100,7 @@ impl Current {
 ///
 /// # Errors
 ///
-/// Emacs does not answer.
+/// Emacs does not reply.
 pub async fn visiting(
     context: &WorkContext,
     target: &Resolved,
@@ -111,7 +111,7 @@ pub async fn visiting(
         "whole": wanted == Wanted::Text,
     });
     let reply = context.ask_emacs("file-buffer", arguments).await?;
-    parse_answer(&reply)
+    read_reply(&reply)
 }
 
 /// What stands at TARGET now, to change it.
@@ -278,7 +278,7 @@ impl Plan {
         Ok(context.workspace.check_proposed(path, &shown, now)?)
     }
 
-    /// Notes what the change is of, for when the user has answered.
+    /// Notes what the change is of, for when the user has decided.
     pub fn propose(&self, context: &WorkContext) {
         if !matches!(self.current.home, Home::Nowhere) {
             let now = self.current.now();
@@ -379,7 +379,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Emacs does not answer.
+    /// Emacs does not reply.
     pub async fn compile(
         &self,
         arguments: &Arguments,
@@ -392,7 +392,7 @@ impl Plan {
             "file": self.target.shown(),
         });
         let reply = context.ask_emacs("changed-definitions", question).await?;
-        let names: Vec<String> = parse_answer(&reply)?;
+        let names: Vec<String> = read_reply(&reply)?;
         Ok(match names.len() {
             0 => "\nNothing was compiled: no definition was changed.".to_owned(),
             1..=MOST_COMPILED => {
@@ -491,7 +491,7 @@ pub async fn change_buffer(
         "save": save == Save::Yes,
     });
     let reply = context.ask_emacs("change-buffer", arguments).await?;
-    let changed: Changed = parse_answer(&reply)?;
+    let changed: Changed = read_reply(&reply)?;
     Ok(Made::InBuffer {
         buffer: live.buffer.clone(),
         saved: if changed.saved { Save::Yes } else { Save::No },

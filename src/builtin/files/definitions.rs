@@ -8,15 +8,15 @@ use serde_json::json;
 
 use super::change::{Basis, Current, Plan};
 use super::edits::{
-    Answer, Checked, UNSEEN, adapted, by_plan, compile_parameter, existing, plan_merged,
-    plan_reviewed, report, text, tool,
+    UNSEEN, adapted, by_plan, compile_parameter, existing, plan_merged, plan_reviewed, report,
+    text, tool,
 };
 use super::reading::path_parameter;
 use crate::diff::{EditError, replace_unique};
 use crate::files::encoding::LineEnds;
 use crate::files::path::Resolved;
 use crate::tool::code::unfenced;
-use crate::tool::work::{Precheck, Proposal, Task, WorkContext, parse_answer, to_the_end};
+use crate::tool::work::{Precheck, Proposal, Task, WorkContext, read_reply, to_the_end};
 use crate::tool::{Arguments, Parameter, ParameterType, Tool, ToolFailure};
 
 #[must_use]
@@ -101,7 +101,7 @@ async fn placed(
         "text": current.text, "name": name, "file": target.shown(), "source": source,
     });
     let reply = context.ask_emacs("place-definition", arguments).await?;
-    parse_answer(&reply)
+    read_reply(&reply)
 }
 
 /// The FORM of TEXT with NEW in the place of OLD, which it has once.

@@ -2,7 +2,6 @@
 //! The tools that change files: by text, by line, by definition, and as a whole. Each plans its
 //! change before anyone is asked and again when it runs; `change` makes it.
 
-use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use super::balance::Rewritten;
@@ -12,12 +11,9 @@ use crate::diff::{insert_at_line, merge, replace_unique};
 use crate::files::encoding::LineEnds;
 use crate::files::path::{PathKind, Resolved, missing};
 use crate::files::verified::Parents;
-use crate::tool::work::{Precheck, Preview, Proposal, Reviewed, Task, WorkContext, to_the_end};
+use crate::tool::work::{Precheck, Proposal, Reviewed, Task, WorkContext, to_the_end};
 use crate::tool::{Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
-
-pub(super) type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
-pub(super) type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -61,7 +57,7 @@ pub(super) fn tool(
 macro_rules! by_plan {
     ($plan:path, $verb:expr) => {
         (
-            (|arguments, context| -> Answer {
+            (|arguments, context| -> $crate::tool::work::Running {
                 Box::pin(to_the_end(async move {
                     let plan = match &context.reviewed {
                         Some(reviewed) => plan_reviewed(&arguments, reviewed, &context).await?,
@@ -85,7 +81,7 @@ macro_rules! by_plan {
                     Ok(report)
                 }))
             }) as Task,
-            (|arguments, context| -> Checked {
+            (|arguments, context| -> $crate::tool::work::Running<$crate::tool::work::Preview> {
                 Box::pin(async move {
                     let plan = match &context.reviewed {
                         Some(reviewed) => plan_merged(&arguments, reviewed, &context).await?,
@@ -283,25 +279,23 @@ fn edit_file() -> Tool {
 }
 
 async fn plan_edit(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
-    let (target, current) = existing(arguments, context).await?;
-    let old = arguments.required_text("old_str");
-    let new = arguments.required_text("new_str");
-    let after = replaced(&current, &target, old, new)?;
-    Ok(Plan {
-        basis: Basis::Quote,
-        ..Plan::new(target, current, after)
-    })
+    replacing(arguments, context, ["old_str", "new_str"]).await
 }
 
-fn replaced(
-    current: &Current,
-    target: &Resolved,
-    old: &str,
-    new: &str,
-) -> Result<String, ToolFailure> {
-    let (old, new) = (adapted(old, current), adapted(new, current));
+/// Replaces the text of the parameter OLD in an existing file by that of NEW.
+async fn replacing(
+    arguments: &Arguments,
+    context: &WorkContext,
+    [old, new]: [&str; 2],
+) -> Result<Plan, ToolFailure> {
+    let (target, current) = existing(arguments, context).await?;
+    let old = adapted(arguments.required_text(old), &current);
+    let new = adapted(arguments.required_text(new), &current);
     match replace_unique(&current.text, &old, &new) {
-        Ok(edited) => Ok(edited.text),
+        Ok(edited) => Ok(Plan {
+            basis: Basis::Quote,
+            ..Plan::new(target, current, edited.text)
+        }),
         // It shows what stands near.
         Err(error) => Err(ToolFailure::quoting(format!("{}: {error}", target.shown()))),
     }
@@ -354,6 +348,7 @@ async fn plan_write(arguments: &Arguments, context: &WorkContext) -> Result<Plan
     let (target, current) = target(arguments, context).await?;
     let after = adapted(arguments.required_text("content"), &current);
     Ok(Plan {
+        parents: parents(arguments),
         extent: Rewritten::Whole,
         ..Plan::new(target, current, after)
     })
@@ -377,24 +372,19 @@ fn create_file() -> Tool {
 }
 
 async fn plan_create(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
-    let (target, current) = target(arguments, context).await?;
-    let taken = match &current.home {
+    let plan = plan_write(arguments, context).await?;
+    let taken = match &plan.current.home {
         Home::Nowhere => false,
         Home::Disk(..) => true,
-        Home::Buffer(live) => target.kind == PathKind::File || live.modified,
+        Home::Buffer(live) => plan.target.kind == PathKind::File || live.modified,
     };
     if taken && !arguments.flag("allow_overwrite") {
         return Err(ToolFailure::new(format!(
             "'{}' already exists. Use allow_overwrite: true to replace it.",
-            target.shown()
+            plan.target.shown()
         )));
     }
-    let after = adapted(arguments.required_text("content"), &current);
-    Ok(Plan {
-        parents: parents(arguments),
-        extent: Rewritten::Whole,
-        ..Plan::new(target, current, after)
-    })
+    Ok(plan)
 }
 
 fn propose_file_edit() -> Tool {
@@ -416,23 +406,14 @@ fn propose_file_edit() -> Tool {
 
 async fn plan_proposal(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
     let (target, current) = target(arguments, context).await?;
+    if adapted(arguments.required_text("original"), &current) != current.text {
+        return replacing(arguments, context, ["original", "modified"]).await;
+    }
     not_deleted(&target, &current)?;
-    let original = adapted(arguments.required_text("original"), &current);
     let modified = adapted(arguments.required_text("modified"), &current);
-    let extent = match original == current.text {
-        true => Rewritten::Whole,
-        false => Rewritten::Part,
-    };
-    let after = if original == current.text {
-        modified
-    } else if matches!(current.home, Home::Nowhere) {
-        return Err(missing(&target).into());
-    } else {
-        replaced(&current, &target, &original, &modified)?
-    };
     Ok(Plan {
-        extent,
+        extent: Rewritten::Whole,
         basis: Basis::Quote,
-        ..Plan::new(target, current, after)
+        ..Plan::new(target, current, modified)
     })
 }

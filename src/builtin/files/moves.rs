@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use super::change::{LiveBuffer, Wanted, visiting};
-use super::edits::{description_parameter, overwrite_parameter, parents, parents_parameter};
+use super::edits::{description_parameter, overwrite_parameter, parents, parents_parameter, text};
 use super::reading::path_parameter;
 use crate::files::encoding::decode;
 use crate::files::fingerprint::{Fingerprint, text_hash};
@@ -16,24 +15,17 @@ use crate::files::path::{Link, PathKind, Resolved};
 use crate::files::read::LARGEST_WHOLE;
 use crate::files::verified::{self, Overwrite, Parents};
 use crate::files::{FileError, Trouble, human_size};
-use crate::tool::work::{Divisible, Precheck, Preview, Proposal, Task, WorkContext, to_the_end};
-use crate::tool::{
-    Answers, Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure,
+use crate::tool::work::{
+    Divisible, Precheck, Preview, Proposal, Running, Task, WorkContext, to_the_end,
 };
+use crate::tool::{Arguments, Assessment, Returns, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 use crate::workspace::Now;
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
 
-type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
-type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
-
 #[must_use]
 pub fn tools() -> Vec<Tool> {
     vec![move_file(), delete_file()]
-}
-
-fn text(name: &str, description: &str) -> Parameter {
-    Parameter::required(name, ParameterType::String, description)
 }
 
 /// What is at TARGET on disk, to put it back later, and by what to tell whether it is there still.
@@ -183,8 +175,8 @@ fn changes(target: &Resolved, before: ContentState, after: ContentState) -> Jour
 fn delete_file() -> Tool {
     Tool {
         paths: &["path"],
-        answers: Answers::Words,
-        precheck: Some(|arguments, context| -> Checked {
+        returns: Returns::Words,
+        precheck: Some(|arguments, context| -> Running<Preview> {
             Box::pin(async move {
                 let going = deletable(&arguments, &context).await?;
                 going.propose_if_seen(&context)?;
@@ -202,7 +194,7 @@ fn delete_file() -> Tool {
             &["filesystem", "editing", "destructive"],
             vec![path_parameter(""), description_parameter()],
             Runner::Task(
-                (|arguments, context| -> Answer {
+                (|arguments, context| -> Running {
                     Box::pin(to_the_end(delete(arguments, context)))
                 }) as Task,
             ),
@@ -273,8 +265,8 @@ async fn delete(arguments: Arguments, context: WorkContext) -> Result<String, To
 fn move_file() -> Tool {
     Tool {
         paths: &["source", "destination"],
-        answers: Answers::Words,
-        precheck: Some(|arguments, context| -> Checked {
+        returns: Returns::Words,
+        precheck: Some(|arguments, context| -> Running<Preview> {
             Box::pin(async move {
                 let (source, replaced) = movable(&arguments, &context).await?;
                 replaced.propose_if_seen(&context)?;
@@ -314,7 +306,7 @@ fn move_file() -> Tool {
                 description_parameter(),
             ],
             Runner::Task(
-                (|arguments, context| -> Answer {
+                (|arguments, context| -> Running {
                     Box::pin(to_the_end(relocate(arguments, context)))
                 }) as Task,
             ),

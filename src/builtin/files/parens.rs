@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tool that tells whether a Lisp file is balanced; edits check that by themselves.
 
-use futures_util::future::BoxFuture;
-
 use super::balance::{doubt, imbalance, is_lisp};
 use super::change::{Home, look};
 use super::reading::path_parameter;
 use crate::files::path::missing;
-use crate::tool::work::Task;
+use crate::tool::work::{Running, Task};
 use crate::tool::{Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
-type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
-
 pub(super) fn check_parens() -> Tool {
-    let task: Task = |arguments, context| -> Answer {
+    let task: Task = |arguments, context| -> Running {
         Box::pin(async move {
             let target = context.resolve(arguments.required_text("path")).await?;
             let current = look(&context, &target).await?;

@@ -2,7 +2,6 @@
 //! The tools that look at the project's files: reading, listing and searching. They run on
 //! threads of ours; only a file that Emacs visits with unsaved changes is asked for there.
 
-use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::change::{LiveBuffer, Wanted, visiting};
@@ -15,11 +14,9 @@ use crate::files::path::{PathKind, Resolved};
 use crate::files::read::{LARGEST_PAGE, Window, read_page};
 use crate::files::search::{DEFAULT_FILES, FileSearch, search_files};
 use crate::files::walk::Hidden;
-use crate::tool::work::{Task, WorkContext};
-use crate::tool::{Answers, Arguments, Parameter, ParameterType, Runner, Tool, ToolFailure};
+use crate::tool::work::{Running, Task, WorkContext};
+use crate::tool::{Arguments, Parameter, ParameterType, Returns, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
-
-type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -113,7 +110,7 @@ fn read_file() -> Tool {
                 "Lines, default 500",
             ),
         ],
-        |arguments, context| -> Answer { Box::pin(read(arguments, context)) },
+        |arguments, context| -> Running { Box::pin(read(arguments, context)) },
     )
     .filed_under(&["buffer"])
 }
@@ -182,7 +179,7 @@ fn list() -> Tool {
             Parameter::optional("sort_by", ParameterType::String, "")
                 .one_of(&["name", "size", "modified"]),
         ],
-        |arguments, context| -> Answer {
+        |arguments, context| -> Running {
             Box::pin(async move {
                 let folder = folder(&arguments, &context).await?;
                 let hidden = hidden(&arguments);
@@ -209,7 +206,7 @@ fn tree() -> Tool {
             Parameter::optional("depth", ParameterType::Integer, "Default 8"),
             hidden_parameter(),
         ],
-        |arguments, context| -> Answer {
+        |arguments, context| -> Running {
             Box::pin(async move {
                 let (folder, policy) =
                     (folder(&arguments, &context).await?, context.policy().await?);
@@ -232,7 +229,7 @@ fn info() -> Tool {
         "get_file_info",
         "Show the size, modification time and permissions of a file or directory. To read a file use read_file.",
         vec![path_parameter("")],
-        |arguments, context| -> Answer {
+        |arguments, context| -> Running {
             Box::pin(async move {
                 let target = folder(&arguments, &context).await?;
                 context
@@ -248,11 +245,11 @@ fn get_project_root() -> Tool {
         "get_project_root",
         "Show the root directory of the project. Relative paths start there.",
         vec![],
-        |_, context| -> Answer {
+        |_, context| -> Running {
             Box::pin(async move { Ok(project_root_text(&*context.policy().await?)) })
         },
     );
-    tool.answers = Answers::Words;
+    tool.returns = Returns::Words;
     tool
 }
 
@@ -266,7 +263,7 @@ fn search() -> Tool {
             texts_parameter("exclude_patterns", "Globs"),
             hidden_parameter(),
         ],
-        |arguments, context| -> Answer {
+        |arguments, context| -> Running {
             Box::pin(async move {
                 let (folder, policy) =
                     (folder(&arguments, &context).await?, context.policy().await?);
@@ -298,7 +295,7 @@ fn grep_project() -> Tool {
             Parameter::optional("limit", ParameterType::Integer, "Default 100"),
             hidden_parameter(),
         ],
-        |arguments, context| -> Answer {
+        |arguments, context| -> Running {
             Box::pin(async move {
                 let (target, policy) =
                     (folder(&arguments, &context).await?, context.policy().await?);

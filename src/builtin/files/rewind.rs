@@ -4,7 +4,9 @@
 
 use super::change::load;
 use super::moves::on_disk;
-use super::undo::{Agreed, at, back, changed_since, live, put_back, same_buffer};
+use super::undo::{
+    Agreed, FilesPutBack, Inverse, at, back, changed_since, live, put_all_back, same_buffer,
+};
 use crate::tool::ToolFailure;
 use crate::tool::work::WorkContext;
 use crate::workspace::journal::{ChangedPlace, ContentState, JournalEntry, NumberedTurn};
@@ -16,14 +18,6 @@ pub struct FilesSurvey {
     pub places: Vec<String>,
     /// Why something can't be, a sentence each.
     pub lost: Vec<String>,
-}
-
-/// What was done to files and buffers.
-#[derive(Debug, Default)]
-pub struct FilesPutBack {
-    /// A line for each.
-    pub done: Vec<String>,
-    pub left: Vec<String>,
 }
 
 /// What going back to before TURN would do.
@@ -144,65 +138,4 @@ pub async fn unwind(context: &WorkContext, rewind: u64) -> Result<FilesPutBack, 
     }
     journal.unwind(rewind);
     Ok(put_back)
-}
-
-/// Whether the journal gets what undoes an undoing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Inverse {
-    Noted,
-    Forgotten,
-}
-
-/// Puts back what ENTRIES changed, the last first.
-async fn put_all_back(
-    context: &WorkContext,
-    entries: Vec<JournalEntry>,
-    agreed: &Agreed,
-    inverse: Inverse,
-) -> FilesPutBack {
-    let journal = &context.workspace.journal;
-    let mut result = FilesPutBack::default();
-    for entry in entries.into_iter().rev() {
-        // Noted before it is done, as each change is.
-        let was = match inverse {
-            Inverse::Noted => Some(journal.record(inverted(&entry))),
-            Inverse::Forgotten => None,
-        };
-        match put_back(context, &entry, agreed).await {
-            Ok(put) => result.done.push(put.line),
-            Err(failure) => {
-                if let Some(was) = was {
-                    journal.take_back(was);
-                }
-                result.left.push(failure.to_string());
-            }
-        }
-    }
-    result
-}
-
-/// What undoes the undoing of ENTRY.
-fn inverted(entry: &JournalEntry) -> JournalEntry {
-    match entry.clone() {
-        JournalEntry::Moved { from, to, folders } => JournalEntry::Moved {
-            from: to,
-            to: from,
-            folders,
-        },
-        JournalEntry::Changed {
-            place,
-            before,
-            after,
-            mode,
-            disk,
-            folders,
-        } => JournalEntry::Changed {
-            place,
-            before: after,
-            after: before,
-            mode,
-            disk,
-            folders,
-        },
-    }
 }

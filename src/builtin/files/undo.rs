@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Putting back what a chat's latest turn changed, as far as nobody has changed it since: of a text those
-//! lines that are still as the turn left them.
+//! Putting back what turns of a chat changed, as far as nobody has changed it since: of a text those lines
+//! that are still as the turn left them. And undoing the latest turn so; `rewind` undoes several.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::files::systems::project_systems;
 use crate::files::verified::{self, Parents};
 use crate::protocol::UndoneTurn;
 use crate::tool::ToolFailure;
-use crate::tool::work::{WorkContext, parse_answer};
+use crate::tool::work::{WorkContext, read_reply};
 use crate::trust::{Provenance, Source, draw, fence};
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
 use crate::workspace::{Still, Workspace};
@@ -105,7 +105,7 @@ pub async fn image_changes(context: &WorkContext) -> ImageChanges {
     let Ok(reply) = context.ask_emacs("image-turn", json!({})).await else {
         return ImageChanges::default();
     };
-    parse_answer::<Option<ImageChanges>>(&reply)
+    read_reply::<Option<ImageChanges>>(&reply)
         .ok()
         .flatten()
         .unwrap_or_default()
@@ -170,32 +170,19 @@ async fn undo_files(
     let turn = workspace.journal.last().unwrap_or_default();
     let added = added(&turn, definitions);
     let agreed = Agreed::of(context, &turn).await;
-    let (mut left, mut done, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-    for entry in turn.into_iter().rev() {
-        match put_back(context, &entry, &agreed).await {
-            Ok(put) => {
-                done.push(format!("\n- {}", put.line));
-                left.extend(put.left);
-            }
-            Err(failure) => {
-                failed.push(format!("\n- {failure}"));
-                left.push(entry);
-            }
-        }
-    }
-    left.reverse();
-    let heads = match left.len() > failed.len() {
+    let put = put_all_back(context, turn, &agreed, Inverse::Forgotten).await;
+    let heads = match put.kept.len() > put.left.len() {
         true => ["Undone in part:", "Not undone:"],
         false => ["Undone:", "Not undone:"],
     };
-    let parts = heads.iter().zip([&done, &failed]);
+    let parts = heads.iter().zip([&put.done, &put.left]);
     let parts = parts.filter(|(_, lines)| !lines.is_empty());
     let parts: Vec<String> = parts
-        .map(|(head, lines)| format!("{head}{}", lines.concat()))
+        .map(|(head, lines)| format!("{head}\n- {}", lines.join("\n- ")))
         .collect();
-    let (text, count) = (parts.join("\n"), left.len());
-    workspace.journal.undone(left);
-    if done.is_empty() {
+    let (text, count) = (parts.join("\n"), put.kept.len());
+    workspace.journal.undone(put.kept);
+    if put.done.is_empty() {
         return (text, count, Loaded::default());
     }
     let rest = match definitions.is_empty() {
@@ -292,12 +279,63 @@ pub fn image_undone(workspace: &Workspace, results: &str) {
     ));
 }
 
+/// What was done to files and buffers.
+#[derive(Debug, Default)]
+pub struct FilesPutBack {
+    /// A line for each that was put back.
+    pub done: Vec<String>,
+    /// Why others weren't, a sentence each.
+    pub left: Vec<String>,
+    /// The changes that are there still, wholly or in part.
+    pub kept: Vec<JournalEntry>,
+}
+
+/// Whether the journal gets what undoes an undoing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inverse {
+    Noted,
+    Forgotten,
+}
+
+/// Puts back what ENTRIES changed, the last first: those of one turn, or of a rewind's.
+pub(super) async fn put_all_back(
+    context: &WorkContext,
+    entries: Vec<JournalEntry>,
+    agreed: &Agreed,
+    inverse: Inverse,
+) -> FilesPutBack {
+    let journal = &context.workspace.journal;
+    let mut result = FilesPutBack::default();
+    for entry in entries.into_iter().rev() {
+        // Noted before it is done, as each change is.
+        let was = match inverse {
+            Inverse::Noted => Some(journal.record(entry.inverse())),
+            Inverse::Forgotten => None,
+        };
+        match put_back(context, &entry, agreed).await {
+            Ok(put) => {
+                result.done.push(put.line);
+                result.kept.extend(put.left);
+            }
+            Err(failure) => {
+                if let Some(was) = was {
+                    journal.take_back(was);
+                }
+                result.left.push(failure.to_string());
+                result.kept.push(entry);
+            }
+        }
+    }
+    result.kept.reverse();
+    result
+}
+
 /// What came of putting a change back.
 #[derive(Debug, Default)]
-pub(super) struct PutBack {
-    pub(super) line: String,
+struct PutBack {
+    line: String,
     /// What of the change is there still, as others changed the same lines.
-    pub(super) left: Option<JournalEntry>,
+    left: Option<JournalEntry>,
 }
 
 impl PutBack {
@@ -306,7 +344,7 @@ impl PutBack {
     }
 }
 
-pub(super) async fn put_back(
+async fn put_back(
     context: &WorkContext,
     entry: &JournalEntry,
     agreed: &Agreed,
@@ -469,7 +507,7 @@ pub(super) async fn live(context: &WorkContext, name: &str) -> Result<Current, T
     let reply = context
         .ask_emacs("buffer-state", json!({"buffer": name}))
         .await?;
-    let live: LiveBuffer = parse_answer(&reply)?;
+    let live: LiveBuffer = read_reply(&reply)?;
     Ok(Current {
         text: live.text.clone().unwrap_or_default(),
         home: Home::Buffer(live),
@@ -689,7 +727,7 @@ impl Agreed {
             let concerns: Vec<&str> = some.iter().map(|(_, concern)| concern.as_str()).collect();
             let question = json!({"concerns": concerns});
             let answer = context.ask_emacs("may-put-back", question).await;
-            if answer.is_ok_and(|answer| parse_answer(&answer).unwrap_or(false)) {
+            if answer.is_ok_and(|answer| read_reply(&answer).unwrap_or(false)) {
                 agreed.extend(some.iter().map(|(path, _)| path.clone()));
             }
         }

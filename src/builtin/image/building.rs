@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use lexpr::Value;
 
 use super::common::{counted, flag, package_parameter, text};
@@ -12,7 +11,7 @@ use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
 use crate::builtin::more;
 use crate::image::{ImageReply, Plist, property_list};
-use crate::tool::work::WorkContext;
+use crate::tool::work::{Running, WorkContext};
 use crate::tool::{
     Arguments, Assessment, Content, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
@@ -157,7 +156,7 @@ fn with_all_output(
     arguments: &Arguments,
     reply: &ImageReply,
     context: &WorkContext,
-) -> Option<BoxFuture<'static, Result<Content, ToolFailure>>> {
+) -> Option<Running<Content>> {
     if !context.offer.lists(more::READ_RESULT) {
         return None;
     }

@@ -20,7 +20,7 @@ use crate::builtin::files::reading::path_parameter;
 use crate::files::path::{Resolved, missing};
 use crate::image::{ImageReply, Plist, joined_lists, property_list};
 use crate::tool::code::Unit;
-use crate::tool::work::{WorkContext, parse_answer};
+use crate::tool::work::{WorkContext, read_reply};
 use crate::tool::{
     Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
     Treatment,
@@ -147,7 +147,7 @@ async fn find_unit(arguments: Arguments, context: WorkContext) -> Result<Unit, T
         ))),
         (None, None) => {
             let arguments = json!({"path": target.path.to_string_lossy()});
-            let file: String = parse_answer(&context.ask_emacs("file-of-image", arguments).await?)?;
+            let file: String = read_reply(&context.ask_emacs("file-of-image", arguments).await?)?;
             Ok(Unit {
                 operation: "compile-file",
                 code: None,
@@ -178,7 +178,7 @@ async fn definition(
         "file": shown,
         "path": target.path.to_string_lossy(),
     });
-    let found: Definition = parse_answer(
+    let found: Definition = read_reply(
         &context
             .ask_emacs("definition-to-compile", arguments)
             .await?,
@@ -236,7 +236,7 @@ async fn lacking_of(
     let shown = target.shown();
     let question = json!({"before": compiled, "after": current.text, "file": shown});
     let names: Vec<String> =
-        parse_answer(&context.ask_emacs("changed-definitions", question).await?)?;
+        read_reply(&context.ask_emacs("changed-definitions", question).await?)?;
     let more = match names.len().saturating_sub(OTHERS) {
         0 => String::new(),
         more => format!(" and {more} more"),

@@ -39,6 +39,21 @@ pub(super) const NAMED: Code = Code {
     treatment: Treatment::RunAtOnce,
 };
 
+/// Evaluating forms.
+const EVALUATION: ImageTool = ImageTool {
+    operation: "eval-form",
+    arguments: |arguments| {
+        property_list([
+            ("form", text(arguments, "form")),
+            ("package", text(arguments, "package")),
+            ("restart", text(arguments, "restart")),
+            ("on-error", text(arguments, "on_error")),
+        ])
+    },
+    render: render_evaluation,
+    deadline: timeout,
+};
+
 #[must_use]
 pub fn tools() -> Vec<Tool> {
     vec![eval_form(), eval_in_package()]
@@ -66,19 +81,7 @@ fn eval_form() -> Tool {
             )
             .one_of(&["report", "park"]),
         ],
-        Runner::Image(ImageTool {
-            operation: "eval-form",
-            arguments: |arguments| {
-                property_list([
-                    ("form", text(arguments, "form")),
-                    ("package", text(arguments, "package")),
-                    ("restart", text(arguments, "restart")),
-                    ("on-error", text(arguments, "on_error")),
-                ])
-            },
-            render: render_evaluation,
-            deadline: timeout,
-        }),
+        Runner::Image(EVALUATION),
     );
     tool.code = Some(EVALUATED);
     tool.assess = assess_restart_values;
@@ -99,17 +102,7 @@ fn eval_in_package() -> Tool {
                 "Package to read the forms in",
             ),
         ],
-        Runner::Image(ImageTool {
-            operation: "eval-form",
-            arguments: |arguments| {
-                property_list([
-                    ("form", text(arguments, "form")),
-                    ("package", text(arguments, "package")),
-                ])
-            },
-            render: render_evaluation,
-            deadline: timeout,
-        }),
+        Runner::Image(EVALUATION),
     );
     tool.code = Some(FORMS);
     tool

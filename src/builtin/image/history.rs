@@ -9,7 +9,7 @@ use super::execution::NAMED;
 use super::outcome;
 use crate::image::{ImageReply, property_list};
 use crate::tool::{
-    Answers, Arguments, ImageTool, OperationTool, Parameter, ParameterType, Runner, Tool,
+    Arguments, ImageTool, OperationTool, Parameter, ParameterType, Returns, Runner, Tool,
     ToolFailure,
 };
 use crate::trust::SafetyLevel;
@@ -105,7 +105,7 @@ fn stage_at_repl() -> Tool {
         )],
         "stage-at-repl",
     );
-    tool.answers = Answers::Words;
+    tool.returns = Returns::Words;
     tool
 }
 

@@ -5,7 +5,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use lexpr::Value;
 
 use crate::files::path::PathPolicy;
@@ -13,7 +12,7 @@ use crate::files::systems::{ProjectSystem, is_definition, project_systems};
 use crate::files::{FileError, Trouble};
 use crate::image::{ImageReply, Plist, joined_lists, parse_reply, print_arguments, property_list};
 use crate::protocol::{EmacsRequest, ImageRequest};
-use crate::tool::work::{FoundForCall, WorkContext, within};
+use crate::tool::work::{FoundForCall, Running, WorkContext, within};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{counted, labelled, look_up, looking, text};
@@ -32,10 +31,7 @@ const PLACE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What of the user's files the image needs to find the system of a call: the project's systems,
 /// and the file where one was named.
-pub(super) fn finding(
-    arguments: Arguments,
-    context: WorkContext,
-) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
+pub(super) fn finding(arguments: Arguments, context: WorkContext) -> Running<FoundForCall> {
     Box::pin(async move {
         let named = arguments.text("system").map(str::to_owned);
         let path = named.as_deref().and_then(path).map(str::to_owned);
@@ -64,10 +60,7 @@ pub(super) fn finding(
 ///
 /// There is no such system, or the image has loaded another copy, and the call doesn't say that it is to be
 /// replaced.
-pub(super) fn finding_to_load(
-    arguments: Arguments,
-    context: WorkContext,
-) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
+pub(super) fn finding_to_load(arguments: Arguments, context: WorkContext) -> Running<FoundForCall> {
     Box::pin(async move {
         let Some(system) = arguments.text("system").map(str::to_owned) else {
             return finding_of_tests(&arguments, &context).await;
@@ -170,10 +163,7 @@ fn second_copy(name: &str, copy: &str, file: &str) -> String {
 }
 
 /// The project's systems alone, for a call about one of its files.
-pub(super) fn finding_all(
-    _: Arguments,
-    context: WorkContext,
-) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
+pub(super) fn finding_all(_: Arguments, context: WorkContext) -> Running<FoundForCall> {
     Box::pin(async move {
         let Ok(policy) = context.policy().await else {
             return Ok(FoundForCall::default());
@@ -189,10 +179,7 @@ pub(super) fn finding_all(
 }
 
 /// The project's root, below which the user's own programs are.
-pub(super) fn finding_root(
-    _: Arguments,
-    context: WorkContext,
-) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
+pub(super) fn finding_root(_: Arguments, context: WorkContext) -> Running<FoundForCall> {
     Box::pin(async move {
         let Ok(policy) = context.policy().await else {
             return Ok(FoundForCall::default());

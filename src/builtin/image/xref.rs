@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools that follow names through the program: who uses what, and where it is defined.
 
-use futures_util::future::BoxFuture;
 use lexpr::Value;
 
 use super::common::{
@@ -13,7 +12,7 @@ use crate::builtin::files::change::look;
 use crate::builtin::files::definitions::definition;
 use crate::files::grep::{Case, FoundLines, Grep, grep};
 use crate::image::{ImageReply, Plist, property_list};
-use crate::tool::work::WorkContext;
+use crate::tool::work::{Running, WorkContext};
 use crate::tool::{Arguments, Content, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 const CATEGORIES: &[&str] = &["introspection", "xref"];
@@ -42,7 +41,7 @@ pub fn tools() -> Vec<Tool> {
 type Words = fn(&str, Plist<'_>) -> (String, String);
 
 /// Where the sources mention what the image, by its REPLY, can't know all uses of or knows none of.
-fn mentions(reply: &ImageReply, context: &WorkContext, words: Words) -> Option<Answer> {
+fn mentions(reply: &ImageReply, context: &WorkContext, words: Words) -> Option<Running<Content>> {
     if let Some(answer) = mentions_in_files(reply, context) {
         return Some(answer);
     }
@@ -349,7 +348,7 @@ fn render_definitions(_: &Arguments, reply: &ImageReply) -> Result<String, ToolF
     Ok(lines.join("\n"))
 }
 
-/// What an answer has quoted: the form of a class has all its accessors in it.
+/// What a result has quoted: the form of a class has all its accessors in it.
 #[derive(Default)]
 struct QuotedForms<'a> {
     texts: Vec<&'a str>,
@@ -402,20 +401,17 @@ fn no_definition(data: Plist<'_>) -> String {
 // implementations keep no cross-references, others forget where variables are defined.
 
 const LISP_FILES: &str = "*.{lisp,lsp,cl,asd}";
-/// How many lines an answer shows.
+/// How many lines a result shows.
 const LINES: usize = 60;
 
-/// How many characters of source text one answer quotes; definitions after that only have places.
+/// How many characters of source text one result quotes; definitions after that only have places.
 const QUOTED: usize = 9000;
 /// How many definitions are shown whole.
 const MOST_FORMS: u64 = 3;
 
-/// An answer that is found by a search.
-pub type Answer = BoxFuture<'static, Result<Content, ToolFailure>>;
-
 /// Where the sources mention what the image, by its REPLY, has no cross-references of.
 #[must_use]
-fn mentions_in_files(reply: &ImageReply, context: &WorkContext) -> Option<Answer> {
+fn mentions_in_files(reply: &ImageReply, context: &WorkContext) -> Option<Running<Content>> {
     let data = data(reply)?;
     let why = data.text("unavailable")?.to_owned();
     let context = context.clone();
@@ -433,7 +429,7 @@ fn mentions_in_files(reply: &ImageReply, context: &WorkContext) -> Option<Answer
 
 /// Where the sources mention NAME, of which the image has recorded no use, as NONE says.
 #[must_use]
-fn unrecorded(none: String, name: &str, context: &WorkContext) -> Answer {
+fn unrecorded(none: String, name: &str, context: &WorkContext) -> Running<Content> {
     let (context, name) = (context.clone(), name.to_owned());
     Box::pin(async move {
         let found = search(&mentions_of(&none, &name), mention(&name), &context).await;
@@ -457,7 +453,7 @@ fn mention(name: &str) -> String {
 /// Where the sources define what the image, by its REPLY, does not know the place of, or does not
 /// have at all: a framework's tests, and what is not loaded.
 #[must_use]
-pub fn definitions(reply: &ImageReply, context: &WorkContext) -> Option<Answer> {
+pub fn definitions(reply: &ImageReply, context: &WorkContext) -> Option<Running<Content>> {
     let data = data(reply)?;
     let name = data.text("search")?.to_owned();
     let shown = data.text("name").unwrap_or(&name);

@@ -7,8 +7,8 @@ use super::form::{
     Anything, FormReading, ListOf, Mention, Mixed, SaidCount, SaidText, form, take_object,
 };
 use super::wire::{
-    SentCall, SentCalls, TakesId, add_cache_key, add_users_fields, fitting_id, is_plain_id,
-    is_short_id, is_some_id, named_effort, sendable_arguments, sendable_name,
+    SentCall, SentCalls, TakesId, add_cache_key, add_users_fields, is_plain_id, is_short_id,
+    is_some_id, named_effort, sendable_arguments,
 };
 use crate::protocol::ToolCall;
 use crate::provider::accumulator::{CallFragment, size_of};
@@ -119,8 +119,7 @@ impl ChatHost {
     }
 }
 
-/// The fields of a request's body. `tool_choice` and `parallel_tool_calls` are only sent with tools:
-/// alone, servers refuse them.
+/// The fields of a request's body.
 pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
     let host = ChatHost::of(settings);
     let mut body = Map::new();
@@ -141,10 +140,6 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
         Some(message_json(first, &host, &mut SentCalls::default()))
     });
     add_users_fields(&mut body, settings, request.position);
-    if !body.contains_key("tools") {
-        body.shift_remove("tool_choice");
-        body.shift_remove("parallel_tool_calls");
-    }
     body
 }
 
@@ -224,15 +219,12 @@ fn assistant_json(
 }
 
 fn call_json(call: &ToolCall, takes: TakesId, sent: &mut SentCalls) -> Value {
-    let id = sent.unique(fitting_id(&call.id, takes), takes);
-    let name = sendable_name(&call.name);
-    let json = json!({
+    let SentCall { id, name } = sent.send(call, takes);
+    json!({
         "id": id,
         "type": "function",
         "function": {"name": name, "arguments": sendable_arguments(call)},
-    });
-    sent.note(SentCall { id, name });
-    json
+    })
 }
 
 // What comes back.
@@ -273,7 +265,7 @@ form! {
         "function_call" => function_call: Option<Function<'a>>,
     }
 
-    struct Call<'a> {
+    pub(super) struct Call<'a> {
         "id" => id: SaidText<'a>,
         "index" => index: SaidCount,
         "function" => function: Option<Function<'a>>,
@@ -282,7 +274,7 @@ form! {
         "arguments" => arguments: Mixed<'a>,
     }
 
-    struct Function<'a> {
+    pub(super) struct Function<'a> {
         "name" => name: SaidText<'a>,
         "arguments" => arguments: Mixed<'a>,
     }
@@ -307,8 +299,8 @@ form! {
     }
 }
 
-impl<'a> Call<'a> {
-    fn fragment(&self) -> CallFragment<'_> {
+impl Call<'_> {
+    pub(super) fn fragment(&self) -> CallFragment<'_> {
         let (name, arguments) = match &self.function {
             Some(function) => (&function.name, &function.arguments),
             None => (&self.name, &self.arguments),
@@ -322,7 +314,7 @@ impl<'a> Call<'a> {
     }
 }
 
-impl<'a> Function<'a> {
+impl Function<'_> {
     /// The call, which is the only one.
     fn fragment(&self) -> CallFragment<'_> {
         CallFragment {
@@ -537,6 +529,6 @@ fn usage(said: &SaidCounts) -> Option<Usage> {
             .or(said.cache_hit.0)
             .or(said.cached.0)
             .unwrap_or(0),
-        cache_write_tokens: said.details.cache_write.0.unwrap_or(0),
+        cache_write_tokens: said.details.cache_write.or_zero(),
     })
 }

@@ -32,12 +32,12 @@ pub trait Slot<'de> {
 
 /// Defines forms: structs with a slot for each name in the JSON. Of a name that comes twice, the last value counts.
 macro_rules! form {
-    ($($(#[$about:meta])* struct $form:ident$(<$life:lifetime>)? {
+    ($($(#[$about:meta])* $seen:vis struct $form:ident$(<$life:lifetime>)? {
         $($(#[$meaning:meta])* $name:literal => $field:ident: $slot:ty,)*
     })*) => {$(
         $(#[$about])*
         #[derive(Debug, Default)]
-        struct $form$(<$life>)? {
+        $seen struct $form$(<$life>)? {
             $($(#[$meaning])* $field: $slot,)*
         }
 
@@ -221,6 +221,12 @@ impl<'de: 'a, 'a> Slot<'de> for SaidText<'a> {
 /// A count, if there is one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SaidCount(pub Option<u64>);
+
+impl SaidCount {
+    pub fn or_zero(self) -> u64 {
+        self.0.unwrap_or(0)
+    }
+}
 
 impl Slot<'_> for SaidCount {
     fn count(&mut self, count: u64) {

@@ -11,6 +11,7 @@ use super::form::{
 };
 use super::wire::{
     SentCall, SentCalls, Side, Sides, add_users_fields, described, object_arguments, sendable_name,
+    system_texts,
 };
 use crate::protocol::CallOutcome;
 use crate::provider::body::HISTORY;
@@ -25,14 +26,8 @@ use crate::provider::{ChatRequest, Dialect, Effort, ProviderSettings, ToolChoice
 /// The fields of a request's body.
 pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
     let mut body = Map::new();
-    let system: Vec<Value> = request
-        .messages
-        .iter()
-        .filter_map(|message| match message {
-            ChatMessage::System(text) => Some(json!({"text": text})),
-            _ => None,
-        })
-        .collect();
+    let system = system_texts(request).into_iter();
+    let system: Vec<Value> = system.map(|text| json!({"text": text})).collect();
     if !system.is_empty() {
         body.insert("systemInstruction".into(), json!({"parts": system}));
     }
@@ -51,9 +46,6 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
         );
     }
     add_users_fields(&mut body, settings, request.position);
-    if !body.contains_key("tools") {
-        body.shift_remove("toolConfig");
-    }
     body
 }
 
@@ -405,11 +397,10 @@ fn finish(reason: &str, message: Option<&str>, draft: &mut ReplyDraft) {
 }
 
 fn count(said: &SaidCounts, draft: &mut ReplyDraft) {
-    let number = |count: SaidCount| count.0.unwrap_or(0);
     draft.count(Usage {
-        input_tokens: number(said.prompt) + number(said.tool_use_prompt),
-        output_tokens: number(said.candidates) + number(said.thoughts),
-        cache_read_tokens: number(said.cached),
+        input_tokens: said.prompt.or_zero() + said.tool_use_prompt.or_zero(),
+        output_tokens: said.candidates.or_zero() + said.thoughts.or_zero(),
+        cache_read_tokens: said.cached.or_zero(),
         cache_write_tokens: 0,
     });
 }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::form::{Anything, FormReading, Mixed, SaidCount, SaidText, form, form_of, take_object};
 use super::wire::{
-    SentCall, SentCalls, Side, Sides, add_users_fields, described, fitting_id, is_plain_id,
-    object_arguments, sendable_name,
+    SentCall, SentCalls, Side, Sides, add_users_fields, described, is_plain_id, object_arguments,
+    system_texts, without_last_thoughts,
 };
 use crate::protocol::CallOutcome;
 use crate::provider::accumulator::MAX_CALL_BYTES;
@@ -47,7 +47,11 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
         let choice = tool_choice_json(&request.tool_choice);
         body.insert("tool_choice".into(), choice);
     }
-    let mut system: Vec<Value> = request.messages.iter().filter_map(system_json).collect();
+    let system = system_texts(request).into_iter();
+    let mut system: Vec<Value> = system
+        .filter(|text| !text.trim().is_empty())
+        .map(text_json)
+        .collect();
     if let Some(last) = system.last_mut() {
         break_cache(last);
         body.insert("system".into(), system.into());
@@ -62,9 +66,6 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
 
 /// Takes out what servers refuse together.
 fn agree(body: &mut Map<String, Value>) {
-    if !body.contains_key("tools") {
-        body.shift_remove("tool_choice");
-    }
     fit_budget(body);
     let thinks = body
         .get("thinking")
@@ -140,13 +141,6 @@ fn tool_choice_json(choice: &ToolChoice) -> Value {
         ToolChoice::Required => json!({"type": "any"}),
         ToolChoice::None => json!({"type": "none"}),
         ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
-    }
-}
-
-fn system_json(message: &ChatMessage) -> Option<Value> {
-    match message {
-        ChatMessage::System(text) if !text.trim().is_empty() => Some(text_json(text)),
-        _ => None,
     }
 }
 
@@ -246,43 +240,26 @@ impl From<bool> for Seals {
 
 fn assistant_blocks(parts: &[MessagePart], seals: Seals, sent: &mut SentCalls) -> Vec<Value> {
     let mut blocks = Vec::new();
-    let mut behind_last_word = 0;
     for part in parts {
-        let is_thought = match (&part.content, &part.seal) {
-            (PartContent::Text(text), _) if text.trim().is_empty() => continue,
-            (PartContent::Text(text), _) => {
-                blocks.push(text_json(text));
-                false
-            }
+        match (&part.content, &part.seal) {
+            (PartContent::Text(text), _) if text.trim().is_empty() => {}
+            (PartContent::Text(text), _) => blocks.push(text_json(text)),
             (PartContent::Thinking(text), Some(seal)) if seals == Seals::Own => {
                 let mut block = json!({"type": "thinking", "thinking": text});
                 for (key, value) in seal.as_object().into_iter().flatten() {
                     block[key] = value.clone();
                 }
                 blocks.push(block);
-                true
             }
-            (PartContent::Sealed, Some(seal)) if seals == Seals::Own => {
-                blocks.push(seal.clone());
-                seal["type"] == "redacted_thinking"
-            }
+            (PartContent::Sealed, Some(seal)) if seals == Seals::Own => blocks.push(seal.clone()),
             (PartContent::Call(call), _) => {
-                let id = sent.unique(fitting_id(&call.id, is_plain_id), is_plain_id);
-                let name = sendable_name(&call.name);
-                let block = json!({"type": "tool_use", "id": id, "name": name, "input": object_arguments(call)});
-                sent.note(SentCall { id, name });
-                blocks.push(block);
-                false
+                let SentCall { id, name } = sent.send(call, is_plain_id);
+                blocks.push(json!({"type": "tool_use", "id": id, "name": name, "input": object_arguments(call)}));
             }
-            (PartContent::Thinking(_) | PartContent::Sealed, _) => continue,
-        };
-        if !is_thought {
-            behind_last_word = blocks.len();
+            (PartContent::Thinking(_) | PartContent::Sealed, _) => {}
         }
     }
-    // Thinking that led to nothing is refused.
-    blocks.truncate(behind_last_word);
-    blocks
+    without_last_thoughts(blocks, &["thinking", "redacted_thinking"])
 }
 
 fn result_json(id: &str, content: &str, outcome: CallOutcome) -> Value {

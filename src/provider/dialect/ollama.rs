@@ -4,10 +4,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::form::{FormReading, ListOf, Mixed, SaidCount, SaidText, SaidTrue, form, take_object};
-use super::wire::{
-    SentCall, SentCalls, add_users_fields, fitting_id, is_some_id, object_arguments, sendable_name,
-};
+use super::chat_completions::Call;
+use super::form::{FormReading, ListOf, SaidCount, SaidText, SaidTrue, form, take_object};
+use super::wire::{SentCall, SentCalls, add_users_fields, is_some_id, object_arguments};
+use crate::provider::accumulator::CallFragment;
 use crate::provider::body::HISTORY;
 use crate::provider::draft::ReplyDraft;
 use crate::provider::history::{
@@ -112,12 +112,8 @@ fn assistant_json(
     let mut message = json!({"role": "assistant", "content": text_of(parts)});
     let calls: Vec<Value> = calls_of(parts)
         .map(|call| {
-            let id = sent.unique(fitting_id(&call.id, is_some_id), is_some_id);
-            let name = sendable_name(&call.name);
-            let json =
-                json!({"id": id, "function": {"name": name, "arguments": object_arguments(call)}});
-            sent.note(SentCall { id, name });
-            json
+            let SentCall { id, name } = sent.send(call, is_some_id);
+            json!({"id": id, "function": {"name": name, "arguments": object_arguments(call)}})
         })
         .collect();
     if !calls.is_empty() {
@@ -147,19 +143,6 @@ form! {
         "content" => content: SaidText<'a>,
         "thinking" => thinking: SaidText<'a>,
         "tool_calls" => calls: ListOf<Call<'a>>,
-    }
-
-    struct Call<'a> {
-        "id" => id: SaidText<'a>,
-        "function" => function: Option<Function<'a>>,
-        // Some servers leave the `function` level out.
-        "name" => name: SaidText<'a>,
-        "arguments" => arguments: Mixed<'a>,
-    }
-
-    struct Function<'a> {
-        "name" => name: SaidText<'a>,
-        "arguments" => arguments: Mixed<'a>,
     }
 }
 
@@ -202,22 +185,23 @@ fn take_line(line: &ReplyLine<'_>, name: &str, data: &str, draft: &mut ReplyDraf
 
 /// Calls come whole.
 fn take_call(call: &Call<'_>, draft: &mut ReplyDraft) {
-    let (name, arguments) = match &call.function {
-        Some(function) => (&function.name, &function.arguments),
-        None => (&call.name, &call.arguments),
-    };
-    let place = draft.open_call(call.id.get(), name.get());
-    draft.add(place, &arguments.text_or_json());
+    let CallFragment {
+        id,
+        name,
+        arguments,
+        ..
+    } = call.fragment();
+    let place = draft.open_call(id, name);
+    draft.add(place, &arguments);
     draft.close_call(place);
 }
 
 fn count(line: &ReplyLine<'_>, draft: &mut ReplyDraft) {
     if line.input.0.is_some() || line.output.0.is_some() {
-        let number = |count: SaidCount| count.0.unwrap_or(0);
         draft.count(Usage {
-            input_tokens: number(line.input),
-            output_tokens: number(line.output),
-            cache_read_tokens: number(line.cached),
+            input_tokens: line.input.or_zero(),
+            output_tokens: line.output.or_zero(),
+            cache_read_tokens: line.cached.or_zero(),
             cache_write_tokens: 0,
         });
     }

@@ -10,8 +10,8 @@ use super::form::{
     Anything, FormReading, ListOf, Mixed, SaidCount, SaidText, form, form_of, take_object,
 };
 use super::wire::{
-    SentCall, SentCalls, add_cache_key, add_users_fields, described, fitting_id, is_plain_id,
-    named_effort, sendable_arguments, sendable_name,
+    SentCall, SentCalls, add_cache_key, add_users_fields, described, is_plain_id, named_effort,
+    sendable_arguments, system_texts, without_last_thoughts,
 };
 use crate::provider::body::HISTORY;
 use crate::provider::draft::{PartPlace, ReplyDraft};
@@ -23,14 +23,7 @@ use crate::provider::{ChatRequest, Dialect, Finish, ProviderSettings, ToolChoice
 pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), settings.model.clone().into());
-    let instructions: Vec<&str> = request
-        .messages
-        .iter()
-        .filter_map(|message| match message {
-            ChatMessage::System(text) => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
+    let instructions = system_texts(request);
     if !instructions.is_empty() {
         body.insert("instructions".into(), instructions.join("\n\n").into());
     }
@@ -55,10 +48,6 @@ pub fn fields(settings: &ProviderSettings, request: &ChatRequest) -> Map<String,
     });
     body.insert("stream".into(), true.into());
     add_users_fields(&mut body, settings, request.position);
-    if !body.contains_key("tools") {
-        body.shift_remove("tool_choice");
-        body.shift_remove("parallel_tool_calls");
-    }
     body
 }
 
@@ -99,6 +88,9 @@ pub fn history(settings: &ProviderSettings, messages: &Messages, to: &mut dyn Fn
     }
 }
 
+/// The type of items with thinking.
+const REASONING: &str = "reasoning";
+
 fn assistant_items(
     parts: &[MessagePart],
     who: &ModelOrigin,
@@ -107,30 +99,23 @@ fn assistant_items(
 ) -> Vec<Value> {
     let is_own = who == origin && who.dialect == Dialect::Responses;
     let mut items = Vec::new();
-    let mut behind_last_word = 0;
     for part in parts {
         match (&part.content, &part.seal) {
             (PartContent::Thinking(_) | PartContent::Sealed, Some(seal)) if is_own => {
                 items.push(seal.clone());
-                continue;
             }
-            (PartContent::Thinking(_) | PartContent::Sealed, _) => continue,
-            (PartContent::Text(text), _) if text.trim().is_empty() => continue,
+            (PartContent::Thinking(_) | PartContent::Sealed, _) => {}
+            (PartContent::Text(text), _) if text.trim().is_empty() => {}
             (PartContent::Text(text), _) => items.push(
                 json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}),
             ),
             (PartContent::Call(call), _) => {
-                let id = sent.unique(fitting_id(&call.id, is_call_id), is_call_id);
-                let name = sendable_name(&call.name);
+                let SentCall { id, name } = sent.send(call, is_call_id);
                 items.push(json!({"type": "function_call", "call_id": id, "name": name, "arguments": sendable_arguments(call)}));
-                sent.note(SentCall { id, name });
             }
         }
-        behind_last_word = items.len();
     }
-    // Reasoning without what it led to is refused.
-    items.truncate(behind_last_word);
-    items
+    without_last_thoughts(items, &[REASONING])
 }
 
 /// Ids of this dialect are longer than others take.
@@ -464,7 +449,7 @@ impl ResponsesDecoder {
                     draft.add(place, content.text.get());
                 }
             }
-            "reasoning" => {
+            REASONING => {
                 if missing {
                     let summary = item.summary.elements().iter();
                     let texts = summary.filter_map(|element| element["text"].as_str());
@@ -549,7 +534,7 @@ fn reasoning_seal(item: &Item<'_>) -> Option<Value> {
         .some()
         .filter(|text| !text.is_empty())?;
     let mut seal = Map::new();
-    seal.insert("type".into(), "reasoning".into());
+    seal.insert("type".into(), REASONING.into());
     if let Some(id) = item.id.some() {
         seal.insert("id".into(), id.into());
     }
@@ -573,12 +558,11 @@ fn fail(name: &str, data: &str, draft: &mut ReplyDraft) {
 }
 
 fn count(said: &SaidCounts, draft: &mut ReplyDraft) {
-    let number = |count: SaidCount| count.0.unwrap_or(0);
     draft.count(Usage {
-        input_tokens: number(said.input),
-        output_tokens: number(said.output),
-        cache_read_tokens: number(said.details.cached),
-        cache_write_tokens: number(said.details.cache_write),
+        input_tokens: said.input.or_zero(),
+        output_tokens: said.output.or_zero(),
+        cache_read_tokens: said.details.cached.or_zero(),
+        cache_write_tokens: said.details.cache_write.or_zero(),
     });
 }
 

@@ -8,11 +8,14 @@ use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::protocol::{CallArguments, ToolCall};
-use crate::provider::history::{host_of, is_below};
+use crate::provider::history::{ChatMessage, host_of, is_below};
 use crate::provider::models::{Knob, level};
-use crate::provider::{Effort, ProviderSettings, RequestPosition};
+use crate::provider::{ChatRequest, Effort, ProviderSettings, RequestPosition};
 
-/// Adds the user's fields for a request at POSITION to BODY.
+/// What says which tools to call: alone, without tools, servers refuse it.
+const ABOUT_TOOLS: &[&str] = &["tool_choice", "parallel_tool_calls", "toolConfig"];
+
+/// Adds the user's fields for a request at POSITION to BODY. They may take the tools out.
 pub fn add_users_fields(
     body: &mut Map<String, Value>,
     settings: &ProviderSettings,
@@ -22,6 +25,31 @@ pub fn add_users_fields(
     if position == RequestPosition::First {
         merge(body, &settings.first_body);
     }
+    if !body.contains_key("tools") {
+        body.retain(|name, _| !ABOUT_TOOLS.contains(&name.as_str()));
+    }
+}
+
+/// The texts of the system prompt.
+pub fn system_texts(request: &ChatRequest) -> Vec<&str> {
+    let texts = request.messages.iter().filter_map(|message| match message {
+        ChatMessage::System(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// PARTS of a message up to the last that is of none of the types of THOUGHTS: thinking that led to nothing
+/// is refused.
+pub fn without_last_thoughts(mut parts: Vec<Value>, thoughts: &[&str]) -> Vec<Value> {
+    let is_thought = |part: &Value| {
+        part["type"]
+            .as_str()
+            .is_some_and(|it| thoughts.contains(&it))
+    };
+    let end = parts.iter().rposition(|part| !is_thought(part));
+    parts.truncate(end.map_or(0, |end| end + 1));
+    parts
 }
 
 /// Names what the requests of a chat begin with, which FIRST gives of BODY, and its tools, so that they come
@@ -126,7 +154,7 @@ pub fn is_short_id(id: &str) -> bool {
 }
 
 /// ID, or one in its place that every server takes and that is always the same.
-pub fn fitting_id(id: &str, takes: TakesId) -> String {
+fn fitting_id(id: &str, takes: TakesId) -> String {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     const LENGTH: usize = 9;
     if takes(id) {
@@ -142,7 +170,7 @@ pub fn fitting_id(id: &str, takes: TakesId) -> String {
 }
 
 /// A call as it was sent.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct SentCall {
     /// Empty when it went without one.
     pub id: String,
@@ -160,8 +188,19 @@ pub struct SentCalls {
 }
 
 impl SentCalls {
+    /// CALL as it goes to a server that TAKES such ids.
+    pub fn send(&mut self, call: &ToolCall, takes: TakesId) -> SentCall {
+        let id = self.unique(fitting_id(&call.id, takes), takes);
+        let sent = SentCall {
+            id,
+            name: sendable_name(&call.name),
+        };
+        self.note(sent.clone());
+        sent
+    }
+
     /// WISHED, or an id in its place if a call went under that before: one that the server TAKES.
-    pub fn unique(&mut self, wished: String, takes: TakesId) -> String {
+    fn unique(&mut self, wished: String, takes: TakesId) -> String {
         let Some(mut count) = self.ids.get(&wished).copied() else {
             self.ids.insert(wished.clone(), 1);
             return wished;

@@ -39,7 +39,7 @@ async fn what_the_log_cant_note_does_not_run() {
         ["look", "change", "change", "erase"].map(|name| call(name, name, json!({"text": "x"})));
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
-        bench.executor.approvals.answer(key, Decision::Approved);
+        bench.executor.approvals.decide(key, Decision::Approved);
     });
     assert_eq!(ran.load(Ordering::SeqCst), 1, "only what changes nothing");
     assert_eq!(told(&results[0]).2, "done");

@@ -53,7 +53,7 @@ async fn reasons(answer: EmacsReply) -> Vec<(String, SafetyLevel)> {
     let calls = [eval("(x)")];
     let (results, reason) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
-        bench.executor.approvals.answer(key, Decision::Denied(None));
+        bench.executor.approvals.decide(key, Decision::Denied(None));
         bench.emacs.collect(|event| match event {
             Event::ApprovalRequested { reason, level, .. } => Some((reason.clone(), *level)),
             _ => None,
@@ -149,7 +149,7 @@ async fn what_shows_only_after_the_approval_is_asked_about_again() {
     let calls = [eval("(x)")];
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
-        bench.executor.approvals.answer(key, Decision::Approved);
+        bench.executor.approvals.decide(key, Decision::Approved);
         bench
             .emacs
             .wait_for(|event| match event {
@@ -159,14 +159,14 @@ async fn what_shows_only_after_the_approval_is_asked_about_again() {
                 _ => None,
             })
             .await;
-        bench.executor.approvals.answer(key, Decision::Denied(None));
+        bench.executor.approvals.decide(key, Decision::Denied(None));
     });
     assert_eq!(results[0].outcome, CallOutcome::Denied);
     let replies = vec![looked_at("\"one\""), looked_at("\"one\""), evaluated()];
     let bench = eval_bench(Approval::Ask, EvalPolicy::AskIfRisky, replies);
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
-        bench.executor.approvals.answer(key, Decision::Approved);
+        bench.executor.approvals.decide(key, Decision::Approved);
     });
     assert_eq!(results[0].outcome, CallOutcome::Succeeded);
 }
@@ -282,7 +282,7 @@ async fn what_looks_different_each_time_is_not_asked_about_for_ever() {
             bench.asked().await;
             let waiting = bench.executor.approvals.waiting();
             for (key, _) in waiting {
-                bench.executor.approvals.answer(key, Decision::Approved);
+                bench.executor.approvals.decide(key, Decision::Approved);
             }
             tokio::task::yield_now().await;
         }
@@ -328,7 +328,7 @@ async fn a_request_that_waits_is_another_one_after_a_call_has_changed_it() {
         assert!(approvals.has_changed(key));
         approvals.told(key);
         assert!(!approvals.has_changed(key));
-        assert!(approvals.answer(key, Decision::Approved));
+        assert!(approvals.decide(key, Decision::Approved));
         found.into_iter().map(|(_, reason)| reason)
     });
     assert_eq!(results[1].outcome, CallOutcome::Succeeded);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Effects of code that runs: the image's watch asks, and rules, the user or nobody answer.
 
-use agent_q_core::effect::EffectAnswer;
+use agent_q_core::effect::EffectDecision;
 use agent_q_core::protocol::EmacsRequest;
 
 use crate::executor_bench::*;
@@ -34,13 +34,13 @@ fn eval() -> [ToolCall; 1] {
 }
 
 /// What the core answered, once it has.
-async fn answered(bench: &Bench) -> (i64, EffectAnswer) {
+async fn answered(bench: &Bench) -> (i64, EffectDecision) {
     bench
         .emacs
         .wait_for(|event| match event {
             Event::EffectDecided {
-                question, answer, ..
-            } => Some((*question, answer.clone())),
+                question, decision, ..
+            } => Some((*question, decision.clone())),
             _ => None,
         })
         .await
@@ -57,22 +57,22 @@ fn sent(bench: &Bench) -> String {
 
 #[tokio::test]
 async fn the_user_answers_and_the_call_goes_on() {
-    for (decision, answer, outcome, step) in [
+    for (decision, given_back, outcome, step) in [
         (
             Decision::Approved,
-            EffectAnswer::Allow,
+            EffectDecision::Allow,
             CallOutcome::Succeeded,
             "started",
         ),
         (
             Decision::Denied(Some("keep it".to_owned())),
-            EffectAnswer::Deny(Some("The user denied it: keep it".to_owned())),
+            EffectDecision::Deny(Some("The user denied it: keep it".to_owned())),
             CallOutcome::Denied,
             "finished",
         ),
         (
             Decision::Stopped,
-            EffectAnswer::Stop,
+            EffectDecision::Stop,
             CallOutcome::Cancelled,
             "finished",
         ),
@@ -82,12 +82,12 @@ async fn the_user_answers_and_the_call_goes_on() {
         let (results, given) = tokio::join!(bench.run(&calls), async {
             bench.emacs.say(DELETION).await;
             let key = bench.asked().await;
-            assert!(bench.executor.approvals.answer(key, decision));
+            assert!(bench.executor.approvals.decide(key, decision));
             let given = answered(&bench).await;
             bench.emacs.reply(evaluated(""));
             given
         });
-        assert_eq!(given, (5, answer));
+        assert_eq!(given, (5, given_back));
         assert_eq!(results[0].outcome, CallOutcome::Succeeded);
         let shown = bench.emacs.collect(|event| match event {
             Event::ApprovalRequested {
@@ -130,7 +130,7 @@ async fn a_yes_holds_for_the_same_until_the_call_ends() {
     let (_, answers) = tokio::join!(bench.run(&calls), async {
         bench.emacs.say(DELETION).await;
         let key = bench.asked().await;
-        bench.executor.approvals.answer(key, Decision::Approved);
+        bench.executor.approvals.decide(key, Decision::Approved);
         let mut answers = vec![answered(&bench).await];
         // The same file once more, by other code; then another kind, and another file.
         for (text, decision) in [
@@ -153,15 +153,15 @@ async fn a_yes_holds_for_the_same_until_the_call_ends() {
             bench.emacs.say(&text).await;
             if let Some(decision) = decision {
                 let key = bench.asked().await;
-                bench.executor.approvals.answer(key, decision);
+                bench.executor.approvals.decide(key, decision);
             }
             answers.push(answered(&bench).await);
         }
         bench.emacs.reply(evaluated(""));
         answers
     });
-    let denied = EffectAnswer::Deny(Some("The user denied it.".to_owned()));
-    let allowed = |question| (question, EffectAnswer::Allow);
+    let denied = EffectDecision::Deny(Some("The user denied it.".to_owned()));
+    let allowed = |question| (question, EffectDecision::Allow);
     assert_eq!(
         answers,
         [
@@ -187,7 +187,7 @@ async fn where_nobody_can_be_asked_it_is_denied() {
         given
     });
     assert!(
-        matches!(&given.1, EffectAnswer::Deny(Some(reason)) if reason.contains("No approval handler")),
+        matches!(&given.1, EffectDecision::Deny(Some(reason)) if reason.contains("No approval handler")),
         "{given:?}"
     );
     assert_eq!(
@@ -249,13 +249,13 @@ async fn a_rule_for_the_function_and_the_folder_answers() {
             .replace(":question 5", ":question 7");
         bench.emacs.say(&elsewhere).await;
         let key = bench.asked().await;
-        bench.executor.approvals.answer(key, Decision::Denied(None));
+        bench.executor.approvals.decide(key, Decision::Denied(None));
         bench.emacs.reply(evaluated(""));
         (first, second)
     });
     assert_eq!(
         (first, second),
-        ((5, EffectAnswer::Allow), (6, EffectAnswer::Allow))
+        ((5, EffectDecision::Allow), (6, EffectDecision::Allow))
     );
 }
 
@@ -281,7 +281,7 @@ async fn a_denial_by_a_rule_that_came_meanwhile_names_the_rule() {
         answer
     });
     match answer {
-        (5, EffectAnswer::Deny(Some(reason))) => assert!(reason.starts_with("Rule "), "{reason}"),
+        (5, EffectDecision::Deny(Some(reason))) => assert!(reason.starts_with("Rule "), "{reason}"),
         other => panic!("{other:?}"),
     }
 }
@@ -332,7 +332,7 @@ async fn waiting_for_an_answer_does_not_count() {
         bench.emacs.say(DELETION).await;
         let key = bench.asked().await;
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        bench.executor.approvals.answer(key, Decision::Approved);
+        bench.executor.approvals.decide(key, Decision::Approved);
         answered(&bench).await;
         // The call goes on for a while, and has all of its time for that.
         tokio::time::sleep(Duration::from_secs(20)).await;
@@ -353,7 +353,7 @@ async fn yes_to_the_code_grants_what_was_seen_in_it() {
         bench.emacs.replies.lock().unwrap().push_back(EmacsReply::done(format!(
             "(:outcome :returned :value (:hits (\"deletes or writes files: X\") :effects ({effects}) :notes nil :assessed 1 :settled 1 :more nil))"
         )));
-        bench.executor.approvals.answer(key, Decision::Approved);
+        bench.executor.approvals.decide(key, Decision::Approved);
         bench.emacs.say("(:call 7 :question 5 :withdrawn t)").await;
         bench.emacs.reply(evaluated(""));
     });
@@ -379,10 +379,10 @@ async fn reading_what_is_not_private_asks_nobody() {
     };
     tokio::join!(bench.run(&calls), async {
         bench.emacs.say(&read("/srv/my.ssh-notes.txt", 1)).await;
-        assert_eq!(answered(&bench).await, (1, EffectAnswer::Allow));
+        assert_eq!(answered(&bench).await, (1, EffectDecision::Allow));
         bench.emacs.say(&read("/srv/.ssh/id_rsa", 2)).await;
         let key = bench.asked().await;
-        bench.executor.approvals.answer(key, Decision::Denied(None));
+        bench.executor.approvals.decide(key, Decision::Denied(None));
         bench.emacs.reply(evaluated(""));
     });
 }

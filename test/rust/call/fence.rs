@@ -4,7 +4,7 @@
 #[path = "../support/fence.rs"]
 mod reader;
 
-use agent_q_core::tool::Answers;
+use agent_q_core::tool::Returns;
 use agent_q_core::trust::{Provenance, Source, draw, fence};
 use proptest::prelude::*;
 use reader::{Read, read};
@@ -74,7 +74,7 @@ async fn what_tools_return_is_fenced_and_what_agent_q_says_is_not() {
     bench.echo("look", SafetyLevel::Safe);
     bench.tool("save", SafetyLevel::Safe, |_| Ok("Saved.".to_owned()));
     let mut save = Tool::clone(&bench.batch.tools.get("save").unwrap());
-    save.answers = Answers::Words;
+    save.returns = Returns::Words;
     bench.batch.tools.register(save);
     bench.tool("refuse", SafetyLevel::Safe, |_| {
         Err(ToolFailure::new("There is none."))
@@ -105,7 +105,7 @@ async fn the_users_words_stand_outside_the_fence() {
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
         let decision = Decision::Modified(reviewed.as_object().unwrap().clone());
-        assert!(bench.executor.approvals.answer(key, decision));
+        assert!(bench.executor.approvals.decide(key, decision));
     });
     let found = read(&copy(&results[0])).unwrap();
     assert_eq!(found.text, "y");
@@ -116,7 +116,7 @@ async fn the_users_words_stand_outside_the_fence() {
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
         let denied = Decision::Denied(Some("not now".to_owned()));
-        assert!(bench.executor.approvals.answer(key, denied));
+        assert!(bench.executor.approvals.decide(key, denied));
     });
     assert_eq!(results[0].outcome, CallOutcome::Denied);
     assert_eq!(

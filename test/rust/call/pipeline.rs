@@ -74,8 +74,8 @@ async fn answered(decision: Decision) -> (CallResult, usize) {
     let calls = [call("1", "erase", json!({"text": "x"}))];
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
-        assert!(bench.executor.approvals.answer(key, decision));
-        assert!(!bench.executor.approvals.answer(key, Decision::Approved));
+        assert!(bench.executor.approvals.decide(key, decision));
+        assert!(!bench.executor.approvals.decide(key, Decision::Approved));
     });
     (
         results.into_iter().next().unwrap(),
@@ -135,7 +135,7 @@ async fn arguments_of_another_type_are_converted_before_the_user_sees_them() {
     ];
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
-        assert!(bench.executor.approvals.answer(key, Decision::Approved));
+        assert!(bench.executor.approvals.decide(key, Decision::Approved));
     });
     let converted = json!({"timeout": 5, "force": true, "lines": [1, 2]});
     assert_eq!(results[0].content, converted.to_string());
@@ -177,7 +177,7 @@ async fn modified_arguments_that_show_more_are_asked_about_again() {
         bench
             .executor
             .approvals
-            .answer(key, Decision::Modified(other));
+            .decide(key, Decision::Modified(other));
         bench
             .emacs
             .wait_for(|event| match event {
@@ -185,7 +185,7 @@ async fn modified_arguments_that_show_more_are_asked_about_again() {
                 _ => None,
             })
             .await;
-        bench.executor.approvals.answer(key, Decision::Denied(None));
+        bench.executor.approvals.decide(key, Decision::Denied(None));
     });
     assert_eq!(results[0].outcome, CallOutcome::Denied);
 }
@@ -262,7 +262,7 @@ async fn what_changes_anything_leaves_a_trace_before_it_runs() {
     let calls = ["look", "change", "erase"].map(|name| call(name, name, text.clone()));
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
-        bench.executor.approvals.answer(key, Decision::Denied(None));
+        bench.executor.approvals.decide(key, Decision::Denied(None));
     });
     assert!(results[1].content.contains("\"step\":\"started\""));
     assert_eq!(
@@ -334,7 +334,7 @@ async fn the_trace_of_what_nobody_decided_says_so() {
         bench
             .executor
             .approvals
-            .answer(key, Decision::Modified(unfit));
+            .decide(key, Decision::Modified(unfit));
     });
     assert_eq!(results[0].consent, Consent::Unfit);
     bench

@@ -67,7 +67,7 @@ async fn agree_again(bench: &Bench, call: CallKey) {
     let approvals = &bench.executor.approvals;
     let preview = approvals.preview(call).unwrap();
     assert_eq!(&*preview.modified, "one\ntwo\nadded\n");
-    approvals.answer(call, Decision::Approved);
+    approvals.decide(call, Decision::Approved);
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn a_key_counts_for_what_the_user_has_seen() {
             .wait_for(|event| matches!(event, Event::ApprovalChanged { .. }).then_some(()))
             .await;
         // Emacs has not fetched the new preview, so this is for the one before.
-        approvals.answer(key, Decision::Approved);
+        approvals.decide(key, Decision::Approved);
         agree_again(&bench, key).await;
     });
     assert_eq!(told(&results[0]), ("1", CallOutcome::Succeeded, "Added."));
@@ -96,7 +96,7 @@ async fn a_yes_asks_again_where_nothing_told_of_a_change() {
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
         write(UNKNOWN, Some("one\ntwo\n"));
-        approvals.answer(key, Decision::Approved);
+        approvals.decide(key, Decision::Approved);
         agree_again(&bench, key).await;
     });
     assert_eq!(results[0].outcome, CallOutcome::Succeeded);
@@ -110,7 +110,7 @@ async fn what_shows_the_same_is_not_asked_again() {
         let key = bench.asked().await;
         approvals.files_changed();
         tokio::task::yield_now().await;
-        approvals.answer(key, Decision::Approved);
+        approvals.decide(key, Decision::Approved);
     });
     assert_eq!(results[0].outcome, CallOutcome::Succeeded);
     let asked = bench
@@ -132,7 +132,7 @@ async fn what_can_not_succeed_any_more_is_withdrawn() {
             .emacs
             .wait_for(|event| matches!(event, Event::CallFinished { .. }).then_some(()))
             .await;
-        assert!(!approvals.answer(key, Decision::Approved));
+        assert!(!approvals.decide(key, Decision::Approved));
     });
     assert_eq!(results[0].outcome, CallOutcome::Failed);
     assert_eq!(

@@ -205,7 +205,7 @@ async fn a_rule_that_comes_while_a_call_waits_is_asked_though_the_call_was_judge
     let answering = async {
         let key = bench.asked().await;
         bench.add(bench.rule(Effect::Deny, "erase"));
-        assert!(bench.executor.approvals.answer(key, Decision::Approved));
+        assert!(bench.executor.approvals.decide(key, Decision::Approved));
     };
     let (results, ()) = tokio::join!(bench.run(&calls), answering);
     assert_eq!(results[0].outcome, CallOutcome::Denied);

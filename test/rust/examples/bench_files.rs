@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Samples of searching, reading and diffing, a line each: a name and seconds; beside ripgrep where it
+//! Samples of searching and reading, a line each: a name and seconds; beside ripgrep where it
 //! is installed, or else grep and find. `cargo run --release --example bench_files`, or `make bench`.
 #![allow(
     clippy::print_stdout,
@@ -14,7 +14,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use agent_q_core::diff::{CONTEXT, Diff, apply, near_matches};
 use agent_q_core::files::grep::{Grep, grep};
 use agent_q_core::files::path::PathPolicy;
 use agent_q_core::files::read::{Window, read_page};
@@ -35,7 +34,6 @@ fn main() {
     make_tree(folder);
     searching(folder);
     reading(passing.path());
-    diffing();
 }
 
 /// 50,000 files of about 2 KB in 1,000 folders, like sources; one in fifty has a match.
@@ -118,37 +116,6 @@ fn reading(root: &Path) {
     }
 }
 
-fn diffing() {
-    let lines = |seed: u32| -> Vec<String> {
-        (0..20_000u32)
-            .map(|line| format!("line {} of text\n", line.wrapping_mul(seed) % 5003))
-            .collect()
-    };
-    let original = lines(7);
-    let mut changed = original.clone();
-    for index in (0..20_000).step_by(40) {
-        changed[index] = format!("changed {index}\n");
-    }
-    let mut shuffled = original.clone();
-    shuffled.sort();
-    let (original, changed) = (original.concat(), changed.concat());
-    for (name, modified) in [("changes", &changed), ("sorted", &shuffled.concat())] {
-        let diff = || {
-            Diff::between(&original, modified, CONTEXT)
-                .unified("a", "b")
-                .len()
-        };
-        samples(&format!("files.diff.{name}"), || Ok::<_, ()>(diff()));
-    }
-    let diff = Diff::between(&original, &changed, CONTEXT);
-    samples("files.diff.applied", || {
-        apply(&original, diff.hunks.iter().step_by(2)).map(|text| text.len())
-    });
-    samples("files.diff.near", || {
-        Ok::<_, ()>(near_matches(&original, "line 12 of txet\nline 19 of text\n").len())
-    });
-}
-
 /// Prints samples of NAME for WORK, and of NAME with BASELINE for THEIRS, taken in turns. The first
 /// of each fills the caches.
 fn beside_each_other<T, E: std::fmt::Debug>(
@@ -168,15 +135,6 @@ fn beside_each_other<T, E: std::fmt::Debug>(
             sample(name, ours);
             sample(&format!("{name}.{baseline}"), beside);
         }
-    }
-}
-
-fn samples<T, E: std::fmt::Debug>(name: &str, mut work: impl FnMut() -> Result<T, E>) {
-    for _ in 0..ROUNDS {
-        let took = timed(|| {
-            std::hint::black_box(work()).expect("the work to be possible");
-        });
-        sample(name, took);
     }
 }
 

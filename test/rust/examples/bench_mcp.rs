@@ -32,7 +32,7 @@ fn main() {
     match what.as_str() {
         "start" => start(prefix, bridge),
         "calls" => calls(prefix, bridge),
-        _ => crowd(prefix, bridge),
+        _ => crowd(bridge),
     }
 }
 
@@ -170,11 +170,10 @@ fn calls(prefix: &str, bridge: &str) {
 
 /// Clients that call side by side, each with all its calls at once. Every result has to be that of its
 /// call.
-fn crowd(prefix: &str, bridge: &str) {
+fn crowd(bridge: &str) {
     let hosts: Vec<Host> = (0..CLIENTS)
         .map(|client| Host::introduced(bridge, &format!("crowd{client}")))
         .collect();
-    let began = Instant::now();
     let threads = hosts.into_iter().enumerate().map(|(client, mut host)| {
         thread::spawn(move || {
             let mut expected = std::collections::HashMap::new();
@@ -197,5 +196,4 @@ fn crowd(prefix: &str, bridge: &str) {
     for thread in threads.collect::<Vec<_>>() {
         thread.join().expect("each result is in its place");
     }
-    sample(prefix, "mcp.crowd", began.elapsed().as_secs_f64());
 }

@@ -2,7 +2,6 @@
 //! Samples of what reading replies costs, a line each: a name and seconds. For each dialect a stream of
 //! MEGABYTES, from bytes to events to show, beside serde_json skipping the same payloads; then how many
 //! bytes of memory are held after 256 MB of signs of life, or as many as the first argument says.
-//! AGENT_Q_STREAMS names a folder of recordings, whose events are used then.
 //! `cargo run --release --example bench_streams`, or `make bench`.
 #![allow(
     clippy::print_stdout,
@@ -11,7 +10,6 @@
 )]
 
 use std::hint::black_box;
-use std::path::Path;
 use std::time::Instant;
 
 use agent_q_core::provider::Dialect;
@@ -23,12 +21,12 @@ const PIECE: usize = 16 * 1024;
 
 const MEGABYTES: usize = 32;
 
-const DIALECTS: [(&str, Dialect, &str); 5] = [
-    ("chat", Dialect::ChatCompletions, "chat.completions"),
-    ("messages", Dialect::Messages, "messages"),
-    ("responses", Dialect::Responses, "responses"),
-    ("gemini", Dialect::Gemini, "streamGenerateContent"),
-    ("ollama", Dialect::Ollama, "/api/chat"),
+const DIALECTS: [(&str, Dialect); 5] = [
+    ("chat", Dialect::ChatCompletions),
+    ("messages", Dialect::Messages),
+    ("responses", Dialect::Responses),
+    ("gemini", Dialect::Gemini),
+    ("ollama", Dialect::Ollama),
 ];
 
 /// An event in the middle of an answer, as its server sends it.
@@ -115,53 +113,18 @@ fn skip(payloads: &[&str]) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// The recordings of a dialect, with seconds to read them and to skip their payloads, a megabyte each.
-fn recorded(folder: &Path, api: &str, dialect: Dialect) -> Option<(f64, f64)> {
-    let manifest = std::fs::read_to_string(folder.join("manifest.tsv")).ok()?;
-    let mut all = (0, 0.0, 0.0);
-    for line in manifest.lines().skip(1) {
-        let columns: Vec<&str> = line.split('\t').collect();
-        // Those of the other form have lost their framing.
-        if columns[2] != api || columns[0].ends_with(".jsonl") {
-            continue;
-        }
-        let stream = std::fs::read(folder.join(columns[0])).ok()?;
-        let payloads = payloads(&stream);
-        let times = (8 << 20) / stream.len();
-        for _ in 0..times {
-            let start = Instant::now();
-            let mut reader = ReplyReader::new(dialect);
-            for piece in stream.chunks(PIECE) {
-                black_box(reader.push(piece));
-            }
-            let _ = black_box(reader.finish());
-            all.1 += start.elapsed().as_secs_f64();
-            all.2 += skip(&payloads);
-        }
-        all.0 += times * stream.len();
-    }
-    let megabytes = all.0 as f64 / f64::from(1 << 20);
-    (all.0 > 0).then_some((all.1 / megabytes, all.2 / megabytes))
-}
-
-/// Bytes of memory that this process holds; 0 where that can't be known.
-fn resident() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status
+/// Bytes of memory that this process holds, where that can be known.
+fn resident() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let held = status
         .lines()
-        .find_map(|line| {
-            line.strip_prefix("VmRSS:")?
-                .split_ascii_whitespace()
-                .next()?
-                .parse::<f64>()
-                .ok()
-        })
-        .unwrap_or(0.0)
-        * 1024.0
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: f64 = held.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024.0)
 }
 
 /// How much more memory is held when MEGABYTES of signs of life have come.
-fn growth(dialect: Dialect, megabytes: usize) -> f64 {
+fn growth(dialect: Dialect, megabytes: usize) -> Option<f64> {
     let sign = match dialect {
         Dialect::Ollama => "\n",
         Dialect::Messages => "event: ping\ndata: {\"type\":\"ping\"}\n\n",
@@ -170,17 +133,16 @@ fn growth(dialect: Dialect, megabytes: usize) -> f64 {
     let piece = sign.repeat(PIECE / sign.len()).into_bytes();
     let mut reader = ReplyReader::new(dialect);
     reader.push(event(dialect).as_bytes());
-    let before = resident();
+    let before = resident()?;
     for _ in 0..(megabytes << 20) / piece.len() {
         black_box(reader.push(&piece));
     }
-    resident() - before
+    Some(resident()? - before)
 }
 
 fn main() {
-    let folder = std::env::var_os("AGENT_Q_STREAMS");
     let signs = std::env::args().nth(1).and_then(|it| it.parse().ok());
-    for (name, dialect, api) in DIALECTS {
+    for (name, dialect) in DIALECTS {
         let stream = stream(dialect, MEGABYTES << 20);
         let payloads = payloads(&stream);
         for _ in 0..5 {
@@ -191,16 +153,8 @@ fn main() {
             );
             println!("decode.skip.{name} {:.6}", skip(&payloads) / megabytes);
         }
-        if let Some((read, skip)) = folder
-            .as_ref()
-            .and_then(|folder| recorded(Path::new(folder), api, dialect))
-        {
-            println!("decode.recorded.read.{name} {read:.6}");
-            println!("decode.recorded.skip.{name} {skip:.6}");
+        if let Some(bytes) = growth(dialect, signs.unwrap_or(256)) {
+            println!("decode.growth.{name} {bytes:.6}");
         }
-        println!(
-            "decode.growth.{name} {:.6}",
-            growth(dialect, signs.unwrap_or(256))
-        );
     }
 }

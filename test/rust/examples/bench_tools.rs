@@ -48,13 +48,6 @@ fn at_once() -> Runner {
     })
 }
 
-/// A tool that works on a thread of its own, as those that read files.
-fn on_a_worker() -> Runner {
-    Runner::Worker(Arc::new(|arguments| {
-        Ok(arguments.required_text("text").to_owned())
-    }))
-}
-
 fn tool(name: &str, runner: Runner) -> Tool {
     let parameters = vec![
         Parameter::required("text", ParameterType::String, "Any text"),
@@ -80,7 +73,6 @@ fn sample(name: &str, time: Duration) {
 async fn calls() {
     let registry = Registry::default();
     registry.register(tool("at_once", at_once()));
-    registry.register(tool("on_a_worker", on_a_worker()));
     let rules = std::env::temp_dir().join(format!("agent-q-bench-{}.rules", std::process::id()));
     let executor = Executor {
         approvals: Arc::new(Approvals::default()),
@@ -104,14 +96,11 @@ async fn calls() {
         why_cancelled: Arc::default(),
         place: TurnPlace::new(1, 1, None, None),
     };
-    let (at_once, on_a_worker) = (call("at_once"), call("on_a_worker"));
+    let at_once = call("at_once");
     for _ in 0..RUNS {
         let start = Instant::now();
         black_box(executor.run(&at_once, &batch).await);
         sample("tools.pipeline", start.elapsed());
-        let start = Instant::now();
-        black_box(executor.run(&on_a_worker, &batch).await);
-        sample("tools.pipeline.worker", start.elapsed());
         let start = Instant::now();
         let work = tokio::task::spawn_blocking(|| black_box("x".to_owned()));
         black_box(work.await.is_ok());

@@ -33,7 +33,7 @@ impl Emacs for Careful {
                 false => Decision::Approved,
             };
             let approvals = Arc::clone(self.approvals.get().unwrap());
-            tokio::spawn(async move { approvals.answer(call, decision) });
+            tokio::spawn(async move { approvals.decide(call, decision) });
         }
     }
 

@@ -8,7 +8,7 @@ use agent_q_core::protocol::CallArguments;
 use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::retry::RetryPolicy;
 use agent_q_core::provider::{
-    ChatMessage, ChatRequest, Client, ClientSettings, Dialect, FailureKind, Finish, ModelReply,
+    ChatMessage, ChatRequest, Dialect, FailureKind, Finish, Http, HttpSettings, ModelReply,
     ProviderError, ProviderSettings, RequestPosition, Secret, StreamEvent, ToolChoice,
 };
 use serde_json::{Map, Value, json};
@@ -20,15 +20,15 @@ const KEY: &str = "sk-test-0123456789abcdef";
 /// Long enough for any test's machine, short enough to wait for where it must pass.
 const IDLE: Duration = Duration::from_secs(1);
 
-pub(super) fn client() -> Client {
-    Client::new(ClientSettings {
+pub(super) fn client() -> Http {
+    Http::new(HttpSettings {
         first_byte_timeout: IDLE,
         idle_timeout: IDLE,
         retry: RetryPolicy {
             base_delay: Duration::from_millis(1),
             ..RetryPolicy::default()
         },
-        ..ClientSettings::default()
+        ..HttpSettings::default()
     })
 }
 
@@ -65,7 +65,7 @@ pub(super) fn start(script: Value) -> ScriptedServer {
 
 /// The outcome of a request, of which SINK gets what is shown.
 pub(super) async fn stream(
-    client: &Client,
+    client: &Http,
     settings: &ProviderSettings,
     request: &ChatRequest,
     sink: &mut (dyn FnMut(StreamEvent) + Send),
@@ -263,9 +263,9 @@ async fn pings_without_end_are_given_up() {
         steps.push(json!({"raw": "data: {\"choices\":[{\"delta\":{}}]}\n\n"}));
     }
     let server = start(json!({"turns": [{"steps": steps}]}));
-    let client = Client::new(ClientSettings {
+    let client = Http::new(HttpSettings {
         content_timeout: IDLE,
-        ..ClientSettings::default()
+        ..HttpSettings::default()
     });
     let settings = settings(server.base_url());
     let result = stream(&client, &settings, &request(), &mut |_| {}).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agent_q_core::provider::retry::RetryPolicy;
 use agent_q_core::provider::route::Proxy;
 use agent_q_core::provider::{
-    Client, ClientSettings, FailureKind, ProviderError, ProviderSettings, Route,
+    FailureKind, Http, HttpSettings, ProviderError, ProviderSettings, Route,
 };
 use serde_json::json;
 
@@ -314,14 +314,14 @@ async fn a_file_of_certificates_is_read_again_when_it_has_changed() {
 }
 
 /// A client that waits only a moment for a connection.
-fn hasty() -> Client {
-    Client::new(ClientSettings {
+fn hasty() -> Http {
+    Http::new(HttpSettings {
         connect_timeout: Duration::from_millis(300),
         retry: RetryPolicy {
             base_delay: Duration::from_millis(1),
             ..RetryPolicy::default()
         },
-        ..ClientSettings::default()
+        ..HttpSettings::default()
     })
 }
 

@@ -6,7 +6,7 @@
 )]
 
 mod alarms;
-mod decide;
+mod matching;
 mod properties;
 mod store;
 

@@ -37,7 +37,7 @@ fn decide(
         paths: &[],
         package: None,
         connection: None,
-        client: None,
+        mcp_client: None,
         project,
         provenance: Provenance::Own,
     });

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use agent_q_core::protocol::{CallOutcome, Event, TurnOutcome};
-use agent_q_core::provider::http::ClientSettings;
+use agent_q_core::provider::http::HttpSettings;
 use agent_q_core::provider::retry::RetryPolicy;
 use serde_json::{Value, json};
 
@@ -458,7 +458,7 @@ fn chat(fault: &Fault<'_>, dialect: &str, wire: Wire, deeds: &[Deed]) -> (Chat, 
         false => PATIENCE * 60,
     };
     let base_url = format!("{}://localhost:{}/v1", fault.scheme, server.address.port());
-    let client = ClientSettings {
+    let client = HttpSettings {
         connect_timeout: patience,
         first_byte_timeout: patience,
         idle_timeout: patience,

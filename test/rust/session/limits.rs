@@ -100,7 +100,7 @@ async fn a_message_that_waits_behind_a_turn_answers_it_at_its_limit() {
     chat.tell(Op::Submit("go".into()));
     let call = chat.asked().await;
     chat.tell(Op::Submit("something else".into()));
-    assert!(chat.approvals.answer(call, Decision::Approved));
+    assert!(chat.approvals.decide(call, Decision::Approved));
     assert!(matches!(chat.ended(1).await, TurnOutcome::Limit(_)));
     assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
     let asked = |event: &Event| matches!(event, Event::LimitReached { .. }).then_some(());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::chat::{Chat, chat_through};
 use agent_q_core::protocol::{Event, LimitAnswer, Op};
-use agent_q_core::provider::http::ClientSettings;
+use agent_q_core::provider::http::HttpSettings;
 use agent_q_core::provider::retry::RetryPolicy;
 use serde_json::{Value, json};
 
@@ -165,9 +165,9 @@ async fn two_hundred_turns_in_all_dialects_stay_consistent() {
         base_delay: Duration::from_millis(1),
         ..RetryPolicy::default()
     };
-    let client = ClientSettings {
+    let client = HttpSettings {
         retry,
-        ..ClientSettings::default()
+        ..HttpSettings::default()
     };
     let chat = chat_through(client, &script(&course), json!({}));
     let (mut limits, mut ends, mut summaries, mut cancelled) = (0, 0, 0, 0);

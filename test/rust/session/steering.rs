@@ -21,7 +21,7 @@ async fn it_is_read_after_the_calls_that_run() {
     chat.tell(Op::Steer(read.clone()));
     assert!(chat.session.agenda.take_back(same.id));
     assert!(!chat.session.agenda.take_back(same.id));
-    assert!(chat.approvals.answer(call, Decision::Approved));
+    assert!(chat.approvals.decide(call, Decision::Approved));
     assert_eq!(chat.ended(1).await, TurnOutcome::Finished);
     let messages = chat.last_messages();
     let roles: Vec<&str> = messages.iter().map(|it| it.0.as_str()).collect();
@@ -91,7 +91,7 @@ async fn what_waits_is_taken_back_and_dropped_by_its_number() {
     chat.tell(Op::Submit(second));
     assert!(chat.session.agenda.take_back(dropped));
     assert!(!chat.session.agenda.take_back(ids[0]), "it is read");
-    assert!(chat.approvals.answer(call, Decision::Approved));
+    assert!(chat.approvals.decide(call, Decision::Approved));
     assert_eq!(chat.ended(1).await, TurnOutcome::Finished);
     chat.emacs
         .wait_for(|event| match event {

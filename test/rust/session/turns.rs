@@ -100,7 +100,7 @@ async fn a_denial_is_a_result_for_the_model() {
     chat.tell(Op::Submit("go".into()));
     let call = chat.asked().await;
     let denied = Decision::Denied(Some("not now".to_owned()));
-    assert!(chat.approvals.answer(call, denied));
+    assert!(chat.approvals.decide(call, denied));
     assert_eq!(chat.ended(1).await, TurnOutcome::Finished);
     assert_eq!(
         chat.last_messages()[2],

@@ -53,7 +53,7 @@ impl Given {
             paths: &self.paths,
             package: self.package,
             connection: self.connection,
-            client: None,
+            mcp_client: None,
             project: Some(Path::new(PROJECT)),
             provenance: self.provenance,
         }

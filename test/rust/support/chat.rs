@@ -19,7 +19,7 @@ use agent_q_core::call::approvals::Approvals;
 use agent_q_core::call::metrics::Metrics;
 use agent_q_core::protocol::Emacs;
 use agent_q_core::protocol::{CallKey, CallOutcome, Event, Op, SessionId, TurnOutcome};
-use agent_q_core::provider::http::{Client, ClientSettings};
+use agent_q_core::provider::http::{Http, HttpSettings};
 use agent_q_core::rules::RuleBook;
 use agent_q_core::session::{self, Session, SessionSettings, Shared};
 use agent_q_core::tool::libraries::Libraries;
@@ -42,11 +42,11 @@ pub struct Chat {
 
 /// A session whose model is SCRIPT, with extra SETTINGS.
 pub fn chat(script: &Value, settings: Value) -> Chat {
-    chat_through(ClientSettings::default(), script, settings)
+    chat_through(HttpSettings::default(), script, settings)
 }
 
 /// The same, with a client of its own.
-pub fn chat_through(client: ClientSettings, script: &Value, settings: Value) -> Chat {
+pub fn chat_through(client: HttpSettings, script: &Value, settings: Value) -> Chat {
     let server = ScriptedServer::start(&script.to_string());
     let emacs = recording_emacs();
     let registry = Arc::new(Registry::default());
@@ -79,7 +79,7 @@ pub fn chat_through(client: ClientSettings, script: &Value, settings: Value) -> 
             metrics: Arc::clone(&metrics),
             rules: Arc::new(Mutex::new(RuleBook::open(Path::new("/nonexistent/rules")))),
         },
-        client: Arc::new(Client::new(client)),
+        http: Arc::new(Http::new(client)),
         ratios: Arc::default(),
     };
     let mut all = json!({

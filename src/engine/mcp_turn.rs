@@ -21,7 +21,7 @@ use crate::tool::registry::Registry;
 use crate::tool::{Tool, ToolFailure};
 
 /// A turn of a program's.
-pub struct ClientTurn {
+pub struct McpTurn {
     pub id: TurnId,
     pub session: SessionId,
     handles: Session,
@@ -37,13 +37,13 @@ impl Engine {
     /// # Errors
     ///
     /// When the session is closed.
-    pub fn begin_client_turn(
+    pub fn begin_mcp_turn(
         &self,
         id: SessionId,
         name: &str,
         listed: Registry,
         unoffered: Unoffered,
-    ) -> Result<ClientTurn, RequestError> {
+    ) -> Result<McpTurn, RequestError> {
         let handles = held(&self.sessions).get(&id).cloned();
         let handles = handles.ok_or(RequestError::NoSession(id.0))?;
         let turn = TurnId::next();
@@ -53,7 +53,7 @@ impl Engine {
         handles.offer.begin_turn(&listed, unoffered);
         handles.offer.complete(&listed);
         let root = settings.ground.root.as_deref().map(Path::new);
-        let place = TurnPlace::new(turn.0, id.0, root, settings.connection).of_client(name);
+        let place = TurnPlace::new(turn.0, id.0, root, settings.connection).of_mcp_client(name);
         let executor = self.shared.executor.clone();
         executor.emacs.emit(Event::TurnStarted {
             session: id,
@@ -62,7 +62,7 @@ impl Engine {
             text: name.to_owned(),
             along: Vec::new(),
         });
-        Ok(ClientTurn {
+        Ok(McpTurn {
             id: turn,
             session: id,
             handles,
@@ -78,7 +78,7 @@ impl Engine {
     }
 }
 
-impl ClientTurn {
+impl McpTurn {
     /// The tool that the program meant by NAME.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What happens to a call, by which rule, and whether a rule is about a call. In doubt, what allows does not
-//! match and what restrains does: a rule that allows wants every file of the call, one that asks or denies
-//! wants any.
+//! Which rules match a call, and what happens to it by those. In doubt, what allows does not match and what
+//! restrains does: a rule that allows wants every file of the call, one that asks or denies wants any.
 
 use std::path::Path;
 
@@ -140,7 +139,7 @@ pub(super) struct Compiled {
     alarms: Vec<Alarm>,
     package: Option<GlobMatcher>,
     connection: Option<GlobMatcher>,
-    client: Option<GlobMatcher>,
+    mcp_client: Option<GlobMatcher>,
 }
 
 #[derive(Debug, Clone)]
@@ -214,7 +213,7 @@ impl Compiled {
             alarms: rule.alarms.clone(),
             package: rule.package.as_ref().map(name).transpose()?,
             connection: rule.connection.as_ref().map(name).transpose()?,
-            client: rule.client.as_ref().map(name).transpose()?,
+            mcp_client: rule.mcp_client.as_ref().map(name).transpose()?,
         })
     }
 
@@ -236,7 +235,7 @@ impl Compiled {
             && self.matches_alarms(call)
             && self.matches_name(self.package.as_ref(), call.package)
             && self.matches_name(self.connection.as_ref(), call.connection)
-            && self.matches_client(call)
+            && self.matches_mcp_client(call)
     }
 
     fn in_scope(&self, call: &RuledCall<'_>) -> bool {
@@ -286,10 +285,10 @@ impl Compiled {
     }
 
     /// Who calls is always known.
-    fn matches_client(&self, call: &RuledCall<'_>) -> bool {
-        self.client
+    fn matches_mcp_client(&self, call: &RuledCall<'_>) -> bool {
+        self.mcp_client
             .as_ref()
-            .is_none_or(|glob| call.client.is_some_and(|name| glob.is_match(name)))
+            .is_none_or(|glob| call.mcp_client.is_some_and(|name| glob.is_match(name)))
     }
 
     /// What is not known might be anything: that is reason to restrain and none to allow.
