@@ -87,7 +87,7 @@ REVIEW is as in `agent-q-chat-send-queue-message'."
       (agent-q-chat-send-submit (agent-q-ask--as-message text) (agent-q-activity-look-label look)
                                 (agent-q-activity-look-excerpts look) review)
       (deactivate-mark)
-      (cond ((agent-q-chat-send-queue-held)
+      (cond ((agent-q-chat-send-queue-waiting 'queued)
              (message "Queued in %s: sent when this turn ends" (buffer-name chat)))
             (agent-q-session-provider (message "Asked in %s" (buffer-name chat)))))
     chat))

@@ -54,6 +54,7 @@
   (setq agent-q-session-connection connection
         agent-q-chat-send-images (agent-q-connection-connections))
   (agent-q-image-tools-ensure connection)
+  (agent-q-chat-send-settings-changed)
   (agent-q-chat-view-header-update)
   (agent-q-chat-view-welcome-update))
 
@@ -141,7 +142,8 @@ follows no agent any more, and has the model that it had before."
                           (format "; its model is %s again"
                                   (agent-q-provider-label agent-q-session-provider))
                         "")))
-    (agent-q-chat-commands--use (agent-q-chat-commands--read file) libraries)))
+    (agent-q-chat-commands--use (agent-q-chat-commands--read file) libraries))
+  (agent-q-chat-send-settings-changed))
 
 (defun agent-q-chat-commands--read (file)
   "Return the agent in FILE."
@@ -329,8 +331,7 @@ and its answer came before its time as it is counted here."
   "Send your last message again, with all that was attached to it."
   (interactive)
   (agent-q-session-check)
-  (agent-q-chat-send-submit-again (or agent-q-render-message
-                                      (user-error "There is no message to send again")))
+  (agent-q-chat-send-submit-again)
   (agent-q-chat-commands--retry-follow))
 
 (defun agent-q-chat-commands--retry-follow ()
@@ -350,9 +351,9 @@ and its answer came before its time as it is counted here."
 (defun agent-q-chat-commands--retry-ask-for-more ()
   "Ask the model to go on where it stopped.
 Its changes of files are reviewed as before."
-  (agent-q-chat-send-submit "Go on." nil nil
-                            (agent-q-chat-send-queue-message-review
-                             (agent-q-chat-send-queue-begun agent-q-render-message))))
+  (let ((latest (agent-q-chat-send-queue-latest)))
+    (agent-q-chat-send-submit "Go on." nil nil
+                              (and latest (agent-q-chat-send-queue-message-review latest)))))
 
 (defun agent-q-chat-commands--retry-go-on ()
   "Let the turn go on that met a limit."
@@ -371,14 +372,11 @@ Its changes of files are reviewed as before."
     (user-error "This question was already answered")))
 
 (defun agent-q-chat-commands-retry-ask (text)
-  "Ask the user whether a turn may go on that met a limit, which TEXT names.
-A message that waits behind the turn is an answer: it is sent now."
-  (if (agent-q-chat-send-queue-held)
-      (agent-q-core-stop-at-limit agent-q-session-number)
-    (agent-q-render-notice (concat text " Continue? (y or n, then RET)") 'agent-q-attention)
-    (agent-q-render-button "[Go on]" #'agent-q-chat-commands--retry-go-on 'limit)
-    (agent-q-render-button "[Stop]" #'agent-q-chat-commands--retry-stop 'limit)
-    (agent-q-attention-tell "The turn met a limit; continue?")))
+  "Ask the user whether a turn may go on that met a limit, which TEXT names."
+  (agent-q-render-notice (concat text " Continue? (y or n, then RET)") 'agent-q-attention)
+  (agent-q-render-button "[Go on]" #'agent-q-chat-commands--retry-go-on 'limit)
+  (agent-q-render-button "[Stop]" #'agent-q-chat-commands--retry-stop 'limit)
+  (agent-q-attention-tell "The turn met a limit; continue?"))
 
 (defun agent-q-chat-commands--retry-choose-model ()
   "Choose another model for this chat; the last message can be sent to it then."
@@ -404,7 +402,7 @@ A message that waits behind the turn is an answer: it is sent now."
   "Show the buttons that fit a turn that ended with OUTCOME, because of WHY."
   (pcase outcome
     (:failed
-     (when agent-q-render-message
+     (when (agent-q-chat-send-queue-latest)
        (when (eq why :long)
          (agent-q-render-button "[Make room and try again]" #'agent-q-chat-commands--retry-shorter 'turn))
        (agent-q-render-button "[Try again]" #'agent-q-retry 'turn))

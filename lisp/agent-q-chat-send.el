@@ -60,6 +60,7 @@ refused; \\[agent-q-plan-do] ends this and makes the agent carry out the plan."
   (if agent-q-session-chat-p
       (progn (setq agent-q-chat-view-header-planning agent-q-plan-mode)
              (agent-q-chat-view-header-update)
+             (agent-q-chat-send-settings-changed)
              (message (if agent-q-plan-mode
                           "Plan mode is on: the agent looks and plans, and changes nothing"
                         "Plan mode is off")))
@@ -90,109 +91,83 @@ refused; \\[agent-q-plan-do] ends this and makes the agent carry out the plan."
 
 ;;;; The messages of a chat that wait
 
-;; What is sent while a turn runs waits here until the turn is over, or until the running
-;; turn takes it in.  It is shown above the prompt, where it can be taken back or dropped.
-;; The core gets one message at a time.
+;; The core keeps what is sent while a turn runs until the turn is over, or until the running
+;; turn takes it in.  Here is what the log has to show of a message once an event says that
+;; it is read; until then it is shown above the prompt, where it can be edited or dropped.
 
 (cl-defstruct (agent-q-chat-send-queue-message (:constructor agent-q-chat-send-queue-message) (:copier nil))
   "A message that the user sends.
 TEXT is what they typed.  SEND is a function that hands it to the core, whose
-error is the user's.  LOOK is what they send along, or nil, and REVIEW says
-that the changes of files which its turn makes are reviewed as diffs.
-EXCERPTS are what is attached because the message mentions it."
-  text send look review excerpts)
+error is the user's, and returns ID, the number that the core gives it.  LOOK
+is what they send along, or nil, and REVIEW says that the changes of files
+which its turn makes are reviewed as diffs.  EXCERPTS are what is attached
+because the message mentions it.  WAITS is `next-step' if the running turn is
+to take it in, `queued' if it is sent when that turn ends, and else nil."
+  text send look review excerpts id waits)
 
-(defvar-local agent-q-chat-send--queue-held nil
-  "The messages that wait for the running turn to end, first one first.")
+(defvar-local agent-q-chat-send--queue nil
+  "The messages that the core has and the log doesn't show, first one first.")
 
-(defvar-local agent-q-chat-send--queue-sent nil
-  "The message that the core has and that has not begun its turn, or nil.")
-
-(defvar-local agent-q-chat-send--queue-begun nil
-  "The message whose turn began last, or nil.")
-
-(defvar-local agent-q-chat-send--queue-steering nil
-  "The messages that the running turn is to take in, first one first.")
+(defvar-local agent-q-chat-send--queue-latest nil
+  "The message that was read last, or nil.")
 
 (defvar-local agent-q-chat-send--queue-overlay nil
   "The overlay that shows the waiting messages above the prompt.")
 
-(defun agent-q-chat-send-queue-held ()
-  "Return the messages of this chat that wait, first one first."
-  agent-q-chat-send--queue-held)
+(defun agent-q-chat-send-queue-waiting (&optional how)
+  "Return the messages of this chat that wait, or only those that wait as HOW."
+  (seq-filter (lambda (message)
+                (let ((waits (agent-q-chat-send-queue-message-waits message)))
+                  (if how (eq waits how) waits)))
+              agent-q-chat-send--queue))
 
 ;;;;; Coming and going
 
-(defun agent-q-chat-send-queue-add (message)
+(defun agent-q-chat-send-queue-add (message &optional next-step)
   "Send MESSAGE, now or when the running turn is over.
-Return non-nil if it waits."
-  (let ((busy (agent-q-chat-view-header-busy-p)))
-    (if busy
-        (setq agent-q-chat-send--queue-held (append agent-q-chat-send--queue-held (list message)))
-      (agent-q-chat-send--queue-hand message))
+With NEXT-STEP, the running turn takes it in.  Return non-nil if it waits."
+  (setf (agent-q-chat-send-queue-message-waits message)
+        (cond (next-step 'next-step)
+              ((agent-q-chat-view-header-busy-p) 'queued))
+        (agent-q-chat-send-queue-message-id message)
+        (funcall (agent-q-chat-send-queue-message-send message))
+        agent-q-chat-send--queue (append agent-q-chat-send--queue (list message)))
+  (agent-q-chat-send--queue-changed)
+  (agent-q-chat-send-queue-message-waits message))
+
+(defun agent-q-chat-send-queue-read (id text)
+  "Return the message of the number ID, TEXT, which no longer waits."
+  (setq agent-q-chat-send--queue-latest
+        (or (car (agent-q-chat-send--queue-remove (list id)))
+            (agent-q-chat-send-queue-message :text text))))
+
+(defun agent-q-chat-send--queue-remove (ids)
+  "Return the messages of the numbers IDS, which don't wait any more."
+  (let ((removed (seq-filter (lambda (message)
+                               (memql (agent-q-chat-send-queue-message-id message) ids))
+                             agent-q-chat-send--queue)))
+    (setq agent-q-chat-send--queue (seq-difference agent-q-chat-send--queue removed #'eq))
     (agent-q-chat-send--queue-changed)
-    busy))
-
-(defun agent-q-chat-send--queue-hand (message)
-  "Hand MESSAGE to the core."
-  (funcall (agent-q-chat-send-queue-message-send message))
-  (setq agent-q-chat-send--queue-sent message))
-
-(defun agent-q-chat-send-queue-steer (message)
-  "Show MESSAGE, which the core has for the running turn, until that has it."
-  (setq agent-q-chat-send--queue-steering (append agent-q-chat-send--queue-steering (list message)))
-  (agent-q-chat-send--queue-changed))
-
-(defun agent-q-chat-send-queue-steered (text)
-  "Return the message TEXT if it was to be put into a turn; it is there now."
-  (when-let ((message (seq-find (lambda (message)
-                                  (equal (agent-q-text-clean (agent-q-chat-send-queue-message-text message))
-                                         text))
-                                agent-q-chat-send--queue-steering)))
-    (setq agent-q-chat-send--queue-steering (delq message agent-q-chat-send--queue-steering))
-    (agent-q-chat-send--queue-changed)
-    message))
+    removed))
 
 (defun agent-q-chat-send-queue-texts ()
   "Return the texts of all messages that wait."
   (mapcar #'agent-q-chat-send-queue-message-text
-          (append agent-q-chat-send--queue-steering agent-q-chat-send--queue-held)))
+          (append (agent-q-chat-send-queue-waiting 'next-step)
+                  (agent-q-chat-send-queue-waiting 'queued))))
 
-(defun agent-q-chat-send-queue-started ()
-  "Return the message whose turn begins, or nil."
-  (setq agent-q-chat-send--queue-begun agent-q-chat-send--queue-sent
-        agent-q-chat-send--queue-sent nil)
-  (agent-q-chat-send--queue-changed)
-  agent-q-chat-send--queue-begun)
-
-(defun agent-q-chat-send-queue-begun (text)
-  "Return the message whose turn began last, if it is TEXT, else one of TEXT alone."
-  (if (and agent-q-chat-send--queue-begun
-           (equal text (agent-q-text-clean (agent-q-chat-send-queue-message-text agent-q-chat-send--queue-begun))))
-      agent-q-chat-send--queue-begun
-    (agent-q-chat-send-queue-message :text text)))
-
-(defun agent-q-chat-send-queue-next ()
-  "Hand the core the next message, as a turn is over."
-  (when (and agent-q-chat-send--queue-held (null agent-q-chat-send--queue-sent))
-    (let ((message (pop agent-q-chat-send--queue-held)))
-      (condition-case failure
-          (agent-q-chat-send--queue-hand message)
-        (error
-         (agent-q-render-notice (error-message-string failure) 'agent-q-failure)))))
-  (agent-q-chat-send--queue-changed))
-
-(defun agent-q-chat-send-queue-clear ()
-  "Forget all messages that wait."
-  (setq agent-q-chat-send--queue-held nil
-        agent-q-chat-send--queue-steering nil
-        agent-q-chat-send--queue-sent nil)
-  (agent-q-chat-send--queue-changed))
+(defun agent-q-chat-send-queue-latest ()
+  "Return the message that was read last in this chat, or nil.
+Of one of a stored chat only the text is known."
+  (or agent-q-chat-send--queue-latest
+      (and agent-q-render-message
+           (agent-q-chat-send-queue-message :text agent-q-render-message))))
 
 (defun agent-q-chat-send--queue-changed ()
   "Show what is queued now."
-  (setq agent-q-chat-view-header-queued (+ (length agent-q-chat-send--queue-held)
-                                           (if agent-q-chat-send--queue-sent 1 0)))
+  (setq agent-q-chat-view-header-queued
+        (- (length agent-q-chat-send--queue)
+           (length (agent-q-chat-send-queue-waiting 'next-step))))
   (agent-q-chat-send--queue-show)
   (agent-q-events-afterwards #'agent-q-chat-view-header-update))
 
@@ -217,22 +192,23 @@ More would push the log out of the window, and leave it empty when they go.")
     (setq agent-q-chat-send--queue-overlay
           (make-overlay (marker-position agent-q-render-end)
                         (1+ (marker-position agent-q-render-end)) nil t nil)))
-  (overlay-put
-   agent-q-chat-send--queue-overlay 'after-string
-   (and (or agent-q-chat-send--queue-held agent-q-chat-send--queue-steering)
-        (propertize
-         (concat (mapconcat (lambda (message)
-                              (concat "Next step: " (agent-q-chat-send--queue-line message) "\n"))
-                            agent-q-chat-send--queue-steering "")
-                 (mapconcat (lambda (message)
-                              (concat "Queued: " (agent-q-chat-send--queue-line message) "\n"))
-                            (seq-take agent-q-chat-send--queue-held agent-q-chat-send--queue-most-shown) "")
-                 (let ((more (- (length agent-q-chat-send--queue-held) agent-q-chat-send--queue-most-shown)))
-                   (if (> more 0) (format "and %d more\n" more) ""))
-                 (substitute-command-keys
-                  "\\<agent-q-chat-mode-map>\\[agent-q-chat-send-queue-edit] edits a queued message, \
+  (let* ((queued (agent-q-chat-send-queue-waiting 'queued))
+         (more (- (length queued) agent-q-chat-send--queue-most-shown)))
+    (overlay-put
+     agent-q-chat-send--queue-overlay 'after-string
+     (and (agent-q-chat-send-queue-waiting)
+          (propertize
+           (concat (mapconcat (lambda (message)
+                                (concat "Next step: " (agent-q-chat-send--queue-line message) "\n"))
+                              (agent-q-chat-send-queue-waiting 'next-step) "")
+                   (mapconcat (lambda (message)
+                                (concat "Queued: " (agent-q-chat-send--queue-line message) "\n"))
+                              (seq-take queued agent-q-chat-send--queue-most-shown) "")
+                   (if (> more 0) (format "and %d more\n" more) "")
+                   (substitute-command-keys
+                    "\\<agent-q-chat-mode-map>\\[agent-q-chat-send-queue-edit] edits a queued message, \
 with \\[universal-argument] drops it\n"))
-         'face 'agent-q-dim))))
+           'face 'agent-q-dim)))))
 
 ;;;;; Taking back
 
@@ -242,19 +218,13 @@ The one that came last is the default."
   (let ((choices (seq-map-indexed
                   (lambda (message index)
                     (cons (format "%d. %s" (1+ index) (agent-q-chat-send--queue-line message)) message))
-                  (append agent-q-chat-send--queue-steering agent-q-chat-send--queue-held))))
+                  (append (agent-q-chat-send-queue-waiting 'next-step)
+                          (agent-q-chat-send-queue-waiting 'queued)))))
     (cond ((null choices) (user-error "No message is queued"))
           ((null (cdr choices)) (cdar choices))
           (t (let ((last (caar (last choices))))
                (cdr (assoc (completing-read (format-prompt prompt last) choices nil t nil nil last)
                            choices)))))))
-
-(defun agent-q-chat-send--queue-take-back (message)
-  "Take MESSAGE back from the running turn."
-  (unless (agent-q-core-take-back-steering
-           agent-q-session-number (agent-q-text-clean (agent-q-chat-send-queue-message-text message)))
-    (user-error "The model has this message already"))
-  (setq agent-q-chat-send--queue-steering (delq message agent-q-chat-send--queue-steering)))
 
 (defun agent-q-chat-send-queue-edit (drop-p)
   "Put a queued message back at the prompt, to be changed and sent again.
@@ -262,11 +232,11 @@ With prefix argument DROP-P, drop it; it stays in the history.  What stands at
 the prompt goes into the history."
   (declare (completion agent-q-session-command-p))
   (interactive "P")
-  (let ((message (agent-q-chat-send--queue-choose (if drop-p "Drop" "Edit"))))
-    (if (memq message agent-q-chat-send--queue-steering)
-        (agent-q-chat-send--queue-take-back message)
-      (setq agent-q-chat-send--queue-held (delq message agent-q-chat-send--queue-held)))
-    (agent-q-chat-send--queue-changed)
+  (let* ((message (agent-q-chat-send--queue-choose (if drop-p "Drop" "Edit")))
+         (id (agent-q-chat-send-queue-message-id message)))
+    (unless (agent-q-core-take-back agent-q-session-number id)
+      (user-error "The model has this message already"))
+    (agent-q-chat-send--queue-remove (list id))
     (if drop-p
         (message "Dropped: %s" (agent-q-chat-send--queue-line message))
       (unless (string-blank-p (agent-q-prompt-text))
@@ -331,6 +301,11 @@ the prompt goes into the history."
      (agent-q-json-serialize
       `((route . ,(agent-q-provider-route-now agent-q-session-provider))))))
   (agent-q-chat-history-note))
+
+(defun agent-q-chat-send-settings-changed ()
+  "Have the messages that wait sent with the settings as they are now."
+  (when (agent-q-chat-send-queue-waiting)
+    (agent-q-chat-send-configure)))
 
 (defun agent-q-chat-send-connected-p ()
   "Whether the image of this chat is connected."
@@ -455,19 +430,21 @@ are as in `agent-q-chat-send-queue-message'."
                (agent-q-core-submit agent-q-session-number (agent-q-text-clean text)
                                     context))))))
 
-(defun agent-q-chat-send--message-again (text)
-  "Return the message TEXT, the latest of this chat, to be sent again.
+(defun agent-q-chat-send--message-again (latest)
+  "Return LATEST, the latest message of this chat, to be sent again.
 What was attached to it is attached again, as it was then."
-  (let ((begun (agent-q-chat-send-queue-begun text)))
-    (agent-q-chat-send-queue-message
-     :text text
-     :look (agent-q-chat-send-queue-message-look begun)
-     :review (agent-q-chat-send-queue-message-review begun)
-     :excerpts (agent-q-chat-send-queue-message-excerpts begun)
-     :send (lambda ()
-             (agent-q-chat-send-configure)
-             (agent-q-core-submit-again agent-q-session-number (agent-q-text-clean text)
-                                        (agent-q-chat-send-context))))))
+  (let ((text (agent-q-chat-send-queue-message-text latest)))
+    (if (agent-q-prompt-console-line-p text)
+        (agent-q-chat-send--message text nil nil nil nil)
+      (agent-q-chat-send-queue-message
+       :text text
+       :look (agent-q-chat-send-queue-message-look latest)
+       :review (agent-q-chat-send-queue-message-review latest)
+       :excerpts (agent-q-chat-send-queue-message-excerpts latest)
+       :send (lambda ()
+               (agent-q-chat-send-configure)
+               (agent-q-core-submit-again agent-q-session-number (agent-q-text-clean text)
+                                          (agent-q-chat-send-context)))))))
 
 (defun agent-q-chat-send-submit (text &optional look pairs review)
   "Send TEXT from this chat, not what is at its prompt.
@@ -484,13 +461,13 @@ turn runs, the message waits.  Signal an error if it can't be sent."
        (agent-q-chat-send--submit
         (agent-q-chat-send--message text look pairs review excerpts))))))
 
-(defun agent-q-chat-send-submit-again (text)
-  "Send TEXT, the latest message of this chat, once more.
+(defun agent-q-chat-send-submit-again ()
+  "Send the latest message of this chat once more.
 A model that has not answered it reads it once."
   (agent-q-chat-send--check)
-  (agent-q-chat-send--submit (if (agent-q-prompt-console-line-p text)
-                                 (agent-q-chat-send--message text nil nil nil nil)
-                               (agent-q-chat-send--message-again text))))
+  (agent-q-chat-send--submit
+   (agent-q-chat-send--message-again (or (agent-q-chat-send-queue-latest)
+                                         (user-error "There is no message to send again")))))
 
 (defun agent-q-chat-send--check ()
   "Signal an error unless messages can be sent from here."
@@ -504,11 +481,10 @@ A model that has not answered it reads it once."
   "Hand MESSAGE to the core when its time has come."
   (cond ((or agent-q-session-provider
              (agent-q-prompt-console-line-p (agent-q-chat-send-queue-message-text message)))
-         (when (agent-q-chat-send-queue-add message)
-           (if (eq agent-q-chat-view-header-state :paused)
-               ;; Who sends something else doesn't want the turn to go on.
-               (agent-q-core-stop-at-limit agent-q-session-number)
-             (message "Queued: sent when this turn ends"))))
+         (when (and (agent-q-chat-send-queue-add message)
+                    ;; It ends a turn that asks whether it goes on.
+                    (not (eq agent-q-chat-view-header-state :paused)))
+           (message "Queued: sent when this turn ends")))
         (t
          (push message agent-q-chat-send--unsent)
          (agent-q-chat-send-provider))))
@@ -679,9 +655,14 @@ is sent as usual."
       (agent-q-chat-send--gather
        text
        (lambda (excerpts)
-         (agent-q-core-steer agent-q-session-number (agent-q-text-clean text)
-                             (agent-q-chat-send-context (agent-q-attach-kinds-excerpt-pairs excerpts)))
-         (agent-q-chat-send-queue-steer (agent-q-chat-send-queue-message :text text :excerpts excerpts))))
+         (agent-q-chat-send-queue-add
+          (agent-q-chat-send-queue-message
+           :text text :excerpts excerpts
+           :send (lambda ()
+                   (agent-q-core-steer
+                    agent-q-session-number (agent-q-text-clean text)
+                    (agent-q-chat-send-context (agent-q-attach-kinds-excerpt-pairs excerpts)))))
+          t)))
       (agent-q-prompt-take))))
 
 (defun agent-q-chat-send--kept-words (count)
@@ -703,10 +684,9 @@ They stay in the history."
   (cond ((agent-q-chat-send--give-up)
          (message "Not sent"))
         ((agent-q-chat-view-header-busy-p)
-         (let ((waiting (length (agent-q-chat-send-queue-texts))))
-           (agent-q-core-cancel agent-q-session-number)
-           (agent-q-chat-send-queue-clear)
-           (message "Cancelled%s" (agent-q-chat-send--kept-words waiting))))
+         (let ((dropped (agent-q-core-cancel agent-q-session-number)))
+           (agent-q-chat-send--queue-remove dropped)
+           (message "Cancelled%s" (agent-q-chat-send--kept-words (length dropped)))))
         (agent-q-chat-send--unsent
          (setq agent-q-chat-send--unsent nil)
          (message "Not sent"))

@@ -447,8 +447,7 @@ core saves it, as JSON, or is nil."
                      (agent-q-chat-history-rewind-resumed (alist-get 'rewind about))))
     (:past-turn (agent-q-chat-history-past-show event))
     (:turn-begins (agent-q-chat--note-turn (plist-get event :turn)))
-    (:turn-started (agent-q-chat--turn-started (plist-get event :text)
-                                               (plist-get event :turn)))
+    (:turn-started (agent-q-chat--turn-started event))
     (:rewound (agent-q-chat-history-rewind-hide (plist-get event :turn) (plist-get event :rewind)))
     (:unwound (agent-q-chat-history-rewind-show (plist-get event :rewind))
               (agent-q-render-settle 'turn))
@@ -474,8 +473,7 @@ core saves it, as JSON, or is nil."
     (:summarized (agent-q-chat-commands-usage-summarized event)
                  ;; The model has no more of it than the summary says.
                  (agent-q-attach-forget-sent))
-    (:steered (agent-q-render-user (plist-get event :text))
-              (agent-q-chat--show-along (agent-q-chat-send-queue-steered (plist-get event :text))))
+    (:steered (agent-q-chat--show-message event))
     (:limit-reached (agent-q-chat-commands-retry-ask (plist-get event :text)))
     (:notice (agent-q-render-notice (plist-get event :text)))
     ((or :image-call :emacs-call) (agent-q-chat-send-emacs-call event)))
@@ -531,21 +529,16 @@ core saves it, as JSON, or is nil."
   (setq agent-q-session-turn (agent-q-changes-turn turn))
   (setf (alist-get turn agent-q-chat-history-past-turns) agent-q-session-turn))
 
-(defun agent-q-chat--turn-started (text turn)
-  "Show the user's message TEXT, with which TURN begins, a number."
+(defun agent-q-chat--turn-started (event)
+  "Show the user's message of EVENT, with which a turn begins."
   (agent-q-chat-view-welcome-finish)
   (setq agent-q-chat-view-header-cache-lost nil
         agent-q-chat-view-header-turn-cost nil
         agent-q-chat-view-header-turn nil)
   (agent-q-render-settle 'turn)
-  (agent-q-render-user text turn)
-  (let ((message (or (agent-q-chat-send-queue-steered text)
-                     (agent-q-chat-send-queue-started))))
-    (when message
-      (agent-q-chat--show-along message)
-      (when (agent-q-chat-send-queue-message-review message)
-        (setq-local agent-q-review-edits t
-                    agent-q-chat--reviewing t))))
+  (when (agent-q-chat-send-queue-message-review (agent-q-chat--show-message event))
+    (setq-local agent-q-review-edits t
+                agent-q-chat--reviewing t))
   (agent-q-chat-start-clock))
 
 (defun agent-q-chat-start-clock ()
@@ -555,12 +548,15 @@ core saves it, as JSON, or is nil."
   (setq agent-q-chat--timer
         (run-at-time 1 1 #'agent-q-chat--tick (current-buffer))))
 
-(defun agent-q-chat--show-along (message)
-  "Show what is sent along with the user's MESSAGE, which may be nil."
-  (when message
+(defun agent-q-chat--show-message (event)
+  "Show the user's message of EVENT with what is attached, and return it."
+  (let* ((text (plist-get event :text))
+         (message (agent-q-chat-send-queue-read (plist-get event :message-id) text)))
+    (agent-q-render-user text (plist-get event :turn))
     (when (agent-q-chat-send-queue-message-look message)
       (agent-q-render-notice (concat "  about " (agent-q-chat-send-queue-message-look message))))
-    (mapc #'agent-q-attach-kinds-excerpt-show (agent-q-chat-send-queue-message-excerpts message))))
+    (mapc #'agent-q-attach-kinds-excerpt-show (agent-q-chat-send-queue-message-excerpts message))
+    message))
 
 (defun agent-q-chat--turn-ended (outcome message why)
   "Show that a turn ended with OUTCOME, for the reason WHY, and MESSAGE, if any."
@@ -589,8 +585,7 @@ core saves it, as JSON, or is nil."
     (agent-q-chat--offer-echo))
   (when (eq outcome :finished)
     (agent-q-chat-send-plan-offer))
-  (agent-q-attention-ended outcome)
-  (agent-q-chat-send-queue-next))
+  (agent-q-attention-ended outcome))
 
 (defun agent-q-chat--offer-echo ()
   "Offer the echo of evaluations in the REPL."

@@ -90,15 +90,11 @@ within its line, as an image can name itself."
          (format "%s through %s" name (agent-q-connection-client-get connection :name))
        name))))
 
-(defun agent-q-connection-with-name (connection text)
-  "Return TEXT, what the image behind CONNECTION answered, with its name.
-A reply has it in front, where the core looks for it; any other text
-at its end.  That is done only while there are other connections."
-  (cond ((or (null text) (null connection) (null (cdr (agent-q-connection-connections))))
-         text)
-        ((string-prefix-p "(:outcome " text)
-         (format "(:image %S %s" (agent-q-connection-label connection) (substring text 1)))
-        (t (format "%s\n(In image %s.)" text (agent-q-connection-label connection)))))
+(defun agent-q-connection-note (connection)
+  "Return a line that names the image behind CONNECTION, if there are others."
+  (and connection
+       (cdr (agent-q-connection-connections))
+       (format "(In image %s.)" (agent-q-connection-label connection))))
 
 (defun agent-q-connection-facts (connection)
   "Return one line on the Lisp image behind CONNECTION."
@@ -315,19 +311,34 @@ is random.")
 (defvar agent-q-connection-call-ended-functions nil
   "Functions called with each call that ended, its status and its payload.")
 
+(defvar agent-q-connection--call-ended nil
+  "A list of the payload of the call that ended and, once read, its data.")
+
+(defun agent-q-connection-call-reply (payload)
+  "Return PAYLOAD of a call that ended as Lisp data, or nil if it isn't a reply.
+It is read once for all that are told of the end of the call."
+  (when (string-prefix-p "(:outcome " (or payload ""))
+    (let ((ended agent-q-connection--call-ended))
+      (unless (equal payload (car ended))
+        (setq ended (list payload)))
+      (unless (cdr ended)
+        (setcdr ended (list (ignore-errors (agent-q-connection-reply-read payload)))))
+      (cadr ended))))
+
 (defun agent-q-connection-call-finish (call status payload)
   "End CALL with STATUS and PAYLOAD, unless it has ended."
   (when (agent-q-connection-call-pending-p call)
     (remhash (agent-q-connection-call-request call) agent-q-connection-call-pending)
     (agent-q-connection-call-stop-clock call)
-    (agent-q-module-log-run-hook 'agent-q-connection-call-ended-functions call status payload)
-    ;; This can run in a process filter of the client's: it must return there.
-    (condition-case err
-        (save-current-buffer
-          (funcall (agent-q-connection-call-callback call) status
-                   (and payload (substring-no-properties payload))))
-      (error (message "agent-q: the end of a call was not taken: %s"
-                      (error-message-string err))))
+    (let ((agent-q-connection--call-ended (list payload)))
+      (agent-q-module-log-run-hook 'agent-q-connection-call-ended-functions call status payload)
+      ;; This can run in a process filter of the client's: it must return there.
+      (condition-case err
+          (save-current-buffer
+            (funcall (agent-q-connection-call-callback call) status
+                     (and payload (substring-no-properties payload))))
+        (error (message "agent-q: the end of a call was not taken: %s"
+                        (error-message-string err)))))
     (run-hooks 'agent-q-connection-call-finished-hook)))
 
 ;; There is one timer for all calls.  Emacs keeps its timers in a list in order:

@@ -411,7 +411,7 @@ Return nil if it can't be read."
         (when (hash-table-p provider)
           (maphash (lambda (field _value)
                      (unless (member field '("name" "base_url" "model"))
-                       (puthash field "[masked]" provider)))
+                       (puthash field agent-q-debug--secrets-mask provider)))
                    provider))
         (agent-q-json-encode settings))
     (error nil)))

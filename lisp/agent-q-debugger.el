@@ -57,17 +57,18 @@ They hold the connection, thread, condition, restarts and level.")
   '("eval-form" "compile-form" "compile-file" "load-system" "run-tests")
   "The operations whose answers tell of debuggers that opened.")
 
-(defun agent-q-debugger-with-opened (connection operation owner text)
-  "Return TEXT, the reply of OPERATION behind CONNECTION, for OWNER.
-It says which debuggers threads have opened since OWNER was told last."
-  (let ((opened (and (string-prefix-p "(:" (or text ""))
-                     (member operation agent-q-debugger--telling)
-                     (delq nil (mapcar (lambda (error) (agent-q-debugger--opened error owner))
-                                       (agent-q-image-history-errors-of-threads
-                                        (agent-q-connection-process connection)))))))
-    (if opened
-        (format "(:opened %S %s" (nreverse opened) (substring text 1))
-      text)))
+(defun agent-q-debugger-opened (connection operation owner)
+  "Return lines on debuggers that opened in the image behind CONNECTION.
+Threads have opened them since OWNER was told last; OPERATION is what it asked
+for."
+  (and (member operation agent-q-debugger--telling)
+       (mapcar (lambda (words)
+                 (format "(A debugger opened: %s. get_last_error and debugger_frames show more.)"
+                         words))
+               (nreverse
+                (delq nil (mapcar (lambda (error) (agent-q-debugger--opened error owner))
+                                  (agent-q-image-history-errors-of-threads
+                                   (agent-q-connection-process connection))))))))
 
 (defun agent-q-debugger--opened (error owner)
   "Return the words on ERROR, of a thread, that OWNER wasn't told, or nil."
@@ -188,7 +189,8 @@ THREAD is the name of its thread, or nil."
 (defun agent-q-debugger--finish (call status payload)
   "End CALL with the STATUS and PAYLOAD of a call in the image."
   (agent-q-events-operation-end
-   call status (if (equal status "done") (agent-q-events-operation-of-image call payload) payload)))
+   call status payload
+   (agent-q-connection-note (agent-q-events-operation-call-connection call))))
 
 (defun agent-q-debugger--call (call found operation arguments seconds)
   "Do OPERATION with ARGUMENTS in the debugger FOUND, for SECONDS.
@@ -196,7 +198,7 @@ Its reply is the answer to CALL."
   (agent-q-image-call
    (agent-q-events-operation-call-connection call)
    (agent-q-events-operation-call-request call)
-   operation (prin1-to-string arguments) seconds
+   operation arguments seconds
    (lambda (status payload)
      (agent-q-debugger--finish call status payload))
    (agent-q-events-operation-call-owner call) (agent-q-debugger--thread found))
@@ -272,8 +274,7 @@ The result of the evaluation then answers CALL."
     (if (bufferp found)
         (agent-q-image-call (agent-q-events-operation-call-connection call)
                             (agent-q-events-operation-call-request call)
-                            operation (prin1-to-string arguments)
-                            agent-q-eval-timeout answer
+                            operation arguments agent-q-eval-timeout answer
                             (agent-q-events-operation-call-owner call) thread)
       (agent-q-image-resume found (agent-q-events-operation-call-request call)
                             operation arguments agent-q-eval-timeout answer))

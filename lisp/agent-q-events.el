@@ -190,17 +190,19 @@ longer than most calls."
       (when attending
         (agent-q-events--take-here)))))
 
-(defun agent-q-events-resolve (request status text)
-  "Answer REQUEST of the core with STATUS and TEXT, and do what follows from that."
+(defun agent-q-events-resolve (request status text &optional note)
+  "Answer REQUEST of the core with STATUS and TEXT, and do what follows from that.
+NOTE is as in `agent-q-core-resolve'."
   (agent-q-events-attend
    (lambda ()
      (condition-case failure
-         (agent-q-core-resolve request status text)
+         (agent-q-core-resolve request status text note)
        ;; The core needs an answer, whatever it is.
        (error (agent-q-core-resolve
                request "signalled"
                (format "Emacs's answer can't be handed over (%s)"
-                       (error-message-string failure))))))))
+                       (error-message-string failure))
+               nil))))))
 
 (defun agent-q-events--take-here ()
   "Take what the core has queued, wherever Emacs is.
@@ -302,7 +304,7 @@ So the image works while that is drawn."
      ;; The core must get an answer, or the turn would hang.
      (when (memq (plist-get event :type) agent-q-events-requests)
        (agent-q-core-resolve (plist-get event :request) "signalled"
-                             (error-message-string err))))))
+                             (error-message-string err) nil)))))
 
 (defun agent-q-events-subscribe (type function)
   "Subscribe FUNCTION to the events of TYPE; it is called with each.
@@ -331,7 +333,7 @@ Calls of programs, outside all chats, are of session 0."
           ((and (memq (plist-get event :type) '(:image-call :emacs-call))
                 (not (eql (plist-get event :session) 0)))
            (agent-q-core-resolve (plist-get event :request) "aborted"
-                                 "The chat is closed.")))))
+                                 "The chat is closed." nil)))))
 
 (defun agent-q-events--begin-turn (event)
   "Tell the buffer whose session EVENT is of that its turn begins."
@@ -395,12 +397,13 @@ reason why there is no answer."
 
 (defun agent-q-events-operation-of-image (call text)
   "Return TEXT, an answer to CALL, with the name of the image that it is about."
-  (agent-q-connection-with-name (agent-q-events-operation-call-connection call) text))
+  (let ((note (agent-q-connection-note (agent-q-events-operation-call-connection call))))
+    (if note (concat text "\n" note) text)))
 
-(defun agent-q-events-operation-end (call status text)
-  "End CALL with STATUS and TEXT, as the core takes them."
+(defun agent-q-events-operation-end (call status text &optional note)
+  "End CALL with STATUS, TEXT and NOTE, as the core takes them."
   (agent-q-events-resolve (agent-q-events-operation-call-request call) status
-                          (and text (substring-no-properties text))))
+                          (and text (substring-no-properties text)) note))
 
 (defun agent-q-events-operation-run (event connection owner)
   "Carry out the request in EVENT, soon.

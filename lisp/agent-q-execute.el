@@ -242,41 +242,44 @@ OWNER is the buffer of the chat that asks, if any."
 (defun agent-q-execute--image-call (event connection owner)
   "Do what EVENT asks of the image behind CONNECTION, which may be nil.
 OWNER is the buffer of the chat that asks, if any."
-  (let ((request (plist-get event :request)))
+  (let ((request (plist-get event :request))
+        (operation (plist-get event :operation))
+        (arguments (car (read-from-string (plist-get event :arguments)))))
     (cond
-     ((null connection) (agent-q-core-resolve request "no-connection" nil))
-     ((agent-q-execute--met-later-p event connection)
-      (agent-q-core-resolve request "done" "(:outcome :returned :value (:watched t))"))
+     ((null connection) (agent-q-core-resolve request "no-connection" nil nil))
+     ((agent-q-execute--met-later-p operation arguments connection)
+      (agent-q-core-resolve request "done" "(:outcome :returned :value (:watched t))" nil))
      (t
-      (agent-q-image-call connection request
-                          (plist-get event :operation)
-                          (plist-get event :arguments)
-                          (plist-get event :seconds)
+      (agent-q-image-call connection request operation arguments (plist-get event :seconds)
                           (lambda (status payload)
                             (agent-q-execute--note-unguarded connection owner payload)
                             (agent-q-events-resolve
-                             request status
-                             (if (string-prefix-p "(:outcome " (or payload ""))
-                                 (agent-q-debugger-with-opened
-                                  connection (plist-get event :operation) owner
-                                  (agent-q-connection-with-name connection payload))
-                               payload)))
+                             request status payload
+                             (and (string-prefix-p "(:" (or payload ""))
+                                  (agent-q-execute--note connection operation owner))))
                           owner)))))
 
-(defun agent-q-execute--met-later-p (event connection)
-  "Return non-nil when code of EVENT is asked about in the image of CONNECTION.
-Nothing has to be known about it before: that saves a trip to the image for
-each call."
-  (and (equal "assess-form" (plist-get event :operation))
+(defun agent-q-execute--note (connection operation owner)
+  "Return the note under the reply of OPERATION, or nil.
+CONNECTION leads to the image, and OWNER is the chat that asked."
+  (let ((lines (append (agent-q-debugger-opened connection operation owner)
+                       (and-let* ((note (agent-q-connection-note connection))) (list note)))))
+    (and lines (string-join lines "\n"))))
+
+(defun agent-q-execute--met-later-p (operation arguments connection)
+  "Return non-nil when what OPERATION assesses is met later by CONNECTION's image.
+Nothing has to be known before about the code in ARGUMENTS then: that saves a
+trip to the image for each call."
+  (and (equal "assess-form" operation)
        (agent-q-image-threads-watched-p connection)
-       (null (plist-get (car (read-from-string (plist-get event :arguments))) :before))))
+       (null (plist-get arguments :before))))
 
 (defun agent-q-execute--note-unguarded (connection owner payload)
   "Note what can't be guarded in the image of CONNECTION, by its reply PAYLOAD.
 OWNER is the chat that asked, and is told once."
   (let* ((process (agent-q-connection-process connection))
          (names (and payload (string-search " :unguarded (" payload)
-                     (plist-get (ignore-errors (agent-q-connection-reply-read payload)) :unguarded)))
+                     (plist-get (agent-q-connection-call-reply payload) :unguarded)))
          (text (string-join names ", ")))
     (when (and names (not (equal names (process-get process 'agent-q-unguarded))))
       (process-put process 'agent-q-unguarded names)

@@ -414,13 +414,13 @@ or nil where that is not known."
   "Note the end of CALL, whose PAYLOAD may be a reply of the image."
   (let ((operation (agent-q-connection-call-operation call))
         (arguments (agent-q-connection-call-arguments call)))
-    (when (and (stringp payload) (string-prefix-p "(:outcome " payload)
-               (or (plist-get arguments :form) (plist-get arguments :system)
-                   (equal operation "compile-file")))
+    (when-let ((reply (and (or (plist-get arguments :form) (plist-get arguments :system)
+                               (equal operation "compile-file"))
+                           (agent-q-connection-call-reply payload))))
       (let ((agent-q-image-history--caller (agent-q-connection-call-owner call)))
         (agent-q-image-history--note-reply
          (agent-q-connection-process (agent-q-connection-call-connection call))
-         operation arguments (ignore-errors (agent-q-connection-reply-read payload)))))))
+         operation arguments reply)))))
 
 (defun agent-q-image-history--note-reply (process operation arguments reply)
   "Note what OPERATION with ARGUMENTS did over PROCESS, by its REPLY."
@@ -642,8 +642,7 @@ Nothing is shown of what only looks."
   (let ((process (agent-q-connection-process (agent-q-connection-call-connection call)))
         (arguments (agent-q-connection-call-arguments call))
         (agent-q-image-history--caller (agent-q-connection-call-owner call))
-        (reply (and (stringp payload) (string-prefix-p "(:outcome " payload)
-                    (ignore-errors (agent-q-connection-reply-read payload)))))
+        (reply (agent-q-connection-call-reply payload)))
     (when-let ((entries (and (process-live-p process)
                              (if (equal (agent-q-connection-call-operation call) "compile-form")
                                  (agent-q-image-history--echo-compiled arguments reply status)

@@ -257,8 +257,7 @@ CALLBACK gets the value.  The value here is a function that stops it."
 
 (defun agent-q-image-tools--last (payload)
   "Return the last words in PAYLOAD, nil, a text, or a reply with what was printed."
-  (pcase (and (string-prefix-p "(:outcome " (or payload ""))
-              (agent-q-image-query-read payload))
+  (pcase (agent-q-connection-call-reply payload)
     ('nil (or payload ""))
     (reply (or (plist-get reply :output) ""))))
 

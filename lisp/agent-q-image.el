@@ -377,9 +377,8 @@ An interrupt must not hit what the user evaluates there."
                                       &optional owner thread asker)
   "Call OPERATION of the Common Lisp half behind CONNECTION.
 REQUEST is what `agent-q-image-cancel' knows the call by.  ARGUMENTS
-is a property list printed for `read'.  After SECONDS the call is
-stopped.  CALLBACK is called exactly once, with two arguments, the
-status and a payload:
+is a property list.  After SECONDS the call is stopped.  CALLBACK is
+called exactly once, with two arguments, the status and a payload:
 
 \"done\"           the reply of the Common Lisp half
 \"timed-out\"      the same, when it stopped as asked; nil otherwise
@@ -415,8 +414,7 @@ image asks the core's request ASKER; without it REQUEST, if that is one."
                 operation owner
                 (append (agent-q-image--with-place
                          operation
-                         (agent-q-image--translated connection
-                                                    (car (read-from-string arguments))))
+                         (agent-q-image--translated connection arguments))
                         (agent-q-image--chat-argument owner)))))
         (agent-q-image--install connection)
         (agent-q-image--prepare call))))))
@@ -647,7 +645,7 @@ call ends once more, with its new result."
     (agent-q-image--resumed call request seconds callback)
     (agent-q-image-call
      (agent-q-connection-call-connection call) (list 'restart request)
-     operation (prin1-to-string arguments) seconds
+     operation arguments seconds
      (lambda (status payload)
        ;; What leaves the debugger leaves the operation, too.
        (unless (equal status "aborted")
@@ -834,10 +832,6 @@ not for the user: calls report their conditions themselves."
 (defvar agent-q-image--query-last 0
   "The number of the last call that was made from here.")
 
-(defun agent-q-image-query-read (text)
-  "Return TEXT, a reply of the Common Lisp half, as Lisp data; nil if unreadable."
-  (ignore-errors (agent-q-connection-reply-read text)))
-
 (defun agent-q-image-query (connection operation arguments function
                                        &optional seconds thread asker)
   "Call OPERATION in the image behind CONNECTION with ARGUMENTS, a property list.
@@ -848,12 +842,12 @@ and runs in THREAD, when nil one of its own.  ASKER is the core's request
 that it is made for, if any.  Return the request, for
 `agent-q-image-cancel'."
   (let ((request (list 'agent-q-image-query (cl-incf agent-q-image--query-last))))
-    (agent-q-image-call connection request operation (prin1-to-string arguments)
+    (agent-q-image-call connection request operation arguments
                         (or seconds agent-q-image--query-seconds)
                         (lambda (status payload)
                           (funcall function
                                    (and (equal status "done")
-                                        (agent-q-image-query-read payload))
+                                        (agent-q-connection-call-reply payload))
                                    status payload))
                         nil thread asker)
     request))

@@ -358,6 +358,38 @@ mod tests {
     }
 
     #[test]
+    fn emacs_names_each_kind_and_the_image_no_other() {
+        let registry = include_str!("../lisp/agent-q-registry.el");
+        let mut named: Vec<&str> = registry
+            .split('"')
+            .filter(|text| text.starts_with(PREFIX) && *text != PREFIX)
+            .collect();
+        let mut tools = KINDS.map(|(kind, ..)| kind.tool());
+        named.sort_unstable();
+        tools.sort();
+        assert_eq!(named, tools);
+        let mut found = 0;
+        for entry in walkdir("lisp/image") {
+            let text = std::fs::read_to_string(entry).unwrap();
+            for after in text.split("make-effect :kind \"").skip(1) {
+                let (name, _) = after.split_once('"').unwrap();
+                assert!(EffectKind::named(name).is_some(), "{name}");
+                found += 1;
+            }
+        }
+        assert!(found > 20, "{found}");
+    }
+
+    /// The files in the folders in FOLDER.
+    fn walkdir(folder: &str) -> Vec<PathBuf> {
+        let entries = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries(PathBuf::from(folder))
+            .flat_map(|module| entries(module.path()))
+            .map(|file| file.path())
+            .collect()
+    }
+
+    #[test]
     fn a_question_is_what_the_image_wrote() {
         let asked = parse_message(
             r#"(:call 7 :question 2 :effect "delete-file" :words "delete /tmp/a" :files ("/tmp/a")

@@ -32,19 +32,20 @@ pub mod workspace;
 
 use std::time::Duration;
 
-use emacs::{Env, Result, Value, Vector, defun};
+use emacs::{Env, IntoLisp, Result, Value, Vector, defun};
 
 use bridge::text::Text;
-use bridge::{core, signal, tell};
+use bridge::{agenda, core, signal, tell};
 use call::batch::{Approval, Watcher};
 use protocol::{
-    BatchId, CallKey, Decider, Op, RequestId, Sending, SessionId, UndoneTurn, UserMessage,
+    BatchId, CallKey, Decider, MessageId, Op, RequestId, Sending, SessionId, UndoneTurn,
+    UserMessage,
 };
 
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 32;
+pub const CORE_INTERFACE: i64 = 33;
 
 /// How long Emacs's exit waits for the disk.
 const SAVING_AT_EXIT: Duration = Duration::from_secs(1);
@@ -117,9 +118,11 @@ fn configure(env: &Env, session: i64, settings: Text) -> Result<()> {
 }
 
 /// Give SESSION the user's message TEXT; it waits while a turn runs.
-/// CONTEXT, a JSON object or nil, says where the user is; only the model sees it.
+/// CONTEXT, a JSON object or nil, says where the user is; only the model sees it. Return the message's number,
+/// which the event has that says that it is read: `:turn-started' or `:steered'. Until then it can be taken
+/// back.
 #[defun]
-fn submit(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<()> {
+fn submit(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<i64> {
     send(
         env,
         session,
@@ -128,9 +131,9 @@ fn submit(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<
 }
 
 /// Give SESSION the user's latest message TEXT again, with what was attached when it was sent first.
-/// Where it has no answer, the model reads it once. CONTEXT is as in `agent-q-core-submit'.
+/// Where it has no answer, the model reads it once. CONTEXT and value are as in `agent-q-core-submit'.
 #[defun]
-fn submit_again(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<()> {
+fn submit_again(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<i64> {
     send(
         env,
         session,
@@ -138,23 +141,39 @@ fn submit_again(env: &Env, session: i64, text: Text, context: Option<Text>) -> R
     )
 }
 
-fn send(env: &Env, session: i64, message: UserMessage) -> Result<()> {
-    let engine = &core(env)?.engine;
+fn send(env: &Env, session: i64, message: UserMessage) -> Result<i64> {
+    let (engine, id) = (&core(env)?.engine, message.id);
     engine
         .submit(session_id(session), message)
+        .map(|()| id.0 as i64)
         .or_else(|error| signal(env, error))
 }
 
 /// Run the tool call that LINE spells, such as "/describe_symbol mapcar", in SESSION.
+/// The value is as in `agent-q-core-submit'.
 #[defun]
-fn console(env: &Env, session: i64, line: Text) -> Result<()> {
-    tell(env, session, Op::Console(line.into()))
+fn console(env: &Env, session: i64, line: Text) -> Result<i64> {
+    let line = bridge::message(env, line, None, Sending::New)?;
+    let id = line.id;
+    tell(env, session, Op::Console(line))?;
+    Ok(id.0 as i64)
 }
 
-/// Cancel SESSION's turn and what waits behind it.
+/// Take back the MESSAGE of that number, which waits in SESSION; return nil when it is read already.
 #[defun]
-fn cancel(env: &Env, session: i64) -> Result<()> {
-    tell(env, session, Op::Cancel)
+fn take_back(env: &Env, session: i64, message: i64) -> Result<bool> {
+    Ok(agenda(env, session)?.take_back(MessageId(message as u64)))
+}
+
+/// Cancel SESSION's turn and drop what waits behind it; return the numbers of the messages that were.
+#[defun]
+fn cancel(env: &Env, session: i64) -> Result<Value<'_>> {
+    let dropped = agenda(env, session)?.cancel();
+    let dropped: Vec<Value<'_>> = dropped
+        .into_iter()
+        .map(|id| (id.0 as i64).into_lisp(env))
+        .collect::<Result<_>>()?;
+    env.list(&dropped)
 }
 
 /// Undo what SESSION's latest turn changed in files and buffers, when no turn runs; with FILES, the
@@ -314,9 +333,16 @@ fn diff_apply_onto(env: &Env, current: Text, hunks: Text) -> Result<Value<'_>> {
 }
 
 /// Give the core Emacs's reply to REQUEST: STATUS, a string, and PAYLOAD, a string or nil.
+/// The model reads NOTE, a string or nil, under what becomes of PAYLOAD.
 #[defun]
-fn resolve(env: &Env, request: i64, status: Text, payload: Option<Text>) -> Result<()> {
-    let reply = bridge::wire::reply(&status, payload);
+fn resolve(
+    env: &Env,
+    request: i64,
+    status: Text,
+    payload: Option<Text>,
+    note: Option<Text>,
+) -> Result<()> {
+    let reply = bridge::wire::reply(&status, payload, note);
     core(env)?.emacs.resolve(RequestId(request as u64), reply);
     Ok(())
 }

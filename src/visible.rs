@@ -73,6 +73,37 @@ mod tests {
         }
     }
 
+    /// What Emacs shows and what it is sent are judged alike.
+    #[test]
+    fn emacs_knows_the_same() {
+        let text = include_str!("../lisp/agent-q-text.el");
+        let (_, list) = text
+            .split_once("agent-q-text-visible-ignorable\n    '(")
+            .unwrap();
+        let (list, _) = list.split_once("\n    \"").unwrap();
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        let mut range = false;
+        for word in list.split_whitespace() {
+            match word.trim_matches(['(', ')']).strip_prefix("#x") {
+                Some(number) => {
+                    let number = u32::from_str_radix(number, 16).unwrap();
+                    match ranges.last_mut() {
+                        Some(last) if range => last.1 = number,
+                        _ => ranges.push((number, number)),
+                    }
+                    range = false;
+                }
+                None => range = true,
+            }
+        }
+        for it in '\0'..=char::MAX {
+            let known = ranges
+                .iter()
+                .any(|(from, to)| (*from..=*to).contains(&u32::from(it)));
+            assert_eq!(is_hidden(it), it.is_control() || known, "{it:?}");
+        }
+    }
+
     #[test]
     fn a_long_name_is_cut() {
         assert_eq!(spelled("abcdef", 3), "abc…");

@@ -290,8 +290,10 @@
 (ert-deftest agent-q-ask-a-long-queue-leaves-the-log-in-sight ()
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"stall\":true}]}]}"
     (agent-q-test-with-chat
-      (dotimes (number 31)
-        (agent-q-test-send (format "message %d" number)))
+      (agent-q-test-send "message 0")
+      (agent-q-test-until agent-q-chat-view-header-since)
+      (dotimes (number 30)
+        (agent-q-test-send (format "message %d" (1+ number))))
       (let ((shown (overlay-get agent-q-chat-send--queue-overlay 'after-string)))
         (should (string-match-p "\\`Queued: message 1\n\\(?:.*\n\\)\\{3\\}and 26 more\n" shown))
         (should (= 6 (cl-count ?\n shown))))
@@ -303,6 +305,29 @@
         (should (equal "Cancelled; the 30 queued messages are in the history (M-p)" told)))
       (agent-q-prompt-previous 2)
       (should (equal "message 29" (agent-q-prompt-text))))))
+
+(ert-deftest agent-q-ask-queued-messages-keep-what-was-attached-and-follow-the-settings ()
+  (agent-q-test-with-model
+      "{\"turns\":[{\"delay_ms\":300,\"steps\":[{\"text\":\"one\"}]}, {\"steps\":[{\"text\":\"two\"}]},
+                   {\"steps\":[{\"text\":\"three\"}]}, {\"steps\":[{\"text\":\"four\"}]}]}"
+    (agent-q-test-with-chat
+      (agent-q-test-send "first")
+      ;; The same text twice, with other things attached.
+      (agent-q-chat-send-submit "same" "a.lisp")
+      (agent-q-chat-send-submit "same" "b.lisp" nil t)
+      (agent-q-plan-mode)
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (string-match-p "> same\n\n  about a.lisp\n\ntwo\n.*\n\n> same\n\n  about b.lisp\n\nthree\n"
+                              (agent-q-test-log)))
+      (let ((requests (with-temp-buffer
+                        (insert-file-contents agent-q-test-requests)
+                        (split-string (buffer-string) "\n" t))))
+        (should-not (string-match-p "Plan mode is on" (nth 0 requests)))
+        (should (string-match-p "Plan mode is on" (nth 1 requests))))
+      ;; What is sent again has what was attached to the last one.
+      (agent-q-retry)
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (string-suffix-p "> same\n\n  about b.lisp\n\nfour\n[Do it]\n" (agent-q-test-log))))))
 
 (ert-deftest agent-q-ask-a-draft-outlives-its-chat ()
   (let ((agent-q-provider 'none) (agent-q-prompt--drafts nil) (inhibit-message t))

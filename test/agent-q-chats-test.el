@@ -614,5 +614,31 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
                            (gethash "content" (nth 1 results)))))
           (kill-buffer))))))
 
+(ert-deftest agent-q-chats-a-message-that-was-put-into-a-turn-is-shown-again ()
+  (agent-q-test-with-tools
+      ((agent-q-test-tool "t_run" (lambda (_) "It ran.") :safety-level :dangerous))
+    (agent-q-test-chats-with
+        (cons '(:steps [(:tool_calls [(:name "t_run" :arguments (:text "1"))])])
+              (agent-q-test-chats-says "Done."))
+      (let (id)
+        (agent-q-test-with-chat
+          (setq id agent-q-chat-history-id)
+          (agent-q-test-send "go")
+          (agent-q-test-arm)
+          (goto-char (point-max))
+          (insert "use bytes")
+          (agent-q-test-press "M-RET")
+          (agent-q-test-answer "y")
+          (agent-q-test-until (agent-q-test-shows "Done.")))
+        (agent-q-test-chats-resumed id
+          (agent-q-test-until (agent-q-test-shows "Done."))
+          (should (string-match-p "> go\n\\(?:.*\n\\)+> use bytes\n\nDone\\." (agent-q-test-log))))
+        (should (= 1 (length (agent-q-test-chats-found "bytes"))))
+        (let ((file (expand-file-name "out.md")))
+          (agent-q-test-chats-answer "export" `(id . ,id) `(file . ,file))
+          (with-temp-buffer
+            (insert-file-contents file)
+            (should (search-forward "\n> use bytes\n" nil t))))))))
+
 (provide 'agent-q-chats-test)
 ;;; agent-q-chats-test.el ends here

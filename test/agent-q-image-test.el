@@ -295,7 +295,7 @@ error: SIMPLE-ERROR: No report today")
 
 (agent-q-test-image-on-each refuses-what-can-not-be-sent ()
   "Arguments that no image can read, or that can't be read here, end the call at once."
-  (dolist (arguments '("(:form [1 2])" "(:form foo)" "(:form 1.5)" "(:form" ""))
+  (dolist (arguments '((:form [1 2]) (:form foo) (:form 1.5) (:form . "1")))
     (let (ends)
       (agent-q-image-call connection 'refused "eval-form" arguments 5
                           (lambda (&rest end) (push end ends)))
@@ -334,7 +334,7 @@ error: SIMPLE-ERROR: No report today")
                         (agent-q-test-image-connection 'sly)))
         (called 0))
     (unless connection (ert-skip "No SBCL"))
-    (agent-q-image-call connection 'failing "eval-form" "(:form \"1\")" 10
+    (agent-q-image-call connection 'failing "eval-form" '(:form "1") 10
                         (lambda (&rest _) (cl-incf called) (error "Mine")))
     (agent-q-test-image-await (lambda () (= called 1)))
     (should (= called 1))
@@ -343,7 +343,7 @@ error: SIMPLE-ERROR: No report today")
 (ert-deftest agent-q-image-no-connection ()
   "A call without a connection ends at once, and says so."
   (let (ends)
-    (agent-q-image-call nil 'nowhere "eval-form" "(:form \"1\")" 5
+    (agent-q-image-call nil 'nowhere "eval-form" '(:form "1") 5
                         (lambda (&rest end) (push end ends)))
     (should (equal '(("no-connection" nil)) ends))
     (should (zerop (agent-q-connection-pending)))))

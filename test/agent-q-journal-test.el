@@ -321,8 +321,8 @@ This goes over CONNECTION, and past the journal."
   "Start to evaluate FORM over CONNECTION for CHAT, as chats do."
   (let ((ends (list nil)))
     (agent-q-image-call connection (gensym "request") "eval-form"
-                        (prin1-to-string (list :form form :package "AQ-JOURNAL" :chat chat
-                                               :watch '(:patience 60)))
+                        (list :form form :package "AQ-JOURNAL" :chat chat
+                              :watch '(:patience 60))
                         60 (lambda (&rest end) (setcar ends end)))
     ends))
 

@@ -129,10 +129,9 @@
   (agent-q-test-watch-with connection nil
     (let ((request (gensym)))
       (agent-q-image-call connection request "eval-form"
-                          (prin1-to-string
-                           (list :form (agent-q-watch-jobs-test--late
-                                        connection "(setf *aq-go* t) (loop (sleep 0.1))")
-                                 :watch '(:patience 300)))
+                          (list :form (agent-q-watch-jobs-test--late
+                                       connection "(setf *aq-go* t) (loop (sleep 0.1))")
+                                :watch '(:patience 300))
                           60 #'ignore)
       (should (agent-q-test-image-await (lambda () agent-q-test-watch-questions)))
       (agent-q-image-cancel request)

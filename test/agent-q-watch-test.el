@@ -283,8 +283,8 @@
   (agent-q-test-watch-with connection nil
     (let ((ends nil) (request (gensym)))
       (agent-q-image-call connection request "eval-form"
-                          (prin1-to-string (list :form (format "(delete-file %S)" (agent-q-test-watch-file "stopped"))
-                                                 :watch '(:patience 60)))
+                          (list :form (format "(delete-file %S)" (agent-q-test-watch-file "stopped"))
+                                :watch '(:patience 60))
                           30 (lambda (status payload) (push (cons status payload) ends)))
       (should (agent-q-test-image-await (lambda () agent-q-test-watch-questions) 10))
       (agent-q-image-cancel request)
@@ -551,10 +551,9 @@
           (ends nil) (user nil))
       (write-region "1" nil victim nil 'silent)
       (agent-q-image-call connection (gensym) "eval-form"
-                          (prin1-to-string
-                           (list :form (format "(progn (ignore-errors (delete-file %S)) (cerror \"Go\" \"x\") (ignore-errors (delete-file %S)))"
-                                               victim victim)
-                                 :on-error "park" :watch '(:patience 30)))
+                          (list :form (format "(progn (ignore-errors (delete-file %S)) (cerror \"Go\" \"x\") (ignore-errors (delete-file %S)))"
+                                              victim victim)
+                                :on-error "park" :watch '(:patience 30))
                           30 (lambda (status payload) (push (cons status payload) ends)))
       (should (agent-q-test-image-await (lambda () ends) 20))
       (should (string-match-p ":denials (\"delete" (cdar ends)))
@@ -569,9 +568,8 @@
         (write-region "1" nil victim nil 'silent)
         (setq ends nil)
         (agent-q-image-call connection (gensym) "eval-in-frame"
-                            (prin1-to-string
-                             (list :form (format "(ignore-errors (delete-file %S))" victim)
-                                   :watch '(:patience 30)))
+                            (list :form (format "(ignore-errors (delete-file %S))" victim)
+                                  :watch '(:patience 30))
                             30 (lambda (status payload) (push (cons status payload) ends))
                             nil thread)
         (should (agent-q-test-image-await (lambda () ends) 20))
@@ -796,8 +794,8 @@
                          (agent-q-test-image-directly
                           connection "(agent-q-image::interpreted-names)")))
           (agent-q-image-call connection (gensym) "eval-form"
-                              (prin1-to-string '(:form "(defun aq-apart () 3)"
-                                                 :watch (:patience 30)))
+                              '(:form "(defun aq-apart () 3)"
+                                      :watch (:patience 30))
                               30
                               (lambda (status payload)
                                 (push (agent-q-test-image-read (cons status payload)) ends)))
@@ -879,8 +877,8 @@ It would come to a guard itself, which expands macros, and so on to the end of t
                                         (sleep 0.3)))))"
                          done))
           (agent-q-image-call other (gensym) "eval-form"
-                              (prin1-to-string (list :form (format "(ignore-errors (delete-file %S))" (agent-q-test-watch-file "left"))
-                                                     :watch '(:patience 60)))
+                              (list :form (format "(ignore-errors (delete-file %S))" (agent-q-test-watch-file "left"))
+                                    :watch '(:patience 60))
                               30 #'ignore)
           (should (agent-q-test-image-await (lambda () agent-q-test-watch-questions) 10))
           (let ((inferior (agent-q-test-image-process other)))

@@ -20,7 +20,7 @@ pub fn read(env: &Env, what: &ReadBuffer) -> EmacsReply {
     let signalled = |message: String| EmacsReply::Failed(EmacsError::Signalled(message));
     match find(env, what.buffer.as_deref()) {
         Ok(Some(buffer)) => match in_buffer(env, buffer, |env| text_of(env, what)) {
-            Ok(text) => EmacsReply::Done(text),
+            Ok(text) => EmacsReply::done(text),
             Err(error) => signalled(format!("The buffer could not be read: {error}")),
         },
         Ok(None) => signalled(miss(env, what.buffer.as_deref())),
@@ -43,7 +43,7 @@ pub fn visited_file(env: &Env, name: Option<&str>) -> EmacsReply {
         Ok(serde_json::json!({"file": &*file, "remote": remote.is_not_nil()}))
     };
     match visited() {
-        Ok(visited) => EmacsReply::Done(visited.to_string()),
+        Ok(visited) => EmacsReply::done(visited.to_string()),
         Err(error) => EmacsReply::Failed(EmacsError::Signalled(error.to_string())),
     }
 }

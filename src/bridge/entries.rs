@@ -48,24 +48,13 @@ fn stop_at_limit(env: &Env, session: i64) -> Result<()> {
 }
 
 /// Give SESSION's running turn the user's message TEXT, which its model reads after the calls that run now.
-/// A `:steered' event says that it has it; CONTEXT is as in `agent-q-core-submit'. Where no turn runs, the
-/// message begins one.
+/// CONTEXT and value are as in `agent-q-core-submit'. Where no turn runs, the message begins one.
 #[defun]
-fn steer(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<()> {
-    tell(
-        env,
-        session,
-        Op::Steer(message(env, text, context, Sending::New)?),
-    )
-}
-
-/// Take back the message TEXT that SESSION's running turn was to get; return nil when it has it already.
-#[defun]
-fn take_back_steering(env: &Env, session: i64, text: Text) -> Result<bool> {
-    let engine = &core(env)?.engine;
-    engine
-        .take_back_steering(SessionId(session as u64), &text)
-        .or_else(|error| signal(env, error))
+fn steer(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<i64> {
+    let message = message(env, text, context, Sending::New)?;
+    let id = message.id;
+    tell(env, session, Op::Steer(message))?;
+    Ok(id.0 as i64)
 }
 
 /// Find out what fills the window of SESSION's model, and return the number of the question.

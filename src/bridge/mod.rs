@@ -25,10 +25,11 @@ use crate::engine::Engine;
 use crate::gram::GramError;
 use crate::mcp::McpServer;
 use crate::protocol::Emacs;
-use crate::protocol::{EmacsRequest, Event, Op, Sending, SessionId, UserMessage};
+use crate::protocol::{EmacsRequest, Event, MessageId, Op, Sending, SessionId, UserMessage};
 use crate::queue::is_text;
 use crate::rules::RuleBook;
 use crate::runtime::on_emacs;
+use crate::session::Agenda;
 use crate::session::context::Context;
 use crate::tool::definition::InvalidTool;
 use crate::{log, runtime};
@@ -96,6 +97,13 @@ pub fn tell(env: &Env, session: i64, op: Op) -> Result<()> {
         .or_else(|error| signal(env, error))
 }
 
+pub fn agenda(env: &Env, session: i64) -> Result<Arc<Agenda>> {
+    core(env)?
+        .engine
+        .agenda(SessionId(session as u64))
+        .or_else(|error| signal(env, error))
+}
+
 /// Signals `agent-q-error` in Lisp.
 pub fn signal<T>(env: &Env, message: impl ToString) -> Result<T> {
     env.signal(agent_q_error, (message.to_string(),))
@@ -118,6 +126,7 @@ pub fn message(
 ) -> Result<UserMessage> {
     let context = context.map(|json| parsed(env, &json)).transpose()?;
     Ok(UserMessage {
+        id: MessageId::next(),
         text: text.into(),
         along: context.as_ref().map(Context::along).unwrap_or_default(),
         context: context.as_ref().map(Context::block),

@@ -106,10 +106,12 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::TurnStarted {
             session,
             turn,
+            message,
             text,
             along,
         } => of("turn-started", session)?
             .number("turn", turn.0)?
+            .put("message-id", message.map(|it| it.0 as i64))?
             .put("text", text)?
             .put("along", strings(env, along)?),
         Event::TurnUndone {
@@ -242,7 +244,15 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             .number("before", *before)?
             .number("after", *after)?
             .put("summary", summary),
-        Event::Steered { session, text } => of("steered", session)?.put("text", text),
+        Event::Steered {
+            session,
+            message,
+            text,
+            along,
+        } => of("steered", session)?
+            .put("message-id", message.map(|it| it.0 as i64))?
+            .put("text", text)?
+            .put("along", strings(env, along)?),
         Event::WindowShown { question, report } => {
             let answer = kind("window-shown")?.number("question", question.0)?;
             match report {
@@ -283,15 +293,14 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             .put("reason", reason),
         Event::Notice { session, text } => of("notice", session)?.put("text", text),
         Event::TurnEnded { session, outcome } => {
-            let (name, message) = turn_outcome(outcome);
             let why = match outcome {
                 TurnOutcome::NoSuchModel(_) => Some("no-such-model"),
                 TurnOutcome::FailedLong(_) | TurnOutcome::InterruptedLong(_) => Some("long"),
                 _ => None,
             };
             let items = of("turn-ended", session)?
-                .keyword("outcome", name)?
-                .put("message", message)?;
+                .keyword("outcome", outcome.name())?
+                .put("message", outcome.message())?;
             match why {
                 Some(why) => items.keyword("why", why),
                 None => Ok(items),
@@ -496,15 +505,16 @@ pub fn texts(given: Vector<'_>) -> Result<Vec<String>> {
         .collect()
 }
 
-/// The reply that Emacs's STATUS and PAYLOAD stand for.
-pub fn reply(status: &str, payload: Option<Text>) -> EmacsReply {
+/// The reply that Emacs's STATUS, PAYLOAD and NOTE stand for.
+pub fn reply(status: &str, payload: Option<Text>, note: Option<Text>) -> EmacsReply {
     let text = payload.map(String::from).unwrap_or_default();
+    let note = note.map(String::from);
     EmacsReply::Failed(match status {
-        "done" => return EmacsReply::Done(text),
+        "done" => return EmacsReply::Done { text, note },
         "no-connection" => EmacsError::NoConnection,
         "disconnected" => EmacsError::Disconnected(text),
         // The image's own report says what was printed and done until then.
-        "timed-out" if !text.is_empty() => return EmacsReply::Done(text),
+        "timed-out" if !text.is_empty() => return EmacsReply::Done { text, note },
         "timed-out" => EmacsError::TimedOut,
         "deaf" => EmacsError::Deaf,
         "unresponsive" => EmacsError::Unresponsive(text),
@@ -561,19 +571,5 @@ fn consent_name(consent: Consent) -> &'static str {
         Consent::ByRule => "by-rule",
         Consent::Unavailable => "unavailable",
         Consent::Unanswered => "unanswered",
-    }
-}
-
-fn turn_outcome(outcome: &TurnOutcome) -> (&'static str, Option<&String>) {
-    match outcome {
-        TurnOutcome::Finished => ("finished", None),
-        TurnOutcome::Cancelled => ("cancelled", None),
-        TurnOutcome::Limit(message) => ("limit", Some(message)),
-        TurnOutcome::Interrupted(message) | TurnOutcome::InterruptedLong(message) => {
-            ("interrupted", Some(message))
-        }
-        TurnOutcome::Failed(message)
-        | TurnOutcome::NoSuchModel(message)
-        | TurnOutcome::FailedLong(message) => ("failed", Some(message)),
     }
 }

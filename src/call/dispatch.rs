@@ -10,7 +10,7 @@ use super::batch::BatchContext;
 use super::prepared::{Prepared, PreparedCall};
 use super::{Executor, reach};
 use crate::builtin::image::compiling::{self, Telling};
-use crate::image;
+use crate::image::{self, ImageReply};
 use crate::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, EmacsRequest, HandlerId, ImageRequest,
     ToolCall,
@@ -83,10 +83,15 @@ impl Executor {
             arguments,
         };
         let deadline = EMACS_DEADLINE.max(batch.eval_deadline + IMAGE_GRACE);
-        let text = self.request_asking(call, batch, body, deadline).await?;
-        let mut answer = (tool.render)(&call.arguments, text.clone());
-        tell_denials(&mut answer, |content| content, &text);
-        tell_head(&mut answer, |content| content, &text);
+        let (text, note) = self.request_asking(call, batch, body, deadline).await?;
+        let (mut answer, denials) = match tool.render {
+            Some(render) if text.starts_with("(:") => {
+                let (reply, denials) = parsed(&text)?;
+                (render(&call.arguments, &reply), denials)
+            }
+            _ => (Ok(text), Vec::new()),
+        };
+        tell(told(&mut answer, |content| content), &denials, note);
         answer
     }
 
@@ -103,7 +108,8 @@ impl Executor {
             watch: watch.map(|it| image::print_arguments(&it.to_argument())),
         };
         // Emacs watches over it: how long it may take is an option there.
-        self.request_asking(call, batch, body, Duration::MAX).await
+        let reply = self.request_asking(call, batch, body, Duration::MAX).await;
+        reply.map(|(text, _)| text)
     }
 
     async fn run_in_image(
@@ -131,11 +137,10 @@ impl Executor {
             arguments: image::print_arguments(&arguments),
             deadline,
         });
-        let text = self
+        let (text, note) = self
             .request_asking(call, batch, body, deadline + IMAGE_GRACE)
             .await?;
-        let mut reply =
-            image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))?;
+        let (mut reply, denials) = parsed(&text)?;
         let chooses = |it: &Parameter| it.name == "restart";
         if !call.tool.parameters.iter().any(chooses) {
             reply = reply.without_restarts();
@@ -166,8 +171,8 @@ impl Executor {
             let told = told(&mut content, |content| &mut content.text);
             told.extend(lacking.map(|it| format!("\n{it}")));
         }
-        tell_denials(&mut content, |content| &mut content.text, &text);
-        tell_head(&mut content, |content| &mut content.text, &text);
+        let told = told(&mut content, |content| &mut content.text);
+        tell(told, &denials, note);
         content
     }
 }
@@ -252,15 +257,14 @@ fn told<T>(
     }
 }
 
-/// Adds to a RESULT which effects were not allowed, by the image's REPLY, unless it says so itself:
-/// the code may have handled the error, or made another one of it.
-fn tell_denials<T>(
-    result: &mut Result<T, ToolFailure>,
-    text: impl FnOnce(&mut T) -> &mut String,
-    reply: &str,
-) {
-    let told = told(result, text);
-    let denials = image::denials(reply);
+/// The image's reply that TEXT is, and what was not allowed while it ran.
+fn parsed(text: &str) -> Result<(ImageReply, Vec<String>), ToolFailure> {
+    image::parse_with_denials(text).map_err(|error| ToolFailure::new(error.to_string()))
+}
+
+/// Adds to what is TOLD the DENIALS of effects, unless it says so itself, and Emacs's NOTE: the code may have
+/// handled the error, or made another one of it.
+fn tell(told: &mut String, denials: &[String], note: Option<String>) {
     // Some alone would read as if those were all.
     if !denials.iter().all(|denial| told.contains(denial.as_str())) {
         told.push_str(&format!(
@@ -268,16 +272,7 @@ fn tell_denials<T>(
             denials.join("; ")
         ));
     }
-}
-
-/// Adds to a RESULT what stands at the head of the image's REPLY.
-fn tell_head<T>(
-    result: &mut Result<T, ToolFailure>,
-    text: impl FnOnce(&mut T) -> &mut String,
-    reply: &str,
-) {
-    let told = told(result, text);
-    *told = image::with_head(std::mem::take(told), reply);
+    told.extend(note.map(|it| format!("\n{it}")));
 }
 
 // Calls that follow another one at its wish, such as compiling what was edited. Each goes the whole way of

@@ -28,7 +28,7 @@ use crate::protocol::{
 };
 use crate::rules::{Explanation, Outcome};
 use crate::runtime::held;
-use crate::tool::work::{silent, text_of};
+use crate::tool::work::{noted, silent};
 use crate::tool::{Origin, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 
@@ -103,7 +103,7 @@ impl Executor {
         batch: &BatchContext,
         body: EmacsRequest,
         deadline: Duration,
-    ) -> Result<String, ToolFailure> {
+    ) -> Result<(String, Option<String>), ToolFailure> {
         let (sender, mut messages) = mpsc::unbounded_channel();
         let mut reply = pin!(self.emacs.request_asking(batch.session, body, sender));
         let mut open = FuturesUnordered::new();
@@ -113,7 +113,7 @@ impl Executor {
             let (started, asking) = (Instant::now(), !open.is_empty());
             tokio::select! {
                 biased;
-                reply = &mut reply => return text_of(reply),
+                reply = &mut reply => return noted(reply),
                 Some(asked) = messages.recv() => match parse_message(&asked.text) {
                     Ok(WatchMessage::Asked(question)) => {
                         let withdrawn = CancellationToken::new();

@@ -89,14 +89,18 @@ fn parts(records: &[Stamped]) -> Vec<String> {
     parts
 }
 
+/// The user's message TEXT, and what was sent ALONG.
+fn quoted(text: &str, along: &[String]) -> String {
+    let about: Vec<String> = along.iter().map(|it| format!("(with {it})")).collect();
+    let lines = text.lines().chain(about.iter().map(String::as_str));
+    let quoted: Vec<String> = lines.map(|line| format!("> {line}")).collect();
+    quoted.join("\n")
+}
+
 fn part(record: &Record) -> String {
     match record {
-        Record::Turn { text, along, .. } => {
-            let about: Vec<String> = along.iter().map(|it| format!("(with {it})")).collect();
-            let lines = text.lines().chain(about.iter().map(String::as_str));
-            let quoted: Vec<String> = lines.map(|line| format!("> {line}")).collect();
-            format!("\n---\n\n{}\n", quoted.join("\n"))
-        }
+        Record::Turn { text, along, .. } => format!("\n---\n\n{}\n", quoted(text, along)),
+        Record::Steered { text, along } => format!("\n{}\n", quoted(text, along)),
         Record::Text { text } => format!("\n{}\n", text.trim_end()),
         Record::Call {
             tool, arguments, ..
@@ -219,8 +223,15 @@ fn event(
 ) -> Option<Event> {
     Some(match record {
         Record::Turn { turn, text, along } => Event::TurnStarted {
+            message: None,
             session,
             turn: TurnId(turn),
+            text,
+            along,
+        },
+        Record::Steered { text, along } => Event::Steered {
+            session,
+            message: None,
             text,
             along,
         },
@@ -271,7 +282,7 @@ fn event(
         Record::Notice { text } => Event::Notice { session, text },
         Record::Ended { outcome, message } => Event::TurnEnded {
             session,
-            outcome: outcome_of(&outcome, message.unwrap_or_default()),
+            outcome: TurnOutcome::stored(&outcome, message.unwrap_or_default()),
         },
         Record::Chat { .. }
         | Record::Opened { .. }
@@ -288,14 +299,4 @@ fn event(
         | Record::Content { .. }
         | Record::Journal { .. } => return None,
     })
-}
-
-fn outcome_of(name: &str, message: String) -> TurnOutcome {
-    match name {
-        "finished" => TurnOutcome::Finished,
-        "cancelled" => TurnOutcome::Cancelled,
-        "limit" => TurnOutcome::Limit(message),
-        "interrupted" => TurnOutcome::Interrupted(message),
-        _ => TurnOutcome::Failed(message),
-    }
 }

@@ -328,7 +328,8 @@ impl Outline {
                 self.journal.push(record);
             }
             record @ Record::Usage { .. } => self.usage.add(&record),
-            Record::Text { .. }
+            Record::Steered { .. }
+            | Record::Text { .. }
             | Record::Reasoning { .. }
             | Record::Call { .. }
             | Record::Asked { .. }

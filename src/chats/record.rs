@@ -46,6 +46,12 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         along: Vec<String>,
     },
+    /// The user's message that was put into the running turn.
+    Steered {
+        text: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        along: Vec<String>,
+    },
     Text {
         text: String,
     },
@@ -288,9 +294,8 @@ fn named(name: &[u8]) -> RecordKind {
     match name {
         b"chat" => RecordKind::Chat,
         b"turn" => RecordKind::Turn,
-        b"text" | b"reasoning" | b"call" | b"asked" | b"started" | b"result" | b"notice" => {
-            RecordKind::View
-        }
+        b"steered" | b"text" | b"reasoning" | b"call" | b"asked" | b"started" | b"result"
+        | b"notice" => RecordKind::View,
         b"opened" | b"rewound" | b"image_rewound" | b"unwound" | b"place" | b"name" | b"usage"
         | b"kept" | b"dropped" | b"ended" | b"entry" | b"content" | b"journal" => RecordKind::State,
         _ => RecordKind::Other,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::reader::{beginning, kept_hash};
 use super::record::{ChatPlace, Record};
 use super::writer::ChatWriter;
-use crate::protocol::{Event, SessionId, TurnOutcome};
+use crate::protocol::{Event, SessionId};
 use crate::runtime::held;
 
 /// The longest text of a result that is kept.
@@ -186,6 +186,10 @@ fn record_of(event: &Event) -> Option<Record> {
             text: text.clone(),
             along: along.clone(),
         },
+        Event::Steered { text, along, .. } => Record::Steered {
+            text: text.clone(),
+            along: along.clone(),
+        },
         Event::CallProposed {
             call,
             tool,
@@ -248,27 +252,12 @@ fn record_of(event: &Event) -> Option<Record> {
             rewind: rewind.0,
         },
         Event::Unwound { rewind, .. } => Record::Unwound { rewind: rewind.0 },
-        Event::TurnEnded { outcome, .. } => ended(outcome),
+        Event::TurnEnded { outcome, .. } => Record::Ended {
+            outcome: outcome.name().to_owned(),
+            message: outcome.message().map(str::to_owned),
+        },
         _ => return None,
     })
-}
-
-fn ended(outcome: &TurnOutcome) -> Record {
-    let (name, message) = match outcome {
-        TurnOutcome::Finished => ("finished", None),
-        TurnOutcome::Cancelled => ("cancelled", None),
-        TurnOutcome::Limit(text) => ("limit", Some(text)),
-        TurnOutcome::Interrupted(text) | TurnOutcome::InterruptedLong(text) => {
-            ("interrupted", Some(text))
-        }
-        TurnOutcome::Failed(text)
-        | TurnOutcome::NoSuchModel(text)
-        | TurnOutcome::FailedLong(text) => ("failed", Some(text)),
-    };
-    Record::Ended {
-        outcome: name.to_owned(),
-        message: message.cloned(),
-    }
 }
 
 fn shortened(text: String) -> String {

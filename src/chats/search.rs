@@ -271,7 +271,9 @@ impl SearchWord {
 /// The texts of RECORD that a chat shows.
 fn shown_texts(record: &Record) -> Vec<String> {
     match record {
-        Record::Turn { text, along, .. } => [vec![text.clone()], along.clone()].concat(),
+        Record::Turn { text, along, .. } | Record::Steered { text, along } => {
+            [vec![text.clone()], along.clone()].concat()
+        }
         Record::Text { text } | Record::Reasoning { text } | Record::Notice { text } => {
             vec![text.clone()]
         }

@@ -58,6 +58,7 @@ impl Engine {
         executor.emacs.emit(Event::TurnStarted {
             session: id,
             turn,
+            message: None,
             text: name.to_owned(),
             along: Vec::new(),
         });

@@ -30,7 +30,7 @@ use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
 use crate::runtime::{self, held, on_emacs};
 use crate::session::guidance::sections;
 use crate::session::selection::{SelectionError, ToolSelection};
-use crate::session::{self, Beginning, Session, SessionSettings, Shared, skills};
+use crate::session::{self, Agenda, Beginning, Session, SessionSettings, Shared, skills};
 use crate::tool::ToolFailure;
 use crate::tool::definition::InvalidTool;
 use crate::tool::libraries::Libraries;
@@ -203,10 +203,8 @@ impl Engine {
     pub fn tell(&self, id: SessionId, op: Op) -> Result<(), RequestError> {
         let sessions = held(&self.sessions);
         let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
-        session
-            .ops
-            .send(op)
-            .map_err(|_| RequestError::NoSession(id.0))
+        session.agenda.tell(op);
+        Ok(())
     }
 
     /// Changes the settings named in JSON; those of a running turn stay.
@@ -261,8 +259,7 @@ impl Engine {
     pub fn close_session(&self, id: SessionId) {
         if let Some(session) = held(&self.sessions).remove(&id) {
             held(&self.shared.executor.rules).forget(&Scope::Chat(id.0));
-            // An actor that is gone needs no telling.
-            let _ = session.ops.send(Op::Close);
+            session.agenda.close();
         }
     }
 
@@ -308,15 +305,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes back the message TEXT that the session's running turn was to get; whether it could be.
+    /// What the session is to do.
     ///
     /// # Errors
     ///
     /// When the session is closed.
-    pub fn take_back_steering(&self, id: SessionId, text: &str) -> Result<bool, RequestError> {
+    pub fn agenda(&self, id: SessionId) -> Result<Arc<Agenda>, RequestError> {
         let sessions = held(&self.sessions);
         let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
-        Ok(session.steering.take_back(text))
+        Ok(Arc::clone(&session.agenda))
     }
 
     /// What the latest turn of the session that changed anything changed, as one diff.

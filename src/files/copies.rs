@@ -4,34 +4,12 @@
 
 use std::ffi::{OsStr, OsString};
 
+use crate::visible::is_hidden;
+
 /// What is put behind a name for a copy.
 const ENDINGS: &[&str] = &[
     "~", ".bak", ".backup", ".orig", ".old", ".save", ".saved", ".copy", ".tmp", ".rej", ".swp",
     ".swo", ".swn", ".swx",
-];
-
-/// Characters that take no room, or none that can be told.
-const INVISIBLE: &[(char, char)] = &[
-    ('\u{0}', '\u{1f}'),
-    ('\u{7f}', '\u{9f}'),
-    ('\u{ad}', '\u{ad}'),
-    ('\u{34f}', '\u{34f}'),
-    ('\u{61c}', '\u{61c}'),
-    ('\u{115f}', '\u{1160}'),
-    ('\u{17b4}', '\u{17b5}'),
-    ('\u{180b}', '\u{180f}'),
-    ('\u{200b}', '\u{200f}'),
-    ('\u{2028}', '\u{202e}'),
-    ('\u{2060}', '\u{206f}'),
-    ('\u{2800}', '\u{2800}'),
-    ('\u{3164}', '\u{3164}'),
-    ('\u{fe00}', '\u{fe0f}'),
-    ('\u{feff}', '\u{feff}'),
-    ('\u{ffa0}', '\u{ffa0}'),
-    ('\u{fff0}', '\u{fffb}'),
-    ('\u{1bca0}', '\u{1bca3}'),
-    ('\u{1d173}', '\u{1d17a}'),
-    ('\u{e0000}', '\u{e0fff}'),
 ];
 
 /// The names that NAME may be made from, the nearest first; nearly always none.
@@ -81,8 +59,7 @@ fn ends_with(bytes: &[u8], ending: &[u8]) -> bool {
 
 /// NAME without what can't be seen in it.
 fn visible(name: &str) -> String {
-    let hidden = |it: &char| INVISIBLE.iter().any(|(from, to)| (from..=to).contains(&it));
-    let left: String = name.chars().filter(|it| !hidden(it)).collect();
+    let left: String = name.chars().filter(|it| !is_hidden(*it)).collect();
     left.trim().to_owned()
 }
 

@@ -37,8 +37,27 @@ impl MalformedReply {
 ///
 /// When TEXT is no reply.
 pub fn parse_reply(text: &str) -> Result<ImageReply, MalformedReply> {
+    parse_with_denials(text).map(|(reply, _)| reply)
+}
+
+/// The reply that TEXT is, and in words the effects that were not allowed to its code, each once.
+///
+/// # Errors
+///
+/// When TEXT is no reply.
+pub fn parse_with_denials(text: &str) -> Result<(ImageReply, Vec<String>), MalformedReply> {
     let value = parse(text)?;
     let plist = Plist::new(&value);
+    let mut denials: Vec<String> = Vec::new();
+    for denial in plist.texts("denials") {
+        if !denials.iter().any(|it| it == denial) {
+            denials.push(denial.to_owned());
+        }
+    }
+    Ok((reply_of(plist)?, denials))
+}
+
+fn reply_of(plist: Plist<'_>) -> Result<ImageReply, MalformedReply> {
     let outcome = plist
         .keyword("outcome")
         .ok_or_else(|| MalformedReply::new("it has no outcome"))?;
@@ -73,46 +92,6 @@ pub fn quoted_files(reply: &ImageReply) -> Vec<PathBuf> {
         .map(|(file, _line)| PathBuf::from(file))
         .filter(|file| file.is_absolute())
         .collect()
-}
-
-/// CONTENT, made of the reply TEXT, with what Emacs puts at the head of replies: the image's name, where there is
-/// more than one, and the debuggers that opened in it.
-#[must_use]
-pub fn with_head(content: String, text: &str) -> String {
-    if !text.starts_with("(:image ") && !text.starts_with("(:opened ") {
-        return content;
-    }
-    let Ok(value) = parse(text) else {
-        return content;
-    };
-    let head = Plist::new(&value);
-    let mut lines = vec![content];
-    for debugger in head.texts("opened") {
-        lines.push(format!(
-            "(A debugger opened: {debugger}. get_last_error and debugger_frames show more.)"
-        ));
-    }
-    lines.extend(head.text("image").map(|name| format!("(In image {name}.)")));
-    lines.join("\n")
-}
-
-/// The effects that were not allowed to the code of the reply TEXT, in words, each once.
-#[must_use]
-pub fn denials(text: &str) -> Vec<String> {
-    // Nearly no reply has any, and all would be parsed once more.
-    if !text.contains(":denials (") {
-        return Vec::new();
-    }
-    let Ok(value) = parse(text) else {
-        return Vec::new();
-    };
-    let mut denials: Vec<String> = Vec::new();
-    for denial in Plist::new(&value).texts("denials") {
-        if !denials.iter().any(|it| it == denial) {
-            denials.push(denial.to_owned());
-        }
-    }
-    denials
 }
 
 fn data(plist: Plist<'_>) -> Value {

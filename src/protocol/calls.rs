@@ -223,6 +223,10 @@ identifier! {
     TurnId
 }
 identifier! {
+    /// One message of the user's, from when it is sent.
+    MessageId
+}
+identifier! {
     /// One tool call, unique in the process (a provider's own call ids are not).
     CallKey
 }

@@ -53,10 +53,25 @@ pub struct ReadBuffer {
 /// Emacs's answer to a [`EmacsRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EmacsReply {
-    /// It was done; this is what came out.
-    Done(String),
+    /// It was done.
+    Done {
+        /// What came out.
+        text: String,
+        /// What the model reads under it.
+        note: Option<String>,
+    },
     /// It could not be done.
     Failed(EmacsError),
+}
+
+impl EmacsReply {
+    /// TEXT came out.
+    pub fn done(text: impl Into<String>) -> Self {
+        Self::Done {
+            text: text.into(),
+            note: None,
+        }
+    }
 }
 
 /// TEXT as what follows a sentence.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::calls::{
-    BatchId, CallKey, CallResult, HandlerId, QuestionId, RequestId, SessionId, TurnId,
+    BatchId, CallKey, CallResult, HandlerId, MessageId, QuestionId, RequestId, SessionId, TurnId,
 };
 use super::emacs::EmacsRequest;
 use crate::effect::EffectDecision;
@@ -53,6 +53,46 @@ pub enum TurnOutcome {
     InterruptedLong(String),
 }
 
+impl TurnOutcome {
+    /// The outcome's name in events and stored chats.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Cancelled => "cancelled",
+            Self::Limit(_) => "limit",
+            Self::Interrupted(_) | Self::InterruptedLong(_) => "interrupted",
+            Self::Failed(_) | Self::NoSuchModel(_) | Self::FailedLong(_) => "failed",
+        }
+    }
+
+    /// What the user reads of it.
+    #[must_use]
+    pub fn message(&self) -> Option<&str> {
+        match self {
+            Self::Finished | Self::Cancelled => None,
+            Self::Limit(text)
+            | Self::Interrupted(text)
+            | Self::InterruptedLong(text)
+            | Self::Failed(text)
+            | Self::NoSuchModel(text)
+            | Self::FailedLong(text) => Some(text),
+        }
+    }
+
+    /// The outcome of that NAME and MESSAGE; what a stored chat doesn't say is not known any more.
+    #[must_use]
+    pub fn stored(name: &str, message: String) -> Self {
+        match name {
+            "finished" => Self::Finished,
+            "cancelled" => Self::Cancelled,
+            "limit" => Self::Limit(message),
+            "interrupted" => Self::Interrupted(message),
+            _ => Self::Failed(message),
+        }
+    }
+}
+
 /// Whether a request is about more than every call of its tool is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grounds {
@@ -83,6 +123,8 @@ pub enum Event {
     TurnStarted {
         session: SessionId,
         turn: TurnId,
+        /// None where a program begins it, and in a stored chat.
+        message: Option<MessageId>,
         text: String,
         /// What the user sent along.
         along: Vec<String>,
@@ -207,7 +249,14 @@ pub enum Event {
         summary: String,
     },
     /// The user's message that was to be put into the running turn is in it now.
-    Steered { session: SessionId, text: String },
+    Steered {
+        session: SessionId,
+        /// None in a stored chat.
+        message: Option<MessageId>,
+        text: String,
+        /// What the user sent along.
+        along: Vec<String>,
+    },
     /// What fills the window: a JSON object, or why that can't be said.
     WindowShown {
         question: QuestionId,

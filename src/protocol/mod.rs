@@ -10,7 +10,7 @@ mod events;
 
 pub use calls::{
     BatchId, CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Decision,
-    HandlerId, QuestionId, RequestId, SessionId, ToolCall, TurnId,
+    HandlerId, MessageId, QuestionId, RequestId, SessionId, ToolCall, TurnId,
 };
 pub use contact::{Asked, Emacs, WatchedEmacs};
 pub use emacs::{EmacsError, EmacsReply, EmacsRequest, ImageRequest, ReadBuffer};
@@ -28,16 +28,16 @@ pub enum UndoneTurn {
     LatestOfFiles,
 }
 
-/// What Emacs asks of a session.
+/// What Emacs asks of a session, which does it after what it was asked before.
 #[derive(Debug)]
 pub enum Op {
-    /// The user's message. Queued while a turn runs.
+    /// The user's message.
     Submit(UserMessage),
     /// The user's message for the turn that runs: the model reads it after the calls that run now. When none
     /// runs, or it ends before that, the message begins a turn.
     Steer(UserMessage),
     /// A tool call typed by the user, such as `/describe_symbol mapcar`. No model is involved.
-    Console(String),
+    Console(UserMessage),
     /// The answer to [`Event::LimitReached`].
     AnswerLimit(LimitAnswer),
     /// Tell what would be sent with this message, or with none, in a [`Event::RequestShown`]; when no
@@ -61,10 +61,6 @@ pub enum Op {
     },
     /// Undo the rewind of that number, if nothing was asked since.
     UndoRewind(QuestionId, u64),
-    /// End the running turn; every open tool call gets its result first.
-    Cancel,
-    /// The chat is gone.
-    Close,
 }
 
 /// What of a chat can be taken back.
@@ -87,6 +83,7 @@ pub enum LimitAnswer {
 /// What the user sends to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserMessage {
+    pub id: MessageId,
     /// As the chat shows it.
     pub text: String,
     /// What the model reads in front of it; nothing outside Emacs's chats.
@@ -108,6 +105,7 @@ pub enum Sending {
 impl From<&str> for UserMessage {
     fn from(text: &str) -> Self {
         Self {
+            id: MessageId::next(),
             text: text.to_owned(),
             context: None,
             along: Vec::new(),

@@ -2,9 +2,9 @@
 //! What can go wrong with a provider, and what no sentence about it may have. Pure; `reply` and `http`
 //! raise these.
 
-use super::ModelReply;
 use super::error_report::ErrorReport;
 use super::retry::RetryAdvice;
+use super::{ModelReply, REDACTED};
 
 /// Why there is no whole reply.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -104,7 +104,6 @@ impl Destination {
 /// keys that a provider masked with asterisks.
 #[must_use]
 pub fn redact(text: &str, secrets: &[&str]) -> String {
-    const REDACTED: &str = "[redacted]";
     let mut clean = text.to_owned();
     for secret in secrets.iter().map(|secret| secret.trim()) {
         clean = without_parts(&clean, secret, REDACTED);

@@ -138,7 +138,10 @@ impl std::fmt::Debug for ProviderSettings {
     }
 }
 
-/// A key; prints as `[redacted]`.
+/// What is shown and recorded in place of a key.
+const REDACTED: &str = "[redacted]";
+
+/// A key; prints as [`REDACTED`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -157,7 +160,7 @@ impl Secret {
 
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[redacted]")
+        f.write_str(REDACTED)
     }
 }
 

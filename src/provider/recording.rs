@@ -12,6 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::header::HeaderMap;
 use serde_json::{Map, Value, json};
 
+use super::REDACTED;
+
 /// Headers of a response that matter for reading it, and identify nobody.
 const HEADERS: [&str; 5] = [
     "content-type",
@@ -105,7 +107,7 @@ impl Recording {
 
     fn clean(&self, text: &str) -> String {
         self.secrets.iter().fold(text.to_owned(), |text, secret| {
-            text.replace(secret, "[redacted]")
+            text.replace(secret, REDACTED)
         })
     }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Sessions: one actor per chat. It owns the history, runs the turns and tells Emacs what happened.
-//! Ops come in at any time; messages that arrive while a turn runs wait for its end.
+//! What Emacs asks meanwhile waits in `agenda`.
 
+mod agenda;
 pub mod budget;
 mod compaction;
 pub mod context;
@@ -9,7 +10,6 @@ pub mod conversation;
 pub mod drafting;
 pub mod guidance;
 mod prefix;
-pub mod prompt;
 mod reply_end;
 mod rewind;
 pub mod selection;
@@ -19,22 +19,21 @@ pub mod tokens;
 mod turn;
 mod work;
 
-use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+pub use agenda::Agenda;
 pub use settings::{SessionSettings, Settings};
 pub use turn::Shared;
 
 use crate::call::batch::{BatchContext, PlanMode, Watcher};
-use crate::protocol::{Event, LimitAnswer, Op, SessionId, SessionState, TurnId, TurnOutcome};
+use crate::protocol::{Event, SessionId, SessionState, TurnId, TurnOutcome};
 use crate::rules::{Scope, TurnPlace};
 use crate::runtime::{held, on_emacs, panic_message};
 use crate::tool::libraries::LibrariesError;
@@ -42,16 +41,17 @@ use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
 use crate::tool::work::PastResults;
 use crate::workspace::Workspace;
+use agenda::Work;
 use context::Told;
 use conversation::{Conversation, Opening};
 use prefix::Prefix;
-use turn::{Pause, Steering};
-use work::{Means, Work};
+use work::Means;
 
 /// A session as Emacs's side holds it.
 #[derive(Debug, Clone)]
 pub struct Session {
-    pub ops: mpsc::UnboundedSender<Op>,
+    /// What it is to do.
+    pub agenda: Arc<Agenda>,
     /// Changed from outside the actor; a running turn goes on with those that it began with.
     pub settings: Arc<Mutex<Settings>>,
     /// What the chat knows of the user's files and changed in them.
@@ -62,32 +62,25 @@ pub struct Session {
     pub past: Arc<PastResults>,
     /// What its requests begin with.
     pub prefix: Arc<Mutex<Prefix>>,
-    /// What its running turn is to get.
-    pub steering: Arc<Steering>,
 }
 
 struct Actor {
     id: SessionId,
+    agenda: Arc<Agenda>,
     shared: Shared,
     settings: Arc<Mutex<Settings>>,
     workspace: Arc<Workspace>,
     offer: Arc<Offer>,
-    /// Where a turn waits that met a limit.
-    pause: Arc<Pause>,
     prefix: Arc<Mutex<Prefix>>,
     /// Where the user was, as the model was told last.
     told: Arc<Mutex<Told>>,
     /// Whether the user was told that the model writes calls as text.
     unparsed_told: Arc<OnceLock<()>>,
-    steering: Arc<Steering>,
     /// Results of which the model has only the beginning.
     past: Arc<PastResults>,
     history: Conversation,
     /// Where in the conversation each turn begins, in order.
     openings: Vec<Opening>,
-    waiting: VecDeque<Work>,
-    /// Whether something is being done.
-    at_work: bool,
     /// How many messages were worked on; an agent's libraries take turns by it.
     turns: usize,
 }
@@ -123,13 +116,6 @@ enum Announced {
     No,
 }
 
-/// Whether an actor goes on.
-#[derive(PartialEq, Eq)]
-enum Life {
-    Open,
-    Closed,
-}
-
 /// Makes a session; the future is its actor and ends when it is closed.
 pub fn open(
     id: SessionId,
@@ -147,51 +133,42 @@ pub fn open_with(
     settings: SessionSettings,
     beginning: BoxFuture<'static, Beginning>,
 ) -> (Session, impl Future<Output = ()> + Send + 'static) {
-    let (ops, inbox) = mpsc::unbounded_channel();
+    let agenda = Arc::new(Agenda::default());
     let mut own = Settings::default();
     own.apply(settings);
     let settings = Arc::new(Mutex::new(own));
     let workspace = Arc::new(Workspace::default());
     let offer = Arc::new(Offer::new(Arc::clone(&shared.registry)));
     let prefix = Arc::new(Mutex::new(Prefix::default()));
-    let steering = Arc::new(Steering::default());
     let past = Arc::new(PastResults::default());
     let session = Session {
-        ops,
+        agenda: Arc::clone(&agenda),
         settings: Arc::clone(&settings),
         workspace: Arc::clone(&workspace),
         offer: Arc::clone(&offer),
         past: Arc::clone(&past),
         prefix: Arc::clone(&prefix),
-        steering: Arc::clone(&steering),
     };
     let actor = Actor {
         id,
+        agenda,
         shared,
         settings,
         workspace,
         offer,
-        pause: Arc::default(),
         prefix,
         told: Arc::default(),
         unparsed_told: Arc::default(),
-        steering,
         past,
         history: Conversation::default(),
         openings: Vec::new(),
-        waiting: VecDeque::new(),
-        at_work: false,
         turns: 0,
     };
-    (session, actor.begin(beginning, inbox))
+    (session, actor.begin(beginning))
 }
 
 impl Actor {
-    async fn begin(
-        mut self,
-        beginning: BoxFuture<'static, Beginning>,
-        inbox: mpsc::UnboundedReceiver<Op>,
-    ) {
+    async fn begin(mut self, beginning: BoxFuture<'static, Beginning>) {
         Beginning {
             history: self.history,
             openings: self.openings,
@@ -203,95 +180,29 @@ impl Actor {
                 self.past.keep(id.0, message);
             }
         }
-        self.live(inbox).await;
+        self.live().await;
     }
 
-    async fn live(mut self, mut inbox: mpsc::UnboundedReceiver<Op>) {
-        while let Some(op) = inbox.recv().await {
-            if self.note(op, &CancellationToken::new()) == Life::Closed {
-                return;
+    async fn live(mut self) {
+        let agenda = Arc::clone(&self.agenda);
+        while let Some((work, cancel)) = agenda.next().await {
+            match work {
+                // The user waits for it, and so does Emacs, as in batches.
+                Work::Console(_) => self.perform(work, cancel).await,
+                _ => on_emacs::elsewhere(self.perform(work, cancel)).await,
             }
-            while let Some(work) = self.waiting.pop_front() {
-                let life = match work {
-                    // The user waits for it, and so does Emacs, as in batches.
-                    Work::Console(_) => self.perform(work, &mut inbox).await,
-                    _ => on_emacs::elsewhere(self.perform(work, &mut inbox)).await,
-                };
-                if life == Life::Closed {
-                    return;
-                }
-                // What a turn was to get and ended before begins the next one.
-                for message in self.steering.take().into_iter().rev() {
-                    self.waiting.push_front(Work::Message(message));
-                }
-            }
+            agenda.done();
         }
     }
 
-    /// Takes in OP; CANCEL is the token of the turn that runs.
-    fn note(&mut self, op: Op, cancel: &CancellationToken) -> Life {
-        match op {
-            Op::Submit(message) => {
-                // Who sends something else has answered a turn that asks whether it goes on.
-                self.pause.settle(LimitAnswer::Stop);
-                self.waiting.push_back(Work::Message(message));
-            }
-            Op::Steer(message) => {
-                self.pause.settle(LimitAnswer::GoOn);
-                match self.at_work {
-                    true => self.steering.add(message),
-                    false => self.waiting.push_back(Work::Message(message)),
-                }
-            }
-            Op::ShowWindow(question) => self.waiting.push_back(Work::ShowWindow(question)),
-            Op::Compact => self.waiting.push_back(Work::Compact),
-            Op::UndoCompaction => self.waiting.push_back(Work::UndoCompaction),
-            Op::AnswerLimit(answer) => self.pause.settle(answer),
-            Op::ShowRequest(question, message) => {
-                self.waiting.push_back(Work::ShowRequest(question, message));
-            }
-            Op::Console(line) => self.waiting.push_back(Work::Console(line)),
-            Op::UndoTurn(which) => self.waiting.push_back(Work::Undo(which)),
-            Op::PlanRewind(question, turn) => {
-                self.waiting.push_back(Work::PlanRewind { question, turn });
-            }
-            Op::Rewind {
-                question,
-                turn,
-                parts,
-            } => self.waiting.push_back(Work::Rewind {
-                question,
-                turn,
-                parts,
-            }),
-            Op::UndoRewind(question, rewind) => {
-                self.waiting
-                    .push_back(Work::UndoRewind { question, rewind });
-            }
-            Op::Cancel => {
-                self.waiting.retain(Work::only_shows);
-                drop(self.steering.take());
-                cancel.cancel();
-            }
-            Op::Close => {
-                cancel.cancel();
-                return Life::Closed;
-            }
-        }
-        Life::Open
-    }
-
-    /// Does WORK while ops go on coming in.
-    async fn perform(&mut self, work: Work, inbox: &mut mpsc::UnboundedReceiver<Op>) -> Life {
-        let cancel = CancellationToken::new();
-        // The work owns what it changes, so that ops can be noted meanwhile.
+    /// Does WORK until it is over or CANCEL ends it.
+    async fn perform(&mut self, work: Work, cancel: CancellationToken) {
         let settings = held(&self.settings).clone();
         self.workspace.set_ground(&settings.ground);
         let tools = match self.tools_for(&work, &settings) {
             Ok(tools) => tools,
             Err(problem) => {
-                self.give_up(&work, problem.to_string());
-                return Life::Open;
+                return self.give_up(&work, problem.to_string());
             }
         };
         self.offer
@@ -312,7 +223,7 @@ impl Actor {
             eval_deadline: settings.eval_deadline,
             workspace: Arc::clone(&self.workspace),
             eval_policy: settings.eval_policy,
-            cancel: cancel.clone(),
+            cancel,
             why_cancelled: Arc::default(),
             place: TurnPlace::new(
                 turn.0,
@@ -323,40 +234,22 @@ impl Actor {
         };
         let announced = self.announce(&work, turn);
         let mut history = std::mem::take(&mut self.history);
-        let openings = self.openings.clone();
-        let shared = self.shared.clone();
-        let mut life = Life::Open;
-        self.at_work = true;
-        let outcome = {
-            let span = tracing::error_span!("turn", session = self.id.0, turn = turn.0);
-            let (pause, prefix) = (Arc::clone(&self.pause), Arc::clone(&self.prefix));
-            let (told, steering) = (Arc::clone(&self.told), Arc::clone(&self.steering));
-            let unparsed_told = Arc::clone(&self.unparsed_told);
-            let means = Means {
-                shared: &shared,
-                settings: &settings,
-                batch: &batch,
-                listed: &tools.listed,
-                pause: &pause,
-                prefix: &prefix,
-                told: &told,
-                unparsed_told: &unparsed_told,
-                steering: &steering,
-                openings: &openings,
-            };
-            let work = means.run(work, &mut history).instrument(span);
-            let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
-            loop {
-                tokio::select! {
-                    outcome = &mut work => break outcome,
-                    op = inbox.recv(), if life == Life::Open => {
-                        life = self.note(op.unwrap_or(Op::Close), &cancel);
-                    }
-                }
-            }
+        let span = tracing::error_span!("turn", session = self.id.0, turn = turn.0);
+        let means = Means {
+            shared: &self.shared,
+            settings: &settings,
+            batch: &batch,
+            listed: &tools.listed,
+            agenda: &self.agenda,
+            prefix: &self.prefix,
+            told: &self.told,
+            unparsed_told: &self.unparsed_told,
+            openings: &self.openings,
         };
+        let outcome = AssertUnwindSafe(means.run(work, &mut history).instrument(span))
+            .catch_unwind()
+            .await;
         self.history = history;
-        self.at_work = false;
         self.shared.executor.audit.sync_aside().await;
         held(&self.shared.executor.rules).forget(&Scope::Turn(turn.0));
         let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
@@ -370,7 +263,6 @@ impl Actor {
         if announced == Announced::Yes || outcome != TurnOutcome::Finished {
             self.end(outcome);
         }
-        life
     }
 
     /// Ends WORK, which can't be begun because of PROBLEM.
@@ -432,9 +324,8 @@ impl Actor {
 
     /// Tells Emacs that TURN starts, if WORK is one.
     fn announce(&mut self, work: &Work, turn: TurnId) -> Announced {
-        let (text, along) = match work {
-            Work::Message(message) => (&message.text, message.along.clone()),
-            Work::Console(line) => (line, Vec::new()),
+        let message = match work {
+            Work::Message(message) | Work::Console(message) => message,
             // The chat shows what it does, and that it is over.
             Work::Compact => return Announced::Yes,
             Work::Undo(_)
@@ -453,8 +344,9 @@ impl Actor {
         self.emit(Event::TurnStarted {
             session: self.id,
             turn,
-            text: text.clone(),
-            along,
+            message: Some(message.id),
+            text: message.text.clone(),
+            along: message.along.clone(),
         });
         Announced::Yes
     }

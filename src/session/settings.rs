@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::budget::Limits;
 use super::guidance::{self, Guide};
-use super::prompt;
+use super::prefix;
 use super::selection::ToolSelection;
 use super::skills::{self, Skill};
 use crate::builtin::more;
@@ -415,6 +415,6 @@ impl Settings {
     #[must_use]
     pub fn system_prompt(&self, tools: &Registry, sections: Option<&str>) -> String {
         let agent = self.agent.as_ref().map(|agent| agent.instruction.as_str());
-        prompt::compose(agent, tools, sections)
+        prefix::compose(agent, tools, sections)
     }
 }

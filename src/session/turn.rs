@@ -6,8 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
+use super::agenda::Agenda;
 use super::budget::Spent;
 use super::context::Told;
 use super::conversation::{Conversation, Entry, EntryContent, EntryId};
@@ -24,8 +23,7 @@ use crate::call::Executor;
 use crate::call::batch::{Approval, BatchContext, MOST_CALLS};
 use crate::call::result::{RESULT_LIMIT, cap};
 use crate::protocol::{
-    CallArguments, CallOutcome, CallResult, Event, LimitAnswer, SessionState, ToolCall,
-    TurnOutcome, UserMessage,
+    CallArguments, CallOutcome, CallResult, Event, LimitAnswer, SessionState, ToolCall, TurnOutcome,
 };
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::history::texts_of;
@@ -61,12 +59,10 @@ pub struct Turn<'a> {
     pub listed: &'a Registry,
     /// The instructions of the user and the project, as the system prompt has them.
     pub sections: Option<String>,
-    /// Where the turn waits when it meets a limit.
-    pub pause: &'a Pause,
+    /// What the user wants the turn to know, and answers.
+    pub agenda: &'a Agenda,
     pub prefix: &'a Mutex<Prefix>,
     pub told: &'a Mutex<Told>,
-    /// What the user put into the running turn.
-    pub steering: &'a Steering,
     /// Whether the chat's user was told that its model writes calls as text.
     pub unparsed_told: &'a OnceLock<()>,
 }
@@ -221,7 +217,7 @@ impl Turn<'_> {
             return stopped();
         }
         let session = self.batch.session;
-        let answer = self.pause.answer(|| {
+        let answer = self.agenda.limit_answer(|| {
             self.tell_state(SessionState::Paused);
             self.shared.executor.emacs.emit(Event::LimitReached {
                 session,
@@ -445,13 +441,15 @@ impl Turn<'_> {
 
     /// Puts into HISTORY what the user wants the running turn to know.
     fn steer(&self, history: &mut Conversation) {
-        for message in self.steering.take() {
+        for message in self.agenda.steering() {
             let message = held(self.told).take(message);
             let text = self.batch.workspace.with_news(message.for_model());
             history.ask(text, &message.text);
             self.shared.executor.emacs.emit(Event::Steered {
                 session: self.batch.session,
+                message: Some(message.id),
                 text: message.text,
+                along: message.along,
             });
         }
     }
@@ -527,58 +525,6 @@ pub struct Shared {
     pub http: Arc<Http>,
     /// How many bytes each model has to a token.
     pub ratios: Arc<TokenRatios>,
-}
-
-// The question whether a turn that met a limit goes on. The turn waits here, between two requests; the
-// actor of its session brings the answer.
-
-/// A place for one question at a time.
-#[derive(Debug, Default)]
-pub struct Pause(Mutex<Option<oneshot::Sender<LimitAnswer>>>);
-
-impl Pause {
-    /// Has ASK put the question to the user, and waits for the answer.
-    pub async fn answer(&self, ask: impl FnOnce()) -> LimitAnswer {
-        let (sender, receiver) = oneshot::channel();
-        *held(&self.0) = Some(sender);
-        ask();
-        receiver.await.unwrap_or(LimitAnswer::Stop)
-    }
-
-    /// Gives ANSWER, if a question waits for one.
-    pub fn settle(&self, answer: LimitAnswer) {
-        if let Some(sender) = held(&self.0).take() {
-            // A turn that was cancelled meanwhile doesn't listen any more.
-            let _ = sender.send(answer);
-        }
-    }
-}
-
-// Messages that the user puts into a running turn. They wait here until the calls that run have their
-// results; those that no turn took become a turn of their own.
-
-/// What waits to be put into the running turn, first one first.
-#[derive(Debug, Default)]
-pub struct Steering(Mutex<Vec<UserMessage>>);
-
-impl Steering {
-    pub fn add(&self, message: UserMessage) {
-        held(&self.0).push(message);
-    }
-
-    /// Takes back the message TEXT; whether it still waited.
-    #[must_use]
-    pub fn take_back(&self, text: &str) -> bool {
-        let mut messages = held(&self.0);
-        let found = messages.iter().rposition(|message| message.text == text);
-        found.map(|index| messages.remove(index)).is_some()
-    }
-
-    /// All that waits, which doesn't wait any more.
-    #[must_use]
-    pub fn take(&self) -> Vec<UserMessage> {
-        std::mem::take(&mut held(&self.0))
-    }
 }
 
 // Calls that a model makes again and again with the same result. Weak models never stop; each round

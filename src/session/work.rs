@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::Value;
 
+use super::agenda::{Agenda, Work};
 use super::budget::Spent;
 use super::compaction::RoomMade;
 use super::context::{Told, with_systems};
@@ -13,50 +14,17 @@ use super::conversation::{Conversation, EntryContent, EntryId, Opening};
 use super::guidance::{self, Guide};
 use super::prefix::{Prefix, Reading};
 use super::settings::Settings;
-use super::turn::{Pause, Shared, Steering, Turn};
+use super::turn::{Shared, Turn};
 use super::{skills, tokens};
 use crate::builtin::files::undo::{self, Undone};
 use crate::builtin::image::systems::in_a_line;
 use crate::call::batch::BatchContext;
-use crate::protocol::{
-    Event, QuestionId, RewindPart, Sending, TurnId, TurnOutcome, UndoneTurn, UserMessage,
-};
+use crate::protocol::{Event, Sending, TurnId, TurnOutcome, UndoneTurn, UserMessage};
 use crate::provider::http::shown_request;
 use crate::provider::{ChatMessage, Messages, RequestPosition};
 use crate::runtime::held;
 use crate::tool::console;
 use crate::tool::registry::Registry;
-
-/// Something for a session to do, in the order in which it was asked.
-pub enum Work {
-    Message(UserMessage),
-    Console(String),
-    Undo(UndoneTurn),
-    ShowRequest(QuestionId, Option<UserMessage>),
-    ShowWindow(QuestionId),
-    Compact,
-    UndoCompaction,
-    PlanRewind {
-        question: QuestionId,
-        turn: u64,
-    },
-    Rewind {
-        question: QuestionId,
-        turn: u64,
-        parts: Vec<RewindPart>,
-    },
-    UndoRewind {
-        question: QuestionId,
-        rewind: u64,
-    },
-}
-
-impl Work {
-    /// Whether it shows something and does nothing. Who cancels a turn still wants to see what they asked for.
-    pub fn only_shows(&self) -> bool {
-        matches!(self, Self::ShowRequest(..) | Self::ShowWindow(_))
-    }
-}
 
 const NO_MODEL: &str = "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.";
 
@@ -70,13 +38,12 @@ pub struct Means<'a> {
     pub settings: &'a Settings,
     pub batch: &'a BatchContext,
     pub listed: &'a Registry,
-    pub pause: &'a Pause,
+    pub agenda: &'a Agenda,
     pub prefix: &'a Mutex<Prefix>,
     /// Where the user was, as the model was told last.
     pub told: &'a Mutex<Told>,
     /// Whether the user was told that the model writes calls as text.
     pub unparsed_told: &'a OnceLock<()>,
-    pub steering: &'a Steering,
     /// Where in the conversation each turn begins.
     pub openings: &'a [Opening],
 }
@@ -86,7 +53,7 @@ impl Means<'_> {
     pub async fn run(&self, work: Work, history: &mut Conversation) -> TurnOutcome {
         match work {
             Work::Message(message) => self.converse(message, history).await,
-            Work::Console(line) => self.run_console(&line).await,
+            Work::Console(line) => self.run_console(&line.text).await,
             Work::Undo(which) => {
                 self.undo(which).await;
                 TurnOutcome::Finished
@@ -262,10 +229,9 @@ impl Means<'_> {
             batch: self.batch,
             listed: self.listed,
             sections: held(self.prefix).sections(now),
-            pause: self.pause,
+            agenda: self.agenda,
             prefix: self.prefix,
             told: self.told,
-            steering: self.steering,
             unparsed_told: self.unparsed_told,
         })
     }

@@ -57,9 +57,12 @@ pub struct EmacsTool {
 pub struct OperationTool {
     /// What Emacs Lisp knows it as; it gets the arguments as they are.
     pub operation: &'static str,
-    /// The result for the model.
-    pub render: fn(&Arguments, String) -> Result<String, ToolFailure>,
+    /// The result for the model where Emacs's text is a reply of the image; other texts are for it as they are.
+    pub render: Option<ReplyRenderer>,
 }
+
+/// Makes of a reply of the image what the model reads.
+pub type ReplyRenderer = fn(&Arguments, &ImageReply) -> Result<String, ToolFailure>;
 
 impl OperationTool {
     /// OPERATION, whose reply is for the model as it is.
@@ -67,7 +70,7 @@ impl OperationTool {
     pub const fn plain(operation: &'static str) -> Self {
         Self {
             operation,
-            render: |_, text| Ok(text),
+            render: None,
         }
     }
 }
@@ -80,7 +83,7 @@ pub struct ImageTool {
     /// Its arguments as a property list of strings, integers, keywords and lists.
     pub arguments: fn(&Arguments) -> lexpr::Value,
     /// The result for the model.
-    pub render: fn(&Arguments, &ImageReply) -> Result<String, ToolFailure>,
+    pub render: ReplyRenderer,
     /// How long it may run in the image, given the default for code.
     pub deadline: fn(&Arguments, Duration) -> Duration,
 }

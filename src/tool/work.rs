@@ -151,8 +151,13 @@ pub struct WorkContext {
 
 /// What Emacs replied, or why it could not.
 pub(crate) fn text_of(reply: EmacsReply) -> Result<String, ToolFailure> {
+    noted(reply).map(|(text, _)| text)
+}
+
+/// The same with what the model reads under it.
+pub(crate) fn noted(reply: EmacsReply) -> Result<(String, Option<String>), ToolFailure> {
     match reply {
-        EmacsReply::Done(text) => Ok(text),
+        EmacsReply::Done { text, note } => Ok((text, note)),
         EmacsReply::Failed(error) => Err(error.into()),
     }
 }

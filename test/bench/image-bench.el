@@ -85,7 +85,7 @@ Return how many seconds it took."
 Call ENDED with its reply."
   (let ((request (cl-gensym)))
     (agent-q-image-call image-bench--connection request operation
-                        (prin1-to-string arguments) 30
+                        arguments 30
                         (lambda (status reply)
                           (unless (equal status "done")
                             (error "%s: %s %s" operation status reply))

@@ -224,7 +224,7 @@ The test has to kill it; CLIENT has one already."
 The value is (STATUS . REPLY), the reply read when it is one."
   (let ((ends nil))
     (agent-q-image-call connection (list 'test (gensym)) operation
-                        (prin1-to-string arguments) (or seconds 30)
+                        arguments (or seconds 30)
                         (lambda (status payload) (push (cons status payload) ends)))
     (agent-q-test-image-await (lambda () ends))
     (cl-assert (= 1 (length ends)) t)
@@ -441,7 +441,7 @@ CONTINUATION gets the value."
 The value is a cons of the request and the list of its ends."
   (let ((started (list (gensym "request"))))
     (agent-q-image-call connection (car started) "eval-form"
-                        (prin1-to-string (list :form form)) (or seconds 30)
+                        (list :form form) (or seconds 30)
                         (lambda (status payload)
                           (push (agent-q-test-image-read (cons status payload))
                                 (cdr started))))

@@ -97,7 +97,7 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
   "Have FORM evaluated over CONNECTION, watched; return a function that says whether it has ended."
   (let ((ends nil))
     (agent-q-image-call connection (gensym) "eval-form"
-                        (prin1-to-string (list :form form :watch '(:patience 30)))
+                        (list :form form :watch '(:patience 30))
                         30 (lambda (&rest _) (setq ends t)))
     (lambda () ends)))
 

@@ -2,7 +2,7 @@
 //! The tools for errors whose stack is alive: the model's own parked ones and those that the user
 //! has in the debugger. Emacs knows which there are and calls the image in their threads.
 
-use crate::image::{Frame, Plist, parse_reply};
+use crate::image::{Frame, ImageReply, Plist};
 use crate::tool::{
     Arguments, Assessment, OperationTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
@@ -80,7 +80,7 @@ fn debugger_frames() -> Tool {
         ],
         OperationTool {
             operation: "debugger-frames",
-            render: render_frames,
+            render: Some(render_frames),
         },
     )
 }
@@ -103,7 +103,7 @@ fn eval_in_frame() -> Tool {
         OperationTool {
             operation: "eval-in-frame",
             // Without a word on packages: the next call reads in its frame's again.
-            render: |_, text| Ok(evaluation(&reply(&text)?.without_restarts())?.join("\n")),
+            render: Some(|_, reply| Ok(evaluation(&reply.clone().without_restarts())?.join("\n"))),
         },
     );
     tool.code = Some(FORMS);
@@ -131,7 +131,7 @@ fn invoke_restart() -> Tool {
         ],
         OperationTool {
             operation: "invoke-restart",
-            render: render_restart,
+            render: Some(render_restart),
         },
     );
     tool.assess = assess_restart;
@@ -147,7 +147,7 @@ fn restart_frame() -> Tool {
         vec![debugger_parameter(), frame_parameter()],
         OperationTool {
             operation: "restart-frame",
-            render: render_restart,
+            render: Some(render_restart),
         },
     );
     tool.assess = assess_restart;
@@ -176,7 +176,7 @@ fn return_from_frame() -> Tool {
         ],
         OperationTool {
             operation: "return-from-frame",
-            render: render_restart,
+            render: Some(render_restart),
         },
     );
     tool.assess = assess_restart;
@@ -199,29 +199,19 @@ fn assess_restart(level: SafetyLevel, arguments: &Arguments) -> Assessment {
     }
 }
 
-fn reply(text: &str) -> Result<crate::image::ImageReply, ToolFailure> {
-    parse_reply(text).map_err(|error| ToolFailure::new(error.to_string()))
-}
-
-fn render_restart(_: &Arguments, text: String) -> Result<String, ToolFailure> {
-    let reply = reply(&text)?;
-    let data = outcome::returned(&reply)?;
+fn render_restart(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
     if data.keyword("left") == Some("user") {
         return Ok("The user's debugger was left, and unless the restart was ABORT the evaluation continued. call_tool get_repl_history shows its result, debugger_frames whether another debugger opened.".to_owned());
     }
     if data.flag("left") {
         return Ok("Left the debugger; the evaluation was aborted.".to_owned());
     }
-    render_resumed(&reply)
+    render_resumed(reply)
 }
 
-fn render_frames(_: &Arguments, text: String) -> Result<String, ToolFailure> {
-    // Emacs's own words on which debuggers there are.
-    if !text.starts_with("(:") {
-        return Ok(text);
-    }
-    let reply = reply(&text)?;
-    let data = outcome::returned(&reply)?;
+fn render_frames(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
     let name = data.text("debugger").unwrap_or_default();
     let mut lines = vec![format!(
         "{}: {}",

@@ -5,8 +5,8 @@
 use std::process::Command;
 
 use agent_q_core::image::{
-    ConditionReport, Frame, ImageReply, Plist, Stopped, parse_reply, print_arguments,
-    property_list, with_head,
+    ConditionReport, Frame, ImageReply, Plist, Stopped, parse_reply, parse_with_denials,
+    print_arguments, property_list,
 };
 use lexpr::Value;
 use proptest::prelude::*;
@@ -116,21 +116,11 @@ fn a_returned_property_list_is_read_by_name() {
 }
 
 #[test]
-fn a_reply_may_begin_with_the_name_of_its_image() {
-    let text = "(:image \"sbcl \\\"2\\\"\" :outcome :missed :message \"No.\")";
-    assert_eq!(
-        with_head("=> 3".to_owned(), text),
-        "=> 3\n(In image sbcl \"2\".)"
-    );
-    assert_eq!(parse_reply(text), Ok(ImageReply::Missed("No.".to_owned())));
-    for text in [
-        "(:outcome :missed :message \"(:image \\\"x\\\")\")",
-        "(:image 1)",
-        "(:image \"x",
-        "",
-    ] {
-        assert_eq!(with_head("=> 3".to_owned(), text), "=> 3", "{text}");
-    }
+fn a_reply_says_once_what_was_not_allowed() {
+    let text = "(:outcome :missed :message \"No.\" :denials (\"a\" \"b\" \"a\"))";
+    let (reply, denials) = parse_with_denials(text).unwrap();
+    assert_eq!(reply, ImageReply::Missed("No.".to_owned()));
+    assert_eq!(denials, ["a", "b"]);
 }
 
 #[test]

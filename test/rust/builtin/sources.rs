@@ -22,8 +22,8 @@ async fn result(tool: &str, arguments: Value, value: &str) -> CallResult {
     }
     let root = json!({"project_root": project.path(), "private_files": null});
     bench.emacs.replies.lock().unwrap().extend([
-        EmacsReply::Done(format!("(:outcome :returned :value ({value}))")),
-        EmacsReply::Done(root.to_string()),
+        EmacsReply::done(format!("(:outcome :returned :value ({value}))")),
+        EmacsReply::done(root.to_string()),
         // Emacs finds no whole definition; without an answer the call would wait for minutes.
         EmacsReply::Failed(EmacsError::TimedOut),
     ]);

@@ -6,13 +6,13 @@ use crate::executor_bench::*;
 
 /// The answer of an image that found HITS in the code, and ran it.
 fn looked_at(hits: &str) -> EmacsReply {
-    EmacsReply::Done(format!(
+    EmacsReply::done(format!(
         "(:outcome :returned :value (:hits ({hits}) :notes (\"It can't be undone.\") :assessed 1 :settled 1 :more nil))"
     ))
 }
 
 fn evaluated() -> EmacsReply {
-    EmacsReply::Done(
+    EmacsReply::done(
         "(:outcome :returned :value (:forms ((:form \"1\" :values (\"1\"))) :output \"\"))"
             .to_owned(),
     )
@@ -77,7 +77,7 @@ async fn a_hit_asks_with_its_reason() {
 #[tokio::test]
 async fn a_request_says_that_a_lisp_has_no_watch() {
     let answer = "(:outcome :returned :value (:hits (\"runs programs: X\") :notes nil :assessed 1 :settled 1 :more nil :unwatched t))";
-    let reasons = reasons(EmacsReply::Done(answer.to_owned())).await;
+    let reasons = reasons(EmacsReply::done(answer.to_owned())).await;
     assert!(
         reasons[0].0.ends_with("; in this Lisp nothing more is asked while it runs: what its functions reach for is not seen"),
         "{reasons:?}"
@@ -88,8 +88,8 @@ async fn a_request_says_that_a_lisp_has_no_watch() {
 async fn code_that_the_image_can_not_look_at_is_dangerous() {
     for reply in [
         EmacsReply::Failed(EmacsError::Unresponsive(String::new())),
-        EmacsReply::Done("(:outcome :cancelled :output \"\" :value nil)".to_owned()),
-        EmacsReply::Done("nonsense".to_owned()),
+        EmacsReply::done("(:outcome :cancelled :output \"\" :value nil)".to_owned()),
+        EmacsReply::done("nonsense".to_owned()),
     ] {
         let bench = eval_bench(Approval::None, EvalPolicy::AskIfRisky, vec![reply]);
         let results = bench.run(&[eval("1")]).await;
@@ -221,7 +221,7 @@ async fn code_that_can_only_fail_fails_unasked() {
     let gone =
         "(:outcome :returned :value (:assessed 0 :settled 0 :fails \"Package X not found.\"))";
     for policy in [EvalPolicy::AskIfRisky, EvalPolicy::AskAlways] {
-        let replies = vec![EmacsReply::Done(gone.to_owned())];
+        let replies = vec![EmacsReply::done(gone.to_owned())];
         let bench = eval_bench(Approval::Ask, policy, replies);
         let results = bench.run(&[eval("1")]).await;
         assert_eq!(results[0].outcome, CallOutcome::Failed);
@@ -232,7 +232,7 @@ async fn code_that_can_only_fail_fails_unasked() {
 #[tokio::test]
 async fn code_that_opens_a_private_file_asks() {
     let answer = |more: &str| {
-        EmacsReply::Done(format!(
+        EmacsReply::done(format!(
             "(:outcome :returned :value (:hits nil :notes nil :assessed 2 {more}))"
         ))
     };
@@ -251,7 +251,7 @@ async fn code_that_opens_a_private_file_asks() {
             true,
         ),
     ] {
-        let ground = EmacsReply::Done(r#"{"project_root": "/"}"#.to_owned());
+        let ground = EmacsReply::done(r#"{"project_root": "/"}"#.to_owned());
         let opens = found != ":settled 2 :opens nil :more nil";
         let replies = [
             Some(answer(found)),

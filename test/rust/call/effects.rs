@@ -9,7 +9,7 @@ use crate::executor_bench::*;
 const DELETION: &str = "(:call 7 :question 5 :effect \"delete-file\" :words \"delete /tmp/shop/a\" :files (\"/tmp/shop/a\") :target \"/tmp/shop/a\" :function \"SHOP::CLEANUP\" :form \"(shop::cleanup)\" :frames (\"(SHOP::CLEANUP)\"))";
 
 fn evaluated(denials: &str) -> EmacsReply {
-    EmacsReply::Done(format!(
+    EmacsReply::done(format!(
         "(:outcome :returned :value (:forms ((:form \"1\" :values (\"1\"))) :output \"\") :denials ({denials}))"
     ))
 }
@@ -24,7 +24,7 @@ fn effects_bench(approval: Approval, hits: &str, effects: &str) -> Bench {
         "(:outcome :returned :value (:hits ({hits}) :effects ({effects}) :notes nil :assessed 1 :settled 1 :more nil))"
     );
     let mut replies = bench.emacs.replies.lock().unwrap();
-    replies.push_back(EmacsReply::Done(looked_at));
+    replies.push_back(EmacsReply::done(looked_at));
     drop(replies);
     bench
 }
@@ -211,7 +211,7 @@ async fn of_several_denials_none_is_left_out() {
         let (results, ()) = tokio::join!(bench.run(&calls), async {
             bench.emacs.say(DELETION).await;
             answered(&bench).await;
-            bench.emacs.reply(EmacsReply::Done(format!(
+            bench.emacs.reply(EmacsReply::done(format!(
                 "(:outcome :returned :value (:forms ((:form \"1\" :values (\"{value}\"))) :output \"\") \
                  :denials (\"write /a\" \"write /b\"))"
             )));
@@ -350,7 +350,7 @@ async fn yes_to_the_code_grants_what_was_seen_in_it() {
     tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
         // It is looked at once more before it runs.
-        bench.emacs.replies.lock().unwrap().push_back(EmacsReply::Done(format!(
+        bench.emacs.replies.lock().unwrap().push_back(EmacsReply::done(format!(
             "(:outcome :returned :value (:hits (\"deletes or writes files: X\") :effects ({effects}) :notes nil :assessed 1 :settled 1 :more nil))"
         )));
         bench.executor.approvals.decide(key, Decision::Approved);

@@ -167,11 +167,11 @@ async fn a_definition_from_outside_the_project_stops_rules_for_dangerous_calls()
         bench.batch.place = TurnPlace::new(1, 7, Some(&root), None);
         bench.echo("erase", SafetyLevel::Dangerous);
         bench.add(bench.waive("erase", "disk"));
-        bench.emacs.replies.lock().unwrap().push_back(EmacsReply::Done(format!(
+        bench.emacs.replies.lock().unwrap().push_back(EmacsReply::done(format!(
             "(:outcome :returned :value (:name \"X\" :definitions ((:what \"(DEFUN X)\" :where \"{file}:3\" :text \"(defun x ())\"))))"
         )));
         // Emacs has no project, and the image no libraries.
-        let nothing = || EmacsReply::Done("null".to_owned());
+        let nothing = || EmacsReply::done("null".to_owned());
         bench
             .emacs
             .replies
@@ -224,7 +224,7 @@ async fn where_a_call_leads_is_found_out_once() {
     );
     look.buffer = Some("buffer");
     bench.batch.tools.register(look);
-    let nothing = || EmacsReply::Done("null".to_owned());
+    let nothing = || EmacsReply::done("null".to_owned());
     bench
         .emacs
         .replies

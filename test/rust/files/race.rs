@@ -40,13 +40,13 @@ impl Emacs for Careful {
     fn request(&self, _: SessionId, request: EmacsRequest) -> BoxFuture<'static, EmacsReply> {
         let reply = match request {
             // No buffer visits the file.
-            EmacsRequest::Operation { .. } => EmacsReply::Done("null".to_owned()),
+            EmacsRequest::Operation { .. } => EmacsReply::done("null".to_owned()),
             // It knows no systems, whose sources could be read.
             EmacsRequest::Image(ImageRequest { operation, .. }) if operation == "source-places" => {
-                EmacsReply::Done("(:outcome :missed :message \"none\")".to_owned())
+                EmacsReply::done("(:outcome :missed :message \"none\")".to_owned())
             }
             EmacsRequest::Image(ImageRequest { operation, .. }) => panic!("{operation}"),
-            _ => EmacsReply::Done("null".to_owned()),
+            _ => EmacsReply::done("null".to_owned()),
         };
         Box::pin(async move { reply })
     }

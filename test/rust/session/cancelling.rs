@@ -30,7 +30,7 @@ async fn until(condition: impl Fn() -> bool) {
 
 /// Cancels the running turn and sends another message. The model then reads EXPECTED, and the message.
 async fn check(chat: &Chat, expected: &[(&str, &str)]) {
-    chat.tell(Op::Cancel);
+    chat.session.agenda.cancel();
     assert_eq!(chat.ended(1).await, TurnOutcome::Cancelled);
     assert_eq!(chat.approvals.count(), 0);
     let proposed = chat
@@ -62,7 +62,7 @@ async fn what_was_to_be_shown_is_shown_even_so() {
     let (request, window) = (QuestionId::next(), QuestionId::next());
     chat.tell(Op::ShowRequest(request, None));
     chat.tell(Op::ShowWindow(window));
-    chat.tell(Op::Cancel);
+    chat.session.agenda.cancel();
     for shown in [request, window] {
         chat.emacs
             .wait_for(|event| match event {

@@ -3,7 +3,7 @@
 //! can go on. Calls that fail again and again end it.
 
 use crate::chat::{Chat, chat, message, one_call, turns};
-use agent_q_core::protocol::{CallOutcome, Event, LimitAnswer, Op, TurnOutcome};
+use agent_q_core::protocol::{CallOutcome, Decision, Event, LimitAnswer, Op, TurnOutcome};
 use serde_json::{Value, json};
 
 fn rounds(count: usize) -> Value {
@@ -73,7 +73,7 @@ async fn a_turn_that_is_not_to_go_on_ends_with_all_its_results() {
     );
 
     question(&chat, 3).await;
-    chat.tell(Op::Cancel);
+    chat.session.agenda.cancel();
     assert_eq!(chat.ended(3).await, TurnOutcome::Cancelled);
     let roles: Vec<String> = chat.last_messages().into_iter().map(|it| it.0).collect();
     assert_eq!(
@@ -88,6 +88,23 @@ async fn a_turn_that_is_not_to_go_on_ends_with_all_its_results() {
             "user"
         ]
     );
+}
+
+#[tokio::test]
+async fn a_message_that_waits_behind_a_turn_answers_it_at_its_limit() {
+    let script = turns(json!([
+        one_call("c", "erase", json!({"text": "x"})),
+        [{"text": "Done."}],
+    ]));
+    let chat = chat(&script, json!({"max_iterations": 1}));
+    chat.tell(Op::Submit("go".into()));
+    let call = chat.asked().await;
+    chat.tell(Op::Submit("something else".into()));
+    assert!(chat.approvals.decide(call, Decision::Approved));
+    assert!(matches!(chat.ended(1).await, TurnOutcome::Limit(_)));
+    assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+    let asked = |event: &Event| matches!(event, Event::LimitReached { .. }).then_some(());
+    assert!(chat.emacs.collect(asked).is_empty());
 }
 
 #[tokio::test]

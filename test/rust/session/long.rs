@@ -199,7 +199,7 @@ async fn two_hundred_turns_in_all_dialects_stay_consistent() {
                 cancelled += 1;
                 let stalls = |event: &Event| matches!(event, Event::Text { text, .. } if text.contains("On "));
                 until(&chat, stalls, cancelled).await;
-                chat.tell(Op::Cancel);
+                chat.session.agenda.cancel();
             }
             _ => {}
         }

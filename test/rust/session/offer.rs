@@ -320,7 +320,7 @@ async fn an_agents_specifications_are_bound_to_its_libraries_in_turn() {
     {
         let mut replies = chat.emacs.replies.lock().unwrap();
         for text in ["Hello", "Hi"] {
-            replies.push_back(EmacsReply::Done(text.to_owned()));
+            replies.push_back(EmacsReply::done(text.to_owned()));
         }
     }
     assert_eq!(chat.say("greet").await, TurnOutcome::Finished);

@@ -134,13 +134,13 @@ async fn messages_sent_meanwhile_wait_their_turn() {
 #[tokio::test]
 async fn the_console_runs_tools_without_a_model() {
     let chat = chat(&turns(json!([])), json!({"provider": null}));
-    chat.tell(Op::Console("/echo hello".to_owned()));
+    chat.tell(Op::Console("/echo hello".into()));
     assert_eq!(chat.ended(1).await, TurnOutcome::Finished);
     assert_eq!(
         chat.results(),
         [(CallOutcome::Succeeded, "HELLO".to_owned())]
     );
-    chat.tell(Op::Console("/ehco hello".to_owned()));
+    chat.tell(Op::Console("/ehco hello".into()));
     assert!(matches!(chat.ended(2).await, TurnOutcome::Failed(why) if why.contains("echo")));
     chat.tell(Op::Submit("hi".into()));
     assert!(matches!(chat.ended(3).await, TurnOutcome::Failed(why) if why.contains("No model")));
@@ -156,7 +156,7 @@ async fn a_tool_that_emacs_serves_reports_emacss_failure() {
     let chat = chat(&script, json!({}));
     // Whether the buffer visits a file is asked first.
     chat.emacs.replies.lock().unwrap().extend([
-        EmacsReply::Done("null".to_owned()),
+        EmacsReply::done("null".to_owned()),
         EmacsReply::Failed(EmacsError::Signalled("Gone.".to_owned())),
     ]);
     assert_eq!(chat.say("read").await, TurnOutcome::Finished);

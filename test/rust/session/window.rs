@@ -251,7 +251,7 @@ async fn a_summary_is_written_on_demand_and_can_be_cancelled() {
     while chat.server.bodies().len() < 3 {
         tokio::task::yield_now().await;
     }
-    chat.tell(Op::Cancel);
+    chat.session.agenda.cancel();
     assert_eq!(chat.ended(3).await, TurnOutcome::Cancelled);
     chat.tell(Op::Compact);
     assert_eq!(chat.ended(4).await, TurnOutcome::Finished);
@@ -340,7 +340,7 @@ async fn a_summary_that_is_cancelled_in_a_later_part_changes_nothing() {
     while chat.server.bodies().len() < 6 {
         tokio::task::yield_now().await;
     }
-    chat.tell(Op::Cancel);
+    chat.session.agenda.cancel();
     assert_eq!(chat.ended(5).await, TurnOutcome::Cancelled);
     assert!(summaries(&chat).is_empty());
     configure(&chat, json!({"context_window": 100_000}));

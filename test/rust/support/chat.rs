@@ -134,7 +134,7 @@ impl Chat {
     }
 
     pub fn tell(&self, op: Op) {
-        self.session.ops.send(op).unwrap();
+        self.session.agenda.tell(op);
     }
 
     /// How the COUNT-th turn ended, once it has.
