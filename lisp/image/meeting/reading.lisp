@@ -110,16 +110,22 @@ values to return in its place."
                  (values (if (and allowed (rest end)) :again allowed) values))
             (unless (first end) (close-it)))))))
 
+(defun secret-device-p (name)
+  "Whether the file NAME is the environment or the memory of a process, or of the machine."
+  ;; Every file that is opened comes through here.
+  (and (> (length name) 4)
+       (find (char name 1) "dp")
+       (or (and (prefixed-p "/proc/" name)
+                (or (search "environ" name) (member (last-part name) '("mem" "kcore") :test #'string=)))
+           (member name '("/dev/mem" "/dev/kmem") :test #'string=))))
+
 (defun effect-of-reading (consent name &optional descriptor)
   "The effect of reading the file NAME, open on DESCRIPTOR, if that needs consent."
   (flet ((reading (kind)
            (make-effect :kind kind :words (format nil "read ~A" name) :files (list name)
                         :target name :texts (list name)
                         :pathname (ignore-errors (native-pathname-of name)))))
-    (cond ((or (and (prefixed-p "/proc/" name)
-                    (or (search "environ" name) (member (last-part name) '("mem" "kcore") :test #'string=)))
-               (member name '("/dev/mem" "/dev/kmem") :test #'string=))
-           (reading "read-secret"))
+    (cond ((secret-device-p name) (reading "read-secret"))
           ((has-needle-p name (consent-private consent)) (reading "read-private"))
           ((and descriptor (private-by-another-name-p consent descriptor))
            (let ((effect (reading "read-private")))
