@@ -187,6 +187,7 @@
                         (format "(let ((*package* (find-package :sb-kernel))) (intern %s))" name)
                         (format "(uiop:find-symbol* %s :sb-kernel)" name)
                         (format "(read-from-string (concatenate 'string \"sb-kernel::\" %s))" name)
+                        (format "(with-standard-io-syntax (read-from-string (concatenate 'string \"sb-kernel::\" %s)))" name)
                         (format "(with-input-from-string (stream (concatenate 'string \"(1 #(sb-kernel::\" %s \"))\")) (read stream))" name)
                         (format "(reduce #'find-symbol (list %s \"SB-KERNEL\"))" name)
                         (format "(map 'list #'find-symbol (list %s) '(\"SB-KERNEL\"))" name)

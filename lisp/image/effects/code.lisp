@@ -154,35 +154,6 @@ either."
     (when (and (symbolp symbol) (ours-or-the-clients-p (symbol-package symbol)))
       (effect-of-taking-over (symbol-text symbol)))))
 
-(defun shared-package-p (package)
-  "Whether the names in PACKAGE are everybody's, also the client's and ours, or those of SBCL."
-  (or (foreign-package-p package) (eq package (find-package "KEYWORD"))))
-
-(defun effect-of-uninterning (arguments)
-  (destructuring-bind (symbol &optional (package *package*)) arguments
-    (when (and (shared-package-p (find-package package))
-               (eq (symbol-package symbol) (find-package package))
-               ;; Reading a form leaves symbols without a meaning.
-               (or (fboundp symbol) (boundp symbol) (symbol-plist symbol)))
-      (redefining symbol))))
-
-(defun effect-of-package (arguments)
-  (let ((package (find-package (first arguments))))
-    (when (and package
-               ;; The client and we read forms in CL-USER.
-               (or (shared-package-p package) (eq package (find-package "COMMON-LISP-USER"))))
-      (effect-of-taking-over (format nil "the package ~A" (package-name package))))))
-
-(defun effect-of-renaming-package (arguments)
-  "The effect of renaming a package. In newer SBCLs, DEFPACKAGE uses this to add nicknames, which
-change no meaning."
-  (destructuring-bind (designator name &optional nicknames) arguments
-    (let ((package (find-package designator)))
-      (unless (and package
-                   (string= name (package-name package))
-                   (subsetp (package-nicknames package) (mapcar #'string nicknames) :test #'string=))
-        (effect-of-package arguments)))))
-
 (defun effect-of-looking-into (arguments)
   "The effect of reading the variables of one of our closures."
   (when (mentions-us-p (internal "SB-KERNEL" "%FUN-NAME" (first arguments)))

@@ -307,7 +307,8 @@ expand into its internals."
   "Whether NAME in PACKAGE is a function of SBCL's through which programs look names up."
   (and (member package '("COMMON-LISP" "SB-IMPL" "SB-INT") :test #'string=)
        (or (search "FIND-SYMBOL" name) (search "INTERN" name)
-           (prefixed-p "READ" name) (prefixed-p "%READ" name) (prefixed-p "SHARP-" name))))
+           (prefixed-p "READ" name) (prefixed-p "%READ" name) (prefixed-p "SHARP-" name)
+           (string= name "%WITH-STANDARD-IO-SYNTAX"))))
 
 (define-table +naming-functions+
   '("OUTPUT-SYMBOL" "LOAD-AS-SOURCE" "UPDATE-PACKAGE" "SYMBOLICATE" "SYMBOL-CONCAT" "PERMANENT-FNAME-P")
