@@ -5,6 +5,7 @@
 ;;; Commentary:
 
 ;; What can be done with symbols and blocks of code in a chat, and what the image says about them.
+;; Their colours are in agent-q-render-body.el.
 
 ;;; Code:
 

@@ -7,7 +7,8 @@
 ;; The core reads the Markdown of an answer while it comes (src/markdown) and says
 ;; how its characters look.  This file has the faces and the text properties for
 ;; that.  The characters themselves stay what the model wrote, so an old answer can be
-;; bare, without looks, until redisplay or a command comes to it.
+;; bare, without looks, until redisplay or a command comes to it.  The colours of code
+;; in blocks are in agent-q-render-body.el.
 
 ;;; Code:
 

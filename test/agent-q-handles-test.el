@@ -79,19 +79,21 @@
 (agent-q-test-tools-on-each handles-are-seen-through ()
   "What a handle stands for is judged as the value of a variable is."
   (let ((harmless (agent-q-handles-test-new "(list (lambda () 1))"))
-        (harm (agent-q-handles-test-new "(list 'delete-file #'delete-file)")))
+        (harm (agent-q-handles-test-new "(list 'delete-file #'delete-file)"))
+        (file (make-temp-file "aq-left")))
     (pcase-dolist (`(,form . ,asks)
                    `((,(format "(length $%s)" harmless) . nil)
-                     (,(format "(funcall (second $%s) \"/tmp/aq-none\")" harm) . t)
-                     (,(format "(mapcar (first $%s) '(\"/tmp/aq-none\"))" harm) . t)))
+                     (,(format "(funcall (second $%s) %S)" harm file) . t)
+                     (,(format "(mapcar (first $%s) '(%S))" harm file) . t)))
       (agent-q-test-send (concat "/eval_form " form))
       (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
       (should (eq asks (and (agent-q-call-waiting) t)))
       (when (agent-q-call-waiting)
-        (should (string-match-p "wants to delete /tmp/aq-none\\|deletes or writes files"
+        (should (string-match-p (concat "wants to delete " file "\\|deletes or writes files")
                                 (agent-q-test-log)))
         (agent-q-test-answer "n")
-        (agent-q-test-until (agent-q-test-idle-p))))))
+        (agent-q-test-until (agent-q-test-idle-p))))
+    (delete-file file)))
 
 (agent-q-test-tools-on-each last-evaluations ()
   "The agent's * and its like are its own; those of the user's REPL stay."

@@ -198,6 +198,9 @@
                         (format "(sb-thread:join-thread (sb-thread:make-thread (lambda () (find-symbol %s :sb-kernel))) :default nil)"
                                 name)
                         "(funcall (get 'aq-kept :name))"
+                        (format "(flet ((symbolicate (it) (values (find-symbol it :sb-kernel)))) (list (symbolicate %s)))" name)
+                        (format "(progn (defun aq-using::symbolicate (it) (values (find-symbol it :sb-kernel)))
+                                        (aq-using::symbolicate %s))" name)
                         "#.(find-symbol (format nil \"%MAKE-~A\" \"LISP-OBJ\") :sb-kernel)"))
       (ert-info (form)
         (agent-q-test-watch-with connection "deny"
@@ -214,6 +217,7 @@
   ;; Names of others' packages that code may say need no question, nor does what SBCL looks up itself.
   (dolist (form '("(list (find-symbol \"CAR\" :sb-impl) (find-symbol \"CLASS-SLOTS\" :sb-mop) (intern \"AQ-NEW\" :keyword))"
                   "(find-symbol \"AQ-THERE-IS-NONE\" :sb-kernel)"
+                  "(let ((package (or (find-package :aq-free) (make-package :aq-free :use '())))) (unwind-protect (import 'sb-mop:class-slots package) (unintern 'sb-mop:class-slots package)))"
                   "(defun aq-copy (s) (let ((r (make-string 100))) (replace r s) (fill r #\\a) (loop for c across r collect c)))"
                   "(let ((*package* (find-package :sb-kernel))) (princ-to-string (list #'car (find-class 'list))))"
                   "(defstruct aq-pair left right)" "(read-from-string \"#S(aq-pair :left (a . :b))\")"))

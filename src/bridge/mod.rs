@@ -22,11 +22,11 @@ use once_cell::sync::OnceCell;
 
 use crate::audit::AuditLog;
 use crate::engine::Engine;
+use crate::event_queue::is_text;
 use crate::gram::GramError;
 use crate::mcp::McpServer;
 use crate::protocol::Emacs;
 use crate::protocol::{EmacsRequest, Event, MessageId, Op, Sending, SessionId, UserMessage};
-use crate::queue::is_text;
 use crate::rules::RuleBook;
 use crate::runtime::on_emacs;
 use crate::session::Agenda;

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::event_queue::EventQueue;
 use crate::protocol::{Asked, Emacs};
 use crate::protocol::{EmacsError, EmacsReply, EmacsRequest, Event, RequestId, SessionId};
-use crate::queue::EventQueue;
 use crate::runtime::held;
 
 /// The Emacs that this module is loaded into.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use emacs::{Env, Result};
 use once_cell::sync::OnceCell;
 
-use crate::queue::{Due, EventQueue};
+use crate::event_queue::{Due, EventQueue};
 use crate::runtime::{self, held};
 
 static PIPE: Mutex<Option<File>> = Mutex::new(None);

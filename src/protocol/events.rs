@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What happened, for Emacs to show: the events of chats, turns, calls and requests.
+//! What happened, for Emacs to show: the events of chats, turns, calls and requests, and what Emacs had asked
+//! for, such as the models of a server.
 
 use std::time::Duration;
 

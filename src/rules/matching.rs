@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Which rules match a call, and what happens to it by those. In doubt, what allows does not match and what
-//! restrains does: a rule that allows wants every file of the call, one that asks or denies wants any.
+//! restrains does: a rule that allows wants every file of the call, one that asks or denies wants any. Of
+//! several that match, deny wins over ask, ask over allow, and then the lowest number.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Which functions of SBCL are guarded. Below those that programs call are those through which all
+;;; Which functions of SBCL are guarded: they ask before they run. Below those that programs call are those through which all
 ;;; of SBCL's own code goes, so that there is no way around; what was allowed above covers them.
 
 (cl:in-package "AGENT-Q-IMAGE")

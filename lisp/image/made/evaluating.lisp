@@ -306,12 +306,16 @@ expand into its internals."
 (defun looks-up-p (package name)
   "Whether NAME in PACKAGE is a function of SBCL's through which programs look names up."
   (and (member package '("COMMON-LISP" "SB-IMPL" "SB-INT") :test #'string=)
-       (or (search "FIND-SYMBOL" name) (search "INTERN" name)
+       (or (member name '("FIND-SYMBOL" "FIND-SYMBOL2" "%FIND-SYMBOL" "INTERN" "INTERN2" "%INTERN"
+                          "FIND-OR-MAKE-SYMBOL")
+                   :test #'string=)
            (prefixed-p "READ" name) (prefixed-p "%READ" name) (prefixed-p "SHARP-" name)
            (string= name "%WITH-STANDARD-IO-SYNTAX"))))
 
 (define-table +naming-functions+
-  '("OUTPUT-SYMBOL" "LOAD-AS-SOURCE" "UPDATE-PACKAGE" "SYMBOLICATE" "SYMBOL-CONCAT" "PERMANENT-FNAME-P")
+  '("OUTPUT-SYMBOL" "LOAD-AS-SOURCE" "UPDATE-PACKAGE" "SYMBOLICATE" "SYMBOL-CONCAT" "PERMANENT-FNAME-P"
+    "UNINTERN" "EXPORT" "UNEXPORT" "IMPORT" "SHADOW" "SHADOWING-IMPORT" "USE-PACKAGE" "UNUSE-PACKAGE"
+    "NAME-CONFLICT")
   "Functions of SBCL that look names up for purposes of its own.")
 
 (defun named-by-implementation-p (symbol)
@@ -336,7 +340,8 @@ with a function or a text of the program's.")
 (defun looks-up-itself-p (package name symbol)
   "Whether the function NAME in PACKAGE looks up SYMBOL for purposes of its own."
   (or (member package +naming-packages+ :test #'string=)
-      (member name +naming-functions+ :test #'string=)
+      (and (member name +naming-functions+ :test #'string=)
+           (or (string= package "COMMON-LISP") (prefixed-p "SB-" package)))
       ;; A control string could have it look up others.
       (and (string= package "SB-FORMAT")
            (eq (find-package package) (symbol-package symbol)))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tools that load, test and trace what is in the Lisp image.
+//! The tools that load, test and trace what is in the Lisp image. Their failures are told by `outcome`, as
+//! all errors in the image are.
 
 use std::time::Duration;
 

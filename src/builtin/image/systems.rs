@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! ASDF systems, those of the user's project first: where they are defined, what is in them, and
-//! what loading them did. The tools that load and test them are in `building`.
+//! what was compiled of them. The tools that load and test them are in `building`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -41,7 +41,7 @@ const ROOMS: &[(&str, &str)] = &[
         "What code in the image is about to do outside of it",
     ),
     ("protocol", "What passes between Emacs and the core"),
-    ("queue", "The events that wait for Emacs"),
+    ("event_queue", "The events that wait for Emacs"),
     ("audit", "The log of what was changed"),
     ("provider", "Model servers: requests, streams, failures"),
     (
