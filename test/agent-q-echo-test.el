@@ -80,7 +80,7 @@
                "/eval_form (values 1 \"two\")\n(defun aq-echoed (x)\n  (list x))" chat)
             (advice-remove 'agent-q-connection-reply-read note))
           ;; The history of the image has read it, too.
-          (should (= 1 (cl-count-if (lambda (text) (string-match-p "AQ-ECHOED" text)) read))))
+          (should (= 1 (cl-count-if (lambda (text) (string-match-p ":values (\"AQ-ECHOED\")" text)) read))))
         (should (string-suffix-p "; agent-q> (values 1 \"two\")
 ; agent-q=> 1
 ; agent-q=> \"two\"
