@@ -68,6 +68,7 @@ A row is a console line and a regexp for the whole of the answer."
              "begun")
             ("(labels ((f () (unwind-protect (loop) (f)))) (f))")
             ("(tagbody again (unwind-protect (loop (sleep 0.05)) (go again)))")
+            ("(block nil (tagbody again (unwind-protect (loop) (go again))))")
             ("(defclass aq-slow () ())
               (defmethod print-object ((it aq-slow) stream) (princ \"begun\") (loop))
               (make-instance 'aq-slow)"

@@ -280,8 +280,10 @@ does so rather than deleting what may be there by then."
 
 (defun effect-of-finalizing (arguments)
   "The effect of a finalizer on a socket with the client's descriptor, which would close that."
-  (let ((class (ignore-errors (find-class (find-symbol "SOCKET" "SB-BSD-SOCKETS") nil)))
-        (object (first arguments)))
+  (let* ((object (first arguments))
+         ;; Every file that is opened comes through here; its stream is a structure.
+         (class (and (typep object 'standard-object)
+                     (ignore-errors (find-class (find-symbol "SOCKET" "SB-BSD-SOCKETS") nil)))))
     (and class
          (typep object class)
          (effect-of-closing-socket (list object)))))
