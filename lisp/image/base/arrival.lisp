@@ -82,10 +82,10 @@ is interpreted. True if that was done."
       (handler-bind ((warning #'muffle-warning))
         (ignore-errors (compile-function name))))))
 
-(defun uncompiled (tried)
+(defun uncompiled (failed)
   "The functions to compile next. If there are none, the next arrival has to start a thread."
   (call-with-lock (lambda ()
-                    (or (set-difference (interpreted-names) tried)
+                    (or (set-difference (interpreted-names) failed)
                         (setf *compiling* nil)))))
 
 (defun compile-all ()
@@ -94,18 +94,20 @@ is interpreted. True if that was done."
          (*standard-output* nowhere) (*error-output* nowhere) (*trace-output* nowhere)
          ;; A call in another thread may have changed it.
          (*macroexpand-hook* #'funcall)
-         (tried '()) (done nil))
+         (failed '()) (done nil))
     (unwind-protect
          (handler-bind ((warning #'muffle-warning)
                         ;; Our package may be deleted meanwhile.
                         (serious-condition (lambda (condition)
                                              (declare (ignore condition))
                                              (return-from compile-all nil))))
-           (loop for names = (uncompiled tried)
+           ;; One that failed may have been in use just then, so it is tried once more.
+           (loop for names = (uncompiled (remove-if (lambda (name) (< (count name failed) 2)) failed))
                  while names
                  do (dolist (name names)
-                      (push name tried)
-                      (ignore-errors (compile-function name))))
+                      (ignore-errors (compile-function name))
+                      (when (ignore-errors (interpreted-p (symbol-function name)))
+                        (push name failed))))
            (setf done t))
       ;; A program may kill this thread; the next arrival must still be compiled.
       (unless done (setf *compiling* nil)))))
