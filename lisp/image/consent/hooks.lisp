@@ -4,9 +4,15 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
+(defun global-names ()
+  "Names of the standard variables that a call may set where its thread binds them; their global
+values, which new threads have, are everybody's."
+  '("*READTABLE*" "*PACKAGE*" "*STANDARD-INPUT*" "*STANDARD-OUTPUT*" "*ERROR-OUTPUT*"
+    "*TRACE-OUTPUT*" "*TERMINAL-IO*" "*QUERY-IO*" "*DEBUG-IO*"))
+
 (defun hook-names ()
   "Lists of a package and the names of the variables in it through which code is called later."
-  '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
+  `(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
      "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*" "*ED-FUNCTIONS*"
      "*STEPPER-HOOK*" "*MUFFLED-WARNINGS*" "*TRACE-REPORT-DEFAULT*"
      "*SYSINIT-PATHNAME-FUNCTION*" "*USERINIT-PATHNAME-FUNCTION*")
@@ -20,10 +26,7 @@
     ("SB-DEBUG" "*DEBUG-LOOP-FUN*") ("SB-C" "*COMPILE-COMPONENT-HOOK*")
     ("SB-PRETTY" "*STANDARD-PPRINT-DISPATCH-TABLE*")
     ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*" "*BREAK-ON-SIGNALS*"
-     "*PRINT-PPRINT-DISPATCH*"
-     ;; Only their global values, which new threads have: see ONLY-GLOBAL-P.
-     "*READTABLE*" "*PACKAGE*" "*STANDARD-INPUT*" "*STANDARD-OUTPUT*" "*ERROR-OUTPUT*"
-     "*TRACE-OUTPUT*" "*TERMINAL-IO*" "*QUERY-IO*" "*DEBUG-IO*")
+     "*PRINT-PPRINT-DISPATCH*" ,@(global-names))
     ;; The client's threads call them, and this one does after the call.
     ("SWANK" "*EVENT-HOOK*" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*"
      "*CONNECTION-CLOSED-HOOK*")
@@ -31,10 +34,8 @@
      "*EVAL-FOR-EMACS-WRAPPERS*")))
 
 (defun only-global-p (symbol)
-  "Whether a call may set SYMBOL, a hook, where its thread binds that."
-  (member symbol '(*readtable* *package* *standard-input* *standard-output* *error-output*
-                   *trace-output* *terminal-io* *query-io* *debug-io*)
-          :test #'eq))
+  "Whether only the global value of SYMBOL, a hook, matters."
+  (member symbol (global-names) :test #'string=))
 
 (defun hook-values ()
   "The variables through which code is called later. Each comes with its value, a copy of that if it

@@ -170,13 +170,3 @@ either."
 (defun effect-of-cell (arguments)
   "The effect of changing the fdefn, first of ARGUMENTS, in which SBCL keeps a function by name."
   (effect-of-defining (list (internal "SB-KERNEL" "FDEFN-NAME" (first arguments)))))
-
-(defun effect-of-renaming-generic (arguments)
-  "The effect of renaming a generic function that isn't the program's: methods are judged by its name."
-  (let* ((name (internal "SB-MOP" "GENERIC-FUNCTION-NAME" (second arguments)))
-         (symbol (if (consp name) (second name) name)))
-    (when (and symbol (foreign-symbol-p symbol)) (redefining name))))
-
-(defun effect-of-renaming-class (arguments)
-  (let ((name (class-name (second arguments))))
-    (when (foreign-symbol-p name) (redefining name))))

@@ -36,7 +36,7 @@
      ("FDEFINITION" nil :way call-finding)
      ("ADD-METHOD" effect-of-adding-method :way call-defining :always t)
      ("REMOVE-METHOD" effect-of-adding-method :way call-defining :always t)
-     ((:setf "CLASS-NAME") effect-of-renaming-class)
+     ((:setf "CLASS-NAME") effect-of-renaming)
      ((:setf "FDEFINITION") effect-of-setting-definition :way call-defining :always t)
      ((:setf "SYMBOL-FUNCTION") effect-of-setting-definition :way call-defining :always t)
      ((:setf "MACRO-FUNCTION") effect-of-setting-definition :way call-defining :always t)
@@ -186,7 +186,7 @@
               ("LOAD-LONG-DEFCOMBIN" effect-of-defining-type)
               ("SET-SLOT-VALUE" effect-of-changing-slot :passes changes-no-metaobject-p)
               ("LOAD-DEFCLASS" effect-of-defining-type :way call-defining :always t))
-    ("SB-MOP" ("SET-FUNCALLABLE-INSTANCE-FUNCTION" effect-of-replacing-function)
+    ("SB-MOP" ("SET-FUNCALLABLE-INSTANCE-FUNCTION" effect-of-changing-slot)
               ("REMOVE-DIRECT-SUBCLASS" effect-of-removing-subclass)
               ((:cas "STANDARD-INSTANCE-ACCESS") effect-of-setting-slot)
               ((:cas "FUNCALLABLE-STANDARD-INSTANCE-ACCESS") effect-of-setting-slot)
@@ -194,7 +194,7 @@
               ((:setf "SLOT-VALUE-USING-CLASS") effect-of-setting-slot)
               ((:setf "STANDARD-INSTANCE-ACCESS") effect-of-setting-access)
               ((:setf "FUNCALLABLE-STANDARD-INSTANCE-ACCESS") effect-of-setting-access)
-              ((:setf "GENERIC-FUNCTION-NAME") effect-of-renaming-generic))
+              ((:setf "GENERIC-FUNCTION-NAME") effect-of-renaming))
     ("SB-INT"
      ("%INTERN" nil :way call-naming :passes names-own-p)
      ("SET-INFO-VALUE" effect-of-setting-info)
@@ -246,6 +246,13 @@
      ("SETFSUID" effect-of-process) ("SETFSGID" effect-of-process)
      ("SETPGID" effect-of-process) ("UMASK" effect-of-process)
      ("SETRLIMIT" effect-of-process) ("ALARM" effect-of-process))))
+
+(defun guard-tests ()
+  "The names of the predicates by which guards recognize arguments that need no check."
+  (remove-duplicates (loop for (nil . entries) in (guard-lists)
+                           nconc (loop for (nil nil . slots) in entries
+                                       for test = (getf slots :passes)
+                                       when test collect test))))
 
 (defun guarded-name (package-name name)
   "The function name that NAME stands for in the package, or NIL."

@@ -70,10 +70,12 @@ KNOWN-P permits it. Returns true if it may run; otherwise NIL and the values to 
          (found (unmet-in form known)))
     (cond ((or (null found) (funcall known-p)) t)
           (t (multiple-value-bind (allowed values)
-                 (let ((effect (effect-of-made found form)))
-                   (if (granted-p consent effect) t (settle-effect watch consent effect)))
+                 (settle-unless-granted watch consent (effect-of-made found form))
                (when allowed (know-code consent form))
                (values allowed values))))))
+
+(defun settle-unless-granted (watch consent effect)
+  (if (granted-p consent effect) t (settle-effect watch consent effect)))
 
 (defun know-code (consent form)
   "Note that the conses of FORM need no question any more."
@@ -165,8 +167,7 @@ place."
         (know-definitions-in form (consent-carried consent))
         (if (null reasons)
             t
-            (let ((effect (effect-of-carrying reasons form)))
-              (if (granted-p consent effect) t (settle-effect watch consent effect)))))))
+            (settle-unless-granted watch consent (effect-of-carrying reasons form))))))
 
 (defun effect-of-carrying (reasons form)
   (let ((text (format nil "~{~A~^; ~}" reasons)))
@@ -371,8 +372,7 @@ and the values to return in its place."
     (if (or (null reason) (named-by-implementation-p symbol))
         t
         (multiple-value-bind (allowed values)
-            (let ((effect (effect-of-naming reason symbol)))
-              (if (granted-p consent effect) t (settle-effect watch consent effect)))
+            (settle-unless-granted watch consent (effect-of-naming reason symbol))
           (when allowed (setf (gethash symbol (consent-known consent)) t))
           (values allowed values)))))
 

@@ -175,16 +175,6 @@ package: names would be read as others."
   (when (string-equal "SYS" (string (second arguments)))
     (effect-of-taking-over "where SBCL's own sources are")))
 
-(defun effect-of-replacing-function (arguments)
-  "The effect of replacing the function of a generic function that isn't the program's; SBCL does so
-itself."
-  (let* ((generic (first arguments))
-         (name (and (typep generic 'generic-function)
-                    (internal "SB-MOP" "GENERIC-FUNCTION-NAME" generic))))
-    (when (and name (foreign-symbol-p (if (consp name) (second name) name))
-               (not (made-by-implementation-p)))
-      (redefining name))))
-
 ;;; Objects of SBCL's that give names their meaning
 
 (defun changes-no-metaobject-p (arguments)
@@ -204,6 +194,10 @@ itself."
   (let ((name (ignore-errors (metaobject-name object))))
     (when (foreign-symbol-p (if (consp name) (second name) name))
       (redefining name))))
+
+(defun effect-of-renaming (arguments)
+  "The effect of giving the second of ARGUMENTS another name: methods are judged by that."
+  (effect-of-changing-object (second arguments)))
 
 (defun effect-of-reinitializing (arguments)
   ;; DEFMETHOD does this to a generic function without giving it anything.
@@ -227,7 +221,8 @@ itself."
     (effect-of-changing-object (if (symbolp class) (find-class class nil) class))))
 
 (defun effect-of-changing-slot (arguments)
-  "The effect of changing the class or a slot of the first of ARGUMENTS. SBCL does so itself."
+  "The effect of changing the class, a slot or the function of the first of ARGUMENTS. SBCL does so
+itself."
   (let ((effect (effect-of-changing-object (first arguments))))
     (and effect (not (made-by-implementation-p)) effect)))
 

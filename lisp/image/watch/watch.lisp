@@ -181,9 +181,11 @@ uninterned symbol that code can't get at."
 (defun install-watch ()
   "Install the watch, unless it is there."
   (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'unmet-in 'map-named
-               'unmet-reason 'looking-hook 'binds-or-sets-own-p 'sets-own-p 'foreign-package-p 'ours-or-the-clients-p
-               'internal-symbol-p 'prefixed-p 'names-own-p 'name-found 'known-dangers 'dangers-of-package 'changes-no-metaobject-p
-               'stops-call-p)
+               'unmet-reason 'looking-hook
+               ;; What the tests of guards' arguments call, and those.
+               'foreign-package-p 'ours-or-the-clients-p 'internal-symbol-p 'prefixed-p 'sets-own-p
+               'name-found 'known-dangers 'dangers-of-package)
+  (apply #'compile-now (guard-tests))
   (multiple-value-bind (watch entries) (new-watch *watch-version*)
     (add-guards watch)
     (hear-of-closed-connections)
