@@ -303,7 +303,7 @@ the prompt goes into the history."
   (agent-q-chat-history-note))
 
 (defun agent-q-chat-send-settings-changed ()
-  "Have the messages that wait sent with the settings as they are now."
+  "Have pending messages sent with the settings as they are now."
   (when (agent-q-chat-send-queue-waiting)
     (agent-q-chat-send-configure)))
 
