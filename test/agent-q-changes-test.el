@@ -120,13 +120,17 @@ The line asks the image, and comes after what is undone at once."
     (agent-q-changes-test--turn "and on")
     (should (equal "and on" (agent-q-changes-test--last-message)))))
 
+(defun agent-q-changes-test--file-then-function ()
+  "Return what a model answers that makes a file in one turn and a function in the next."
+  (list (agent-q-changes-test--calls '("create_file" :path "new.txt" :content "x\n"))
+        agent-q-changes-test--said
+        (agent-q-changes-test--calls '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
+        agent-q-changes-test--said))
+
 (agent-q-test-image-on-each undoing-never-skips-to-an-older-turn ()
   "A turn that changed the image alone is undone before the file of the turn before it."
   (agent-q-changes-test--with-chat
-      (list (agent-q-changes-test--calls '("create_file" :path "new.txt" :content "x\n"))
-            agent-q-changes-test--said
-            (agent-q-changes-test--calls '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
-            agent-q-changes-test--said)
+      (agent-q-changes-test--file-then-function)
     (agent-q-changes-test--changing-turn "a file")
     (agent-q-changes-test--changing-turn "a function")
     (should (string-match-p "No files were.*\n.*AQ-UNDONE"
@@ -290,10 +294,7 @@ The line asks the image, and comes after what is undone at once."
 (agent-q-test-image-on-each what-the-line-of-a-turn-shows-is-undone ()
   "A later turn that changed the image alone doesn't come before it."
   (agent-q-changes-test--with-chat
-      (list (agent-q-changes-test--calls '("create_file" :path "new.txt" :content "x\n"))
-            agent-q-changes-test--said
-            (agent-q-changes-test--calls '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
-            agent-q-changes-test--said)
+      (agent-q-changes-test--file-then-function)
     (agent-q-changes-test--turn "do it")
     (agent-q-test-until (agent-q-test-shows "Changed new.txt (new) +1 -0"))
     (agent-q-changes-test--turn "and this")
