@@ -52,6 +52,11 @@ Its first argument is the connection's process."
                            (agent-q-connection--make client process))
                          (funcall (plist-get functions :connections)))))
 
+(defun agent-q-connection-of-process (process)
+  "Return the open connection whose process is PROCESS, or nil."
+  (or (process-get process 'agent-q-connection)
+      (cl-find process (agent-q-connection-connections) :key #'agent-q-connection-process)))
+
 (defun agent-q-connection-default-connection ()
   "Return the connection that the user works with now, or nil."
   (cl-loop for (client . functions) in agent-q-connection--clients
@@ -93,7 +98,8 @@ within its line, as an image can name itself."
 (defun agent-q-connection-note (connection)
   "Return a line that names the image behind CONNECTION, if there are others."
   (and connection
-       (cdr (agent-q-connection-connections))
+       (or (agent-q-connection-second-p connection)
+           (cdr (agent-q-connection-connections)))
        (format "(In image %s.)" (agent-q-connection-label connection))))
 
 (defun agent-q-connection-facts (connection)
@@ -106,6 +112,36 @@ within its line, as an image can name itself."
                 (format "; the image %s, one of %d connected"
                         (agent-q-connection-label connection) count)
               ""))))
+
+;;;;; Lisps that the user doesn't see
+
+(defun agent-q-connection-start-options (connection)
+  "Return how a Lisp like that of CONNECTION is started, or one of the user's if nil.
+It is a list of the client and of what that client's starting function takes."
+  (let ((client (if connection
+                    (agent-q-connection-client connection)
+                  (car (cl-find-if (lambda (row) (featurep (plist-get (cdr row) :feature)))
+                                   agent-q-connection--clients)))))
+    (unless client
+      (error "Neither SLY nor SLIME is loaded, so no Lisp can be started"))
+    (cons client
+          (funcall (plist-get (alist-get client agent-q-connection--clients) :start-options)
+                   (and connection (agent-q-connection-process connection))))))
+
+(defun agent-q-connection-connect (client port lisp name function)
+  "Connect CLIENT to the server at PORT of the process LISP, under NAME.
+The user's lists and hooks know nothing of it.  Call FUNCTION with the
+connection, once it can be used."
+  (funcall (plist-get (alist-get client agent-q-connection--clients) :connect)
+           port lisp name
+           (lambda (process)
+             (let ((connection (agent-q-connection--make client process)))
+               (process-put process 'agent-q-connection connection)
+               (funcall function connection)))))
+
+(defun agent-q-connection-second-p (connection)
+  "Return non-nil when CONNECTION leads to a Lisp that the user doesn't see."
+  (process-get (agent-q-connection-process connection) 'agent-q-name))
 
 ;;;;; What the Lisp printed by itself
 

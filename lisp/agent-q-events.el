@@ -292,6 +292,11 @@ So the image works while that is drawn."
   "Drop the events of SESSION from now on."
   (remhash session agent-q-events--buffers))
 
+(defun agent-q-events-buffer (session)
+  "Return the live buffer that the events of SESSION are sent to, or nil."
+  (let ((buffer (gethash session agent-q-events--buffers)))
+    (and (buffer-live-p buffer) buffer)))
+
 (defun agent-q-events-dispatch (event)
   "Apply EVENT.  An error in one event never stops the ones after it."
   (dolist (function (alist-get t agent-q-events-subscribers))
@@ -326,8 +331,8 @@ TYPE t means all, and `:core-started' is Emacs's own."
 (defun agent-q-events--deliver (event)
   "Hand EVENT to the chat whose session it is of.
 Calls of programs, outside all chats, are of session 0."
-  (let ((buffer (gethash (plist-get event :session) agent-q-events--buffers)))
-    (cond ((buffer-live-p buffer)
+  (let ((buffer (agent-q-events-buffer (plist-get event :session))))
+    (cond (buffer
            (with-current-buffer buffer
              (funcall agent-q-events-handler event)))
           ((and (memq (plist-get event :type) '(:image-call :emacs-call))
@@ -337,8 +342,8 @@ Calls of programs, outside all chats, are of session 0."
 
 (defun agent-q-events--begin-turn (event)
   "Tell the buffer whose session EVENT is of that its turn begins."
-  (let ((buffer (gethash (plist-get event :session) agent-q-events--buffers)))
-    (when (buffer-live-p buffer)
+  (let ((buffer (agent-q-events-buffer (plist-get event :session))))
+    (when buffer
       (with-current-buffer buffer
         (agent-q-module-log-call 'turn-begins agent-q-events-handler
                                  (list :type :turn-begins :turn (plist-get event :turn)))))))

@@ -116,8 +116,7 @@ was of CHAT or of none.")
 (defun agent-q-image--effect-decide (process id question decision reason)
   "Answer QUESTION of the call ID in the image behind PROCESS with DECISION.
 REASON is a text for the code that asked, or nil."
-  (let ((connection (cl-find process (agent-q-connection-connections)
-                             :key #'agent-q-connection-process)))
+  (let ((connection (agent-q-connection-of-process process)))
     (when connection
       (agent-q-connection-ask
        connection :rex
@@ -411,19 +410,22 @@ image asks the core's request ASKER; without it REQUEST, if that is one."
         (setf (agent-q-connection-call-arguments call)
               (agent-q-image-park-name
                (agent-q-image--tagged
-                operation owner
+                connection operation owner
                 (append (agent-q-image--with-place
-                         operation
+                         connection operation
                          (agent-q-image--translated connection arguments))
                         (agent-q-image--chat-argument owner)))))
         (agent-q-image--install connection)
         (agent-q-image--prepare call))))))
 
-(defun agent-q-image--with-place (operation arguments)
+(defun agent-q-image--with-place (connection operation arguments)
   "Return ARGUMENTS of OPERATION, fit for an image.
-What compiles forms is given the place where the user can see them."
+What compiles forms is given the place where the user can see them, unless
+CONNECTION leads to a Lisp that the user doesn't see."
   (let ((arguments (agent-q-image--clean arguments)))
-    (append arguments (agent-q-image-source-compiled-place operation arguments))))
+    (if (agent-q-connection-second-p connection)
+        arguments
+      (append arguments (agent-q-image-source-compiled-place operation arguments)))))
 
 (defvar-local agent-q-image-chat-name nil
   "The name by which images know this chat, once it has called one.")
@@ -453,9 +455,12 @@ Several Emacsen can be connected to one image, so a part is random."
                                      "return-from-frame" "run-tests")
   "The operations that the image keeps a journal of.")
 
-(defun agent-q-image--tagged (operation owner arguments)
-  "Return ARGUMENTS of OPERATION with the name of the turn of the chat OWNER."
+(defun agent-q-image--tagged (connection operation owner arguments)
+  "Return ARGUMENTS of OPERATION with the name of the turn of the chat OWNER.
+Nobody undoes what is done in a Lisp that the user doesn't see, so a call over
+a CONNECTION to one has none."
   (if (and (member operation agent-q-image--journaled)
+           (not (agent-q-connection-second-p connection))
            (buffer-live-p owner)
            (buffer-local-value 'agent-q-session-turn owner))
       (with-current-buffer owner
@@ -726,8 +731,16 @@ last one leaves clean-up forms out."
          (tail (and calls (agent-q-connection-last-words
                            (agent-q-connection-call-connection (car calls))))))
     (dolist (call calls)
-      (agent-q-connection-call-finish call "disconnected" tail)))
+      (if (agent-q-connection-second-p (agent-q-connection-call-connection call))
+          (agent-q-connection-call-finish call "signalled" (agent-q-image--second-lost call tail))
+        (agent-q-connection-call-finish call "disconnected" tail))))
   (agent-q-module-log-run-hook 'agent-q-image-event-functions process 'closed))
+
+(defun agent-q-image--second-lost (call tail)
+  "Return what is said of CALL in a second Lisp that has ended; TAIL is its last output."
+  (string-trim
+   (format "The image %s ended during the call; the next call with it starts a new one.\n%s"
+           (agent-q-connection-name (agent-q-connection-call-connection call)) tail)))
 
 (defconst agent-q-image-other-tools "agent-q: the program offers other tools now"
   "The message of an image whose program has defined or removed tools.")

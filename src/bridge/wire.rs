@@ -10,7 +10,7 @@ use super::text::Text;
 use crate::call::metrics::{MetricsKey, Statistics};
 use crate::protocol::{
     CallResult, Consent, DiscoveredServer, EmacsError, EmacsReply, EmacsRequest, Event,
-    ListedModel, PastPlace, SessionState, ToolCall, TurnOutcome,
+    Lisp, ListedModel, PastPlace, SessionState, ToolCall, TurnOutcome,
 };
 use crate::provider::arguments::parse_arguments;
 use crate::tool::{Origin, Parameter, Presence, Tool};
@@ -91,6 +91,14 @@ impl<'e> PlistBuilder<'e> {
 
     fn list(self) -> Result<Value<'e>> {
         self.env.list(&self.items)
+    }
+}
+
+/// The name of a Lisp that the user doesn't see.
+fn second_name(lisp: &Lisp) -> Option<&str> {
+    match lisp {
+        Lisp::Users => None,
+        Lisp::Second(name) => Some(name),
     }
 }
 
@@ -313,6 +321,7 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         } => match body {
             EmacsRequest::Image(image) => of("image-call", session)?
                 .number("request", request.0)?
+                .put("image", second_name(&image.lisp))?
                 .put("operation", &image.operation)?
                 .put("arguments", &image.arguments)?
                 .put("seconds", image.deadline.as_secs_f64()),

@@ -13,7 +13,7 @@ use crate::builtin::image::compiling::{self, Telling};
 use crate::image::{self, ImageReply};
 use crate::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, EmacsRequest, HandlerId, ImageRequest,
-    ToolCall,
+    Lisp, ToolCall,
 };
 use crate::tool::code::Unit;
 use crate::tool::work::{EMACS_DEADLINE, NextCall, WorkContext, image_result, joined, within};
@@ -119,6 +119,8 @@ impl Executor {
         batch: &BatchContext,
     ) -> Result<Content, ToolFailure> {
         let deadline = (tool.deadline)(&call.arguments, batch.eval_deadline);
+        let context = self.context(batch).about(call.tool.lisp(&call.arguments));
+        context.start_lisp().await?;
         let unit = call.verdict.unit.clone().transpose()?;
         let (operation, arguments) = match &unit {
             Some(unit) => (unit.operation, unit.arguments.clone()),
@@ -133,6 +135,7 @@ impl Executor {
             arguments = image::joined_lists(arguments, &watch);
         }
         let body = EmacsRequest::Image(ImageRequest {
+            lisp: context.lisp.clone(),
             operation: operation.to_owned(),
             arguments: image::print_arguments(&arguments),
             deadline,
@@ -145,14 +148,14 @@ impl Executor {
         if !call.tool.parameters.iter().any(chooses) {
             reply = reply.without_restarts();
         }
-        let context = self.context(batch);
         let called = unit.as_ref().and_then(|unit| unit.called.as_deref());
         let arguments = match called {
             Some(called) => &call.arguments.with_text("name", called),
             None => &call.arguments,
         };
         let mut content = image_result((&call.tool, tool), arguments, &reply, &context).await;
-        if content.is_ok() {
+        let is_users = context.lisp == Lisp::Users;
+        if content.is_ok() && is_users {
             note_compiled(operation, unit.as_ref(), arguments, &context);
         }
         if let Ok(content) = &mut content {
@@ -166,7 +169,7 @@ impl Executor {
             content.text.push('\n');
             content.text.push_str(&note);
         }
-        if let Some(telling) = telling_of(operation, call, content.is_ok()) {
+        if let Some(telling) = telling_of(operation, call, content.is_ok()).filter(|_| is_users) {
             let lacking = compiling::lacking(telling, &context).await;
             let told = told(&mut content, |content| &mut content.text);
             told.extend(lacking.map(|it| format!("\n{it}")));

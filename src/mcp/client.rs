@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 
 use super::call::{CallStep, CallText, ClientCall};
-use super::tools::{self, Profile, WHICH_IMAGE, looks_into_image, takes_image};
+use super::tools::{self, Profile, WHICH_IMAGE, has_image, looks_into_image, takes_image};
 use super::transport::SHARE;
 use crate::builtin::more::called_through;
 use crate::engine::Engine;
@@ -23,6 +23,7 @@ use crate::protocol::{
 };
 use crate::protocol::{Emacs, WatchedEmacs};
 use crate::runtime::{held, on_emacs};
+use crate::tool::SCRATCH;
 use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
 
 /// What the user set for clients.
@@ -356,6 +357,10 @@ impl McpClient {
             return None;
         };
         if !takes_image(&tool) {
+            return None;
+        }
+        let is_scratch = |it: &Value| it.as_str().map(str::trim) == Some(SCRATCH);
+        if has_image(&tool) && arguments.get(WHICH_IMAGE).is_some_and(is_scratch) {
             return None;
         }
         let image = arguments.shift_remove(WHICH_IMAGE)?;

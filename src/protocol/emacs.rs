@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What only Emacs can do for a tool, and its answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,7 +11,7 @@ use super::calls::HandlerId;
 /// What only Emacs can do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EmacsRequest {
-    /// Call OPERATION of the Common Lisp half in the image of the session's chat.
+    /// Call OPERATION of the Common Lisp half in an image.
     Image(ImageRequest),
     /// Read text of a buffer, straight through the Env.
     ReadBuffer(ReadBuffer),
@@ -30,9 +31,20 @@ pub enum EmacsRequest {
     },
 }
 
+/// A Lisp that calls can be about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Lisp {
+    /// The user's, of the session's chat.
+    #[default]
+    Users,
+    /// One that agent-q has started for the session, by its name.
+    Second(Arc<str>),
+}
+
 /// A call of the Common Lisp half.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageRequest {
+    pub lisp: Lisp,
     /// The operation's name, such as `describe-symbol`.
     pub operation: String,
     /// Its arguments: a property list printed for Emacs's `read`.

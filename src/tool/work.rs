@@ -20,9 +20,9 @@ use super::registry::Registry;
 use super::{Arguments, Content, ImageTool, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved};
 use crate::files::{FileError, Stop, Trouble};
-use crate::image::ImageReply;
+use crate::image::{self, ImageReply};
 use crate::protocol::Emacs;
-use crate::protocol::{EmacsReply, EmacsRequest, SessionId};
+use crate::protocol::{EmacsReply, EmacsRequest, ImageRequest, Lisp, SessionId};
 use crate::provider::ChatMessage;
 use crate::runtime::held;
 use crate::workspace::{ProjectSettings, Workspace};
@@ -131,6 +131,8 @@ pub enum Proposal {
 #[derive(Clone)]
 pub struct WorkContext {
     pub session: SessionId,
+    /// The Lisp that the call is about.
+    pub lisp: Lisp,
     pub emacs: Arc<dyn Emacs>,
     pub workspace: Arc<Workspace>,
     pub cancel: CancellationToken,
@@ -197,6 +199,48 @@ impl WorkContext {
     pub fn judged(mut self, judged: &Arc<Judged>) -> Self {
         self.judged = Arc::clone(judged);
         self
+    }
+
+    /// The same for the work of a call that is about LISP.
+    #[must_use]
+    pub fn about(mut self, lisp: Lisp) -> Self {
+        self.lisp = lisp;
+        self
+    }
+
+    /// Sees to it that the Lisp that the call is about runs. The user starts their own.
+    ///
+    /// # Errors
+    ///
+    /// Why it can't be started.
+    pub async fn start_lisp(&self) -> Result<(), ToolFailure> {
+        let Lisp::Second(name) = &self.lisp else {
+            return Ok(());
+        };
+        let root = self.policy().await.ok().map(|it| it.root().to_owned());
+        let asked = serde_json::json!({ "name": **name, "root": root });
+        self.ask_emacs("start-lisp", asked).await.map(drop)
+    }
+
+    /// What the Lisp that the call is about replies to OPERATION, unless it takes longer than DEADLINE twice.
+    ///
+    /// # Errors
+    ///
+    /// There is none, it is busy, or what it replied is not understood.
+    pub async fn ask_image(
+        &self,
+        operation: &str,
+        arguments: &lexpr::Value,
+        deadline: Duration,
+    ) -> Result<ImageReply, ToolFailure> {
+        let body = EmacsRequest::Image(ImageRequest {
+            lisp: self.lisp.clone(),
+            operation: operation.to_owned(),
+            arguments: image::print_arguments(arguments),
+            deadline,
+        });
+        let reply = within(deadline * 2, self.emacs.request(self.session, body)).await?;
+        image::parse_reply(&reply).map_err(|error| ToolFailure::new(error.to_string()))
     }
 
     /// What agent-q's Emacs Lisp replies to OPERATION.

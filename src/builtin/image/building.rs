@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lexpr::Value;
 
-use super::common::{counted, flag, package_parameter, text};
+use super::common::{counted, flag, image_parameter, package_parameter, text};
 use super::execution::{NAMED, restart_parameter, timeout};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
@@ -47,6 +47,7 @@ fn load_system() -> Tool {
             ),
             restart_parameter(),
             long_timeout_parameter(),
+            image_parameter(),
         ],
         Runner::Image(ImageTool {
             operation: "load-system",
@@ -123,6 +124,7 @@ fn run_tests() -> Tool {
             package_parameter(),
             restart_parameter(),
             long_timeout_parameter(),
+            image_parameter(),
         ],
         Runner::Image(ImageTool {
             operation: "run-tests",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lexpr::Value;
 
 use crate::image::Plist;
-use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Runner, Tool};
+use crate::tool::{Arguments, IMAGE, ImageTool, Parameter, ParameterType, Runner, SCRATCH, Tool};
 use crate::trust::SafetyLevel;
 
 /// How long looking something up may take. Only a program's own printers take any time at all.
@@ -19,6 +19,11 @@ pub(super) const SYMBOL_SYNTAX: &str = "E.g. pkg:foo or (setf foo), unquoted";
 /// The parameter `package`, which means the same in every tool.
 pub(super) fn package_parameter() -> Parameter {
     Parameter::optional("package", ParameterType::String, "Default COMMON-LISP-USER")
+}
+
+/// The parameter `image`, which means the same in every tool.
+pub(super) fn image_parameter() -> Parameter {
+    Parameter::optional(IMAGE, ParameterType::String, "").one_of(&[SCRATCH])
 }
 
 /// The parameters `limit` and `offset` of tools that list parts of something long.

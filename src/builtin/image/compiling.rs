@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::building::long;
-use super::common::{package_parameter, text};
+use super::common::{image_parameter, package_parameter, text};
 use super::execution::{
     EVALUATED, assess_restart_values, form_parameter, restart_parameter, timeout, timeout_parameter,
 };
@@ -46,6 +46,7 @@ fn compile_form() -> Tool {
             package_parameter(),
             restart_parameter(),
             timeout_parameter(),
+            image_parameter(),
         ],
         Runner::Image(ImageTool {
             operation: "compile-form",
@@ -80,6 +81,7 @@ fn compile_file() -> Tool {
             ),
             restart_parameter(),
             timeout_parameter(),
+            image_parameter(),
         ],
         Runner::Image(ImageTool {
             operation: "compile-file",

@@ -7,8 +7,8 @@ use super::common::{counted, package_parameter, text};
 use super::outcome::{self, said_once};
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{
-    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
-    Treatment,
+    Arguments, Assessment, Code, IMAGE, ImageTool, OperationTool, Parameter, ParameterType, Runner, SCRATCH, Tool,
+    ToolFailure, Treatment,
 };
 use crate::trust::SafetyLevel;
 
@@ -56,7 +56,7 @@ const EVALUATION: ImageTool = ImageTool {
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
-    vec![eval_form(), eval_in_package()]
+    vec![eval_form(), eval_in_package(), end_scratch()]
 }
 
 fn eval_form() -> Tool {
@@ -80,6 +80,12 @@ fn eval_form() -> Tool {
                 "park keeps the failed stack for debugger_frames",
             )
             .one_of(&["report", "park"]),
+            Parameter::optional(
+                IMAGE,
+                ParameterType::String,
+                "scratch: a second Lisp, for what may loop or break one; it ends with the turn",
+            )
+            .one_of(&[SCRATCH]),
         ],
         Runner::Image(EVALUATION),
     );
@@ -106,6 +112,17 @@ fn eval_in_package() -> Tool {
     );
     tool.code = Some(FORMS);
     tool
+}
+
+fn end_scratch() -> Tool {
+    Tool::new(
+        "end_scratch",
+        "End the scratch image; the next call with image \"scratch\" starts a new one.",
+        SafetyLevel::Safe,
+        &["execution"],
+        vec![],
+        Runner::Operation(OperationTool::plain("end-lisp")),
+    )
 }
 
 pub(super) fn form_parameter() -> Parameter {
