@@ -54,7 +54,7 @@ Its first argument is the connection's process."
 
 (defun agent-q-connection-of-process (process)
   "Return the open connection whose process is PROCESS, or nil."
-  (or (process-get process 'agent-q-connection)
+  (or (agent-q-connection-second process)
       (cl-find process (agent-q-connection-connections) :key #'agent-q-connection-process)))
 
 (defun agent-q-connection-default-connection ()
@@ -139,9 +139,13 @@ connection, once it can be used."
                (process-put process 'agent-q-connection connection)
                (funcall function connection)))))
 
+(defun agent-q-connection-second (process)
+  "Return the connection over PROCESS if its Lisp is one that the user doesn't see."
+  (process-get process 'agent-q-connection))
+
 (defun agent-q-connection-second-p (connection)
   "Return non-nil when CONNECTION leads to a Lisp that the user doesn't see."
-  (process-get (agent-q-connection-process connection) 'agent-q-name))
+  (and (agent-q-connection-second (agent-q-connection-process connection)) t))
 
 ;;;;; What the Lisp printed by itself
 

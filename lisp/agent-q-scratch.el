@@ -84,8 +84,10 @@ user's Lisp, which it is to be like, if any; ROOT is the folder of the project."
         (let ((process (agent-q-scratch--run lisp options root))
               (port-file (expand-file-name "port" (agent-q-scratch--lisp-folder lisp))))
           (setf (agent-q-scratch--lisp-process lisp) process)
-          (process-send-string process (funcall (plist-get options :init) port-file
-                                                (plist-get options :coding-system)))
+          ;; One that has ended already says why to the sentinel.
+          (ignore-errors
+            (process-send-string process (funcall (plist-get options :init) port-file
+                                                  (plist-get options :coding-system))))
           (agent-q-scratch--look-for-server lisp client port-file (float-time))))
     (error (agent-q-scratch--fail lisp (error-message-string failure)))))
 
