@@ -19,7 +19,7 @@
 (defcustom agent-q-scratch-cache (locate-user-emacs-file "agent-q/fasl/")
   "Folder for what second Lisps compile of libraries.
 Yours is neither read nor written by them.  What they compile of the project
-goes to a temporary folder, and with it."
+is deleted when they end."
   :type 'directory
   :group 'agent-q)
 
@@ -31,8 +31,9 @@ goes to a temporary folder, and with it."
 
 (cl-defstruct (agent-q-scratch--lisp (:constructor agent-q-scratch--make) (:copier nil))
   "A second Lisp, called NAME, of the chat in the buffer OWNER, or of programs.
-PROCESS runs it, CONNECTION leads to it once it can be used.  FOLDER has what
-it compiled of the project.  WAITING are the functions to call with nil when
+PROCESS runs it, CONNECTION leads to it once it can be used.  FOLDER has its
+server's port; what it compiled of the project is in one of that name in the
+cache, and ends with it.  WAITING are the functions to call with nil when
 it can be used, or with the reason why it can't.  TIMER looks for its server
 at first, and later ends it when nobody uses it."
   name owner process connection folder waiting timer)
@@ -118,14 +119,19 @@ ROOT is the folder of the project."
   "Return where LISP puts what it compiles, as ASDF reads it.
 What is in ROOT, the project, goes with LISP."
   (let ((cache (file-name-as-directory (expand-file-name agent-q-scratch-cache)))
-        (own (file-name-as-directory (expand-file-name "fasl" (agent-q-scratch--lisp-folder lisp)))))
+        ;; Below the cache, where the image's watch lets ASDF write what it compiles.
+        (own (file-name-as-directory (agent-q-scratch--own lisp))))
     (with-output-to-string
       (prin1 `(:output-translations
                ,@(and root
                       (list (list (list (file-name-as-directory (expand-file-name root)) :**/ :*.*.*)
-                                  (list own :**/ :*.*.*))))
+                                  (list cache :implementation own :**/ :*.*.*))))
                (t (,cache :implementation :**/ :*.*.*))
                :ignore-inherited-configuration)))))
+
+(defun agent-q-scratch--own (lisp)
+  "Return the name of the folders with what LISP compiled of the project."
+  (file-name-nondirectory (agent-q-scratch--lisp-folder lisp)))
 
 (defun agent-q-scratch--look-for-server (lisp client port-file since)
   "Connect CLIENT to LISP once PORT-FILE has its server's port.
@@ -254,7 +260,11 @@ The user's initialization file may have said otherwise.")
       (when (buffer-live-p (process-buffer process))
         (kill-buffer (process-buffer process))))
     (when folder
-      (delete-directory folder t))
+      (dolist (folder (cons folder
+                            (file-expand-wildcards
+                             (expand-file-name (concat "*/" (agent-q-scratch--own lisp))
+                                               agent-q-scratch-cache))))
+        (delete-directory folder t)))
     (agent-q-scratch--tell lisp "The second Lisp was ended.")))
 
 (defun agent-q-scratch-end (owner &optional name)

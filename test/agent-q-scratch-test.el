@@ -169,7 +169,8 @@ It is gone with the turn."
     (should-not (directory-files-recursively agent-q-scratch-cache "\\`one\\.fasl\\'"))
     (should (directory-files-recursively agent-q-scratch-cache "\\`lib\\.fasl\\'"))
     (should own)
-    (should-not (file-exists-p own))))
+    (should-not (file-exists-p own))
+    (should-not (file-expand-wildcards (expand-file-name "*/agent-q-*" agent-q-scratch-cache)))))
 
 (agent-q-test-image-on-each scratch-of-two-chats ()
   "Two chats have a scratch image each."

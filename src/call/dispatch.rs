@@ -6,6 +6,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+
 use super::batch::BatchContext;
 use super::prepared::{Prepared, PreparedCall};
 use super::{Executor, reach};
@@ -16,7 +18,9 @@ use crate::protocol::{
     Lisp, ToolCall,
 };
 use crate::tool::code::Unit;
-use crate::tool::work::{EMACS_DEADLINE, NextCall, WorkContext, image_result, joined, within};
+use crate::tool::work::{
+    EMACS_DEADLINE, ImageCalls, NextCall, WorkContext, image_result, joined, within,
+};
 use crate::tool::{
     Arguments, Content, EmacsTool, ImageTool, OperationTool, Parameter, Runner, ToolFailure,
 };
@@ -46,6 +50,14 @@ impl Executor {
                     ..self.context(batch).judged(&call.verdict.reached.judged)
                 };
                 task(call.arguments.clone(), context).await
+            }
+            Runner::Steps(run) => {
+                let images = CallImages {
+                    executor: self,
+                    call,
+                    batch,
+                };
+                run(&call.arguments, &self.context(batch), &images).await
             }
             Runner::Emacs(tool) => self.run_on_emacs(tool, call, batch).await,
             Runner::Operation(tool) => self.run_operation(tool, call, batch).await,
@@ -177,6 +189,41 @@ impl Executor {
         let told = told(&mut content, |content| &mut content.text);
         tell(told, &denials, note);
         content
+    }
+}
+
+/// Calls into images that are a part of CALL.
+struct CallImages<'a> {
+    executor: &'a Executor,
+    call: &'a PreparedCall,
+    batch: &'a BatchContext,
+}
+
+impl ImageCalls for CallImages<'_> {
+    fn call(
+        &self,
+        lisp: Lisp,
+        operation: &'static str,
+        mut arguments: lexpr::Value,
+        deadline: Duration,
+    ) -> BoxFuture<'_, Result<ImageReply, ToolFailure>> {
+        if let Some(watch) = self.executor.watch(self.call, self.batch) {
+            let watch = image::property_list([("watch", watch.to_argument())]);
+            arguments = image::joined_lists(arguments, &watch);
+        }
+        let body = EmacsRequest::Image(ImageRequest {
+            lisp,
+            operation: operation.to_owned(),
+            arguments: image::print_arguments(&arguments),
+            deadline,
+        });
+        let asked =
+            self.executor
+                .request_asking(self.call, self.batch, body, deadline + IMAGE_GRACE);
+        Box::pin(async move {
+            let (text, _) = asked.await?;
+            parsed(&text).map(|(reply, _)| reply)
+        })
     }
 }
 

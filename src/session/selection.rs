@@ -27,6 +27,7 @@ pub const USUAL: &[&str] = &[
     "compile_file",
     "load_system",
     "run_tests",
+    "verify_system",
     "inspect_value",
     "get_last_error",
     "debugger_frames",

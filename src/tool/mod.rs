@@ -31,7 +31,7 @@ use crate::protocol::{EmacsRequest, HandlerId, Lisp};
 use crate::trust::{Provenance, SafetyLevel};
 use code::FindUnit;
 use schema::{ArgumentSchema, ArgumentSchemaError, Strangers};
-use work::{Finding, Instead, Precheck, Task};
+use work::{Finding, Instead, Precheck, Steps, Task};
 
 /// The parameter of tools of the image that names another Lisp than the user's.
 pub const IMAGE: &str = "image";
@@ -107,6 +107,8 @@ pub enum Runner {
     Emacs(EmacsTool),
     /// In the Lisp image.
     Image(ImageTool),
+    /// In several calls into Lisp images, with what is made of them in Rust.
+    Steps(Steps),
     /// In agent-q's own Emacs Lisp.
     Operation(OperationTool),
     /// By a function in Emacs Lisp.
@@ -120,6 +122,7 @@ impl fmt::Debug for Runner {
             Self::Task(_) => "Task",
             Self::Emacs(_) => "Emacs",
             Self::Image(_) => "Image",
+            Self::Steps(_) => "Steps",
             Self::Operation(_) => "Operation",
             Self::Handler(_) => "Handler",
         })

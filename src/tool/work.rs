@@ -4,7 +4,7 @@
 //! becomes of work that is done elsewhere, on a thread or in the image.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,6 +35,26 @@ pub type Running<T = String> = BoxFuture<'static, Result<T, ToolFailure>>;
 
 /// The work of a tool that may ask Emacs on its way.
 pub type Task = fn(Arguments, WorkContext) -> Running;
+
+/// Calls into images in the middle of a tool's work. What their code does is asked about as in a call of the
+/// image alone.
+pub trait ImageCalls: Send + Sync {
+    /// What LISP replies to OPERATION with ARGUMENTS within DEADLINE.
+    fn call(
+        &self,
+        lisp: Lisp,
+        operation: &'static str,
+        arguments: lexpr::Value,
+        deadline: Duration,
+    ) -> BoxFuture<'_, Result<ImageReply, ToolFailure>>;
+}
+
+/// The work of a tool that takes several calls into images.
+pub type Steps = for<'a> fn(
+    &'a Arguments,
+    &'a WorkContext,
+    &'a dyn ImageCalls,
+) -> BoxFuture<'a, Result<String, ToolFailure>>;
 
 /// Finds out whether a call can succeed at all, before anyone is asked about it, and what it would
 /// make of a file. Changes nothing.
@@ -217,8 +237,18 @@ impl WorkContext {
         let Lisp::Second(name) = &self.lisp else {
             return Ok(());
         };
-        let root = self.policy().await.ok().map(|it| it.root().to_owned());
-        let asked = serde_json::json!({ "name": **name, "root": root });
+        let policy = self.policy().await.ok();
+        self.start_second(name, policy.as_ref().map(|it| it.root()))
+            .await
+    }
+
+    /// Sees to it that a Lisp called NAME runs beside the user's, for the project in ROOT.
+    ///
+    /// # Errors
+    ///
+    /// Why it can't be started.
+    pub async fn start_second(&self, name: &str, root: Option<&Path>) -> Result<(), ToolFailure> {
+        let asked = serde_json::json!({ "name": name, "root": root });
         self.ask_emacs("start-lisp", asked).await.map(drop)
     }
 

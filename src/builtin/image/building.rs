@@ -71,7 +71,7 @@ fn load_system() -> Tool {
     tool
 }
 
-fn long_timeout_parameter() -> Parameter {
+pub(super) fn long_timeout_parameter() -> Parameter {
     Parameter::optional(
         "timeout",
         ParameterType::Number,
@@ -178,7 +178,7 @@ fn with_all_output(
     Some(Box::pin(async move { Ok(Content::from(told)) }))
 }
 
-fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+pub(super) fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let number = |name: &str| data.integer(name).unwrap_or_default();
     let (total, failed, skipped) = (number("total"), number("failed"), number("skipped"));
