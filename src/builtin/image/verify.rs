@@ -17,7 +17,7 @@ use super::common::counted;
 use super::execution::NAMED;
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, entries, finding};
-use crate::files::commit::{ExportedCommit, export};
+use crate::files::commit::export;
 use crate::files::systems::{ProjectSystem, project_systems};
 use crate::image::{ImageReply, Plist, property_list};
 use crate::protocol::Lisp;
@@ -27,6 +27,8 @@ use crate::trust::SafetyLevel;
 
 /// How many lines are told of loading, of tests and of what differs.
 const LINES: usize = 8;
+/// How many characters of each.
+const LONGEST_LINE: usize = 240;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -138,11 +140,19 @@ impl Run {
 /// The beginning of TEXT.
 fn first_lines(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().filter(|it| !it.trim().is_empty()).collect();
-    let mut told: Vec<String> = lines.iter().take(LINES).map(|&it| it.to_owned()).collect();
+    let mut told: Vec<String> = lines.iter().take(LINES).map(|it| shortened(it)).collect();
     if let Some(more @ 1..) = lines.len().checked_sub(LINES) {
         told.push(format!("({} more.)", counted(more as i64, "line")));
     }
     told
+}
+
+/// LINE, or the beginning of a long one.
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(LONGEST_LINE) {
+        None => line.to_owned(),
+        Some((end, _)) => format!("{}...", &line[..end]),
+    }
 }
 
 async fn verify(
@@ -162,7 +172,7 @@ async fn verify(
     let deadline = long(arguments, Duration::ZERO);
     let now = run(&system, (&root, &systems), deadline, context, images);
     let Some(commit) = arguments.text("against") else {
-        return told(&system, &now.await?, None);
+        return told(&system, &now.await?, Vec::new());
     };
     let exported = {
         let (root, commit) = (root.clone(), commit.to_owned());
@@ -171,8 +181,7 @@ async fn verify(
     let exported = match exported {
         Ok(exported) => exported,
         Err(failure) => {
-            let run = now.await?;
-            return told(&system, &run, None).map(|it| format!("{it}\n{}", failure.message));
+            return told(&system, &now.await?, vec![failure.message]);
         }
     };
     let there: Vec<ProjectSystem> = systems
@@ -185,7 +194,8 @@ async fn verify(
         .collect();
     let before = run(&system, (&exported.project, &there), deadline, context, images);
     let (now, before) = futures_util::future::join(now, before).await;
-    told(&system, &now?, Some((&exported, before)))
+    let now = now?;
+    told(&system, &now, compared(&now, &exported.name, before))
 }
 
 /// The system of the project that is meant by none.
@@ -249,7 +259,8 @@ fn loaded(reply: &ImageReply) -> Result<String, String> {
         counted(count("compiled-count"), "file"),
         outcome::with_warnings(data)
     )];
-    lines.extend(outcome::notes(data));
+    // What is not listed can't be asked for any more.
+    lines.extend(outcome::notes(data).into_iter().filter(|it| !it.starts_with("(Not listed")));
     Ok(lines.join("\n"))
 }
 
@@ -286,12 +297,8 @@ fn without_restarts(text: &str) -> String {
     kept.collect::<Vec<_>>().join("\n")
 }
 
-/// What is told of NOW, the run of SYSTEM, and of the one BEFORE it.
-fn told(
-    system: &str,
-    now: &Run,
-    before: Option<(&ExportedCommit, Result<Run, ToolFailure>)>,
-) -> Result<String, ToolFailure> {
+/// What is told of NOW, the run of SYSTEM, with lines MORE.
+fn told(system: &str, now: &Run, more: Vec<String>) -> Result<String, ToolFailure> {
     let verdict = match now.is_good() {
         true => "VERIFIED",
         false => "NOT VERIFIED",
@@ -301,9 +308,7 @@ fn told(
         now.seconds
     )];
     lines.extend(now.lines());
-    if let Some((exported, before)) = before {
-        lines.extend(compared(now, &exported.name, before));
-    }
+    lines.extend(more);
     let text = lines.join("\n");
     match now.is_good() {
         true => Ok(text),
