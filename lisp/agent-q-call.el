@@ -664,7 +664,7 @@ HEADLINE is its first line.  The value is as that of `agent-q-call--outcome'."
                    (if (and (equal failed "0") (not unfinished)) headline
                      (format "%s of %s failed%s" failed all
                              (if unfinished ", did not finish" ""))))))
-          ((string-prefix-p "FAILED" headline)
+          ((string-match-p "\\`\\(?:FAILED\\|NOT VERIFIED\\)" headline)
            (cons 'failure headline))
           ((string-match-p "\\`The tests returned normally, but their results can't be counted" headline)
            ;; What they printed comes last.

@@ -9,8 +9,8 @@ use emacs::{Env, IntoLisp, Result, Value, Vector};
 use super::text::Text;
 use crate::call::metrics::{MetricsKey, Statistics};
 use crate::protocol::{
-    CallResult, Consent, DiscoveredServer, EmacsError, EmacsReply, EmacsRequest, Event,
-    Lisp, ListedModel, PastPlace, SessionState, ToolCall, TurnOutcome,
+    CallResult, Consent, DiscoveredServer, EmacsError, EmacsReply, EmacsRequest, Event, Lisp,
+    ListedModel, PastPlace, SessionState, ToolCall, TurnOutcome,
 };
 use crate::provider::arguments::parse_arguments;
 use crate::tool::{Origin, Parameter, Presence, Tool};

@@ -14,8 +14,8 @@ use super::{Executor, reach};
 use crate::builtin::image::compiling::{self, Telling};
 use crate::image::{self, ImageReply};
 use crate::protocol::{
-    CallArguments, CallKey, CallOutcome, CallResult, EmacsRequest, HandlerId, ImageRequest,
-    Lisp, ToolCall,
+    CallArguments, CallKey, CallOutcome, CallResult, EmacsRequest, HandlerId, ImageRequest, Lisp,
+    ToolCall,
 };
 use crate::tool::code::Unit;
 use crate::tool::work::{

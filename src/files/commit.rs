@@ -39,7 +39,13 @@ pub fn export(root: &Path, commit: &str) -> Result<ExportedCommit, FileError> {
     let wanted = format!("{commit}^{{commit}}");
     let found = git(
         root,
-        &["rev-parse", "--verify", "--short", "--end-of-options", &wanted],
+        &[
+            "rev-parse",
+            "--verify",
+            "--short",
+            "--end-of-options",
+            &wanted,
+        ],
         None,
     );
     let name = found
@@ -57,7 +63,10 @@ pub fn export(root: &Path, commit: &str) -> Result<ExportedCommit, FileError> {
     git(root, &["read-tree", &exported.name], Some(&index))?;
     git(root, &["checkout-index", "--all", &prefix], Some(&index))?;
     if !exported.project.is_dir() {
-        return Err(failure(&format!("The commit {} has no files of this project.", exported.name)));
+        return Err(failure(&format!(
+            "The commit {} has no files of this project.",
+            exported.name
+        )));
     }
     Ok(exported)
 }

@@ -178,7 +178,10 @@ fn with_all_output(
     Some(Box::pin(async move { Ok(Content::from(told)) }))
 }
 
-pub(super) fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+pub(super) fn render_tests(
+    arguments: &Arguments,
+    reply: &ImageReply,
+) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let number = |name: &str| data.integer(name).unwrap_or_default();
     let (total, failed, skipped) = (number("total"), number("failed"), number("skipped"));

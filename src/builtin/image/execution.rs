@@ -7,8 +7,8 @@ use super::common::{counted, package_parameter, text};
 use super::outcome::{self, said_once};
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{
-    Arguments, Assessment, Code, IMAGE, ImageTool, OperationTool, Parameter, ParameterType, Runner, SCRATCH, Tool,
-    ToolFailure, Treatment,
+    Arguments, Assessment, Code, IMAGE, ImageTool, OperationTool, Parameter, ParameterType, Runner,
+    SCRATCH, Tool, ToolFailure, Treatment,
 };
 use crate::trust::SafetyLevel;
 
@@ -83,7 +83,7 @@ fn eval_form() -> Tool {
             Parameter::optional(
                 IMAGE,
                 ParameterType::String,
-                "scratch: a second Lisp, for what may loop or break one; it ends with the turn",
+                "scratch: a second Lisp, for what may loop or break it; ends with the turn",
             )
             .one_of(&[SCRATCH]),
         ],

@@ -16,7 +16,7 @@ use super::building::{long, long_timeout_parameter, render_tests};
 use super::common::counted;
 use super::execution::NAMED;
 use super::outcome;
-use super::systems::{SYSTEM_SYNTAX, entries, finding};
+use super::systems::{entries, finding};
 use crate::files::commit::export;
 use crate::files::systems::{ProjectSystem, project_systems};
 use crate::image::{ImageReply, Plist, property_list};
@@ -34,19 +34,15 @@ const LONGEST_LINE: usize = 240;
 pub fn tools() -> Vec<Tool> {
     let mut tool = Tool::new(
         "verify_system",
-        "Load a system from its files in a fresh Lisp and run its tests there: what works in the image may hang on what was tried in it. Use it last, once, after you changed files.",
+        "Load a system from its files in a fresh Lisp and run its tests there. Use it last, once, after changing files.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
-            Parameter::optional(
-                "system",
-                ParameterType::String,
-                &format!("{SYSTEM_SYNTAX}; default: the project's"),
-            ),
+            Parameter::optional("system", ParameterType::String, "Default: the project's"),
             Parameter::optional(
                 "against",
                 ParameterType::String,
-                "A git commit, e.g. HEAD, whose tests are run for comparison",
+                "A git commit to compare with, e.g. HEAD",
             ),
             long_timeout_parameter(),
         ],
@@ -172,7 +168,7 @@ async fn verify(
     let deadline = long(arguments, Duration::ZERO);
     let now = run(&system, (&root, &systems), deadline, context, images);
     let Some(commit) = arguments.text("against") else {
-        return told(&system, &now.await?, Vec::new());
+        return Ok(told(&system, &now.await?, Vec::new()));
     };
     let exported = {
         let (root, commit) = (root.clone(), commit.to_owned());
@@ -181,7 +177,7 @@ async fn verify(
     let exported = match exported {
         Ok(exported) => exported,
         Err(failure) => {
-            return told(&system, &now.await?, vec![failure.message]);
+            return Ok(told(&system, &now.await?, vec![failure.message]));
         }
     };
     let there: Vec<ProjectSystem> = systems
@@ -192,10 +188,17 @@ async fn verify(
         })
         .filter(|it| it.file.is_file())
         .collect();
-    let before = run(&system, (&exported.project, &there), deadline, context, images);
+    let before = run(
+        &system,
+        (&exported.project, &there),
+        deadline,
+        context,
+        images,
+    );
     let (now, before) = futures_util::future::join(now, before).await;
     let now = now?;
-    told(&system, &now, compared(&now, &exported.name, before))
+    let more = compared(&now, &exported.name, before);
+    Ok(told(&system, &now, more))
 }
 
 /// The system of the project that is meant by none.
@@ -209,7 +212,10 @@ fn only_system(systems: &[ProjectSystem], root: &Path) -> Result<String, ToolFai
         (0, _) => Err(ToolFailure::new(
             "The project has no .asd file in its root or two folders below it, so there is no system to verify.",
         )),
-        (1, _) => Ok(primary.first().map(|it| (*it).to_owned()).unwrap_or_default()),
+        (1, _) => Ok(primary
+            .first()
+            .map(|it| (*it).to_owned())
+            .unwrap_or_default()),
         (_, Some(named)) => Ok(named.to_owned()),
         (_, None) => Err(ToolFailure::new(format!(
             "The project has several systems: {}. Name one.",
@@ -260,7 +266,11 @@ fn loaded(reply: &ImageReply) -> Result<String, String> {
         outcome::with_warnings(data)
     )];
     // What is not listed can't be asked for any more.
-    lines.extend(outcome::notes(data).into_iter().filter(|it| !it.starts_with("(Not listed")));
+    lines.extend(
+        outcome::notes(data)
+            .into_iter()
+            .filter(|it| !it.starts_with("(Not listed")),
+    );
     Ok(lines.join("\n"))
 }
 
@@ -298,7 +308,7 @@ fn without_restarts(text: &str) -> String {
 }
 
 /// What is told of NOW, the run of SYSTEM, with lines MORE.
-fn told(system: &str, now: &Run, more: Vec<String>) -> Result<String, ToolFailure> {
+fn told(system: &str, now: &Run, more: Vec<String>) -> String {
     let verdict = match now.is_good() {
         true => "VERIFIED",
         false => "NOT VERIFIED",
@@ -309,11 +319,7 @@ fn told(system: &str, now: &Run, more: Vec<String>) -> Result<String, ToolFailur
     )];
     lines.extend(now.lines());
     lines.extend(more);
-    let text = lines.join("\n");
-    match now.is_good() {
-        true => Ok(text),
-        false => Err(ToolFailure::quoting(text)),
-    }
+    lines.join("\n")
 }
 
 /// What was red in the commit NAME, as the run BEFORE says, and is or isn't NOW.
