@@ -12,4 +12,5 @@ pub mod inspection;
 pub mod introspection;
 mod outcome;
 pub mod systems;
+pub mod timeouts;
 pub mod xref;

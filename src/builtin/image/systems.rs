@@ -3,7 +3,6 @@
 //! what was compiled of them. The tools that load and test them are in `building`.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use lexpr::Value;
 
@@ -15,8 +14,9 @@ use crate::protocol::{EmacsRequest, ImageRequest};
 use crate::tool::work::{FoundForCall, Running, WorkContext, within};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
-use super::common::{counted, labelled, look_up, looking, text};
+use super::common::{counted, labelled, looking, text};
 use super::outcome;
+use super::timeouts::{SYSTEM_PLACE, SYSTEMS_LINE, look_up};
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -25,9 +25,6 @@ pub fn tools() -> Vec<Tool> {
 
 /// The parameter that names a system or its file.
 pub(super) const SYSTEM_SYNTAX: &str = "System name, e.g. alexandria or my-app/tests, or .asd file";
-
-/// How long the image may take to say where a system is.
-const PLACE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What of the user's files the image needs to find the system of a call: the project's systems,
 /// and the file where one was named.
@@ -70,11 +67,11 @@ pub(super) fn finding_to_load(arguments: Arguments, context: WorkContext) -> Run
         let body = EmacsRequest::Image(ImageRequest {
             operation: "system-place".to_owned(),
             arguments: print_arguments(&joined_lists(asked, &found.arguments)),
-            deadline: PLACE_DEADLINE,
+            deadline: SYSTEM_PLACE,
         });
         let request = context.emacs.request(context.session, body);
         // An image that is busy or gone says so when the call runs.
-        let reply = within(PLACE_DEADLINE * 2, request).await;
+        let reply = within(SYSTEM_PLACE * 2, request).await;
         let reply = reply.ok().and_then(|it| parse_reply(&it).ok());
         if let Some(ImageReply::Missed(why)) = reply {
             return Err(ToolFailure::quoting(why));
@@ -107,10 +104,10 @@ async fn finding_of_tests(
     let body = EmacsRequest::Image(ImageRequest {
         operation: "test-place".to_owned(),
         arguments: print_arguments(&property_list(asked)),
-        deadline: PLACE_DEADLINE,
+        deadline: SYSTEM_PLACE,
     });
     let request = context.emacs.request(context.session, body);
-    let reply = within(PLACE_DEADLINE * 2, request).await;
+    let reply = within(SYSTEM_PLACE * 2, request).await;
     let file = match reply.ok().and_then(|it| parse_reply(&it).ok()) {
         Some(ImageReply::Returned(data)) => Plist::new(&data).text("file").map(str::to_owned),
         _ => None,
@@ -440,8 +437,6 @@ pub(super) fn copy_loaded(data: Plist<'_>) -> Option<String> {
 
 /// How many systems a message's block names.
 const NAMED_SYSTEMS: usize = 8;
-/// How long a message waits for the image to say which of them are loaded.
-const LINE_DEADLINE: Duration = Duration::from_millis(800);
 
 /// The project's systems in a line, and, if there is an IMAGE, whether that has loaded them; none when there are
 /// no systems.
@@ -494,10 +489,10 @@ async fn states(context: &WorkContext, systems: &[ProjectSystem]) -> Option<Vec<
     let body = EmacsRequest::Image(ImageRequest {
         operation: "system-info".to_owned(),
         arguments: print_arguments(&property_list([("systems", entries(systems))])),
-        deadline: LINE_DEADLINE,
+        deadline: SYSTEMS_LINE,
     });
     let request = context.emacs.request(context.session, body);
-    let reply = within(LINE_DEADLINE * 2, request).await.ok()?;
+    let reply = within(SYSTEMS_LINE * 2, request).await.ok()?;
     match parse_reply(&reply).ok()? {
         ImageReply::Returned(data) => Some(
             Plist::new(&data)
