@@ -21,7 +21,7 @@
 (defconst agent-q-graph--accepted '()
   "Groups of files that may use each other: lists, each with its reason.")
 
-(defconst agent-q-graph--most-files 60
+(defconst agent-q-graph--most-files 80
   "How many files lisp/ may have.")
 
 (defconst agent-q-graph--lines '(120 . 1000)
