@@ -70,7 +70,7 @@
      (declare-function agent-q-core-quoting-text "ext:agent-q-core" (ground file))
      (declare-function agent-q-core-ready "ext:agent-q-core" ())
      (declare-function agent-q-core-register-builtin "ext:agent-q-core" (name))
-     (declare-function agent-q-core-resolve "ext:agent-q-core" (request status payload note))
+     (declare-function agent-q-core-resolve "ext:agent-q-core" (request status payload note added))
      (declare-function agent-q-core-revoke-rule "ext:agent-q-core" (id))
      (declare-function agent-q-core-rewind "ext:agent-q-core" (session turn parts))
      (declare-function agent-q-core-rules "ext:agent-q-core" ())

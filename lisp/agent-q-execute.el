@@ -246,9 +246,9 @@ OWNER is the buffer of the chat that asks, if any."
         (operation (plist-get event :operation))
         (arguments (car (read-from-string (plist-get event :arguments)))))
     (cond
-     ((null connection) (agent-q-core-resolve request "no-connection" nil nil))
+     ((null connection) (agent-q-core-resolve request "no-connection" nil nil nil))
      ((agent-q-execute--met-later-p operation arguments connection)
-      (agent-q-core-resolve request "done" "(:outcome :returned :value (:watched t))" nil))
+      (agent-q-core-resolve request "done" "(:outcome :returned :value (:watched t))" nil nil))
      (t
       (agent-q-image-call connection request operation arguments (plist-get event :seconds)
                           (lambda (status payload)

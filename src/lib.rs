@@ -45,7 +45,7 @@ use protocol::{
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 33;
+pub const CORE_INTERFACE: i64 = 34;
 
 /// How long Emacs's exit waits for the disk.
 const SAVING_AT_EXIT: Duration = Duration::from_secs(1);
@@ -333,7 +333,8 @@ fn diff_apply_onto(env: &Env, current: Text, hunks: Text) -> Result<Value<'_>> {
 }
 
 /// Give the core Emacs's reply to REQUEST: STATUS, a string, and PAYLOAD, a string or nil.
-/// The model reads NOTE, a string or nil, under what becomes of PAYLOAD.
+/// The model reads NOTE, a string or nil, under what becomes of PAYLOAD. ADDED is what Emacs adds to a
+/// reply of an image, a printed property list, or nil.
 #[defun]
 fn resolve(
     env: &Env,
@@ -341,8 +342,9 @@ fn resolve(
     status: Text,
     payload: Option<Text>,
     note: Option<Text>,
+    added: Option<Text>,
 ) -> Result<()> {
-    let reply = bridge::wire::reply(&status, payload, note);
+    let reply = bridge::wire::reply(&status, payload, note, added);
     core(env)?.emacs.resolve(RequestId(request as u64), reply);
     Ok(())
 }

@@ -9,7 +9,7 @@ use emacs::{Env, IntoLisp, Result, Value, Vector};
 use super::text::Text;
 use crate::call::metrics::{MetricsKey, Statistics};
 use crate::protocol::{
-    CallResult, Consent, DiscoveredServer, EmacsError, EmacsReply, EmacsRequest, Event,
+    CallResult, Consent, DiscoveredServer, Done, EmacsError, EmacsReply, EmacsRequest, Event,
     ListedModel, PastPlace, SessionState, ToolCall, TurnOutcome,
 };
 use crate::provider::arguments::parse_arguments;
@@ -505,16 +505,27 @@ pub fn texts(given: Vector<'_>) -> Result<Vec<String>> {
         .collect()
 }
 
-/// The reply that Emacs's STATUS, PAYLOAD and NOTE stand for.
-pub fn reply(status: &str, payload: Option<Text>, note: Option<Text>) -> EmacsReply {
+/// The reply that Emacs's STATUS, PAYLOAD, NOTE and what it ADDED stand for.
+pub fn reply(
+    status: &str,
+    payload: Option<Text>,
+    note: Option<Text>,
+    added: Option<Text>,
+) -> EmacsReply {
     let text = payload.map(String::from).unwrap_or_default();
-    let note = note.map(String::from);
+    let done = |text| {
+        EmacsReply::Done(Done {
+            text,
+            note: note.map(String::from),
+            added: added.map(String::from),
+        })
+    };
     EmacsReply::Failed(match status {
-        "done" => return EmacsReply::Done { text, note },
+        "done" => return done(text),
         "no-connection" => EmacsError::NoConnection,
         "disconnected" => EmacsError::Disconnected(text),
         // The image's own report says what was printed and done until then.
-        "timed-out" if !text.is_empty() => return EmacsReply::Done { text, note },
+        "timed-out" if !text.is_empty() => return done(text),
         "timed-out" => EmacsError::TimedOut,
         "deaf" => EmacsError::Deaf,
         "unresponsive" => EmacsError::Unresponsive(text),

@@ -54,23 +54,29 @@ pub struct ReadBuffer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EmacsReply {
     /// It was done.
-    Done {
-        /// What came out.
-        text: String,
-        /// What the model reads under it.
-        note: Option<String>,
-    },
+    Done(Done),
     /// It could not be done.
     Failed(EmacsError),
+}
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Done {
+    /// What came out.
+    pub text: String,
+    /// What the model reads under it.
+    pub note: Option<String>,
+    /// What Emacs adds to TEXT, a reply of the image, as `image::parse_added` reads it.
+    pub added: Option<String>,
 }
 
 impl EmacsReply {
     /// TEXT came out.
     pub fn done(text: impl Into<String>) -> Self {
-        Self::Done {
+        Self::Done(Done {
             text: text.into(),
-            note: None,
-        }
+            ..Done::default()
+        })
     }
 }
 

@@ -13,7 +13,7 @@ pub use calls::{
     HandlerId, MessageId, QuestionId, RequestId, SessionId, ToolCall, TurnId,
 };
 pub use contact::{Asked, Emacs, WatchedEmacs};
-pub use emacs::{EmacsError, EmacsReply, EmacsRequest, ImageRequest, ReadBuffer};
+pub use emacs::{Done, EmacsError, EmacsReply, EmacsRequest, ImageRequest, ReadBuffer};
 pub use events::{
     DiscoveredServer, Event, Grounds, ListedModel, PastPlace, SessionState, TurnOutcome,
     UnlistedModels,
