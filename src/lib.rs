@@ -350,14 +350,17 @@ fn resolve(
 /// Return the registered tools as property lists.
 #[defun]
 fn tools(env: &Env) -> Result<Value<'_>> {
-    bridge::wire::tools(env, &core(env)?.engine.registry().all())
+    let tools = core(env)?.engine.registry().all();
+    let tools: Vec<_> = tools.iter().map(|it| bridge::wire::tool(it)).collect();
+    bridge::wire::lisp(env, tools)
 }
 
 /// Return the registered tool called NAME as a property list, or nil.
 #[defun]
 fn tool(env: &Env, name: Text) -> Result<Option<Value<'_>>> {
     let tool = core(env)?.engine.registry().get(&name);
-    tool.map(|tool| bridge::wire::tool(env, &tool)).transpose()
+    tool.map(|tool| bridge::wire::lisp(env, bridge::wire::tool(&tool)))
+        .transpose()
 }
 
 /// Whether a tool called NAME is registered.
@@ -371,7 +374,7 @@ fn tool_known(env: &Env, name: Text) -> Result<bool> {
 #[defun]
 fn offered_tools(env: &Env, selection: Text) -> Result<Value<'_>> {
     match core(env)?.engine.offered_tools(&selection) {
-        Ok(names) => bridge::wire::strings(env, &names),
+        Ok(names) => bridge::wire::lisp(env, names),
         Err(error) => signal(env, error),
     }
 }
@@ -463,7 +466,9 @@ fn cancel_batch(env: &Env, batch: i64, why: Text) -> Result<()> {
 /// Return what the calls so far have cost, a property list for each tool.
 #[defun]
 fn statistics(env: &Env) -> Result<Value<'_>> {
-    bridge::wire::statistics(env, &core(env)?.engine.metrics().snapshot())
+    let statistics = core(env)?.engine.metrics().snapshot();
+    let tools: Vec<_> = statistics.iter().map(bridge::wire::statistics).collect();
+    bridge::wire::lisp(env, tools)
 }
 
 /// Check ARGUMENTS against SCHEMA, both JSON text; return them with defaults filled in.
