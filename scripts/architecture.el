@@ -154,7 +154,7 @@ Those that are skipped or untagged have none."
       (insert (agent-q-architecture--between (format "^pub enum %s " enum) "^}"
                                              (agent-q-architecture--text file)))
       (goto-char (point-min))
-      (while (re-search-forward "\\(?:^    #\\[serde(\\(.*\\))]\n\\)?^    \\([A-Z][A-Za-z]+\\)" nil t)
+      (while (re-search-forward "^    \\(?:#\\[serde(\\(.*\\))]\n    \\)?\\([A-Z][A-Za-z]+\\)" nil t)
         (let ((serde (or (match-string 1) "")) (variant (match-string 2)))
           (unless (member serde '("skip" "untagged"))
             (push (concat ":" (if (string-match "\\`rename = \"\\(.+\\)\"\\'" serde)
