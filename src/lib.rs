@@ -45,7 +45,7 @@ use protocol::{
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 33;
+pub const CORE_INTERFACE: i64 = 34;
 
 /// How long Emacs's exit waits for the disk.
 const SAVING_AT_EXIT: Duration = Duration::from_secs(1);
@@ -478,6 +478,15 @@ fn check_arguments(env: &Env, schema: Text, arguments: Text) -> Result<String> {
     match tool::schema::check_text(&schema, &arguments) {
         Ok(arguments) => Ok(arguments),
         Err(problems) => bridge::signal_invalid_arguments(env, &problems),
+    }
+}
+
+/// Return SCHEMA of a tool's arguments, JSON text, with what providers want to be said in it.
+#[defun]
+fn sendable_schema(env: &Env, schema: Text) -> Result<String> {
+    match serde_json::from_str(&schema) {
+        Ok(schema) => Ok(tool::parameter::sendable_schema(&schema).to_string()),
+        Err(error) => signal(env, error),
     }
 }
 
