@@ -58,7 +58,10 @@ fn value<'e>(env: &'e Env, json: &Json) -> Result<Value<'e>> {
 }
 
 fn keyword<'e>(env: &'e Env, name: &str) -> Result<Value<'e>> {
-    env.intern(&format!(":{}", name.replace('_', "-")))
+    let mut symbol = String::with_capacity(name.len() + 2);
+    symbol.push(':');
+    symbol.extend(name.chars().map(|it| if it == '_' { '-' } else { it }));
+    env.intern(&symbol)
 }
 
 /// TOOL for [`lisp`].

@@ -332,7 +332,7 @@ pub enum Event {
     /// The models that the host of a provider lists, for the question about them, or why it lists none.
     Models {
         question: QuestionId,
-        #[serde(flatten, serialize_with = "fields::listing")]
+        #[serde(flatten, serialize_with = "listing")]
         models: Result<Vec<ListedModel>, UnlistedModels>,
     },
     /// What was found out about stored chats, JSON, or why nothing was.
@@ -360,7 +360,7 @@ pub enum Event {
         events: Vec<Event>,
         /// How many older ones are left to be shown.
         older: usize,
-        #[serde(rename = "below", serialize_with = "fields::is_below")]
+        #[serde(rename = "below", serialize_with = "is_below")]
         place: PastPlace,
     },
     /// Something outside of any chat that the user should know of.
@@ -432,7 +432,7 @@ pub struct DiscoveredServer {
     /// The base of its Chat Completions API, such as `http://127.0.0.1:8080/v1`.
     pub base_url: String,
     /// The models that it offers.
-    #[serde(flatten, serialize_with = "fields::models")]
+    #[serde(flatten, serialize_with = "models")]
     pub models: Vec<ListedModel>,
 }
 
@@ -465,4 +465,99 @@ pub enum PastPlace {
     Above,
     /// Below everything: it had been taken back.
     Below,
+}
+
+fn is_below<S: Serializer>(place: &PastPlace, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bool(*place == PastPlace::Below)
+}
+
+/// Names, and the limits of those models whose host says any.
+fn models<S: Serializer>(models: &[ListedModel], serializer: S) -> Result<S::Ok, S::Error> {
+    let names = models.iter().map(|model| model.name.as_str());
+    let limited = |model: &&ListedModel| model.context_window.or(model.max_output).is_some();
+    json!({
+        "models": names.collect::<Vec<_>>(),
+        "limits": models.iter().filter(limited).collect::<Vec<_>>(),
+    })
+    .serialize(serializer)
+}
+
+fn listing<S: Serializer>(
+    listing: &Result<Vec<ListedModel>, UnlistedModels>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match listing {
+        Ok(listed) => models(listed, serializer),
+        Err(unlisted) => unlisted.serialize(serializer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, to_value};
+
+    use super::super::{EmacsRequest, ImageRequest};
+    use super::*;
+
+    #[test]
+    fn what_an_event_holds_is_said_as_its_own() {
+        let (session, request, question) = (SessionId(1), RequestId(2), QuestionId(3));
+        let image = EmacsRequest::Image(ImageRequest {
+            operation: "describe-symbol".to_owned(),
+            arguments: "(:symbol \"car\")".to_owned(),
+            deadline: Duration::from_millis(1500),
+        });
+        let cases = [
+            (
+                Event::EmacsRequested {
+                    session,
+                    request,
+                    body: image,
+                },
+                json!({
+                    ":type": "image-call", "session": 1, "request": 2, "seconds": 1.5,
+                    "operation": "describe-symbol", "arguments": "(:symbol \"car\")",
+                }),
+            ),
+            (
+                Event::EffectDecided {
+                    session,
+                    request,
+                    question: 4,
+                    decision: EffectDecision::Deny(Some("no".to_owned())),
+                },
+                json!({
+                    ":type": "effect-decided", "session": 1, "request": 2, "question": 4,
+                    "decision": "deny", "reason": "no",
+                }),
+            ),
+            (
+                Event::ProjectFiles {
+                    question,
+                    files: Ok((vec!["a".to_owned(), "b".to_owned()], 7)),
+                },
+                json!({":type": "project-files", "question": 3, "files": "a\nb", "more": 7}),
+            ),
+            (
+                Event::ProjectFiles {
+                    question,
+                    files: Err("gone".to_owned()),
+                },
+                json!({":type": "project-files", "question": 3, "problem": "gone"}),
+            ),
+            (
+                Event::TurnEnded {
+                    session,
+                    outcome: TurnOutcome::FailedLong("full".to_owned()),
+                },
+                json!({
+                    ":type": "turn-ended", "session": 1, ":outcome": "failed",
+                    "message": "full", ":why": "long",
+                }),
+            ),
+        ];
+        for (event, shown) in cases {
+            assert_eq!(to_value(event).unwrap(), shown);
+        }
+    }
 }

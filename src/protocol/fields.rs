@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! How fields of events are serialized that don't look like what they hold: JSON is sent as text, times
-//! are numbers, and files and models have the form that is cheap to take in Emacs.
+//! are numbers, and files have the form that is cheap to take in Emacs.
 
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-
-use super::events::{ListedModel, PastPlace, UnlistedModels};
 
 type Answer = Result<Value, String>;
 
@@ -17,10 +15,6 @@ pub fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S
 
 pub fn from_milliseconds<S: Serializer>(time: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(*time as f64 / 1000.0)
-}
-
-pub fn is_below<S: Serializer>(place: &PastPlace, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_bool(*place == PastPlace::Below)
 }
 
 pub fn text<S: Serializer>(json: &Value, serializer: S) -> Result<S::Ok, S::Error> {
@@ -50,25 +44,4 @@ pub fn files<S: Serializer>(
         Err(problem) => json!({"problem": problem}),
     };
     found.serialize(serializer)
-}
-
-/// Names, and the limits of those models whose host says any.
-pub fn models<S: Serializer>(models: &[ListedModel], serializer: S) -> Result<S::Ok, S::Error> {
-    let names = models.iter().map(|model| model.name.as_str());
-    let limited = |model: &&ListedModel| model.context_window.or(model.max_output).is_some();
-    json!({
-        "models": names.collect::<Vec<_>>(),
-        "limits": models.iter().filter(limited).collect::<Vec<_>>(),
-    })
-    .serialize(serializer)
-}
-
-pub fn listing<S: Serializer>(
-    listing: &Result<Vec<ListedModel>, UnlistedModels>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match listing {
-        Ok(listed) => models(listed, serializer),
-        Err(unlisted) => unlisted.serialize(serializer),
-    }
 }
