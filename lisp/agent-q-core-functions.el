@@ -75,6 +75,7 @@
      (declare-function agent-q-core-rewind "ext:agent-q-core" (session turn parts))
      (declare-function agent-q-core-rules "ext:agent-q-core" ())
      (declare-function agent-q-core-schema-problem "ext:agent-q-core" (schema))
+     (declare-function agent-q-core-sendable-schema "ext:agent-q-core" (schema))
      (declare-function agent-q-core-set-levels "ext:agent-q-core" (levels))
      (declare-function agent-q-core-set-library "ext:agent-q-core" (name tools))
      (declare-function agent-q-core-show-older "ext:agent-q-core" (session count))

@@ -3,27 +3,37 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::calls::HandlerId;
+use super::fields;
 
-/// What only Emacs can do.
-#[derive(Debug, Clone, PartialEq)]
+/// What only Emacs can do. What has no name in Lisp is done by the bridge itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = ":type")]
 pub enum EmacsRequest {
     /// Call OPERATION of the Common Lisp half in the image of the session's chat.
+    #[serde(rename = "image-call")]
     Image(ImageRequest),
     /// Read text of a buffer, straight through the Env.
+    #[serde(skip)]
     ReadBuffer(ReadBuffer),
     /// Tell the file of the buffer of that name, or of the user's last one, as JSON.
+    #[serde(skip)]
     VisitedFile(Option<String>),
     /// Do what agent-q's own Emacs Lisp knows as OPERATION.
+    #[serde(rename = "emacs-call")]
     Operation {
         operation: &'static str,
+        #[serde(serialize_with = "fields::text")]
         arguments: Value,
     },
     /// Call a tool's function in Emacs Lisp.
+    #[serde(rename = "tool-handler")]
     Handler {
         handler: HandlerId,
+        #[serde(serialize_with = "fields::text")]
         arguments: Value,
         /// The watch settings of the image that owns this tool, printed for `read`.
         watch: Option<String>,
@@ -31,13 +41,14 @@ pub enum EmacsRequest {
 }
 
 /// A call of the Common Lisp half.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ImageRequest {
     /// The operation's name, such as `describe-symbol`.
     pub operation: String,
     /// Its arguments: a property list printed for Emacs's `read`.
     pub arguments: String,
     /// How long it may run in the image.
+    #[serde(rename = "seconds", serialize_with = "fields::seconds")]
     pub deadline: Duration,
 }
 

@@ -7,6 +7,7 @@ mod calls;
 mod contact;
 mod emacs;
 mod events;
+mod fields;
 
 pub use calls::{
     BatchId, CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Decision,
