@@ -196,13 +196,13 @@ NOTE is as in `agent-q-core-resolve'."
   (agent-q-events-attend
    (lambda ()
      (condition-case failure
-         (agent-q-core-resolve request status text note)
+         (agent-q-core-resolve request status text note (agent-q-connection-call-added text))
        ;; The core needs an answer, whatever it is.
        (error (agent-q-core-resolve
                request "signalled"
                (format "Emacs's answer can't be handed over (%s)"
                        (error-message-string failure))
-               nil))))))
+               nil nil))))))
 
 (defun agent-q-events--take-here ()
   "Take what the core has queued, wherever Emacs is.
@@ -309,7 +309,7 @@ So the image works while that is drawn."
      ;; The core must get an answer, or the turn would hang.
      (when (memq (plist-get event :type) agent-q-events-requests)
        (agent-q-core-resolve (plist-get event :request) "signalled"
-                             (error-message-string err) nil)))))
+                             (error-message-string err) nil nil)))))
 
 (defun agent-q-events-subscribe (type function)
   "Subscribe FUNCTION to the events of TYPE; it is called with each.
@@ -338,7 +338,7 @@ Calls of programs, outside all chats, are of session 0."
           ((and (memq (plist-get event :type) '(:image-call :emacs-call))
                 (not (eql (plist-get event :session) 0)))
            (agent-q-core-resolve (plist-get event :request) "aborted"
-                                 "The chat is closed." nil)))))
+                                 "The chat is closed." nil nil)))))
 
 (defun agent-q-events--begin-turn (event)
   "Tell the buffer whose session EVENT is of that its turn begins."

@@ -252,10 +252,10 @@ Lisp of OWNER's, by its name."
       (setq connection (agent-q-scratch-connection owner second)))
     (cond
      ((and second (null connection))
-      (agent-q-core-resolve request "signalled" "The second Lisp has ended." nil))
-     ((null connection) (agent-q-core-resolve request "no-connection" nil nil))
+      (agent-q-core-resolve request "signalled" "The second Lisp has ended." nil nil))
+     ((null connection) (agent-q-core-resolve request "no-connection" nil nil nil))
      ((agent-q-execute--met-later-p operation arguments connection)
-      (agent-q-core-resolve request "done" "(:outcome :returned :value (:watched t))" nil))
+      (agent-q-core-resolve request "done" "(:outcome :returned :value (:watched t))" nil nil))
      (t
       (agent-q-image-call connection request operation arguments (plist-get event :seconds)
                           (lambda (status payload)

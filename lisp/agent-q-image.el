@@ -213,10 +213,7 @@ Each is (PROCESS . THREAD).")
        (lambda (result)
          (pcase result
            (`(:ok ,(and reply (pred stringp)))
-            (agent-q-connection-call-finish
-             call "done"
-             (agent-q-image-source-resolve (agent-q-connection-call-connection call) reply
-                                           (agent-q-connection-call-owner call))))
+            (agent-q-image--replied call "done" reply))
            ;; It went on meanwhile, and ends as other calls do.
            (_ nil)))))))
 
@@ -457,8 +454,8 @@ Several Emacsen can be connected to one image, so a part is random."
 
 (defun agent-q-image--tagged (connection operation owner arguments)
   "Return ARGUMENTS of OPERATION with the name of the turn of the chat OWNER.
-Nobody undoes what is done in a Lisp that the user doesn't see, so a call over
-a CONNECTION to one has none."
+Where CONNECTION leads to a Lisp that the user doesn't see, there is nothing to
+undo, and no name."
   (if (and (member operation agent-q-image--journaled)
            (not (agent-q-connection-second-p connection))
            (buffer-live-p owner)
@@ -566,28 +563,28 @@ Objects other than strings, integers, keywords and lists are errors."
      (agent-q-image--prepare-again call))
     (`(:ok ,(and reply (pred stringp)))
      (if (string-prefix-p "(:outcome :cancelled" reply)
-         (agent-q-connection-call-finish call (or (agent-q-connection-call-stopping call) "done")
-                                         (agent-q-connection-end-stopped-reply
-                                          call (agent-q-image--resolved call reply)))
-       (agent-q-connection-call-finish call "done"
-                                       (agent-q-image--resolved call reply))))
+         (agent-q-image--replied call (or (agent-q-connection-call-stopping call) "done") reply
+                                 :because (agent-q-connection-end-stop-reason call))
+       (agent-q-image--replied call "done" reply)))
     (`(:ok ,other)
      (agent-q-connection-call-finish call "signalled" (format "The image answered %S." other)))
     ((and `(:abort . ,_) (guard (agent-q-connection-call-stopping call)))
      ;; It was interrupted, as we asked for, and its stack unwound by the client.
      (agent-q-connection-call-finish call (agent-q-connection-call-stopping call)
-                                     (agent-q-connection-end-stopped-reply call "(:outcome :cancelled)")))
+                                     "(:outcome :cancelled)"
+                                     :because (agent-q-connection-end-stop-reason call)))
     (`(:abort . ,rest)
      (agent-q-connection-call-finish call "aborted"
                                      (or (agent-q-connection-call-condition call)
                                          (agent-q-connection-end-abort-reason (car rest)))))))
 
-(defun agent-q-image--resolved (call reply)
-  "Return REPLY to CALL with places as Emacs knows them, unless CALL is over."
-  (if (agent-q-connection-call-pending-p call)
-      (agent-q-image-source-resolve (agent-q-connection-call-connection call) reply
-                                    (agent-q-connection-call-owner call))
-    reply))
+(defun agent-q-image--replied (call status reply &rest more)
+  "End CALL, unless it is over, with STATUS and REPLY, and its places resolved.
+MORE is as in `agent-q-connection-call-finish'."
+  (when (agent-q-connection-call-pending-p call)
+    (apply #'agent-q-connection-call-finish call status reply
+           (append more (agent-q-image-source-resolve (agent-q-connection-call-connection call) reply
+                                                      (agent-q-connection-call-owner call))))))
 
 ;;;;; Deadlines and cancelling
 

@@ -27,7 +27,7 @@ is deleted when they end."
   "Seconds that a Lisp may take to start.  At first it compiles its server.")
 
 (defconst agent-q-scratch--idle-seconds 600
-  "Seconds after which a Lisp that nobody uses is ended.")
+  "Seconds after which a Lisp that isn't used is ended.")
 
 (cl-defstruct (agent-q-scratch--lisp (:constructor agent-q-scratch--make) (:copier nil))
   "A second Lisp, called NAME, of the chat in the buffer OWNER, or of programs.
@@ -35,37 +35,30 @@ PROCESS runs it, CONNECTION leads to it once it can be used.  FOLDER has its
 server's port; what it compiled of the project is in one of that name in the
 cache, and ends with it.  WAITING are the functions to call with nil when
 it can be used, or with the reason why it can't.  TIMER looks for its server
-at first, and later ends it when nobody uses it."
+at first, and later ends it when it isn't used."
   name owner process connection folder waiting timer)
 
 (defvar agent-q-scratch--all nil
   "The second Lisps that run or are being started.")
 
 (defun agent-q-scratch--find (owner name)
-  "Return the second Lisp that OWNER calls NAME, or nil."
+  "Return the second Lisp of OWNER with NAME, or nil."
   (cl-find-if (lambda (lisp)
                 (and (eq owner (agent-q-scratch--lisp-owner lisp))
                      (equal name (agent-q-scratch--lisp-name lisp))))
               agent-q-scratch--all))
 
 (defun agent-q-scratch-connection (owner name)
-  "Return the connection to the Lisp that OWNER calls NAME, or nil."
+  "Return the connection to the second Lisp of OWNER with NAME, or nil."
   (let ((lisp (agent-q-scratch--find owner name)))
     (when (and lisp (agent-q-connection-live-p (agent-q-scratch--lisp-connection lisp)))
       (agent-q-scratch--wait-for-use lisp)
       (agent-q-scratch--lisp-connection lisp))))
 
-(defun agent-q-scratch-of (owner)
-  "Return the connections to all second Lisps of OWNER."
-  (delq nil (mapcar (lambda (lisp)
-                      (and (eq owner (agent-q-scratch--lisp-owner lisp))
-                           (agent-q-scratch--lisp-connection lisp)))
-                    agent-q-scratch--all)))
-
 ;;;; Starting one
 
 (defun agent-q-scratch-start (owner name connection root function)
-  "See that a Lisp runs that OWNER calls NAME; then call FUNCTION with nil.
+  "Make sure that OWNER has a Lisp called NAME; then call FUNCTION with nil.
 When it can't be started, FUNCTION gets the reason.  CONNECTION leads to the
 user's Lisp, which it is to be like, if any; ROOT is the folder of the project."
   (let ((lisp (agent-q-scratch--find owner name)))
@@ -116,7 +109,7 @@ ROOT is the folder of the project."
             arguments)))
 
 (defun agent-q-scratch--translations (lisp root)
-  "Return where LISP puts what it compiles, as ASDF reads it.
+  "Return, in the syntax of ASDF, where LISP puts what it compiles.
 What is in ROOT, the project, goes with LISP."
   (let ((cache (file-name-as-directory (expand-file-name agent-q-scratch-cache)))
         ;; Below the cache, where the image's watch lets ASDF write what it compiles.
@@ -208,14 +201,14 @@ The user's initialization file may have said otherwise.")
 ;;;; Its end
 
 (defun agent-q-scratch--wait-for-use (lisp)
-  "End LISP when nobody uses it for a while from now on."
+  "End LISP if it isn't used for a while from now on."
   (when (agent-q-scratch--lisp-timer lisp)
     (cancel-timer (agent-q-scratch--lisp-timer lisp)))
   (setf (agent-q-scratch--lisp-timer lisp)
         (run-at-time agent-q-scratch--idle-seconds nil #'agent-q-scratch--idle lisp)))
 
 (defun agent-q-scratch--idle (lisp)
-  "End LISP, unless a call runs in it."
+  "End LISP, unless it is in use."
   (if (agent-q-connection-call-over
        (agent-q-connection-process (agent-q-scratch--lisp-connection lisp)))
       (agent-q-scratch--wait-for-use lisp)
@@ -268,7 +261,7 @@ The user's initialization file may have said otherwise.")
     (agent-q-scratch--tell lisp "The second Lisp was ended.")))
 
 (defun agent-q-scratch-end (owner &optional name)
-  "Throw the Lisp away that OWNER calls NAME, or all of OWNER.
+  "Throw away the second Lisp of OWNER with NAME, or all of them.
 Return non-nil when there was one."
   (let ((lisps (cl-remove-if-not (lambda (lisp)
                                    (and (eq owner (agent-q-scratch--lisp-owner lisp))
@@ -283,7 +276,7 @@ Return non-nil when there was one."
   (agent-q-scratch-end (agent-q-events-buffer (plist-get event :session))))
 
 (defun agent-q-scratch--batch-finished (_event)
-  "Throw away the Lisps of programs, whose calls have ended."
+  "Throw away the Lisps of programs, which are done."
   (agent-q-scratch-end nil))
 
 (defun agent-q-scratch--closed ()
@@ -311,7 +304,7 @@ ROOT is the folder of its files, without which they are the project's."
     nil))
 
 (agent-q-events-operation-define "end-lisp" (call name)
-  "Throw the Lisp away that CALL's chat calls NAME."
+  "Throw away the second Lisp with NAME of the chat of CALL."
   (if (agent-q-scratch-end (agent-q-events-operation-call-owner call) name)
       "It is gone."
     "There was none."))

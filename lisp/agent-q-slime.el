@@ -202,7 +202,7 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
                           (funcall function process)))))
 
 (defun agent-q-slime--connected (process info)
-  "Note INFO, what the Lisp behind PROCESS says of itself."
+  "Note INFO, the description that the Lisp behind PROCESS gives of itself."
   (let ((slime-connected-hook nil)
         (slime-net-processes nil)
         (slime-protocol-version 'ignore)

@@ -206,7 +206,7 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
                           (funcall function process)))))
 
 (defun agent-q-sly--connected (process info)
-  "Note INFO, what the Lisp behind PROCESS says of itself."
+  "Note INFO, the description that the Lisp behind PROCESS gives of itself."
   (let ((sly-connected-hook nil)
         (sly-net-processes nil)
         (sly-ignore-protocol-mismatches t)

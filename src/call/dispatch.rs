@@ -14,8 +14,8 @@ use super::{Executor, reach};
 use crate::builtin::image::compiling::{self, Telling};
 use crate::image::{self, ImageReply};
 use crate::protocol::{
-    CallArguments, CallKey, CallOutcome, CallResult, EmacsRequest, HandlerId, ImageRequest, Lisp,
-    ToolCall,
+    CallArguments, CallKey, CallOutcome, CallResult, Done, EmacsRequest, HandlerId, ImageRequest,
+    Lisp, ToolCall,
 };
 use crate::tool::code::Unit;
 use crate::tool::work::{
@@ -95,15 +95,15 @@ impl Executor {
             arguments,
         };
         let deadline = EMACS_DEADLINE.max(batch.eval_deadline + IMAGE_GRACE);
-        let (text, note) = self.request_asking(call, batch, body, deadline).await?;
+        let done = self.request_asking(call, batch, body, deadline).await?;
         let (mut answer, denials) = match tool.render {
-            Some(render) if text.starts_with("(:") => {
-                let (reply, denials) = parsed(&text)?;
+            Some(render) if done.text.starts_with("(:") => {
+                let (reply, denials) = parsed(&done)?;
                 (render(&call.arguments, &reply), denials)
             }
-            _ => (Ok(text), Vec::new()),
+            _ => (Ok(done.text), Vec::new()),
         };
-        tell(told(&mut answer, |content| content), &denials, note);
+        tell(told(&mut answer, |content| content), &denials, done.note);
         answer
     }
 
@@ -121,7 +121,7 @@ impl Executor {
         };
         // Emacs watches over it: how long it may take is an option there.
         let reply = self.request_asking(call, batch, body, Duration::MAX).await;
-        reply.map(|(text, _)| text)
+        reply.map(|done| done.text)
     }
 
     async fn run_in_image(
@@ -152,10 +152,10 @@ impl Executor {
             arguments: image::print_arguments(&arguments),
             deadline,
         });
-        let (text, note) = self
+        let done = self
             .request_asking(call, batch, body, deadline + IMAGE_GRACE)
             .await?;
-        let (mut reply, denials) = parsed(&text)?;
+        let (mut reply, denials) = parsed(&done)?;
         let chooses = |it: &Parameter| it.name == "restart";
         if !call.tool.parameters.iter().any(chooses) {
             reply = reply.without_restarts();
@@ -187,7 +187,7 @@ impl Executor {
             told.extend(lacking.map(|it| format!("\n{it}")));
         }
         let told = told(&mut content, |content| &mut content.text);
-        tell(told, &denials, note);
+        tell(told, &denials, done.note);
         content
     }
 }
@@ -221,8 +221,8 @@ impl ImageCalls for CallImages<'_> {
             self.executor
                 .request_asking(self.call, self.batch, body, deadline + IMAGE_GRACE);
         Box::pin(async move {
-            let (text, _) = asked.await?;
-            parsed(&text).map(|(reply, _)| reply)
+            let done = asked.await?;
+            parsed(&done).map(|(reply, _)| reply)
         })
     }
 }
@@ -307,9 +307,10 @@ fn told<T>(
     }
 }
 
-/// The image's reply that TEXT is, and what was not allowed while it ran.
-fn parsed(text: &str) -> Result<(ImageReply, Vec<String>), ToolFailure> {
-    image::parse_with_denials(text).map_err(|error| ToolFailure::new(error.to_string()))
+/// The image's reply in DONE, and what was not allowed while it ran.
+fn parsed(done: &Done) -> Result<(ImageReply, Vec<String>), ToolFailure> {
+    image::parse_added(&done.text, done.added.as_deref())
+        .map_err(|error| ToolFailure::new(error.to_string()))
 }
 
 /// Adds to what is TOLD the DENIALS of effects, unless it says so itself, and Emacs's NOTE: the code may have

@@ -621,7 +621,7 @@ async fn ask_session(
         arguments,
     };
     match tokio::time::timeout(EMACS_TIME, emacs.request(session, request)).await {
-        Ok(EmacsReply::Done { text, .. }) => Ok(text),
+        Ok(EmacsReply::Done(done)) => Ok(done.text),
         Ok(EmacsReply::Failed(error)) => Err(error.to_string()),
         Err(_) => Err(format!(
             "Emacs is busy and did not answer within {} s. Try again later.",

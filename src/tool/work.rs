@@ -22,7 +22,7 @@ use crate::files::path::{PathPolicy, Resolved};
 use crate::files::{FileError, Stop, Trouble};
 use crate::image::{self, ImageReply};
 use crate::protocol::Emacs;
-use crate::protocol::{EmacsReply, EmacsRequest, ImageRequest, Lisp, SessionId};
+use crate::protocol::{Done, EmacsReply, EmacsRequest, ImageRequest, Lisp, SessionId};
 use crate::provider::ChatMessage;
 use crate::runtime::held;
 use crate::workspace::{ProjectSettings, Workspace};
@@ -173,13 +173,13 @@ pub struct WorkContext {
 
 /// What Emacs replied, or why it could not.
 pub(crate) fn text_of(reply: EmacsReply) -> Result<String, ToolFailure> {
-    noted(reply).map(|(text, _)| text)
+    done(reply).map(|done| done.text)
 }
 
-/// The same with what the model reads under it.
-pub(crate) fn noted(reply: EmacsReply) -> Result<(String, Option<String>), ToolFailure> {
+/// The same with what belongs to it.
+pub(crate) fn done(reply: EmacsReply) -> Result<Done, ToolFailure> {
     match reply {
-        EmacsReply::Done { text, note } => Ok((text, note)),
+        EmacsReply::Done(done) => Ok(done),
         EmacsReply::Failed(error) => Err(error.into()),
     }
 }

@@ -2,14 +2,13 @@
 //! The tools that load, test and trace what is in the Lisp image. Their failures are told by `outcome`, as
 //! all errors in the image are.
 
-use std::time::Duration;
-
 use lexpr::Value;
 
 use super::common::{counted, flag, image_parameter, package_parameter, text};
-use super::execution::{NAMED, restart_parameter, timeout};
+use super::execution::{NAMED, restart_parameter};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
+use super::timeouts::{long, long_timeout_parameter};
 use crate::builtin::more;
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::work::{Running, WorkContext};
@@ -17,9 +16,6 @@ use crate::tool::{
     Arguments, Assessment, Content, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
 use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
-
-/// Systems and their tests take longer than forms do.
-const LONG: Duration = Duration::from_secs(300);
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -69,18 +65,6 @@ fn load_system() -> Tool {
     tool.finding = Some(finding_to_load);
     tool.code = Some(NAMED);
     tool
-}
-
-pub(super) fn long_timeout_parameter() -> Parameter {
-    Parameter::optional(
-        "timeout",
-        ParameterType::Number,
-        &format!("Seconds, default {}", LONG.as_secs()),
-    )
-}
-
-pub(super) fn long(arguments: &Arguments, default: Duration) -> Duration {
-    timeout(arguments, default.max(LONG))
 }
 
 fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {

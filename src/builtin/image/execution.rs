@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools that run code in the Lisp image.
 
-use std::time::Duration;
-
 use super::common::{counted, package_parameter, text};
 use super::outcome::{self, said_once};
+use super::timeouts::{timeout, timeout_parameter};
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{
     Arguments, Assessment, Code, IMAGE, ImageTool, OperationTool, Parameter, ParameterType, Runner,
     SCRATCH, Tool, ToolFailure, Treatment,
 };
 use crate::trust::SafetyLevel;
-
-/// The longest time-out that a call may ask for; what takes longer can run in a thread.
-const LONGEST: f64 = 3600.0;
 
 /// The forms of a tool that runs them one after the other.
 pub(super) const FORMS: Code = Code {
@@ -138,10 +134,6 @@ pub(super) fn evaluated_parameter() -> Parameter {
     )
 }
 
-pub(super) fn timeout_parameter() -> Parameter {
-    Parameter::optional("timeout", ParameterType::Number, "Seconds, default 30")
-}
-
 /// The restart to choose, where `eval_form` has said how to write it.
 pub(super) fn restart_parameter() -> Parameter {
     Parameter::optional("restart", ParameterType::String, "")
@@ -161,16 +153,6 @@ pub(super) fn assess_restart_values(level: SafetyLevel, arguments: &Arguments) -
         level,
         reason: String::new(),
     }
-}
-
-/// How long a call may run, given the DEFAULT.
-pub(super) fn timeout(arguments: &Arguments, default: Duration) -> Duration {
-    arguments
-        .number("timeout")
-        .filter(|seconds| *seconds > 0.0)
-        .map_or(default, |seconds| {
-            Duration::from_secs_f64(seconds.min(LONGEST))
-        })
 }
 
 /// What evaluating forms gave, or the failure that it ended in.

@@ -5,11 +5,12 @@ use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{
-    SYMBOL_SYNTAX, counted, image_parameter, integer, labelled, look_up, looking,
-    package_parameter, page_parameters, rest, text,
+    SYMBOL_SYNTAX, counted, image_parameter, integer, labelled, looking, package_parameter,
+    page_parameters, rest, text,
 };
 use super::outcome;
 use super::systems::finding_root;
+use super::timeouts::look_up;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {

@@ -3,7 +3,6 @@
 //! what was compiled of them. The tools that load and test them are in `building`.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use lexpr::Value;
 
@@ -14,8 +13,9 @@ use crate::image::{ImageReply, Plist, joined_lists, property_list};
 use crate::tool::work::{FoundForCall, Running, WorkContext};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
-use super::common::{counted, labelled, look_up, looking, text};
+use super::common::{counted, labelled, looking, text};
 use super::outcome;
+use super::timeouts::{SYSTEM_PLACE, SYSTEMS_LINE, look_up};
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -24,9 +24,6 @@ pub fn tools() -> Vec<Tool> {
 
 /// The parameter that names a system or its file.
 pub(super) const SYSTEM_SYNTAX: &str = "System name, e.g. alexandria or my-app/tests, or .asd file";
-
-/// How long the image may take to say where a system is.
-const PLACE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What of the user's files the image needs to find the system of a call: the project's systems,
 /// and the file where one was named.
@@ -69,7 +66,7 @@ pub(super) fn finding_to_load(arguments: Arguments, context: WorkContext) -> Run
         let asked = joined_lists(asked, &found.arguments);
         // An image that is busy or gone says so when the call runs.
         let reply = context
-            .ask_image("system-place", &asked, PLACE_DEADLINE)
+            .ask_image("system-place", &asked, SYSTEM_PLACE)
             .await;
         if let Ok(ImageReply::Missed(why)) = reply {
             return Err(ToolFailure::quoting(why));
@@ -99,7 +96,7 @@ async fn finding_of_tests(
     };
     let given = |name| text(arguments, name);
     let asked = property_list(["test", "suite", "package"].map(|name| (name, given(name))));
-    let reply = context.ask_image("test-place", &asked, PLACE_DEADLINE);
+    let reply = context.ask_image("test-place", &asked, SYSTEM_PLACE);
     let file = match reply.await {
         Ok(ImageReply::Returned(data)) => Plist::new(&data).text("file").map(str::to_owned),
         _ => None,
@@ -429,8 +426,6 @@ pub(super) fn copy_loaded(data: Plist<'_>) -> Option<String> {
 
 /// How many systems a message's block names.
 const NAMED_SYSTEMS: usize = 8;
-/// How long a message waits for the image to say which of them are loaded.
-const LINE_DEADLINE: Duration = Duration::from_millis(800);
 
 /// The project's systems in a line, and, if there is an IMAGE, whether that has loaded them; none when there are
 /// no systems.
@@ -481,7 +476,7 @@ fn by_state(names: &[&str], states: &[String]) -> String {
 /// What the image has of SYSTEMS, as far as it answers at once.
 async fn states(context: &WorkContext, systems: &[ProjectSystem]) -> Option<Vec<String>> {
     let asked = property_list([("systems", entries(systems))]);
-    let reply = context.ask_image("system-info", &asked, LINE_DEADLINE);
+    let reply = context.ask_image("system-info", &asked, SYSTEMS_LINE);
     match reply.await.ok()? {
         ImageReply::Returned(data) => Some(
             Plist::new(&data)

@@ -12,11 +12,12 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use lexpr::Value;
 
-use super::building::{long, long_timeout_parameter, render_tests};
+use super::building::render_tests;
 use super::common::counted;
 use super::execution::NAMED;
 use super::outcome;
 use super::systems::{entries, finding};
+use super::timeouts::{long, long_timeout_parameter};
 use crate::files::commit::export;
 use crate::files::systems::{ProjectSystem, project_systems};
 use crate::image::{ImageReply, Plist, property_list};
