@@ -286,7 +286,7 @@ else, while a turn runs, this waits until it is over."
 
 ;;;###autoload
 (defun agent-q-verify ()
-  "Load the project's system in a fresh Lisp and run its tests there.
+  "Load and test the project's system in a fresh Lisp.
 What works in your image may hang on what was tried in it.  The chat shows
 what comes of it; your image isn't touched."
   (interactive)

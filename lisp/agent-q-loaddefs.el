@@ -37,7 +37,7 @@
 (autoload 'agent-q-undo-turn "agent-q-changes"
   "Undo what the chat's latest turn changed in files and buffers." t)
 (autoload 'agent-q-verify "agent-q-changes"
-  "Load the project's system in a fresh Lisp and run its tests there." t)
+  "Load and test the project's system in a fresh Lisp." t)
 (autoload 'agent-q-changes "agent-q-changes"
   "Show as one diff what the chat's latest turn changed in files and buffers." t)
 

@@ -70,7 +70,7 @@ user's Lisp, which it is to be like, if any; ROOT is the folder of the project."
           (t (push function (agent-q-scratch--lisp-waiting lisp))))))
 
 (defun agent-q-scratch--begin (lisp connection root)
-  "Start the process of LISP, like the one behind CONNECTION, for the project in ROOT."
+  "Start LISP, like the one behind CONNECTION, for the project in ROOT."
   (push lisp agent-q-scratch--all)
   (condition-case failure
       (pcase-let ((`(,client . ,options) (agent-q-connection-start-options connection)))
@@ -190,7 +190,8 @@ The user's initialization file may have said otherwise.")
       (funcall function reason))))
 
 (defun agent-q-scratch-first-note (connection)
-  "Return what is said of a second Lisp after the first call over CONNECTION, or nil."
+  "Return what is said after the first call over CONNECTION, or nil.
+That is of a second Lisp, which has nothing in it yet."
   (let ((process (agent-q-connection-process connection)))
     (when (and (agent-q-connection-second-p connection)
                (null (process-get process 'agent-q-scratch-told)))
