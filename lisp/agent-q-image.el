@@ -734,7 +734,7 @@ last one leaves clean-up forms out."
   (agent-q-module-log-run-hook 'agent-q-image-event-functions process 'closed))
 
 (defun agent-q-image--second-lost (call tail)
-  "Return what is said of CALL in a second Lisp that has ended; TAIL is its last output."
+  "Return what is said of CALL, whose second Lisp ended with TAIL as last output."
   (string-trim
    (format "The image %s ended during the call; the next call with it starts a new one.\n%s"
            (agent-q-connection-name (agent-q-connection-call-connection call)) tail)))
