@@ -506,10 +506,12 @@ core saves it, as JSON, or is nil."
       (progn (agent-q-call-events-approval-elsewhere event)
              (agent-q-execute-approve event))
     (agent-q-call-events-approval
-     event (lambda (arguments)
-             (agent-q-approval-target arguments
-                                      (and (agent-q-chat-send-connected-p)
-                                           (agent-q-connection-label agent-q-session-connection)))))
+     event (lambda (call)
+             (agent-q-approval-target
+              (agent-q-call-parsed-arguments call)
+              (or (agent-q-call-second-lisp call)
+                  (and (agent-q-chat-send-connected-p)
+                       (agent-q-connection-label agent-q-session-connection))))))
     (unless (agent-q-registry-effect-p (plist-get event :tool))
       (agent-q-review-review event))
     (agent-q-attention-asked (gethash (plist-get event :call) agent-q-call-table))))

@@ -119,7 +119,8 @@ It is gone with the turn."
 (agent-q-test-image-on-each scratch-is-debugged-and-inspected ()
   "Errors parked in the scratch image, its objects and its effects are met as in the user's."
   (let ((file (make-temp-file (expand-file-name "aq" agent-q-test-directory)))
-        (debugger (format "d%d" (1+ agent-q-image--park-count))))
+        (debugger (format "d%d" (1+ agent-q-image--park-count)))
+        (asked nil))
     (pcase-let ((`(,parked ,listed ,frame ,left ,object ,slots ,deleted)
                  (agent-q-scratch-test-turn
                   connection
@@ -130,7 +131,10 @@ It is gone with the turn."
                     ("invoke_restart" (debugger . ,debugger) (restart . "abort"))
                     ("eval_form" (form . "(list 'aq-first (make-hash-table))") (image . "scratch"))
                     ("inspect_value" (handle . "v1") (image . "scratch"))
-                    ("eval_form" (form . ,(format "(delete-file %S)" file)) (image . "scratch"))))))
+                    ("eval_form" (form . ,(format "(delete-file %S)" file)) (image . "scratch")))
+                  (lambda ()
+                    (when (agent-q-call-waiting)
+                      (push (agent-q-call-target (agent-q-call-waiting)) asked))))))
       (should (string-match-p debugger parked))
       (should (string-match-p (concat debugger ", yours, in image scratch: DIVISION-BY-ZERO") listed))
       (should (string-prefix-p "=> 6" frame))
@@ -138,6 +142,7 @@ It is gone with the turn."
       (should (string-match-p "\\[v1\\]" object))
       (should (string-match-p "AQ-FIRST" slots))
       (should (string-prefix-p "=> T" deleted))
+      (should (equal '("image: scratch") (seq-uniq asked)))
       (should-not (file-exists-p file)))))
 
 (agent-q-test-image-on-each scratch-compiles-apart ()
