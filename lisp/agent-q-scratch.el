@@ -162,9 +162,10 @@ That is when Emacs is gone, however it went.")
 
 (defconst agent-q-scratch--translate
   '(cl:if (cl:find-package "ASDF")
-          (cl:progn (cl:funcall (cl:find-symbol "INITIALIZE-OUTPUT-TRANSLATIONS" "ASDF")) cl:nil))
+          (cl:progn (cl:funcall (cl:find-symbol "INITIALIZE-OUTPUT-TRANSLATIONS" "ASDF") cl:nil)
+                    cl:nil))
   "Form by which a Lisp puts what it compiles where its environment says.
-The user's initialization file may have said otherwise.")
+The user's initialization file or core may have said otherwise.")
 
 (defun agent-q-scratch--connected (lisp connection)
   "Let LISP be used, to which CONNECTION leads."

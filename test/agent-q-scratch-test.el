@@ -177,6 +177,33 @@ It is gone with the turn."
     (should-not (file-exists-p own))
     (should-not (file-expand-wildcards (expand-file-name "*/agent-q-*" agent-q-scratch-cache)))))
 
+(defun agent-q-scratch-test-program (program arguments)
+  "Return a function like `agent-q-connection-start-options' for PROGRAM with ARGUMENTS."
+  (let ((original (symbol-function 'agent-q-connection-start-options)))
+    (lambda (connection)
+      (let ((options (funcall original connection)))
+        (append (list (car options) :program program :program-args arguments) (cdr options))))))
+
+(agent-q-test-image-on-each scratch-of-a-saved-core ()
+  "A core that the user has saved is started, and keeps to the cache whatever it was told before."
+  (let* ((core (expand-file-name "aq.core" agent-q-test-directory))
+         (directory (agent-q-test-systems-system "aq-cored" '(("cored" . "(defvar cl-user::*aq-cored* 8)"))))
+         (agent-q-project-root (file-truename directory))
+         (default-directory agent-q-project-root))
+    (unless (file-exists-p core)
+      (call-process "sbcl" nil nil nil "--noinform" "--no-sysinit" "--no-userinit" "--eval" "(require :asdf)"
+                    "--eval" "(asdf:disable-output-translations)" "--eval" "(defvar *aq-core* 7)"
+                    "--eval" (format "(save-lisp-and-die %S)" core)))
+    (cl-letf (((symbol-function 'agent-q-connection-start-options)
+               (agent-q-scratch-test-program "sbcl" (list "--core" core "--no-sysinit" "--no-userinit"))))
+      (pcase-let ((`(,_ ,values)
+                   (agent-q-scratch-test-turn
+                    connection
+                    '(("load_system" (system . "aq-cored") (image . "scratch"))
+                      ("eval_form" (form . "(list *aq-core* *aq-cored*)") (image . "scratch"))))))
+        (should (string-prefix-p "=> (7 8)" values))))
+    (should-not (directory-files-recursively directory "\\.fasl\\'"))))
+
 (agent-q-test-image-on-each scratch-of-two-chats ()
   "Two chats have a scratch image each."
   (let ((other nil))
@@ -200,11 +227,7 @@ It is gone with the turn."
                   (("sh" "-c" "echo no heap for you; exit 3")
                    "It ended while it was starting\\.  Its last output:\nno heap for you")))
     (cl-letf (((symbol-function 'agent-q-connection-start-options)
-               (let ((original (symbol-function 'agent-q-connection-start-options)))
-                 (lambda (connection)
-                   (let ((options (funcall original connection)))
-                     (append (list (car options) :program (caar case) :program-args (cdar case))
-                             (cdr options)))))))
+               (agent-q-scratch-test-program (caar case) (cdar case))))
       (pcase-let ((`(,told ,here)
                    (agent-q-scratch-test-turn
                     connection
