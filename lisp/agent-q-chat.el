@@ -507,11 +507,14 @@ core saves it, as JSON, or is nil."
              (agent-q-execute-approve event))
     (agent-q-call-events-approval
      event (lambda (call)
-             (agent-q-approval-target
-              (agent-q-call-parsed-arguments call)
-              (or (agent-q-call-second-lisp call)
-                  (and (agent-q-chat-send-connected-p)
-                       (agent-q-connection-label agent-q-session-connection))))))
+             (let ((arguments (agent-q-call-parsed-arguments call)))
+               ;; Its own argument of that name is shown with the others.
+               (unless (assq 'image arguments)
+                 (agent-q-approval-target
+                  arguments
+                  (or (agent-q-call-second-lisp call)
+                      (and (agent-q-chat-send-connected-p)
+                           (agent-q-connection-label agent-q-session-connection))))))))
     (unless (agent-q-registry-effect-p (plist-get event :tool))
       (agent-q-review-review event))
     (agent-q-attention-asked (gethash (plist-get event :call) agent-q-call-table))))

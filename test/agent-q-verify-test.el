@@ -106,9 +106,8 @@ A project without a system is told so."
             (should-not (string-match-p "\\[Verify\\]" (agent-q-test-log)))
           (agent-q-test-find "[Verify]")
           (push-button)
-          (agent-q-test-until (agent-q-call-waiting))
-          (agent-q-test-answer "y")
-          (agent-q-test-until (agent-q-test-idle-p))
+          ;; Without a question: there is nothing that could run.
+          (agent-q-test-tools-unasked (agent-q-test-until (agent-q-test-idle-p)))
           (should (equal "The project has no .asd file in its root or two folders below it, so there is no system to verify."
                          (agent-q-test-tools-answer))))))))
 

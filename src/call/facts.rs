@@ -69,7 +69,10 @@ impl Facts {
             Provenance::Foreign => Provenance::Foreign,
             Provenance::Own => tool.provenance,
         };
-        let in_image = matches!(tool.runner, Runner::Image(_) | Runner::Operation(_));
+        let in_image = matches!(
+            tool.runner,
+            Runner::Image(_) | Runner::Steps(_) | Runner::Operation(_)
+        );
         Self {
             call,
             place: place.clone(),

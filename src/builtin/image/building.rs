@@ -4,7 +4,7 @@
 
 use lexpr::Value;
 
-use super::common::{counted, flag, image_parameter, package_parameter, text};
+use super::common::{counted, flag, image_parameter, image_words, package_parameter, text};
 use super::execution::{NAMED, restart_parameter};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
@@ -58,9 +58,9 @@ fn load_system() -> Tool {
             deadline: long,
         }),
     );
-    tool.assess = |level, _| Assessment {
+    tool.assess = |level, arguments| Assessment {
         level,
-        reason: "loads code into your image".to_owned(),
+        reason: format!("loads code into {}", image_words(arguments)),
     };
     tool.finding = Some(finding_to_load);
     tool.code = Some(NAMED);
@@ -125,9 +125,9 @@ fn run_tests() -> Tool {
             deadline: long,
         }),
     );
-    tool.assess = |level, _| Assessment {
+    tool.assess = |level, arguments| Assessment {
         level,
-        reason: "runs tests in your image".to_owned(),
+        reason: format!("runs tests in {}", image_words(arguments)),
     };
     tool.finding = Some(finding_to_load);
     tool.code = Some(NAMED);

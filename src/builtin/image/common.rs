@@ -21,6 +21,14 @@ pub(super) fn image_parameter() -> Parameter {
     Parameter::optional(IMAGE, ParameterType::String, "").one_of(&[SCRATCH])
 }
 
+/// The image that ARGUMENTS mean, for the user.
+pub(super) fn image_words(arguments: &Arguments) -> &'static str {
+    match arguments.text(IMAGE) {
+        Some(_) => "the scratch image",
+        None => "your image",
+    }
+}
+
 /// The parameters `limit` and `offset` of tools that list parts of something long.
 pub(super) fn page_parameters(default: u32, most: u32) -> [Parameter; 2] {
     [

@@ -79,7 +79,7 @@ fn eval_form() -> Tool {
             Parameter::optional(
                 IMAGE,
                 ParameterType::String,
-                "scratch: a second Lisp, for what may loop or break it; ends with the turn",
+                "scratch: a second Lisp, empty at first, for what may loop or break it; ends with the turn",
             )
             .one_of(&[SCRATCH]),
         ],

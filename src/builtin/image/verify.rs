@@ -22,14 +22,14 @@ use crate::files::commit::export;
 use crate::files::systems::{ProjectSystem, project_systems};
 use crate::image::{ImageReply, Plist, property_list};
 use crate::protocol::Lisp;
-use crate::tool::work::{ImageCalls, WorkContext};
+use crate::tool::work::{FoundForCall, ImageCalls, Running, WorkContext};
 use crate::tool::{Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
 /// How many lines are told of loading, of tests and of what differs.
 const LINES: usize = 8;
 /// How many characters of each.
-const LONGEST_LINE: usize = 240;
+const LONGEST_LINE: usize = 400;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -53,9 +53,39 @@ pub fn tools() -> Vec<Tool> {
         level,
         reason: "loads the system in a new Lisp and runs its tests there".to_owned(),
     };
-    tool.finding = Some(finding);
+    tool.finding = Some(finding_to_verify);
     tool.code = Some(NAMED);
     vec![tool]
+}
+
+/// The file of the system that is verified.
+///
+/// # Errors
+///
+/// The call names none, and the project has none or several: nobody need be asked about that.
+fn finding_to_verify(arguments: Arguments, context: WorkContext) -> Running<FoundForCall> {
+    async move {
+        let (system, _, _) = target(&arguments, &context).await?;
+        finding(arguments.with_text("system", &system), context).await
+    }
+    .boxed()
+}
+
+/// The system that ARGUMENTS mean, the project's systems and its root.
+async fn target(
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<(String, Vec<ProjectSystem>, PathBuf), ToolFailure> {
+    let policy = context.policy().await?;
+    let root = policy.root().to_owned();
+    let systems = context
+        .on_a_thread(move |stop| project_systems(&policy, stop))
+        .await?;
+    let system = match arguments.text("system") {
+        Some(system) => system.to_owned(),
+        None => only_system(&systems, &root)?,
+    };
+    Ok((system, systems, root))
 }
 
 /// A Lisp that was started for one call. It ends with this.
@@ -157,15 +187,7 @@ async fn verify(
     context: &WorkContext,
     images: &dyn ImageCalls,
 ) -> Result<String, ToolFailure> {
-    let policy = context.policy().await?;
-    let root = policy.root().to_owned();
-    let systems = context
-        .on_a_thread(move |stop| project_systems(&policy, stop))
-        .await?;
-    let system = match arguments.text("system") {
-        Some(system) => system.to_owned(),
-        None => only_system(&systems, &root)?,
-    };
+    let (system, systems, root) = target(arguments, context).await?;
     let deadline = long(arguments, Duration::ZERO);
     let now = run(&system, (&root, &systems), deadline, context, images);
     let Some(commit) = arguments.text("against") else {
