@@ -21,6 +21,7 @@ pub fn register(registry: &Registry) {
         image::compiling::tools(),
         image::building::tools(),
         image::systems::tools(),
+        image::drift::tools(),
         image::history::undo_tools(),
         image::debugger::tools(),
         image::history::tools(),

@@ -271,7 +271,7 @@ fn joined(systems: &[ProjectSystem], file: Option<&str>) -> Value {
     ])
 }
 
-fn entries(systems: &[ProjectSystem]) -> Value {
+pub(super) fn entries(systems: &[ProjectSystem]) -> Value {
     let entries: Vec<Value> = systems
         .iter()
         .map(|system| {

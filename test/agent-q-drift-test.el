@@ -1,0 +1,217 @@
+;;; agent-q-drift-test.el --- What the image and the project's files don't have alike  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; A project of one system on real SLIME and SLY: definitions are made, edited, renamed and
+;; removed in the image or in the files, and the rows say so, or that nobody knows.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-systems)
+(require 'agent-q-test-tools)
+
+(defconst agent-q-drift-test--source "(defpackage :aq-drift (:use :cl))
+(in-package :aq-drift)
+(defmacro define-rate (name value)
+  `(progn (defvar ,(intern (format nil \"*~A-RATE*\" name)) ,value)
+          (defun ,(intern (format nil \"~A-RATE\" name)) () ,value)))
+(define-rate loan 3)
+(defclass account () ((owner :initarg :owner :accessor owner)))
+(defstruct point x y)
+(define-condition refused (error) ((reason :initarg :reason :reader reason)))
+(defvar *limit* 100)
+(defconstant +most+ 7)
+(deftype amount () 'integer)
+(defgeneric total (it))
+(defmethod total ((it account)) 1)
+(defmethod print-object ((it account) stream) (princ \"account\" stream))
+(defun fee (x) ; of it
+  (* x 2))
+(defun (setf fee) (value x) (list value x))
+(define-compiler-macro fee (&whole form x) (declare (ignore x)) form)
+#-sbcl
+(defun host () :other)
+#+sbcl
+(defun host () :sbcl)
+(let ((count 0))
+  (defun counted () (incf count)))
+"
+  "The text of the file.")
+
+(defmacro agent-q-drift-test--with-project (loaded &rest body)
+  "Run BODY in a chat about a project with a system, in DIRECTORY.
+FILE is its file.  The tools have loaded it if LOADED is non-nil."
+  (declare (indent 1) (debug t))
+  `(let* ((directory (file-truename
+                      (agent-q-test-systems-system
+                       "aq-drift" (list (cons "drift" agent-q-drift-test--source)))))
+          (file (expand-file-name "drift.lisp" directory))
+          (agent-q-offered-tools 'all))
+     (agent-q-test-systems-register connection directory)
+     (agent-q-test-image-values
+      connection "(progn (asdf:clear-system \"aq-drift\")
+                         (dolist (name '(:aq-drift :aq-drift-2)) (when (find-package name) (delete-package name)))
+                         (setf agent-q-image::*journal* '()))")
+     (agent-q-test-systems-in-project directory connection
+       (when ,loaded
+         (should (string-match-p "\\`Loaded" (agent-q-test-tools-ask "/load_system aq-drift"))))
+       (unwind-protect (progn ,@body)
+         (when (find-buffer-visiting file)
+           (with-current-buffer (find-buffer-visiting file)
+             (set-buffer-modified-p nil)
+             (kill-buffer)))))))
+
+(defun agent-q-drift-test--rows (connection)
+  "Return the rows of CONNECTION's drift: lists of state, name and detail."
+  (let ((told (agent-q-test-tools-unasked (agent-q-test-tools-ask "/image_drift"))))
+    (should (string-match-p "compared" told))
+    (mapcar (lambda (row)
+              (list (plist-get row :state) (plist-get row :name) (plist-get row :detail)))
+            (plist-get (agent-q-test-image-value connection "drift-rows") :rows))))
+
+(defun agent-q-drift-test--replace (file from to)
+  "Replace FROM in FILE by TO."
+  (with-temp-buffer
+    (insert-file-contents file)
+    (goto-char (point-min))
+    (search-forward from)
+    (replace-match to t t)
+    (write-region nil nil file nil 'silent)))
+
+(agent-q-test-tools-on-each drift-is-none-after-a-load ()
+  "What the files define, and what macros of theirs do, is no drift."
+  (agent-q-drift-test--with-project t
+    (should-not (agent-q-drift-test--rows connection))
+    (should (string-match-p "\\`The image has what the files have (1 file compared)"
+                            (agent-q-test-tools-ask "/image_drift")))))
+
+(agent-q-test-tools-on-each drift-tells-what-only-the-image-has ()
+  "Definitions made without a file are told, whichever way, and go when they are undone."
+  (agent-q-drift-test--with-project t
+    (agent-q-test-tools-ask "/compile_form package=aq-drift (defun bonus () 1)")
+    (agent-q-test-tools-ask "/eval_form package=aq-drift (defun tried () 1)")
+    (agent-q-test-tools-ask "/eval_form package=aq-drift (defvar *tried* 1)")
+    (agent-q-test-tools-ask "/compile_form package=aq-drift (defclass branch () ((city :accessor city)))")
+    (agent-q-test-tools-ask "/compile_form package=aq-drift (defstruct coin side)")
+    (agent-q-test-tools-ask "/compile_form package=aq-drift (defmethod total ((it integer)) it)")
+    (agent-q-test-tools-ask "/compile_form package=aq-drift (define-rate bond 4)")
+    (agent-q-test-tools-ask "/compile_form package=cl-user (defun aq-drift-free () 1)")
+    ;; The user's own, at the REPL.
+    (agent-q-test-image-directly connection "(defun typed () 1)" "AQ-DRIFT")
+    (agent-q-test-image-directly connection "(defun cl-user::aq-drift-scratch () 1)")
+    (should (equal '((:image "AQ-DRIFT-FREE" "made by the agent")
+                     (:image "AQ-DRIFT::*BOND-RATE*" "made by the agent")
+                     (:image "AQ-DRIFT::*TRIED*" "made by the agent")
+                     (:image "AQ-DRIFT::BOND-RATE" "made by the agent")
+                     (:image "AQ-DRIFT::BONUS" "made by the agent")
+                     (:image "AQ-DRIFT::BRANCH" "made by the agent")
+                     (:image "AQ-DRIFT::COIN" "made by the agent")
+                     (:image "AQ-DRIFT::TOTAL (INTEGER)" "made by the agent")
+                     (:image "AQ-DRIFT::TRIED" "made by the agent")
+                     (:image "AQ-DRIFT::TYPED" "made without a file"))
+                   (agent-q-drift-test--rows connection)))
+    (agent-q-test-tools-ask "/undo_definition aq-drift::bonus")
+    (should-not (assoc "AQ-DRIFT::BONUS" (mapcar #'cdr (agent-q-drift-test--rows connection))))
+    (agent-q-test-image-values connection "(progn (fmakunbound 'cl-user::aq-drift-free) (fmakunbound 'cl-user::aq-drift-scratch))")))
+
+(agent-q-test-tools-on-each drift-tells-what-differs ()
+  "What was edited in the file, in a buffer or in the image differs; comments and blanks don't."
+  (agent-q-drift-test--with-project t
+    (agent-q-drift-test--replace file "(defun fee (x) ; of it\n  (* x 2))" "(defun fee (X)   (* x 2))")
+    (should-not (agent-q-drift-test--rows connection))
+    (agent-q-drift-test--replace file "(* x 2)" "(* x 3)")
+    (agent-q-drift-test--replace file "(defvar *limit* 100)" "(defvar *limit* 200)")
+    (agent-q-drift-test--replace file "(owner :initarg :owner :accessor owner)" "(owner :accessor owner)")
+    (agent-q-drift-test--replace file "(define-rate loan 3)" "(define-rate loan 5)")
+    (agent-q-drift-test--replace file "#+sbcl\n(defun host () :sbcl)" "#+sbcl\n(defun host () :it)")
+    (let ((changed "the file has changed since it was loaded"))
+      (should (equal `((:differs "AQ-DRIFT::*LIMIT*" ,changed)
+                       (:differs "AQ-DRIFT::*LOAN-RATE*" ,changed)
+                       (:differs "AQ-DRIFT::ACCOUNT" ,changed)
+                       (:differs "AQ-DRIFT::FEE" ,changed)
+                       (:differs "AQ-DRIFT::HOST" ,changed)
+                       (:differs "AQ-DRIFT::LOAN-RATE" ,changed))
+                     (agent-q-drift-test--rows connection))))
+    (should (string-match-p "\\`Loaded" (agent-q-test-tools-ask "/load_system aq-drift")))
+    (should-not (agent-q-drift-test--rows connection))
+    ;; The same text again is none; another one is.
+    (agent-q-test-tools-ask "/compile_form package=aq-drift (defun fee (x) (* x 3))")
+    (should-not (agent-q-drift-test--rows connection))
+    (agent-q-test-tools-ask "/compile_form package=aq-drift (defun fee (x) (* x 4))")
+    (agent-q-test-tools-ask "/eval_form package=aq-drift (defun counted () 0)")
+    (should (equal '((:differs "AQ-DRIFT::COUNTED" "made by the agent")
+                     (:differs "AQ-DRIFT::FEE" "made by the agent"))
+                   (agent-q-drift-test--rows connection)))
+    (agent-q-test-tools-ask (format "/compile_file path=%s name=fee" file))
+    (agent-q-test-tools-ask "/undo_definition aq-drift::counted")
+    (should-not (agent-q-drift-test--rows connection))
+    ;; An unsaved buffer.
+    (with-current-buffer (find-file-noselect file)
+      (goto-char (point-max))
+      (insert "(defun late () 1)\n")
+      (goto-char (point-min))
+      (search-forward "(* x 3)")
+      (replace-match "(* x 5)"))
+    (should (equal '((:differs "AQ-DRIFT::FEE" "the file has changed since it was loaded")
+                     (:file "AQ-DRIFT::LATE" nil))
+                   (mapcar (lambda (row) (cons (car row) (cons (upcase (nth 1 row)) (nthcdr 2 row))))
+                           (agent-q-drift-test--rows connection))))
+    (should (string-match-p "FEE, function, drift.lisp:[0-9]+, not saved"
+                            (agent-q-test-tools-answer)))))
+
+(agent-q-test-tools-on-each drift-tells-what-left-the-files ()
+  "What was renamed or removed in the file is only in the image; what is new there, only in the file."
+  (agent-q-drift-test--with-project t
+    (agent-q-drift-test--replace file "(defun fee (x)" "(defun charge (x)")
+    (agent-q-drift-test--replace file "(define-rate loan 3)\n" "")
+    (agent-q-drift-test--replace file "(defstruct point x y)\n" "")
+    (agent-q-drift-test--replace file "((it account)) 1)" "((it symbol)) 1)")
+    (agent-q-drift-test--replace file "(deftype amount () 'integer)" "(deftype sum () 'integer)")
+    (should (equal '((:image "AQ-DRIFT::*LOAN-RATE*" "the form that made it is no longer in drift.lisp")
+                     (:image "AQ-DRIFT::AMOUNT" "no longer in drift.lisp")
+                     (:image "AQ-DRIFT::FEE" "no longer in drift.lisp")
+                     (:image "AQ-DRIFT::LOAN-RATE" "the form that made it is no longer in drift.lisp")
+                     (:image "AQ-DRIFT::POINT" "no longer in drift.lisp")
+                     (:image "AQ-DRIFT::TOTAL (AQ-DRIFT::ACCOUNT)" "no longer in drift.lisp")
+                     (:file "AQ-DRIFT::CHARGE" nil)
+                     (:file "AQ-DRIFT::SUM" nil)
+                     (:file "AQ-DRIFT::TOTAL (SYMBOL)" nil))
+                   (cl-sort (agent-q-drift-test--rows connection) #'<
+                            :key (lambda (row) (if (eq (car row) :file) 1 0)))))
+    ;; Forgetting them, and bringing one back.
+    (let ((id (plist-get (cl-find "AQ-DRIFT::FEE"
+                                  (plist-get (agent-q-test-image-value connection "drift-rows") :rows)
+                                  :key (lambda (row) (plist-get row :name)) :test #'equal)
+                         :id)))
+      (agent-q-test-image-value connection "drift-forget" :id id)
+      (should-not (assoc "AQ-DRIFT::FEE" (mapcar #'cdr (agent-q-drift-test--rows connection))))
+      (agent-q-test-tools-ask "/undo_definition aq-drift::fee")
+      (should (assoc "AQ-DRIFT::FEE" (mapcar #'cdr (agent-q-drift-test--rows connection)))))))
+
+(agent-q-test-tools-on-each drift-says-what-it-does-not-know ()
+  "What others loaded is unknown, and a system that isn't loaded is one row."
+  (agent-q-drift-test--with-project nil
+    (should (equal '((:not-loaded "drift.lisp" "15 definitions"))
+                   (agent-q-drift-test--rows connection)))
+    (agent-q-test-image-load connection file)
+    (should (equal '((:unknown "drift.lisp" "loaded by others, or before agent-q came"))
+                   (agent-q-drift-test--rows connection)))
+    ;; By their names, some things are known all the same.
+    (agent-q-drift-test--replace file "(defun fee (x)" "(defun charge (x)")
+    (set-file-times file (time-add nil 100))
+    (should (member '(:file "AQ-DRIFT::CHARGE" nil) (agent-q-drift-test--rows connection)))
+    (should (member '(:unknown "drift.lisp" "loaded by others; it has changed since")
+                    (agent-q-drift-test--rows connection)))
+    (with-temp-file (expand-file-name "b.lisp" directory)
+      (insert "(defpackage :aq-drift-2 (:use :cl))\n(in-package :aq-drift-2)\n(defun fee () 1)\n(defun z () 1)\n"))
+    (should (member '(:not-loaded "b.lisp" "2 definitions") (agent-q-drift-test--rows connection)))
+    ;; Another package's function of that name is another one.
+    (agent-q-test-image-load connection (expand-file-name "b.lisp" directory))
+    (agent-q-test-image-values connection "(fmakunbound 'aq-drift-2::fee)")
+    (should (member '(:file "AQ-DRIFT-2::FEE" nil) (agent-q-drift-test--rows connection)))))
+
+(provide 'agent-q-drift-test)
+;;; agent-q-drift-test.el ends here
