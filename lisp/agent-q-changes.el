@@ -743,7 +743,8 @@ What was undone or rewound since the line of a turn before is not its change."
     (setq agent-q-changes--line-diff (agent-q-core-changes agent-q-session-number))))
 
 (defun agent-q-changes-line-tell ()
-  "Show under the turn that ended what it changed, if it did."
+  "Show under the turn that ended what it changed, if it did.
+Return non-nil if it may have changed the image or changed a file."
   (when-let ((calls (and agent-q-session-number (agent-q-changes--line-calls))))
     (let ((diff (agent-q-core-changes agent-q-session-number))
           (turn agent-q-session-turn)
@@ -763,7 +764,8 @@ What was undone or rewound since the line of a turn before is not its change."
              (when (buffer-live-p chat)
                (with-current-buffer chat
                  (agent-q-changes--line-add turn diff definitions place)
-                 (set-marker place nil))))))))))
+                 (set-marker place nil)))))))
+      (or image (not (string-empty-p diff))))))
 
 (defun agent-q-changes--line-add (turn diff definitions &optional place)
   "Add the line about TURN, which changed DIFF and DEFINITIONS.

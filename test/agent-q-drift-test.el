@@ -145,7 +145,7 @@ FILE is its file.  The tools have loaded it if LOADED is non-nil."
     (should (equal '((:differs "AQ-DRIFT::COUNTED" "made by the agent")
                      (:differs "AQ-DRIFT::FEE" "made by the agent"))
                    (agent-q-drift-test--rows connection)))
-    (agent-q-test-tools-ask (format "/compile_file path=%s name=fee" file))
+    (agent-q-test-tools-ask (format "/compile_file path=%s name=\"defun fee\"" file))
     (agent-q-test-tools-ask "/undo_definition aq-drift::counted")
     (should-not (agent-q-drift-test--rows connection))
     ;; An unsaved buffer.
@@ -186,7 +186,8 @@ FILE is its file.  The tools have loaded it if LOADED is non-nil."
                                   (plist-get (agent-q-test-image-value connection "drift-rows") :rows)
                                   :key (lambda (row) (plist-get row :name)) :test #'equal)
                          :id)))
-      (agent-q-test-image-value connection "drift-forget" :id id)
+      (agent-q-test-image-value connection "drift-forget" :id id
+                                :chat (agent-q-image-chat-name chat))
       (should-not (assoc "AQ-DRIFT::FEE" (mapcar #'cdr (agent-q-drift-test--rows connection))))
       (agent-q-test-tools-ask "/undo_definition aq-drift::fee")
       (should (assoc "AQ-DRIFT::FEE" (mapcar #'cdr (agent-q-drift-test--rows connection)))))))
@@ -199,17 +200,27 @@ FILE is its file.  The tools have loaded it if LOADED is non-nil."
     (agent-q-test-image-load connection file)
     (should (equal '((:unknown "drift.lisp" "loaded by others, or before agent-q came"))
                    (agent-q-drift-test--rows connection)))
-    ;; By their names, some things are known all the same.
+    ;; What has been seen since isn't sure to be what was loaded, but it differs.
     (agent-q-drift-test--replace file "(defun fee (x)" "(defun charge (x)")
     (set-file-times file (time-add nil 100))
-    (should (member '(:file "AQ-DRIFT::CHARGE" nil) (agent-q-drift-test--rows connection)))
-    (should (member '(:unknown "drift.lisp" "loaded by others; it has changed since")
-                    (agent-q-drift-test--rows connection)))
-    (with-temp-file (expand-file-name "b.lisp" directory)
-      (insert "(defpackage :aq-drift-2 (:use :cl))\n(in-package :aq-drift-2)\n(defun fee () 1)\n(defun z () 1)\n"))
-    (should (member '(:not-loaded "b.lisp" "2 definitions") (agent-q-drift-test--rows connection)))
+    (should (equal '((:image "AQ-DRIFT::FEE" "no longer in drift.lisp")
+                     (:file "AQ-DRIFT::CHARGE" nil)
+                     (:unknown "drift.lisp" "loaded by others, or before agent-q came"))
+                   (agent-q-drift-test--rows connection)))
+    (let ((other (expand-file-name "b.lisp" directory)))
+      (with-temp-file other
+        (insert "(defpackage :aq-drift-2 (:use :cl))\n(in-package :aq-drift-2)\n\
+(defun fee () 1)\n(defun z () 1)\n"))
+      (should (member '(:not-loaded "b.lisp" "2 definitions") (agent-q-drift-test--rows connection)))
+      (set-file-times other (time-add nil -100))
+      (agent-q-test-image-load connection other)
+      (agent-q-drift-test--replace other "(defun z () 1)" "(defun y () 2)")
+      (let ((rows (agent-q-drift-test--rows connection)))
+        (should (member '(:file "AQ-DRIFT-2::Y" nil) rows))
+        (should (member '(:unknown "AQ-DRIFT-2::Z" "its file has changed since it was loaded, and no form names it now")
+                        rows))
+        (should (member '(:unknown "b.lisp" "loaded by others; it has changed since") rows))))
     ;; Another package's function of that name is another one.
-    (agent-q-test-image-load connection (expand-file-name "b.lisp" directory))
     (agent-q-test-image-values connection "(fmakunbound 'aq-drift-2::fee)")
     (should (member '(:file "AQ-DRIFT-2::FEE" nil) (agent-q-drift-test--rows connection)))))
 

@@ -14,7 +14,8 @@
 (defparameter *most-rows* 500 "How many rows to keep.")
 
 (defvar *drift* nil
-  "A list of the rows found last, how many there were, and the files looked at.")
+  "A list of the rows found last, how many there were of each state, how many files were looked at,
+and the project's directory.")
 
 (defstruct (ground (:copier nil) (:type list))
   "What is compared: the files, those of which are unsaved buffers; from keys and from digests to
@@ -166,7 +167,7 @@ what is written; from files to what is known of them; the rows."
          (text (or (getf origin :text)
                    ;; The journal keeps the beginning of long ones.
                    (and change (< (length (change-text change)) 4000) (change-text change)))))
-    (cond (text (judge-by-text key object text (text-package origin key) written))
+    (cond (text (judge-by-text key object text origin written))
           ((and file (project-file-p file)) (judge-by-file key object file origin written))
           ((and file (prefixed-p *drift-root* file) (not (probe-file file)))
            (unless (or written (comes-along-p key object))
@@ -221,23 +222,30 @@ a generic function that its methods made."
                 while dash
                 thereis (structure-p (subseq name 0 dash)))))))
 
-(defun judge-by-text (key object text package written)
-  "Judge what was made from TEXT, not from a file. WRITTEN is what the files have of it."
-  (let* ((forms (written-of-text text package nil))
-         (own (own-form key forms)))
+(defun judge-by-text (key object text origin written)
+  "Judge what was made from TEXT, by ORIGIN. WRITTEN is what the files have of it."
+  (let* ((forms (written-of-text text (text-package origin key) nil))
+         (own (own-form key forms))
+         (file (getf origin :of-file))
+         (by (if file "the file has changed since it was loaded" (by-us key object))))
     (dolist (it written) (note-file (written-file it) :loaded))
     (cond ((and own written)
            (unless (find (written-digest own) written :key #'written-digest)
              (add-row :differs key object :written (first written) :text (written-text own)
-                                          :detail (by-us key object))))
+                                          :detail by)))
           ((and (null own) (some #'same-in-files forms)))
+          ;; It has a file, outside of the project.
+          ((and file (null written) (not (project-file-p (file-key file))) (probe-file file)))
           ;; A function of a structure, say, for which that has a row.
           ((and (null own) (or (some #'written-key forms) (comes-along-p key object))))
           (written (add-row :differs key object :written (first written) :text text
-                                                :detail (by-us key object)))
+                                                :detail by))
           ((worth-telling-p key object)
            (add-row :image key object :text (if own (written-text own) text)
-                                      :detail (by-us key object))))))
+                                      :file (and file (file-key file))
+                                      :detail (if file
+                                                  (format nil "no longer in ~A" (file-namestring file))
+                                                  by))))))
 
 (defun own-form (key forms)
   "The one of FORMS that defines KEY."
@@ -461,7 +469,8 @@ a generic function that its methods made."
       (setf *drift* (list (subseq rows 0 (min *most-rows* (length rows)))
                           (loop for state in *states*
                                 collect (count state rows :key #'drift-row-state))
-                          (length (ground-files *ground*)))))))
+                          (length (ground-files *ground*))
+                  *drift-root*)))))
 
 (defun row-plist (row)
   (let* ((written (drift-row-written row)) (change (drift-row-change row)))
@@ -493,15 +502,16 @@ a generic function that its methods made."
   (let ((*drift-root* (file-key file)) (*project-systems* systems))
     (find-drift (mapcar (lambda (it) (getf it :file)) files)
                 (mapcar (lambda (it) (list (getf it :file) (getf it :text))) unsaved))
-    (destructuring-bind (rows counts files) *drift*
+    (destructuring-bind (rows counts files root) *drift*
+      (declare (ignore root))
       (list :rows (mapcar #'row-plist (subseq rows 0 (min 40 (length rows))))
             :counts counts :files files))))
 
-(define-operation "drift-rows" (file)
-  ;; All rows that were found last, of the project below FILE.
-  (let ((*drift-root* (if file (file-key file) "")))
-    (destructuring-bind (&optional rows counts files) *drift*
-      (list :rows (mapcar #'row-plist rows) :counts counts :files files))))
+(define-operation "drift-rows" ()
+  ;; All rows that were found last.
+  (destructuring-bind (&optional rows counts files (*drift-root* "")) *drift*
+    (declare (special *drift-root*))
+    (list :rows (mapcar #'row-plist rows) :counts counts :files (or files 0))))
 
 (defun row-of-id (id)
   (or (find id (first *drift*) :key #'drift-row-id)

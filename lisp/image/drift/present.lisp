@@ -131,14 +131,17 @@ that only evaluating tells may be the same."
 
 (defun definition-origin (key object)
   "Where the definition KEY is from: a property list of :file, :index of the form in it and :date of
-its text, or of :text and :package, for what was compiled from a buffer."
+its text, or of :text and :package, for what was compiled from a buffer, which may be :of-file."
   (let ((source (recorded-source key object)) (code (source-object key object)))
     (flet ((part (name &optional (source source))
              (funcall (optional-function "SB-INTROSPECT" name) source)))
       (when source
         (let* ((plist (part "DEFINITION-SOURCE-PLIST")) (file (part "DEFINITION-SOURCE-PATHNAME"))
                (text (getf plist :emacs-string)))
-          (cond (text (list :text text :package (getf plist :emacs-package)))
+          (cond (text (list :text text :package (getf plist :emacs-package)
+                            ;; The client was told to pass a form of ours off as one of the file.
+                            :of-file (and (not (equal *by-compile-form* (getf plist :emacs-buffer)))
+                                          (getf plist :emacs-filename))))
                 ((or file (getf plist :emacs-buffer))
                  (list :file (and file (null (getf plist :emacs-buffer))
                                   (guarded (lambda () (namestring (translate-logical-pathname file)))
