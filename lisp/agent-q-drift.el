@@ -137,7 +137,7 @@ From a chat, it is about the chat's image and project."
         agent-q-drift--said (format ": %d in %d files" (apply #'+ (plist-get value :counts))
                                     (plist-get value :files)))
   (agent-q-text-list-setup
-   '((10 "Definition" 34 t) (5 "Kind" 16 t) (9 "State" 14 t) (7 "Place" 26 t) (6 "Why" 0 nil))
+   '((10 "Definition" 28 t) (5 "Kind" 12 t) (9 "State" 13 t) (7 "Place" 20 t) (4 "Why" 0 nil))
    (lambda () (mapcar #'agent-q-drift--row agent-q-drift--rows))
    "The image has what the files have.  \\<agent-q-drift-mode-map>\\[revert-buffer] compares again.")
   (agent-q-text-list-print)
@@ -422,13 +422,12 @@ The file's buffer isn't saved, so that you can look at it, and undo it."
               (when (eq line (agent-q-render-item-at (agent-q-render-item-start line)))
                 (agent-q-render-update-item line)))))))))
 
-(defun agent-q-drift-tell ()
-  "Show under the turn that ended what it left only in the image."
+(defun agent-q-drift-tell (turn diff place)
+  "Show under TURN, which changed DIFF in files, what it left only in the image.
+It ended at PLACE, a marker, or at the end of the log."
   (when (and agent-q-session-number (agent-q-connection-live-p agent-q-session-connection))
     ;; A character before the end: what is added there would take the end along.
-    (let ((place (copy-marker (1- agent-q-render-end)))
-          (turn agent-q-session-turn)
-          (diff (agent-q-core-changes agent-q-session-number))
+    (let ((place (copy-marker (or place (1- agent-q-render-end))))
           (chat (current-buffer)))
       (agent-q-drift--look
        chat agent-q-session-connection

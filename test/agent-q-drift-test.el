@@ -12,6 +12,7 @@
 (require 'agent-q-test)
 (require 'agent-q-test-systems)
 (require 'agent-q-test-tools)
+(require 'agent-q-drift)
 
 (defconst agent-q-drift-test--source "(defpackage :aq-drift (:use :cl))
 (in-package :aq-drift)
@@ -223,6 +224,98 @@ FILE is its file.  The tools have loaded it if LOADED is non-nil."
     ;; Another package's function of that name is another one.
     (agent-q-test-image-values connection "(fmakunbound 'aq-drift-2::fee)")
     (should (member '(:file "AQ-DRIFT-2::FEE" nil) (agent-q-drift-test--rows connection)))))
+
+;;;; In a chat, and as a list
+
+(agent-q-test-tools-on-each drift-is-told-under-its-turn ()
+  "A turn that left something only in the image says so, until it is undone."
+  (agent-q-test-with-model
+      (agent-q-json-encode
+       '(:turns [(:steps [(:tool_calls [(:name "compile_form"
+                                         :arguments (:package "aq-drift" :form "(defun bonus () 1)"))])])
+                 (:steps [(:text "Done.")])
+                 (:steps [(:text "Nothing.")])]))
+    (agent-q-drift-test--with-project t
+      (agent-q-test-send "try it")
+      (agent-q-test-until (agent-q-test-shows "Only in the image: AQ-DRIFT::BONUS. [Drift]"))
+      (should (string-search "1 only in image" (agent-q-chat-view-header-line)))
+      (let ((turn agent-q-session-turn))
+        ;; A turn without calls is told nothing.
+        (agent-q-test-ask "and now")
+        (should (= 1 (how-many "Only in the image" (point-min) (point-max))))
+        (agent-q-test-image-value connection "journal-restore" :turn turn))
+      (agent-q-test-until (agent-q-test-shows "Nothing is only in the image any more."))
+      (should-not (string-search "only in image" (agent-q-chat-view-header-line))))))
+
+(defmacro agent-q-drift-test--in-list (&rest body)
+  "Run BODY in the list, opened from the current chat, with its rows."
+  (declare (debug t))
+  `(save-window-excursion
+     (agent-q-drift)
+     (agent-q-drift-test--await)
+     (unwind-protect (progn ,@body)
+       (kill-buffer "*agent-q drift*"))))
+
+(defun agent-q-drift-test--await ()
+  "Wait until this list is shown."
+  (agent-q-test-until (string-match-p "in [0-9]+ files?" agent-q-drift--said)))
+
+(defun agent-q-drift-test--go (name)
+  "Go to the row of NAME in this list."
+  (goto-char (point-min))
+  (search-forward name)
+  (beginning-of-line))
+
+(agent-q-test-tools-on-each drift-can-be-evened-out ()
+  "The keys of the list put the image's text into the file, load the file's, compare, and forget."
+  (agent-q-drift-test--with-project t
+    (agent-q-test-tools-ask "/compile_form package=aq-drift (defun fee (x) (* x 4))")
+    (agent-q-test-tools-ask "/compile_form package=aq-drift (defun bonus () 1)")
+    (agent-q-drift-test--replace file "(defun host () :sbcl)" "(defun host () :it)")
+    (agent-q-drift-test--in-list
+     (should (string-match-p "BONUS +function +only in image" (buffer-string)))
+     (agent-q-drift-test--go "FEE ")
+     (call-interactively (key-binding "="))
+     (agent-q-test-until (get-buffer "*agent-q drift diff*"))
+     (with-current-buffer "*agent-q drift diff*"
+       (should (string-match-p "^-  (\\* x 2))\n\\+(defun fee (x) (\\* x 4))" (buffer-string))))
+     (kill-buffer "*agent-q drift diff*")
+     (set-buffer "*agent-q drift*")
+     ;; A conditional's definition is compiled as the file has it.
+     (agent-q-drift-test--go "HOST")
+     (setq agent-q-drift--said "")
+     (call-interactively (key-binding "l"))
+     (agent-q-drift-test--await)
+     (should-not (string-match-p "HOST" (buffer-string)))
+     (should (equal '(":IT") (agent-q-test-image-values connection "(aq-drift::host)")))
+     (agent-q-drift-test--go "FEE ")
+     (call-interactively (key-binding "p"))
+     (agent-q-test-until (and (find-buffer-visiting file)
+                              (with-current-buffer (find-buffer-visiting file)
+                                (string-search "\n(defun fee (x) (* x 4))\n(defun (setf" (buffer-string)))))
+     (set-buffer "*agent-q drift*")
+     (agent-q-drift-test--go "BONUS")
+     (cl-letf (((symbol-function 'read-file-name) (lambda (&rest _) file)))
+       (call-interactively (key-binding "p"))
+       (agent-q-test-until (with-current-buffer (find-buffer-visiting file)
+                             (string-search "(incf count)))\n\n(defun bonus () 1)\n" (buffer-string)))))
+     (set-buffer "*agent-q drift*")
+     (setq agent-q-drift--said "")
+     (revert-buffer)
+     (agent-q-drift-test--await)
+     (should-not agent-q-drift--rows)
+     (with-current-buffer (find-buffer-visiting file)
+       (revert-buffer t t t))
+     (setq agent-q-drift--said "")
+     (revert-buffer)
+     (agent-q-drift-test--await)
+     (agent-q-drift-test--go "BONUS")
+     (setq agent-q-drift--said "")
+     (cl-letf (((symbol-function 'y-or-n-p) #'always))
+       (call-interactively (key-binding "f")))
+     (agent-q-drift-test--await)
+     (should-not (string-match-p "BONUS" (buffer-string)))
+     (should (equal '("NIL") (agent-q-test-image-values connection "(fboundp 'aq-drift::bonus)"))))))
 
 (provide 'agent-q-drift-test)
 ;;; agent-q-drift-test.el ends here
