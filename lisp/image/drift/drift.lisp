@@ -4,7 +4,7 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defstruct (drift-row (:copier nil) (:type list))
+(defstruct (drift-row (:copier nil))
   id key object name kind state
   ;; The file and the form in it, where there is one; why it is told; the image's text; our change.
   file written detail text change
@@ -17,7 +17,7 @@
   "A list of the rows found last, how many there were of each state, how many files were looked at,
 and the project's directory.")
 
-(defstruct (ground (:copier nil) (:type list))
+(defstruct (ground (:copier nil))
   "What is compared: the files, those of which are unsaved buffers; from keys and from digests to
 what is written; from files to what is known of them; the rows."
   (files '()) (unsaved '())
@@ -88,11 +88,15 @@ what is written; from files to what is known of them; the rows."
                    (and (>= date *began*) (< (+ date 2) (get-universal-time))))))))
 
 (defun written-of-text (text package file)
-  (multiple-value-bind (all known) (gethash text (ground-texts *ground*))
-    (if known
-        all
-        (setf (gethash text (ground-texts *ground*))
-              (values (written-in text :package package :file file))))))
+  "What is written in TEXT, and a table of the same by the numbers of the top-level forms."
+  (let ((known (gethash text (ground-texts *ground*))))
+    (unless known
+      (let ((all (written-in text :package package :file file)) (table (make-hash-table)))
+        (dolist (it (reverse all))
+          (push it (gethash (written-index it) table)))
+        (setf known (list all table)
+              (gethash text (ground-texts *ground*)) known)))
+    (values-list known)))
 
 ;;; Rows
 
@@ -159,10 +163,10 @@ what is written; from files to what is known of them; the rows."
     (or (not (eq (symbol-package symbol) (find-package "COMMON-LISP-USER")))
         (change-of key object))))
 
-(defun judge (key object)
-  "Compare the definition KEY, which the image has as OBJECT, with the files."
-  (let* ((written (in-files key)) (origin (definition-origin key object))
-         (file (and (getf origin :file) (file-key (getf origin :file))))
+(defun judge (key object origin)
+  "Compare the definition KEY, which the image has as OBJECT by ORIGIN, with the files."
+  (let* ((written (in-files key))
+         (file (getf origin :file))
          (change (and (null file) (null (getf origin :text)) (change-of key object)))
          (text (or (getf origin :text)
                    ;; The journal keeps the beginning of long ones.
@@ -263,8 +267,9 @@ a generic function that its methods made."
     (multiple-value-bind (text sure) (text-of-version file (or date (file-date-loaded file)))
       (note-file file :loaded)
       (if text
-          (judge-by-version key object file (written-of-text text (find-package "COMMON-LISP-USER") file)
-                            (getf origin :index) sure written)
+          (multiple-value-bind (forms table)
+              (written-of-text text (find-package "COMMON-LISP-USER") file)
+            (judge-by-version key object file forms (gethash (getf origin :index) table) sure written))
           (let ((changed (or (and date (not (eql date now))) (unsaved-p file))))
             (note-file file (if changed :changed :unknown))
             (unless (or written (not changed) (comes-along-p key object))
@@ -272,10 +277,9 @@ a generic function that its methods made."
                        :file file
                        :detail "its file has changed since it was loaded, and no form names it now")))))))
 
-(defun judge-by-version (key object file forms index sure written)
-  "Judge what was loaded from the form INDEX of FORMS, which FILE had then."
-  (let* ((origin (remove index forms :key #'written-index :test-not #'eql))
-         (own (or (own-form key origin) (own-form key forms))))
+(defun judge-by-version (key object file forms origin sure written)
+  "Judge what was loaded from the forms ORIGIN of FORMS, which FILE had then."
+  (let* ((own (or (own-form key origin) (own-form key forms))))
     (flet ((differs (form text)
              (add-row :differs key object :written form :text text
                                           :detail "the file has changed since it was loaded")))
@@ -350,12 +354,17 @@ a generic function that its methods made."
     all))
 
 (defun note-dates (definitions)
-  (loop for (key object) in definitions
-        do (when (eq :function (first key))
-             (let* ((source (source-of-function object)) (file (and source (file-key (first source)))))
-               (when file
-                 (setf (gethash file *dates-loaded*)
-                       (max (second source) (gethash file *dates-loaded* 0))))))))
+  "Note in *DATES-LOADED* what the origins of DEFINITIONS say."
+  (loop for (nil nil origin) in definitions
+        for (file date) = (list (getf origin :file) (getf origin :date))
+        do (when (and file date)
+             (setf (gethash file *dates-loaded*) (max date (gethash file *dates-loaded* 0))))))
+
+(defun with-origin (key object)
+  (list key object
+        (and (implementation-p "SBCL")
+             (known-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCE")
+             (ignore-errors (definition-origin key object)))))
 
 (defun judge-files ()
   "Add rows for what the files have and the image doesn't."
@@ -449,11 +458,16 @@ a generic function that its methods made."
 
 (defun find-drift (files unsaved)
   "Sets *DRIFT* to what the image and FILES don't have alike."
-  (let ((*ground* (read-files files unsaved)) (*dates-loaded* (make-hash-table :test 'equal)))
-    (let ((definitions (definitions-in-image)))
-      (note-dates definitions)
-      (loop for (key object) in definitions
-            do (guarded (lambda () (judge key object)) (constantly nil))))
+  (let* ((*ground* (read-files files unsaved))
+         (*dates-loaded* (make-hash-table :test 'equal))
+         (*file-keys* (make-hash-table :test 'equal))
+         (*known-functions* '())
+         (definitions (loop for (key object) in (definitions-in-image)
+                            collect (with-origin key object))))
+    (note-dates definitions)
+    (loop for (key object origin) in definitions
+          ;; What a metaobject of the program's signals concerns that alone.
+          do (ignore-errors (judge key object origin)))
     (judge-files)
     (judge-unknown-files)
     (forget-seen-texts)
@@ -483,22 +497,32 @@ a generic function that its methods made."
           :unsaved (drift-row-unsaved row)
           :turn (and change (change-turn change)))))
 
-(defun compile-for-drift ()
-  (compile-now 'digest-code 'this-character 'text-ended-p 'blank-here-p 'token-ends-p
-               'block-comment-end 'pass-blanks 'pass-string 'pass-token 'pass-prefix 'pass-dispatch
-               'pass-list 'pass-datum 'reader-name 'token-symbol 'datum-here 'pass-conditionals
-               'written-feature-p 'scan-forms 'scan-one 'key-here 'defined-key 'written-method-key
-               'table-key 'in-files 'own-form 'same-method-p 'map-definitions 'definition-origin
-               'recorded-source 'source-of-function 'judge 'judge-by-file 'judge-by-version
-               'text-of-version 'file-key 'note-file 'written-of-text 'in-files
-               'call-with-home-symbols 'program-symbols 'comes-along-p 'change-of
-               'structure-function-among-p 'method-as-key 'variable-kind 'generic-methods 'mop
-               'optional-function 'guarded 'prefixed-p))
+(defparameter *hot-for-drift*
+  '(;; Scanning.
+    text-on-disk note-source-text written-in scan-inside block-comment-end package-written
+    text-on-disk note-source-text written-in scan-inside block-comment-end package-written
+    digest-code this-character blank-here-p token-ends-p pass-blanks pass-string pass-token
+    pass-prefix pass-dispatch pass-list pass-datum reader-name token-symbol datum-here
+    pass-conditionals scan-forms scan-one key-here defined-key operator-written read-files table-key
+    ;; What there is.
+    map-definitions definitions-in-image program-symbols call-with-home-symbols variable-kind
+    symbol-macro expanders setf-definition generic-methods method-as-key map-foreign-methods
+    forward-referenced-p mop optional-function prefixed-p implementation-p implementation-package-p
+    ;; Where it comes from.
+    definition-origin introspect known-function with-origin recorded-source source-object source-of-function
+    date-of-code method-functions note-dates change-of file-key known-file-key guarded backend
+    backend-function backend-package
+    ;; Judging.
+    judge judge-by-file judge-by-version written-index written-key written-digest written-start
+    make-written digest-so-far in-files same-method-p own-form text-of-version note-file
+    written-of-text project-file-p date-of-file file-date-loaded named-first-p has-definition-p
+    judge-files find-drift)
+  "Functions that are called for each definition or character.")
 
 (define-operation "image-drift" (file files unsaved systems)
   ;; Compare the definitions of the image with those of FILES, of the project below the directory
   ;; FILE. UNSAVED has files and the texts of their buffers.
-  (compile-for-drift)
+  (apply #'compile-now *hot-for-drift*)
   (let ((*drift-root* (file-key file)) (*project-systems* systems))
     (find-drift (mapcar (lambda (it) (getf it :file)) files)
                 (mapcar (lambda (it) (list (getf it :file) (getf it :text))) unsaved))

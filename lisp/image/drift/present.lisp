@@ -6,6 +6,18 @@
 
 ;;; Definitions
 
+(defvar *known-functions* '()
+  "During an operation: from names of functions to these, or NIL. To find a symbol takes time under
+a watch.")
+
+(defun known-function (package name)
+  "The function NAME of PACKAGE, or NIL, as OPTIONAL-FUNCTION."
+  (let ((known (assoc name *known-functions* :test #'string=)))
+    (unless known
+      (setf known (cons name (optional-function package name)))
+      (push known *known-functions*))
+    (cdr known)))
+
 (defun method-as-key (name method)
   (list* :method name
          (append (method-qualifiers method)
@@ -16,7 +28,7 @@
 
 (defun variable-kind (symbol)
   "Whether SYMBOL was defined as a variable, :VARIABLE or :SYMBOL-MACRO, or NIL."
-  (let ((info (optional-function "SB-INT" "INFO")))
+  (let ((info (known-function "SB-INT" "INFO")))
     (cond ((keywordp symbol) nil)
           ((null info) (cond ((boundp symbol) :variable)
                              ((symbol-macro symbol) :symbol-macro)))
@@ -112,47 +124,55 @@ that only evaluating tells may be the same."
                (or (first functions) (second functions))))
     ((:class :variable :symbol-macro :type :setf) nil)))
 
+(defun introspect (name &rest arguments)
+  "Call the function NAME of SB-INTROSPECT, which is there."
+  (apply (known-function "SB-INTROSPECT" name) arguments))
+
 (defun recorded-source (key object)
-  "What the implementation recorded of the source of KEY, a DEFINITION-SOURCE, or NIL."
-  (let ((of-object (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCE"))
-        (by-name (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCES-BY-NAME")))
-    (flet ((named (&rest types)
-             (loop for type in types
-                   thereis (first (funcall by-name (second key) type)))))
-      (and of-object by-name
-           (guarded (lambda ()
-                      (ecase (first key)
-                        ((:function :method :class :compiler-macro) (funcall of-object object))
-                        (:variable (named :variable :constant))
-                        (:symbol-macro (named :symbol-macro))
-                        (:type (named :type))
-                        (:setf (named :setf-expander))))
-                    (constantly nil))))))
+  "What SBCL recorded of the source of KEY, a DEFINITION-SOURCE, or NIL."
+  (flet ((named (&rest types)
+           (loop for type in types
+                 thereis (first (introspect "FIND-DEFINITION-SOURCES-BY-NAME" (second key) type)))))
+    (ecase (first key)
+      ((:function :method :class :compiler-macro) (introspect "FIND-DEFINITION-SOURCE" object))
+      (:variable (named :variable :constant))
+      (:symbol-macro (named :symbol-macro))
+      (:type (named :type))
+      (:setf (named :setf-expander)))))
 
 (defun definition-origin (key object)
   "Where the definition KEY is from: a property list of :file, :index of the form in it and :date of
 its text, or of :text and :package, for what was compiled from a buffer, which may be :of-file."
-  (let ((source (recorded-source key object)) (code (source-object key object)))
-    (flet ((part (name &optional (source source))
-             (funcall (optional-function "SB-INTROSPECT" name) source)))
-      (when source
-        (let* ((plist (part "DEFINITION-SOURCE-PLIST")) (file (part "DEFINITION-SOURCE-PATHNAME"))
-               (text (getf plist :emacs-string)))
-          (cond (text (list :text text :package (getf plist :emacs-package)
-                            ;; The client was told to pass a form of ours off as one of the file.
-                            :of-file (and (not (equal *by-compile-form* (getf plist :emacs-buffer)))
-                                          (getf plist :emacs-filename))))
-                ((or file (getf plist :emacs-buffer))
-                 (list :file (and file (null (getf plist :emacs-buffer))
-                                  (guarded (lambda () (namestring (translate-logical-pathname file)))
-                                           (constantly nil)))
-                       :index (first (part "DEFINITION-SOURCE-FORM-PATH"))
-                       :date (or (part "DEFINITION-SOURCE-FILE-WRITE-DATE")
-                                 ;; A reader of a condition has SBCL's own code.
-                                 (and (functionp code) file
-                                      (destructuring-bind (&optional from date)
-                                          (source-of-function code)
-                                        (and (equal from (namestring file)) date))))))))))))
+  (let ((source (recorded-source key object)))
+    (when source
+      (let* ((plist (introspect "DEFINITION-SOURCE-PLIST" source))
+             (file (introspect "DEFINITION-SOURCE-PATHNAME" source))
+             (text (getf plist :emacs-string)))
+        (cond (text (list :text text :package (getf plist :emacs-package)
+                          ;; The client was told to pass a form of ours off as one of the file.
+                          :of-file (and (not (equal *by-compile-form* (getf plist :emacs-buffer)))
+                                        (getf plist :emacs-filename))))
+              ((getf plist :emacs-buffer) '())
+              (file
+               (let ((file (namestring (translate-logical-pathname file))))
+                 (list :file (known-file-key file)
+                       :index (first (introspect "DEFINITION-SOURCE-FORM-PATH" source))
+                       :date (or (introspect "DEFINITION-SOURCE-FILE-WRITE-DATE" source)
+                                 (date-of-code (source-object key object) file))))))))))
+
+(defun date-of-code (code file)
+  "The date of FILE's text that CODE was compiled from, if it was."
+  ;; A reader of a condition has SBCL's own code.
+  (when (functionp code)
+    (destructuring-bind (&optional from date) (source-of-function code)
+      (and (equal from file) date))))
+
+(defvar *file-keys* nil
+  "During an operation: from names of files to their keys.")
+
+(defun known-file-key (file)
+  (or (gethash file *file-keys*)
+      (setf (gethash file *file-keys*) (file-key file))))
 
 (defparameter *kinds-in-journal*
   '((:function . :function) (:method . :methods) (:compiler-macro . :compiler-macro)
