@@ -99,7 +99,7 @@ unsaved changes."
       "null")))
 
 (agent-q-events-operation-define "unsaved-sources" (call root)
-  "Return the Lisp files below ROOT whose buffers have unsaved changes, with their texts."
+  "Return the Lisp files below ROOT that have unsaved changes, with their texts."
   (agent-q-json-serialize
    (vconcat
     (mapcar (lambda (buffer)

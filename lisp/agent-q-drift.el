@@ -45,8 +45,8 @@ FUNCTION gets its value, or nil and why there is none."
 
 (defun agent-q-drift--look (chat connection function)
   "Compare the image behind CONNECTION with the project of CHAT, a buffer or nil.
-Without a chat, it is the current buffer's project.  FUNCTION gets what the image
-found, or nil and why there is nothing."
+Without a chat, it is the current buffer's project.  FUNCTION gets what the
+image found, or nil and why there is nothing."
   (let ((ended (lambda (result)
                  (if (agent-q-tool-result-success result)
                      (agent-q-drift--query connection "drift-rows" nil function)
@@ -314,7 +314,7 @@ The file's buffer isn't saved, so that you can look at it, and undo it."
                                      (agent-q-drift--form row (plist-get texts :package)))))))))
 
 (defun agent-q-drift--form (row package)
-  "Return the arguments for compiling the definition of ROW in PACKAGE as in its file."
+  "Return the arguments that compile the definition of ROW, of PACKAGE."
   (with-current-buffer (agent-q-drift--buffer row)
     (let ((before (if package (format "(in-package %S)\n" package) "")))
       (list :form (concat before (buffer-substring-no-properties (point) (scan-sexps (point) 1)))
@@ -398,7 +398,7 @@ The file's buffer isn't saved, so that you can look at it, and undo it."
                 (string-search (format "--- a/%s\n" (plist-get row :path)) diff)))))
 
 (defun agent-q-drift--chat-turns ()
-  "Return how the turns of this chat begin in journals."
+  "Return what the names of this chat's turns begin with in journals."
   (format "%s/%d/" agent-q-changes-emacs agent-q-session-number))
 
 (defun agent-q-drift--mark (chat rows)
@@ -452,7 +452,7 @@ It ended at PLACE, a marker, or at the end of the log."
         (funcall add)))))
 
 (defun agent-q-drift--undone (call &rest _)
-  "Look again in the chats with lines about the image of CALL, if it undid something."
+  "Look again in the chats about the image of CALL, if it undid something."
   (when (member (agent-q-connection-call-operation call)
                 '("journal-restore" "journal-undo" "journal-redo"))
     (dolist (chat (agent-q-session-chats))

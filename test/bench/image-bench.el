@@ -271,7 +271,7 @@ what narrowing them takes."
     (kill-buffer)))
 
 (defun image-bench--drift ()
-  "Measure comparing 1,000 definitions of a project with the image that has loaded them."
+  "Measure comparing 1,000 definitions of a project with an image that has them."
   (agent-q-bench-serve '(((text . "Yes"))))
   (let* ((directory (file-name-as-directory (expand-file-name "drift" agent-q-bench-scratch)))
          (agent-q-project-root directory))

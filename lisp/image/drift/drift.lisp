@@ -4,7 +4,7 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defstruct (drift-row (:copier nil))
+(defstruct (drift-row (:copier nil) (:predicate nil))
   id key object name kind state
   ;; The file and the form in it, where there is one; why it is told; the image's text; our change.
   file written detail text change
@@ -17,7 +17,7 @@
   "A list of the rows found last, how many there were of each state, how many files were looked at,
 and the project's directory.")
 
-(defstruct (ground (:copier nil))
+(defstruct (ground (:copier nil) (:predicate nil))
   "What is compared: the files, those of which are unsaved buffers; from keys and from digests to
 what is written; from files to what is known of them; the rows."
   (files '()) (unsaved '())

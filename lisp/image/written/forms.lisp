@@ -4,7 +4,7 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defstruct (written (:copier nil))
+(defstruct (written (:copier nil) (:predicate nil))
   ;; Where its top-level form stands in the text, by number and by place.
   index start end
   ;; What it defines, if that is known from its operator; otherwise that and its first argument.

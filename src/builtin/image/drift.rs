@@ -139,6 +139,8 @@ fn line(row: Plist<'_>) -> String {
         true => ", not saved",
         false => "",
     };
-    let detail = row.text("detail").map_or(String::new(), |it| format!(" ({it})"));
+    let detail = row
+        .text("detail")
+        .map_or(String::new(), |it| format!(" ({it})"));
     format!("  {name}, {kind}{place}{unsaved}{detail}")
 }
