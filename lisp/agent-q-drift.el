@@ -445,11 +445,12 @@ It ended at PLACE, a marker, or at the end of the log."
     (let* ((line (agent-q-drift--line-make
                   :draw #'agent-q-drift--line-draw
                   :names (mapcar (lambda (row) (plist-get row :name)) own)))
-           (add (lambda () (agent-q-render-add-item line))))
+           (more (< (1+ place) agent-q-render-end))
+           (changed (and more (agent-q-render-item-at (1+ place)))))
       (push line agent-q-drift--lines)
-      (if (< (1+ place) agent-q-render-end)
-          (agent-q-render-above (1+ place) add)
-        (funcall add)))))
+      (cond ((agent-q-changes-line-p changed) (agent-q-render-add-item line changed))
+            (more (agent-q-render-above (1+ place) (lambda () (agent-q-render-add-item line))))
+            (t (agent-q-render-add-item line))))))
 
 (defun agent-q-drift--undone (call &rest _)
   "Look again in the chats about the image of CALL, if it undid something."

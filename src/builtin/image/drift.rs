@@ -37,7 +37,7 @@ const STATES: [(&str, &str); 5] = [
 pub fn tools() -> Vec<Tool> {
     let mut tool = looking(
         "image_drift",
-        "Tell which definitions only the image has, only the project's files have, or differ between them. Use it before you say that a change is in the files, and when the image behaves otherwise than they say.",
+        "Tell which definitions are only in the image, only in the project's files, or differ between them. Use it before you say that a change is in the files, and when the image behaves otherwise than they say.",
         &["introspection"],
         [],
         ImageTool {
