@@ -134,8 +134,9 @@ From a chat, it is about the chat's image and project."
 (defun agent-q-drift--show (value)
   "Show VALUE, what the image found, in this buffer."
   (setq agent-q-drift--rows (plist-get value :rows)
-        agent-q-drift--said (format ": %d in %d files" (apply #'+ (plist-get value :counts))
-                                    (plist-get value :files)))
+        agent-q-drift--said (let ((files (plist-get value :files)))
+                              (format ": %d in %d file%s" (apply #'+ (plist-get value :counts))
+                                      files (if (eql files 1) "" "s"))))
   (agent-q-text-list-setup
    '((10 "Definition" 28 t) (5 "Kind" 12 t) (9 "State" 13 t) (7 "Place" 20 t) (4 "Why" 0 nil))
    (lambda () (mapcar #'agent-q-drift--row agent-q-drift--rows))
@@ -161,7 +162,7 @@ From a chat, it is about the chat's image and project."
 
 (defun agent-q-drift--place (row)
   "Return the place of ROW in a file, as text."
-  (concat (or (plist-get row :path) "")
+  (concat (if (equal (plist-get row :kind) "file") "" (or (plist-get row :path) ""))
           (if (plist-get row :line) (format ":%d" (plist-get row :line)) "")
           (if (plist-get row :unsaved) " (not saved)" "")))
 

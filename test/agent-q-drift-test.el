@@ -14,6 +14,9 @@
 (require 'agent-q-test-tools)
 (require 'agent-q-drift)
 
+(defvar slime-dispatching-connection)
+(defvar sly-dispatching-connection)
+
 (defconst agent-q-drift-test--source "(defpackage :aq-drift (:use :cl))
 (in-package :aq-drift)
 (defmacro define-rate (name value)
@@ -149,6 +152,25 @@ FILE is its file.  The tools have loaded it if LOADED is non-nil."
     (agent-q-test-tools-ask (format "/compile_file path=%s name=\"defun fee\"" file))
     (agent-q-test-tools-ask "/undo_definition aq-drift::counted")
     (should-not (agent-q-drift-test--rows connection))
+    ;; What has no date of its own.
+    (dolist (form '("(defclass account () (owner extra))" "(deftype amount () 'real)"
+                    "(defparameter *limit* 1)" "(define-compiler-macro fee (x) `(+ ,x 1))"))
+      (agent-q-test-tools-ask (concat "/compile_form package=aq-drift " form)))
+    (should (equal '((:differs "AQ-DRIFT::*LIMIT*" "made by the agent")
+                     (:differs "AQ-DRIFT::ACCOUNT" "made by the agent")
+                     (:differs "AQ-DRIFT::AMOUNT" "made by the agent")
+                     (:differs "AQ-DRIFT::FEE" "made by the agent"))
+                   (agent-q-drift-test--rows connection)))
+    (should (string-match-p "\\`Loaded" (agent-q-test-tools-ask "/load_system aq-drift force=true")))
+    (should-not (agent-q-drift-test--rows connection))
+    ;; The user's own keys.
+    (let* ((slime-dispatching-connection (agent-q-connection-process connection))
+           (sly-dispatching-connection slime-dispatching-connection))
+      (with-current-buffer (find-file-noselect file)
+        (agent-q-test-tools-client-call client "compile-string" "(defun fee (x) (* x 9))" 600))
+      (agent-q-test-until (equal '("9") (agent-q-test-image-values connection "(aq-drift::fee 1)"))))
+    (should (equal '((:differs "AQ-DRIFT::FEE" "the file has changed since it was loaded"))
+                   (agent-q-drift-test--rows connection)))
     ;; An unsaved buffer.
     (with-current-buffer (find-file-noselect file)
       (goto-char (point-max))

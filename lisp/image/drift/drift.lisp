@@ -199,11 +199,11 @@ what is written; from files to what is known of them; the rows."
 
 (defun comes-along-p (key object)
   "Whether the definition KEY is only a part of another one: an accessor, a function of a structure,
-a generic function that its methods made."
+a generic function that its methods made, which stays when these are gone."
   (let ((symbol (if (consp (second key)) (second (second key)) (second key))))
     (case (first key)
       (:method (accessor-method-p object))
-      (:function (or (and (typep object 'generic-function) (generic-methods object) t)
+      (:function (or (typep object 'generic-function)
                      (and (symbolp (second key)) (structure-of-function symbol) t)
                      (structure-function-among-p symbol))))))
 
