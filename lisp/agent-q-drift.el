@@ -399,7 +399,7 @@ The file's buffer isn't saved, so that you can look at it, and undo it."
                 (string-search (format "--- a/%s\n" (plist-get row :path)) diff)))))
 
 (defun agent-q-drift--chat-turns ()
-  "Return what the names of this chat's turns begin with in journals."
+  "Return the beginning of the names that this chat has in journals."
   (format "%s/%d/" agent-q-changes-emacs agent-q-session-number))
 
 (defun agent-q-drift--mark (chat rows)
