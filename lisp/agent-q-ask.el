@@ -207,8 +207,7 @@ edit_file where it is not a definition; I review it as a diff."
 (defun agent-q-ask--explain-connection (buffer)
   "Return the connection of the debugger in BUFFER."
   (let ((process (agent-q-debugger-local buffer 2)))
-    (cl-find process (agent-q-connection-connections)
-             :key #'agent-q-connection-process)))
+    (agent-q-connection-of-process process)))
 
 (defun agent-q-ask--explain-question (buffer)
   "Return the message that asks to explain the error in the debugger BUFFER."

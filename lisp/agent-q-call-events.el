@@ -216,7 +216,8 @@ What that call has made before stands between."
       (setq before (agent-q-call-last before)))
     (agent-q-render-add-item call before)
     (when maker
-      (setf (agent-q-call-last maker) call))))
+      (setf (agent-q-call-last maker) call
+            (agent-q-call-maker call) maker))))
 
 (defun agent-q-call-events-past (event arguments outcome content milliseconds)
   "Show the call that EVENT proposed in a chat that was stored.
@@ -243,15 +244,14 @@ followed; OUTCOME is nil when none did."
 
 (defun agent-q-call-events-approval (event target)
   "Ask about the call of EVENT.
-TARGET returns what the call concerns, a line or nil, from its parsed
-arguments."
+TARGET returns what the call concerns, a line or nil."
   (let ((call (agent-q-call-events--get event)))
     (agent-q-call-events--activate call 'waiting)
     (setf (agent-q-call-arguments call) (plist-get event :arguments)
           (agent-q-call-level call) (plist-get event :level)
           (agent-q-call-reason call) (plist-get event :reason)
           (agent-q-call-grounds call) (plist-get event :grounds)
-          (agent-q-call-target call) (funcall target (agent-q-call-parsed-arguments call))
+          (agent-q-call-target call) (funcall target call)
           (agent-q-call-offer call) nil
           (agent-q-call-change call) nil
           (agent-q-call-decided call) nil)

@@ -45,10 +45,11 @@ of the change itself.  CHANGE is what it makes of a file, an
 `agent-q-call-file-change'.  PARSED, SUMMARY and OUTCOME are what was made of
 ARGUMENTS or CONTENT last, a cons with them.  OUTPUT is what it has printed
 while it runs, a list of the end of that, the number of its characters, and
-when it came.  LAST is the last of the calls that it made itself."
+when it came.  LAST is the last of the calls that it made itself, MAKER the call
+that made it, if one did."
   key tool arguments state content milliseconds started
   level reason grounds armed since ended below tail decided target timer drawn
-  offer review beside change parsed summary outcome output last)
+  offer review beside change parsed summary outcome output last maker)
 
 (defvar-local agent-q-call-table nil
   "The tool calls of this chat by key.")
@@ -172,6 +173,14 @@ taken for one.")
 That is so for the next one, and for those that were unfolded."
   (or (agent-q-render-item-expanded call)
       (eq call (agent-q-call-waiting))))
+
+(defun agent-q-call-second-lisp (call)
+  "Return the name of the Lisp that CALL is about, if the user doesn't see it."
+  (let ((made (or (agent-q-call-maker call) call)))
+    (if (equal (agent-q-call-tool made) "verify_system")
+        "a fresh one"
+      (let ((image (cdr (assq 'image (agent-q-call-parsed-arguments made)))))
+        (and (equal image "scratch") image)))))
 
 (defun agent-q-call-effect-p (call)
   "Whether CALL stands for an effect of running code."
@@ -664,7 +673,7 @@ HEADLINE is its first line.  The value is as that of `agent-q-call--outcome'."
                    (if (and (equal failed "0") (not unfinished)) headline
                      (format "%s of %s failed%s" failed all
                              (if unfinished ", did not finish" ""))))))
-          ((string-prefix-p "FAILED" headline)
+          ((string-match-p "\\`\\(?:FAILED\\|NOT VERIFIED\\)" headline)
            (cons 'failure headline))
           ((string-match-p "\\`The tests returned normally, but their results can't be counted" headline)
            ;; What they printed comes last.

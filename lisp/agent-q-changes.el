@@ -284,6 +284,17 @@ else, while a turn runs, this waits until it is over."
         (agent-q-core-undo-turn agent-q-session-number
                                 (and ask (not (string-empty-p diff))))))))
 
+;;;###autoload
+(defun agent-q-verify ()
+  "Load and test the project's system in a fresh Lisp.
+What works in your image may hang on what was tried in it.  The chat shows
+what comes of it; your image isn't touched."
+  (interactive)
+  (with-current-buffer (agent-q-changes--chat)
+    (when (agent-q-chat-view-header-busy-p)
+      (user-error "A turn is running; verify when it ends"))
+    (agent-q-core-console agent-q-session-number "/verify_system")))
+
 (defun agent-q-changes--agreed-p (diff &optional definitions)
   "Whether the user wants to undo DIFF and DEFINITIONS.
 DIFF is shown with the question.  Where it is empty, the core says what
@@ -676,7 +687,11 @@ What doesn't fit is counted, and shows when the line is unfolded."
                              "[Diff]" (lambda () (agent-q-changes--line-show line)))
                             " "
                             (agent-q-changes--line-button
-                             "[Undo]" (lambda () (agent-q-changes--line-undo line))))))
+                             "[Undo]" (lambda () (agent-q-changes--line-undo line)))
+                            (if (or (not agent-q-verify-changes)
+                                    (string-empty-p (car (agent-q-changes--line-shown line))))
+                                ""
+                              (concat " " (agent-q-changes--line-button "[Verify]" #'agent-q-verify))))))
          (said (cond (undone " (undone)")
                      ((equal (agent-q-changes-line-left line) (agent-q-changes-line-changed line))
                       "")

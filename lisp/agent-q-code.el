@@ -5,11 +5,12 @@
 ;;; Commentary:
 
 ;; What can be done with symbols and blocks of code in a chat, and what the image says about them.
-;; Their colours are in agent-q-render-body.el.
+;; Their colours are in agent-q-code-highlight.el.
 
 ;;; Code:
 
 (require 'agent-q-activity)
+(require 'agent-q-code-highlight)
 (require 'agent-q-connection)
 (require 'agent-q-events)
 (require 'agent-q-image)
@@ -17,7 +18,6 @@
 (require 'agent-q-module)
 (require 'agent-q-prompt)
 (require 'agent-q-render)
-(require 'agent-q-render-body)
 (require 'agent-q-session)
 (require 'agent-q-text)
 (require 'lisp-mode)
@@ -44,7 +44,7 @@
        (or (get-text-property place 'agent-q-form)
            (let ((language (and (get-text-property place 'agent-q-code)
                                 (get-text-property place 'agent-q-language))))
-             (and language (eq 'lisp-mode (cdr (assoc language agent-q-render-body-code-modes))))))))
+             (and language (eq 'lisp-mode (cdr (assoc language agent-q-code-highlight-modes))))))))
 
 (defun agent-q-code-lisp-end (start)
   "Return where the code at START ends."
@@ -154,7 +154,7 @@ Elsewhere do what the key does in other buffers."
 
 (defun agent-q-code-lisp-give-keys (start)
   "Give the code that begins at START its keys, if it is Lisp.
-For `agent-q-render-body-code-closed-functions'."
+For `agent-q-code-highlight-closed-functions'."
   (when (agent-q-code-lisp-p start)
     (put-text-property start (agent-q-code-lisp-end start)
                        'keymap agent-q-code-lisp-map)))
@@ -280,7 +280,7 @@ For `completion-at-point-functions'."
      (mapconcat (lambda (stretch)
                   (buffer-substring-no-properties
                    (car stretch) (+ (car stretch) (cdr stretch))))
-                (agent-q-render-body-code-stretches start end) "")
+                (agent-q-code-highlight-stretches start end) "")
      "\n+")))
 
 (defun agent-q-code-block-copy ()
@@ -444,7 +444,7 @@ own first.")
 
 (defun agent-q-code-proofread-later (start)
   "Check the code that begins at START soon, if it is Lisp.
-For `agent-q-render-body-code-closed-functions'."
+For `agent-q-code-highlight-closed-functions'."
   (when (and agent-q-code-check
              ;; Old code is looked at when somebody asks for it.
              (not agent-q-markdown-past)
@@ -473,7 +473,7 @@ definitions are read in a package of their own."
   "Return the code that begins at START."
   (mapconcat (pcase-lambda (`(,place . ,length))
                (buffer-substring-no-properties place (+ place length)))
-             (agent-q-render-body-code-stretches start (agent-q-code-lisp-end start)) ""))
+             (agent-q-code-highlight-stretches start (agent-q-code-lisp-end start)) ""))
 
 (defun agent-q-code--proofread-latest (texts)
   "Return TEXTS, the latest first, in their order, without those too long ago."
@@ -527,7 +527,7 @@ definitions are read in a package of their own."
 
 (defun agent-q-code--proofread-mark (start mistakes)
   "Mark MISTAKES, lists of start, end and reason, in the code at START."
-  (let ((stretches (agent-q-render-body-code-stretches start (agent-q-code-lisp-end start))))
+  (let ((stretches (agent-q-code-highlight-stretches start (agent-q-code-lisp-end start))))
     (pcase-dolist (`(,from ,to ,reason) mistakes)
       (let ((from (agent-q-code--proofread-place stretches from))
             (last (agent-q-code--proofread-place stretches (1- to)))

@@ -52,6 +52,11 @@ Its first argument is the connection's process."
                            (agent-q-connection--make client process))
                          (funcall (plist-get functions :connections)))))
 
+(defun agent-q-connection-of-process (process)
+  "Return the open connection whose process is PROCESS, or nil."
+  (or (agent-q-connection-second process)
+      (cl-find process (agent-q-connection-connections) :key #'agent-q-connection-process)))
+
 (defun agent-q-connection-default-connection ()
   "Return the connection that the user works with now, or nil."
   (cl-loop for (client . functions) in agent-q-connection--clients
@@ -93,7 +98,8 @@ within its line, as an image can name itself."
 (defun agent-q-connection-note (connection)
   "Return a line that names the image behind CONNECTION, if there are others."
   (and connection
-       (cdr (agent-q-connection-connections))
+       (or (agent-q-connection-second-p connection)
+           (cdr (agent-q-connection-connections)))
        (format "(In image %s.)" (agent-q-connection-label connection))))
 
 (defun agent-q-connection-facts (connection)
@@ -106,6 +112,40 @@ within its line, as an image can name itself."
                 (format "; the image %s, one of %d connected"
                         (agent-q-connection-label connection) count)
               ""))))
+
+;;;;; Lisps that the user doesn't see
+
+(defun agent-q-connection-start-options (connection)
+  "Return how a Lisp like that of CONNECTION is started, or if nil the user's.
+It is a list of the client and of what that client's starting function takes."
+  (let ((client (if connection
+                    (agent-q-connection-client connection)
+                  (car (cl-find-if (lambda (row) (featurep (plist-get (cdr row) :feature)))
+                                   agent-q-connection--clients)))))
+    (unless client
+      (error "Neither SLY nor SLIME is loaded, so no Lisp can be started"))
+    (cons client
+          (funcall (plist-get (alist-get client agent-q-connection--clients) :start-options)
+                   (and connection (agent-q-connection-process connection))))))
+
+(defun agent-q-connection-connect (client port lisp name function)
+  "Connect CLIENT to the server at PORT of the process LISP, under NAME.
+The user's lists and hooks know nothing of it.  Call FUNCTION with the
+connection, once it can be used."
+  (funcall (plist-get (alist-get client agent-q-connection--clients) :connect)
+           port lisp name
+           (lambda (process)
+             (let ((connection (agent-q-connection--make client process)))
+               (process-put process 'agent-q-connection connection)
+               (funcall function connection)))))
+
+(defun agent-q-connection-second (process)
+  "Return the connection over PROCESS if its Lisp is one that the user doesn't see."
+  (process-get process 'agent-q-connection))
+
+(defun agent-q-connection-second-p (connection)
+  "Return non-nil when CONNECTION leads to a Lisp that the user doesn't see."
+  (and (agent-q-connection-second (agent-q-connection-process connection)) t))
 
 ;;;;; What the Lisp printed by itself
 
@@ -210,48 +250,25 @@ Signal an error when it is none."
   "Signal that a reply has another syntax than replies have."
   (error "The image sent a reply that can't be understood"))
 
-;;;;; Changing a part
+;;;;; Places
 
-(defun agent-q-connection-reply-edit (text property function)
-  "Return TEXT, a reply, with other properties for each PROPERTY, a keyword.
-FUNCTION is called with a value that is a list, and returns the properties that
-take the place of PROPERTY and it.  Signal an error when TEXT is not a reply.
-Most of a reply is neither read nor written again: it may be long, and its
-caller waits for it."
-  (with-temp-buffer
-    (insert text)
-    (unless (agent-q-connection--reply-fine-p)
-      (agent-q-connection--reply-refuse))
-    (goto-char (point-min))
-    (let ((start nil)
-          (head (format "%s (" property)))
-      (while (setq start (agent-q-connection--reply-find head))
-        (let ((value (read (current-buffer))))
-          (delete-region start (point))
-          (insert (agent-q-connection--reply-properties (funcall function value))))))
-    (buffer-string)))
-
-(defun agent-q-connection--reply-find (head)
-  "Go to the list of the next property that begins with HEAD, \":name (\".
-Return where the property begins, or nil without one.  Strings have none."
-  (let ((start nil)
-        (wanted (concat "\"\\|" (regexp-quote head))))
-    (while (and (null start) (re-search-forward wanted nil t))
-      (goto-char (match-beginning 0))
-      (cond ((eq (char-after) ?\")
-             (agent-q-connection--reply-skip-string)
-             (forward-char))
-            (t (setq start (point))
-               (goto-char (1- (match-end 0))))))
-    start))
-
-(defun agent-q-connection--reply-properties (properties)
-  "Return the list PROPERTIES as a part of a longer one, as a reply has it."
-  (let ((print-escape-newlines nil)
-        (print-length nil)
-        (print-level nil)
-        (print-circle nil))
-    (mapconcat #'prin1-to-string properties " ")))
+(defun agent-q-connection-reply-place (data function)
+  "Put properties for each :location that is a list into DATA, a reply.
+FUNCTION is called with the list and returns them.  Return a list of what it
+returned, in the order of the text; DATA is changed."
+  (let ((places nil))
+    (cl-labels
+        ((walk (rest)
+           (while (consp rest)
+             (let ((after (cdr rest)))
+               (if (not (and (eq :location (car rest)) (consp (car-safe after))))
+                   (walk (car rest))
+                 (push (funcall function (pop after)) places)
+                 (setcar rest (caar places))
+                 (setcdr rest (append (cdar places) after)))
+               (setq rest after)))))
+      (walk data))
+    (nreverse places)))
 
 ;;;; The calls that run in an image
 
@@ -312,25 +329,50 @@ is random.")
   "Functions called with each call that ended, its status and its payload.")
 
 (defvar agent-q-connection--call-ended nil
-  "A list of the payload of the call that ended and, once read, its data.")
+  "What is known of the call that ended: a property list.
+It has the :payload, the :places in it and :because as
+`agent-q-connection-call-finish' got them and, once that was read, :read,
+a list of its data.")
+
+(defun agent-q-connection--call-ended (payload)
+  "Return what is known of the call that ended if PAYLOAD is its, else nil."
+  (and payload
+       (equal payload (plist-get agent-q-connection--call-ended :payload))
+       agent-q-connection--call-ended))
 
 (defun agent-q-connection-call-reply (payload)
   "Return PAYLOAD of a call that ended as Lisp data, or nil if it isn't a reply.
-It is read once for all that are told of the end of the call."
+It is read once for all that are told of the end of the call.  It has places
+as Emacs knows them."
   (when (string-prefix-p "(:outcome " (or payload ""))
-    (let ((ended agent-q-connection--call-ended))
-      (unless (equal payload (car ended))
-        (setq ended (list payload)))
-      (unless (cdr ended)
-        (setcdr ended (list (ignore-errors (agent-q-connection-reply-read payload)))))
-      (cadr ended))))
+    (let ((ended (or (agent-q-connection--call-ended payload) (list :payload payload))))
+      (unless (plist-member ended :read)
+        (nconc ended (list :read (ignore-errors (agent-q-connection-reply-read payload)))))
+      (plist-get ended :read))))
 
-(defun agent-q-connection-call-finish (call status payload)
-  "End CALL with STATUS and PAYLOAD, unless it has ended."
+(defun agent-q-connection-call-added (payload)
+  "Return, printed, what is added to PAYLOAD of the call that ended, or nil."
+  (let* ((ended (agent-q-connection--call-ended payload))
+         (places (plist-get ended :places))
+         (because (plist-get ended :because))
+         (print-escape-newlines nil)
+         (print-length nil)
+         (print-level nil)
+         (print-circle nil))
+    (and (or places because)
+         (prin1-to-string (list :places places :because because)))))
+
+(defun agent-q-connection-call-finish (call status payload &rest more)
+  "End CALL with STATUS and PAYLOAD, unless it has ended.
+MORE is a property list: :because says why the call was stopped, :read is
+PAYLOAD as Lisp data with the :places in it, which the core is given, too."
   (when (agent-q-connection-call-pending-p call)
     (remhash (agent-q-connection-call-request call) agent-q-connection-call-pending)
     (agent-q-connection-call-stop-clock call)
-    (let ((agent-q-connection--call-ended (list payload)))
+    (let ((agent-q-connection--call-ended
+           ;; A call that was resumed ends with the reply of what resumed it.
+           (or (and (null more) (agent-q-connection--call-ended payload))
+               (append (list :payload payload) more))))
       (agent-q-module-log-run-hook 'agent-q-connection-call-ended-functions call status payload)
       ;; This can run in a process filter of the client's: it must return there.
       (condition-case err
@@ -411,19 +453,12 @@ It is read once for all that are told of the end of the call."
 ;; What the image can't say of the end of a call: why it was stopped and after
 ;; how long, and why its client gave it up.
 
-(defun agent-q-connection-end-stopped-reply (call reply)
-  "Return REPLY to CALL, which was stopped, with why and after how long."
-  (concat "(:outcome :cancelled"
-          (pcase (agent-q-connection-call-stopping call)
-            ("timed-out" (format " :because \"timed out after %g s"
-                                 (agent-q-connection-call-seconds call)))
-            ("done" (format " :because \"cancelled after %.1f s"
-                            (- (float-time) (agent-q-connection-call-started call)))))
-          (and (agent-q-connection-call-stopping call)
-               (if (string-prefix-p "(:outcome :cancelled :unclean " reply)
-                   "; its cleanup didn't end and was left out\""
-                 "\""))
-          (substring reply (length "(:outcome :cancelled"))))
+(defun agent-q-connection-end-stop-reason (call)
+  "Return why and after how long CALL was stopped, nil if it was not."
+  (pcase (agent-q-connection-call-stopping call)
+    ("timed-out" (format "timed out after %g s" (agent-q-connection-call-seconds call)))
+    ("done" (format "cancelled after %.1f s"
+                    (- (float-time) (agent-q-connection-call-started call))))))
 
 (defun agent-q-connection-end-abort-reason (condition)
   "Return why the client aborted a call, given its word for the CONDITION."

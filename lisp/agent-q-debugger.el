@@ -95,27 +95,34 @@ for."
 
 (defun agent-q-debugger--find (call name)
   "Return the debugger that CALL names NAME: a parked error or a buffer."
-  (let ((process (agent-q-debugger--process call)))
-    (or (cl-find name (agent-q-image-park-list process)
-                 :key #'agent-q-image-parked-name :test #'equal)
-        (cl-find name (agent-q-debugger--user-buffers process)
-                 :key #'agent-q-debugger-buffer-name :test #'equal)
+  (let ((all (agent-q-debugger--all call)))
+    (or (cl-find name all :key #'agent-q-debugger--name :test #'equal)
         (error "%s"
                (agent-q-events-operation-of-image
-                call (if (agent-q-debugger--all process)
-                         (format "No debugger %s is open.\n%s" name
-                                 (agent-q-debugger--list process))
+                call (if all
+                         (format "No debugger %s is open.\n%s" name (agent-q-debugger--list call))
                        (format "No debugger %s is open in this image, nor any other." name)))))))
+
+(defun agent-q-debugger--connection (call found)
+  "Return the connection to the image of FOUND, which CALL is about."
+  (if (bufferp found)
+      (agent-q-events-operation-call-connection call)
+    (agent-q-connection-call-connection (agent-q-image-parked-call found))))
 
 (defun agent-q-debugger--thread (found)
   "Return the thread of FOUND, a parked error or a buffer."
   (or (agent-q-debugger--waiting-in found)
       (error "It is running, not stopped in the debugger")))
 
-(defun agent-q-debugger--all (process)
-  "Return all that is open over PROCESS: parked errors and buffers."
-  (append (agent-q-image-park-list process)
-          (agent-q-debugger--user-buffers process)))
+(defun agent-q-debugger--all (call)
+  "Return all that is open for CALL: parked errors and buffers.
+Those of its chat's second Lisps are among them."
+  (let ((process (agent-q-debugger--process call)))
+    (append (agent-q-image-park-list process)
+            (cl-remove-if-not (lambda (parked)
+                                (agent-q-connection-second-p (agent-q-debugger--connection call parked)))
+                              (agent-q-image-park-owned (agent-q-events-operation-call-owner call)))
+            (agent-q-debugger--user-buffers process))))
 
 (defun agent-q-debugger--name (found)
   "Return the name that tools have for FOUND, a parked error or a buffer."
@@ -129,8 +136,8 @@ for."
       (agent-q-debugger-local found 3)
     (agent-q-image-parked-thread found)))
 
-(defun agent-q-debugger--list (process &optional names)
-  "Return a text on all debuggers that are open over PROCESS.
+(defun agent-q-debugger--list (call &optional names)
+  "Return a text on all debuggers that are open for CALL.
 NAMES has the names of their threads, by the client's number."
   (let ((lines (mapcar
                 (lambda (found)
@@ -138,16 +145,20 @@ NAMES has the names of their threads, by the client's number."
                       (agent-q-debugger--buffer-line
                        found (cdr (assoc (agent-q-debugger--waiting-in found) names)))
                     (agent-q-debugger--parked-line found)))
-                (agent-q-debugger--all process))))
+                (agent-q-debugger--all call))))
     (if lines
         (concat "Open:\n" (string-join lines "\n"))
       "No debugger is open in this image.")))
 
 (defun agent-q-debugger--parked-line (parked)
   "Return a text on PARKED."
-  (format "%s, yours%s: %s\n  in %s"
+  (format "%s, yours%s%s: %s\n  in %s"
           (agent-q-image-parked-name parked)
           (if (agent-q-image-parked-thread parked) "" " (running after a restart)")
+          (let ((connection (agent-q-connection-call-connection (agent-q-image-parked-call parked))))
+            (if (agent-q-connection-second-p connection)
+                (format ", in image %s" (agent-q-connection-name connection))
+              ""))
           (agent-q-debugger-condition-text
            (nth 3 (agent-q-image-parked-event parked)))
           (truncate-string-to-width
@@ -175,39 +186,37 @@ THREAD is the name of its thread, or nil."
 
 (defun agent-q-debugger--list-all (call)
   "Answer CALL with the debuggers that are open, each with its thread."
-  (let* ((process (agent-q-debugger--process call))
-         (threads (delq nil (mapcar #'agent-q-debugger--waiting-in
-                                    (agent-q-debugger--all process)))))
+  (let ((threads (delq nil (mapcar #'agent-q-debugger--waiting-in
+                                   (agent-q-debugger--user-buffers (agent-q-debugger--process call))))))
     (agent-q-image-query-threads
      (agent-q-events-operation-call-connection call) threads
      (lambda (names)
        (agent-q-events-operation-end
         call "done"
-        (agent-q-events-operation-of-image call (agent-q-debugger--list process names)))))
+        (agent-q-events-operation-of-image call (agent-q-debugger--list call names)))))
     nil))
 
-(defun agent-q-debugger--finish (call status payload)
-  "End CALL with the STATUS and PAYLOAD of a call in the image."
+(defun agent-q-debugger--finish (call found status payload)
+  "End CALL, about FOUND, with the STATUS and PAYLOAD of a call in the image."
   (agent-q-events-operation-end
-   call status payload
-   (agent-q-connection-note (agent-q-events-operation-call-connection call))))
+   call status payload (agent-q-connection-note (agent-q-debugger--connection call found))))
 
 (defun agent-q-debugger--call (call found operation arguments seconds)
   "Do OPERATION with ARGUMENTS in the debugger FOUND, for SECONDS.
 Its reply is the answer to CALL."
   (agent-q-image-call
-   (agent-q-events-operation-call-connection call)
+   (agent-q-debugger--connection call found)
    (agent-q-events-operation-call-request call)
    operation arguments seconds
    (lambda (status payload)
-     (agent-q-debugger--finish call status payload))
+     (agent-q-debugger--finish call found status payload))
    (agent-q-events-operation-call-owner call) (agent-q-debugger--thread found))
   nil)
 
 (agent-q-events-operation-define "debugger-frames" (call (name debugger) limit locals)
   "List at most LIMIT frames of the debugger NAME, with LOCALS.
 Without NAME it is the only one; of none or several all are listed."
-  (let* ((all (and (null name) (agent-q-debugger--all (agent-q-debugger--process call))))
+  (let* ((all (and (null name) (agent-q-debugger--all call)))
          (found (cond (name (agent-q-debugger--find call name))
                       ((null (cdr all)) (car all)))))
     (if (null found)
@@ -268,9 +277,9 @@ The result of the evaluation then answers CALL."
                    ;; The client aborts what is left.
                    (if (equal status "aborted")
                        (agent-q-debugger--finish
-                        call "done" (format "(:outcome :returned :value (:left %s))"
+                        call found "done" (format "(:outcome :returned :value (:left %s))"
                                             (if (bufferp found) ":user" "t")))
-                     (agent-q-debugger--finish call status payload)))))
+                     (agent-q-debugger--finish call found status payload)))))
     (if (bufferp found)
         (agent-q-image-call (agent-q-events-operation-call-connection call)
                             (agent-q-events-operation-call-request call)

@@ -196,13 +196,13 @@ NOTE is as in `agent-q-core-resolve'."
   (agent-q-events-attend
    (lambda ()
      (condition-case failure
-         (agent-q-core-resolve request status text note)
+         (agent-q-core-resolve request status text note (agent-q-connection-call-added text))
        ;; The core needs an answer, whatever it is.
        (error (agent-q-core-resolve
                request "signalled"
                (format "Emacs's answer can't be handed over (%s)"
                        (error-message-string failure))
-               nil))))))
+               nil nil))))))
 
 (defun agent-q-events--take-here ()
   "Take what the core has queued, wherever Emacs is.
@@ -292,6 +292,11 @@ So the image works while that is drawn."
   "Drop the events of SESSION from now on."
   (remhash session agent-q-events--buffers))
 
+(defun agent-q-events-buffer (session)
+  "Return the live buffer that the events of SESSION are sent to, or nil."
+  (let ((buffer (gethash session agent-q-events--buffers)))
+    (and (buffer-live-p buffer) buffer)))
+
 (defun agent-q-events-dispatch (event)
   "Apply EVENT.  An error in one event never stops the ones after it."
   (dolist (function (alist-get t agent-q-events-subscribers))
@@ -304,7 +309,7 @@ So the image works while that is drawn."
      ;; The core must get an answer, or the turn would hang.
      (when (memq (plist-get event :type) agent-q-events-requests)
        (agent-q-core-resolve (plist-get event :request) "signalled"
-                             (error-message-string err) nil)))))
+                             (error-message-string err) nil nil)))))
 
 (defun agent-q-events-subscribe (type function)
   "Subscribe FUNCTION to the events of TYPE; it is called with each.
@@ -326,19 +331,19 @@ TYPE t means all, and `:core-started' is Emacs's own."
 (defun agent-q-events--deliver (event)
   "Hand EVENT to the chat whose session it is of.
 Calls of programs, outside all chats, are of session 0."
-  (let ((buffer (gethash (plist-get event :session) agent-q-events--buffers)))
-    (cond ((buffer-live-p buffer)
+  (let ((buffer (agent-q-events-buffer (plist-get event :session))))
+    (cond (buffer
            (with-current-buffer buffer
              (funcall agent-q-events-handler event)))
           ((and (memq (plist-get event :type) '(:image-call :emacs-call))
                 (not (eql (plist-get event :session) 0)))
            (agent-q-core-resolve (plist-get event :request) "aborted"
-                                 "The chat is closed." nil)))))
+                                 "The chat is closed." nil nil)))))
 
 (defun agent-q-events--begin-turn (event)
   "Tell the buffer whose session EVENT is of that its turn begins."
-  (let ((buffer (gethash (plist-get event :session) agent-q-events--buffers)))
-    (when (buffer-live-p buffer)
+  (let ((buffer (agent-q-events-buffer (plist-get event :session))))
+    (when buffer
       (with-current-buffer buffer
         (agent-q-module-log-call 'turn-begins agent-q-events-handler
                                  (list :type :turn-begins :turn (plist-get event :turn)))))))

@@ -23,6 +23,7 @@
 (require 'agent-q-project)
 (require 'agent-q-registry)
 (require 'agent-q-render)
+(require 'agent-q-scratch)
 (require 'agent-q-session)
 (require 'agent-q-text)
 (require 'agent-q-tool)
@@ -241,14 +242,20 @@ OWNER is the buffer of the chat that asks, if any."
 
 (defun agent-q-execute--image-call (event connection owner)
   "Do what EVENT asks of the image behind CONNECTION, which may be nil.
-OWNER is the buffer of the chat that asks, if any."
+OWNER is the buffer of the chat that asks, if any.  EVENT may be about another
+Lisp of OWNER's, by its name."
   (let ((request (plist-get event :request))
         (operation (plist-get event :operation))
-        (arguments (car (read-from-string (plist-get event :arguments)))))
+        (arguments (car (read-from-string (plist-get event :arguments))))
+        (second (plist-get event :image)))
+    (when second
+      (setq connection (agent-q-scratch-connection owner second)))
     (cond
-     ((null connection) (agent-q-core-resolve request "no-connection" nil nil))
+     ((and second (null connection))
+      (agent-q-core-resolve request "signalled" "The second Lisp has ended." nil nil))
+     ((null connection) (agent-q-core-resolve request "no-connection" nil nil nil))
      ((agent-q-execute--met-later-p operation arguments connection)
-      (agent-q-core-resolve request "done" "(:outcome :returned :value (:watched t))" nil))
+      (agent-q-core-resolve request "done" "(:outcome :returned :value (:watched t))" nil nil))
      (t
       (agent-q-image-call connection request operation arguments (plist-get event :seconds)
                           (lambda (status payload)
@@ -263,7 +270,9 @@ OWNER is the buffer of the chat that asks, if any."
   "Return the note under the reply of OPERATION, or nil.
 CONNECTION leads to the image, and OWNER is the chat that asked."
   (let ((lines (append (agent-q-debugger-opened connection operation owner)
-                       (and-let* ((note (agent-q-connection-note connection))) (list note)))))
+                       (and-let* ((note (or (agent-q-scratch-first-note connection)
+                                            (agent-q-connection-note connection))))
+                         (list note)))))
     (and lines (string-join lines "\n"))))
 
 (defun agent-q-execute--met-later-p (operation arguments connection)

@@ -163,8 +163,7 @@ them, as there can be thousands."
 
 (defun agent-q-image-history--client (process)
   "Return the client whose connection PROCESS is."
-  (let ((connection (cl-find process (agent-q-connection-connections)
-                             :key #'agent-q-connection-process)))
+  (let ((connection (agent-q-connection-of-process process)))
     (and connection (agent-q-connection-client connection))))
 
 (defun agent-q-image-history--continuation (client process id)
@@ -629,9 +628,10 @@ What agent-q's own calls brought is kept."
 
 (defun agent-q-image-history-echo-call (call status payload)
   "Show CALL, which ended with STATUS and PAYLOAD, in the REPL of its image.
-Nothing is shown of what only looks."
-  (when (member (agent-q-connection-call-operation call)
-                '("eval-form" "eval-in-frame" "compile-form"))
+Nothing is shown of what only looks, nor of Lisps that the user doesn't see."
+  (when (and (member (agent-q-connection-call-operation call)
+                     '("eval-form" "eval-in-frame" "compile-form"))
+             (not (agent-q-connection-second-p (agent-q-connection-call-connection call))))
     (pcase agent-q-echo-evaluations
       ('ask (unless agent-q-image-history--echo-offer
               (setq agent-q-image-history--echo-offer t)))

@@ -616,13 +616,13 @@ The first is for those that replace what a file has.")
   "When to stop reading files for the reply that is resolved.")
 
 (defun agent-q-image-source-resolve (connection reply &optional owner)
-  "Return REPLY of CONNECTION's image to the chat OWNER with its places resolved.
-Every property :location in it becomes :where, \"file:line\", and
-:text, the source, for those that want it.  Other replies, and those
-that can't be understood, are returned as they are."
-  (if (not (and (string-match-p "\\`(:outcome :\\(?:returned\\|error\\|cancelled\\)\\_>" reply)
-                (string-match-p ":location (" reply)))
-      reply
+  "Return the places in REPLY of CONNECTION's image to the chat OWNER.
+That is a property list for `agent-q-connection-call-finish': :places has for
+each :location in REPLY the properties :where, \"file:line\", and :text, the
+source, for those that want it; :read is REPLY as Lisp data with these.  It is
+nil for other replies, and for those that can't be understood."
+  (when (and (string-match-p "\\`(:outcome :\\(?:returned\\|error\\|cancelled\\)\\_>" reply)
+             (string-match-p ":location (" reply))
     (let ((agent-q-image-source--buffers nil)
           (agent-q-definitions-feature-list (agent-q-connection-features connection))
           (agent-q-image-source--longest-text
@@ -633,11 +633,13 @@ that can't be understood, are returned as they are."
       (unwind-protect
           (condition-case err
               (agent-q-image-source-file-with-owner owner
-                (agent-q-connection-reply-edit
-                 reply :location
-                 (lambda (location) (agent-q-image-source--place connection location))))
+                (let ((data (agent-q-connection-reply-read reply)))
+                  (list :places (agent-q-connection-reply-place
+                                 data (lambda (location)
+                                        (agent-q-image-source--place connection location)))
+                        :read data)))
             (error (message "agent-q: places were not resolved: %s" (error-message-string err))
-                   reply))
+                   nil))
         (pcase-dolist (`(,_ . ,buffer) agent-q-image-source--buffers)
           (when (and (buffer-live-p buffer)
                      (string-prefix-p " *agent-q-source*" (buffer-name buffer)))

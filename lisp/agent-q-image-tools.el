@@ -56,8 +56,7 @@ This goes on in the background."
 
 (defun agent-q-image-tools--changed (process)
   "Ask again for the tools of the image behind PROCESS."
-  (let ((connection (cl-find process (agent-q-connection-connections)
-                             :key #'agent-q-connection-process)))
+  (let ((connection (agent-q-connection-of-process process)))
     (when connection
       ;; This is called in a process filter of the client's.
       (run-at-time 0 nil #'agent-q-image-tools--ask connection))))

@@ -116,8 +116,7 @@ was of CHAT or of none.")
 (defun agent-q-image--effect-decide (process id question decision reason)
   "Answer QUESTION of the call ID in the image behind PROCESS with DECISION.
 REASON is a text for the code that asked, or nil."
-  (let ((connection (cl-find process (agent-q-connection-connections)
-                             :key #'agent-q-connection-process)))
+  (let ((connection (agent-q-connection-of-process process)))
     (when connection
       (agent-q-connection-ask
        connection :rex
@@ -214,10 +213,7 @@ Each is (PROCESS . THREAD).")
        (lambda (result)
          (pcase result
            (`(:ok ,(and reply (pred stringp)))
-            (agent-q-connection-call-finish
-             call "done"
-             (agent-q-image-source-resolve (agent-q-connection-call-connection call) reply
-                                           (agent-q-connection-call-owner call))))
+            (agent-q-image--replied call "done" reply))
            ;; It went on meanwhile, and ends as other calls do.
            (_ nil)))))))
 
@@ -411,19 +407,22 @@ image asks the core's request ASKER; without it REQUEST, if that is one."
         (setf (agent-q-connection-call-arguments call)
               (agent-q-image-park-name
                (agent-q-image--tagged
-                operation owner
+                connection operation owner
                 (append (agent-q-image--with-place
-                         operation
+                         connection operation
                          (agent-q-image--translated connection arguments))
                         (agent-q-image--chat-argument owner)))))
         (agent-q-image--install connection)
         (agent-q-image--prepare call))))))
 
-(defun agent-q-image--with-place (operation arguments)
+(defun agent-q-image--with-place (connection operation arguments)
   "Return ARGUMENTS of OPERATION, fit for an image.
-What compiles forms is given the place where the user can see them."
+What compiles forms is given the place where the user can see them, unless
+CONNECTION leads to a Lisp that the user doesn't see."
   (let ((arguments (agent-q-image--clean arguments)))
-    (append arguments (agent-q-image-source-compiled-place operation arguments))))
+    (if (agent-q-connection-second-p connection)
+        arguments
+      (append arguments (agent-q-image-source-compiled-place operation arguments)))))
 
 (defvar-local agent-q-image-chat-name nil
   "The name by which images know this chat, once it has called one.")
@@ -453,9 +452,12 @@ Several Emacsen can be connected to one image, so a part is random."
                                      "return-from-frame" "run-tests")
   "The operations that the image keeps a journal of.")
 
-(defun agent-q-image--tagged (operation owner arguments)
-  "Return ARGUMENTS of OPERATION with the name of the turn of the chat OWNER."
+(defun agent-q-image--tagged (connection operation owner arguments)
+  "Return ARGUMENTS of OPERATION with the name of the turn of the chat OWNER.
+Where CONNECTION leads to a Lisp that the user doesn't see, there is nothing to
+undo, and no name."
   (if (and (member operation agent-q-image--journaled)
+           (not (agent-q-connection-second-p connection))
            (buffer-live-p owner)
            (buffer-local-value 'agent-q-session-turn owner))
       (with-current-buffer owner
@@ -561,28 +563,28 @@ Objects other than strings, integers, keywords and lists are errors."
      (agent-q-image--prepare-again call))
     (`(:ok ,(and reply (pred stringp)))
      (if (string-prefix-p "(:outcome :cancelled" reply)
-         (agent-q-connection-call-finish call (or (agent-q-connection-call-stopping call) "done")
-                                         (agent-q-connection-end-stopped-reply
-                                          call (agent-q-image--resolved call reply)))
-       (agent-q-connection-call-finish call "done"
-                                       (agent-q-image--resolved call reply))))
+         (agent-q-image--replied call (or (agent-q-connection-call-stopping call) "done") reply
+                                 :because (agent-q-connection-end-stop-reason call))
+       (agent-q-image--replied call "done" reply)))
     (`(:ok ,other)
      (agent-q-connection-call-finish call "signalled" (format "The image answered %S." other)))
     ((and `(:abort . ,_) (guard (agent-q-connection-call-stopping call)))
      ;; It was interrupted, as we asked for, and its stack unwound by the client.
      (agent-q-connection-call-finish call (agent-q-connection-call-stopping call)
-                                     (agent-q-connection-end-stopped-reply call "(:outcome :cancelled)")))
+                                     "(:outcome :cancelled)"
+                                     :because (agent-q-connection-end-stop-reason call)))
     (`(:abort . ,rest)
      (agent-q-connection-call-finish call "aborted"
                                      (or (agent-q-connection-call-condition call)
                                          (agent-q-connection-end-abort-reason (car rest)))))))
 
-(defun agent-q-image--resolved (call reply)
-  "Return REPLY to CALL with places as Emacs knows them, unless CALL is over."
-  (if (agent-q-connection-call-pending-p call)
-      (agent-q-image-source-resolve (agent-q-connection-call-connection call) reply
-                                    (agent-q-connection-call-owner call))
-    reply))
+(defun agent-q-image--replied (call status reply &rest more)
+  "End CALL, unless it is over, with STATUS and REPLY, and its places resolved.
+MORE is as in `agent-q-connection-call-finish'."
+  (when (agent-q-connection-call-pending-p call)
+    (apply #'agent-q-connection-call-finish call status reply
+           (append more (agent-q-image-source-resolve (agent-q-connection-call-connection call) reply
+                                                      (agent-q-connection-call-owner call))))))
 
 ;;;;; Deadlines and cancelling
 
@@ -726,8 +728,16 @@ last one leaves clean-up forms out."
          (tail (and calls (agent-q-connection-last-words
                            (agent-q-connection-call-connection (car calls))))))
     (dolist (call calls)
-      (agent-q-connection-call-finish call "disconnected" tail)))
+      (if (agent-q-connection-second-p (agent-q-connection-call-connection call))
+          (agent-q-connection-call-finish call "signalled" (agent-q-image--second-lost call tail))
+        (agent-q-connection-call-finish call "disconnected" tail))))
   (agent-q-module-log-run-hook 'agent-q-image-event-functions process 'closed))
+
+(defun agent-q-image--second-lost (call tail)
+  "Return what is said of CALL, whose second Lisp ended with TAIL as last output."
+  (string-trim
+   (format "The image %s ended during the call; the next call with it starts a new one.\n%s"
+           (agent-q-connection-name (agent-q-connection-call-connection call)) tail)))
 
 (defconst agent-q-image-other-tools "agent-q: the program offers other tools now"
   "The message of an image whose program has defined or removed tools.")
@@ -738,7 +748,11 @@ The value is non-nil when the client should not see it."
   (pcase event
     (`(:debug ,thread ,_level ,condition ,_restarts ,_frames ,requests)
      (let ((ours (agent-q-image--debugged process requests)))
-       (cond ((null ours)
+       (cond ((and (null ours) (agent-q-connection-second process))
+              ;; A thread that nobody waits for: its error is nothing to the user.
+              (agent-q-image--swallow process thread condition (agent-q-connection-second process))
+              t)
+             ((null ours)
               (agent-q-module-log-run-hook 'agent-q-image-event-functions process event)
               nil)
              (t (if (and (agent-q-image-park-asked-p ours)
@@ -746,11 +760,14 @@ The value is non-nil when the client should not see it."
                     (agent-q-image-park ours event)
                   (agent-q-image--swallow process thread condition ours))
                 t))))
+    (`(,(or :write-string :inspect :ed) . ,_)
+     (and (agent-q-connection-second process) t))
     (`(:background-message ,(and message (pred agent-q-image-effect-p)))
      (agent-q-image-effect process message)
      t)
     (`(:background-message ,(pred (equal agent-q-image-other-tools)))
-     (agent-q-module-log-run-hook 'agent-q-image-event-functions process 'other-tools)
+     (unless (agent-q-connection-second process)
+       (agent-q-module-log-run-hook 'agent-q-image-event-functions process 'other-tools))
      t)
     (`(:debug-activate ,thread . ,_)
      (when (member (cons process thread) agent-q-image-park-swallowed)

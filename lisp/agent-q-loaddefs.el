@@ -36,6 +36,8 @@
   "List what the agent changed in the Lisp image, to undo any of it." t)
 (autoload 'agent-q-undo-turn "agent-q-changes"
   "Undo what the chat's latest turn changed in files and buffers." t)
+(autoload 'agent-q-verify "agent-q-changes"
+  "Load and test the project's system in a fresh Lisp." t)
 (autoload 'agent-q-changes "agent-q-changes"
   "Show as one diff what the chat's latest turn changed in files and buffers." t)
 
@@ -403,6 +405,7 @@
 (put 'agent-q-instructions 'risky-local-variable t)
 (put 'agent-q-tool-choice 'risky-local-variable t)
 (put 'agent-q-offered-tools 'risky-local-variable t)
+(put 'agent-q-verify-changes 'safe-local-variable #'booleanp)
 (put 'agent-q-eval-policy 'risky-local-variable t)
 (put 'agent-q-review-edits 'risky-local-variable t)
 (put 'agent-q-log-file 'risky-local-variable t)

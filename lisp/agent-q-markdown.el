@@ -12,6 +12,7 @@
 
 ;;; Code:
 
+(require 'agent-q-code-highlight)
 (require 'agent-q-project)
 (require 'agent-q-render-body)
 (require 'agent-q-text)
@@ -757,7 +758,7 @@ END is where the text ends that still grows, or nil when it is complete."
         (`(link ,from ,to ,target)
          (agent-q-markdown-link-put (+ start from) (+ start to) target))
         (`(code ,from ,to ,language)
-         (agent-q-render-body-code-closed (+ start from) (+ start to) language))
+         (agent-q-code-highlight-closed (+ start from) (+ start to) language))
         (`(table . ,table)
          (agent-q-markdown-table-put start table end))))))
 

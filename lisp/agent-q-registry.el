@@ -361,7 +361,7 @@ category that no registered tool has is an `agent-q-error'."
 (defun agent-q-registry-selection ()
   "Return `agent-q-offered-tools' as the core takes it: a value to make JSON of."
   (pcase agent-q-offered-tools
-    ('nil "usual")
+    ('nil (if agent-q-verify-changes "usual" "usual_unverified"))
     ((or 'all 'none) (symbol-name agent-q-offered-tools))
     ((pred listp) `((chosen . ,(agent-q-registry--chosen agent-q-offered-tools))))
     (other (agent-q-registry--not-selectable other))))

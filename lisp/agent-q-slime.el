@@ -12,6 +12,11 @@
 (require 'cl-lib)
 
 (defvar slime-net-processes)
+(defvar slime-connection-counter)
+(defvar slime-connected-hook)
+(defvar slime-protocol-version)
+(defvar slime-buffer-connection)
+(defvar slime-net-coding-system)
 (defvar slime-event-hooks)
 (defvar slime-net-process-close-hooks)
 (defvar slime-dispatching-connection)
@@ -31,6 +36,15 @@
 (declare-function slime-to-lisp-filename "ext:slime")
 (declare-function slime-edit-definition "ext:slime" (&optional name where))
 (declare-function slime-describe-symbol "ext:slime" (symbol-name))
+(declare-function slime-inferior-lisp-args "ext:slime" (process))
+(declare-function slime-lisp-options "ext:slime" (&optional name))
+(declare-function slime-init-command "ext:slime" (port-filename coding-system))
+(declare-function slime-net-connect "ext:slime" (host port &rest parameters))
+(declare-function slime-net-filter "ext:slime" (process string))
+(declare-function slime-net-sentinel "ext:slime" (process message))
+(declare-function slime-net-close "ext:slime" (process &optional debug))
+(declare-function slime-set-inferior-process "ext:slime" (connection process))
+(declare-function slime-set-connection-info "ext:slime" (connection info))
 (declare-function slime-dispatch-event "ext:slime" (event &optional process))
 
 (defun agent-q-slime-connections ()
@@ -54,8 +68,9 @@
              t))))
 
 (defun agent-q-slime-name (process)
-  "Return the name of the connection PROCESS in SLIME."
-  (slime-connection-name process))
+  "Return the name of the connection PROCESS in SLIME, or the one that we gave it."
+  (or (process-get process 'agent-q-name)
+      (slime-connection-name process)))
 
 (defun agent-q-slime-implementation (process)
   "Return the Lisp at the other end of PROCESS, such as \"SBCL 2.2.9\"."
@@ -152,8 +167,58 @@ Return nil when it was not started here."
         (slime-buffer-package package))
     (slime-describe-symbol name)))
 
+;;;; A Lisp that the user doesn't see
+
+(defun agent-q-slime-start-options (process)
+  "Return how the Lisp behind PROCESS was started, as `slime-start' takes it.
+Where it was not started here, or PROCESS is nil, return how a new one would be."
+  (let ((lisp (and process (slime-inferior-process process))))
+    (append (or (and lisp (buffer-live-p (process-buffer lisp)) (slime-inferior-lisp-args lisp))
+                (slime-lisp-options))
+            (list :init #'slime-init-command :coding-system slime-net-coding-system))))
+
+(defun agent-q-slime-connect (port lisp name function)
+  "Connect to the server at PORT of the process LISP, under NAME.
+SLIME doesn't know of the connection: it is in no list, takes no REPL, and no
+hook of the user's runs.  Call FUNCTION with its process, once it can be used."
+  (let* ((slime-net-processes nil)
+         (slime-connection-counter 0)
+         (process (slime-net-connect "127.0.0.1" port)))
+    (set-process-query-on-exit-flag process nil)
+    (set-process-filter process (lambda (process bytes)
+                                  (let ((slime-log-events nil))
+                                    (slime-net-filter process bytes))))
+    (set-process-sentinel process (lambda (process message)
+                                    (let ((inhibit-message t)
+                                          (message-log-max nil))
+                                      (slime-net-sentinel process message))))
+    (process-put process 'agent-q-name name)
+    (with-current-buffer (process-buffer process)
+      (setq slime-buffer-connection process))
+    (slime-set-inferior-process process lisp)
+    (agent-q-slime-rex process '(swank:connection-info) t
+                        (lambda (result)
+                          (agent-q-slime--connected process (plist-get result :ok))
+                          (funcall function process)))))
+
+(defun agent-q-slime--connected (process info)
+  "Note INFO, the description that the Lisp behind PROCESS gives of itself."
+  (let ((slime-connected-hook nil)
+        (slime-net-processes nil)
+        (slime-protocol-version 'ignore)
+        (inhibit-message t)
+        (message-log-max nil))
+    (cl-letf (((symbol-function 'slime-load-contribs) #'ignore))
+      (slime-set-connection-info process info))))
+
+(defun agent-q-slime-disconnect (process)
+  "Close the connection PROCESS."
+  (when (process-live-p process)
+    (slime-net-close process)))
+
 (defconst agent-q-slime-client
   (list :name "SLIME"
+        :feature 'slime
         :wire :swank
         :throw-to-toplevel '(swank:throw-to-toplevel)
         :abort-level '(swank:sldb-abort)
@@ -174,6 +239,9 @@ Return nil when it was not started here."
         :edit-definition #'agent-q-slime-edit-definition
         :describe #'agent-q-slime-describe
         :logging 'slime-log-events
+        :start-options #'agent-q-slime-start-options
+        :connect #'agent-q-slime-connect
+        :disconnect #'agent-q-slime-disconnect
         :install #'agent-q-slime-install)
   "What agent-q-image.el needs of SLIME.")
 

@@ -12,6 +12,12 @@
 (require 'cl-lib)
 
 (defvar sly-net-processes)
+(defvar sly-connection-counter)
+(defvar sly-connected-hook)
+(defvar sly-ignore-protocol-mismatches)
+(defvar sly-buffer-connection)
+(defvar sly-net-coding-system)
+(defvar sly-init-function)
 (defvar sly-event-hooks)
 (defvar sly-net-process-close-hooks)
 (defvar sly-dispatching-connection)
@@ -31,6 +37,14 @@
 (declare-function sly-to-lisp-filename "ext:sly")
 (declare-function sly-edit-definition "ext:sly" (&optional name method))
 (declare-function sly-describe-symbol "ext:sly" (symbol-name))
+(declare-function sly-inferior-lisp-args "ext:sly" (process))
+(declare-function sly--read-interactive-args "ext:sly")
+(declare-function sly-net-connect "ext:sly" (host port))
+(declare-function sly-net-filter "ext:sly" (process string))
+(declare-function sly-net-sentinel "ext:sly" (process message))
+(declare-function sly-net-close "ext:sly" (connection reason &optional debug force))
+(declare-function sly-set-inferior-process "ext:sly" (connection process))
+(declare-function sly-set-connection-info "ext:sly" (connection info))
 (declare-function sly-dispatch-event "ext:sly" (event &optional process))
 
 (defun agent-q-sly-connections ()
@@ -50,8 +64,9 @@
        (sly-connection-name process)))
 
 (defun agent-q-sly-name (process)
-  "Return the name of the connection PROCESS in SLY."
-  (sly-connection-name process))
+  "Return the name of the connection PROCESS in SLY, or the one that we gave it."
+  (or (process-get process 'agent-q-name)
+      (sly-connection-name process)))
 
 (defun agent-q-sly-implementation (process)
   "Return the Lisp at the other end of PROCESS, such as \"SBCL 2.2.9\"."
@@ -155,8 +170,61 @@ Return nil when it was not started here."
         (sly-buffer-package package))
     (sly-describe-symbol name)))
 
+;;;; A Lisp that the user doesn't see
+
+(defun agent-q-sly-start-options (process)
+  "Return how the Lisp behind PROCESS was started, as `sly-start' takes it.
+Where it was not started here, or PROCESS is nil, return how a new one would be."
+  (let ((lisp (and process (sly-inferior-process process))))
+    (append (or (and lisp (sly-inferior-lisp-args lisp))
+                (let ((current-prefix-arg nil))
+                  (sly--read-interactive-args)))
+            (list :init sly-init-function :coding-system sly-net-coding-system))))
+
+(defun agent-q-sly-connect (port lisp name function)
+  "Connect to the server at PORT of the process LISP, under NAME.
+SLY doesn't know of the connection: it is in no list, takes no REPL, and no
+hook of the user's runs.  Call FUNCTION with its process, once it can be used."
+  (let* ((sly-net-processes nil)
+         (sly-connection-counter 0)
+         (process (sly-net-connect "127.0.0.1" port)))
+    (set-process-query-on-exit-flag process nil)
+    (set-process-filter process (lambda (process bytes)
+                                  (let ((sly-log-events nil))
+                                    (sly-net-filter process bytes))))
+    (set-process-sentinel process (lambda (process message)
+                                    (let ((inhibit-message t)
+                                          (message-log-max nil))
+                                      (sly-net-sentinel process message))))
+    (process-put process 'agent-q-name name)
+    (with-current-buffer (process-buffer process)
+      (setq sly-buffer-connection process))
+    (sly-set-inferior-process process lisp)
+    (agent-q-sly-rex process '(slynk:connection-info) t
+                        (lambda (result)
+                          (agent-q-sly--connected process (plist-get result :ok))
+                          (funcall function process)))))
+
+(defun agent-q-sly--connected (process info)
+  "Note INFO, the description that the Lisp behind PROCESS gives of itself."
+  (let ((sly-connected-hook nil)
+        (sly-net-processes nil)
+        (sly-ignore-protocol-mismatches t)
+        (inhibit-message t)
+        (message-log-max nil))
+    (cl-letf (((symbol-function 'sly-contrib--load-slynk-dependencies) #'ignore)
+              ((symbol-function 'sly--events-buffer) (lambda (&rest _) (current-buffer)))
+              ((symbol-function 'sly--trampling-rename-buffer) #'ignore))
+      (sly-set-connection-info process info))))
+
+(defun agent-q-sly-disconnect (process)
+  "Close the connection PROCESS."
+  (when (process-live-p process)
+    (sly-net-close process "It isn't needed any more")))
+
 (defconst agent-q-sly-client
   (list :name "SLY"
+        :feature 'sly
         :wire :slynk
         :throw-to-toplevel '(slynk:throw-to-toplevel)
         :abort-level '(slynk:sly-db-abort)
@@ -177,6 +245,9 @@ Return nil when it was not started here."
         :edit-definition #'agent-q-sly-edit-definition
         :describe #'agent-q-sly-describe
         :logging 'sly-log-events
+        :start-options #'agent-q-sly-start-options
+        :connect #'agent-q-sly-connect
+        :disconnect #'agent-q-sly-disconnect
         :install #'agent-q-sly-install)
   "What agent-q-image.el needs of SLY.")
 

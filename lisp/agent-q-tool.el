@@ -15,6 +15,9 @@
 (require 'agent-q-text)
 (require 'cl-lib)
 (require 'seq)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
 
 ;;;; Parameters of tools, and their schemas
 
@@ -532,53 +535,13 @@ items and properties, because providers refuse them without."
 (defun agent-q-tool-to-schema (tool)
   "Return the function schema of TOOL, one as in `agent-q-tools-to-schema'."
   (agent-q-json-expect #'agent-q-tool-p tool "TOOL" "a tool")
-  (list :type "function"
-        :function (list :name (agent-q-tool-name tool)
-                        :description (agent-q-tool-description tool)
-                        :parameters (agent-q-json-plist
-                                     (agent-q-tool--sendable-schema
-                                      (agent-q-tool-schema tool))))))
-
-(defun agent-q-tool--sendable-schema (schema)
-  "Return SCHEMA of a tool's arguments as all providers take it.
-It means the same as SCHEMA, which is not changed."
-  (let ((copy (copy-hash-table schema)))
-    (unless (stringp (gethash "type" copy))
-      (puthash "type" "object" copy))
-    (agent-q-tool--complete copy)))
-
-(defun agent-q-tool--complete (schema)
-  "Return SCHEMA with the items of arrays and the properties of objects in it."
-  (if (not (hash-table-p schema))
-      schema
-    (let ((copy (agent-q-json-empty-object))
-          (types (gethash "type" schema)))
-      (maphash (lambda (key value)
-                 (puthash key (agent-q-tool--complete-member key value) copy))
-               schema)
-      (pcase-dolist (`(,type . ,member) '(("array" . "items") ("object" . "properties")))
-        (and (if (vectorp types) (seq-contains-p types type) (equal types type))
-             (null (gethash member copy))
-             (puthash member (agent-q-json-empty-object) copy)))
-      copy)))
-
-(defun agent-q-tool--complete-member (key value)
-  "Return VALUE of the member KEY of a schema, with the schemas in it complete."
-  (pcase key
-    ((or "properties" "patternProperties" "$defs" "definitions" "dependentSchemas")
-     (if (not (hash-table-p value))
-         value
-       (let ((copy (agent-q-json-empty-object)))
-         (maphash (lambda (name schema)
-                    (puthash name (agent-q-tool--complete schema) copy))
-                  value)
-         copy)))
-    ((or "items" "additionalItems" "additionalProperties" "prefixItems" "contains"
-         "allOf" "anyOf" "oneOf" "not" "if" "then" "else")
-     (if (vectorp value)
-         (vconcat (mapcar #'agent-q-tool--complete value))
-       (agent-q-tool--complete value)))
-    (_ value)))
+  (agent-q-module-ensure)
+  (let ((schema (agent-q-core-sendable-schema
+                 (agent-q-json-encode (agent-q-tool-schema tool)))))
+    (list :type "function"
+          :function (list :name (agent-q-tool-name tool)
+                          :description (agent-q-tool-description tool)
+                          :parameters (agent-q-json-plist (agent-q-json-parse schema))))))
 
 ;;;;; What handlers return
 

@@ -117,6 +117,15 @@ usual; one that a choice of yours leaves out can't."
                                        (choice (const :safe) (const :cautious))))))
   :package-version '(agent-q-module . "0.1.0"))
 
+;;;###autoload (put 'agent-q-verify-changes 'safe-local-variable #'booleanp)
+(defcustom agent-q-verify-changes t
+  "Whether what a turn changed in files is to be verified from scratch.
+The model is told to call verify_system once it is done: that loads the system
+from its files in a fresh Lisp and runs its tests there, after asking you.  A
+turn that changed files has [Verify] below it, too."
+  :type 'boolean
+  :package-version '(agent-q-module . "0.1.0"))
+
 (defcustom agent-q-eval-timeout 30
   "Seconds that a form may run in the Lisp image before it is stopped."
   :type 'natnum

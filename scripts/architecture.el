@@ -14,7 +14,7 @@
 (require 'seq)
 (require 'subr-x)
 
-(defconst agent-q-architecture--most-lines 220
+(defconst agent-q-architecture--most-lines 230
   "How many lines ARCHITECTURE.md may have: it is to be read in one go.")
 
 (defvar agent-q-architecture--findings 0
@@ -146,6 +146,23 @@ A place between stars is a part of a name that may stand anywhere."
                (format "`%s' of %s has the word \"%s\", which belongs to %s"
                        name place word (string-join places ", "))))))))))
 
+(defun agent-q-architecture--variants (enum file)
+  "Return the names in Lisp of the variants of ENUM in FILE, as keywords.
+Those that are skipped or untagged have none."
+  (let ((case-fold-search nil) (names nil))
+    (with-temp-buffer
+      (insert (agent-q-architecture--between (format "^pub enum %s " enum) "^}"
+                                             (agent-q-architecture--text file)))
+      (goto-char (point-min))
+      (while (re-search-forward "^    \\(?:#\\[serde(\\(.*\\))]\n    \\)?\\([A-Z][A-Za-z]+\\)" nil t)
+        (let ((serde (or (match-string 1) "")) (variant (match-string 2)))
+          (unless (member serde '("skip" "untagged"))
+            (push (concat ":" (if (string-match "\\`rename = \"\\(.+\\)\"\\'" serde)
+                                  (match-string 1 serde)
+                                (downcase (replace-regexp-in-string "\\B[A-Z]" "-\\&" variant t))))
+                  names)))))
+    names))
+
 (defun agent-q-architecture ()
   "Check ARCHITECTURE.md; exit with 1 on findings."
   (let ((modules (agent-q-architecture--folder "lisp/image" "\\.lisp\\'"))
@@ -170,11 +187,8 @@ A place between stars is a part of a name that may stand anywhere."
                                     (agent-q-architecture--folder "src" "\\.rs\\'")))
     (agent-q-architecture--compare
      "Core to Lisp" 1 "event"
-     (mapcar (lambda (name) (concat ":" name))
-             (agent-q-architecture--matches
-              "\\_<\\(?:kind\\|of\\)(\"\\([a-z-]+\\)\""
-              (agent-q-architecture--between
-               "^pub fn event" "^}" (agent-q-architecture--text "src/bridge/wire.rs")))))
+     (seq-union (agent-q-architecture--variants "Event" "src/protocol/events.rs")
+                (agent-q-architecture--variants "EmacsRequest" "src/protocol/emacs.rs")))
     (agent-q-architecture--compare
      "Emacs and the image" nil "outcome"
      (mapcar (lambda (name) (concat ":outcome :" name))

@@ -21,7 +21,7 @@
 (defconst agent-q-graph--accepted '()
   "Groups of files that may use each other: lists, each with its reason.")
 
-(defconst agent-q-graph--most-files 60
+(defconst agent-q-graph--most-files 80
   "How many files lisp/ may have.")
 
 (defconst agent-q-graph--lines '(120 . 1000)
@@ -56,7 +56,7 @@
     show-system-prompt sync-instructions toggle-markup tool-execution-hooks tool-levels
     tool-libraries tool-library tool-result tool-spec* tool-statistics* tools-to-schema
     type-signature-to-json-schema undo-compact undo-rewind undo-turn unregister-tool
-    validate-tool-args)
+    validate-tool-args verify)
   "Names that may be in any file; there may be 90.
 One with a star stands for those that begin with it and a hyphen, too.")
 

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use lexpr::Value;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, json};
 
 use crate::image::{MalformedReply, Plist, parse, property_list};
@@ -19,23 +20,14 @@ pub enum EffectDecision {
     Stop,
 }
 
-impl EffectDecision {
-    /// The decision's name on the wire.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Deny(_) => "deny",
-            Self::Stop => "stop",
-        }
-    }
-
-    #[must_use]
-    pub fn reason(&self) -> Option<&str> {
-        match self {
-            Self::Deny(reason) => reason.as_deref(),
-            Self::Allow | Self::Stop => None,
-        }
+impl Serialize for EffectDecision {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (decision, reason) = match self {
+            Self::Allow => ("allow", None),
+            Self::Deny(reason) => ("deny", reason.as_ref()),
+            Self::Stop => ("stop", None),
+        };
+        json!({"decision": decision, "reason": reason}).serialize(serializer)
     }
 }
 

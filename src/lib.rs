@@ -45,7 +45,7 @@ use protocol::{
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 33;
+pub const CORE_INTERFACE: i64 = 35;
 
 /// How long Emacs's exit waits for the disk.
 const SAVING_AT_EXIT: Duration = Duration::from_secs(1);
@@ -333,7 +333,8 @@ fn diff_apply_onto(env: &Env, current: Text, hunks: Text) -> Result<Value<'_>> {
 }
 
 /// Give the core Emacs's reply to REQUEST: STATUS, a string, and PAYLOAD, a string or nil.
-/// The model reads NOTE, a string or nil, under what becomes of PAYLOAD.
+/// The model reads NOTE, a string or nil, under what becomes of PAYLOAD. ADDED is what Emacs adds to a
+/// reply of an image, a printed property list, or nil.
 #[defun]
 fn resolve(
     env: &Env,
@@ -341,8 +342,9 @@ fn resolve(
     status: Text,
     payload: Option<Text>,
     note: Option<Text>,
+    added: Option<Text>,
 ) -> Result<()> {
-    let reply = bridge::wire::reply(&status, payload, note);
+    let reply = bridge::wire::reply(&status, payload, note, added);
     core(env)?.emacs.resolve(RequestId(request as u64), reply);
     Ok(())
 }
@@ -350,14 +352,17 @@ fn resolve(
 /// Return the registered tools as property lists.
 #[defun]
 fn tools(env: &Env) -> Result<Value<'_>> {
-    bridge::wire::tools(env, &core(env)?.engine.registry().all())
+    let tools = core(env)?.engine.registry().all();
+    let tools: Vec<_> = tools.iter().map(|it| bridge::wire::tool(it)).collect();
+    bridge::wire::lisp(env, tools)
 }
 
 /// Return the registered tool called NAME as a property list, or nil.
 #[defun]
 fn tool(env: &Env, name: Text) -> Result<Option<Value<'_>>> {
     let tool = core(env)?.engine.registry().get(&name);
-    tool.map(|tool| bridge::wire::tool(env, &tool)).transpose()
+    tool.map(|tool| bridge::wire::lisp(env, bridge::wire::tool(&tool)))
+        .transpose()
 }
 
 /// Whether a tool called NAME is registered.
@@ -371,7 +376,7 @@ fn tool_known(env: &Env, name: Text) -> Result<bool> {
 #[defun]
 fn offered_tools(env: &Env, selection: Text) -> Result<Value<'_>> {
     match core(env)?.engine.offered_tools(&selection) {
-        Ok(names) => bridge::wire::strings(env, &names),
+        Ok(names) => bridge::wire::lisp(env, names),
         Err(error) => signal(env, error),
     }
 }
@@ -463,7 +468,9 @@ fn cancel_batch(env: &Env, batch: i64, why: Text) -> Result<()> {
 /// Return what the calls so far have cost, a property list for each tool.
 #[defun]
 fn statistics(env: &Env) -> Result<Value<'_>> {
-    bridge::wire::statistics(env, &core(env)?.engine.metrics().snapshot())
+    let statistics = core(env)?.engine.metrics().snapshot();
+    let tools: Vec<_> = statistics.iter().map(bridge::wire::statistics).collect();
+    bridge::wire::lisp(env, tools)
 }
 
 /// Check ARGUMENTS against SCHEMA, both JSON text; return them with defaults filled in.
@@ -473,6 +480,15 @@ fn check_arguments(env: &Env, schema: Text, arguments: Text) -> Result<String> {
     match tool::schema::check_text(&schema, &arguments) {
         Ok(arguments) => Ok(arguments),
         Err(problems) => bridge::signal_invalid_arguments(env, &problems),
+    }
+}
+
+/// Return SCHEMA of a tool's arguments, JSON text, with what providers want to be said in it.
+#[defun]
+fn sendable_schema(env: &Env, schema: Text) -> Result<String> {
+    match serde_json::from_str(&schema) {
+        Ok(schema) => Ok(tool::parameter::sendable_schema(&schema).to_string()),
+        Err(error) => signal(env, error),
     }
 }
 

@@ -15,7 +15,7 @@
   "Add the answer TEXT, and end the turn."
   (agent-q-test-event :text :text text)
   (agent-q-test-event :turn-ended :outcome :finished)
-  (agent-q-render-body-code-flush))
+  (agent-q-code-highlight-flush))
 
 (defun agent-q-code-test--buttons (place)
   "Return where the next buttons of code are at PLACE or behind it."
@@ -86,11 +86,11 @@
 
 (ert-deftest agent-q-code-a-language-has-the-mode-of-its-files ()
   "But no word of a model's calls any other mode."
-  (should (eq 'ruby-mode (agent-q-render-body--code-mode "ruby")))
-  (should (eq 'ruby-mode (agent-q-render-body--code-mode "rb")))
-  (should (eq 'lisp-mode (agent-q-render-body--code-mode "lisp")))
+  (should (eq 'ruby-mode (agent-q-code-highlight--mode "ruby")))
+  (should (eq 'ruby-mode (agent-q-code-highlight--mode "rb")))
+  (should (eq 'lisp-mode (agent-q-code-highlight--mode "lisp")))
   (dolist (word '("agent-q-mcp" "view" "follow" "no-such-language" "a/b" "gz"))
-    (should-not (agent-q-render-body--code-mode word))))
+    (should-not (agent-q-code-highlight--mode word))))
 
 (ert-deftest agent-q-code-the-form-of-a-call-has-the-keys-of-lisp ()
   (agent-q-test-with-chat

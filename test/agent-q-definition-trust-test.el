@@ -170,17 +170,21 @@ REPLY is a form of the image's; nil ends that."
     (should-not (agent-q-connection-reply-p text)))
   (should (agent-q-connection-reply-p "(:a \"#1=\" -1 nil t ())")))
 
-(ert-deftest agent-q-definition-of-a-reply-only-the-places-are-changed ()
-  (let ((text "(:outcome :returned :value ((:doc \":location (:a \\\"1\\\")\" :location (:file \"x\\\")(\" :line 3)) (:location nil)) :location (:at 4))")
-        (seen nil))
-    (should (equal (agent-q-connection-reply-edit
-                    text :location
-                    (lambda (value)
-                      (push value seen)
-                      (list :where (format "\"%s\"" (length seen)) :lost t)))
-                   "(:outcome :returned :value ((:doc \":location (:a \\\"1\\\")\" :where \"\\\"1\\\"\" :lost t) (:location nil)) :where \"\\\"2\\\"\" :lost t)"))
-    (should (equal seen '((:at 4) (:file "x\")(" :line 3)))))
-  (should-error (agent-q-connection-reply-edit "(:location (#1=(#1#)))" :location #'identity)))
+(ert-deftest agent-q-definition-places-of-a-reply-are-kept-in-order ()
+  (let* ((text "(:outcome :returned :value ((:doc \":location (:a \\\"1\\\")\" :location (:file \"x\\\")(\" :location (:no 1)) :line 3) (:location nil) (:what :location)) :location (:at 4))")
+         (data (agent-q-connection-reply-read text))
+         (seen nil)
+         (places (agent-q-connection-reply-place
+                  data (lambda (location)
+                         (push location seen)
+                         (list :where (format "%d" (length seen)) :lost t)))))
+    (should (equal seen '((:at 4) (:file "x\")(" :location (:no 1)))))
+    (should (equal places '((:where "1" :lost t) (:where "2" :lost t))))
+    (should (equal data '(:outcome :returned
+                          :value ((:doc ":location (:a \"1\")" :where "1" :lost t :line 3)
+                                  (:location nil) (:what :location))
+                          :where "2" :lost t))))
+  (should-error (agent-q-connection-reply-read "(:location (#1=(#1#)))")))
 
 (provide 'agent-q-definition-trust-test)
 ;;; agent-q-definition-trust-test.el ends here

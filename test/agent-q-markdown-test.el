@@ -28,7 +28,7 @@ See https://example.org/a and [here](shop.lisp:2).\n")
       (agent-q-test-event :text :text (substring text from (min (length text) (+ from size))))
       (setq from (+ from size))))
   (agent-q-test-event :turn-ended :outcome :finished)
-  (agent-q-render-body-code-flush))
+  (agent-q-code-highlight-flush))
 
 (defun agent-q-markdown-test--find (text)
   "Return the place where TEXT begins in the log, and go there."
@@ -95,9 +95,9 @@ See https://example.org/a and [here](shop.lisp:2).\n")
   (let ((agent-q-module-log-failed nil))
     (agent-q-test-with-chat
       (agent-q-markdown-test--add agent-q-markdown-test--answer)
-      (should agent-q-render-body--code-timer)
+      (should agent-q-code-highlight--timer)
       ;; All was fontified before its turn came.
-      (agent-q-test-until (not agent-q-render-body--code-timer))
+      (agent-q-test-until (not agent-q-code-highlight--timer))
       (should-not agent-q-module-log-failed))))
 
 (ert-deftest agent-q-markdown-aligns-tables-anew-for-another-width ()
@@ -292,7 +292,7 @@ See https://example.org/a and [here](shop.lisp:2).\n")
       (should-not (eq (key-binding (kbd "RET")) #'agent-q-markdown-table-show)))))
 
 (ert-deftest agent-q-markdown-survives-a-mode-that-signals ()
-  (let ((agent-q-render-body-code-modes '(("lisp" . agent-q-markdown-test--bad-mode)))
+  (let ((agent-q-code-highlight-modes '(("lisp" . agent-q-markdown-test--bad-mode)))
         (agent-q-module-log-failed nil))
     (cl-letf (((symbol-function 'agent-q-markdown-test--bad-mode)
                (lambda () (error "This mode does nothing but fail"))))
@@ -315,18 +315,18 @@ See https://example.org/a and [here](shop.lisp:2).\n")
       (with-current-buffer (messages-buffer)
         (let ((inhibit-read-only t)) (erase-buffer)))
       (agent-q-test-event :text :text "```sh\nif true; then ls; fi\n```\n")
-      (agent-q-render-body-code-flush)
+      (agent-q-code-highlight-flush)
       (should (get-text-property (agent-q-test-find "if true") 'face))
       (should-not (with-current-buffer (messages-buffer) (agent-q-test-shows "Indentation"))))))
 
 (ert-deftest agent-q-markdown-survives-a-mode-that-signals-while-it-fontifies ()
-  (let ((agent-q-render-body-code-modes '(("bad" . agent-q-markdown-test-failing-mode) ("lisp" . lisp-mode)))
+  (let ((agent-q-code-highlight-modes '(("bad" . agent-q-markdown-test-failing-mode) ("lisp" . lisp-mode)))
         (agent-q-module-log-failed nil))
     (agent-q-test-with-chat
       (agent-q-markdown-test--add
        "```bad\nfirst word\n```\n\n```lisp\n(defun later () 1)\n```\n\nafter **boldness**\n")
-      (ignore-errors (agent-q-render-body-code-flush))
-      (agent-q-render-body-code-flush)
+      (ignore-errors (agent-q-code-highlight-flush))
+      (agent-q-code-highlight-flush)
       ;; The text is whole, and what comes behind it has its colours.
       (should (agent-q-test-shows "first word"))
       (should (memq 'font-lock-keyword-face (agent-q-markdown-test--faces "defun")))
@@ -379,7 +379,7 @@ See https://example.org/a and [here](shop.lisp:2).\n")
     (unless (get-text-property (point) 'fontified)
       (run-hook-with-args 'fontification-functions (point)))
     (goto-char (next-single-property-change (point) 'fontified nil (point-max))))
-  (agent-q-render-body-code-flush))
+  (agent-q-code-highlight-flush))
 
 (ert-deftest agent-q-markdown-takes-looks-from-old-answers-until-they-are-displayed ()
   (let* ((texts (list agent-q-markdown-test--answer

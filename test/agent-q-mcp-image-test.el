@@ -13,6 +13,7 @@
 (require 'agent-q-test-image)
 (require 'agent-q-test-tools)
 (require 'agent-q-image-history)
+(require 'agent-q-scratch)
 (require 'agent-q-changes)
 (require 'seq)
 
@@ -53,6 +54,23 @@ That of another test may be connected, too."
               (push-button))
             (agent-q-test-until (string-match-p "=> 1" (agent-q-mcp-image-test--text
                                                         client "eval_form" :form "(aq-mcp)"))))
+        (customize-set-variable 'agent-q-mcp-turn-pause 60)))))
+
+(agent-q-test-image-on-each "mcp-clients-have-a-scratch-image" ()
+  "A client's scratch image lasts until its turn ends, and each client has its own."
+  (agent-q-mcp-image-test--serving connection
+    (let ((one (agent-q-test-mcp-client "one"))
+          (two (agent-q-test-mcp-client "two")))
+      (agent-q-mcp-image-test--text one "compile_form" :form "(defun aq-mcp-scratch () 2)" :image "scratch")
+      (should (string-match-p "=> 2" (agent-q-mcp-image-test--text
+                                      one "eval_form" :form "(aq-mcp-scratch)" :image "scratch")))
+      (dolist (where '("scratch" nil))
+        (should (string-match-p "=> NIL"
+                                (apply #'agent-q-mcp-image-test--text two "eval_form"
+                                       :form "(fboundp 'aq-mcp-scratch)" (and where (list :image where))))))
+      (customize-set-variable 'agent-q-mcp-turn-pause 0.05)
+      (unwind-protect
+          (agent-q-test-until (null agent-q-scratch--all))
         (customize-set-variable 'agent-q-mcp-turn-pause 60)))))
 
 (agent-q-test-image-on-each "mcp-results-name-tools-as-the-client-calls-them" ()

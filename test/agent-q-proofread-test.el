@@ -126,7 +126,7 @@ Each element is the text of the place and what is wrong with it."
       (agent-q-test-event :text :text (format "So:\n\n- it:\n\n  ```%s\n%s\n  ```\n\n" language
                                               (replace-regexp-in-string "^" "  " text)))))
   (agent-q-test-event :turn-ended :outcome :finished)
-  (agent-q-render-body-code-flush))
+  (agent-q-code-highlight-flush))
 
 (defun agent-q-proofread-test--done ()
   "Wait until nothing is to be checked."

@@ -798,7 +798,7 @@
                                       :watch (:patience 30))
                               30
                               (lambda (status payload)
-                                (push (agent-q-test-image-read (cons status payload)) ends)))
+                                (push (agent-q-test-image-read status payload) ends)))
           (should (agent-q-test-image-await
                    (lambda ()
                      (should (equal "T" (agent-q-test-image-directly

@@ -194,7 +194,7 @@ pub fn drain(env: &Env, most_events: i64, budget: Duration) -> Result<Value<'_>>
         match serve(env, core, &event) {
             Served::Here => {}
             Served::ByLisp => {
-                events.push(wire::event(env, &event)?);
+                events.push(wire::lisp(env, &event)?);
                 if is_text(&event) || matches!(event, Event::PastTurn { .. }) {
                     break;
                 }

@@ -20,6 +20,7 @@ pub fn register(registry: &Registry) {
         image::execution::tools(),
         image::compiling::tools(),
         image::building::tools(),
+        image::verify::tools(),
         image::systems::tools(),
         image::drift::tools(),
         image::history::undo_tools(),

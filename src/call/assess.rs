@@ -14,7 +14,7 @@ use super::reach::{self, Reached};
 use super::{Executor, private_reads};
 use crate::effect::{EffectKind, Granted};
 use crate::image::{self, ImageReply, Plist, property_list};
-use crate::protocol::{EmacsError, EmacsReply, EmacsRequest, ImageRequest};
+use crate::protocol::{EmacsError, EmacsReply, EmacsRequest, ImageRequest, Lisp};
 use crate::rules::{Alarm, Alarms, EDITING, OtherAlarms, WRITING};
 use crate::runtime::held;
 use crate::tool::code::Unit;
@@ -165,7 +165,10 @@ impl Executor {
         look: Look,
         batch: &BatchContext,
     ) -> Result<CallVerdict, ToolFailure> {
-        let context = self.context(batch);
+        let context = self.context(batch).about(tool.lisp(arguments));
+        if batch.eval_policy != EvalPolicy::ReadOnly {
+            context.start_lisp().await?;
+        }
         let mut verdict = CallVerdict::plain(
             tool,
             reach::assess(tool, arguments, &context).await?,
@@ -212,7 +215,7 @@ impl Executor {
                 .look_at(
                     (treatment, look, when),
                     (&text, file.as_deref()),
-                    arguments,
+                    (arguments, &context.lisp),
                     batch,
                 )
                 .await
@@ -271,7 +274,7 @@ impl Executor {
         &self,
         (treatment, look, when): (Treatment, Look, When),
         (text, file): (&str, Option<&str>),
-        arguments: &Arguments,
+        (arguments, lisp): (&Arguments, &Lisp),
         batch: &BatchContext,
     ) -> Result<ImageReply, Blind> {
         let given = |name| arguments.text(name).map_or(Value::Null, Value::string);
@@ -290,6 +293,7 @@ impl Executor {
             Look::Again => Value::symbol("t"),
         };
         let request = EmacsRequest::Image(ImageRequest {
+            lisp: lisp.clone(),
             operation: "assess-form".to_owned(),
             arguments: image::print_arguments(&property_list([
                 ("form", Value::string(text)),

@@ -6,17 +6,21 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+
 use super::batch::BatchContext;
 use super::prepared::{Prepared, PreparedCall};
 use super::{Executor, reach};
 use crate::builtin::image::compiling::{self, Telling};
 use crate::image::{self, ImageReply};
 use crate::protocol::{
-    CallArguments, CallKey, CallOutcome, CallResult, EmacsRequest, HandlerId, ImageRequest,
-    ToolCall,
+    CallArguments, CallKey, CallOutcome, CallResult, Done, EmacsRequest, HandlerId, ImageRequest,
+    Lisp, ToolCall,
 };
 use crate::tool::code::Unit;
-use crate::tool::work::{EMACS_DEADLINE, NextCall, WorkContext, image_result, joined, within};
+use crate::tool::work::{
+    EMACS_DEADLINE, ImageCalls, NextCall, WorkContext, image_result, joined, within,
+};
 use crate::tool::{
     Arguments, Content, EmacsTool, ImageTool, OperationTool, Parameter, Runner, ToolFailure,
 };
@@ -46,6 +50,14 @@ impl Executor {
                     ..self.context(batch).judged(&call.verdict.reached.judged)
                 };
                 task(call.arguments.clone(), context).await
+            }
+            Runner::Steps(run) => {
+                let images = CallImages {
+                    executor: self,
+                    call,
+                    batch,
+                };
+                run(&call.arguments, &self.context(batch), &images).await
             }
             Runner::Emacs(tool) => self.run_on_emacs(tool, call, batch).await,
             Runner::Operation(tool) => self.run_operation(tool, call, batch).await,
@@ -83,15 +95,15 @@ impl Executor {
             arguments,
         };
         let deadline = EMACS_DEADLINE.max(batch.eval_deadline + IMAGE_GRACE);
-        let (text, note) = self.request_asking(call, batch, body, deadline).await?;
+        let done = self.request_asking(call, batch, body, deadline).await?;
         let (mut answer, denials) = match tool.render {
-            Some(render) if text.starts_with("(:") => {
-                let (reply, denials) = parsed(&text)?;
+            Some(render) if done.text.starts_with("(:") => {
+                let (reply, denials) = parsed(&done)?;
                 (render(&call.arguments, &reply), denials)
             }
-            _ => (Ok(text), Vec::new()),
+            _ => (Ok(done.text), Vec::new()),
         };
-        tell(told(&mut answer, |content| content), &denials, note);
+        tell(told(&mut answer, |content| content), &denials, done.note);
         answer
     }
 
@@ -109,7 +121,7 @@ impl Executor {
         };
         // Emacs watches over it: how long it may take is an option there.
         let reply = self.request_asking(call, batch, body, Duration::MAX).await;
-        reply.map(|(text, _)| text)
+        reply.map(|done| done.text)
     }
 
     async fn run_in_image(
@@ -119,6 +131,8 @@ impl Executor {
         batch: &BatchContext,
     ) -> Result<Content, ToolFailure> {
         let deadline = (tool.deadline)(&call.arguments, batch.eval_deadline);
+        let context = self.context(batch).about(call.tool.lisp(&call.arguments));
+        context.start_lisp().await?;
         let unit = call.verdict.unit.clone().transpose()?;
         let (operation, arguments) = match &unit {
             Some(unit) => (unit.operation, unit.arguments.clone()),
@@ -133,26 +147,27 @@ impl Executor {
             arguments = image::joined_lists(arguments, &watch);
         }
         let body = EmacsRequest::Image(ImageRequest {
+            lisp: context.lisp.clone(),
             operation: operation.to_owned(),
             arguments: image::print_arguments(&arguments),
             deadline,
         });
-        let (text, note) = self
+        let done = self
             .request_asking(call, batch, body, deadline + IMAGE_GRACE)
             .await?;
-        let (mut reply, denials) = parsed(&text)?;
+        let (mut reply, denials) = parsed(&done)?;
         let chooses = |it: &Parameter| it.name == "restart";
         if !call.tool.parameters.iter().any(chooses) {
             reply = reply.without_restarts();
         }
-        let context = self.context(batch);
         let called = unit.as_ref().and_then(|unit| unit.called.as_deref());
         let arguments = match called {
             Some(called) => &call.arguments.with_text("name", called),
             None => &call.arguments,
         };
         let mut content = image_result((&call.tool, tool), arguments, &reply, &context).await;
-        if content.is_ok() {
+        let is_users = context.lisp == Lisp::Users;
+        if content.is_ok() && is_users {
             note_compiled(operation, unit.as_ref(), arguments, &context);
         }
         if let Ok(content) = &mut content {
@@ -166,14 +181,49 @@ impl Executor {
             content.text.push('\n');
             content.text.push_str(&note);
         }
-        if let Some(telling) = telling_of(operation, call, content.is_ok()) {
+        if let Some(telling) = telling_of(operation, call, content.is_ok()).filter(|_| is_users) {
             let lacking = compiling::lacking(telling, &context).await;
             let told = told(&mut content, |content| &mut content.text);
             told.extend(lacking.map(|it| format!("\n{it}")));
         }
         let told = told(&mut content, |content| &mut content.text);
-        tell(told, &denials, note);
+        tell(told, &denials, done.note);
         content
+    }
+}
+
+/// Calls into images that are a part of CALL.
+struct CallImages<'a> {
+    executor: &'a Executor,
+    call: &'a PreparedCall,
+    batch: &'a BatchContext,
+}
+
+impl ImageCalls for CallImages<'_> {
+    fn call(
+        &self,
+        lisp: Lisp,
+        operation: &'static str,
+        mut arguments: lexpr::Value,
+        deadline: Duration,
+    ) -> BoxFuture<'_, Result<ImageReply, ToolFailure>> {
+        if let Some(watch) = self.executor.watch(self.call, self.batch) {
+            let watch = image::property_list([("watch", watch.to_argument())]);
+            arguments = image::joined_lists(arguments, &watch);
+        }
+        let body = EmacsRequest::Image(ImageRequest {
+            lisp,
+            operation: operation.to_owned(),
+            arguments: image::print_arguments(&arguments),
+            deadline,
+        });
+        let asked =
+            self.executor
+                .request_asking(self.call, self.batch, body, deadline + IMAGE_GRACE);
+        Box::pin(async move {
+            let done = asked.await?;
+            parsed(&done).map(|(reply, _)| reply)
+        })
     }
 }
 
@@ -257,9 +307,10 @@ fn told<T>(
     }
 }
 
-/// The image's reply that TEXT is, and what was not allowed while it ran.
-fn parsed(text: &str) -> Result<(ImageReply, Vec<String>), ToolFailure> {
-    image::parse_with_denials(text).map_err(|error| ToolFailure::new(error.to_string()))
+/// The image's reply in DONE, and what was not allowed while it ran.
+fn parsed(done: &Done) -> Result<(ImageReply, Vec<String>), ToolFailure> {
+    image::parse_added(&done.text, done.added.as_deref())
+        .map_err(|error| ToolFailure::new(error.to_string()))
 }
 
 /// Adds to what is TOLD the DENIALS of effects, unless it says so itself, and Emacs's NOTE: the code may have

@@ -23,12 +23,12 @@ use crate::effect::{
 use crate::files::systems::is_definition;
 use crate::protocol::Asked;
 use crate::protocol::{
-    CallKey, CallOutcome, CallResult, Consent, Decider, Decision, EmacsRequest, Event, Grounds,
-    SessionState,
+    CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Done, EmacsRequest, Event,
+    Grounds, SessionState,
 };
 use crate::rules::{Explanation, Outcome};
 use crate::runtime::held;
-use crate::tool::work::{noted, silent};
+use crate::tool::work::{done, silent};
 use crate::tool::{Origin, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 
@@ -103,7 +103,7 @@ impl Executor {
         batch: &BatchContext,
         body: EmacsRequest,
         deadline: Duration,
-    ) -> Result<(String, Option<String>), ToolFailure> {
+    ) -> Result<Done, ToolFailure> {
         let (sender, mut messages) = mpsc::unbounded_channel();
         let mut reply = pin!(self.emacs.request_asking(batch.session, body, sender));
         let mut open = FuturesUnordered::new();
@@ -113,7 +113,7 @@ impl Executor {
             let (started, asking) = (Instant::now(), !open.is_empty());
             tokio::select! {
                 biased;
-                reply = &mut reply => return noted(reply),
+                reply = &mut reply => return done(reply),
                 Some(asked) = messages.recv() => match parse_message(&asked.text) {
                     Ok(WatchMessage::Asked(question)) => {
                         let withdrawn = CancellationToken::new();

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::audit::AuditLog;
 use crate::protocol::Emacs;
-use crate::protocol::Event;
+use crate::protocol::{Event, Lisp};
 use crate::rules::RuleBook;
 use crate::tool::work::{Echo, NextCalls, Proposal, WorkContext};
 use approvals::Approvals;
@@ -43,6 +43,7 @@ impl Executor {
     pub fn context(&self, batch: &BatchContext) -> WorkContext {
         WorkContext {
             session: batch.session,
+            lisp: Lisp::Users,
             emacs: Arc::clone(&self.emacs),
             workspace: Arc::clone(&batch.workspace),
             cancel: batch.cancel.clone(),

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use crate::files::FileError;
 use crate::files::path::{PathPolicy, PathVerdict, Resolved};
 use crate::files::systems::source_folders;
-use crate::image::{ImageReply, Plist, parse_reply};
-use crate::protocol::{EmacsRequest, ImageRequest};
+use crate::image::{ImageReply, Plist};
+use crate::protocol::EmacsRequest;
 use crate::tool::work::{
     EMACS_DEADLINE, FoundForCall, Judged, Preview, WorkContext, off_emacs, within,
 };
@@ -257,14 +257,8 @@ pub(super) async fn library_folders(
     policy: &Arc<PathPolicy>,
     context: &WorkContext,
 ) -> Vec<PathBuf> {
-    let body = EmacsRequest::Image(ImageRequest {
-        operation: "source-places".to_owned(),
-        arguments: "nil".to_owned(),
-        deadline: DEADLINE,
-    });
-    let request = context.emacs.request(context.session, body);
-    let reply = within(DEADLINE * 2, request).await.ok();
-    let Some(ImageReply::Returned(data)) = reply.and_then(|it| parse_reply(&it).ok()) else {
+    let reply = context.ask_image("source-places", &lexpr::Value::Null, DEADLINE);
+    let Ok(ImageReply::Returned(data)) = reply.await else {
         return Vec::new();
     };
     let policy = Arc::clone(policy);

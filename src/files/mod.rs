@@ -2,6 +2,7 @@
 //! Files of the user's project, for tools: which paths may be touched ([`path`]), and reading,
 //! writing, listing and searching them. Knows nothing of Emacs, tools or sessions.
 
+pub mod commit;
 mod copies;
 pub mod encoding;
 pub mod fingerprint;

@@ -6,7 +6,7 @@ mod reply;
 
 use lexpr::Value;
 
-pub use reply::{MalformedReply, parse, parse_reply, parse_with_denials, quoted_files};
+pub use reply::{MalformedReply, parse, parse_added, parse_reply, quoted_files};
 
 /// What the Common Lisp half replied.
 #[derive(Debug, Clone, PartialEq)]

@@ -37,16 +37,26 @@ impl MalformedReply {
 ///
 /// When TEXT is no reply.
 pub fn parse_reply(text: &str) -> Result<ImageReply, MalformedReply> {
-    parse_with_denials(text).map(|(reply, _)| reply)
+    parse_added(text, None).map(|(reply, _)| reply)
 }
 
-/// The reply that TEXT is, and in words the effects that were not allowed to its code, each once.
+/// The reply that TEXT is with what Emacs ADDED, and in words the effects that were not allowed to its
+/// code, each once. ADDED is a printed property list: `places` has the properties that replace each
+/// `location` with a list, in their order, `because` is why the call was stopped.
 ///
 /// # Errors
 ///
-/// When TEXT is no reply.
-pub fn parse_with_denials(text: &str) -> Result<(ImageReply, Vec<String>), MalformedReply> {
-    let value = parse(text)?;
+/// When TEXT is no reply, or ADDED doesn't fit it.
+pub fn parse_added(
+    text: &str,
+    added: Option<&str>,
+) -> Result<(ImageReply, Vec<String>), MalformedReply> {
+    let mut value = parse(text)?;
+    let added = added.map_or(Ok(Value::Null), parse)?;
+    let added = Plist::new(&added);
+    if added.flag("places") {
+        value = placed(value, &mut added.list("places"))?;
+    }
     let plist = Plist::new(&value);
     let mut denials: Vec<String> = Vec::new();
     for denial in plist.texts("denials") {
@@ -54,10 +64,33 @@ pub fn parse_with_denials(text: &str) -> Result<(ImageReply, Vec<String>), Malfo
             denials.push(denial.to_owned());
         }
     }
-    Ok((reply_of(plist)?, denials))
+    Ok((reply_of(plist, added)?, denials))
 }
 
-fn reply_of(plist: Plist<'_>) -> Result<ImageReply, MalformedReply> {
+/// VALUE with the properties in PLACES instead of each `location` with a list. Emacs walks the same way.
+fn placed<'a>(
+    value: Value,
+    places: &mut impl Iterator<Item = &'a Value>,
+) -> Result<Value, MalformedReply> {
+    let Value::Cons(cons) = value else {
+        return Ok(value);
+    };
+    let (elements, tail) = cons.into_vec();
+    let mut elements = elements.into_iter().peekable();
+    let mut placed_elements = Vec::new();
+    while let Some(element) = elements.next() {
+        if element.as_keyword() == Some("location") && elements.next_if(Value::is_cons).is_some() {
+            let place = places.next();
+            let place = place.ok_or_else(|| MalformedReply::new("a place is missing"))?;
+            placed_elements.extend(super::elements(place).cloned());
+        } else {
+            placed_elements.push(placed(element, places)?);
+        }
+    }
+    Ok(Value::append(placed_elements, tail))
+}
+
+fn reply_of(plist: Plist<'_>, added: Plist<'_>) -> Result<ImageReply, MalformedReply> {
     let outcome = plist
         .keyword("outcome")
         .ok_or_else(|| MalformedReply::new("it has no outcome"))?;
@@ -69,7 +102,13 @@ fn reply_of(plist: Plist<'_>) -> Result<ImageReply, MalformedReply> {
             .ok_or_else(|| MalformedReply::new("it has no message")),
         "error" => Ok(ImageReply::Error(error_report(plist))),
         "cancelled" => Ok(ImageReply::Cancelled(Stopped {
-            because: plist.text("because").map(str::to_owned),
+            because: match (added.text("because"), plist.flag("unclean")) {
+                (Some(because), true) => Some(format!(
+                    "{because}; its cleanup didn't end and was left out"
+                )),
+                (Some(because), false) => Some(because.to_owned()),
+                (None, _) => plist.text("because").map(str::to_owned),
+            },
             allocated: plist.text("allocated").map(str::to_owned),
             frames: plist.list("frames").filter_map(Frame::of).collect(),
             output: owned(plist, "output"),

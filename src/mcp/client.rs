@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 
 use super::call::{CallStep, CallText, ClientCall};
-use super::tools::{self, Profile, WHICH_IMAGE, looks_into_image, takes_image};
+use super::tools::{self, Profile, WHICH_IMAGE, has_image, looks_into_image, takes_image};
 use super::transport::SHARE;
 use crate::builtin::more::called_through;
 use crate::engine::Engine;
@@ -23,6 +23,7 @@ use crate::protocol::{
 };
 use crate::protocol::{Emacs, WatchedEmacs};
 use crate::runtime::{held, on_emacs};
+use crate::tool::SCRATCH;
 use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
 
 /// What the user set for clients.
@@ -358,6 +359,10 @@ impl McpClient {
         if !takes_image(&tool) {
             return None;
         }
+        let is_scratch = |it: &Value| it.as_str().map(str::trim) == Some(SCRATCH);
+        if has_image(&tool) && arguments.get(WHICH_IMAGE).is_some_and(is_scratch) {
+            return None;
+        }
         let image = arguments.shift_remove(WHICH_IMAGE)?;
         asked.raw_arguments = json!(arguments).to_string();
         // Some models fill in every parameter.
@@ -616,7 +621,7 @@ async fn ask_session(
         arguments,
     };
     match tokio::time::timeout(EMACS_TIME, emacs.request(session, request)).await {
-        Ok(EmacsReply::Done { text, .. }) => Ok(text),
+        Ok(EmacsReply::Done(done)) => Ok(done.text),
         Ok(EmacsReply::Failed(error)) => Err(error.to_string()),
         Err(_) => Err(format!(
             "Emacs is busy and did not answer within {} s. Try again later.",

@@ -28,6 +28,7 @@ pub const IMAGE: &[&str] = &[
     "compile_file",
     "load_system",
     "run_tests",
+    "verify_system",
     "get_last_error",
     "debugger_frames",
     "invoke_restart",
@@ -44,7 +45,7 @@ pub const IMAGE: &[&str] = &[
 const ALWAYS: &[&str] = &["eval_form", "describe_symbol", "await_call"];
 
 /// The parameter of image tools that says which image is meant.
-pub const WHICH_IMAGE: &str = "image";
+pub const WHICH_IMAGE: &str = crate::tool::IMAGE;
 
 /// Which tools clients are told of.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -88,9 +89,13 @@ fn described_tool(tool: &Tool) -> Value {
     if takes_image(tool)
         && let Some(properties) = schema["properties"].as_object_mut()
     {
+        let which = match properties.get(WHICH_IMAGE) {
+            Some(_) => "As in list_images, or scratch",
+            None => "As in list_images",
+        };
         properties.insert(
             WHICH_IMAGE.to_owned(),
-            json!({"type": "string", "description": "As in list_images"}),
+            json!({"type": "string", "description": which}),
         );
     }
     let level = match tool.name.as_str() {
@@ -115,10 +120,15 @@ pub fn looks_into_image(tool: &Tool) -> bool {
 /// Whether TOOL takes a parameter that says which image is meant.
 #[must_use]
 pub fn takes_image(tool: &Tool) -> bool {
-    looks_into_image(tool)
-        && tool.argument_schema()["properties"]
-            .get(WHICH_IMAGE)
-            .is_none()
+    looks_into_image(tool) && (tool.origin == Origin::BuiltIn || !has_image(tool))
+}
+
+/// Whether TOOL has a parameter of its own that names an image.
+#[must_use]
+pub fn has_image(tool: &Tool) -> bool {
+    tool.argument_schema()["properties"]
+        .get(WHICH_IMAGE)
+        .is_some()
 }
 
 /// A tool of LEVEL as clients are told of it.
@@ -364,7 +374,7 @@ mod tests {
     fn what_a_client_is_told_takes_few_tokens() {
         let tools = tools(&Profile::Image, &registry(), "");
         let length = tools["tools"].to_string().len() + prompts::INSTRUCTIONS.len();
-        assert!(length <= 14_900, "{length} characters");
+        assert!(length <= 15_900, "{length} characters");
     }
 
     #[test]

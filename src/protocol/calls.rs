@@ -5,8 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value, json};
 
 use crate::trust::{SafetyLevel, Source, fence};
 
@@ -61,7 +61,7 @@ pub enum CallOutcome {
 }
 
 impl CallOutcome {
-    /// The outcome's name in events and logs.
+    /// The outcome's name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -139,6 +139,20 @@ impl CallResult {
     }
 }
 
+impl Serialize for CallResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json!({
+            "id": self.id,
+            ":outcome": self.outcome,
+            "content": self.whole(),
+            "milliseconds": self.elapsed.as_secs_f64() * 1000.0,
+            "level": self.level,
+            ":consent": self.consent,
+        })
+        .serialize(serializer)
+    }
+}
+
 /// Why a call could run, or could not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -191,7 +205,7 @@ impl Decider {
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
         pub struct $name(pub u64);
 
         impl $name {
@@ -244,5 +258,5 @@ identifier! {
 }
 
 /// A tool's function in Emacs Lisp; Emacs keeps the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct HandlerId(pub u64);

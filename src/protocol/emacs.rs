@@ -1,43 +1,68 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What only Emacs can do for a tool, and its answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::calls::HandlerId;
+use super::fields;
 
-/// What only Emacs can do.
-#[derive(Debug, Clone, PartialEq)]
+/// What only Emacs can do. What has no name in Lisp is done by the bridge itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = ":type")]
 pub enum EmacsRequest {
-    /// Call OPERATION of the Common Lisp half in the image of the session's chat.
+    /// Call OPERATION of the Common Lisp half in an image.
+    #[serde(rename = "image-call")]
     Image(ImageRequest),
     /// Read text of a buffer, straight through the Env.
+    #[serde(skip)]
     ReadBuffer(ReadBuffer),
     /// Tell the file of the buffer of that name, or of the user's last one, as JSON.
+    #[serde(skip)]
     VisitedFile(Option<String>),
     /// Do what agent-q's own Emacs Lisp knows as OPERATION.
+    #[serde(rename = "emacs-call")]
     Operation {
         operation: &'static str,
+        #[serde(serialize_with = "fields::text")]
         arguments: Value,
     },
     /// Call a tool's function in Emacs Lisp.
+    #[serde(rename = "tool-handler")]
     Handler {
         handler: HandlerId,
+        #[serde(serialize_with = "fields::text")]
         arguments: Value,
         /// The watch settings of the image that owns this tool, printed for `read`.
         watch: Option<String>,
     },
 }
 
+/// A Lisp that calls can be about.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(untagged)]
+pub enum Lisp {
+    /// The user's, of the session's chat.
+    #[default]
+    Users,
+    /// One that agent-q has started for the session, by its name.
+    Second(Arc<str>),
+}
+
 /// A call of the Common Lisp half.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ImageRequest {
+    #[serde(rename = "image")]
+    pub lisp: Lisp,
     /// The operation's name, such as `describe-symbol`.
     pub operation: String,
     /// Its arguments: a property list printed for Emacs's `read`.
     pub arguments: String,
     /// How long it may run in the image.
+    #[serde(rename = "seconds", serialize_with = "fields::seconds")]
     pub deadline: Duration,
 }
 
@@ -54,23 +79,29 @@ pub struct ReadBuffer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EmacsReply {
     /// It was done.
-    Done {
-        /// What came out.
-        text: String,
-        /// What the model reads under it.
-        note: Option<String>,
-    },
+    Done(Done),
     /// It could not be done.
     Failed(EmacsError),
+}
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Done {
+    /// What came out.
+    pub text: String,
+    /// What the model reads under it.
+    pub note: Option<String>,
+    /// What Emacs adds to TEXT, a reply of the image, as `image::parse_added` reads it.
+    pub added: Option<String>,
 }
 
 impl EmacsReply {
     /// TEXT came out.
     pub fn done(text: impl Into<String>) -> Self {
-        Self::Done {
+        Self::Done(Done {
             text: text.into(),
-            note: None,
-        }
+            ..Done::default()
+        })
     }
 }
 

@@ -4,17 +4,20 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use super::calls::{
     BatchId, CallKey, CallResult, HandlerId, MessageId, QuestionId, RequestId, SessionId, TurnId,
 };
 use super::emacs::EmacsRequest;
+use super::fields;
 use crate::effect::EffectDecision;
 use crate::trust::SafetyLevel;
 
 /// What a session is doing, as its header line shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SessionState {
     /// Nothing runs.
     Idle,
@@ -94,30 +97,36 @@ impl TurnOutcome {
     }
 }
 
+impl Serialize for TurnOutcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let why = match self {
+            Self::NoSuchModel(_) => Some("no-such-model"),
+            Self::FailedLong(_) | Self::InterruptedLong(_) => Some("long"),
+            _ => None,
+        };
+        json!({":outcome": self.name(), "message": self.message(), ":why": why})
+            .serialize(serializer)
+    }
+}
+
 /// Whether a request is about more than every call of its tool is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Grounds {
     /// The reason is what the tool itself says of such a call, and nothing else.
     Usual,
     Special,
 }
 
-impl Grounds {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Usual => "usual",
-            Self::Special => "special",
-        }
-    }
-}
-
-/// What happened, in the order in which it happened.
-#[derive(Debug, Clone, PartialEq)]
+/// What happened, in the order in which it happened. Serialized as the property list that Emacs gets
+/// (`bridge::wire`).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = ":type", rename_all = "kebab-case")]
 pub enum Event {
     /// A session changed its state.
     State {
         session: SessionId,
+        #[serde(rename = ":state")]
         state: SessionState,
     },
     /// A turn begins with this message of the user's.
@@ -125,6 +134,7 @@ pub enum Event {
         session: SessionId,
         turn: TurnId,
         /// None where a program begins it, and in a stored chat.
+        #[serde(rename = "message-id")]
         message: Option<MessageId>,
         text: String,
         /// What the user sent along.
@@ -154,6 +164,7 @@ pub enum Event {
         after: Option<CallKey>,
     },
     /// A tool call needs the user's approval before it may run. `arguments` is the validated JSON.
+    #[serde(rename = "approval")]
     ApprovalRequested {
         session: SessionId,
         call: CallKey,
@@ -162,7 +173,9 @@ pub enum Event {
         handler: Option<HandlerId>,
         level: SafetyLevel,
         reason: String,
+        #[serde(rename = ":grounds")]
         grounds: Grounds,
+        #[serde(serialize_with = "fields::pretty_text")]
         arguments: Value,
     },
     /// The file was changed that a request is about, which shows something else now.
@@ -178,6 +191,7 @@ pub enum Event {
         session: SessionId,
         request: RequestId,
         question: i64,
+        #[serde(flatten)]
         decision: EffectDecision,
     },
     /// A tool call runs now, with these validated arguments.
@@ -186,12 +200,14 @@ pub enum Event {
         call: CallKey,
         tool: String,
         handler: Option<HandlerId>,
+        #[serde(serialize_with = "fields::text")]
         arguments: Value,
     },
     /// A tool call has its one result. The content is whole here; the model gets it capped.
     CallFinished {
         session: SessionId,
         call: CallKey,
+        #[serde(flatten)]
         result: CallResult,
     },
     /// All calls of a batch have their results, in call order.
@@ -203,10 +219,15 @@ pub enum Event {
     /// are; or why there are none.
     ProjectFiles {
         question: QuestionId,
+        #[serde(flatten, serialize_with = "fields::files")]
         files: Result<(Vec<String>, u64), String>,
     },
     /// What would happen to a call that the user wondered about: a JSON object.
-    Explained { question: QuestionId, answer: Value },
+    Explained {
+        question: QuestionId,
+        #[serde(serialize_with = "fields::text")]
+        answer: Value,
+    },
     /// Tokens of one request, as the provider counted them.
     Usage {
         session: SessionId,
@@ -223,6 +244,7 @@ pub enum Event {
         session: SessionId,
         attempt: u32,
         attempts: u32,
+        #[serde(rename = "seconds", serialize_with = "fields::seconds")]
         delay: Duration,
         reason: String,
     },
@@ -253,6 +275,7 @@ pub enum Event {
     Steered {
         session: SessionId,
         /// None in a stored chat.
+        #[serde(rename = "message-id")]
         message: Option<MessageId>,
         text: String,
         /// What the user sent along.
@@ -261,6 +284,7 @@ pub enum Event {
     /// What fills the window: a JSON object, or why that can't be said.
     WindowShown {
         question: QuestionId,
+        #[serde(serialize_with = "fields::answer")]
         report: Result<Value, String>,
     },
     /// The turn met a limit, as the text says. It waits for an answer: [`Op::AnswerLimit`], a further
@@ -271,6 +295,7 @@ pub enum Event {
     /// What would be sent, `{"url", "headers", "body"}`, or why nothing can be.
     RequestShown {
         question: QuestionId,
+        #[serde(serialize_with = "fields::pretty_answer")]
         request: Result<Value, String>,
     },
     /// Something the user should read; the turn goes on.
@@ -297,13 +322,8 @@ pub enum Event {
     /// A turn is over.
     TurnEnded {
         session: SessionId,
+        #[serde(flatten)]
         outcome: TurnOutcome,
-    },
-    /// Emacs is asked to do something for a tool call.
-    EmacsRequested {
-        session: SessionId,
-        request: RequestId,
-        body: EmacsRequest,
     },
     /// Nobody waits for this request any more; stop it.
     EmacsCancelled { request: RequestId },
@@ -312,15 +332,21 @@ pub enum Event {
     /// The models that the host of a provider lists, for the question about them, or why it lists none.
     Models {
         question: QuestionId,
+        #[serde(flatten, serialize_with = "listing")]
         models: Result<Vec<ListedModel>, UnlistedModels>,
     },
     /// What was found out about stored chats, JSON, or why nothing was.
     ChatsAnswered {
         question: QuestionId,
+        #[serde(serialize_with = "fields::answer")]
         answer: Result<Value, String>,
     },
     /// A stored chat was read: what there is to know of it, a JSON object.
-    ChatResumed { session: SessionId, about: Value },
+    ChatResumed {
+        session: SessionId,
+        #[serde(serialize_with = "fields::text")]
+        about: Value,
+    },
     /// A turn of a stored chat, to be shown.
     PastTurn {
         session: SessionId,
@@ -328,17 +354,27 @@ pub enum Event {
         /// Its name in the journals of images.
         name: String,
         /// When it began, in milliseconds since 1970.
+        #[serde(serialize_with = "fields::from_milliseconds")]
         at: u64,
         /// What happened in it.
         events: Vec<Event>,
         /// How many older ones are left to be shown.
         older: usize,
+        #[serde(rename = "below", serialize_with = "is_below")]
         place: PastPlace,
     },
     /// Something outside of any chat that the user should know of.
     Trouble { message: String },
     /// A bug of ours that was contained; the log has the rest.
     Fault { message: String },
+    /// Emacs is asked to do something for a tool call.
+    #[serde(untagged)]
+    EmacsRequested {
+        #[serde(flatten)]
+        body: EmacsRequest,
+        session: SessionId,
+        request: RequestId,
+    },
 }
 
 impl Event {
@@ -389,31 +425,36 @@ impl Event {
 }
 
 /// A local model server that answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DiscoveredServer {
     /// What it is: "Ollama", "llama.cpp", "LM Studio".
     pub name: String,
     /// The base of its Chat Completions API, such as `http://127.0.0.1:8080/v1`.
     pub base_url: String,
     /// The models that it offers.
+    #[serde(flatten, serialize_with = "models")]
     pub models: Vec<ListedModel>,
 }
 
 /// A model as its host lists it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ListedModel {
+    #[serde(rename = "model")]
     pub name: String,
     /// Tokens of a request and its reply together, as the host serves it; none when it doesn't say.
+    #[serde(rename = "window")]
     pub context_window: Option<u64>,
     /// Tokens of a reply; none when it doesn't say.
+    #[serde(rename = "output")]
     pub max_output: Option<u64>,
 }
 
 /// Why no models of a host are known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnlistedModels {
     /// How far the question came, such as "TLS" or "HTTP (401)".
     pub stage: String,
+    #[serde(rename = "problem")]
     pub why: String,
 }
 
@@ -424,4 +465,101 @@ pub enum PastPlace {
     Above,
     /// Below everything: it had been taken back.
     Below,
+}
+
+fn is_below<S: Serializer>(place: &PastPlace, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bool(*place == PastPlace::Below)
+}
+
+/// Names, and the limits of those models whose host says any.
+fn models<S: Serializer>(models: &[ListedModel], serializer: S) -> Result<S::Ok, S::Error> {
+    let names = models.iter().map(|model| model.name.as_str());
+    let limited = |model: &&ListedModel| model.context_window.or(model.max_output).is_some();
+    json!({
+        "models": names.collect::<Vec<_>>(),
+        "limits": models.iter().filter(limited).collect::<Vec<_>>(),
+    })
+    .serialize(serializer)
+}
+
+fn listing<S: Serializer>(
+    listing: &Result<Vec<ListedModel>, UnlistedModels>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match listing {
+        Ok(listed) => models(listed, serializer),
+        Err(unlisted) => unlisted.serialize(serializer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, to_value};
+
+    use super::super::{EmacsRequest, ImageRequest, Lisp};
+    use super::*;
+
+    #[test]
+    fn what_an_event_holds_is_said_as_its_own() {
+        let (session, request, question) = (SessionId(1), RequestId(2), QuestionId(3));
+        let image = EmacsRequest::Image(ImageRequest {
+            lisp: Lisp::Second("scratch".into()),
+            operation: "describe-symbol".to_owned(),
+            arguments: "(:symbol \"car\")".to_owned(),
+            deadline: Duration::from_millis(1500),
+        });
+        let cases = [
+            (
+                Event::EmacsRequested {
+                    session,
+                    request,
+                    body: image,
+                },
+                json!({
+                    ":type": "image-call", "session": 1, "request": 2, "seconds": 1.5,
+                    "image": "scratch", "operation": "describe-symbol",
+                    "arguments": "(:symbol \"car\")",
+                }),
+            ),
+            (
+                Event::EffectDecided {
+                    session,
+                    request,
+                    question: 4,
+                    decision: EffectDecision::Deny(Some("no".to_owned())),
+                },
+                json!({
+                    ":type": "effect-decided", "session": 1, "request": 2, "question": 4,
+                    "decision": "deny", "reason": "no",
+                }),
+            ),
+            (
+                Event::ProjectFiles {
+                    question,
+                    files: Ok((vec!["a".to_owned(), "b".to_owned()], 7)),
+                },
+                json!({":type": "project-files", "question": 3, "files": "a\nb", "more": 7}),
+            ),
+            (
+                Event::ProjectFiles {
+                    question,
+                    files: Err("gone".to_owned()),
+                },
+                json!({":type": "project-files", "question": 3, "problem": "gone"}),
+            ),
+            (
+                Event::TurnEnded {
+                    session,
+                    outcome: TurnOutcome::FailedLong("full".to_owned()),
+                },
+                json!({
+                    ":type": "turn-ended", "session": 1, ":outcome": "failed",
+                    "message": "full", ":why": "long",
+                }),
+            ),
+        ];
+        for (event, shown) in cases {
+            assert_eq!(to_value(event).unwrap(), shown);
+        }
+    }
 }

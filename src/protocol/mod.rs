@@ -7,13 +7,14 @@ mod calls;
 mod contact;
 mod emacs;
 mod events;
+mod fields;
 
 pub use calls::{
     BatchId, CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Decision,
     HandlerId, MessageId, QuestionId, RequestId, SessionId, ToolCall, TurnId,
 };
 pub use contact::{Asked, Emacs, WatchedEmacs};
-pub use emacs::{EmacsError, EmacsReply, EmacsRequest, ImageRequest, ReadBuffer};
+pub use emacs::{Done, EmacsError, EmacsReply, EmacsRequest, ImageRequest, Lisp, ReadBuffer};
 pub use events::{
     DiscoveredServer, Event, Grounds, ListedModel, PastPlace, SessionState, TurnOutcome,
     UnlistedModels,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Finds model servers on this machine by asking each usual port for its models.
+//! Which models a host has; and finds model servers on this machine, by asking each usual port for its models.
 
 use std::borrow::Cow;
 use std::time::Duration;

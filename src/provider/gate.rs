@@ -12,7 +12,7 @@ use super::ProviderSettings;
 use super::history::{
     ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent, calls_of, texts_of,
 };
-use super::models::counts_turns;
+use super::model_facts::counts_turns;
 
 /// The result of a call that has none.
 const NO_RESULT: &str = "There is no result: this call was never finished.";

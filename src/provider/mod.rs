@@ -20,8 +20,8 @@ pub mod framing;
 mod gate;
 pub mod history;
 pub mod http;
+pub mod model_facts;
 mod model_text;
-pub mod models;
 mod recording;
 mod refusal;
 pub mod reply;
@@ -38,7 +38,7 @@ pub use failure::{FailureKind, ProviderError};
 pub use finish::Finish;
 pub use history::{ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent};
 pub use http::{Http, HttpSettings};
-pub use models::ModelFacts;
+pub use model_facts::ModelFacts;
 pub use route::Route;
 
 use crate::protocol::ToolCall;

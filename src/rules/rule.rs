@@ -302,7 +302,7 @@ pub const EDITS: &str = "changes a file of the project";
 
 /// The reasons that may be allowed at large: clear deeds, and none that takes the user's hold on the
 /// code, such as reaching into Emacs or making code at run time. In the words of the image
-/// (`lisp/image/assess-danger/danger.lisp`), but for the first.
+/// (`lisp/image/danger/danger.lisp`), but for the first.
 const WIDE: [&str; 9] = [
     EDITS,
     "runs programs",

@@ -27,7 +27,7 @@ pub enum Width {
 }
 
 /// The tools that build systems and compile their files.
-const BUILDING: [&str; 3] = ["load_system", "run_tests", COMPILING];
+const BUILDING: [&str; 4] = ["load_system", "run_tests", "verify_system", COMPILING];
 const COMPILING: &str = "compile_file";
 
 /// The tools that write a whole file, which is an edit where there was none.

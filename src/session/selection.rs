@@ -27,6 +27,7 @@ pub const USUAL: &[&str] = &[
     "compile_file",
     "load_system",
     "run_tests",
+    VERIFYING,
     "inspect_value",
     "get_last_error",
     "debugger_frames",
@@ -44,12 +45,21 @@ pub const USUAL: &[&str] = &[
     "read_result",
 ];
 
+/// The one that a chat whose user wants no changes verified does without.
+const VERIFYING: &str = "verify_system";
+
+fn is_usual(tool: &Tool) -> bool {
+    tool.origin != Origin::BuiltIn || USUAL.contains(&tool.name.as_str())
+}
+
 /// The user's selection, as Emacs writes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolSelection {
     /// The usual built-in tools, and all that the user or a program defined.
     Usual,
+    /// The same for a user who doesn't want changes verified.
+    UsualUnverified,
     #[default]
     All,
     None,
@@ -80,7 +90,8 @@ impl ToolSelection {
     pub fn tools(&self, registry: &Registry) -> Vec<Arc<Tool>> {
         let mut tools = registry.all();
         tools.retain(|tool| match self {
-            Self::Usual => tool.origin != Origin::BuiltIn || USUAL.contains(&tool.name.as_str()),
+            Self::Usual => is_usual(tool),
+            Self::UsualUnverified => is_usual(tool) && tool.name != VERIFYING,
             Self::All => true,
             Self::None => false,
             Self::Chosen(chosen) => chosen.includes(tool),
@@ -128,7 +139,7 @@ impl ToolSelection {
     #[must_use]
     pub fn unoffered(&self, registry: &Registry) -> Unoffered {
         let leaves_out = match self {
-            Self::Usual | Self::All => false,
+            Self::Usual | Self::UsualUnverified | Self::All => false,
             Self::None => true,
             Self::Chosen(chosen) => USUAL
                 .iter()

@@ -15,6 +15,7 @@ use super::guidance::{self, Guide};
 use super::prefix;
 use super::selection::ToolSelection;
 use super::skills::{self, Skill};
+use crate::builtin::image::timeouts;
 use crate::builtin::more;
 use crate::call::batch::{Approval, EvalPolicy, PlanMode};
 use crate::files::private::{DEFAULT_PATTERNS, PrivateFiles};
@@ -263,7 +264,7 @@ impl Default for Settings {
             tool_choice: ToolChoice::Auto,
             // Fail closed until a chat says that it can ask.
             approval: Approval::None,
-            eval_deadline: Duration::from_secs(30),
+            eval_deadline: timeouts::EVALUATION,
             connection: None,
             eval_policy: EvalPolicy::default(),
             agent: None,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tools defined outside the core, in Emacs Lisp or by a specification: the contract's invariants,
-//! checked before a tool can be registered.
+//! Tools defined outside the core, in Emacs Lisp or by a specification. agent-q-tool.el has checked the
+//! contract's invariants; here is what only the core can check.
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::schema::Strangers;
-use super::{Origin, Parameter, ParameterType, Presence, Runner, Tool, parameter};
+use super::{Origin, Parameter, Presence, Runner, Tool, parameter};
 use crate::exact;
 use crate::protocol::HandlerId;
 use crate::trust::{Provenance, SafetyLevel};
@@ -38,7 +38,7 @@ pub struct ToolDefinition {
 #[serde(untagged)]
 enum Shape {
     Parameters {
-        parameters: Vec<Map<String, Value>>,
+        parameters: Vec<Parameter>,
         #[serde(default)]
         required: Vec<String>,
     },
@@ -49,12 +49,6 @@ enum Shape {
 /// Which invariant a definition breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTool {
-    #[error("The tool's name is empty.")]
-    NoName,
-    #[error(
-        "The tool name {0} is not in snake_case: lower-case letters, digits and underscores, a letter first."
-    )]
-    Name(String),
     #[error(
         "Providers do not accept the tool name '{0}': use only the letters a to z and A to Z, digits, underscores and hyphens, at most 64 of them."
     )]
@@ -65,20 +59,8 @@ pub enum InvalidTool {
         "Providers do not accept the parameter name '{0}': use only letters, digits, underscores, dots and hyphens, at most 64 of them."
     )]
     UnsendableParameter(String),
-    #[error("The tool {0} has no description; models choose tools by their descriptions.")]
-    NoDescription(String),
     #[error("Unknown safety level {0}: expected safe, cautious or dangerous.")]
     Level(String),
-    #[error(
-        "Unknown parameter type {0}: expected string, boolean, number, integer, object or array."
-    )]
-    ParameterType(String),
-    #[error("A parameter has no name.")]
-    NoParameterName,
-    #[error("The parameter {0} is defined twice.")]
-    ParameterTwice(String),
-    #[error("The required parameter {0} is not among the parameters.")]
-    UnknownRequired(String),
     #[error("{0}")]
     Schema(String),
     #[error("The schema of the tool {0} must describe an object: arguments are always an object.")]
@@ -122,27 +104,27 @@ pub fn parse(json: &str) -> Result<Tool, InvalidTool> {
 
 impl ToolDefinition {
     fn into_tool(self) -> Result<Tool, InvalidTool> {
-        if self.name.is_empty() {
-            return Err(InvalidTool::NoName);
-        }
         if !parameter::is_name(&self.name) {
             return Err(InvalidTool::Unsendable(self.name));
         }
         if RESERVED.contains(&self.name.as_str()) {
             return Err(InvalidTool::Reserved(self.name));
         }
-        if self.description.trim().is_empty() {
-            return Err(InvalidTool::NoDescription(self.name));
-        }
         let level = self.level.as_deref().map(SafetyLevel::parse).transpose()?;
         let runner = Runner::Handler(HandlerId(self.handler));
         let mut tool = match self.shape {
             Shape::Parameters {
-                parameters,
+                mut parameters,
                 required,
             } => {
-                check_name(&self.name)?;
-                let parameters = parse_parameters(parameters, &required)?;
+                for parameter in &mut parameters {
+                    if !parameter::is_parameter_name(&parameter.name) {
+                        return Err(InvalidTool::UnsendableParameter(parameter.name.clone()));
+                    }
+                    if required.contains(&parameter.name) {
+                        parameter.presence = Presence::Required;
+                    }
+                }
                 let level = level.unwrap_or(SafetyLevel::Safe);
                 Tool::new(
                     &self.name,
@@ -174,82 +156,6 @@ impl ToolDefinition {
         tool.compiled_schema()
             .map_err(|error| InvalidTool::Schema(error.to_string()))?;
         Ok(tool)
-    }
-}
-
-fn check_name(name: &str) -> Result<(), InvalidTool> {
-    let snake_case = name.starts_with(|first: char| first.is_ascii_lowercase())
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    if snake_case {
-        Ok(())
-    } else {
-        Err(InvalidTool::Name(name.to_owned()))
-    }
-}
-
-fn parse_parameters(
-    given: Vec<Map<String, Value>>,
-    required: &[String],
-) -> Result<Vec<Parameter>, InvalidTool> {
-    let mut parameters: Vec<Parameter> = Vec::with_capacity(given.len());
-    for parameter in given {
-        let parameter = parse_parameter(parameter, required)?;
-        if parameters.iter().any(|it| it.name == parameter.name) {
-            return Err(InvalidTool::ParameterTwice(parameter.name));
-        }
-        parameters.push(parameter);
-    }
-    let stray = required
-        .iter()
-        .find(|name| !parameters.iter().any(|it| it.name == **name));
-    match stray {
-        Some(name) => Err(InvalidTool::UnknownRequired(name.clone())),
-        None => Ok(parameters),
-    }
-}
-
-fn parse_parameter(
-    mut given: Map<String, Value>,
-    required: &[String],
-) -> Result<Parameter, InvalidTool> {
-    let mut text = |key: &str| match given.shift_remove(key) {
-        Some(Value::String(text)) => text,
-        _ => String::new(),
-    };
-    let (name, kind, description) = (text("name"), text("type"), text("description"));
-    if name.is_empty() {
-        return Err(InvalidTool::NoParameterName);
-    }
-    if !parameter::is_parameter_name(&name) {
-        return Err(InvalidTool::UnsendableParameter(name));
-    }
-    let presence = if required.contains(&name) {
-        Presence::Required
-    } else {
-        Presence::Optional
-    };
-    Ok(Parameter {
-        kind: ParameterType::parse(&kind)?,
-        name,
-        description,
-        presence,
-        constraints: given,
-    })
-}
-
-impl ParameterType {
-    fn parse(name: &str) -> Result<Self, InvalidTool> {
-        match name {
-            "string" => Ok(Self::String),
-            "boolean" => Ok(Self::Boolean),
-            "number" => Ok(Self::Number),
-            "integer" => Ok(Self::Integer),
-            "object" => Ok(Self::Object),
-            "array" => Ok(Self::Array),
-            other => Err(InvalidTool::ParameterType(other.to_owned())),
-        }
     }
 }
 
@@ -294,9 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn every_invariant_is_checked() {
+    fn what_the_core_does_not_take_is_refused() {
         let broken = |changes| defined(changes).unwrap_err();
-        assert_eq!(broken(json!({"name": ""})), InvalidTool::NoName);
         for name in RESERVED {
             let taken = InvalidTool::Reserved((*name).to_owned());
             assert_eq!(broken(json!({"name": name})), taken);
@@ -308,43 +213,20 @@ mod tests {
                 InvalidTool::UnsendableParameter(name.to_owned())
             );
         }
-        for name in ["sp ace", "a.b", "é", &"x".repeat(65)] {
+        for name in ["", "sp ace", "a.b", "é", &"x".repeat(65)] {
             assert_eq!(
                 broken(json!({"name": name})),
                 InvalidTool::Unsendable(name.to_owned())
             );
         }
-        for name in ["sayHello", "say-hello", "_x", "1x", "Say"] {
-            assert_eq!(
-                broken(json!({"name": name})),
-                InvalidTool::Name(name.to_owned())
-            );
-        }
-        assert!(matches!(
-            broken(json!({"description": " "})),
-            InvalidTool::NoDescription(_)
-        ));
         assert!(matches!(
             broken(json!({"level": "mild"})),
             InvalidTool::Level(_)
         ));
+        let unknown = json!([{"name": "name", "type": "text"}]);
         assert!(matches!(
-            broken(json!({"required": ["nmae"]})),
-            InvalidTool::UnknownRequired(_)
-        ));
-        let parameter = |parameter: Value| broken(json!({"parameters": [parameter]}));
-        assert!(matches!(
-            parameter(json!({"name": "name", "type": "text"})),
-            InvalidTool::ParameterType(_)
-        ));
-        assert!(matches!(
-            parameter(json!({"type": "string"})),
-            InvalidTool::NoParameterName
-        ));
-        let twice = json!({"name": "name", "type": "string"});
-        assert!(matches!(
-            broken(json!({"parameters": [twice, twice]})),
-            InvalidTool::ParameterTwice(_)
+            broken(json!({"parameters": unknown})),
+            InvalidTool::Shape(_)
         ));
     }
 

@@ -27,11 +27,16 @@ pub use parameter::{Parameter, ParameterType, Presence};
 pub use result::{Content, Quotes, Returns, ToolFailure};
 
 use crate::image::ImageReply;
-use crate::protocol::{EmacsRequest, HandlerId};
+use crate::protocol::{EmacsRequest, HandlerId, Lisp};
 use crate::trust::{Provenance, SafetyLevel};
 use code::FindUnit;
 use schema::{ArgumentSchema, ArgumentSchemaError, Strangers};
-use work::{Finding, Instead, Precheck, Task};
+use work::{Finding, Instead, Precheck, Steps, Task};
+
+/// The parameter of tools of the image that names another Lisp than the user's.
+pub const IMAGE: &str = "image";
+/// The one that a model can name.
+pub const SCRATCH: &str = "scratch";
 
 /// What the arguments of a call show: the level it has with them, and why that is more than the
 /// tool's own.
@@ -102,6 +107,8 @@ pub enum Runner {
     Emacs(EmacsTool),
     /// In the Lisp image.
     Image(ImageTool),
+    /// In several calls into Lisp images, with what is made of them in Rust.
+    Steps(Steps),
     /// In agent-q's own Emacs Lisp.
     Operation(OperationTool),
     /// By a function in Emacs Lisp.
@@ -115,6 +122,7 @@ impl fmt::Debug for Runner {
             Self::Task(_) => "Task",
             Self::Emacs(_) => "Emacs",
             Self::Image(_) => "Image",
+            Self::Steps(_) => "Steps",
             Self::Operation(_) => "Operation",
             Self::Handler(_) => "Handler",
         })
@@ -313,6 +321,16 @@ impl Tool {
                 }
                 Ok(Arguments::new(given))
             })
+    }
+
+    /// The Lisp that a call with ARGUMENTS is about.
+    #[must_use]
+    pub fn lisp(&self, arguments: &Arguments) -> Lisp {
+        let named = match self.runner {
+            Runner::Image(_) if self.origin == Origin::BuiltIn => arguments.text(IMAGE),
+            _ => None,
+        };
+        named.map_or(Lisp::Users, |name| Lisp::Second(name.into()))
     }
 
     /// The number of its function in Emacs Lisp, if that is what runs it.

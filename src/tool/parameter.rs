@@ -2,10 +2,12 @@
 //! The parameters of a tool, the schema of its arguments that is made from them, and the form of schemas
 //! and names that every provider takes.
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// The JSON type of a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ParameterType {
     String,
     Boolean,
@@ -31,20 +33,25 @@ impl ParameterType {
 }
 
 /// Whether a call must give a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Presence {
     Required,
+    #[default]
     Optional,
 }
 
 /// One parameter of a tool.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Parameter {
     pub name: String,
+    #[serde(rename = "type")]
     pub kind: ParameterType,
+    #[serde(default)]
     pub description: String,
+    #[serde(skip)]
     pub presence: Presence,
     /// What else its schema says: `enum`, `items`, `properties`, `default`, `minimum`, `maximum`.
+    #[serde(flatten)]
     pub constraints: Map<String, Value>,
 }
 

@@ -4,7 +4,7 @@
 //! becomes of work that is done elsewhere, on a thread or in the image.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use super::registry::Registry;
 use super::{Arguments, Content, ImageTool, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved};
 use crate::files::{FileError, Stop, Trouble};
-use crate::image::ImageReply;
+use crate::image::{self, ImageReply};
 use crate::protocol::Emacs;
-use crate::protocol::{EmacsReply, EmacsRequest, SessionId};
+use crate::protocol::{Done, EmacsReply, EmacsRequest, ImageRequest, Lisp, SessionId};
 use crate::provider::ChatMessage;
 use crate::runtime::held;
 use crate::workspace::{ProjectSettings, Workspace};
@@ -35,6 +35,26 @@ pub type Running<T = String> = BoxFuture<'static, Result<T, ToolFailure>>;
 
 /// The work of a tool that may ask Emacs on its way.
 pub type Task = fn(Arguments, WorkContext) -> Running;
+
+/// Calls into images in the middle of a tool's work. What their code does is asked about as in a call of the
+/// image alone.
+pub trait ImageCalls: Send + Sync {
+    /// What LISP replies to OPERATION with ARGUMENTS within DEADLINE.
+    fn call(
+        &self,
+        lisp: Lisp,
+        operation: &'static str,
+        arguments: lexpr::Value,
+        deadline: Duration,
+    ) -> BoxFuture<'_, Result<ImageReply, ToolFailure>>;
+}
+
+/// The work of a tool that takes several calls into images.
+pub type Steps = for<'a> fn(
+    &'a Arguments,
+    &'a WorkContext,
+    &'a dyn ImageCalls,
+) -> BoxFuture<'a, Result<String, ToolFailure>>;
 
 /// Finds out whether a call can succeed at all, before anyone is asked about it, and what it would
 /// make of a file. Changes nothing.
@@ -131,6 +151,8 @@ pub enum Proposal {
 #[derive(Clone)]
 pub struct WorkContext {
     pub session: SessionId,
+    /// The Lisp that the call is about.
+    pub lisp: Lisp,
     pub emacs: Arc<dyn Emacs>,
     pub workspace: Arc<Workspace>,
     pub cancel: CancellationToken,
@@ -151,13 +173,13 @@ pub struct WorkContext {
 
 /// What Emacs replied, or why it could not.
 pub(crate) fn text_of(reply: EmacsReply) -> Result<String, ToolFailure> {
-    noted(reply).map(|(text, _)| text)
+    done(reply).map(|done| done.text)
 }
 
-/// The same with what the model reads under it.
-pub(crate) fn noted(reply: EmacsReply) -> Result<(String, Option<String>), ToolFailure> {
+/// The same with what belongs to it.
+pub(crate) fn done(reply: EmacsReply) -> Result<Done, ToolFailure> {
     match reply {
-        EmacsReply::Done { text, note } => Ok((text, note)),
+        EmacsReply::Done(done) => Ok(done),
         EmacsReply::Failed(error) => Err(error.into()),
     }
 }
@@ -197,6 +219,58 @@ impl WorkContext {
     pub fn judged(mut self, judged: &Arc<Judged>) -> Self {
         self.judged = Arc::clone(judged);
         self
+    }
+
+    /// The same for the work of a call that is about LISP.
+    #[must_use]
+    pub fn about(mut self, lisp: Lisp) -> Self {
+        self.lisp = lisp;
+        self
+    }
+
+    /// Sees to it that the Lisp that the call is about runs. The user starts their own.
+    ///
+    /// # Errors
+    ///
+    /// Why it can't be started.
+    pub async fn start_lisp(&self) -> Result<(), ToolFailure> {
+        let Lisp::Second(name) = &self.lisp else {
+            return Ok(());
+        };
+        let policy = self.policy().await.ok();
+        self.start_second(name, policy.as_ref().map(|it| it.root()))
+            .await
+    }
+
+    /// Sees to it that a Lisp called NAME runs beside the user's, for the project in ROOT.
+    ///
+    /// # Errors
+    ///
+    /// Why it can't be started.
+    pub async fn start_second(&self, name: &str, root: Option<&Path>) -> Result<(), ToolFailure> {
+        let asked = serde_json::json!({ "name": name, "root": root });
+        self.ask_emacs("start-lisp", asked).await.map(drop)
+    }
+
+    /// What the Lisp that the call is about replies to OPERATION, unless it takes longer than DEADLINE twice.
+    ///
+    /// # Errors
+    ///
+    /// There is none, it is busy, or what it replied is not understood.
+    pub async fn ask_image(
+        &self,
+        operation: &str,
+        arguments: &lexpr::Value,
+        deadline: Duration,
+    ) -> Result<ImageReply, ToolFailure> {
+        let body = EmacsRequest::Image(ImageRequest {
+            lisp: self.lisp.clone(),
+            operation: operation.to_owned(),
+            arguments: image::print_arguments(arguments),
+            deadline,
+        });
+        let reply = within(deadline * 2, self.emacs.request(self.session, body)).await?;
+        image::parse_reply(&reply).map_err(|error| ToolFailure::new(error.to_string()))
     }
 
     /// What agent-q's Emacs Lisp replies to OPERATION.

@@ -225,16 +225,19 @@ The value is (STATUS . REPLY), the reply read when it is one."
   (let ((ends nil))
     (agent-q-image-call connection (list 'test (gensym)) operation
                         arguments (or seconds 30)
-                        (lambda (status payload) (push (cons status payload) ends)))
+                        (lambda (status payload)
+                          (push (agent-q-test-image-read status payload) ends)))
     (agent-q-test-image-await (lambda () ends))
     (cl-assert (= 1 (length ends)) t)
-    (agent-q-test-image-read (car ends))))
+    (car ends)))
 
-(defun agent-q-test-image-read (end)
-  "Return END, a status with its payload, with a reply read."
-  (if (and (cdr end) (string-prefix-p "(:outcome " (cdr end)))
-      (cons (car end) (car (read-from-string (cdr end))))
-    end))
+(defun agent-q-test-image-read (status payload)
+  "Return STATUS with PAYLOAD, both of the call that ends, with a reply read.
+Why it was stopped is in the reply, as the core adds it."
+  (let* ((reply (agent-q-connection-call-reply payload))
+         (added (read (or (agent-q-connection-call-added payload) "nil")))
+         (because (plist-get added :because)))
+    (cons status (if reply (append reply (and because (list :because because))) payload))))
 
 ;;;; Saved images
 
@@ -443,7 +446,7 @@ The value is a cons of the request and the list of its ends."
     (agent-q-image-call connection (car started) "eval-form"
                         (list :form form) (or seconds 30)
                         (lambda (status payload)
-                          (push (agent-q-test-image-read (cons status payload))
+                          (push (agent-q-test-image-read status payload)
                                 (cdr started))))
     started))
 

@@ -177,14 +177,22 @@ it. A local function at the top of a file belongs to none, so that is its own."
            (loop for prefix in '("SB-" "SWANK" "SLYNK" "AGENT-Q-IMAGE")
                    thereis (prefixed-p prefix (package-name package))))))
 
+(defparameter *test-framework-packages*
+  '(("FiveAM" ("IT.BESE.FIVEAM") "FIVEAM") ("Parachute" ("ORG.SHIRAKUMO.PARACHUTE"))
+    ("Rove" ("ROVE/CORE/RESULT") "ROVE") ("Prove" ("PROVE.REPORT") "PROVE")
+    ("Lisp-Unit" ("LISP-UNIT")) ("Lisp-Unit2" ("LISP-UNIT2")) ("CLUnit2" ("CLUNIT" "CLUNIT2"))
+    ("RT" ("REGRESSION-TEST" "SB-RT")) ("Fiasco" ("FIASCO")) ("1AM" ("1AM")) ("Try" () "TRY"))
+  "Lists of a test framework's title, the packages that have its results, and other packages whose
+names begin those of its code.")
+
 (defun test-framework-package-p (package)
   (let ((name (package-name package)))
-    (loop for prefix in '("IT.BESE.FIVEAM" "FIVEAM" "ORG.SHIRAKUMO.PARACHUTE" "ROVE" "PROVE" "LISP-UNIT"
-                          "LISP-UNIT2" "FIASCO" "1AM" "CLUNIT" "CLUNIT2" "REGRESSION-TEST" "SB-RT" "TRY")
-            thereis (and (prefixed-p prefix name)
-                         (or (= (length name) (length prefix))
-                             ;; ROVE/CORE/RESULT
-                             (find (char name (length prefix)) "/."))))))
+    (loop for (nil packages . more) in *test-framework-packages*
+            thereis (loop for prefix in (append packages more)
+                            thereis (and (prefixed-p prefix name)
+                                         (or (= (length name) (length prefix))
+                                             ;; ROVE/CORE/RESULT
+                                             (find (char name (length prefix)) "/.")))))))
 
 (defun operator-package (operator)
   "The program's package that a name in OPERATOR is from: its code is read in that package."

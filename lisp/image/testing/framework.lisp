@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The test frameworks whose results we can count, if they are loaded. We observe results as they
 ;;; are made, however the tests are run. How each framework finds and runs a test or a suite, and
-;;; what its results say, is in the other files.
+;;; what its results say, is in the other files; its packages are in report/frames.lisp.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -64,46 +64,40 @@
   (let ((symbol (find-symbol name package)))
     (and symbol (find-class symbol nil) (typep object symbol))))
 
+(defun frameworks-titled (title &rest options)
+  "The test framework TITLE with OPTIONS, once for each package that may have its results."
+  (loop for package in (second (assoc title *test-framework-packages* :test #'string=))
+        collect (apply #'make-test-framework :title title :package package options)))
+
 (defparameter *frameworks*
-  (flet ((rt (package)
-           (make-test-framework :title "RT" :package package
-                           :calls '(("DO-ENTRY" rt-do-entry) ("DO-ENTRIES" rt-do-entries))
-                           :entries 'noted-entries :runner 'rt-runner :names 'rt-names
-                           :inner (constantly '())))
-         (clunit (package)
-           (make-test-framework :title "CLUnit2" :package package :result-class "CLUNIT-TEST-REPORT"
-                           :entries 'clunit-entries :runner 'clunit-runner :names 'clunit-names)))
-    (list (make-test-framework :title "FiveAM" :package "IT.BESE.FIVEAM" :result-class "TEST-RESULT"
-                          :entries 'fiveam-entries :runner 'fiveam-runner :names 'fiveam-names
-                          :inner 'fiveam-inner :quiet 'fiveam-quiet)
-          (make-test-framework :title "Parachute" :package "ORG.SHIRAKUMO.PARACHUTE"
-                          :result-class "RESULT" :entries 'parachute-entries
-                          :surroundings 'parachute-parent
-                          :runner 'parachute-runner :names 'parachute-names)
-          (make-test-framework :title "Rove" :package "ROVE/CORE/RESULT" :result-class "ASSERTION"
-                          :names-tests nil
-                          :entries 'rove-entries :runner 'rove-runner :names 'rove-names)
-          (make-test-framework :title "Prove" :package "PROVE.REPORT" :result-class "REPORT"
-                          :names-tests nil
-                          :entries 'prove-entries :runner 'prove-runner :names 'prove-names
-                          :quiet 'prove-quiet)
-          (make-test-framework :title "Lisp-Unit" :package "LISP-UNIT" :result-class "TEST-RESULT"
-                          :entries 'lisp-unit-entries :runner 'lisp-unit-runner
-                          :names 'lisp-unit-names)
-          (make-test-framework :title "Lisp-Unit2" :package "LISP-UNIT2" :result-class "TEST-RESULT"
-                          :entries 'lisp-unit2-entries :runner 'lisp-unit2-runner
-                          :names 'lisp-unit2-names :quiet 'lisp-unit2-quiet)
-          (clunit "CLUNIT") (clunit "CLUNIT2")
-          (rt "REGRESSION-TEST") (rt "SB-RT")
-          (make-test-framework :title "Fiasco" :package "FIASCO"
-                          :calls '(("REGISTER-ASSERTION-WAS-SUCCESSFUL" fiasco-passed)
-                                   ("RECORD-FAILURE" fiasco-failed) ("SKIP" fiasco-skipped))
-                          :entries 'noted-entries :runner 'fiasco-runner :names 'fiasco-names
-                          :inner 'fiasco-inner :quiet 'fiasco-quiet)
-          (make-test-framework :title "1AM" :package "1AM"
-                          :calls '(("CALL-TEST" one-am-test) ("PASSED" one-am-passed))
-                          :entries 'noted-entries :runner 'one-am-runner :names 'one-am-names
-                          :inner (constantly '())))))
+  (append
+   (frameworks-titled "FiveAM" :result-class "TEST-RESULT"
+                      :entries 'fiveam-entries :runner 'fiveam-runner :names 'fiveam-names
+                      :inner 'fiveam-inner :quiet 'fiveam-quiet)
+   (frameworks-titled "Parachute" :result-class "RESULT" :surroundings 'parachute-parent
+                      :entries 'parachute-entries :runner 'parachute-runner :names 'parachute-names)
+   (frameworks-titled "Rove" :result-class "ASSERTION" :names-tests nil
+                      :entries 'rove-entries :runner 'rove-runner :names 'rove-names)
+   (frameworks-titled "Prove" :result-class "REPORT" :names-tests nil
+                      :entries 'prove-entries :runner 'prove-runner :names 'prove-names
+                      :quiet 'prove-quiet)
+   (frameworks-titled "Lisp-Unit" :result-class "TEST-RESULT"
+                      :entries 'lisp-unit-entries :runner 'lisp-unit-runner :names 'lisp-unit-names)
+   (frameworks-titled "Lisp-Unit2" :result-class "TEST-RESULT"
+                      :entries 'lisp-unit2-entries :runner 'lisp-unit2-runner
+                      :names 'lisp-unit2-names :quiet 'lisp-unit2-quiet)
+   (frameworks-titled "CLUnit2" :result-class "CLUNIT-TEST-REPORT"
+                      :entries 'clunit-entries :runner 'clunit-runner :names 'clunit-names)
+   (frameworks-titled "RT" :calls '(("DO-ENTRY" rt-do-entry) ("DO-ENTRIES" rt-do-entries))
+                      :entries 'noted-entries :runner 'rt-runner :names 'rt-names
+                      :inner (constantly '()))
+   (frameworks-titled "Fiasco" :calls '(("REGISTER-ASSERTION-WAS-SUCCESSFUL" fiasco-passed)
+                                        ("RECORD-FAILURE" fiasco-failed) ("SKIP" fiasco-skipped))
+                      :entries 'noted-entries :runner 'fiasco-runner :names 'fiasco-names
+                      :inner 'fiasco-inner :quiet 'fiasco-quiet)
+   (frameworks-titled "1AM" :calls '(("CALL-TEST" one-am-test) ("PASSED" one-am-passed))
+                      :entries 'noted-entries :runner 'one-am-runner :names 'one-am-names
+                      :inner (constantly '()))))
 
 (defun ask-framework (framework accessor &rest arguments)
   "Call the function in slot ACCESSOR of FRAMEWORK with ARGUMENTS and its package."

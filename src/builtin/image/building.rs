@@ -2,14 +2,13 @@
 //! The tools that load, test and trace what is in the Lisp image. Their failures are told by `outcome`, as
 //! all errors in the image are.
 
-use std::time::Duration;
-
 use lexpr::Value;
 
-use super::common::{counted, flag, package_parameter, text};
-use super::execution::{NAMED, restart_parameter, timeout};
+use super::common::{counted, flag, image_parameter, package_parameter, text};
+use super::execution::{NAMED, restart_parameter};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
+use super::timeouts::{long, long_timeout_parameter};
 use crate::builtin::more;
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::work::{Running, WorkContext};
@@ -17,9 +16,6 @@ use crate::tool::{
     Arguments, Assessment, Content, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
 use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
-
-/// Systems and their tests take longer than forms do.
-const LONG: Duration = Duration::from_secs(300);
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -47,6 +43,7 @@ fn load_system() -> Tool {
             ),
             restart_parameter(),
             long_timeout_parameter(),
+            image_parameter(),
         ],
         Runner::Image(ImageTool {
             operation: "load-system",
@@ -68,18 +65,6 @@ fn load_system() -> Tool {
     tool.finding = Some(finding_to_load);
     tool.code = Some(NAMED);
     tool
-}
-
-fn long_timeout_parameter() -> Parameter {
-    Parameter::optional(
-        "timeout",
-        ParameterType::Number,
-        &format!("Seconds, default {}", LONG.as_secs()),
-    )
-}
-
-pub(super) fn long(arguments: &Arguments, default: Duration) -> Duration {
-    timeout(arguments, default.max(LONG))
 }
 
 fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
@@ -123,6 +108,7 @@ fn run_tests() -> Tool {
             package_parameter(),
             restart_parameter(),
             long_timeout_parameter(),
+            image_parameter(),
         ],
         Runner::Image(ImageTool {
             operation: "run-tests",
@@ -176,7 +162,10 @@ fn with_all_output(
     Some(Box::pin(async move { Ok(Content::from(told)) }))
 }
 
-fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+pub(super) fn render_tests(
+    arguments: &Arguments,
+    reply: &ImageReply,
+) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let number = |name: &str| data.integer(name).unwrap_or_default();
     let (total, failed, skipped) = (number("total"), number("failed"), number("skipped"));

@@ -7,10 +7,11 @@ use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{
-    SYMBOL_SYNTAX, counted, flag, integer, labelled, look_up, looking, package_parameter,
-    page_parameters, rest, text,
+    SYMBOL_SYNTAX, counted, flag, integer, labelled, looking, package_parameter, page_parameters,
+    rest, text,
 };
 use super::outcome;
+use super::timeouts::look_up;
 
 const CATEGORIES: &[&str] = &["introspection", "clos"];
 

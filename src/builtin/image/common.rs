@@ -2,16 +2,11 @@
 //! What the tools of the Lisp image share: parameters that mean the same everywhere, their way
 //! into property lists, and the last line of a part of a list.
 
-use std::time::Duration;
-
 use lexpr::Value;
 
 use crate::image::Plist;
-use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Runner, Tool};
+use crate::tool::{Arguments, IMAGE, ImageTool, Parameter, ParameterType, Runner, SCRATCH, Tool};
 use crate::trust::SafetyLevel;
-
-/// How long looking something up may take. Only a program's own printers take any time at all.
-const LOOK_UP: Duration = Duration::from_secs(15);
 
 /// What a symbol is written like, for the model.
 pub(super) const SYMBOL_SYNTAX: &str = "E.g. pkg:foo or (setf foo), unquoted";
@@ -19,6 +14,11 @@ pub(super) const SYMBOL_SYNTAX: &str = "E.g. pkg:foo or (setf foo), unquoted";
 /// The parameter `package`, which means the same in every tool.
 pub(super) fn package_parameter() -> Parameter {
     Parameter::optional("package", ParameterType::String, "Default COMMON-LISP-USER")
+}
+
+/// The parameter `image`, which means the same in every tool.
+pub(super) fn image_parameter() -> Parameter {
+    Parameter::optional(IMAGE, ParameterType::String, "").one_of(&[SCRATCH])
 }
 
 /// The parameters `limit` and `offset` of tools that list parts of something long.
@@ -49,10 +49,6 @@ pub(super) fn flag(arguments: &Arguments, name: &str) -> Value {
 /// The integer argument NAME for the image, or none.
 pub(super) fn integer(arguments: &Arguments, name: &str) -> Value {
     arguments.integer(name).map_or(Value::Null, Value::from)
-}
-
-pub(super) fn look_up(_: &Arguments, _: Duration) -> Duration {
-    LOOK_UP
 }
 
 /// A tool that only looks.

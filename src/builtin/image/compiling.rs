@@ -8,13 +8,11 @@ use lexpr::Value;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::building::long;
-use super::common::{package_parameter, text};
-use super::execution::{
-    EVALUATED, assess_restart_values, form_parameter, restart_parameter, timeout, timeout_parameter,
-};
+use super::common::{image_parameter, package_parameter, text};
+use super::execution::{EVALUATED, assess_restart_values, form_parameter, restart_parameter};
 use super::outcome;
 use super::systems::{copy_loaded, finding_all};
+use super::timeouts::{long, timeout, timeout_parameter};
 use crate::builtin::files::change::{Home, load};
 use crate::builtin::files::reading::path_parameter;
 use crate::files::path::{Resolved, missing};
@@ -46,6 +44,7 @@ fn compile_form() -> Tool {
             package_parameter(),
             restart_parameter(),
             timeout_parameter(),
+            image_parameter(),
         ],
         Runner::Image(ImageTool {
             operation: "compile-form",
@@ -80,6 +79,7 @@ fn compile_file() -> Tool {
             ),
             restart_parameter(),
             timeout_parameter(),
+            image_parameter(),
         ],
         Runner::Image(ImageTool {
             operation: "compile-file",

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools that run code in the Lisp image.
 
-use std::time::Duration;
-
 use super::common::{counted, package_parameter, text};
 use super::outcome::{self, said_once};
+use super::timeouts::{timeout, timeout_parameter};
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{
-    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
-    Treatment,
+    Arguments, Assessment, Code, IMAGE, ImageTool, OperationTool, Parameter, ParameterType, Runner,
+    SCRATCH, Tool, ToolFailure, Treatment,
 };
 use crate::trust::SafetyLevel;
-
-/// The longest time-out that a call may ask for; what takes longer can run in a thread.
-const LONGEST: f64 = 3600.0;
 
 /// The forms of a tool that runs them one after the other.
 pub(super) const FORMS: Code = Code {
@@ -56,7 +52,7 @@ const EVALUATION: ImageTool = ImageTool {
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
-    vec![eval_form(), eval_in_package()]
+    vec![eval_form(), eval_in_package(), end_scratch()]
 }
 
 fn eval_form() -> Tool {
@@ -80,6 +76,12 @@ fn eval_form() -> Tool {
                 "park keeps the failed stack for debugger_frames",
             )
             .one_of(&["report", "park"]),
+            Parameter::optional(
+                IMAGE,
+                ParameterType::String,
+                "scratch: a second Lisp, for what may loop or break it; ends with the turn",
+            )
+            .one_of(&[SCRATCH]),
         ],
         Runner::Image(EVALUATION),
     );
@@ -108,6 +110,17 @@ fn eval_in_package() -> Tool {
     tool
 }
 
+fn end_scratch() -> Tool {
+    Tool::new(
+        "end_scratch",
+        "End the scratch image; the next call with image \"scratch\" starts a new one.",
+        SafetyLevel::Safe,
+        &["execution"],
+        vec![],
+        Runner::Operation(OperationTool::plain("end-lisp")),
+    )
+}
+
 pub(super) fn form_parameter() -> Parameter {
     Parameter::required("form", ParameterType::String, "One or more complete forms")
 }
@@ -119,10 +132,6 @@ pub(super) fn evaluated_parameter() -> Parameter {
         ParameterType::String,
         "One or more complete forms. $v7 in them is the object shown as [v7], * your last value",
     )
-}
-
-pub(super) fn timeout_parameter() -> Parameter {
-    Parameter::optional("timeout", ParameterType::Number, "Seconds, default 30")
 }
 
 /// The restart to choose, where `eval_form` has said how to write it.
@@ -144,16 +153,6 @@ pub(super) fn assess_restart_values(level: SafetyLevel, arguments: &Arguments) -
         level,
         reason: String::new(),
     }
-}
-
-/// How long a call may run, given the DEFAULT.
-pub(super) fn timeout(arguments: &Arguments, default: Duration) -> Duration {
-    arguments
-        .number("timeout")
-        .filter(|seconds| *seconds > 0.0)
-        .map_or(default, |seconds| {
-            Duration::from_secs_f64(seconds.min(LONGEST))
-        })
 }
 
 /// What evaluating forms gave, or the failure that it ended in.

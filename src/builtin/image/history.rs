@@ -2,11 +2,10 @@
 //! The tools that tell what the user and the agent did in the image, and the one that undoes it. Emacs answers
 //! the former from what it saw pass by, without asking the image (`lisp/agent-q-activity.el`).
 
-use std::time::Duration;
-
 use super::common::{SYMBOL_SYNTAX, package_parameter, page_parameters, text};
 use super::execution::NAMED;
 use super::outcome;
+use super::timeouts::look_up;
 use crate::image::{ImageReply, property_list};
 use crate::tool::{
     Arguments, ImageTool, OperationTool, Parameter, ParameterType, Returns, Runner, Tool,
@@ -111,9 +110,6 @@ fn stage_at_repl() -> Tool {
 
 // The tool that undoes what a call changed in the image.
 
-/// How long putting a definition back may take.
-const DEADLINE: Duration = Duration::from_secs(15);
-
 #[must_use]
 pub fn undo_tools() -> Vec<Tool> {
     vec![undo_definition()]
@@ -138,7 +134,7 @@ fn undo_definition() -> Tool {
                 ])
             },
             render,
-            deadline: |_, _| DEADLINE,
+            deadline: look_up,
         }),
     );
     tool.code = Some(NAMED);

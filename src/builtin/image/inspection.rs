@@ -5,11 +5,12 @@ use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{
-    SYMBOL_SYNTAX, counted, integer, labelled, look_up, looking, package_parameter,
+    SYMBOL_SYNTAX, counted, image_parameter, integer, labelled, looking, package_parameter,
     page_parameters, rest, text,
 };
 use super::outcome;
 use super::systems::finding_root;
+use super::timeouts::look_up;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -22,6 +23,7 @@ fn inspect_value() -> Tool {
         Parameter::optional("depth", ParameterType::Integer, "Default 1, max 4"),
     ];
     parameters.extend(page_parameters(20, 100));
+    parameters.push(image_parameter());
     looking(
         "inspect_value",
         "Inspect an object that a result marked with a handle such as [v7]: list its slots, elements or entries, with handles.",

@@ -2,10 +2,11 @@
 //! The tools that look into the Lisp image without changing it.
 
 use super::common::{
-    SYMBOL_SYNTAX, flag, integer, labelled, look_up, looking, package_parameter, page_parameters,
+    SYMBOL_SYNTAX, flag, integer, labelled, looking, package_parameter, page_parameters,
     place_note, rest, text,
 };
 use super::outcome;
+use super::timeouts::look_up;
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{
     Arguments, Code, ImageTool, Parameter, ParameterType, Tool, ToolFailure, Treatment,

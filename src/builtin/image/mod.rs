@@ -13,4 +13,6 @@ pub mod inspection;
 pub mod introspection;
 mod outcome;
 pub mod systems;
+pub mod timeouts;
+pub mod verify;
 pub mod xref;

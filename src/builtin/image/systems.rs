@@ -3,20 +3,19 @@
 //! what was compiled of them. The tools that load and test them are in `building`.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use lexpr::Value;
 
 use crate::files::path::PathPolicy;
 use crate::files::systems::{ProjectSystem, is_definition, project_systems};
 use crate::files::{FileError, Trouble};
-use crate::image::{ImageReply, Plist, joined_lists, parse_reply, print_arguments, property_list};
-use crate::protocol::{EmacsRequest, ImageRequest};
-use crate::tool::work::{FoundForCall, Running, WorkContext, within};
+use crate::image::{ImageReply, Plist, joined_lists, property_list};
+use crate::tool::work::{FoundForCall, Running, WorkContext};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
-use super::common::{counted, labelled, look_up, looking, text};
+use super::common::{counted, labelled, looking, text};
 use super::outcome;
+use super::timeouts::{SYSTEM_PLACE, SYSTEMS_LINE, look_up};
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -25,9 +24,6 @@ pub fn tools() -> Vec<Tool> {
 
 /// The parameter that names a system or its file.
 pub(super) const SYSTEM_SYNTAX: &str = "System name, e.g. alexandria or my-app/tests, or .asd file";
-
-/// How long the image may take to say where a system is.
-const PLACE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What of the user's files the image needs to find the system of a call: the project's systems,
 /// and the file where one was named.
@@ -67,19 +63,15 @@ pub(super) fn finding_to_load(arguments: Arguments, context: WorkContext) -> Run
         };
         let mut found = finding(arguments.clone(), context.clone()).await?;
         let asked = property_list([("system", Value::string(system))]);
-        let body = EmacsRequest::Image(ImageRequest {
-            operation: "system-place".to_owned(),
-            arguments: print_arguments(&joined_lists(asked, &found.arguments)),
-            deadline: PLACE_DEADLINE,
-        });
-        let request = context.emacs.request(context.session, body);
+        let asked = joined_lists(asked, &found.arguments);
         // An image that is busy or gone says so when the call runs.
-        let reply = within(PLACE_DEADLINE * 2, request).await;
-        let reply = reply.ok().and_then(|it| parse_reply(&it).ok());
-        if let Some(ImageReply::Missed(why)) = reply {
+        let reply = context
+            .ask_image("system-place", &asked, SYSTEM_PLACE)
+            .await;
+        if let Ok(ImageReply::Missed(why)) = reply {
             return Err(ToolFailure::quoting(why));
         }
-        if let Some(ImageReply::Returned(data)) = reply {
+        if let Ok(ImageReply::Returned(data)) = reply {
             let data = Plist::new(&data);
             if let [name, copy] = data.texts("copy")[..]
                 && !arguments.flag("force")
@@ -103,16 +95,10 @@ async fn finding_of_tests(
         return Ok(FoundForCall::default());
     };
     let given = |name| text(arguments, name);
-    let asked = ["test", "suite", "package"].map(|name| (name, given(name)));
-    let body = EmacsRequest::Image(ImageRequest {
-        operation: "test-place".to_owned(),
-        arguments: print_arguments(&property_list(asked)),
-        deadline: PLACE_DEADLINE,
-    });
-    let request = context.emacs.request(context.session, body);
-    let reply = within(PLACE_DEADLINE * 2, request).await;
-    let file = match reply.ok().and_then(|it| parse_reply(&it).ok()) {
-        Some(ImageReply::Returned(data)) => Plist::new(&data).text("file").map(str::to_owned),
+    let asked = property_list(["test", "suite", "package"].map(|name| (name, given(name))));
+    let reply = context.ask_image("test-place", &asked, SYSTEM_PLACE);
+    let file = match reply.await {
+        Ok(ImageReply::Returned(data)) => Plist::new(&data).text("file").map(str::to_owned),
         _ => None,
     };
     context
@@ -440,8 +426,6 @@ pub(super) fn copy_loaded(data: Plist<'_>) -> Option<String> {
 
 /// How many systems a message's block names.
 const NAMED_SYSTEMS: usize = 8;
-/// How long a message waits for the image to say which of them are loaded.
-const LINE_DEADLINE: Duration = Duration::from_millis(800);
 
 /// The project's systems in a line, and, if there is an IMAGE, whether that has loaded them; none when there are
 /// no systems.
@@ -491,14 +475,9 @@ fn by_state(names: &[&str], states: &[String]) -> String {
 
 /// What the image has of SYSTEMS, as far as it answers at once.
 async fn states(context: &WorkContext, systems: &[ProjectSystem]) -> Option<Vec<String>> {
-    let body = EmacsRequest::Image(ImageRequest {
-        operation: "system-info".to_owned(),
-        arguments: print_arguments(&property_list([("systems", entries(systems))])),
-        deadline: LINE_DEADLINE,
-    });
-    let request = context.emacs.request(context.session, body);
-    let reply = within(LINE_DEADLINE * 2, request).await.ok()?;
-    match parse_reply(&reply).ok()? {
+    let asked = property_list([("systems", entries(systems))]);
+    let reply = context.ask_image("system-info", &asked, SYSTEMS_LINE);
+    match reply.await.ok()? {
         ImageReply::Returned(data) => Some(
             Plist::new(&data)
                 .plists("listed")

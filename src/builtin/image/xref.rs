@@ -4,10 +4,11 @@
 use lexpr::Value;
 
 use super::common::{
-    SYMBOL_SYNTAX, integer, labelled, look_up, looking, package_parameter, page_parameters,
-    place_note, rest, text,
+    SYMBOL_SYNTAX, integer, labelled, looking, package_parameter, page_parameters, place_note,
+    rest, text,
 };
 use super::outcome;
+use super::timeouts::look_up;
 use crate::builtin::files::change::look;
 use crate::builtin::files::definitions::definition;
 use crate::files::grep::{Case, FoundLines, Grep, grep};

@@ -18,7 +18,7 @@ use crate::provider::history::{
     ChatMessage, MessagePart, Messages, ModelOrigin, PartContent, calls_of, host_of, is_below,
     text_of, thinking_of,
 };
-use crate::provider::models::{is_one_of, takes_short_ids};
+use crate::provider::model_facts::{is_one_of, takes_short_ids};
 use crate::provider::refusal::{foreign, looks_like, reported, unexplained_failure};
 use crate::provider::{
     ChatRequest, Dialect, Finish, ProviderError, ProviderSettings, ToolChoice, Usage,

@@ -18,7 +18,7 @@ use crate::provider::body::HISTORY;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::history::{ChatMessage, MessagePart, Messages, ModelOrigin, PartContent};
-use crate::provider::models::{Knob, Rest, budget_of, level};
+use crate::provider::model_facts::{Knob, Rest, budget_of, level};
 use crate::provider::refusal::{foreign, looks_like, reported};
 use crate::provider::retry::RetryAdvice;
 use crate::provider::{ChatRequest, Dialect, Effort, ProviderSettings, ToolChoice, Usage};

@@ -15,7 +15,7 @@ use crate::provider::accumulator::MAX_CALL_BYTES;
 use crate::provider::body::HISTORY;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::history::{ChatMessage, MessagePart, Messages, PartContent};
-use crate::provider::models::{Knob, budget_of, level, reply_limit};
+use crate::provider::model_facts::{Knob, budget_of, level, reply_limit};
 use crate::provider::refusal::{foreign, reported};
 use crate::provider::{ChatRequest, Dialect, Effort, Finish, ProviderSettings, ToolChoice, Usage};
 

@@ -13,7 +13,7 @@ use crate::provider::draft::ReplyDraft;
 use crate::provider::history::{
     ChatMessage, MessagePart, Messages, ModelOrigin, calls_of, text_of, thinking_of,
 };
-use crate::provider::models::{Knob, level};
+use crate::provider::model_facts::{Knob, level};
 use crate::provider::refusal::{reported, unreadable};
 use crate::provider::{ChatRequest, Effort, Finish, ProviderSettings, ToolChoice, Usage};
 

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::protocol::{CallArguments, ToolCall};
 use crate::provider::history::{ChatMessage, host_of, is_below};
-use crate::provider::models::{Knob, level};
+use crate::provider::model_facts::{Knob, level};
 use crate::provider::{ChatRequest, Effort, ProviderSettings, RequestPosition};
 
 /// What says which tools to call: alone, without tools, servers refuse it.

@@ -5,8 +5,8 @@
 use std::process::Command;
 
 use agent_q_core::image::{
-    ConditionReport, Frame, ImageReply, Plist, Stopped, parse_reply, parse_with_denials,
-    print_arguments, property_list,
+    ConditionReport, Frame, ImageReply, Plist, Stopped, parse_added, parse_reply, print_arguments,
+    property_list,
 };
 use lexpr::Value;
 use proptest::prelude::*;
@@ -118,9 +118,44 @@ fn a_returned_property_list_is_read_by_name() {
 #[test]
 fn a_reply_says_once_what_was_not_allowed() {
     let text = "(:outcome :missed :message \"No.\" :denials (\"a\" \"b\" \"a\"))";
-    let (reply, denials) = parse_with_denials(text).unwrap();
+    let (reply, denials) = parse_added(text, None).unwrap();
     assert_eq!(reply, ImageReply::Missed("No.".to_owned()));
     assert_eq!(denials, ["a", "b"]);
+}
+
+#[test]
+fn places_come_where_the_text_has_locations() {
+    let text = "(:outcome :returned :value ((:doc \":location (:a 1)\" :location (:file \"x)\" :location (:no 1)) :line 3) \
+                (:location nil) (:what :location)) :location (:at 4))";
+    let added = "(:places ((:where \"/x:1\" :lost t) (:where \"/y:2\")) :because nil)";
+    let expected = parse_reply(
+        "(:outcome :returned :value ((:doc \":location (:a 1)\" :where \"/x:1\" :lost t :line 3) \
+         (:location nil) (:what :location)))",
+    );
+    let parsed = |added| parse_added(text, added).map(|(reply, _)| reply);
+    assert_eq!(parsed(Some(added)), expected);
+    // Where Emacs could not look at places, they stay as they are.
+    assert_eq!(parsed(Some("(:places nil)")), parse_reply(text));
+    for added in ["(:places ((:where \"/x:1\")))", "(:places", "(:places . 1)"] {
+        let error = parsed(Some(added)).unwrap_err().to_string();
+        assert!(error.contains("Cannot parse the reply"), "{error}");
+    }
+}
+
+#[test]
+fn emacs_says_why_a_call_was_stopped() {
+    let because = |text| match parse_added(text, Some("(:places nil :because \"cancelled\")")) {
+        Ok((ImageReply::Cancelled(stopped), _)) => stopped.because,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        because("(:outcome :cancelled :because \"the image's\")").as_deref(),
+        Some("cancelled")
+    );
+    assert_eq!(
+        because("(:outcome :cancelled :unclean t)").as_deref(),
+        Some("cancelled; its cleanup didn't end and was left out")
+    );
 }
 
 #[test]
@@ -226,6 +261,8 @@ proptest! {
         let _ = parse_reply(&text);
         let _ = parse_reply(&format!("(:outcome :returned :value {text})"));
         let _ = parse_reply(&format!("(:outcome :error {text}"));
+        let _ = parse_added(&format!("(:outcome :returned :location (1) {text})"), Some(&text));
+        let _ = parse_added(&text, Some(&format!("(:places {text})")));
     }
 
     #[test]
