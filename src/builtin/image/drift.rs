@@ -15,9 +15,10 @@ use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::work::{FoundForCall, Running, WorkContext, read_reply};
 use crate::tool::{Arguments, ImageTool, Tool, ToolFailure};
 
-use super::common::{counted, look_up, looking};
+use super::common::{counted, looking};
 use super::outcome;
 use super::systems::entries;
+use super::timeouts::look_up;
 
 /// The files that are compared.
 const SOURCES: &str = "**/*.{lisp,lsp,cl}";
