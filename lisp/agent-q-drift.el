@@ -406,22 +406,27 @@ The file's buffer isn't saved, so that you can look at it, and undo it."
   "Show in CHAT what of ROWS it has left only in the image."
   (when (buffer-live-p chat)
     (with-current-buffer chat
-      (let ((only (seq-filter (lambda (row) (eq :image (plist-get row :state))) rows)))
-        (setq agent-q-chat-view-header-drift
-              (seq-count (lambda (row)
-                           (string-prefix-p (agent-q-drift--chat-turns)
-                                            (or (plist-get row :turn) "")))
-                         only))
-        (agent-q-chat-view-header-update)
+      (let* ((only (seq-filter (lambda (row) (eq :image (plist-get row :state))) rows))
+             (names (mapcar (lambda (row) (plist-get row :name)) only))
+             (turns (agent-q-drift--chat-turns))
+             (own nil))
+        (dolist (row only)
+          (when (string-prefix-p turns (or (plist-get row :turn) ""))
+            (push (plist-get row :name) own)))
         (dolist (line agent-q-drift--lines)
-          (let ((left (seq-filter (lambda (name)
-                                    (seq-some (lambda (row) (equal name (plist-get row :name))) only))
-                                  (agent-q-drift-line-names line))))
-            (unless (equal left (agent-q-drift-line-names line))
-              (setf (agent-q-drift-line-names line) left)
-              ;; It may have gone with a part of the log.
-              (when (eq line (agent-q-render-item-at (agent-q-render-item-start line)))
-                (agent-q-render-update-item line)))))))))
+          (agent-q-drift--line-keep line names)
+          (setq own (append (agent-q-drift-line-names line) own)))
+        (setq agent-q-chat-view-header-drift (length (seq-uniq own)))
+        (agent-q-chat-view-header-update)))))
+
+(defun agent-q-drift--line-keep (line names)
+  "Leave in LINE only those of NAMES."
+  (let ((left (seq-intersection (agent-q-drift-line-names line) names)))
+    (unless (equal left (agent-q-drift-line-names line))
+      (setf (agent-q-drift-line-names line) left)
+      ;; It may have gone with a part of the log.
+      (when (eq line (agent-q-render-item-at (agent-q-render-item-start line)))
+        (agent-q-render-update-item line)))))
 
 (defun agent-q-drift-tell (turn diff place)
   "Show under TURN, which changed DIFF in files, what it left only in the image.
@@ -441,7 +446,6 @@ It ended at PLACE, a marker, or at the end of the log."
 
 (defun agent-q-drift--add (turn diff rows place)
   "Add the line for TURN, which changed DIFF, at PLACE, a marker, by ROWS."
-  (agent-q-drift--mark (current-buffer) rows)
   (when-let* ((own (seq-filter (lambda (row) (agent-q-drift--line-of-turn-p row turn diff)) rows)))
     (let* ((line (agent-q-drift--line-make
                   :draw #'agent-q-drift--line-draw
@@ -451,7 +455,8 @@ It ended at PLACE, a marker, or at the end of the log."
       (push line agent-q-drift--lines)
       (cond ((agent-q-changes-line-p changed) (agent-q-render-add-item line changed))
             (more (agent-q-render-above (1+ place) (lambda () (agent-q-render-add-item line))))
-            (t (agent-q-render-add-item line))))))
+            (t (agent-q-render-add-item line)))))
+  (agent-q-drift--mark (current-buffer) rows))
 
 (defun agent-q-drift--undone (call &rest _)
   "Look again in the chats about the image of CALL, if it undid something."

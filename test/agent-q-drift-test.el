@@ -256,7 +256,11 @@ FILE is its file.  The tools have loaded it if LOADED is non-nil."
        '(:turns [(:steps [(:tool_calls [(:name "compile_form"
                                          :arguments (:package "aq-drift" :form "(defun bonus () 1)"))])])
                  (:steps [(:text "Done.")])
-                 (:steps [(:text "Nothing.")])]))
+                 (:steps [(:text "Nothing.")])
+                 (:steps [(:tool_calls [(:name "edit_file"
+                                         :arguments (:path "drift.lisp" :new_str ""
+                                                     :old_str "(defun (setf fee) (value x) (list value x))\n"))])])
+                 (:steps [(:text "Removed.")])]))
     (agent-q-drift-test--with-project t
       (agent-q-test-send "try it")
       (agent-q-test-until (agent-q-test-shows "Only in the image: AQ-DRIFT::BONUS. [Drift]"))
@@ -267,7 +271,14 @@ FILE is its file.  The tools have loaded it if LOADED is non-nil."
         (should (= 1 (how-many "Only in the image" (point-min) (point-max))))
         (agent-q-test-image-value connection "journal-restore" :turn turn))
       (agent-q-test-until (agent-q-test-shows "Nothing is only in the image any more."))
-      (should-not (string-search "only in image" (agent-q-chat-view-header-line))))))
+      (should-not (string-search "only in image" (agent-q-chat-view-header-line)))
+      ;; What an edit removed is still there.
+      (agent-q-test-send "remove it")
+      (while (progn (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
+                    (agent-q-call-waiting))
+        (agent-q-test-answer "y"))
+      (agent-q-test-until (agent-q-test-shows "Only in the image: (SETF AQ-DRIFT::FEE). [Drift]"))
+      (agent-q-test-until (string-search "1 only in image" (agent-q-chat-view-header-line))))))
 
 (defmacro agent-q-drift-test--in-list (&rest body)
   "Run BODY in the list, opened from the current chat, with its rows."
