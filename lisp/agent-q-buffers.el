@@ -98,6 +98,22 @@ unsaved changes."
         (agent-q-buffers--edit-state buffer (or whole (buffer-modified-p buffer)))
       "null")))
 
+(agent-q-events-operation-define "unsaved-sources" (call root)
+  "Return the Lisp files below ROOT that have unsaved changes, with their texts."
+  (agent-q-json-serialize
+   (vconcat
+    (mapcar (lambda (buffer)
+              (with-current-buffer buffer
+                `((file . ,(agent-q-text-clean (file-truename buffer-file-name)))
+                  (text . ,(agent-q-buffers--edit-text)))))
+            (seq-filter (lambda (buffer)
+                          (let ((file (buffer-local-value 'buffer-file-name buffer)))
+                            (and file (buffer-modified-p buffer)
+                                 (string-match-p "\\.\\(?:lisp\\|lsp\\|cl\\)\\'" file)
+                                 (not (file-remote-p file))
+                                 (file-in-directory-p file root))))
+                        (buffer-list))))))
+
 (agent-q-events-operation-define "buffer-state" (call buffer)
   "Return the state of the buffer named BUFFER with its text."
   (let ((live (agent-q-buffers-edit-find-buffer buffer)))

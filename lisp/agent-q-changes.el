@@ -757,8 +757,10 @@ What was undone or rewound since the line of a turn before is not its change."
   (when (and agent-q-session-number (not (string-empty-p agent-q-changes--line-diff)))
     (setq agent-q-changes--line-diff (agent-q-core-changes agent-q-session-number))))
 
-(defun agent-q-changes-line-tell ()
-  "Show under the turn that ended what it changed, if it did."
+(defun agent-q-changes-line-tell (then)
+  "Show under the turn that ended what it changed, if it did.
+Call THEN afterwards if it may have changed the image, or changed a file,
+with the turn, the diff of files and a marker where it ended, or nil."
   (when-let ((calls (and agent-q-session-number (agent-q-changes--line-calls))))
     (let ((diff (agent-q-core-changes agent-q-session-number))
           (turn agent-q-session-turn)
@@ -769,7 +771,10 @@ What was undone or rewound since the line of a turn before is not its change."
       (setq diff (if (equal diff agent-q-changes--line-diff) ""
                    (setq agent-q-changes--line-diff diff)))
       (if (not (and image agent-q-session-turn-used))
-          (agent-q-changes--line-add turn diff nil)
+          (progn
+            (agent-q-changes--line-add turn diff nil)
+            (unless (string-empty-p diff)
+              (funcall then turn diff nil)))
         ;; A character before the end: what is added there would take the end along.
         (let ((place (copy-marker (1- agent-q-render-end))))
           (agent-q-changes-definitions
@@ -778,6 +783,7 @@ What was undone or rewound since the line of a turn before is not its change."
              (when (buffer-live-p chat)
                (with-current-buffer chat
                  (agent-q-changes--line-add turn diff definitions place)
+                 (funcall then turn diff place)
                  (set-marker place nil))))))))))
 
 (defun agent-q-changes--line-add (turn diff definitions &optional place)

@@ -36,7 +36,7 @@
 (defvar agent-q-chat-view-header-commands nil
   "An alist from parts of the line to the commands for clicking on them.
 The parts are `model', `image', `waiting', `paused', `parked', `window',
-`plan' and `unguarded'.")
+`plan', `unguarded' and `drift'.")
 
 (defvar-local agent-q-chat-view-header-state :idle
   "What the session is doing, as the core said last.")
@@ -66,6 +66,9 @@ Tokens sent, tokens received, requests of a known price, and other requests.")
 
 (defvar-local agent-q-chat-view-header-planning nil
   "Whether the agent only plans and changes nothing.")
+
+(defvar-local agent-q-chat-view-header-drift 0
+  "How many definitions this chat has left only in the image.")
 
 (defvar-local agent-q-chat-view-header-filled nil
   "How full the model's window is, as (TOKENS . WINDOW), or nil.
@@ -204,6 +207,14 @@ It is nil when one of them may have changed since.")
      'unguarded
      'agent-q-attention)))
 
+(defun agent-q-chat-view--header-only ()
+  "Return how many definitions are only in the image, or nil without any."
+  (and (> agent-q-chat-view-header-drift 0)
+       (agent-q-chat-view--header-segment
+        (format "%d only in image" agent-q-chat-view-header-drift)
+        "Definitions of this chat that no file has\nmouse-1: list them"
+        'drift)))
+
 (defun agent-q-chat-view-header-tokens (count)
   "Return COUNT tokens as a short text."
   (cond ((< count 10000) (number-to-string count))
@@ -304,6 +315,7 @@ In a narrow window, those worth least are left out."
       (cons 3 (and agent-q-session-project
                    (agent-q-text-visible-line agent-q-session-project 40)))
       (cons 6 (agent-q-chat-view--header-image))
+      (cons 5 (agent-q-chat-view--header-only))
       (cons 5 (and agent-q-chat-view-header-model
                    (not (and idle (agent-q-chat-view--header-no-model-p)))
                    (agent-q-chat-view--header-segment (agent-q-text-visible-line agent-q-chat-view-header-model 80)

@@ -26,6 +26,7 @@
 (require 'agent-q-completion)
 (require 'agent-q-connection)
 (require 'agent-q-debugger)
+(require 'agent-q-drift)
 (require 'agent-q-events)
 (require 'agent-q-execute)
 (require 'agent-q-image)
@@ -197,7 +198,7 @@ For `change-major-mode-hook'."
   '((model . agent-q-set-model) (image . agent-q-set-image)
     (waiting . agent-q-goto-approval) (parked . agent-q-debugger-hand-over)
     (unguarded . agent-q-list-tools) (paused . agent-q-continue) (window . agent-q-context-usage)
-    (plan . agent-q-plan-mode))
+    (plan . agent-q-plan-mode) (drift . agent-q-drift))
   "Commands for clicks on the parts of the header line.")
 
 (defvar-local agent-q-chat--timer nil
@@ -585,7 +586,7 @@ core saves it, as JSON, or is nil."
     (setq agent-q-chat--reviewing nil)
     (kill-local-variable 'agent-q-review-edits))
   (agent-q-chat-stop-clock)
-  (agent-q-changes-line-tell)
+  (agent-q-changes-line-tell #'agent-q-drift-tell)
   (when (agent-q-image-history-echo-offer-p)
     (agent-q-chat--offer-echo))
   (when (eq outcome :finished)

@@ -163,6 +163,11 @@
 (autoload 'agent-q-doctor "agent-q-doctor"
   "Show what agent-q has found, what is missing, and how to fix it." t)
 
+;;;; agent-q-drift.el
+
+(autoload 'agent-q-drift "agent-q-drift"
+  "List what the Lisp image and the files of this project don't have alike." t)
+
 ;;;; agent-q-execute.el
 
 (autoload 'agent-q-execute-request "agent-q-execute")
@@ -230,6 +235,7 @@
 (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
 (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-image-mode))
 (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-mode))
+(with-eval-after-load 'agent-q-drift (agent-q-menu-install 'agent-q-drift-mode))
 (with-eval-after-load 'agent-q-doctor (agent-q-menu-install 'agent-q-doctor-mode))
 (with-eval-after-load 'agent-q-chat-history (agent-q-menu-install 'agent-q-chat-history-rewind-mode))
 (with-eval-after-load 'agent-q-chat-send (agent-q-menu-install 'agent-q-chat-send-compose-mode))
@@ -246,7 +252,7 @@
                      ("r" "rewrite this" agent-q-rewrite)
                      ("e" "chat about this error" agent-q-explain-error)
                      ("c" "changes of the turn" agent-q-changes) ("u" "undo the turn" agent-q-undo-turn)
-                     ("i" "changes in the image" agent-q-changes-in-image)
+                     ("i" "changes in the image" agent-q-changes-in-image) ("I" "image and files" agent-q-drift)
                      ("t" "tools" agent-q-list-tools) ("R" "rules" agent-q-rules)
                      ("A" "audit log" agent-q-audit-log) ("D" "doctor" agent-q-doctor)
                      ("m" "menu" agent-q-menu)))

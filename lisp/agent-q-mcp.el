@@ -14,6 +14,7 @@
 (require 'agent-q-call)
 (require 'agent-q-call-events)
 (require 'agent-q-changes)
+(require 'agent-q-drift)
 (require 'agent-q-chat)
 (require 'agent-q-chat-send)
 (require 'agent-q-chat-view)
@@ -175,7 +176,7 @@ One that has gone before it called anything is nothing to tell of."
   (setq agent-q-chat-view-header-since nil
         agent-q-chat-view-header-state :idle)
   (agent-q-chat-stop-clock)
-  (agent-q-changes-line-tell)
+  (agent-q-changes-line-tell #'agent-q-drift-tell)
   (agent-q-attention-update)
   (agent-q-chat-view-header-update))
 

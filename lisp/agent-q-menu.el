@@ -23,7 +23,8 @@
 (defconst agent-q-menu--lists
   '("Lists" ("t" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
     ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
-    ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor))
+    ("I" "Changes in the image" agent-q-changes-in-image) ("F" "Image and files" agent-q-drift)
+    ("D" "Doctor" agent-q-doctor))
   "The lists of agent-q.")
 
 (defconst agent-q-menu--everywhere
@@ -104,6 +105,10 @@
      ("Changes" ("RET" "Show the form" agent-q-changes-image-source)
       ("u" "Undo" agent-q-changes-image-restore) ("U" "Undo all" agent-q-changes-image-restore-all)
       ("a" "Of all chats, or this one" agent-q-changes-image-toggle-all)))
+    (agent-q-drift-mode
+     ("Image and files" ("RET" "Go to the file" agent-q-drift-visit) ("=" "Compare" agent-q-drift-compare)
+      ("p" "Put into the file" agent-q-drift-put) ("l" "Load the file's" agent-q-drift-load)
+      ("f" "Forget in the image" agent-q-drift-forget) ("g" "Refresh" revert-buffer)))
     (agent-q-changes-mode
      ("Changes" ("u" "Undo the turn" agent-q-undo-turn) ("n" "Next hunk" diff-hunk-next)
       ("p" "Previous hunk" diff-hunk-prev) ("o" "Go there" diff-goto-source)))
@@ -146,6 +151,7 @@
     ("rename" agent-q-rename-chat "give this chat a name")
     ("export" agent-q-export-chat "write this chat to a file")
     ("changes" agent-q-changes "what the last turn changed")
+    ("drift" agent-q-drift "what image and files don't have alike")
     ("undo" agent-q-undo-turn "undo what the last turn changed")
     ("verify" agent-q-verify "load and test the project in a fresh Lisp")
     ("tools" agent-q-list-tools "the tools, and which are offered")
@@ -286,6 +292,7 @@ The whole of it has to fit into a terminal of 24 lines.")
 ;;;###autoload (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-image-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-mode))
+;;;###autoload (with-eval-after-load 'agent-q-drift (agent-q-menu-install 'agent-q-drift-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-doctor (agent-q-menu-install 'agent-q-doctor-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-chat-history (agent-q-menu-install 'agent-q-chat-history-rewind-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-chat-send (agent-q-menu-install 'agent-q-chat-send-compose-mode))
@@ -310,7 +317,7 @@ The whole of it has to fit into a terminal of 24 lines.")
                      ("r" "rewrite this" agent-q-rewrite)
                      ("e" "chat about this error" agent-q-explain-error)
                      ("c" "changes of the turn" agent-q-changes) ("u" "undo the turn" agent-q-undo-turn)
-                     ("i" "changes in the image" agent-q-changes-in-image)
+                     ("i" "changes in the image" agent-q-changes-in-image) ("I" "image and files" agent-q-drift)
                      ("t" "tools" agent-q-list-tools) ("R" "rules" agent-q-rules)
                      ("A" "audit log" agent-q-audit-log) ("D" "doctor" agent-q-doctor)
                      ("m" "menu" agent-q-menu)))
@@ -388,7 +395,7 @@ explain it, and S asks about it.
 (defconst agent-q-menu--evil-modes
   '(agent-q-review-mode agent-q-review-draft-mode agent-q-changes-mode agent-q-tool-list-mode
     agent-q-tool-list-statistics-mode agent-q-rules-mode agent-q-audit-mode
-    agent-q-changes-image-mode agent-q-chats-list-mode agent-q-context-mode
+    agent-q-changes-image-mode agent-q-drift-mode agent-q-chats-list-mode agent-q-context-mode
     agent-q-chat-history-rewind-mode agent-q-doctor-mode agent-q-debug-mode)
   "The modes whose keys are single letters.")
 

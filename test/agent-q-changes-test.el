@@ -324,7 +324,8 @@ The line asks the image, and comes after what is undone at once."
       (agent-q-test-answer "y"))
     (agent-q-test-until (agent-q-test-shows "Changed new.txt (new) +1 -0"))
     (agent-q-test-until (agent-q-test-idle-p))
-    (should (string-match-p "^Done\\.\n\\(?:\n\\)*.*Changed new\\.txt.*AQ-UNDONE.*\n\\(?:.*\n\\)*.*and then\\?"
+    (agent-q-test-until (agent-q-test-shows "Only in the image: AQ-UNDONE"))
+    (should (string-match-p "^Done\\.\n\\(?:\n\\)*.*Changed new\\.txt.*\nOnly in.*AQ-UNDONE.*\n\\(?:.*\n\\)*.*and then\\?"
                             (agent-q-test-log)))))
 
 (ert-deftest agent-q-changes-what-a-running-turn-will-change-is-not-undone-unseen ()

@@ -239,6 +239,7 @@ The user denies that."
        "\\`Loaded aq-system 1\\.2 from .*aq-system\\.asd\nCompiled 1 file: part\\.lisp\\.\n\\(.*\n\\)*=> :PART\\'")
       ("system_info" ("system_info" :system "aq-system")
        "\\`aq-system 1\\.2, .*aq-system\\.asd\n1 file in order:\n  [a-z]+\\.lisp\\(\n\\|\\'\\)")
+      ("image_drift" ("image_drift") "compared\\.)\\'")
       ("run_tests" agent-q-implementations-test--tests
        "\\`FAILED: 1 of 2 checks passed, 1 failed, in [^(]* (FiveAM)\\.\nfailed in AQ-FIVES: (= 1 2)")
       ("trace_function" ("trace_function" :function "callee" ,@look) "\\`Traced: AQ-LOOK:CALLEE\\'")

@@ -22,6 +22,7 @@ pub fn register(registry: &Registry) {
         image::building::tools(),
         image::verify::tools(),
         image::systems::tools(),
+        image::drift::tools(),
         image::history::undo_tools(),
         image::debugger::tools(),
         image::history::tools(),

@@ -34,7 +34,7 @@ const IN_WORDS: &[(&str, &str)] = &[
     ("debugger", "frames, restarts"),
     (
         "introspection",
-        "classes, packages, systems, disassembly, image",
+        "classes, packages, systems, disassembly, image, drift from the files",
     ),
     ("history", "put a form at the REPL"),
     ("buffer", "list, outline, search"),

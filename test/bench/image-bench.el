@@ -21,6 +21,7 @@
 (declare-function agent-q-image-call "agent-q-image")
 (declare-function agent-q-completion "agent-q-completion")
 (declare-function agent-q-prompt-replace "agent-q-prompt")
+(defvar agent-q-project-root)
 (defvar agent-q-session-connection)
 
 (defconst image-bench--rounds 300
@@ -269,6 +270,32 @@ what narrowing them takes."
         (agent-q-prompt-replace "")))
     (kill-buffer)))
 
+(defun image-bench--drift ()
+  "Measure comparing 1,000 definitions of a project with an image that has them."
+  (agent-q-bench-serve '(((text . "Yes"))))
+  (let* ((directory (file-name-as-directory (expand-file-name "drift" agent-q-bench-scratch)))
+         (agent-q-project-root directory))
+    (make-directory directory t)
+    (dotimes (file 20)
+      (with-temp-file (expand-file-name (format "f%d.lisp" file) directory)
+        (insert "(defpackage :bench-drift (:use :cl))\n(in-package :bench-drift)\n")
+        (dotimes (i 50)
+          (insert (format "(defun f%d-%d (x)\n  \"Say %d.\"\n  (list x %d))\n" file i i i)))))
+    (image-bench--value
+     (format "(let ((*error-output* (make-broadcast-stream)) (*standard-output* (make-broadcast-stream)))
+                (dotimes (i 20) (load (compile-file (format nil \"~Af~D.lisp\" %S i)))))"
+             directory))
+    (let ((chat (let ((default-directory directory)) (agent-q-bench-chat))))
+      (with-current-buffer chat
+        (setq agent-q-session-connection image-bench--connection))
+      (dotimes (_ 12)
+        (image-bench--sample
+         "drift"
+         (lambda ()
+           (agent-q-execute-look-up (buffer-local-value 'agent-q-session-number chat)
+                                    "image_drift" nil #'image-bench--end))))
+      (kill-buffer chat))))
+
 (defun image-bench--side-by-side ()
   "Measure eight calls of half a second each."
   (let ((left 8)
@@ -328,6 +355,7 @@ The turn's tool is in an endless loop in the image."
   (image-bench--pipeline)
   (image-bench--watched)
   (image-bench--mention)
+  (image-bench--drift)
   (image-bench--side-by-side)
   (image-bench--cancel)
   (image-bench--cancel-turn)

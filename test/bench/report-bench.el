@@ -179,6 +179,7 @@
      ("look for a file, watched | not watched" "check.watched" "check.plain" us (ratio 1.5))
      ("other code, watched | not watched" "user.watched" "user.plain" us (ratio 1.05))
      ("first call, which ships our half" "ship" "ship.bare" ms 100)
+     ("comparing 1,000 definitions with the files" "drift" nil ms 500)
      ("8 calls of 0.5 s side by side" "eight" nil ms 700)
      ("cancelling (loop)" "cancel" nil ms 100)
      ("cancelling a turn whose tool runs (loop), to its end in the chat" "cancel.turn" nil ms 50))

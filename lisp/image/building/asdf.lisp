@@ -284,7 +284,9 @@ change."
   (if *build*
       (let ((*component* component))
         (push component (build-compiled *build*))
-        (guarded (lambda () (remember-text (asdf-call "COMPONENT-PATHNAME" component)))
+        (guarded (lambda ()
+                   (remember-text (asdf-call "COMPONENT-PATHNAME" component))
+                   (note-project-text component))
                  (constantly nil))
         (call-counting-failure
          component
@@ -295,9 +297,16 @@ change."
                (call-omitting-compiler-lines (lambda () (call-noting-files function)))))))
       (funcall function)))
 
+(defun note-project-text (component)
+  "Note the text of the file of COMPONENT, which is loaded, if it is of the user's project."
+  (when (project-component-p component)
+    (note-source-text (asdf-call "COMPONENT-PATHNAME" component) t)))
+
 (defun call-loading (component function)
   (if *build*
       (let ((*component* component))
+        (unless (member component (build-compiled *build*))
+          (guarded (lambda () (note-project-text component)) (constantly nil)))
         (multiple-value-prog1 (call-counting-failure component function)
           (setf *failed-files* (remove (source-name component) *failed-files* :test #'equal))
           (incf (build-loaded *build*))

@@ -319,6 +319,7 @@ report. NOTES returns the part about the compiler's notes."
   "Compile FILE, and load the result unless there was an error. PROGRESS is called with the outcome,
 as keywords."
   (let ((fasl (fasl-of file)))
+    (note-source-text file t)
     (unwind-protect
          (let ((output (call-noting (lambda () (compile-into file fasl))
                                     (lambda (condition) (note-of-whole-file condition file)))))

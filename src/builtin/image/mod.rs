@@ -6,6 +6,7 @@ pub mod clos;
 mod common;
 pub mod compiling;
 pub mod debugger;
+pub mod drift;
 pub mod execution;
 pub mod history;
 pub mod inspection;

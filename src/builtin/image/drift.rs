@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tool that tells where the image and the files of the project differ.
+
+use std::path::PathBuf;
+
+use lexpr::Value;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::files::path::PathPolicy;
+use crate::files::search::{FileSearch, search_files};
+use crate::files::systems::project_systems;
+use crate::files::{FileError, Stop};
+use crate::image::{ImageReply, Plist, property_list};
+use crate::tool::work::{FoundForCall, Running, WorkContext, read_reply};
+use crate::tool::{Arguments, ImageTool, Tool, ToolFailure};
+
+use super::common::{counted, looking};
+use super::outcome;
+use super::systems::entries;
+use super::timeouts::look_up;
+
+/// The files that are compared.
+const SOURCES: &str = "**/*.{lisp,lsp,cl}";
+/// How many of them.
+const MOST_FILES: usize = 2000;
+
+/// The states of rows in the order of the image's counts, and what a model is told of each.
+const STATES: [(&str, &str); 5] = [
+    ("image", "Only in the image; no file has it"),
+    ("differs", "The image has another version than the file"),
+    ("file", "Only in the file; not loaded"),
+    ("unknown", "Unknown"),
+    ("not-loaded", "Not loaded at all"),
+];
+
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    let mut tool = looking(
+        "image_drift",
+        "Tell which definitions are only in the image, only in the project's files, or differ between them. Use it before you say that a change is in the files, and when the image behaves otherwise than they say.",
+        &["introspection"],
+        [],
+        ImageTool {
+            operation: "image-drift",
+            arguments: |_| Value::Null,
+            render,
+            deadline: look_up,
+        },
+    );
+    tool.finding = Some(finding);
+    vec![tool]
+}
+
+/// A buffer of the user's that isn't saved.
+#[derive(Deserialize)]
+struct Unsaved {
+    file: String,
+    text: String,
+}
+
+fn finding(_: Arguments, context: WorkContext) -> Running<FoundForCall> {
+    Box::pin(async move {
+        let policy = context.policy().await?;
+        let root = policy.root().to_string_lossy().into_owned();
+        let question = json!({"root": root});
+        let unsaved: Vec<Unsaved> =
+            read_reply(&context.ask_emacs("unsaved-sources", question).await?)?;
+        let (files, systems) = context
+            .on_a_thread(move |stop| Ok((sources(&policy, stop)?, project_systems(&policy, stop)?)))
+            .await?;
+        let named = |file: &str| ("emacs-file", Value::string(file));
+        let files = files.iter().map(|it| property_list([named(it)]));
+        let unsaved = unsaved
+            .iter()
+            .map(|it| property_list([named(&it.file), ("text", Value::string(&*it.text))]));
+        Ok(FoundForCall {
+            arguments: property_list([
+                named(&root),
+                ("files", list(files)),
+                ("unsaved", list(unsaved)),
+                ("systems", entries(&systems)),
+            ]),
+            ..FoundForCall::default()
+        })
+    })
+}
+
+fn list(elements: impl Iterator<Item = Value>) -> Value {
+    let elements: Vec<Value> = elements.collect();
+    match elements.is_empty() {
+        true => Value::Null,
+        false => Value::list(elements),
+    }
+}
+
+/// The Lisp files of the project.
+fn sources(policy: &PathPolicy, stop: Stop<'_>) -> Result<Vec<String>, FileError> {
+    let folder = policy.judge(".").resolved()?;
+    let wanted = FileSearch {
+        limit: MOST_FILES,
+        ..FileSearch::new(SOURCES)
+    };
+    let found = search_files(policy, &folder, &wanted, stop)?;
+    let absolute = |path: PathBuf| folder.path.join(path).into_os_string().into_string().ok();
+    Ok(found.paths.into_iter().filter_map(absolute).collect())
+}
+
+fn render(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    let files = data.integer("files").unwrap_or_default();
+    let rows: Vec<Plist<'_>> = data.plists("rows").collect();
+    let counts = data.list("counts").filter_map(Value::as_i64);
+    let mut lines = Vec::new();
+    for ((state, words), count) in STATES.iter().zip(counts) {
+        let of_state = rows.iter().filter(|it| it.keyword("state") == Some(state));
+        let of_state: Vec<String> = of_state.map(|it| line(*it)).collect();
+        if count > 0 {
+            let more = count - of_state.len() as i64;
+            lines.push(format!("{words} ({count}):"));
+            lines.extend(of_state);
+            lines.extend((more > 0).then(|| format!("  and {more} more")));
+        }
+    }
+    let looked = counted(files, "file");
+    Ok(match lines.is_empty() {
+        true => format!("The image has what the files have ({looked} compared)."),
+        false => format!("{}\n({looked} compared.)", lines.join("\n")),
+    })
+}
+
+fn line(row: Plist<'_>) -> String {
+    let name = row.text("name").unwrap_or_default();
+    let kind = row.text("kind").unwrap_or_default();
+    let place = match (row.text("path"), row.integer("line")) {
+        (Some(path), Some(line)) => format!(", {path}:{line}"),
+        _ => String::new(),
+    };
+    let unsaved = match row.flag("unsaved") {
+        true => ", not saved",
+        false => "",
+    };
+    let detail = row
+        .text("detail")
+        .map_or(String::new(), |it| format!(" ({it})"));
+    format!("  {name}, {kind}{place}{unsaved}{detail}")
+}
