@@ -58,6 +58,7 @@ What was red before is said of an earlier commit."
     (agent-q-test-image-eval connection "(defun aq-verified::sum (a b) (+ a b))")
     (let ((red (funcall ask "/verify_system against=HEAD")))
       (should (string-match-p "\\`NOT VERIFIED: aq-verified in a fresh Lisp, [0-9.]+ s\\.\nIt loads: 2 files of the project compiled\\.\n" red))
+      (let ((inhibit-message nil)) (message "SEEN %s" red))
       (should (string-match-p "FAILED: 0 of 1 checks passed" red))
       (should (string-match-p "failed in AQ-VERIFIED/TESTS::SUM" red))
       (should (string-suffix-p "\nThe project is not in a git repository, so there is nothing to compare with." red)))

@@ -7,18 +7,19 @@ use lexpr::Value;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::effect::Watch;
 use crate::files::path::PathPolicy;
 use crate::files::search::{FileSearch, search_files};
 use crate::files::systems::project_systems;
 use crate::files::{FileError, Stop};
-use crate::image::{ImageReply, Plist, property_list};
+use crate::image::{ImageReply, Plist, joined_lists, property_list};
 use crate::tool::work::{FoundForCall, Running, WorkContext, read_reply};
 use crate::tool::{Arguments, ImageTool, Tool, ToolFailure};
 
 use super::common::{counted, looking};
 use super::outcome;
 use super::systems::entries;
-use super::timeouts::look_up;
+use super::timeouts::{LOOK_UP, look_up};
 
 /// The files that are compared.
 const SOURCES: &str = "**/*.{lisp,lsp,cl}";
@@ -33,6 +34,15 @@ const STATES: [(&str, &str); 5] = [
     ("unknown", "Unknown"),
     ("not-loaded", "Not loaded at all"),
 ];
+
+/// What is said of them in a line: of the first three.
+const DIFFERENCES: [(&str, &str); 3] = [
+    ("image", "only there"),
+    ("differs", "another version"),
+    ("file", "not loaded"),
+];
+/// How many are named.
+const NAMED: usize = 4;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -84,6 +94,38 @@ fn finding(_: Arguments, context: WorkContext) -> Running<FoundForCall> {
             ..FoundForCall::default()
         })
     })
+}
+
+/// Where the user's image and the project's files differ, in a line; nothing where they don't, or where no image
+/// tells.
+pub(super) async fn in_a_line(context: &WorkContext) -> Option<String> {
+    let found = finding(Arguments::default(), context.clone()).await.ok()?;
+    let watch = property_list([("watch", Watch::Looking.to_argument())]);
+    let arguments = joined_lists(found.arguments, &watch);
+    let asked = context.ask_image("image-drift", &arguments, LOOK_UP);
+    let ImageReply::Returned(data) = asked.await.ok()? else {
+        return None;
+    };
+    let data = Plist::new(&data);
+    let counts = data.list("counts").filter_map(Value::as_i64);
+    let parts: Vec<String> = DIFFERENCES
+        .iter()
+        .zip(counts)
+        .filter(|(_, count)| *count > 0)
+        .map(|((state, words), count)| {
+            let of_state = data
+                .plists("rows")
+                .filter(|it| it.keyword("state") == Some(state))
+                .filter_map(|it| it.text("name"));
+            let names: Vec<&str> = of_state.take(NAMED).collect();
+            let more = match count - names.len() as i64 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("{words}: {}{more}", names.join(", "))
+        })
+        .collect();
+    (!parts.is_empty()).then(|| format!("The user's image differs: {}.", parts.join("; ")))
 }
 
 fn list(elements: impl Iterator<Item = Value>) -> Value {

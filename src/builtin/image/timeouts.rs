@@ -11,7 +11,7 @@ pub const EVALUATION: Duration = Duration::from_secs(30);
 /// Systems, files and tests take longer than forms do.
 const LONG: Duration = Duration::from_secs(300);
 /// Looking something up, or undoing a definition. Only a program's own printers take any time at all.
-const LOOK_UP: Duration = Duration::from_secs(15);
+pub(super) const LOOK_UP: Duration = Duration::from_secs(15);
 /// The longest time that a call may ask for; what takes longer can run in a thread.
 const LONGEST: f64 = 3600.0;
 /// Where a system is, before a call about it.

@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join, join3};
 use lexpr::Value;
 
 use super::building::render_tests;
 use super::common::counted;
+use super::drift;
 use super::execution::NAMED;
 use super::outcome;
 use super::systems::{entries, finding};
@@ -191,7 +192,8 @@ async fn verify(
     let deadline = long(arguments, Duration::ZERO);
     let now = run(&system, (&root, &systems), deadline, context, images);
     let Some(commit) = arguments.text("against") else {
-        return Ok(told(&system, &now.await?, Vec::new()));
+        let (now, differs) = join(now, drift::in_a_line(context)).await;
+        return Ok(told(&system, &now?, differs.into_iter().collect()));
     };
     let exported = {
         let (root, commit) = (root.clone(), commit.to_owned());
@@ -200,7 +202,9 @@ async fn verify(
     let exported = match exported {
         Ok(exported) => exported,
         Err(failure) => {
-            return Ok(told(&system, &now.await?, vec![failure.message]));
+            let (now, differs) = join(now, drift::in_a_line(context)).await;
+            let more = differs.into_iter().chain([failure.message]);
+            return Ok(told(&system, &now?, more.collect()));
         }
     };
     let there: Vec<ProjectSystem> = systems
@@ -218,10 +222,14 @@ async fn verify(
         context,
         images,
     );
-    let (now, before) = futures_util::future::join(now, before).await;
+    let (now, before, differs) = join3(now, before, drift::in_a_line(context)).await;
     let now = now?;
-    let more = compared(&now, &exported.name, before);
-    Ok(told(&system, &now, more))
+    let more = compared(&now, &exported.name, before).into_iter();
+    Ok(told(
+        &system,
+        &now,
+        differs.into_iter().chain(more).collect(),
+    ))
 }
 
 /// The system of the project that is meant by none.
