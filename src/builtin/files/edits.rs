@@ -24,6 +24,7 @@ pub fn tools() -> Vec<Tool> {
         create_file(),
         propose_file_edit(),
         super::parens::check_parens(),
+        super::parens::repair_parens(),
     ]
 }
 

@@ -7,6 +7,7 @@ pub mod change;
 pub mod definitions;
 pub mod edits;
 pub mod moves;
+pub mod nesting;
 mod parens;
 pub mod reading;
 pub mod rewind;

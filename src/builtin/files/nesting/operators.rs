@@ -65,6 +65,7 @@ pub struct Operator {
     pub is_method: bool,
     /// Whether no data starts with its name.
     pub is_unmistakable: bool,
+    pub defines: bool,
 }
 
 impl Operator {
@@ -87,6 +88,7 @@ impl Operator {
             is_pairs: false,
             is_method: false,
             is_unmistakable: false,
+            defines: false,
         };
         let mut required = true;
         for letter in specification.chars() {
@@ -117,7 +119,7 @@ impl Operator {
 
 /// Operators by what they take.
 const SPECIAL: &[(&str, &str)] = &[
-    ("nl|f*", "defun defmacro define-compiler-macro deftype"),
+    ("nl|f!*", "defun defmacro define-compiler-macro deftype"),
     ("nln?d", "define-modify-macro"),
     ("nl|u*", "defclass define-condition"),
     ("n|u*", "defstruct defpackage"),
@@ -144,7 +146,7 @@ const SPECIAL: &[(&str, &str)] = &[
         "with-open-file with-output-to-string with-input-from-string with-open-stream print-unreadable-object pprint-logical-block with-hash-table-iterator with-package-iterator",
     ),
     ("f|u*", "handler-case restart-case"),
-    ("d|f*", "eval-when"),
+    ("l|f*", "eval-when"),
     ("n|f*", "block"),
     ("n?f", "return-from"),
     ("df", "the multiple-value-setq"),
@@ -204,7 +206,8 @@ pub fn operator(name: &str) -> Option<&'static Operator> {
         for (specification, names) in SPECIAL {
             for name in names.split(' ') {
                 let mut operator = Operator::of(specification);
-                operator.is_unmistakable = !name.starts_with("def")
+                operator.defines = name.starts_with("def");
+                operator.is_unmistakable = !operator.defines
                     && (operator.body.is_some() || ["if", "cond", "declare"].contains(&name));
                 all.insert(name, operator);
             }
@@ -229,6 +232,7 @@ pub fn operator(name: &str) -> Option<&'static Operator> {
         all.insert("loop", looping);
         let method = Operator {
             is_method: true,
+            defines: true,
             least: 2,
             ..Operator::of("n?u*")
         };

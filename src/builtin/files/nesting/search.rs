@@ -9,7 +9,7 @@ use super::operators::Role;
 use super::tokens::{Kind, Token, Tokens};
 
 /// How many steps a search may take.
-pub const MOST_STEPS: usize = 1_000_000;
+pub const MOST_STEPS: usize = 200_000;
 /// How many repairs are looked at before it is said that there are several.
 pub const ENOUGH: usize = 2;
 

@@ -247,6 +247,7 @@ impl Lexer<'_> {
                 '(' | ')' => {
                     self.leads = false;
                     self.next();
+                    self.tokens.strange |= character == ')' && !before;
                     token.kind = match character {
                         '(' => Kind::Open,
                         _ => Kind::Close,
