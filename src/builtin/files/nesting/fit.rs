@@ -186,8 +186,8 @@ pub struct Words {
     operators: HashSet<String>,
     /// The functions that the file defines, and how many arguments they take.
     functions: HashMap<String, (usize, usize)>,
-    /// How often the others are there, in what is looked at.
-    others: HashMap<String, usize>,
+    /// How often each symbol is there, in what is looked at.
+    counts: HashMap<String, usize>,
 }
 
 impl Words {
@@ -208,11 +208,10 @@ impl Words {
             }
         }
         (words.operators, words.heads) = operators(file, all, &words);
-        for (index, token) in tokens.iter().enumerate() {
-            let heads = index > 0 && tokens[index - 1].kind == Kind::Open;
-            if !heads && token.kind == Kind::Atom && token.prefix(text).is_empty() {
+        for token in tokens {
+            if token.kind == Kind::Atom && token.prefix(text).is_empty() {
                 *words
-                    .others
+                    .counts
                     .entry(token.text(text).to_lowercase())
                     .or_default() += 1;
             }
@@ -259,7 +258,7 @@ impl Words {
         let name = name.to_lowercase();
         operator(&name).is_none()
             && !self.heads.contains(&name)
-            && self.others.get(&name).is_some_and(|count| *count > 1)
+            && self.counts.get(&name).is_some_and(|count| *count > 1)
     }
 }
 

@@ -133,30 +133,16 @@ fn pieces(text: &str) -> Pieces {
     }
 }
 
-/// Operators of forms that may be around definitions which stand in the first column.
-const WRAPPERS: [&str; 12] = [
-    "progn",
-    "eval-when",
-    "locally",
-    "let",
-    "let*",
-    "flet",
-    "labels",
-    "macrolet",
-    "symbol-macrolet",
-    "cl:progn",
-    "cl:eval-when",
-    "with-",
-];
-
-/// Whether TEXT starts with a form that may be around definitions in the first column.
+/// Whether TEXT starts with a form that may be around definitions in the first column: one that is no
+/// definition itself.
 fn wraps(text: &str) -> bool {
     let name = text.trim_start_matches('(');
     let name = name
         .split(|it: char| it.is_whitespace() || matches!(it, '(' | ')'))
         .next()
         .unwrap_or_default();
-    WRAPPERS.contains(&name) || name.starts_with("with-")
+    let bare = name.rsplit(':').next().unwrap_or_default();
+    text.starts_with('(') && !bare.starts_with("def") && !bare.starts_with("test")
 }
 
 /// The one repair of TEXT, one or two forms.
