@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::nesting::{Edit, Repair, apply, repair};
+use super::nesting::{OneCharacter, Repair, apply, repair};
 use crate::diff::difference;
 use crate::tool::ToolFailure;
 use crate::tool::work::{WorkContext, read_reply};
@@ -112,7 +112,7 @@ pub async fn mended(
 }
 
 /// What EDITS do to TEXT, as a clause.
-fn told(text: &str, edits: &[Edit]) -> String {
+fn told(text: &str, edits: &[OneCharacter]) -> String {
     let clauses: Vec<String> = edits
         .iter()
         .map(|edit| {
@@ -122,11 +122,11 @@ fn told(text: &str, edits: &[Edit]) -> String {
             let end = text[start..].find('\n').map_or(text.len(), |it| start + it);
             let after = &text[edit.place()..end];
             match edit {
-                Edit::Insert(_, character) => format!(
+                OneCharacter::Insert(_, character) => format!(
                     "put {character} into line {line}, which becomes: {}",
                     format!("{}{character}{after}", &text[start..edit.place()]).trim()
                 ),
-                Edit::Delete(_) => format!(
+                OneCharacter::Delete(_) => format!(
                     "take one ) out of line {line}, which becomes: {}",
                     format!("{}{}", &text[start..edit.place()], &after[1..]).trim()
                 ),

@@ -8,7 +8,7 @@ pub mod definitions;
 pub mod edits;
 pub mod moves;
 pub mod nesting;
-mod parens;
+pub mod parens;
 pub mod reading;
 pub mod rewind;
 pub mod undo;

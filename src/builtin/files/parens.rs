@@ -11,7 +11,12 @@ use crate::tool::work::{Precheck, Proposal, Running, Task, WorkContext, to_the_e
 use crate::tool::{Arguments, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
-pub(super) fn check_parens() -> Tool {
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    vec![check_parens(), repair_parens()]
+}
+
+fn check_parens() -> Tool {
     let task: Task = |arguments, context| -> Running {
         Box::pin(async move {
             let target = context.resolve(arguments.required_text("path")).await?;
@@ -51,7 +56,7 @@ pub(super) fn check_parens() -> Tool {
     }
 }
 
-pub(super) fn repair_parens() -> Tool {
+fn repair_parens() -> Tool {
     let (task, precheck) = by_plan!(plan_repair, "Repaired");
     tool(
         "repair_parens",

@@ -385,6 +385,7 @@ fn what_it_does_not_tell_is_left() {
         "(defun f (x)\n  #?\"(\" (list x)\n",
         "(progn\n(defun f (x)\n  (list x))\n",
         "(defun f (x)\n(list x)\n",
+        "(in-readtable :own)\n\n(defun f (x)\n  (when x\n    (car x)\n  (list x))\n",
     ] {
         assert_eq!(mended(text), None, "{text}");
     }

@@ -3,12 +3,12 @@
 
 /// A change of a text by one character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Edit {
+pub enum OneCharacter {
     Insert(usize, char),
     Delete(usize),
 }
 
-impl Edit {
+impl OneCharacter {
     /// The same in a text that has BY bytes more before it.
     #[must_use]
     pub fn moved(self, by: usize) -> Self {
@@ -28,15 +28,15 @@ impl Edit {
 
 /// TEXT with EDITS, which are in the order of their places.
 #[must_use]
-pub fn apply(text: &str, edits: &[Edit]) -> String {
+pub fn apply(text: &str, edits: &[OneCharacter]) -> String {
     let mut made = String::with_capacity(text.len() + edits.len());
     let mut from = 0;
     for edit in edits {
         made.push_str(&text[from..edit.place()]);
         from = edit.place();
         match edit {
-            Edit::Insert(_, character) => made.push(*character),
-            Edit::Delete(_) => from += 1,
+            OneCharacter::Insert(_, character) => made.push(*character),
+            OneCharacter::Delete(_) => from += 1,
         }
     }
     made.push_str(&text[from..]);

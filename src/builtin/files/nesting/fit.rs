@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::operators::{Operator, Role, operator};
+use super::operators::{Operator, Standing, operator};
 use super::tokens::{Kind, Token};
 
 /// A column, as the text is once it is repaired, and as it is now: who wrote it may have had either in mind.
@@ -62,7 +62,7 @@ fn counts(text: &str, tokens: &[Token]) -> (usize, usize) {
 /// The operators of forms among TOKENS, all of a file, as far as its forms fit, and all that may be some.
 fn operators(file: &str, tokens: &[Token], words: &Words) -> (HashSet<String>, HashSet<String>) {
     let (mut found, mut heads) = (HashSet::new(), HashSet::new());
-    let text = Text {
+    let text = Looked {
         text: file,
         tokens,
         words,
@@ -82,7 +82,7 @@ fn operators(file: &str, tokens: &[Token], words: &Words) -> (HashSet<String>, H
         }
         nesting.arrive(token);
         let fits = match token.kind {
-            Kind::Open => nesting.open(index, *token, text, Origin::Text).map(|_| ()),
+            Kind::Open => nesting.open(index, *token, text, MadeBy::Text).map(|_| ()),
             Kind::Close => nesting.close(index),
             Kind::Atom | Kind::Feature => nesting.atom(index, *token, text),
         };
@@ -90,10 +90,10 @@ fn operators(file: &str, tokens: &[Token], words: &Words) -> (HashSet<String>, H
         if let Some(frame) = nesting.frames.last()
             && frame.count == 1
             && token.kind == Kind::Atom
-            && matches!(frame.role, Role::Form | Role::Unknown)
+            && matches!(frame.role, Standing::Form | Standing::Unknown)
         {
             heads.insert(token.text(file).to_lowercase());
-            if frame.role == Role::Form {
+            if frame.role == Standing::Form {
                 found.insert(token.text(file).to_lowercase());
             }
         }
@@ -103,7 +103,7 @@ fn operators(file: &str, tokens: &[Token], words: &Words) -> (HashSet<String>, H
 
 /// Where a parenthesis comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum MadeBy {
     Text,
     Edit,
 }
@@ -118,12 +118,12 @@ enum Feature {
 
 /// An open form.
 #[derive(Debug, Clone, Copy)]
-struct Frame {
+struct OpenForm {
     /// The token that opened it.
     open: usize,
     line: usize,
     column: Column,
-    role: Role,
+    role: Standing,
     operator: Option<&'static Operator>,
     /// The argument from which on the body stands.
     body: Option<usize>,
@@ -162,7 +162,7 @@ struct Frame {
 /// The forms that are open at a place, and what is known of them.
 #[derive(Debug, Clone, Default)]
 pub struct Nesting {
-    frames: Vec<Frame>,
+    frames: Vec<OpenForm>,
     /// What the edits on the current line have added to the columns behind them.
     shift: i32,
     line: usize,
@@ -171,7 +171,7 @@ pub struct Nesting {
 
 /// The text that is looked at.
 #[derive(Debug, Clone, Copy)]
-pub struct Text<'t> {
+pub struct Looked<'t> {
     pub text: &'t str,
     pub tokens: &'t [Token],
     pub words: &'t Words,
@@ -272,7 +272,7 @@ impl Nesting {
     #[must_use]
     pub fn starts_unknown(&self) -> bool {
         let frame = self.frames.last();
-        frame.is_some_and(|it| it.count == 0 && it.role == Role::Unknown)
+        frame.is_some_and(|it| it.count == 0 && it.role == Standing::Unknown)
     }
 
     /// Takes a parenthesis that is put in or left out of the text, which moves what is behind it.
@@ -301,13 +301,13 @@ impl Nesting {
         &mut self,
         index: usize,
         token: Token,
-        text: Text<'_>,
-        origin: Origin,
-    ) -> Result<Role, Misfit> {
+        text: Looked<'_>,
+        origin: MadeBy,
+    ) -> Result<Standing, Misfit> {
         let prefix = token.prefix(text.text);
         let mut role = self.element(index, token, text, origin)?;
         if prefix.ends_with("#'") || prefix.ends_with([',', '@']) {
-            role = Role::Form;
+            role = Standing::Form;
         }
         let around = self.frames.last();
         let quoted = around.is_some_and(|it| it.quoted)
@@ -317,7 +317,7 @@ impl Nesting {
             Some(sign) => sign == '`',
             None => around.is_some_and(|it| it.backquoted),
         };
-        self.frames.push(Frame {
+        self.frames.push(OpenForm {
             open: index,
             line: token.line,
             column: self.column(token.bare_column),
@@ -325,7 +325,7 @@ impl Nesting {
             operator: None,
             body: None,
             arity: None,
-            is_new: origin == Origin::Edit,
+            is_new: origin == MadeBy::Edit,
             quoted: quoted && !prefix.ends_with(','),
             backquoted,
             count: 0,
@@ -362,11 +362,11 @@ impl Nesting {
             Some(operator) => arguments < operator.least || operator.is_pairs && arguments % 2 == 1,
             None if frame.arity.is_some_and(|(least, _)| arguments < least) => true,
             None => match frame.role {
-                Role::Binding => frame.count != 2,
-                Role::Function => frame.count < 2,
-                Role::Clause | Role::Case => frame.count == 0,
-                Role::Iteration => frame.count < 2,
-                Role::Form => frame.count == 0 && !frame.quoted,
+                Standing::Binding => frame.count != 2,
+                Standing::Function => frame.count < 2,
+                Standing::Clause | Standing::Case => frame.count == 0,
+                Standing::Iteration => frame.count < 2,
+                Standing::Form => frame.count == 0 && !frame.quoted,
                 _ => false,
             },
         };
@@ -384,8 +384,8 @@ impl Nesting {
     /// # Errors
     ///
     /// That doesn't fit.
-    pub fn atom(&mut self, index: usize, token: Token, text: Text<'_>) -> Result<(), Misfit> {
-        self.element(index, token, text, Origin::Text).map(|_| ())
+    pub fn atom(&mut self, index: usize, token: Token, text: Looked<'_>) -> Result<(), Misfit> {
+        self.element(index, token, text, MadeBy::Text).map(|_| ())
     }
 
     /// Takes the token INDEX of KIND as the next element of the innermost form. Gives its role.
@@ -393,9 +393,9 @@ impl Nesting {
         &mut self,
         index: usize,
         token: Token,
-        text: Text<'_>,
-        origin: Origin,
-    ) -> Result<Role, Misfit> {
+        text: Looked<'_>,
+        origin: MadeBy,
+    ) -> Result<Standing, Misfit> {
         let kind = token.kind;
         let column = self.column(token.column);
         let Some(frame) = self.frames.last_mut() else {
@@ -435,11 +435,11 @@ impl Nesting {
             frame.feature = Feature::Expression;
             frame.uncertain = true;
             frame.alone = false;
-            return Ok(Role::Unknown);
+            return Ok(Standing::Unknown);
         }
         if frame.feature == Feature::Expression {
             frame.feature = Feature::Form;
-            return Ok(Role::Data);
+            return Ok(Standing::Data);
         }
         frame.feature = Feature::None;
         if prefix.contains(",@") || prefix.contains(",.") {
@@ -456,10 +456,10 @@ impl Nesting {
         let role = frame
             .add(atom, prefix, arity, || {
                 let is_lambda = |it: &Token| it.text(text.text).eq_ignore_ascii_case("lambda");
-                origin == Origin::Text && next.is_some_and(is_lambda)
+                origin == MadeBy::Text && next.is_some_and(is_lambda)
             })
             .ok_or(misfit)?;
-        if let (Some(name), 1, true, Role::Form) = (atom, frame.count, frame.is_new, frame.role)
+        if let (Some(name), 1, true, Standing::Form) = (atom, frame.count, frame.is_new, frame.role)
             && text.words.is_variable(name)
         {
             return Err(misfit);
@@ -477,11 +477,11 @@ impl Nesting {
     }
 
     /// Takes a token outside of all forms: they start in the first column.
-    fn at_top(&mut self, index: usize, token: Token) -> Result<Role, Misfit> {
+    fn at_top(&mut self, index: usize, token: Token) -> Result<Standing, Misfit> {
         let feature = std::mem::replace(&mut self.feature, token.kind == Kind::Feature);
         let starts = token.leads && token.column == 0;
         if feature || (starts && token.kind != Kind::Atom) {
-            return Ok(Role::Form);
+            return Ok(Standing::Form);
         }
         Err(Misfit {
             token: index,
@@ -490,7 +490,7 @@ impl Nesting {
     }
 }
 
-impl Frame {
+impl OpenForm {
     /// Whether a line in it may start in COLUMN.
     fn accepts(&self, column: i32) -> bool {
         if column <= self.column.0.min(self.column.1) {
@@ -534,10 +534,12 @@ impl Frame {
             };
         }
         match self.role {
-            Role::Bindings | Role::Functions | Role::Binding | Role::Iteration => inner(1),
-            Role::Clause => inner(1) || second,
-            Role::Case => inner(1) || inner(2) || second,
-            Role::Function => inner(2) || inner(1),
+            Standing::Bindings | Standing::Functions | Standing::Binding | Standing::Iteration => {
+                inner(1)
+            }
+            Standing::Clause => inner(1) || second,
+            Standing::Case => inner(1) || inner(2) || second,
+            Standing::Function => inner(2) || inner(1),
             _ if self.quoted => second || inner(1) || inner(2),
             _ => second || inner(1) || inner(2) || self.sibling.is_none() && (inner(4) || inner(3)),
         }
@@ -549,13 +551,13 @@ impl Frame {
         let is_body = match self.operator {
             Some(operator) => {
                 self.body.is_some_and(|body| self.count > body)
-                    && operator.role(self.count - 1) != Some(Role::Unknown)
+                    && operator.role(self.count - 1) != Some(Standing::Unknown)
             }
             None => {
                 self.is_wrapper
                     && !self.quoted
                     && self.column.plus(2).is(column)
-                    && matches!(self.role, Role::Form | Role::Unknown)
+                    && matches!(self.role, Standing::Form | Standing::Unknown)
             }
         };
         self.alone =
@@ -581,12 +583,12 @@ impl Frame {
         prefix: &str,
         arity: Option<(usize, usize)>,
         is_lambda: impl Fn() -> bool,
-    ) -> Option<Role> {
+    ) -> Option<Standing> {
         self.count += 1;
         if atom == Some(".") && prefix.is_empty() {
             self.dotted = 1;
             self.uncertain = true;
-            return (self.count > 1 && self.operator.is_none()).then_some(Role::Data);
+            return (self.count > 1 && self.operator.is_none()).then_some(Standing::Data);
         }
         if self.dotted > 0 {
             self.dotted += 1;
@@ -595,7 +597,7 @@ impl Frame {
             return None;
         }
         if self.quoted {
-            return Some(Role::Data);
+            return Some(Standing::Data);
         }
         if self.count == 1 {
             return self.head(atom, prefix, arity, is_lambda);
@@ -606,23 +608,23 @@ impl Frame {
             }
             let role = match operator.role(self.count - 2) {
                 Some(role) => role,
-                None if self.uncertain => Role::Unknown,
+                None if self.uncertain => Standing::Unknown,
                 None => return None,
             };
             return allowed(role, atom, prefix).then_some(role);
         }
         if let Some((_, most)) = self.arity {
-            return (self.count - 1 <= most || self.uncertain).then_some(Role::Form);
+            return (self.count - 1 <= most || self.uncertain).then_some(Standing::Form);
         }
         let role = match self.role {
-            Role::Bindings => Role::Binding,
-            Role::Functions => Role::Function,
-            Role::Binding | Role::Clause | Role::Iteration => Role::Form,
-            Role::Case if self.count > 1 => Role::Form,
-            Role::Function if self.count == 2 => Role::List,
-            Role::Function => Role::Form,
-            Role::Data | Role::List | Role::Name => Role::Data,
-            _ => Role::Unknown,
+            Standing::Bindings => Standing::Binding,
+            Standing::Functions => Standing::Function,
+            Standing::Binding | Standing::Clause | Standing::Iteration => Standing::Form,
+            Standing::Case if self.count > 1 => Standing::Form,
+            Standing::Function if self.count == 2 => Standing::List,
+            Standing::Function => Standing::Form,
+            Standing::Data | Standing::List | Standing::Name => Standing::Data,
+            _ => Standing::Unknown,
         };
         allowed(role, atom, prefix).then_some(role)
     }
@@ -634,52 +636,62 @@ impl Frame {
         prefix: &str,
         arity: Option<(usize, usize)>,
         is_lambda: impl Fn() -> bool,
-    ) -> Option<Role> {
+    ) -> Option<Standing> {
         match self.role {
-            Role::Form => match atom {
+            Standing::Form => match atom {
                 Some(name) if prefix.is_empty() => {
                     self.named(name);
                     if self.operator.is_none() {
                         self.arity = arity;
                     }
-                    can_be_called(name).then_some(Role::Name)
+                    can_be_called(name).then_some(Standing::Name)
                 }
-                Some(_) => Some(Role::Data),
+                Some(_) => Some(Standing::Data),
                 // (lambda ...) can be called, and macros put there what they like.
-                None => (is_lambda() || self.backquoted && !self.is_new).then_some(Role::Unknown),
+                None => {
+                    (is_lambda() || self.backquoted && !self.is_new).then_some(Standing::Unknown)
+                }
             },
-            Role::Unknown => {
+            Standing::Unknown => {
                 if let (Some(name), true) = (atom, prefix.is_empty()) {
                     self.named(name);
                     self.operator = self.operator.filter(|it| it.is_unmistakable);
                     self.body = self.operator.and_then(|it| it.body);
                     self.has_operator = !name.starts_with([':', '"']);
                 }
-                Some(Role::Unknown)
+                Some(Standing::Unknown)
             }
-            Role::Bindings => allowed(Role::Binding, atom, prefix).then_some(Role::Binding),
-            Role::Functions => allowed(Role::Function, atom, prefix).then_some(Role::Function),
-            Role::Clause if prefix.is_empty() && atom.is_some_and(|it| operator(it).is_some()) => {
+            Standing::Bindings => {
+                allowed(Standing::Binding, atom, prefix).then_some(Standing::Binding)
+            }
+            Standing::Functions => {
+                allowed(Standing::Function, atom, prefix).then_some(Standing::Function)
+            }
+            Standing::Clause
+                if prefix.is_empty() && atom.is_some_and(|it| operator(it).is_some()) =>
+            {
                 None
             }
-            Role::Clause => Some(Role::Form),
-            Role::Case | Role::Data | Role::List | Role::Name | Role::Text => Some(Role::Data),
-            Role::Binding | Role::Function | Role::Iteration => {
-                (atom.is_some() || !prefix.is_empty() || self.role == Role::Function)
-                    .then_some(Role::Data)
+            Standing::Clause => Some(Standing::Form),
+            Standing::Case | Standing::Data | Standing::List | Standing::Name | Standing::Text => {
+                Some(Standing::Data)
+            }
+            Standing::Binding | Standing::Function | Standing::Iteration => {
+                (atom.is_some() || !prefix.is_empty() || self.role == Standing::Function)
+                    .then_some(Standing::Data)
             }
         }
     }
 
     /// Adds an element of a method's definition.
-    fn method(&mut self, atom: Option<&str>, prefix: &str) -> Role {
+    fn method(&mut self, atom: Option<&str>, prefix: &str) -> Standing {
         match self.body {
-            Some(_) => Role::Form,
+            Some(_) => Standing::Form,
             None if self.count > 2 && (atom.is_none() || prefix.contains(',')) => {
                 self.body = Some(self.count - 1);
-                Role::List
+                Standing::List
             }
-            None => Role::Name,
+            None => Standing::Name,
         }
     }
 
@@ -703,20 +715,20 @@ fn can_be_called(name: &str) -> bool {
 }
 
 /// Whether an ATOM, or a list, behind PREFIX can have ROLE.
-fn allowed(role: Role, atom: Option<&str>, prefix: &str) -> bool {
+fn allowed(role: Standing, atom: Option<&str>, prefix: &str) -> bool {
     let spliced = prefix.contains(',');
     match role {
-        Role::List
-        | Role::Bindings
-        | Role::Functions
-        | Role::Function
-        | Role::Clause
-        | Role::Case
-        | Role::Iteration => {
+        Standing::List
+        | Standing::Bindings
+        | Standing::Functions
+        | Standing::Function
+        | Standing::Clause
+        | Standing::Case
+        | Standing::Iteration => {
             spliced || atom.is_none_or(|it| it.eq_ignore_ascii_case("nil")) && prefix.is_empty()
         }
-        Role::Text => atom.is_some(),
-        Role::Binding => {
+        Standing::Text => atom.is_some(),
+        Standing::Binding => {
             spliced || prefix.is_empty() && atom.is_none_or(|it| !it.starts_with([':', '"']))
         }
         _ => true,
@@ -729,7 +741,7 @@ fn allowed(role: Role, atom: Option<&str>, prefix: &str) -> bool {
 ///
 /// What of it does not fit.
 pub fn walk(text: &str, tokens: &[Token], words: &Words) -> Result<(), Misfit> {
-    let whole = Text {
+    let whole = Looked {
         text,
         tokens,
         words,
@@ -739,7 +751,7 @@ pub fn walk(text: &str, tokens: &[Token], words: &Words) -> Result<(), Misfit> {
         nesting.arrive(token);
         match token.kind {
             Kind::Open => {
-                nesting.open(index, *token, whole, Origin::Text)?;
+                nesting.open(index, *token, whole, MadeBy::Text)?;
             }
             Kind::Close => nesting.close(index)?,
             Kind::Atom | Kind::Feature => nesting.atom(index, *token, whole)?,

@@ -12,11 +12,11 @@ mod tokens;
 
 use std::ops::Range;
 
-pub use edit::{Edit, apply};
+pub use edit::{OneCharacter, apply};
 use fit::{Words, walk};
 use quotes::{lacks_quote, quoted};
 use search::Search;
-use tokens::{End, Kind, Token, Tokens, tokens};
+use tokens::{Kind, LeftOpen, Lexed, Token, tokens};
 
 /// What becomes of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Repair {
     /// The parentheses agree with the indentation, or nothing says that they don't.
     Nothing,
     /// The one repair, in the order of the places.
-    One(Vec<Edit>),
+    One(Vec<OneCharacter>),
     /// There are several, or none.
     Unclear,
 }
@@ -35,6 +35,9 @@ const MOST_ODD: usize = 40;
 /// The repair of TEXT, all of a file; what it changes is in the bytes WITHIN.
 #[must_use]
 pub fn repair(text: &str, within: Range<usize>) -> Repair {
+    if changes_reader(text) {
+        return Repair::Unclear;
+    }
     let all = tokens(text);
     let file = (text, all.all.as_slice());
     let Pieces { broken, mut odd } = pieces(text);
@@ -56,7 +59,7 @@ pub fn repair(text: &str, within: Range<usize>) -> Repair {
             })
             .unwrap_or_default();
     }
-    let inside = |edit: &Edit| within.start <= edit.place() && edit.place() <= within.end;
+    let inside = |edit: &OneCharacter| within.start <= edit.place() && edit.place() <= within.end;
     match edits.is_empty() {
         true => Repair::Nothing,
         false if edits.iter().all(inside) => Repair::One(edits),
@@ -64,8 +67,22 @@ pub fn repair(text: &str, within: Range<usize>) -> Repair {
     }
 }
 
+/// Whether TEXT seems to change how it is read: only the program's own reader knows it then.
+fn changes_reader(text: &str) -> bool {
+    let text = text.to_lowercase();
+    let names = [
+        "in-readtable",
+        "set-macro-character",
+        "set-dispatch-macro-character",
+    ];
+    let enables = text
+        .lines()
+        .any(|line| line.starts_with('(') && line.contains("enable-") && line.contains("-syntax"));
+    enables || names.iter().any(|name| text.contains(name))
+}
+
 /// Whether each parenthesis of TOKENS has its partner.
-fn balanced(tokens: &Tokens) -> bool {
+fn balanced(tokens: &Lexed) -> bool {
     let mut depth = 0_i64;
     for token in &tokens.all {
         match token.kind {
@@ -77,7 +94,7 @@ fn balanced(tokens: &Tokens) -> bool {
             return false;
         }
     }
-    depth == 0 && tokens.end == End::Code
+    depth == 0 && tokens.end == LeftOpen::Code
 }
 
 /// How many pieces may belong together, as what seems to start a form is in a string or a comment.
@@ -105,7 +122,7 @@ fn pieces(text: &str) -> Pieces {
         let first = tokens(&text[starts[piece]..starts[piece + 1]]);
         let mut end = piece + 1;
         if !balanced(&first) {
-            let goes_on = first.end != End::Code || wraps(&text[starts[piece]..]);
+            let goes_on = first.end != LeftOpen::Code || wraps(&text[starts[piece]..]);
             let more = (piece + 2..=most)
                 .filter(|_| goes_on)
                 .find(|end| balanced(&tokens(&text[starts[piece]..starts[*end]])));
@@ -146,7 +163,7 @@ fn wraps(text: &str) -> bool {
 }
 
 /// The one repair of TEXT, one or two forms.
-fn repaired(text: &str, file: (&str, &[Token])) -> Option<Vec<Edit>> {
+fn repaired(text: &str, file: (&str, &[Token])) -> Option<Vec<OneCharacter>> {
     if wraps(text) {
         return None;
     }
@@ -157,7 +174,7 @@ fn repaired(text: &str, file: (&str, &[Token])) -> Option<Vec<Edit>> {
     if lacks_quote(text) {
         return quoted(text, file);
     }
-    if tokens.end != End::Code {
+    if tokens.end != LeftOpen::Code {
         return None;
     }
     let words = Words::of((text, &tokens.all), file);
@@ -174,7 +191,7 @@ fn repaired(text: &str, file: (&str, &[Token])) -> Option<Vec<Edit>> {
 }
 
 /// The one closing parenthesis of TEXT, a form whose parentheses are balanced, that can be moved so that it fits.
-fn moved(text: &str, file: (&str, &[Token])) -> Option<Vec<Edit>> {
+fn moved(text: &str, file: (&str, &[Token])) -> Option<Vec<OneCharacter>> {
     let tokens = tokens(text);
     if tokens.strange || wraps(text) {
         return None;

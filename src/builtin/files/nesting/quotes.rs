@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Where the quote of a string is missing.
 
-use super::edit::{Edit, apply};
+use super::edit::{OneCharacter, apply};
 use super::fit::{Words, walk};
 use super::search::{ENOUGH, MOST_STEPS};
-use super::tokens::{End, Kind, Token, tokens};
+use super::tokens::{Kind, LeftOpen, Token, tokens};
 
 /// Whether STRING, if it is one, has a line in it that looks like code.
 fn hides_code(string: &str) -> bool {
@@ -67,17 +67,17 @@ pub fn lacks_quote(text: &str) -> bool {
 }
 
 /// The one place where a quote makes TEXT fit.
-pub fn quoted(text: &str, file: (&str, &[Token])) -> Option<Vec<Edit>> {
+pub fn quoted(text: &str, file: (&str, &[Token])) -> Option<Vec<OneCharacter>> {
     let mut found: Vec<(usize, Vec<String>)> = Vec::new();
     let mut steps = 0;
     for place in edges(text) {
-        let made = apply(text, &[Edit::Insert(place, '"')]);
+        let made = apply(text, &[OneCharacter::Insert(place, '"')]);
         let tokens = tokens(&made);
         steps += tokens.all.len();
         if steps > MOST_STEPS {
             return None;
         }
-        if tokens.end != End::Code
+        if tokens.end != LeftOpen::Code
             || tokens.strange
             || tokens.all.iter().any(|it| hides_code(it.text(&made)))
             || touching(&made, &tokens.all)
@@ -99,8 +99,8 @@ pub fn quoted(text: &str, file: (&str, &[Token])) -> Option<Vec<Edit>> {
     }
     let (place, _) = found.into_iter().next()?;
     let name = tokens(text).all.get(2).map_or(0, |it| it.end);
-    if place < name || !at_words(&apply(text, &[Edit::Insert(place, '"')]), place) {
+    if place < name || !at_words(&apply(text, &[OneCharacter::Insert(place, '"')]), place) {
         return None;
     }
-    Some(vec![Edit::Insert(place, '"')])
+    Some(vec![OneCharacter::Insert(place, '"')])
 }

@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 
-use super::edit::Edit;
-use super::fit::{Misfit, Nesting, Origin, Text, Words};
-use super::operators::Role;
-use super::tokens::{Kind, Token, Tokens};
+use super::edit::OneCharacter;
+use super::fit::{Looked, MadeBy, Misfit, Nesting, Words};
+use super::operators::Standing;
+use super::tokens::{Kind, Lexed, Token};
 
 /// How many steps a search may take.
 pub const MOST_STEPS: usize = 200_000;
@@ -15,14 +15,14 @@ pub const ENOUGH: usize = 2;
 
 /// A search for the repairs of a text.
 pub struct Search<'t> {
-    text: Text<'t>,
+    text: Looked<'t>,
     /// For each token, how many more forms are opened than closed from it on.
     rest: Vec<i64>,
     steps: usize,
     /// Whether closing parentheses may only be moved.
     pub moves: bool,
     /// What the repaired texts are when read, and the repairs.
-    found: Vec<Option<Vec<Edit>>>,
+    found: Vec<Option<Vec<OneCharacter>>>,
     shapes: HashSet<Vec<usize>>,
 }
 
@@ -31,7 +31,7 @@ pub struct Search<'t> {
 struct Place {
     token: usize,
     nesting: Nesting,
-    edits: Vec<Edit>,
+    edits: Vec<OneCharacter>,
     shape: Vec<usize>,
     left: usize,
     /// Whether an edit is one that fits and yet is hardly what was meant.
@@ -40,7 +40,7 @@ struct Place {
 
 impl<'t> Search<'t> {
     #[must_use]
-    pub fn new(text: &'t str, tokens: &'t Tokens, words: &'t Words) -> Self {
+    pub fn new(text: &'t str, tokens: &'t Lexed, words: &'t Words) -> Self {
         let mut rest = vec![0; tokens.all.len() + 1];
         for (index, token) in tokens.all.iter().enumerate().rev() {
             rest[index] = rest[index + 1]
@@ -51,7 +51,7 @@ impl<'t> Search<'t> {
                 };
         }
         Self {
-            text: Text {
+            text: Looked {
                 text,
                 tokens: &tokens.all,
                 words,
@@ -65,7 +65,7 @@ impl<'t> Search<'t> {
     }
 
     /// The repairs of as many EDITS, at most [`ENOUGH`]; nothing where it takes too long.
-    pub fn run(&mut self, edits: usize) -> Option<Vec<Option<Vec<Edit>>>> {
+    pub fn run(&mut self, edits: usize) -> Option<Vec<Option<Vec<OneCharacter>>>> {
         self.found.clear();
         self.shapes.clear();
         self.go(Place {
@@ -119,7 +119,7 @@ impl<'t> Search<'t> {
         match token.kind {
             Kind::Open => place
                 .nesting
-                .open(index, token, self.text, Origin::Text)
+                .open(index, token, self.text, MadeBy::Text)
                 .map(|_| ())?,
             Kind::Close => place.nesting.close(index)?,
             Kind::Atom | Kind::Feature => place.nesting.atom(index, token, self.text)?,
@@ -153,7 +153,7 @@ impl<'t> Search<'t> {
                     .is_none_or(|it| it.kind != Kind::Close)
                 {
                     let mut other = place.clone();
-                    other.edits.push(Edit::Delete(token.start));
+                    other.edits.push(OneCharacter::Delete(token.start));
                     other.token += 1;
                     other.left -= 1;
                     other.nesting.shift(-1);
@@ -178,7 +178,7 @@ impl<'t> Search<'t> {
             return;
         }
         let mut other = place.clone();
-        other.edits.push(Edit::Insert(token.start, '('));
+        other.edits.push(OneCharacter::Insert(token.start, '('));
         other.left -= 1;
         let opening = Token {
             kind: Kind::Open,
@@ -186,9 +186,12 @@ impl<'t> Search<'t> {
         };
         if let Ok(role) = other
             .nesting
-            .open(place.token, opening, self.text, Origin::Edit)
+            .open(place.token, opening, self.text, MadeBy::Edit)
         {
-            other.doubtful |= !matches!(role, Role::List | Role::Bindings | Role::Functions);
+            other.doubtful |= !matches!(
+                role,
+                Standing::List | Standing::Bindings | Standing::Functions
+            );
             other.nesting.shift(1);
             other.shape.push(0);
             if self.take(&mut other, token).is_ok() {
@@ -201,7 +204,7 @@ impl<'t> Search<'t> {
     fn opening(&mut self, place: &Place, start: usize) {
         let token = self.text.tokens[place.token];
         let mut other = place.clone();
-        other.edits.push(Edit::Insert(start, '('));
+        other.edits.push(OneCharacter::Insert(start, '('));
         other.left -= 1;
         let (opening, inner) = match start == token.start {
             true => (
@@ -238,12 +241,12 @@ impl<'t> Search<'t> {
         if nesting.starts_unknown() && is_operator(&inner) {
             return;
         }
-        if let Ok(role) = nesting.open(place.token, opening, self.text, Origin::Edit) {
+        if let Ok(role) = nesting.open(place.token, opening, self.text, MadeBy::Edit) {
             if !self.is_start(&inner, start, role) {
                 return;
             }
             let next = self.text.tokens.get(place.token + 1);
-            if role == Role::Unknown
+            if role == Standing::Unknown
                 && inner.kind == Kind::Open
                 && next
                     .is_some_and(|it| is_operator(it) || it.text(self.text.text).starts_with(':'))
@@ -251,11 +254,12 @@ impl<'t> Search<'t> {
                 return;
             }
             other.doubtful |= match role {
-                Role::Form | Role::Unknown => {
+                Standing::Form | Standing::Unknown => {
                     !is_operator(&inner)
-                        || role == Role::Unknown && Words::is_loop_word(inner.text(self.text.text))
+                        || role == Standing::Unknown
+                            && Words::is_loop_word(inner.text(self.text.text))
                 }
-                Role::Data | Role::Name => true,
+                Standing::Data | Standing::Name => true,
                 _ => false,
             };
             other.nesting.shift(1);
@@ -270,15 +274,15 @@ impl<'t> Search<'t> {
     }
 
     /// Whether a form with ROLE may start at the byte START before TOKEN.
-    fn is_start(&self, token: &Token, start: usize, role: Role) -> bool {
+    fn is_start(&self, token: &Token, start: usize, role: Standing) -> bool {
         let prefix = token.prefix(self.text.text);
         let word = token.text(self.text.text);
-        let code = matches!(role, Role::Form | Role::Unknown);
+        let code = matches!(role, Standing::Form | Standing::Unknown);
         match token.kind {
             Kind::Open => !prefix.ends_with('\'') && !self.text.text[..start].ends_with("#'"),
             _ => {
                 let special = word.len() > 1 && word.starts_with('*') && word.ends_with('*');
-                let literal = word.starts_with(['"', '#']) && role != Role::Unknown;
+                let literal = word.starts_with(['"', '#']) && role != Standing::Unknown;
                 !literal && !(code && (special || prefix.ends_with('\'')))
             }
         }
@@ -306,7 +310,7 @@ impl<'t> Search<'t> {
         let heads = self.text.tokens[place.token.saturating_sub(2)].kind == Kind::Open;
         other.doubtful |=
             self.moves && before.kind == Kind::Atom && (heads || word.starts_with([':', '&']));
-        other.edits.push(Edit::Insert(before.end, ')'));
+        other.edits.push(OneCharacter::Insert(before.end, ')'));
         other.left -= 1;
         if other.nesting.close(place.token).is_err() {
             return;

@@ -46,7 +46,7 @@ impl Token {
 
 /// What is left open where a text ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum LeftOpen {
     Code,
     /// A string.
     String,
@@ -56,9 +56,9 @@ pub enum End {
 
 /// A text as tokens.
 #[derive(Debug)]
-pub struct Tokens {
+pub struct Lexed {
     pub all: Vec<Token>,
-    pub end: End,
+    pub end: LeftOpen,
     /// Whether something is in it that only reader macros of the program understand.
     pub strange: bool,
 }
@@ -69,21 +69,21 @@ struct Lexer<'t> {
     line: usize,
     column: i32,
     leads: bool,
-    tokens: Tokens,
+    tokens: Lexed,
 }
 
 /// TEXT, which starts on a line of its own, as tokens.
 #[must_use]
-pub fn tokens(text: &str) -> Tokens {
+pub fn tokens(text: &str) -> Lexed {
     let mut lexer = Lexer {
         text,
         place: 0,
         line: 0,
         column: 0,
         leads: true,
-        tokens: Tokens {
+        tokens: Lexed {
             all: Vec::new(),
-            end: End::Code,
+            end: LeftOpen::Code,
             strange: false,
         },
     };
@@ -148,7 +148,7 @@ impl Lexer<'_> {
                     depth += 1;
                 }
                 (None, _) => {
-                    self.tokens.end = End::Other;
+                    self.tokens.end = LeftOpen::Other;
                     return;
                 }
                 _ => {}
@@ -257,7 +257,7 @@ impl Lexer<'_> {
                     self.leads = false;
                     self.next();
                     if !self.skip_to('"') {
-                        self.tokens.end = End::String;
+                        self.tokens.end = LeftOpen::String;
                     }
                     self.leads = false;
                 }
@@ -288,7 +288,7 @@ impl Lexer<'_> {
                 '|' => {
                     self.next();
                     if !self.skip_to('|') {
-                        self.tokens.end = End::Other;
+                        self.tokens.end = LeftOpen::Other;
                     }
                 }
                 _ => {
