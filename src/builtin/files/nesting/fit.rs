@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::operators::{Operator, Standing, operator};
+use super::operators::{Operator, Seat, operator};
 use super::tokens::{Kind, Token};
 
 /// A column, as the text is once it is repaired, and as it is now: who wrote it may have had either in mind.
@@ -90,10 +90,10 @@ fn operators(file: &str, tokens: &[Token], words: &Words) -> (HashSet<String>, H
         if let Some(frame) = nesting.frames.last()
             && frame.count == 1
             && token.kind == Kind::Atom
-            && matches!(frame.role, Standing::Form | Standing::Unknown)
+            && matches!(frame.role, Seat::Form | Seat::Unknown)
         {
             heads.insert(token.text(file).to_lowercase());
-            if frame.role == Standing::Form {
+            if frame.role == Seat::Form {
                 found.insert(token.text(file).to_lowercase());
             }
         }
@@ -123,7 +123,7 @@ struct OpenForm {
     open: usize,
     line: usize,
     column: Column,
-    role: Standing,
+    role: Seat,
     operator: Option<&'static Operator>,
     /// The argument from which on the body stands.
     body: Option<usize>,
@@ -272,7 +272,7 @@ impl Nesting {
     #[must_use]
     pub fn starts_unknown(&self) -> bool {
         let frame = self.frames.last();
-        frame.is_some_and(|it| it.count == 0 && it.role == Standing::Unknown)
+        frame.is_some_and(|it| it.count == 0 && it.role == Seat::Unknown)
     }
 
     /// Takes a parenthesis that is put in or left out of the text, which moves what is behind it.
@@ -303,11 +303,11 @@ impl Nesting {
         token: Token,
         text: Looked<'_>,
         origin: MadeBy,
-    ) -> Result<Standing, Misfit> {
+    ) -> Result<Seat, Misfit> {
         let prefix = token.prefix(text.text);
         let mut role = self.element(index, token, text, origin)?;
         if prefix.ends_with("#'") || prefix.ends_with([',', '@']) {
-            role = Standing::Form;
+            role = Seat::Form;
         }
         let around = self.frames.last();
         let quoted = around.is_some_and(|it| it.quoted)
@@ -362,11 +362,11 @@ impl Nesting {
             Some(operator) => arguments < operator.least || operator.is_pairs && arguments % 2 == 1,
             None if frame.arity.is_some_and(|(least, _)| arguments < least) => true,
             None => match frame.role {
-                Standing::Binding => frame.count != 2,
-                Standing::Function => frame.count < 2,
-                Standing::Clause | Standing::Case => frame.count == 0,
-                Standing::Iteration => frame.count < 2,
-                Standing::Form => frame.count == 0 && !frame.quoted,
+                Seat::Binding => frame.count != 2,
+                Seat::Function => frame.count < 2,
+                Seat::Clause | Seat::Case => frame.count == 0,
+                Seat::Iteration => frame.count < 2,
+                Seat::Form => frame.count == 0 && !frame.quoted,
                 _ => false,
             },
         };
@@ -395,7 +395,7 @@ impl Nesting {
         token: Token,
         text: Looked<'_>,
         origin: MadeBy,
-    ) -> Result<Standing, Misfit> {
+    ) -> Result<Seat, Misfit> {
         let kind = token.kind;
         let column = self.column(token.column);
         let Some(frame) = self.frames.last_mut() else {
@@ -435,11 +435,11 @@ impl Nesting {
             frame.feature = Feature::Expression;
             frame.uncertain = true;
             frame.alone = false;
-            return Ok(Standing::Unknown);
+            return Ok(Seat::Unknown);
         }
         if frame.feature == Feature::Expression {
             frame.feature = Feature::Form;
-            return Ok(Standing::Data);
+            return Ok(Seat::Data);
         }
         frame.feature = Feature::None;
         if prefix.contains(",@") || prefix.contains(",.") {
@@ -459,7 +459,7 @@ impl Nesting {
                 origin == MadeBy::Text && next.is_some_and(is_lambda)
             })
             .ok_or(misfit)?;
-        if let (Some(name), 1, true, Standing::Form) = (atom, frame.count, frame.is_new, frame.role)
+        if let (Some(name), 1, true, Seat::Form) = (atom, frame.count, frame.is_new, frame.role)
             && text.words.is_variable(name)
         {
             return Err(misfit);
@@ -477,11 +477,11 @@ impl Nesting {
     }
 
     /// Takes a token outside of all forms: they start in the first column.
-    fn at_top(&mut self, index: usize, token: Token) -> Result<Standing, Misfit> {
+    fn at_top(&mut self, index: usize, token: Token) -> Result<Seat, Misfit> {
         let feature = std::mem::replace(&mut self.feature, token.kind == Kind::Feature);
         let starts = token.leads && token.column == 0;
         if feature || (starts && token.kind != Kind::Atom) {
-            return Ok(Standing::Form);
+            return Ok(Seat::Form);
         }
         Err(Misfit {
             token: index,
@@ -534,12 +534,10 @@ impl OpenForm {
             };
         }
         match self.role {
-            Standing::Bindings | Standing::Functions | Standing::Binding | Standing::Iteration => {
-                inner(1)
-            }
-            Standing::Clause => inner(1) || second,
-            Standing::Case => inner(1) || inner(2) || second,
-            Standing::Function => inner(2) || inner(1),
+            Seat::Bindings | Seat::Functions | Seat::Binding | Seat::Iteration => inner(1),
+            Seat::Clause => inner(1) || second,
+            Seat::Case => inner(1) || inner(2) || second,
+            Seat::Function => inner(2) || inner(1),
             _ if self.quoted => second || inner(1) || inner(2),
             _ => second || inner(1) || inner(2) || self.sibling.is_none() && (inner(4) || inner(3)),
         }
@@ -551,13 +549,13 @@ impl OpenForm {
         let is_body = match self.operator {
             Some(operator) => {
                 self.body.is_some_and(|body| self.count > body)
-                    && operator.role(self.count - 1) != Some(Standing::Unknown)
+                    && operator.role(self.count - 1) != Some(Seat::Unknown)
             }
             None => {
                 self.is_wrapper
                     && !self.quoted
                     && self.column.plus(2).is(column)
-                    && matches!(self.role, Standing::Form | Standing::Unknown)
+                    && matches!(self.role, Seat::Form | Seat::Unknown)
             }
         };
         self.alone =
@@ -583,12 +581,12 @@ impl OpenForm {
         prefix: &str,
         arity: Option<(usize, usize)>,
         is_lambda: impl Fn() -> bool,
-    ) -> Option<Standing> {
+    ) -> Option<Seat> {
         self.count += 1;
         if atom == Some(".") && prefix.is_empty() {
             self.dotted = 1;
             self.uncertain = true;
-            return (self.count > 1 && self.operator.is_none()).then_some(Standing::Data);
+            return (self.count > 1 && self.operator.is_none()).then_some(Seat::Data);
         }
         if self.dotted > 0 {
             self.dotted += 1;
@@ -597,7 +595,7 @@ impl OpenForm {
             return None;
         }
         if self.quoted {
-            return Some(Standing::Data);
+            return Some(Seat::Data);
         }
         if self.count == 1 {
             return self.head(atom, prefix, arity, is_lambda);
@@ -608,23 +606,23 @@ impl OpenForm {
             }
             let role = match operator.role(self.count - 2) {
                 Some(role) => role,
-                None if self.uncertain => Standing::Unknown,
+                None if self.uncertain => Seat::Unknown,
                 None => return None,
             };
             return allowed(role, atom, prefix).then_some(role);
         }
         if let Some((_, most)) = self.arity {
-            return (self.count - 1 <= most || self.uncertain).then_some(Standing::Form);
+            return (self.count - 1 <= most || self.uncertain).then_some(Seat::Form);
         }
         let role = match self.role {
-            Standing::Bindings => Standing::Binding,
-            Standing::Functions => Standing::Function,
-            Standing::Binding | Standing::Clause | Standing::Iteration => Standing::Form,
-            Standing::Case if self.count > 1 => Standing::Form,
-            Standing::Function if self.count == 2 => Standing::List,
-            Standing::Function => Standing::Form,
-            Standing::Data | Standing::List | Standing::Name => Standing::Data,
-            _ => Standing::Unknown,
+            Seat::Bindings => Seat::Binding,
+            Seat::Functions => Seat::Function,
+            Seat::Binding | Seat::Clause | Seat::Iteration => Seat::Form,
+            Seat::Case if self.count > 1 => Seat::Form,
+            Seat::Function if self.count == 2 => Seat::List,
+            Seat::Function => Seat::Form,
+            Seat::Data | Seat::List | Seat::Name => Seat::Data,
+            _ => Seat::Unknown,
         };
         allowed(role, atom, prefix).then_some(role)
     }
@@ -636,62 +634,52 @@ impl OpenForm {
         prefix: &str,
         arity: Option<(usize, usize)>,
         is_lambda: impl Fn() -> bool,
-    ) -> Option<Standing> {
+    ) -> Option<Seat> {
         match self.role {
-            Standing::Form => match atom {
+            Seat::Form => match atom {
                 Some(name) if prefix.is_empty() => {
                     self.named(name);
                     if self.operator.is_none() {
                         self.arity = arity;
                     }
-                    can_be_called(name).then_some(Standing::Name)
+                    can_be_called(name).then_some(Seat::Name)
                 }
-                Some(_) => Some(Standing::Data),
+                Some(_) => Some(Seat::Data),
                 // (lambda ...) can be called, and macros put there what they like.
-                None => {
-                    (is_lambda() || self.backquoted && !self.is_new).then_some(Standing::Unknown)
-                }
+                None => (is_lambda() || self.backquoted && !self.is_new).then_some(Seat::Unknown),
             },
-            Standing::Unknown => {
+            Seat::Unknown => {
                 if let (Some(name), true) = (atom, prefix.is_empty()) {
                     self.named(name);
                     self.operator = self.operator.filter(|it| it.is_unmistakable);
                     self.body = self.operator.and_then(|it| it.body);
                     self.has_operator = !name.starts_with([':', '"']);
                 }
-                Some(Standing::Unknown)
+                Some(Seat::Unknown)
             }
-            Standing::Bindings => {
-                allowed(Standing::Binding, atom, prefix).then_some(Standing::Binding)
-            }
-            Standing::Functions => {
-                allowed(Standing::Function, atom, prefix).then_some(Standing::Function)
-            }
-            Standing::Clause
-                if prefix.is_empty() && atom.is_some_and(|it| operator(it).is_some()) =>
-            {
+            Seat::Bindings => allowed(Seat::Binding, atom, prefix).then_some(Seat::Binding),
+            Seat::Functions => allowed(Seat::Function, atom, prefix).then_some(Seat::Function),
+            Seat::Clause if prefix.is_empty() && atom.is_some_and(|it| operator(it).is_some()) => {
                 None
             }
-            Standing::Clause => Some(Standing::Form),
-            Standing::Case | Standing::Data | Standing::List | Standing::Name | Standing::Text => {
-                Some(Standing::Data)
-            }
-            Standing::Binding | Standing::Function | Standing::Iteration => {
-                (atom.is_some() || !prefix.is_empty() || self.role == Standing::Function)
-                    .then_some(Standing::Data)
+            Seat::Clause => Some(Seat::Form),
+            Seat::Case | Seat::Data | Seat::List | Seat::Name | Seat::Text => Some(Seat::Data),
+            Seat::Binding | Seat::Function | Seat::Iteration => {
+                (atom.is_some() || !prefix.is_empty() || self.role == Seat::Function)
+                    .then_some(Seat::Data)
             }
         }
     }
 
     /// Adds an element of a method's definition.
-    fn method(&mut self, atom: Option<&str>, prefix: &str) -> Standing {
+    fn method(&mut self, atom: Option<&str>, prefix: &str) -> Seat {
         match self.body {
-            Some(_) => Standing::Form,
+            Some(_) => Seat::Form,
             None if self.count > 2 && (atom.is_none() || prefix.contains(',')) => {
                 self.body = Some(self.count - 1);
-                Standing::List
+                Seat::List
             }
-            None => Standing::Name,
+            None => Seat::Name,
         }
     }
 
@@ -715,20 +703,20 @@ fn can_be_called(name: &str) -> bool {
 }
 
 /// Whether an ATOM, or a list, behind PREFIX can have ROLE.
-fn allowed(role: Standing, atom: Option<&str>, prefix: &str) -> bool {
+fn allowed(role: Seat, atom: Option<&str>, prefix: &str) -> bool {
     let spliced = prefix.contains(',');
     match role {
-        Standing::List
-        | Standing::Bindings
-        | Standing::Functions
-        | Standing::Function
-        | Standing::Clause
-        | Standing::Case
-        | Standing::Iteration => {
+        Seat::List
+        | Seat::Bindings
+        | Seat::Functions
+        | Seat::Function
+        | Seat::Clause
+        | Seat::Case
+        | Seat::Iteration => {
             spliced || atom.is_none_or(|it| it.eq_ignore_ascii_case("nil")) && prefix.is_empty()
         }
-        Standing::Text => atom.is_some(),
-        Standing::Binding => {
+        Seat::Text => atom.is_some(),
+        Seat::Binding => {
             spliced || prefix.is_empty() && atom.is_none_or(|it| !it.starts_with([':', '"']))
         }
         _ => true,

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// What stands at a place in a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Seat {
     Form,
     /// A symbol, or a list such as `(setf name)`.
     Name,
@@ -31,7 +31,7 @@ pub enum Standing {
     Unknown,
 }
 
-impl Standing {
+impl Seat {
     fn of(letter: char) -> Self {
         match letter {
             'f' => Self::Form,
@@ -52,8 +52,8 @@ impl Standing {
 /// What an operator takes.
 #[derive(Debug)]
 pub struct Operator {
-    roles: Vec<Standing>,
-    rest: Option<Standing>,
+    roles: Vec<Seat>,
+    rest: Option<Seat>,
     pub least: usize,
     /// The argument from which on each stands on a line of its own, two columns into the form.
     pub body: Option<usize>,
@@ -71,7 +71,7 @@ pub struct Operator {
 impl Operator {
     /// The role of the argument INDEX, if there may be one.
     #[must_use]
-    pub fn role(&self, index: usize) -> Option<Standing> {
+    pub fn role(&self, index: usize) -> Option<Seat> {
         self.roles.get(index).copied().or(self.rest)
     }
 
@@ -106,7 +106,7 @@ impl Operator {
                     }
                 }
                 _ => {
-                    made.roles.push(Standing::of(letter));
+                    made.roles.push(Seat::of(letter));
                     if required {
                         made.least = made.roles.len();
                     }
@@ -215,8 +215,8 @@ pub fn operator(name: &str) -> Option<&'static Operator> {
         for (least, most, names) in FUNCTIONS {
             for name in names.split(' ') {
                 let operator = Operator {
-                    roles: vec![Standing::Form; if *most == 9 { 0 } else { *most }],
-                    rest: (*most == 9).then_some(Standing::Form),
+                    roles: vec![Seat::Form; if *most == 9 { 0 } else { *most }],
+                    rest: (*most == 9).then_some(Seat::Form),
                     least: *least,
                     is_function: true,
                     is_pairs: name.ends_with("setf") || name.ends_with("setq"),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::edit::OneCharacter;
 use super::fit::{Looked, MadeBy, Misfit, Nesting, Words};
-use super::operators::Standing;
+use super::operators::Seat;
 use super::tokens::{Kind, Lexed, Token};
 
 /// How many steps a search may take.
@@ -188,10 +188,7 @@ impl<'t> Search<'t> {
             .nesting
             .open(place.token, opening, self.text, MadeBy::Edit)
         {
-            other.doubtful |= !matches!(
-                role,
-                Standing::List | Standing::Bindings | Standing::Functions
-            );
+            other.doubtful |= !matches!(role, Seat::List | Seat::Bindings | Seat::Functions);
             other.nesting.shift(1);
             other.shape.push(0);
             if self.take(&mut other, token).is_ok() {
@@ -246,7 +243,7 @@ impl<'t> Search<'t> {
                 return;
             }
             let next = self.text.tokens.get(place.token + 1);
-            if role == Standing::Unknown
+            if role == Seat::Unknown
                 && inner.kind == Kind::Open
                 && next
                     .is_some_and(|it| is_operator(it) || it.text(self.text.text).starts_with(':'))
@@ -254,12 +251,11 @@ impl<'t> Search<'t> {
                 return;
             }
             other.doubtful |= match role {
-                Standing::Form | Standing::Unknown => {
+                Seat::Form | Seat::Unknown => {
                     !is_operator(&inner)
-                        || role == Standing::Unknown
-                            && Words::is_loop_word(inner.text(self.text.text))
+                        || role == Seat::Unknown && Words::is_loop_word(inner.text(self.text.text))
                 }
-                Standing::Data | Standing::Name => true,
+                Seat::Data | Seat::Name => true,
                 _ => false,
             };
             other.nesting.shift(1);
@@ -274,15 +270,15 @@ impl<'t> Search<'t> {
     }
 
     /// Whether a form with ROLE may start at the byte START before TOKEN.
-    fn is_start(&self, token: &Token, start: usize, role: Standing) -> bool {
+    fn is_start(&self, token: &Token, start: usize, role: Seat) -> bool {
         let prefix = token.prefix(self.text.text);
         let word = token.text(self.text.text);
-        let code = matches!(role, Standing::Form | Standing::Unknown);
+        let code = matches!(role, Seat::Form | Seat::Unknown);
         match token.kind {
             Kind::Open => !prefix.ends_with('\'') && !self.text.text[..start].ends_with("#'"),
             _ => {
                 let special = word.len() > 1 && word.starts_with('*') && word.ends_with('*');
-                let literal = word.starts_with(['"', '#']) && role != Standing::Unknown;
+                let literal = word.starts_with(['"', '#']) && role != Seat::Unknown;
                 !literal && !(code && (special || prefix.ends_with('\'')))
             }
         }
