@@ -322,7 +322,7 @@ mod tests {
             Around {
                 before: "(b 1)\n\n",
                 after: "(b 22)\n\n",
-                start: 9,
+                start: 10,
                 line: 3
             }
         );
@@ -331,7 +331,7 @@ mod tests {
             Around {
                 before: "(c)\n",
                 after: "(c) d",
-                start: 16,
+                start: 17,
                 line: 5
             }
         );
