@@ -487,6 +487,66 @@
     (agent-q-test-files-succeeds "line 4, column 1 ((defun second-one () 1)) is inside the form at line 1")
     (agent-q-test-files-succeeds "the one that starts at line 2, column 3 (.*looks like a new form")))
 
+;;;;; Repairs
+
+(defconst agent-q-edit-test--lost "(defun a (x)\n  (when x\n    (print x)\n  (list x))\n"
+  "A definition without the parenthesis that closes its `when'.")
+
+(defconst agent-q-edit-test--mended "(defun a (x)\n  (when x\n    (print x))\n  (list x))\n"
+  "What it should be.")
+
+(ert-deftest agent-q-edit-a-refused-change-is-repaired-on-request ()
+  "The refusal names the repair; the next call makes the change with it, and is asked about."
+  (agent-q-test-files-in-project
+      `(("edit_definition" (path . "a.lisp") (name . "a") (new_source . ,agent-q-edit-test--lost))
+        ("repair_parens" (path . "a.lisp"))
+        ("write_file" (path . "new.lisp") (content . ,agent-q-edit-test--lost))
+        ("repair_parens" (path . "new.lisp"))
+        ("write_file" (path . "two.lisp") (content . "(defun a (x)\n  (foo (bar x)\n"))
+        ("repair_parens" (path . "two.lisp")))
+    (agent-q-test-files-write "a.lisp" "(defun a (x) x)\n\n(defun é ())\n")
+    (agent-q-test-files-fails
+     "unbalanced.*Exactly one repair fits.*put ) into line 3, which becomes: (print x))\n.*call_tool repair_parens")
+    (should-not agent-q-test-files-asked)
+    (agent-q-test-files-succeeds "Repaired a.lisp")
+    (should agent-q-test-files-asked)
+    (should (equal (agent-q-test-files-text "a.lisp")
+                   (concat agent-q-edit-test--mended "\n(defun é ())\n")))
+    (agent-q-test-files-fails "Exactly one repair")
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "new.lisp") agent-q-edit-test--mended))
+    (should-not (string-match-p "repair" (agent-q-test-files-fails "unbalanced")))
+    (agent-q-test-files-fails "does not exist\\|no file\\|No file\\|not found")))
+
+(ert-deftest agent-q-edit-a-broken-file-is-repaired ()
+  "So is one that is balanced and yet not as it stands."
+  (agent-q-test-files-in-project
+      '(("check_parens" (path . "lost.lisp"))
+        ("repair_parens" (path . "lost.lisp"))
+        ("check_parens" (path . "swallowed.lisp"))
+        ("repair_parens" (path . "swallowed.lisp"))
+        ("repair_parens" (path . "unclear.lisp"))
+        ("repair_parens" (path . "good.lisp"))
+        ("repair_parens" (path . "other.el")))
+    (agent-q-test-files-write "lost.lisp" (concat "(in-package :cl-user)\r\n" agent-q-edit-test--lost))
+    (agent-q-test-files-write "swallowed.lisp"
+                              "(defun a (x)\n  (list x)\n\n(defun b (y)\n  (print y)))\n")
+    (agent-q-test-files-write "unclear.lisp" "(defun a (x)\n  (foo (bar x y))\n")
+    (agent-q-test-files-write "good.lisp" agent-q-edit-test--mended)
+    (agent-q-test-files-write "other.el" agent-q-edit-test--lost)
+    (agent-q-test-files-succeeds "is unbalanced.*Exactly one repair fits.*line 4")
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "lost.lisp")
+                   (concat "(in-package :cl-user)\r\n" agent-q-edit-test--mended)))
+    (agent-q-test-files-succeeds "(defun b (y)).* is inside the form at line 1.*put ) into line 2.*take one ) out of line 5")
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "swallowed.lisp")
+                   "(defun a (x)\n  (list x))\n\n(defun b (y)\n  (print y))\n"))
+    (agent-q-test-files-fails "No repair .* more than one does: 1 closing")
+    (agent-q-test-files-fails "is balanced. Nothing was changed")
+    (agent-q-test-files-fails "No repair")
+    (should (equal (agent-q-test-files-text "good.lisp") agent-q-edit-test--mended))))
+
 (ert-deftest agent-q-edit-a-comment-at-the-end-swallows-nothing ()
   (pcase-dolist (`(,text ,name ,source ,after)
                  '(("(defun a () 1) (defun b () 2)\n" "a" "(defun a () 11) ; note"

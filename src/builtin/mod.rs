@@ -29,6 +29,7 @@ pub fn register(registry: &Registry) {
         files::buffer::tools(),
         files::reading::tools(),
         files::edits::tools(),
+        files::parens::tools(),
         files::definitions::tools(),
         files::moves::tools(),
         more::tools(),

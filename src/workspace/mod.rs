@@ -41,6 +41,8 @@ pub struct Workspace {
     compiled: Mutex<HashMap<PathBuf, String>>,
     /// The definitions that the model was told last that the image lacks.
     lacking: Mutex<String>,
+    /// The last change that was refused and could be repaired.
+    repaired: Mutex<Option<Repaired>>,
     pub journal: Journal,
     /// What the model is told with the user's next message.
     news: Mutex<Vec<News>>,
@@ -61,6 +63,15 @@ pub enum Still {
     Definitions,
     /// What this system had in its files.
     System(String),
+}
+
+/// What a refused change can be repaired to.
+#[derive(Debug)]
+struct Repaired {
+    path: PathBuf,
+    /// Of the text that stood there; none where there was no file.
+    before: Option<u64>,
+    after: String,
 }
 
 /// What is known to have stood at a path.
@@ -252,6 +263,24 @@ impl Workspace {
         if let Some(system) = system {
             self.no_longer(&Still::System(system.to_owned()));
         }
+    }
+
+    /// Keeps AFTER, to which a refused change of BEFORE at PATH can be repaired.
+    pub fn keep_repaired(&self, path: &Path, before: Option<&str>, after: String) {
+        *held(&self.repaired) = Some(Repaired {
+            path: path.to_owned(),
+            before: before.map(text_hash),
+            after,
+        });
+    }
+
+    /// To what the last refused change of BEFORE at PATH can be repaired, if that was the last one.
+    #[must_use]
+    pub fn repaired(&self, path: &Path, before: Option<&str>) -> Option<String> {
+        let held = held(&self.repaired);
+        let kept = held.as_ref()?;
+        let same = kept.path == path && kept.before == before.map(text_hash);
+        same.then(|| kept.after.clone())
     }
 
     /// Nothing is known of PATH any more.

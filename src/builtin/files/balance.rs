@@ -3,12 +3,14 @@
 //! wrong. It knows no reader macros, so a file that it can't read may be fine: then the forms around
 //! the change alone are judged, and the change may not make them worse.
 
+use std::ops::Range;
 use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use super::nesting::{OneCharacter, Repair, apply, repair};
 use crate::diff::difference;
 use crate::tool::ToolFailure;
 use crate::tool::work::{WorkContext, read_reply};
@@ -17,6 +19,9 @@ use crate::tool::work::{WorkContext, read_reply};
 const LISP_FILES: [&str; 9] = [
     "lisp", "lsp", "cl", "asd", "ros", "el", "scm", "sexp", "clisp",
 ];
+
+/// Those of them with another Lisp than Common Lisp.
+const OTHER_LISPS: [&str; 2] = ["el", "scm"];
 
 /// How much of a text a change gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +55,88 @@ pub fn is_lisp(path: &Path) -> bool {
     extension.is_some_and(|it| LISP_FILES.iter().any(|lisp| it.eq_ignore_ascii_case(lisp)))
 }
 
-/// Makes sure that the change of BEFORE, the text of the file SHOWN if it is there, to AFTER leaves Lisp
+/// Why a change may not be made.
+#[derive(Debug)]
+pub struct Refused {
+    pub failure: ToolFailure,
+    /// What can be made instead.
+    pub mended: Option<Mended>,
+}
+
+impl From<ToolFailure> for Refused {
+    fn from(failure: ToolFailure) -> Self {
+        Self {
+            failure,
+            mended: None,
+        }
+    }
+}
+
+/// A repair of a text's parentheses or quotes.
+#[derive(Debug)]
+pub struct Mended {
+    pub text: String,
+    /// A clause that says what is to be done.
+    pub told: String,
+}
+
+/// The one repair of TEXT, of the file at PATH, in the bytes WITHIN, if Emacs can read what comes of it.
+///
+/// # Errors
+///
+/// Emacs does not reply, or the call was cancelled.
+pub async fn mended(
+    context: &WorkContext,
+    path: &Path,
+    text: &str,
+    within: Range<usize>,
+) -> Result<Option<Mended>, ToolFailure> {
+    let extension = path.extension().and_then(|it| it.to_str());
+    if !is_lisp(path) || extension.is_some_and(|it| OTHER_LISPS.contains(&it)) {
+        return Ok(None);
+    }
+    let broken = text.to_owned();
+    let found = context
+        .on_a_thread(move |_| Ok(repair(&broken, within)))
+        .await?;
+    let Repair::One(edits) = found else {
+        return Ok(None);
+    };
+    let after = apply(text, &edits);
+    let shown = path.file_name().unwrap_or_default().to_string_lossy();
+    let fits = imbalance(context, &after, &shown, 1).await?.is_none();
+    Ok(fits.then(|| Mended {
+        told: told(text, &edits),
+        text: after,
+    }))
+}
+
+/// What EDITS do to TEXT, as a clause.
+fn told(text: &str, edits: &[OneCharacter]) -> String {
+    let clauses: Vec<String> = edits
+        .iter()
+        .map(|edit| {
+            let before = &text[..edit.place()];
+            let line = before.matches('\n').count() + 1;
+            let start = before.rfind('\n').map_or(0, |it| it + 1);
+            let end = text[start..].find('\n').map_or(text.len(), |it| start + it);
+            let after = &text[edit.place()..end];
+            match edit {
+                OneCharacter::Insert(_, character) => format!(
+                    "put {character} into line {line}, which becomes: {}",
+                    format!("{}{character}{after}", &text[start..edit.place()]).trim()
+                ),
+                OneCharacter::Delete(_) => format!(
+                    "take one ) out of line {line}, which becomes: {}",
+                    format!("{}{}", &text[start..edit.place()], &after[1..]).trim()
+                ),
+            }
+        })
+        .collect();
+    clauses.join("; ")
+}
+
+/// Makes sure that the change of BEFORE, the text of the file at PATH, called SHOWN, if it is there, to AFTER leaves Lisp
 /// that can be read, or at least nothing worse than before. Gives a word on what was wrong already.
 ///
 /// # Errors
@@ -61,8 +147,8 @@ pub async fn check_change(
     extent: Rewritten,
     before: Option<&str>,
     after: &str,
-    shown: &str,
-) -> Result<Option<String>, ToolFailure> {
+    (path, shown): (&Path, &str),
+) -> Result<Option<String>, Refused> {
     let whole = imbalance(context, after, shown, 1).await?;
     let around = around(before.unwrap_or_default(), after);
     let part = imbalance(context, around.after, shown, around.line).await?;
@@ -70,7 +156,11 @@ pub async fn check_change(
         let had = doubt(context, around.before, shown, around.line).await?;
         return match had {
             Some(_) => Ok(None),
-            None => doubt(context, around.after, shown, around.line).await,
+            None => {
+                let doubt = doubt(context, around.after, shown, around.line).await?;
+                let mended = mended(context, path, after, around.within()).await?;
+                Ok(odd(doubt, mended))
+            }
         };
     }
     let was = match before {
@@ -79,20 +169,23 @@ pub async fn check_change(
     };
     let Some(was) = was else {
         return match whole {
-            Some(found) => Err(refused(shown, &found)),
+            Some(found) => {
+                let mended = mended(context, path, after, around.within()).await?;
+                Err(refused(shown, &found, mended))
+            }
             None => Ok(None),
         };
     };
     if let (Rewritten::Whole, Some(found)) = (extent, &whole)
         && !found.is_as(&was)
     {
-        return Err(refused(shown, found));
+        return Err(refused(shown, found, None));
     }
     // A file that seems to be mended as a whole can be so by what the change breaks.
     if let Some(found) = part {
         let was = imbalance(context, around.before, shown, around.line).await?;
         if was.is_none_or(|was| found.excess > was.excess) {
-            return Err(refused(shown, &found));
+            return Err(refused(shown, &found, None));
         }
     }
     Ok(Some(format!(
@@ -101,11 +194,38 @@ pub async fn check_change(
     )))
 }
 
-fn refused(shown: &str, found: &Imbalance) -> ToolFailure {
-    ToolFailure::quoting(format!(
-        "The change would leave '{shown}' unbalanced: {} Nothing was changed; send it again with balanced parentheses.",
+fn refused(shown: &str, found: &Imbalance, mended: Option<Mended>) -> Refused {
+    let advice = match &mended {
+        Some(mended) => format!(
+            "Nothing was changed. Exactly one repair fits the indentation: {}\ncall_tool repair_parens with this path makes the change with it; or send it again with balanced parentheses.",
+            mended.told
+        ),
+        None => "Nothing was changed; send it again with balanced parentheses.".to_owned(),
+    };
+    let failure = ToolFailure::quoting(format!(
+        "The change would leave '{shown}' unbalanced: {} {advice}",
         found.problem
-    ))
+    ));
+    Refused { failure, mended }
+}
+
+/// What is said of a text that is balanced, by what hardly is as it was meant in it, and its repair.
+#[must_use]
+pub fn odd(doubt: Option<String>, mended: Option<Mended>) -> Option<String> {
+    let Some(Mended { told, .. }) = mended else {
+        return doubt;
+    };
+    let odd = doubt.unwrap_or_else(|| {
+        "It is balanced; but the indentation says that a parenthesis is in the wrong place."
+            .to_owned()
+    });
+    Some(format!("{odd} {}", offered(&told)))
+}
+
+/// How a repair that is TOLD is offered.
+#[must_use]
+pub fn offered(told: &str) -> String {
+    format!("Exactly one repair fits the indentation: {told}\ncall_tool repair_parens does that.")
 }
 
 /// What keeps TEXT, which starts at LINE of the file SHOWN, from being read as Lisp.
@@ -153,8 +273,16 @@ async fn ask_of_source<T: DeserializeOwned>(
 struct Around<'t> {
     before: &'t str,
     after: &'t str,
-    /// The line at which they start.
+    /// The byte and the line at which they start.
+    start: usize,
     line: usize,
+}
+
+impl Around<'_> {
+    /// The bytes of the changed text where they are.
+    fn within(&self) -> Range<usize> {
+        self.start..self.start + self.after.len()
+    }
 }
 
 /// The top-level forms that the change of BEFORE to AFTER touches. Such forms start in the first
@@ -177,6 +305,7 @@ fn around<'t>(before: &'t str, after: &'t str) -> Around<'t> {
     Around {
         before: &before[start..before.len() - untouched],
         after: &after[start..after.len() - untouched],
+        start,
         line: before[..start].matches('\n').count() + 1,
     }
 }
@@ -193,6 +322,7 @@ mod tests {
             Around {
                 before: "(b 1)\n\n",
                 after: "(b 22)\n\n",
+                start: 10,
                 line: 3
             }
         );
@@ -201,6 +331,7 @@ mod tests {
             Around {
                 before: "(c)\n",
                 after: "(c) d",
+                start: 17,
                 line: 5
             }
         );

@@ -252,7 +252,15 @@ impl Plan {
             return Ok(None);
         }
         let before = exists.then_some(self.current.text.as_str());
-        check_change(context, self.extent, before, &self.after, &shown).await
+        let place = (self.target.path.as_path(), shown.as_str());
+        let checked = check_change(context, self.extent, before, &self.after, place).await;
+        checked.map_err(|refused| {
+            if let Some(mended) = refused.mended {
+                let path = &self.target.path;
+                context.workspace.keep_repaired(path, before, mended.text);
+            }
+            refused.failure
+        })
     }
 
     /// Whether the change is of a text that the model does not know as a whole.

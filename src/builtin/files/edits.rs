@@ -23,7 +23,6 @@ pub fn tools() -> Vec<Tool> {
         write_file(),
         create_file(),
         propose_file_edit(),
-        super::parens::check_parens(),
     ]
 }
 

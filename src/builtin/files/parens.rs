@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tool that tells whether a Lisp file is balanced; edits check that by themselves.
+//! The tools that tell whether a Lisp file is balanced, which edits check by themselves, and that repair
+//! one, or the last change that was refused.
 
-use super::balance::{doubt, imbalance, is_lisp};
-use super::change::{Home, look};
+use super::balance::{doubt, imbalance, is_lisp, mended, odd, offered};
+use super::change::{Basis, Home, Plan, load, look};
+use super::edits::{UNSEEN, by_plan, plan_merged, plan_reviewed, report, tool};
 use super::reading::path_parameter;
 use crate::files::path::missing;
-use crate::tool::work::{Running, Task};
-use crate::tool::{Runner, Tool, ToolFailure};
+use crate::tool::work::{Precheck, Proposal, Running, Task, WorkContext, to_the_end};
+use crate::tool::{Arguments, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
-pub(super) fn check_parens() -> Tool {
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    vec![check_parens(), repair_parens()]
+}
+
+fn check_parens() -> Tool {
     let task: Task = |arguments, context| -> Running {
         Box::pin(async move {
             let target = context.resolve(arguments.required_text("path")).await?;
@@ -21,13 +28,19 @@ pub(super) fn check_parens() -> Tool {
             if !is_lisp(&target.path) {
                 return Err(ToolFailure::new(format!("'{shown}' is not a Lisp file.")));
             }
-            Ok(match imbalance(&context, &current.text, &shown, 1).await? {
-                Some(found) => format!("'{shown}' is unbalanced: {}", found.problem),
-                None => match doubt(&context, &current.text, &shown, 1).await? {
-                    Some(doubt) => doubt,
-                    None => format!("'{shown}' is balanced."),
-                },
-            })
+            let (text, path) = (&current.text, &target.path);
+            let found = imbalance(&context, text, &shown, 1).await?;
+            let mended = mended(&context, path, text, 0..text.len()).await?;
+            let Some(found) = found else {
+                let odd = odd(doubt(&context, text, &shown, 1).await?, mended);
+                return Ok(odd.unwrap_or_else(|| format!("'{shown}' is balanced.")));
+            };
+            let mut told = format!("'{shown}' is unbalanced: {}", found.problem);
+            if let Some(mended) = mended {
+                told.push(' ');
+                told.push_str(&offered(&mended.told));
+            }
+            Ok(told)
         })
     };
     Tool {
@@ -41,4 +54,47 @@ pub(super) fn check_parens() -> Tool {
             Runner::Task(task),
         )
     }
+}
+
+fn repair_parens() -> Tool {
+    let (task, precheck) = by_plan!(plan_repair, "Repaired");
+    tool(
+        "repair_parens",
+        "Repair the parentheses of a Common Lisp file, or of the change to it that was refused last, where exactly one repair fits the indentation.",
+        vec![path_parameter("")],
+        task,
+        precheck,
+    )
+}
+
+async fn plan_repair(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let target = context.resolve(arguments.required_text("path")).await?;
+    let current = load(context, &target).await?;
+    let before = match current.home {
+        Home::Nowhere => None,
+        Home::Disk(..) | Home::Buffer(_) => Some(current.text.as_str()),
+    };
+    if let Some(after) = context.workspace.repaired(&target.path, before) {
+        return Ok(Plan::new(target, current, after));
+    }
+    if before.is_none() {
+        return Err(missing(&target).into());
+    }
+    let (shown, text) = (target.shown(), &current.text);
+    let Some(mended) = mended(context, &target.path, text, 0..text.len()).await? else {
+        let problem = match imbalance(context, text, &shown, 1).await? {
+            Some(found) => format!(
+                "No repair of '{shown}' fits its indentation, or more than one does: {}",
+                found.problem
+            ),
+            None => format!("'{shown}' is balanced."),
+        };
+        return Err(ToolFailure::quoting(format!(
+            "{problem} Nothing was changed."
+        )));
+    };
+    Ok(Plan {
+        basis: Basis::Quote,
+        ..Plan::new(target, current, mended.text)
+    })
 }

@@ -567,7 +567,8 @@ async fn file_back(
     {
         let text = text.replace("\r\n", "\n");
         let is = Some(current.text.as_str());
-        let checked = check_change(context, Rewritten::Part, is, &text, &shown).await;
+        let place = (target.path.as_path(), shown.as_str());
+        let checked = check_change(context, Rewritten::Part, is, &text, place).await;
         checked.map_err(|_| changed_since(&shown))?;
     }
     let made = restore(context, &target, &back.state, current.as_ref(), disk).await?;

@@ -7,6 +7,7 @@
 
 mod image;
 mod looking;
+mod nesting;
 mod sources;
 mod tools;
 
