@@ -101,7 +101,7 @@ The image has loaded it if LOAD is non-nil."
 (agent-q-test-tools-on-each compile-form-keeps-the-way-to-a-file ()
   "What is compiled in place of a file's definition says so, and leads to the file."
   (agent-q-compile-file-test--with-file t
-    (should (equal (format "Compiled and loaded.\nNo warnings or notes.\nIt replaces (DEFUN AQ-SHOP::TOTAL) of %s:8; the file still has the old one."
+    (should (equal (format "Compiled and loaded; no warnings.\nIt replaces (DEFUN AQ-SHOP::TOTAL) of %s:8; the file still has the old one."
                            file)
                    (agent-q-test-tools-ask
                     "/compile_form package=aq-shop (defun total (items)\n  (list :new items))")))
@@ -140,7 +140,7 @@ The image has loaded it if LOAD is non-nil."
   "Forms are read with the readtable that the forms before them left."
   (let ((told (agent-q-test-tools-ask
                "/compile_form (setf *readtable* (copy-readtable nil)) (eval-when (:compile-toplevel :load-toplevel :execute) (set-macro-character #\\! (lambda (s c) (declare (ignore c)) (list 'list :bang (read s t nil t))))) (defun aq-bang () !3)")))
-    (should (equal "Compiled and loaded 3 forms.\nNo warnings or notes." told))
+    (should (equal "Compiled and loaded 3 forms; no warnings." told))
     (should (equal '("((:BANG 3) NIL)")
                    (agent-q-test-image-values
                     connection "(list (aq-bang) (get-macro-character #\\!))"))))
@@ -169,7 +169,7 @@ The image has loaded it if LOAD is non-nil."
   (agent-q-compile-file-test--with-file t
     (agent-q-compile-file-test--replace file "(defvar *tax* 2)" "(defvar *tax* 2)\n(defun more ()\n  1)\n")
     (agent-q-compile-file-test--replace file "(* *tax* it)" "(list :price *tax* it)")
-    (should (equal (format "Compiled and loaded price (integer) of %s.\nNo warnings or notes." file)
+    (should (equal (format "Compiled and loaded price (integer) of %s; no warnings." file)
                    (agent-q-test-tools-ask
                     (format "/compile_file path=%s name=\"price (integer)\"" file))))
     (should (equal '("(:PRICE 2 3)")

@@ -17,6 +17,7 @@ use super::selection::ToolSelection;
 use super::skills::{self, Skill};
 use crate::builtin::more;
 use crate::call::batch::{Approval, EvalPolicy, PlanMode};
+use crate::tool::work::AfterEdit;
 use crate::files::private::{DEFAULT_PATTERNS, PrivateFiles};
 use crate::gram::ToolSpecification;
 use crate::provider::{Dialect, Effort, ModelFacts, ProviderSettings, Route, Secret, ToolChoice};
@@ -68,6 +69,8 @@ pub struct SessionSettings {
     pub connection: Option<Option<String>>,
     /// When code is run without asking.
     pub eval_policy: Option<EvalPolicy>,
+    /// Whether definitions that an edit has changed are compiled.
+    pub compile_after_edit: Option<bool>,
     /// The gram agent that the chat follows; inner none: none.
     #[serde(deserialize_with = "present")]
     pub agent: Option<Option<AgentJson>>,
@@ -244,6 +247,7 @@ pub struct Settings {
     pub eval_deadline: Duration,
     pub connection: Option<String>,
     pub eval_policy: EvalPolicy,
+    pub after_edit: AfterEdit,
     pub agent: Option<Agent>,
     pub ground: ProjectSettings,
     pub project_instructions: ProjectInstructions,
@@ -266,6 +270,7 @@ impl Default for Settings {
             eval_deadline: Duration::from_secs(30),
             connection: None,
             eval_policy: EvalPolicy::default(),
+            after_edit: AfterEdit::default(),
             agent: None,
             ground: ProjectSettings::default(),
             project_instructions: ProjectInstructions::default(),
@@ -323,6 +328,12 @@ impl Settings {
         }
         if let Some(policy) = changes.eval_policy {
             self.eval_policy = policy;
+        }
+        if let Some(compiles) = changes.compile_after_edit {
+            self.after_edit = match compiles {
+                true => AfterEdit::Compile,
+                false => AfterEdit::Leave,
+            };
         }
         if let Some(agent) = changes.agent {
             self.agent = agent.map(Into::into);

@@ -10,6 +10,7 @@ use super::common::{counted, flag, package_parameter, text};
 use super::execution::{NAMED, restart_parameter, timeout};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
+use crate::builtin::files::reading::texts_parameter;
 use crate::builtin::more;
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::work::{Running, WorkContext};
@@ -39,7 +40,8 @@ fn load_system() -> Tool {
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
-            Parameter::required("system", ParameterType::String, SYSTEM_SYNTAX),
+            Parameter::optional("system", ParameterType::String, SYSTEM_SYNTAX),
+            texts_parameter("files", "Only these, of loaded systems"),
             Parameter::optional(
                 "force",
                 ParameterType::Boolean,
@@ -84,7 +86,11 @@ pub(super) fn long(arguments: &Arguments, default: Duration) -> Duration {
 
 fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
-    let mut head = format!("Loaded {}", data.text("system").unwrap_or("the system"));
+    let again = data.texts("again");
+    let mut head = match again.is_empty() {
+        true => format!("Loaded {}", data.text("system").unwrap_or("the system")),
+        false => format!("Compiled and loaded {}", again.join(", ")),
+    };
     if let Some(version) = data.text("version") {
         head.push_str(&format!(" {version}"));
     }
@@ -120,6 +126,11 @@ fn run_tests() -> Tool {
                 "Parachute, Rove: also a package",
             ),
             Parameter::optional("test", ParameterType::String, ""),
+            Parameter::optional(
+                "affected",
+                ParameterType::Boolean,
+                "Only tests that reach changed definitions",
+            ),
             package_parameter(),
             restart_parameter(),
             long_timeout_parameter(),
@@ -131,6 +142,7 @@ fn run_tests() -> Tool {
                     ("system", text(arguments, "system")),
                     ("suite", text(arguments, "suite")),
                     ("test", text(arguments, "test")),
+                    ("affected", flag(arguments, "affected")),
                     ("package", text(arguments, "package")),
                     ("restart", text(arguments, "restart")),
                 ])
@@ -145,12 +157,29 @@ fn run_tests() -> Tool {
     };
     tool.finding = Some(finding_to_load);
     tool.code = Some(NAMED);
-    tool.instead = Some(with_all_output);
+    tool.instead = Some(after_tests);
     tool
 }
 
 /// How a model sees output that was left out, where nothing keeps it.
 const RUN_AGAIN: &str = "run one suite or test to see its output";
+
+/// The results; where all that was changed has passed, that is noted.
+fn after_tests(
+    arguments: &Arguments,
+    reply: &ImageReply,
+    context: &WorkContext,
+) -> Option<Running<Content>> {
+    let part = arguments.text("suite").or(arguments.text("test"));
+    if let (None, ImageReply::Returned(data)) = (part, reply) {
+        let data = Plist::new(data);
+        let number = |name: &str| data.integer(name).unwrap_or_default();
+        if number("passed") > 0 && number("failed") == 0 && !data.flag("problem") {
+            context.workspace.all_passed();
+        }
+    }
+    with_all_output(arguments, reply, context)
+}
 
 /// The results, where output is left out of them that can be read then.
 fn with_all_output(
@@ -182,6 +211,12 @@ fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, Too
     let (total, failed, skipped) = (number("total"), number("failed"), number("skipped"));
     let printed = outcome::printed(&without_remarks(data.text("output").unwrap_or_default()));
     let mut lines = Vec::new();
+    let reach = data.integer("affected");
+    if reach == Some(0) {
+        lines.push(nothing_reaches(data));
+        lines.extend(outcome::notes(data));
+        return Ok(lines.join("\n"));
+    }
     if total == 0 {
         lines.push(uncounted(data, printed.as_deref()));
     } else {
@@ -215,6 +250,9 @@ fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, Too
     }
     if let Some(whose) = whose(data) {
         lines[0].insert_str(0, &whose);
+    }
+    if reach.is_some() {
+        lines.extend(ways(data));
     }
     let instead = data.texts("instead");
     if !instead.is_empty() {
@@ -260,6 +298,65 @@ fn render_tests(arguments: &Arguments, reply: &ImageReply) -> Result<String, Too
     } else {
         Ok(text)
     }
+}
+
+/// What was changed, as far as tests were chosen by that.
+fn what_changed(data: Plist<'_>) -> String {
+    let more = match data.integer("changed-more").unwrap_or_default() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let elsewhere = data.texts("elsewhere");
+    let elsewhere = match elsewhere.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; all of {}, edited by somebody else",
+            elsewhere.join(", ")
+        ),
+    };
+    format!("{}{more}{elsewhere}", data.texts("changed").join(", "))
+}
+
+/// That no test was run, as none reaches what was changed.
+fn nothing_reaches(data: Plist<'_>) -> String {
+    let of = data.integer("of").unwrap_or_default();
+    match (data.texts("changed").is_empty(), of) {
+        (true, _) => "No test was run: no definition is known to have changed since its tests passed. Without affected, run_tests runs all.".to_owned(),
+        (false, 0) => format!(
+            "No test was run: the image has no tests of a known framework; give the system that has them. Changed: {}.",
+            what_changed(data)
+        ),
+        (false, _) => format!(
+            "No test was run: none of {} is known to reach what was changed ({}). That doesn't say that it works: write a test, or run all.",
+            counted(of, "test"),
+            what_changed(data)
+        ),
+    }
+}
+
+/// Which tests were chosen, and how each reaches what was changed.
+fn ways(data: Plist<'_>) -> Vec<String> {
+    let count = |name: &str| data.integer(name).unwrap_or_default();
+    let mut lines = vec![format!(
+        "({} of {} run: those known to reach what was changed: {}.)",
+        count("affected"),
+        counted(count("of"), "test"),
+        what_changed(data)
+    )];
+    let ways: Vec<String> = data
+        .list("ways")
+        .filter_map(|way| {
+            let steps = way.to_ref_vec()?;
+            let steps: Vec<&str> = steps.into_iter().filter_map(Value::as_str).collect();
+            Some(format!("  {}", steps.join(" -> ")))
+        })
+        .collect();
+    let more = count("affected") - ways.len() as i64;
+    lines.extend(ways);
+    if more > 0 {
+        lines.push(format!("  and {more} more"));
+    }
+    lines
 }
 
 /// What ended the run early: an error of the tests, or of a system that they load. The restart that counts
