@@ -225,7 +225,7 @@ The user denies that."
        ("\\`not asked" . "code is looked at before it runs, and not while it does"))
       ("eval_in_package" ("eval_in_package" :form "(callee 1)" ,@look) "\\`=> (1 1)\\'")
       ("compile_form" ("compile_form" :form "(defun aq-outer (x) (list :outer (aq-inner (* 2 x))))")
-       "\\`Compiled and loaded\\.\nNo warnings or notes\\.\\'")
+       "\\`Compiled and loaded; no warnings\\.\\'")
       ("compile_form, notes"
        ("compile_form" :form "(defun aq-good () 1)\n\n(defun aq-warned (x)\n  (list aq-unknown-variable))")
        "^warning at 4:3: .*AQ-UNKNOWN-VARIABLE"

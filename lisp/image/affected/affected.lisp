@@ -43,14 +43,19 @@ symbol, and the symbols of its specializers."
                                        (inner-parts list)))))))))
 
 (defun changed-in-image ()
-  "The names that this call's chat has changed in the image since its changes last passed."
+  "The names that this call's chat has changed in the image since its changes last passed, without the
+functions of structures."
   (let ((since (or (second (assoc (first *author*) *tested-at* :test #'equal)) 0)))
     (loop for change in *journal*
           for name = (change-name change)
           when (and (first *author*) (equal (change-chat change) (first *author*))
                     (not (change-restored change)) (not (change-loaded change))
-                    (> (change-time change) since))
-            collect (list (if (eq :variable (change-kind change)) "DEFVAR" "DEFUN")
+                    (> (change-time change) since)
+                    (not (structure-of-function name)))
+            collect (list (cond ((eq :variable (change-kind change)) "DEFVAR")
+                                ((and (programs-name-p name) (fboundp name)
+                                      (not (and (symbolp name) (macro-function name))))
+                                 "DEFUN"))
                           (first-symbol name) '()))))
 
 (defun changed-definitions (changed elsewhere)
@@ -108,10 +113,13 @@ alone: lists of an operator, a symbol, symbols of specializers, and the file."
         (gethash test by-text))))
 
 (defun tests-to-judge (system)
-  "The tests that there are, those of SYSTEM's if they can be told: lists of a framework and a test."
+  "The tests that there are, those of SYSTEM or of the project if they can be told: lists of a framework
+and a test."
   (let* ((all (loop for framework in (loaded-frameworks)
                     append (loop for test in (single-tests framework) collect (list framework test))))
-         (systems (and system (cons (find-system-named system) (tested-systems system))))
+         (systems (if system
+                      (cons (find-system-named system) (tested-systems system))
+                      (project-systems)))
          (packages (loop for it in systems
                          append (loop for (nil name) in (defined-packages (source-components it))
                                       collect (find-package name))))
@@ -136,10 +144,9 @@ many there are."
                  (append (loop for file in (remove-duplicates (remove nil (mapcar #'fourth definitions))
                                                               :test #'equal)
                                append (files-around file))
-                         (loop for system in (loaded-systems)
-                               when (entry-named (system-name system))
-                                 append (remove nil (mapcar #'component-name-of-file
-                                                            (lisp-components system)))))
+                         (loop for system in (project-systems)
+                               append (remove nil (mapcar #'component-name-of-file
+                                                          (lisp-components system)))))
                  :test #'equal))
          (by-text (table-by-text files))
          (next (ways-to (loop for it in definitions append (targets-of it symbols files))

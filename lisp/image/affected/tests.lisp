@@ -15,7 +15,7 @@ functions of frameworks, these take the package last.")
 (defun single-tests (framework)
   "The tests of FRAMEWORK that can be run one by one, as symbols."
   (let ((tests (second (assoc (test-framework-title framework) *single-tests* :test #'string=))))
-    (remove-if-not (lambda (it) (and it (symbolp it)))
+    (remove-if-not (lambda (it) (and it (symbolp it) (symbol-package it)))
                    (guarded (lambda () (and tests (funcall tests (test-framework-package framework))))
                             (constantly '())))))
 

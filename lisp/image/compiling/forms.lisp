@@ -133,21 +133,23 @@ pathname of it."
 
 (defun compile-one (text start end origin)
   "Compile the form between START and END of TEXT. Returns whether the compiler produced code."
-  (let ((string (subseq text start end)) (errors 0) (warnings 0))
+  (let ((string (subseq text start end)) (errors '()) (warnings 0))
     (flet ((note (condition)
              (let ((severity (severity-text condition))
                    (index (or (location-index (backend "LOCATION" condition)
                                               (getf origin :position))
                               0)))
-               (if (search "error" severity) (incf errors) (incf warnings))
+               (if (search "error" severity)
+                   (push (note-text condition) errors)
+                   (incf warnings))
                (add-note (list* :severity severity
                                 :message (note-text condition)
                                 (note-place string index origin text start)))
                (muffle condition))))
       (let ((succeeded (call-noting (lambda () (compile-string string origin)) #'note)))
-        (and (zerop errors)
+        (and (every #'left-by-restart-p errors)
              ;; Compilers count a warning as a failure, but the code is there.
-             (or succeeded (plusp warnings)))))))
+             (or succeeded errors (plusp warnings)))))))
 
 ;;; One form after the other
 

@@ -24,7 +24,18 @@
                         (lambda (form)
                           (not (or (defines-p form (list symbol))
                                    (compiled-p form)
-                                   (and (getf old :readings) (not (source-form-reading form))))))))))
+                                   (member (source-form-operator form)
+                                           '("DECLAIM" "PROCLAIM" "EXPORT" "IMPORT")
+                                           :test #'equal)
+                                   (and (getf old :readings) (not (source-form-reading form)))
+                                   (template-p form old))))))))
+
+(defun template-p (form old)
+  "Whether FORM defines a macro that only has the macro OLD in what it expands to, not in its code."
+  (and (implementation-p "SBCL")
+       (equal "macro" (getf old :kind))
+       (macro-form-p form)
+       (not (intersection (source-form-names form) (mapcar #'first-symbol (getf old :users))))))
 
 (defun places-of-users (users)
   "The files of USERS, functions and other definitions: lists of the file and its name."

@@ -16,6 +16,10 @@
           while more do (setf names (append names more)))
     (remove-if-not (lambda (it) (member (system-name it) names :test #'equal)) loaded)))
 
+(defun project-systems (&optional (loaded (loaded-systems)))
+  "Those of LOADED, systems, that are the project's."
+  (remove-if-not (lambda (it) (entry-named (system-name it))) loaded))
+
 (defun systems-around (file)
   "The loaded systems that may use what FILE defines, in order: its own, those that need it, and the
 project's."
@@ -23,8 +27,7 @@ project's."
          (component (component-of-file file))
          (own (and component (asdf-call "COMPONENT-SYSTEM" component))))
     (in-order-of-needs
-     (union (and own (dependent-systems own loaded))
-            (remove-if-not (lambda (it) (entry-named (system-name it))) loaded)))))
+     (union (and own (dependent-systems own loaded)) (project-systems loaded)))))
 
 (defun files-around (file)
   "The loaded files that may use what FILE defines, in order, and itself."

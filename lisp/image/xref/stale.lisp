@@ -48,7 +48,7 @@ can't be any. EARLIER is its previous definition in a file, if any."
     (when (and (or earlier known) (not (equal known (kept-text text)))
                symbol (not (eq 'defmethod (first wanted))))
       (destructuring-bind (&optional kind users) (stale-users wanted)
-        (list :kind (or kind "value")
+        (list :kind (or kind "#. value of")
               :name (if (symbolp name) (symbol-text name) (text-with-package name))
               :symbol symbol
               :users users

@@ -201,7 +201,7 @@ pub(super) fn compile_parameter() -> Parameter {
     Parameter::optional(
         "compile",
         ParameterType::Boolean,
-        "Compile and load it, too; default: if the image has the file",
+        "default: if the file is loaded",
     )
 }
 

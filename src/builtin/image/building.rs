@@ -36,12 +36,12 @@ pub fn tools() -> Vec<Tool> {
 fn load_system() -> Tool {
     let mut tool = Tool::new(
         "load_system",
-        "Load an ASDF system, recompiling changed files, and return errors and warnings. Use it after editing its files.",
+        "Load an ASDF system, recompiling changed files, and return errors and warnings.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
             Parameter::optional("system", ParameterType::String, SYSTEM_SYNTAX),
-            texts_parameter("files", "Only these, of loaded systems"),
+            texts_parameter("files", "Only these"),
             Parameter::optional(
                 "force",
                 ParameterType::Boolean,
@@ -91,6 +91,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
         true => format!("Loaded {}", data.text("system").unwrap_or("the system")),
         false => format!("Compiled and loaded {}", again.join(", ")),
     };
+    let end = if again.is_empty() { "" } else { "." };
     if let Some(version) = data.text("version") {
         head.push_str(&format!(" {version}"));
     }
@@ -98,6 +99,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
         head.push_str(&format!(" from {file}"));
     }
     head.push_str(&outcome::with_warnings(data));
+    head.push_str(end);
     let mut lines = vec![head];
     lines.extend(other_file(data));
     lines.extend(built(data));
@@ -111,7 +113,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
 fn run_tests() -> Tool {
     let mut tool = Tool::new(
         "run_tests",
-        "Run a system's tests, or one suite or test (FiveAM, Parachute, Rove and others), and list the failures. Changed files are loaded first.",
+        "Run a system's tests, or one suite or test (FiveAM, Parachute...), and list the failures. Changed files are loaded first.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
@@ -129,7 +131,7 @@ fn run_tests() -> Tool {
             Parameter::optional(
                 "affected",
                 ParameterType::Boolean,
-                "Only tests that reach changed definitions",
+                "Only those that reach changes",
             ),
             package_parameter(),
             restart_parameter(),

@@ -76,7 +76,7 @@ fn compile_file() -> Tool {
             Parameter::optional(
                 "name",
                 ParameterType::String,
-                "As in edit_definition, several on a line each; default: the whole file",
+                "As in edit_definition; default: the whole file",
             ),
             restart_parameter(),
             timeout_parameter(),
