@@ -133,11 +133,20 @@ style-warning at users.lisp:9:17: The function PLAIN is called with two argument
       (let ((agent-q-compile-after-edit nil))
         (should (silent-p (ask "/edit_definition path=users.lisp name=six (defun six (x) (vector x))"))))
       (let ((agent-q-eval-policy 'read-only))
-        (should (silent-p (ask "/edit_definition path=users.lisp name=six (defun six (x) (cons x x))")))))
-    ;; Nobody is asked about what nobody has asked for.
-    (let ((agent-q-eval-policy 'ask-always))
-      (should (string-suffix-p "(Not compiled, as the user is to be asked about that: evaluates code in your image. compile_file asks.)"
-                               (ask "/edit_definition path=users.lisp name=six (defun six (x) x)"))))))
+        (should (silent-p (ask "/edit_definition path=users.lisp name=six (defun six (x) (cons x x))")))))))
+
+(agent-q-test-tools-on-each after-edit-asks-nothing-for-an-option ()
+  "Compiling that needs a question is left alone where only the option wants it, and the model is told."
+  (agent-q-test-with-model
+      (agent-q-test-script
+       `((("go") ("edit_definition" (path . "users.lisp") (name . "six") (new_source . "(defun six (x) x)")))
+         (("(Not compiled, as the user is to be asked about that: evaluates code in your image. compile_file asks.)")
+          "Left alone.")))
+    (agent-q-after-edit-test--in-project nil
+      (setq-local agent-q-eval-policy 'ask-always)
+      (agent-q-test-tools-ask "go")
+      (should (agent-q-test-shows "Left alone."))
+      (should (equal "3" (value "(aq-late::six 1)"))))))
 
 (defconst agent-q-after-edit-test-tests
   '(("tests" . "(defpackage :aq-late-tests (:use :cl :aq-late))

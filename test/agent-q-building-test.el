@@ -203,18 +203,5 @@ is shown."
   (should (string-search agent-q-building-test-withdraw
                          (agent-q-test-files-text "src/account.lisp"))))
 
-(agent-q-test-building-on-each building-asks-nothing-for-an-option
-  `((("go") ("edit_definition" (path . "src/account.lisp") (name . "withdraw (account t)")
-             (new_source . ,agent-q-building-test-withdraw)))
-    (("(Not compiled, as the user is to be asked about that: evaluates code in your image. compile_file asks.)")
-     "Done."))
-  "Compiling that needs a question is left alone where only the option wants it, and the model is told."
-  (agent-q-building-test--copy-bank)
-  (agent-q-test-image-directly
-   connection (format "(progn (require \"asdf\") (asdf:load-asd %S) (asdf:load-system \"aq-bank\"))"
-                      (agent-q-test-files-path "aq-bank.asd")))
-  (setq-local agent-q-eval-policy 'ask-always)
-  (agent-q-building-test--ends-well "go" "Done."))
-
 (provide 'agent-q-building-test)
 ;;; agent-q-building-test.el ends here

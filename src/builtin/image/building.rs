@@ -113,7 +113,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
 fn run_tests() -> Tool {
     let mut tool = Tool::new(
         "run_tests",
-        "Run a system's tests, or one suite or test (FiveAM, Parachute...), and list the failures. Changed files are loaded first.",
+        "Run a system's tests, or one suite or test, and list the failures. Changed files are loaded first.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
