@@ -66,7 +66,9 @@
          (unwind-protect
              (progn (ask "/load_system aq-late") ,@body)
            (agent-q-test-image-eval
-            connection "(progn (asdf:clear-system \"aq-late\") (delete-package :aq-late))"))))))
+            connection "(progn (asdf:clear-system \"aq-late\")
+  (dolist (it '(:aq-late-loose :aq-late-tests :aq-late-fiasco :aq-late))
+    (when (find-package it) (delete-package it))))"))))))
 
 (agent-q-test-tools-on-each after-edit-names-what-has-the-old-one ()
   "What was compiled with the old macro is named, and one call loads just that again."
@@ -80,6 +82,14 @@ load_system {\"files\":[\"users.lisp\",\"checks.lisp\"]} loads just that again."
       (should (equal "Compiled and loaded users.lisp, checks.lisp."
                      (ask "/load_system files=\"[\\\"checks.lisp\\\", \\\"users.lisp\\\"]\"")))
       (should (equal "(400 21 80)" (value form))))
+    ;; A file of no system that somebody has loaded.
+    (write-region "(defpackage :aq-late-loose (:use :cl :aq-late)) (in-package :aq-late-loose)\n(defvar *loose* (twice 1))\n"
+                  nil "loose.lisp" nil 'silent)
+    (agent-q-test-image-eval connection (format "(load %S)" (expand-file-name "loose.lisp")))
+    (let ((told (ask "/edit_definition path=macros.lisp name=twice (defmacro twice (x) `(* 200 ,x))")))
+      (should (string-search "; loose.lisp (defvar *loose* (line 2))." told))
+      (should (string-search "\nIn no loaded system: loose.lisp; compile_file loads it again." told)))
+    (delete-file "loose.lisp")
     ;; The rest of the system is as it was.
     (should (string-search "compile_file loads such a file"
                            (ask "/load_system files=\"[\\\"aq-late.asd\\\"]\"")))

@@ -13,8 +13,9 @@
 (require 'image-bench)
 
 (declare-function agent-q-chat-open "agent-q-chat")
-(defvar agent-q-compile-after-edit)
+(defvar agent-q-eval-policy)
 (defvar agent-q-project-root)
+(defvar agent-q-tool-levels)
 
 (defun edit-bench--write (directory name &rest parts)
   "Write PARTS to the file NAME in DIRECTORY."
@@ -33,7 +34,7 @@
   (declare (type string text) (type fixnum number))
   (let ((version 0))\n"
                        (mapconcat (lambda (i)
-                                    (format "    (when (and (= number %d) (find #\\%c text)) (setf version (list (position #\\%c text) (subseq text 0 %d) (mapcar #'1+ (loop for i below %d collect i)))))\n"
+                                    (format "    (when (and (= number %d) (find #\\%c text)) (setf version (list (search \"%c\" text) (subseq text 0 %d) (mapcar #'1+ (list number %d)) (format nil \"~a ~r\" number text))))\n"
                                             i (+ ?a (% i 26)) (+ ?a (% i 26)) (% i 5) i))
                                   (number-sequence 1 100) "")
                        "    version))\n")
@@ -50,10 +51,23 @@
                                   (number-sequence 0 299) ""))
     directory))
 
-(defun edit-bench--approve (event)
-  "Approve what EVENT asks about."
-  (when (eq :approval (plist-get event :type))
-    (agent-q-core-decide (plist-get event :call) "approved" nil)))
+(defun edit-bench--seconds (start)
+  "Call START, which starts a call that ends in `image-bench--end'.
+Return how many seconds it took.  Edits need Emacs's timers, which run while
+Emacs waits but don't end the waiting; so it is short."
+  (setq image-bench--over nil)
+  (let* ((began (float-time))
+         (deadline (+ began 120)))
+    (funcall start)
+    (while (not image-bench--over)
+      (when (> (float-time) deadline)
+        (error "Waited in vain for an edit"))
+      (accept-process-output nil 0.001))
+    (- image-bench--over began)))
+
+(defun edit-bench--sample (what start)
+  "Measure a call that START starts as a sample of WHAT."
+  (agent-q-bench-sample (image-bench-name what) (edit-bench--seconds start)))
 
 (defun edit-bench--edits (chat)
   "Measure in CHAT an edit that is compiled, and compiling alone, in turns."
@@ -65,18 +79,22 @@
                               (1- count) count)))
               (compile () (image-bench--console chat "/compile_file path=long.lisp name=long"))
               (affected () (image-bench--console chat "/run_tests affected=true")))
-      (image-bench--seconds #'edit)
+      (edit-bench--seconds #'edit)
       (dotimes (_ 12)
-        (image-bench--sample "edit.compiled" #'edit)
-        (image-bench--sample "edit.compile" #'compile))
-      (image-bench--seconds #'affected)
+        (edit-bench--sample "edit.compiled" #'edit)
+        (edit-bench--sample "edit.compile" #'compile))
+      (edit-bench--seconds #'affected)
       (dotimes (_ 10)
-        (image-bench--sample "edit.affected" #'affected)))))
+        (edit-bench--sample "edit.affected" #'affected)))))
 
 (defun edit-bench-main ()
   "Measure in this batch Emacs."
   (agent-q-bench-guard
     (image-bench-connect)
+    ;; Nobody is asked.
+    (setq agent-q-eval-policy 'never-ask
+          agent-q-tool-levels (mapcar (lambda (tool) (cons tool :cautious))
+                                      '("edit_definition" "load_system" "run_tests")))
     (agent-q-bench-serve '(((text . "Yes"))))
     (let* ((directory (edit-bench--project))
            (default-directory directory)
@@ -84,9 +102,8 @@
            (chat (agent-q-bench-chat)))
       (with-current-buffer chat
         (setq agent-q-session-connection image-bench--connection))
-      (advice-add 'agent-q-events-dispatch :after #'edit-bench--approve)
-      (image-bench--seconds (lambda () (image-bench--console chat "/load_system edit")))
-      (image-bench--seconds (lambda () (image-bench--console chat "/run_tests affected=true")))
+      (edit-bench--seconds (lambda () (image-bench--console chat "/load_system edit")))
+      (edit-bench--seconds (lambda () (image-bench--console chat "/run_tests affected=true")))
       (edit-bench--edits chat)
       (kill-buffer chat))
     (agent-q-bench-end)))

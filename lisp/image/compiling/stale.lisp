@@ -88,7 +88,7 @@ were compiled by then; FILE is where they are, if they are in one."
                          for found = (reported-stale old (butlast defined count) files)
                          when found collect found))
              (known (remove-duplicates (loop for it in told append (getf it :files)) :test #'equal))
-             (again (intersection known files :test #'equal)))
+             (again (remove-if-not #'component-of-file known)))
         (list :stale told
               :reload (mapcar #'shown-file (page (files-in-order again) 0 *reload-limit*))
               :reload-more (max 0 (- (length again) *reload-limit*))

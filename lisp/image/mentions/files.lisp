@@ -29,16 +29,26 @@ project's."
     (in-order-of-needs
      (union (and own (dependent-systems own loaded)) (project-systems loaded)))))
 
+(defun loose-files (file)
+  "Files near FILE or in the project that the image was given by hand, as far as our own calls and the
+places of packages tell."
+  (let ((folders (cons (directory-part file)
+                       (remove "" (mapcar #'root-of *project-systems*) :test #'string=))))
+    (remove-if-not (lambda (it) (find-if (lambda (folder) (prefixed-p folder it)) folders))
+                   (append (loop for key being the hash-keys of *read-dates* collect key)
+                           (loop for package in (list-all-packages)
+                                 for source = (and (not (implementation-package-p package))
+                                                   (package-source package))
+                                 when source collect source)))))
+
 (defun files-around (file)
-  "The loaded files that may use what FILE defines, in order, and itself."
+  "The loaded files that may use what FILE defines, in order, itself, and those loaded by hand."
   (let ((files (loop for system in (systems-around file)
                      append (loop for component in (lisp-components system)
                                   for name = (component-name-of-file component)
                                   when name collect name))))
-    (remove-duplicates (if (member (file-key file) files :key #'file-key :test #'equal)
-                           files
-                           (append files (list file)))
-                       :test #'string= :from-end t)))
+    (remove-duplicates (append files (list file) (loose-files file))
+                       :key #'file-key :test #'equal :from-end t)))
 
 (defun shown-file (file)
   "FILE as people write it: relative to the project's directory, if it is in there."
