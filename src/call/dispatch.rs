@@ -16,8 +16,8 @@ use crate::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, EmacsRequest, HandlerId, ImageRequest,
     ToolCall,
 };
-use crate::tool::code::Unit;
 use crate::rules::Outcome;
+use crate::tool::code::Unit;
 use crate::tool::work::{
     EMACS_DEADLINE, NextCall, Wish, WorkContext, image_result, joined, within,
 };

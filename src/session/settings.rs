@@ -17,13 +17,13 @@ use super::selection::ToolSelection;
 use super::skills::{self, Skill};
 use crate::builtin::more;
 use crate::call::batch::{Approval, EvalPolicy, PlanMode};
-use crate::tool::work::AfterEdit;
 use crate::files::private::{DEFAULT_PATTERNS, PrivateFiles};
 use crate::gram::ToolSpecification;
 use crate::provider::{Dialect, Effort, ModelFacts, ProviderSettings, Route, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
 use crate::tool::offer::{Offer, Unoffered};
 use crate::tool::registry::Registry;
+use crate::tool::work::AfterEdit;
 use crate::workspace::ProjectSettings;
 
 /// Changes to a session's settings.

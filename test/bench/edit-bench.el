@@ -23,7 +23,7 @@
     (apply #'insert parts)))
 
 (defun edit-bench--project ()
-  "Make a project with a long definition, 600 functions and 300 tests; return its directory."
+  "Make a project, with a long definition and 300 tests; return its directory."
   (let ((directory (file-name-as-directory
                     (file-truename (make-temp-file (expand-file-name "edit" agent-q-bench-scratch) t)))))
     (edit-bench--write directory "edit.asd"

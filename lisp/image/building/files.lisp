@@ -4,7 +4,7 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defun loaded-systems ()
+(defun systems-in-image ()
   (loop for name in (and (find-package "ASDF")
                          (guarded (lambda () (asdf-call "REGISTERED-SYSTEMS")) (constantly '())))
         for system = (registered-system name)
@@ -31,7 +31,7 @@
 (defun component-of-file (file)
   "The component that the source FILE is in a loaded system, or NIL."
   (let ((key (file-key file)))
-    (dolist (system (loaded-systems))
+    (dolist (system (systems-in-image))
       (let ((folder (asdf-fact "SYSTEM-SOURCE-DIRECTORY" system)))
         (when (and folder (prefixed-p (file-key (native-name folder)) key))
           (let ((found (find key (source-components system)

@@ -16,14 +16,14 @@
           while more do (setf names (append names more)))
     (remove-if-not (lambda (it) (member (system-name it) names :test #'equal)) loaded)))
 
-(defun project-systems (&optional (loaded (loaded-systems)))
+(defun project-systems (&optional (loaded (systems-in-image)))
   "Those of LOADED, systems, that are the project's."
   (remove-if-not (lambda (it) (entry-named (system-name it))) loaded))
 
 (defun systems-around (file)
   "The loaded systems that may use what FILE defines, in order: its own, those that need it, and the
 project's."
-  (let* ((loaded (loaded-systems))
+  (let* ((loaded (systems-in-image))
          (component (component-of-file file))
          (own (and component (asdf-call "COMPONENT-SYSTEM" component))))
     (in-order-of-needs

@@ -311,10 +311,7 @@ fn what_changed(data: Plist<'_>) -> String {
     let elsewhere = data.texts("elsewhere");
     let elsewhere = match elsewhere.is_empty() {
         true => String::new(),
-        false => format!(
-            "; all of {}, edited by somebody else",
-            elsewhere.join(", ")
-        ),
+        false => format!("; all of {}, edited by somebody else", elsewhere.join(", ")),
     };
     format!("{}{more}{elsewhere}", data.texts("changed").join(", "))
 }

@@ -277,7 +277,11 @@ fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<Strin
         Some(_) => outcome::warnings(data),
         None => outcome::notes(data),
     };
-    let clean = if notes.is_empty() { "; no warnings" } else { "" };
+    let clean = if notes.is_empty() {
+        "; no warnings"
+    } else {
+        ""
+    };
     let mut lines = match failed.first() {
         None => vec![format!(
             "{}{}{clean}.",

@@ -8,13 +8,13 @@ use std::time::Duration;
 use lexpr::Value;
 use serde_json::json;
 
+use crate::builtin::files::change::load;
+use crate::builtin::files::reading::texts;
 use crate::files::path::PathPolicy;
 use crate::files::systems::{ProjectSystem, is_definition, project_systems};
 use crate::files::{FileError, Trouble};
 use crate::image::{ImageReply, Plist, joined_lists, parse_reply, print_arguments, property_list};
 use crate::protocol::{EmacsRequest, ImageRequest};
-use crate::builtin::files::change::load;
-use crate::builtin::files::reading::texts;
 use crate::tool::work::{FoundForCall, Running, WorkContext, read_reply, within};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
