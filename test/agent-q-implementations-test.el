@@ -233,7 +233,7 @@ The user denies that."
       ("get_compilation_notes" ("get_compilation_notes")
        "\\`Compiled by you, .*\n\\(.*\n\\)*.*warning at line [34], .*AQ-UNKNOWN-VARIABLE")
       ("compile_file" ("compile_file" :path "look.lisp" :name "callee")
-       "\\`Compiled and loaded callee of look\\.lisp\\.")
+       "\\`Compiled and loaded callee of look\\.lisp; no warnings\\.")
       ("undo_definition" agent-q-implementations-test--undo "AQ-KEPT: restored the previous function\\.\n=> :FIRST")
       ("load_system" agent-q-implementations-test--system
        "\\`Loaded aq-system 1\\.2 from .*aq-system\\.asd\nCompiled 1 file: part\\.lisp\\.\n\\(.*\n\\)*=> :PART\\'")
