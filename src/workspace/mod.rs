@@ -259,7 +259,13 @@ impl Workspace {
     pub fn systems_were_loaded(&self, system: Option<&str>) {
         held(&self.compiled).clear();
         if let Some(system) = system {
-            self.no_longer(&Still::System(system.to_owned()));
+            let loaded = Some(Still::System(system.to_owned()));
+            let mut news = held(&self.news);
+            // What was compiled of its files is as these are again, too.
+            if news.iter().any(|it| it.still == loaded) {
+                let over = |it: &News| it.still == loaded || it.still == Some(Still::Definitions);
+                news.retain(|it| !over(it));
+            }
         }
     }
 
