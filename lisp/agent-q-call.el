@@ -675,6 +675,8 @@ HEADLINE is its first line.  The value is as that of `agent-q-call--outcome'."
                              (if unfinished ", did not finish" ""))))))
           ((string-match-p "\\`\\(?:FAILED\\|NOT VERIFIED\\)" headline)
            (cons 'failure headline))
+          ((string-prefix-p "LOADED, NOT TESTED" headline)
+           (cons 'unknown headline))
           ((string-match-p "\\`The tests returned normally, but their results can't be counted" headline)
            ;; What they printed comes last.
            (cons 'unknown (car (last (split-string content "\n" t "[ \t\r]+"))))))))

@@ -283,7 +283,8 @@ the prompt goes into the history."
    ,@(agent-q-approval-place (agent-q-chat-send--image-name))
    (approval . "ask")
    (eval_seconds . ,agent-q-eval-timeout)
-   (eval_policy . ,(symbol-name agent-q-eval-policy))))
+   (eval_policy . ,(symbol-name agent-q-eval-policy))
+   (compile_after_edit . ,(if agent-q-compile-after-edit t :false))))
 
 (defun agent-q-chat-send-configure ()
   "Send the session the settings that have changed since the last time."

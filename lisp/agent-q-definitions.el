@@ -650,23 +650,44 @@ That is if it is more than the definition at FROM."
                 (format "lines %d-%d" first last))
               (string-join (agent-q-definitions-in (list start end)) ", ")))))
 
-(defun agent-q-definitions-compile-unit (text name file)
-  "Return what to compile for the definition of NAME in TEXT, of FILE.
-It is a list of the text, where the definition starts in it, its line
-and position in TEXT, and what to call it if NAME is only a part of it."
-  (pcase-let ((`(,from ,_) (agent-q-definitions-find text name file)))
-    (agent-q-project-source-with-text text file
-      (pcase-let* ((forms (agent-q-definitions-top-forms))
-                   (`(,start ,end) (agent-q-definitions--compile-top forms (1+ from)))
-                   (called (agent-q-definitions--compile-called (1+ from) start end))
-                   (start (agent-q-definitions--compile-conditional start))
-                   (prelude (mapconcat (lambda (text) (concat text "\n"))
-                                       (agent-q-definitions--compile-prelude forms start) "")))
-        (list (concat prelude (buffer-substring-no-properties start end))
-              (length prelude)
-              (line-number-at-pos start)
-              start
-              called)))))
+(defun agent-q-definitions--compile-unit (name definitions forms)
+  "Return what to compile for the one of DEFINITIONS that NAME names.
+It is a list of start and end of its form, one of FORMS, of what says how
+that is read, and of what to call it."
+  (pcase-let* ((`(,from . ,_) (agent-q-definitions--one name definitions))
+               (`(,start ,end) (agent-q-definitions--compile-top forms from))
+               (called (agent-q-definitions--compile-called from start end))
+               (start (agent-q-definitions--compile-conditional start)))
+    (list start end
+          (mapconcat (lambda (text) (concat text "\n"))
+                     (agent-q-definitions--compile-prelude forms start) "")
+          (or called name))))
+
+(defun agent-q-definitions-compile-units (text names file)
+  "Return what to compile for the definitions of NAMES in TEXT, of FILE.
+It is a list of the text, of its pieces with start, end, line and position
+in TEXT, in its order, and of what to call them."
+  (agent-q-project-source-with-text text file
+    (let* ((definitions (agent-q-definitions--of text file))
+           (forms (agent-q-definitions-top-forms))
+           (units (mapcar (lambda (name)
+                            (agent-q-definitions--compile-unit name definitions forms))
+                          names))
+           (before nil)
+           (whole "")
+           (pieces nil))
+      (setq units (sort (seq-uniq units (lambda (one other) (= (car one) (car other))))
+                        (lambda (one other) (< (car one) (car other)))))
+      (pcase-dolist (`(,start ,end ,prelude ,_) units)
+        (unless (equal prelude before)
+          (setq whole (concat whole prelude)))
+        (push `((start . ,(length whole)) (end . ,(+ (length whole) (- end start)))
+                (line . ,(line-number-at-pos start)) (position . ,start))
+              pieces)
+        (setq whole (concat whole (buffer-substring-no-properties start end) "\n")
+              before prelude))
+      (list whole (nreverse pieces)
+            (mapconcat (lambda (unit) (nth 3 unit)) units ", ")))))
 
 (defun agent-q-definitions--compile-file-of-image (call path)
   "Return the name of the file PATH in the image of CALL."
@@ -675,18 +696,42 @@ and position in TEXT, and what to call it if NAME is only a part of it."
         (agent-q-connection-ask connection :to-lisp path)
       (error "No Lisp image is connected"))))
 
-(agent-q-events-operation-define "definition-to-compile" (call text name file path)
-  "Return what to compile for the definition of NAME in TEXT, of FILE at PATH."
-  (pcase-let ((`(,form ,start ,line ,position ,called)
+(agent-q-events-operation-define "definitions-to-compile" (call text name file path)
+  "Return what to compile for the definitions of NAME in TEXT, of FILE at PATH.
+NAME has each on a line."
+  (pcase-let ((`(,form ,pieces ,called)
                (let ((agent-q-definitions-feature-list
                       (agent-q-connection-features (agent-q-events-operation-call-connection call))))
-                 (agent-q-definitions-compile-unit text name file)))
+                 (agent-q-definitions-compile-units text (split-string name "\n" t "[ \t]+") file)))
               (buffer (find-buffer-visiting path)))
     (agent-q-json-serialize
-     `((form . ,form) (start . ,start) (line . ,line) (position . ,position)
-       (called . ,(or called :null))
+     `((form . ,form) (pieces . ,(vconcat pieces))
+       (called . ,(if (equal called name) :null called))
        (buffer . ,(if buffer (agent-q-text-clean (buffer-name buffer)) :null))
        (file . ,(agent-q-definitions--compile-file-of-image call path))))))
+
+(defconst agent-q-definitions--known-names 12
+  "How many names of a file tell whether the image has it.")
+
+(agent-q-events-operation-define "file-in-image" (call text file path)
+  "Return what to ask the image to know if it has FILE at PATH, which was TEXT.
+It is a property list, as text."
+  (let ((asked (agent-q-project-source-with-text text file
+                 (let ((definitions (seq-take (agent-q-definitions--of text file)
+                                              agent-q-definitions--known-names)))
+                   (list :package (and definitions
+                                       (agent-q-definitions--package (caar (last definitions))))
+                         :names (mapcar (lambda (definition)
+                                          (agent-q-definitions--bare-symbol (car (nth 2 definition))))
+                                        definitions))))))
+    (agent-q-json-serialize
+     (prin1-to-string
+      (append (list :file (agent-q-definitions--compile-file-of-image call path)) asked)))))
+
+(defun agent-q-definitions--bare-symbol (name)
+  "Return the symbol in NAME, such as area of (setf area) or area :around (square)."
+  (if (string-match "\\`(setf \\([^ ()]+\\)" name) (match-string 1 name)
+    (car (split-string name " "))))
 
 (agent-q-events-operation-define "file-of-image" (call path)
   "Return what the image calls the file PATH."

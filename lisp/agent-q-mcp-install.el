@@ -564,7 +564,7 @@ The user's Common Lisp program is running, and agent-q's tools reach it.
 
 1. Look things up in the image, not only in files: `describe_symbol`, `apropos_search`, `find_definition`, `xref`.
 2. Try an expression with `eval_form` before you rely on it. Read errors; their stack stays alive for `debugger_frames`.
-3. Change a definition with `edit_definition` or `insert_definition` and `compile: true`, which loads it. After edits of your own, `compile_file` (path and name). See that it works.
+3. Change a definition with `edit_definition` or `insert_definition`, which compile it if the image has its file. After edits of your own, `compile_file` (path and name). See that it works.
 4. `run_tests` before you say that it is done. `undo_definition` takes a redefinition back.
 5. A result that says `pending` is waiting for the user or still running: `await_call`, never the same call again.
 
@@ -577,7 +577,7 @@ Don't start a Lisp of your own for this program: it would not have the user's st
 
 This program runs in a Common Lisp image that the tools of the MCP server agent-q reach. Prefer them
 to starting a Lisp: look up with describe_symbol and xref, try code with eval_form, change definitions
-with edit_definition and compile: true, load edits of your own with compile_file, test with run_tests."
+with edit_definition, load edits of your own with compile_file, test with run_tests."
   "What a project's AGENTS.md says to other agents.")
 
 (defun agent-q-mcp-install--project-files (root)

@@ -105,7 +105,7 @@ ROOT is the folder of the project."
     (append (list program)
             ;; Its low-level debugger would wait for ever.
             (and (string-match-p "\\`sbcl" (file-name-nondirectory program))
-                 '("--disable-ldb" "--lose-on-corruption"))
+                 '("--disable-ldb"))
             arguments)))
 
 (defun agent-q-scratch--translations (lisp root)

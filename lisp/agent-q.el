@@ -156,6 +156,14 @@ traced, and no definition is restored.  What runs is in the audit log."
                  (const :tag "Run no code" read-only))
   :package-version '(agent-q-module . "0.1.0"))
 
+(defcustom agent-q-compile-after-edit t
+  "Whether definitions that the agent edits are compiled at once.
+That is done only where the Lisp image has the file, or its system, and the
+code needs no question of its own.  The agent is told what the compiler
+warns of, and which other code still has an old macro, constant or the like."
+  :type 'boolean
+  :package-version '(agent-q-module . "0.1.0"))
+
 (defcustom agent-q-echo-evaluations 'ask
   "Whether your REPL shows what the agent evaluates and compiles.
 Each form and its values then appear there as comments, above the prompt

@@ -183,7 +183,7 @@ is shown."
       (new_source . ,agent-q-building-test-withdraw))
      ("find_definition" (symbol . "aq-bank:withdraw")))
     (("Definition replaced in src/account.lisp"
-      "Compiled and loaded defmethod withdraw (account t) (line 35) of src/account.lisp."
+      "Compiled and loaded defmethod withdraw (account t) (line 35) of src/account.lisp; no warnings."
       "account.lisp:35")
      ("run_tests" (system . "aq-bank")))
     (("PASSED: 2 of 2") "Nobody takes what is not there."))

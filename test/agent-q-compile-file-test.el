@@ -101,7 +101,7 @@ The image has loaded it if LOAD is non-nil."
 (agent-q-test-tools-on-each compile-form-keeps-the-way-to-a-file ()
   "What is compiled in place of a file's definition says so, and leads to the file."
   (agent-q-compile-file-test--with-file t
-    (should (equal (format "Compiled and loaded.\nNo warnings or notes.\nIt replaces (DEFUN AQ-SHOP::TOTAL) of %s:8; the file still has the old one."
+    (should (equal (format "Compiled and loaded; no warnings.\nIt replaces (DEFUN AQ-SHOP::TOTAL) of %s:8; the file still has the old one."
                            file)
                    (agent-q-test-tools-ask
                     "/compile_form package=aq-shop (defun total (items)\n  (list :new items))")))
@@ -140,7 +140,7 @@ The image has loaded it if LOAD is non-nil."
   "Forms are read with the readtable that the forms before them left."
   (let ((told (agent-q-test-tools-ask
                "/compile_form (setf *readtable* (copy-readtable nil)) (eval-when (:compile-toplevel :load-toplevel :execute) (set-macro-character #\\! (lambda (s c) (declare (ignore c)) (list 'list :bang (read s t nil t))))) (defun aq-bang () !3)")))
-    (should (equal "Compiled and loaded 3 forms.\nNo warnings or notes." told))
+    (should (equal "Compiled and loaded 3 forms; no warnings." told))
     (should (equal '("((:BANG 3) NIL)")
                    (agent-q-test-image-values
                     connection "(list (aq-bang) (get-macro-character #\\!))"))))
@@ -169,7 +169,7 @@ The image has loaded it if LOAD is non-nil."
   (agent-q-compile-file-test--with-file t
     (agent-q-compile-file-test--replace file "(defvar *tax* 2)" "(defvar *tax* 2)\n(defun more ()\n  1)\n")
     (agent-q-compile-file-test--replace file "(* *tax* it)" "(list :price *tax* it)")
-    (should (equal (format "Compiled and loaded price (integer) of %s.\nNo warnings or notes." file)
+    (should (equal (format "Compiled and loaded price (integer) of %s; no warnings." file)
                    (agent-q-test-tools-ask
                     (format "/compile_file path=%s name=\"price (integer)\"" file))))
     (should (equal '("(:PRICE 2 3)")
@@ -231,7 +231,7 @@ The image has loaded it if LOAD is non-nil."
                 (agent-q-test-tools-ask (apply #'format (concat "/" (car arguments)) file
                                                (cdr arguments)))))
       (should (string-match-p
-               (format "\\`Compiled and loaded defun total (line 8) of %s\\.$" (regexp-quote file))
+               (format "\\`Compiled and loaded defun total (line 8) of %s; no warnings\\.$" (regexp-quote file))
                (edit "edit_definition path=%s name=total compile=true (defun total (items)\n  (list :all items))")))
       (should (equal '("(:ALL 1)") (agent-q-test-image-values connection "(aq-shop::total 1)")))
       ;; A part of one, whatever else of the file has that text.
@@ -252,6 +252,7 @@ The image has loaded it if LOAD is non-nil."
 (agent-q-test-tools-on-each compile-file-tells-what-else-was-changed ()
   "Definitions that were changed and not compiled are named when another one is."
   (agent-q-compile-file-test--with-file t
+    (setq-local agent-q-compile-after-edit nil)
     (cl-flet ((ask (line) (agent-q-test-tools-ask (format line file)))
               (others (told) (and (string-match "^(Changed, .*: \\(.*\\) of .*\\.lisp\\.)$" told)
                                   (match-string 1 told))))
@@ -279,11 +280,11 @@ The image has loaded it if LOAD is non-nil."
          "(cl:in-package :cl-user)\n(macrolet ((aq-def (name) `(defun ,name () 1)))\n  (defun aq-inner-1 () 1)\n  (aq-def aq-made)\n  (defun aq-inner-2 () 2))\n(progn (defun aq-inner-3 () 3))\n"))
     (agent-q-compile-file-test--with-file nil
       (should (string-prefix-p
-               (format "Compiled and loaded macrolet (lines 2-5: aq-inner-1, aq-inner-2) of %s." file)
+               (format "Compiled and loaded macrolet (lines 2-5: aq-inner-1, aq-inner-2) of %s; no warnings." file)
                (agent-q-test-tools-ask
                 (format "/edit_file path=%s old_str=\"() 2\" compile=true () 22" file))))
       (should (string-prefix-p
-               (format "Compiled and loaded progn (line 6: aq-inner-3) of %s." file)
+               (format "Compiled and loaded progn (line 6: aq-inner-3) of %s; no warnings." file)
                (agent-q-test-tools-ask (format "/compile_file path=%s name=aq-inner-3" file)))))))
 
 (agent-q-test-tools-on-each compile-tells-of-code-with-the-old-macro ()
@@ -293,25 +294,25 @@ The image has loaded it if LOAD is non-nil."
     ;; Nor is there anything to tell where it is the same.
     (should-not (string-search "still has" (agent-q-test-tools-ask one))))
   (should (string-search
-           "What was compiled before still has the old macro AQ-TWICE, such as AQ-USER. Compile the files that use it again"
+           "Loaded code still has the old macro AQ-TWICE: AQ-USER."
            (agent-q-test-tools-ask "/compile_form (defmacro aq-twice (x) `(* 3 ,x))")))
   (should (string-search
-           "What was compiled before still has the old inline function AQ-HALF"
+           "Loaded code still has the old inline function AQ-HALF: AQ-USER."
            (agent-q-test-tools-ask "/compile_form (defun aq-half (x) (/ x 3))")))
   (should-not (string-search "still has"
                              (agent-q-test-tools-ask "/compile_form (defun aq-user (x) (list x))")))
   ;; Those that the same call compiles after it have the new one.
   (dolist (factor '(4 5))
     (should-not
-     (string-search "What was compiled before still has"
+     (string-search "Loaded code still has"
                     (agent-q-test-tools-ask
                      (format "/compile_form (defmacro aq-twice (x) `(* %d ,x)) (defun aq-user (x) (aq-twice x))" factor)))))
   (agent-q-test-tools-ask "/compile_form (defmacro aq-unused (x) x)")
-  (should (string-search "No compiled function still has the old expansion of AQ-UNUSED; "
+  (should (string-search "No other loaded code is known to have the old macro AQ-UNUSED."
                          (agent-q-test-tools-ask "/compile_form (defmacro aq-unused (x) (list 'list x))")))
   ;; What a macro calls is in its expansions, too.
   (agent-q-test-tools-ask "/compile_form (defun aq-way (x) (list '1+ x)) (defmacro aq-by (x) (aq-way x)) (defun aq-goer (x) (aq-by x))")
-  (should (string-search "still has the old function that macros call AQ-WAY, such as AQ-GOER."
+  (should (string-search "still has the old function that macros call AQ-WAY: AQ-GOER."
                          (agent-q-test-tools-ask "/compile_form (defun aq-way (x) (list '1- x))"))))
 
 (agent-q-test-tools-on-each compile-file-compiles-a-whole-file ()
@@ -336,7 +337,7 @@ The image has loaded it if LOAD is non-nil."
                                (agent-q-test-tools-ask (format "/compile_file path=%s" system))))
       (delete-file system))
     ;; What can't be read as a whole can be compiled by parts.
-    (should (string-prefix-p (format "Compiled and loaded total of %s.\n" file)
+    (should (string-prefix-p (format "Compiled and loaded total of %s; no warnings." file)
                              (agent-q-test-tools-ask
                               (format "/compile_file path=%s name=total" file))))))
 

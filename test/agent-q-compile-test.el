@@ -16,12 +16,12 @@
 
 (agent-q-test-tools-on-each compile-is-quiet-about-good-code ()
   "Good code is compiled, loaded and callable; what loading prints is told."
-  (should (equal "Compiled and loaded.\nNo warnings or notes."
+  (should (equal "Compiled and loaded; no warnings."
                  (agent-q-test-tools-ask "/compile_form (defun aq-compiled (x) (* 2 x))")))
   (should (equal '("(42 T)")
                  (agent-q-test-image-values
                   connection "(list (aq-compiled 21) (compiled-function-p #'aq-compiled))")))
-  (should (equal "Compiled and loaded 2 forms.\nNo warnings or notes.\nOutput:\nloaded"
+  (should (equal "Compiled and loaded 2 forms; no warnings.\nOutput:\nloaded"
                  (agent-q-test-tools-ask
                   "/compile_form (defun aq-one () 1) (format t \"loaded~%\")"))))
 
@@ -45,9 +45,9 @@
   "Forms may use what earlier ones made, packages included; later functions count."
   (let ((told (agent-q-test-tools-ask
                "/compile_form (defpackage :aq-fresh (:use :cl)) (in-package :aq-fresh) (defun helper () 7) (defmacro seven () (helper)) (defun f () (list (seven) (g))) (defun g () :later)")))
-    (should (equal "Compiled and loaded 6 forms.\nNo warnings or notes." told)))
+    (should (equal "Compiled and loaded 6 forms; no warnings." told)))
   (should (equal '("(7 :LATER)") (agent-q-test-image-values connection "(aq-fresh::f)")))
-  (should (equal "Compiled and loaded.\nNo warnings or notes."
+  (should (equal "Compiled and loaded; no warnings."
                  (agent-q-test-tools-ask
                   "/compile_form package=aq-fresh (defun h () (f))")))
   (should (equal '("(7 :LATER)") (agent-q-test-image-values connection "(aq-fresh::h)")))

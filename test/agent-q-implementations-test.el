@@ -225,7 +225,7 @@ The user denies that."
        ("\\`not asked" . "code is looked at before it runs, and not while it does"))
       ("eval_in_package" ("eval_in_package" :form "(callee 1)" ,@look) "\\`=> (1 1)\\'")
       ("compile_form" ("compile_form" :form "(defun aq-outer (x) (list :outer (aq-inner (* 2 x))))")
-       "\\`Compiled and loaded\\.\nNo warnings or notes\\.\\'")
+       "\\`Compiled and loaded; no warnings\\.\\'")
       ("compile_form, notes"
        ("compile_form" :form "(defun aq-good () 1)\n\n(defun aq-warned (x)\n  (list aq-unknown-variable))")
        "^warning at 4:3: .*AQ-UNKNOWN-VARIABLE"
@@ -233,7 +233,7 @@ The user denies that."
       ("get_compilation_notes" ("get_compilation_notes")
        "\\`Compiled by you, .*\n\\(.*\n\\)*.*warning at line [34], .*AQ-UNKNOWN-VARIABLE")
       ("compile_file" ("compile_file" :path "look.lisp" :name "callee")
-       "\\`Compiled and loaded callee of look\\.lisp\\.")
+       "\\`Compiled and loaded callee of look\\.lisp; no warnings\\.")
       ("undo_definition" agent-q-implementations-test--undo "AQ-KEPT: restored the previous function\\.\n=> :FIRST")
       ("load_system" agent-q-implementations-test--system
        "\\`Loaded aq-system 1\\.2 from .*aq-system\\.asd\nCompiled 1 file: part\\.lisp\\.\n\\(.*\n\\)*=> :PART\\'")

@@ -15,7 +15,7 @@ use crate::rules::TurnPlace;
 use crate::tool::Tool;
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
-use crate::tool::work::PastResults;
+use crate::tool::work::{AfterEdit, PastResults};
 use crate::trust::SafetyLevel;
 use crate::workspace::Workspace;
 
@@ -76,6 +76,8 @@ pub struct BatchContext {
     /// When code may run in the image without asking.
     pub eval_policy: EvalPolicy,
     pub plan: PlanMode,
+    /// What becomes of definitions that an edit has changed.
+    pub after_edit: AfterEdit,
     pub cancel: CancellationToken,
     /// Why they were cancelled, where a program did it; a chat's are cancelled by the user.
     pub why_cancelled: Arc<OnceCell<String>>,

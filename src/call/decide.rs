@@ -460,7 +460,7 @@ fn ruled_out(why: &str) -> String {
 }
 
 /// Why the user is asked about CALL: what its arguments show, and what the rules add to that.
-fn reason(call: &PreparedCall) -> String {
+pub(super) fn reason(call: &PreparedCall) -> String {
     let (shown, ruled) = (&call.verdict.assessment.reason, &call.explanation.reason);
     if ruled == DANGEROUS_ASKS {
         shown.clone()

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::batch::BatchContext;
+use super::decide::reason;
 use super::prepared::{Prepared, PreparedCall};
 use super::{Executor, reach};
 use crate::builtin::image::compiling::{self, Telling};
@@ -17,9 +18,10 @@ use crate::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, Done, EmacsRequest, HandlerId, ImageRequest,
     Lisp, ToolCall,
 };
+use crate::rules::Outcome;
 use crate::tool::code::Unit;
 use crate::tool::work::{
-    EMACS_DEADLINE, ImageCalls, NextCall, WorkContext, image_result, joined, within,
+    EMACS_DEADLINE, ImageCalls, NextCall, Wish, WorkContext, image_result, joined, within,
 };
 use crate::tool::{
     Arguments, Content, EmacsTool, ImageTool, OperationTool, Parameter, Runner, ToolFailure,
@@ -340,9 +342,14 @@ impl Executor {
     ) -> CallResult {
         let next = prepared.next();
         let mut result = self.settle(id, key, prepared, batch).await;
-        let mut calls = next.take().into_iter();
-        for call in calls.by_ref() {
-            let followed = self.follow(id, call, key, batch).await;
+        for call in next.take() {
+            let followed = match self.follow(id, call, key, batch).await {
+                Ok(followed) => followed,
+                Err(why) => {
+                    result.content.push_str(&why);
+                    continue;
+                }
+            };
             let told = followed.content.trim_end();
             result.content = format!("{}\n\n{told}", result.content.trim_end());
             let is_foreign = |it: &&Source| it.provenance == Provenance::Foreign;
@@ -357,35 +364,38 @@ impl Executor {
                 break;
             }
         }
-        let left: Vec<&str> = calls.as_slice().iter().map(NextCall::about).collect();
-        if !left.is_empty() {
-            result
-                .content
-                .push_str(&format!(" Not compiled after that: {}.", left.join(", ")));
-        }
         result
     }
 
-    /// Takes CALL, which the call AFTER made, to its result.
+    /// Takes CALL, which the call AFTER made, to its result; or says why it is not made.
     async fn follow(
         &self,
         id: &str,
         call: NextCall,
         after: CallKey,
         batch: &BatchContext,
-    ) -> CallResult {
-        let key = CallKey::next();
+    ) -> Result<CallResult, String> {
+        let (key, wish) = (CallKey::next(), call.wish);
         let call = ToolCall {
             id: id.to_owned(),
             name: call.tool.to_owned(),
             raw_arguments: serde_json::Value::Object(call.arguments.clone()).to_string(),
             arguments: CallArguments::Object(call.arguments),
         };
-        self.tell_proposed(&call, key, Some(after), batch);
         let mut prepared = self.prepare(&call, key, batch).await;
+        if let (Wish::Option, Prepared::Runnable(call)) = (wish, &prepared)
+            && call.explanation.outcome != Outcome::Run
+        {
+            let why = reason(call);
+            let why = why.trim_end_matches('.');
+            return Err(format!(
+                "\n(Not compiled, as the user is to be asked about that: {why}. compile_file asks.)"
+            ));
+        }
+        self.tell_proposed(&call, key, Some(after), batch);
         if let Prepared::Runnable(call) = &mut prepared {
             self.ask_if_needed(call, batch);
         }
-        self.settle(id, key, prepared, batch).await
+        Ok(self.settle(id, key, prepared, batch).await)
     }
 }

@@ -22,9 +22,9 @@ use crate::audit::AuditLog;
 use crate::protocol::Emacs;
 use crate::protocol::{Event, Lisp};
 use crate::rules::RuleBook;
-use crate::tool::work::{Echo, NextCalls, Proposal, WorkContext};
+use crate::tool::work::{AfterEdit, Echo, NextCalls, Proposal, WorkContext};
 use approvals::Approvals;
-use batch::BatchContext;
+use batch::{BatchContext, EvalPolicy, PlanMode};
 use metrics::Metrics;
 
 /// What all calls share.
@@ -51,6 +51,12 @@ impl Executor {
             reviewed: None,
             proposal: Proposal::New,
             next: NextCalls::default(),
+            after_edit: match (batch.eval_policy, batch.plan) {
+                (EvalPolicy::ReadOnly, _) | (_, PlanMode::Look | PlanMode::Evaluate) => {
+                    AfterEdit::Leave
+                }
+                _ => batch.after_edit,
+            },
             echo: Echo::default(),
             tools: Arc::clone(&batch.tools),
             offer: Arc::clone(&batch.offer),

@@ -106,6 +106,7 @@ impl Engine {
             eval_deadline: Settings::default().eval_deadline,
             workspace: Arc::default(),
             eval_policy: Settings::default().eval_policy,
+            after_edit: Settings::default().after_edit,
             cancel,
             why_cancelled: Arc::default(),
             place: TurnPlace::new(TurnId::next().0, NO_SESSION.0, None, None),

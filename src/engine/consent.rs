@@ -189,6 +189,7 @@ impl Engine {
             eval_deadline: settings.eval_deadline,
             workspace: Arc::new(workspace),
             eval_policy: settings.eval_policy,
+            after_edit: settings.after_edit,
             place: TurnPlace::new(0, id.0, root, settings.connection),
             ..outside
         }

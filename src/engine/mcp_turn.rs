@@ -112,6 +112,7 @@ impl McpTurn {
             eval_deadline: settings.eval_deadline,
             workspace: Arc::clone(&self.handles.workspace),
             eval_policy: settings.eval_policy,
+            after_edit: settings.after_edit,
             cancel,
             why_cancelled: why,
             place: self.place.clone().on_connection(settings.connection),

@@ -9,7 +9,7 @@ use super::protocol::{ResponseStyle, RpcError};
 /// No longer than hosts pass on.
 pub const INSTRUCTIONS: &str = include_str!("instructions.md");
 
-const REPL_LOOP: &str = "Work in the running Lisp image, step by step: look up what you need (describe_symbol, find_definition, xref), try each expression with eval_form before you rely on it, change definitions with edit_definition or insert_definition, with compile: true, and run the tests with run_tests. Report what you saw, not what you expect.";
+const REPL_LOOP: &str = "Work in the running Lisp image, step by step: look up what you need (describe_symbol, find_definition, xref), try each expression with eval_form before you rely on it, change definitions with edit_definition or insert_definition, which compile them, and run the tests with run_tests. Report what you saw, not what you expect.";
 
 const DEBUG_ERROR: &str = "Find the cause of the latest error in the running Lisp image. Read it with get_last_error; where its stack is alive, look into it with debugger_frames and evaluate in its frames. Say which value was wrong and where it came from. Then propose the smallest change, try it in the image, and run the failing form again.";
 

@@ -223,6 +223,7 @@ impl Actor {
             eval_deadline: settings.eval_deadline,
             workspace: Arc::clone(&self.workspace),
             eval_policy: settings.eval_policy,
+            after_edit: settings.after_edit,
             cancel,
             why_cancelled: Arc::default(),
             place: TurnPlace::new(

@@ -219,7 +219,7 @@ mod tests {
     fn names_only_tools_that_are_offered() {
         let usual = offering(|name| USUAL.contains(&name));
         let prompt = base(&usual);
-        assert!(prompt.contains("\n4. Try it: eval_form, with edge cases. 5. Test it: run_tests, which loads changed files first. 6. At the end, once: verify_system.\nTo experiment"));
+        assert!(prompt.contains("\n4. Try it: eval_form, with edge cases. 5. Test it: run_tests, which loads changed files first; affected: true runs what your change reaches. 6. At the end, once: verify_system.\nTo experiment"));
         assert!(named(&prompt).len() > 20);
         for left_out in USUAL {
             let tools = offering(|name| USUAL.contains(&name) && name != *left_out);

@@ -24,6 +24,7 @@ use crate::provider::{Dialect, Effort, ModelFacts, ProviderSettings, Route, Secr
 use crate::tool::libraries::Agent;
 use crate::tool::offer::{Offer, Unoffered};
 use crate::tool::registry::Registry;
+use crate::tool::work::AfterEdit;
 use crate::workspace::ProjectSettings;
 
 /// Changes to a session's settings.
@@ -69,6 +70,8 @@ pub struct SessionSettings {
     pub connection: Option<Option<String>>,
     /// When code is run without asking.
     pub eval_policy: Option<EvalPolicy>,
+    /// Whether definitions that an edit has changed are compiled.
+    pub compile_after_edit: Option<bool>,
     /// The gram agent that the chat follows; inner none: none.
     #[serde(deserialize_with = "present")]
     pub agent: Option<Option<AgentJson>>,
@@ -245,6 +248,7 @@ pub struct Settings {
     pub eval_deadline: Duration,
     pub connection: Option<String>,
     pub eval_policy: EvalPolicy,
+    pub after_edit: AfterEdit,
     pub agent: Option<Agent>,
     pub ground: ProjectSettings,
     pub project_instructions: ProjectInstructions,
@@ -267,6 +271,7 @@ impl Default for Settings {
             eval_deadline: timeouts::EVALUATION,
             connection: None,
             eval_policy: EvalPolicy::default(),
+            after_edit: AfterEdit::default(),
             agent: None,
             ground: ProjectSettings::default(),
             project_instructions: ProjectInstructions::default(),
@@ -324,6 +329,12 @@ impl Settings {
         }
         if let Some(policy) = changes.eval_policy {
             self.eval_policy = policy;
+        }
+        if let Some(compiles) = changes.compile_after_edit {
+            self.after_edit = match compiles {
+                true => AfterEdit::Compile,
+                false => AfterEdit::Leave,
+            };
         }
         if let Some(agent) = changes.agent {
             self.agent = agent.map(Into::into);

@@ -94,14 +94,25 @@ pub type Instead = fn(&Arguments, &ImageReply, &WorkContext) -> Option<Running<C
 pub struct NextCall {
     pub tool: &'static str,
     pub arguments: serde_json::Map<String, Value>,
+    pub wish: Wish,
 }
 
-impl NextCall {
-    /// What it is about, for who reads that it was not made.
-    #[must_use]
-    pub fn about(&self) -> &str {
-        self.arguments["name"].as_str().unwrap_or(self.tool)
-    }
+/// Who wants a call made after another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// The model.
+    Model,
+    /// An option of the user's: they are asked nothing about it.
+    Option,
+}
+
+/// What becomes of definitions that an edit has changed, where the call doesn't say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AfterEdit {
+    /// They are compiled if the image has their file.
+    Compile,
+    #[default]
+    Leave,
 }
 
 /// The calls that a call wants made once it has succeeded. Each is assessed and asked about by itself.
@@ -163,6 +174,7 @@ pub struct WorkContext {
     pub proposal: Proposal,
     /// The calls to make once this one has succeeded.
     pub next: NextCalls,
+    pub after_edit: AfterEdit,
     pub echo: Echo,
     /// The tools that can be called in this turn.
     pub tools: Arc<Registry>,

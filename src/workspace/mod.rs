@@ -39,6 +39,8 @@ pub struct Workspace {
     /// Of the Lisp files that the model has changed, by their paths: what of their text the image was
     /// given, in any order.
     compiled: Mutex<HashMap<PathBuf, String>>,
+    /// The same files: what they were when what was changed in them last passed its tests.
+    tested: Mutex<HashMap<PathBuf, String>>,
     /// The definitions that the model was told last that the image lacks.
     lacking: Mutex<String>,
     /// The last change that was refused and could be repaired.
@@ -216,22 +218,29 @@ impl Workspace {
 
     /// Notes that the text at PATH, of a Lisp file, was changed from BEFORE.
     pub fn changed_lisp(&self, path: &Path, before: &str) {
-        let mut compiled = held(&self.compiled);
-        let entry = compiled.entry(path.to_owned());
-        entry.or_insert_with(|| before.to_owned());
+        for texts in [&self.compiled, &self.tested] {
+            let mut texts = held(texts);
+            let entry = texts.entry(path.to_owned());
+            entry.or_insert_with(|| before.to_owned());
+        }
     }
 
     /// The files that the model has changed since the image was given all of them, with what the image was
     /// given.
     #[must_use]
     pub fn not_all_compiled(&self) -> Vec<(PathBuf, String)> {
-        let compiled = held(&self.compiled);
-        let files = compiled.iter();
-        let mut files: Vec<_> = files
-            .map(|(path, text)| (path.clone(), text.clone()))
-            .collect();
-        files.sort_unstable();
-        files
+        in_order(&held(&self.compiled))
+    }
+
+    /// The files that the model has changed since what it changed passed its tests, as they were then.
+    #[must_use]
+    pub fn not_tested(&self) -> Vec<(PathBuf, String)> {
+        in_order(&held(&self.tested))
+    }
+
+    /// Notes that all that was changed has passed its tests.
+    pub fn all_passed(&self) {
+        held(&self.tested).clear();
     }
 
     /// Whether NAMES, of definitions that the image has not as they are in their files, are others than the
@@ -261,7 +270,13 @@ impl Workspace {
     pub fn systems_were_loaded(&self, system: Option<&str>) {
         held(&self.compiled).clear();
         if let Some(system) = system {
-            self.no_longer(&Still::System(system.to_owned()));
+            let loaded = Some(Still::System(system.to_owned()));
+            let mut news = held(&self.news);
+            // What was compiled of its files is as these are again, too.
+            if news.iter().any(|it| it.still == loaded) {
+                let over = |it: &News| it.still == loaded || it.still == Some(Still::Definitions);
+                news.retain(|it| !over(it));
+            }
         }
     }
 
@@ -347,6 +362,16 @@ impl Workspace {
             _ => Ok(()),
         }
     }
+}
+
+/// TEXTS by their paths.
+fn in_order(texts: &HashMap<PathBuf, String>) -> Vec<(PathBuf, String)> {
+    let texts = texts.iter();
+    let mut texts: Vec<_> = texts
+        .map(|(path, text)| (path.clone(), text.clone()))
+        .collect();
+    texts.sort_unstable();
+    texts
 }
 
 /// Why nothing is done with a file, shown as SHOWN, that was changed since SINCE.

@@ -183,6 +183,10 @@
      ("8 calls of 0.5 s side by side" "eight" nil ms 700)
      ("cancelling (loop)" "cancel" nil ms 100)
      ("cancelling a turn whose tool runs (loop), to its end in the chat" "cancel.turn" nil ms 50))
+    ("edits through %s | what each names"
+     ("a long definition edited and compiled, with what follows | compile_file of it alone"
+      "edit.compiled" "edit.compile" ms (ratio 1.2))
+     ("which of 300 tests reach what was changed, none" "edit.affected" nil ms 300))
     ("calls of other agents through %s | what each names"
      ("describe, by MCP through the bridge | in a chat" "describe.mcp" "describe.chat-alone" ms (ratio 1.5))
      ("more_tools by MCP | an echo over the same bridge" "mcp.rust" "mcp.ping" ms (above 0.5))

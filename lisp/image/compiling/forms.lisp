@@ -133,21 +133,23 @@ pathname of it."
 
 (defun compile-one (text start end origin)
   "Compile the form between START and END of TEXT. Returns whether the compiler produced code."
-  (let ((string (subseq text start end)) (errors 0) (warnings 0))
+  (let ((string (subseq text start end)) (errors '()) (warnings 0))
     (flet ((note (condition)
              (let ((severity (severity-text condition))
                    (index (or (location-index (backend "LOCATION" condition)
                                               (getf origin :position))
                               0)))
-               (if (search "error" severity) (incf errors) (incf warnings))
+               (if (search "error" severity)
+                   (push (note-text condition) errors)
+                   (incf warnings))
                (add-note (list* :severity severity
                                 :message (note-text condition)
                                 (note-place string index origin text start)))
                (muffle condition))))
       (let ((succeeded (call-noting (lambda () (compile-string string origin)) #'note)))
-        (and (zerop errors)
+        (and (every #'left-by-restart-p errors)
              ;; Compilers count a warning as a failure, but the code is there.
-             (or succeeded (plusp warnings)))))))
+             (or succeeded errors (plusp warnings)))))))
 
 ;;; One form after the other
 
@@ -158,23 +160,6 @@ pathname of it."
         (list :buffer *by-compile-form* :file (getf place :file)
               :position (getf place :position))
         (list :buffer (or buffer *by-compile-form*) :position position))))
-
-(defun reported-stale (stale compiled)
-  "STALE, of STALE-AFTER, for the wire, without users among COMPILED, of DEFINED-BY; NIL if that
-leaves none."
-  (let* ((all (getf stale :users))
-         (users (remove-if (lambda (user)
-                             (find-if (lambda (wanted)
-                                        (or (and (not (eq 'defmethod (first wanted)))
-                                                 (equal user (second wanted)))
-                                            (same-thing-p user wanted)))
-                                      compiled))
-                           all)))
-    (when (or users (null all))
-      (list :kind (getf stale :kind) :name (getf stale :name)
-            :users (loop for user in users repeat 8
-                         collect (if (symbolp user) (symbol-text user) (text-with-package user)))
-            :more (max 0 (- (length users) 8))))))
 
 (defun keep-compiled-text (wanted text)
   (when (first wanted)
@@ -219,9 +204,9 @@ what it replaces; PROGRESS is called with keywords when a form begins and when i
   (let ((*package* (find-package "COMMON-LISP-USER")))
     (definition-text what)))
 
-(defun call-telling-progress (function notes)
-  "Call FUNCTION with a function that notes the progress of a compilation; returns everything to
-report. NOTES returns the part about the compiler's notes."
+(defun call-telling-progress (function notes &optional file)
+  "Call FUNCTION with a function that notes the progress of a compilation, of forms of FILE if that is
+given; returns everything to report. NOTES returns the part about the compiler's notes."
   (let ((current nil) (count 0) (failed nil) (more-forms nil) (replaced '()) (stale '())
         (defined '()) (recoveries *recoveries*))
     (flet ((tell ()
@@ -231,9 +216,6 @@ report. NOTES returns the part about the compiler's notes."
                                     collect (append (list :what (text-with-package what))
                                                     (and location (list :location location))
                                                     author))
-                    :stale (loop for (old . compiled) in (reverse stale)
-                                 for told = (reported-stale old (ldiff defined compiled))
-                                 when told collect told)
                     :package (package-name *package*)
                     (append (recoveries-of recoveries) (funcall notes)))))
       (setf *progress* #'tell)
@@ -246,10 +228,10 @@ report. NOTES returns the part about the compiler's notes."
                     (when done (incf count))
                     (when bad (setf failed bad more-forms following))
                     (when wanted (push wanted defined))
-                    (when old (push (cons old defined) stale))
+                    (when old (push (cons old (length defined)) stale))
                     (when earlier (push earlier replaced))))))
       (setf current nil)
-      (append (tell) (list :output (captured-text))))))
+      (append (tell) (stale-facts (reverse stale) defined file) (list :output (captured-text))))))
 
 (defun form-notes (notes shown)
   "What to show of NOTES, about forms that SHOWN names. Optimization notes are only counted."
@@ -261,31 +243,40 @@ report. NOTES returns the part about the compiler's notes."
       (list :notes told :more more
             :counts (and (plusp minor) (list (list shown minor)))))))
 
-(define-operation "compile-form" (form package restart buffer position file line start shown systems)
+(defun piece-at (pieces index)
+  "The one of PIECES, lists of start, end, line and position in a file, that has INDEX of a text."
+  (find-if (lambda (piece) (and (<= (first piece) index) (< index (second piece)))) pieces))
+
+(define-operation "compile-form" (form package restart buffer position file pieces shown systems)
   ;; Compile and load forms one after the other; returns what the compiler said. RESTART leaves an
-  ;; error. BUFFER shows the forms from POSITION on. With a FILE, only the form at START counts: it
-  ;; is at LINE of that file, and the forms before it only say how to read it; SHOWN is how to write
-  ;; the file's name. SYSTEMS are the project's.
+  ;; error. BUFFER shows the forms from POSITION on. With a FILE, only PIECES of FORM count: lists of
+  ;; start, end, line and position in the file. The forms before each only say how to read it; SHOWN is
+  ;; how to write the file's name. SYSTEMS are the project's.
   (let* ((*package* (package-of-text package))
          (*known-readings* (readings-of file))
+         (*project-systems* systems)
          (notes (list '()))
          (*notes* notes))
     (when (null (skip-to-form form 0))
       (missed "The text contains no form."))
     (flet ((origin (index earlier)
-             (if (and file (>= index start))
-                 (list :buffer (or buffer file) :file file :position (+ position (- index start))
-                       :line line :shown shown)
-                 (append (and file (list :prelude t))
-                         (origin-of earlier (and (null file) buffer)
-                                    (+ (if file 1 (or position 1)) index))))))
+             (let ((piece (and file (piece-at pieces index))))
+               (if piece
+                   (destructuring-bind (start end line position) piece
+                     (declare (ignore end))
+                     (list :buffer (or buffer file) :file file :position (+ position (- index start))
+                           :line line :shown shown))
+                   (append (and file (list :prelude t))
+                           (origin-of earlier (and (null file) buffer)
+                                      (+ (if file 1 (or position 1)) index)))))))
       (call-recovering
        restart
        (lambda ()
          (call-telling-progress (lambda (progress) (compile-forms form #'origin progress))
                                 (lambda ()
                                   (list* :copy (copy-for-file file systems)
-                                         (form-notes notes (or shown "the form"))))))))))
+                                         (form-notes notes (or shown "the form"))))
+                                file))))))
 
 ;;; A whole file
 

@@ -192,6 +192,10 @@ run, if anything did."
           ;; An unknown framework may print its results as comments.
           :output (if (plusp total) (without-compiler-output (captured-text)) (captured-text)))))
 
+(defun failed-results-p (results)
+  (find-if-not (lambda (entry) (member (getf entry :status) '("passed" "skipped") :test #'string=))
+               (result-entries results)))
+
 (defun run-observed (runner)
   "Call RUNNER, which may load a framework; returns the results, and what ended it, if anything did."
   (let* ((frameworks (loaded-frameworks))
@@ -211,19 +215,25 @@ run, if anything did."
          (home (if (symbolp found) (symbol-package found) found)))
     (list :file (and (packagep home) (package-source home)))))
 
-(define-operation "run-tests" (system suite test package restart systems file)
-  ;; Run a test, a suite, or all tests of a system, and report the outcome. RESTART leaves an error.
+(define-operation "run-tests" (system suite test package restart systems file affected changed)
+  ;; Run a test, a suite, all tests of a system, or those AFFECTED by what was CHANGED, lists of :file
+  ;; and :names, and report the outcome. RESTART leaves an error.
   (let* ((*notes* (list '()))
          (*build* (make-build))
          (*package* (package-of-text package))
          (system (and system (if file
                                  (name-of-file file system systems)
                                  (system-name-of-text system))))
-         (target (or test suite)))
-    (unless (or system target)
+         (target (or test suite))
+         (began (get-universal-time)))
+    (unless (or system target affected)
       (missed "Give a system, a suite or a test to run."))
     (setf *results* '())
     (flet ((work ()
+             (setf *changed-elsewhere*
+                   (union *changed-elsewhere*
+                          (files-changed-elsewhere (mapcar (lambda (it) (getf it :file)) changed))
+                          :test #'equal))
              (load-changed-systems system)
              (when system
                (setf *progress* (loading-progress system))
@@ -234,12 +244,19 @@ run, if anything did."
                (setf *progress* (lambda ()
                                   (append (summary *results* nil) (recoveries-of recoveries))))
                (multiple-value-bind (runner found) (and target (test-runner target *package*))
-                 (multiple-value-bind (results problem instead)
-                     (if runner (run-observed runner) (run-system-tests system))
-                   (append (and system (tested-facts system tested))
+                 (multiple-value-bind (results problem instead reach)
+                     (cond (runner (run-observed runner))
+                           (affected (multiple-value-bind (results problem facts)
+                                         (run-affected system changed)
+                                       (values results problem '() facts)))
+                           (t (run-system-tests system)))
+                   (when (and results (not target) (not problem) (not (failed-results-p results)))
+                     (note-all-passed began))
+                   (append reach
+                           (and system (not affected) (tested-facts system tested))
                            (summary results problem (and test (symbolp found) (symbol-text found)))
                            (list :instead instead)
-                           (unless (or results problem target)
+                           (unless (or results problem target affected)
                              (absence-facts system (captured-text)))
                            (recoveries-of recoveries)
                            (list :failed-files (mapcar #'file-namestring

@@ -42,11 +42,16 @@ finds that code.")
 (defun stale-after (wanted earlier text)
   "What to report about code that contains WANTED as it was before TEXT replaced it; NIL if there
 can't be any. EARLIER is its previous definition in a file, if any."
-  (let ((known (gethash (compiled-key wanted) *compiled-texts*))
-        (name (second wanted)))
-    (when (and (or earlier known) (not (equal known (kept-text text))))
+  (let* ((known (gethash (compiled-key wanted) *compiled-texts*))
+         (name (second wanted))
+         (symbol (first-symbol name)))
+    (when (and (or earlier known) (not (equal known (kept-text text)))
+               symbol (not (eq 'defmethod (first wanted))))
       (destructuring-bind (&optional kind users) (stale-users wanted)
-        (when kind
-          (list :kind kind
-                :name (if (symbolp name) (symbol-text name) (text-with-package name))
-                :users users))))))
+        (list :kind (or kind "#. value of")
+              :name (if (symbolp name) (symbol-text name) (text-with-package name))
+              :symbol symbol
+              :users users
+              :file (getf (second earlier) :file)
+              ;; Files may have it in a form after #., whatever it is.
+              :readings (null kind))))))

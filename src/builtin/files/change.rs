@@ -3,6 +3,7 @@
 //! visits the file, else on disk), what may come of it, and doing it, all of it or nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
@@ -14,7 +15,11 @@ use crate::files::fingerprint::{Fingerprint, text_hash};
 use crate::files::path::{PathKind, Resolved};
 use crate::files::read::{WholeText, fingerprint, read_text};
 use crate::files::verified::{self, Parents};
-use crate::tool::work::{Divisible, NextCall, Preview, WorkContext, read_reply};
+use crate::image::{ImageReply, Plist, parse_reply};
+use crate::protocol::{EmacsRequest, ImageRequest, Lisp};
+use crate::tool::work::{
+    AfterEdit, Divisible, NextCall, Preview, Wish, WorkContext, read_reply, within,
+};
 use crate::tool::{Arguments, ToolFailure};
 use crate::workspace::Now;
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
@@ -56,8 +61,11 @@ pub enum Home {
     Buffer(LiveBuffer),
 }
 
-/// How many definitions are compiled one by one after a change.
+/// How many definitions are compiled after a change.
 const MOST_COMPILED: usize = 10;
+
+/// How long the image may take to say whether it has a file.
+const KNOWN_DEADLINE: Duration = Duration::from_secs(3);
 
 /// A text that can be changed.
 #[derive(Debug, Clone)]
@@ -383,7 +391,8 @@ impl Plan {
         }
     }
 
-    /// Has the definitions compiled that the change, as it was MADE, touches. Says what it can't compile.
+    /// Has the definitions compiled that the change, as it was MADE, touches: if the call says so, or if it
+    /// says nothing, the user's option does, and the image has the file. Says what it can't compile.
     ///
     /// # Errors
     ///
@@ -394,6 +403,13 @@ impl Plan {
         made: &Made,
         context: &WorkContext,
     ) -> Result<String, ToolFailure> {
+        let wish = match (&arguments.to_json()["compile"], context.after_edit) {
+            (serde_json::Value::Bool(true), _) => Wish::Model,
+            (serde_json::Value::Null, AfterEdit::Compile) if is_lisp(&self.target.path) => {
+                Wish::Option
+            }
+            _ => return Ok(String::new()),
+        };
         let question = json!({
             "before": self.current.text,
             "after": made.saved_as().unwrap_or(&self.after),
@@ -401,23 +417,52 @@ impl Plan {
         });
         let reply = context.ask_emacs("changed-definitions", question).await?;
         let names: Vec<String> = read_reply(&reply)?;
+        if wish == Wish::Option && (names.is_empty() || !self.is_in_image(context).await) {
+            return Ok(String::new());
+        }
         Ok(match names.len() {
             0 => "\nNothing was compiled: no definition was changed.".to_owned(),
             1..=MOST_COMPILED => {
-                for name in names {
-                    let path = arguments.required_text("path");
-                    let arguments = json!({"path": path, "name": name});
-                    context.next.add(NextCall {
-                        tool: "compile_file",
-                        arguments: arguments.as_object().cloned().unwrap_or_default(),
-                    });
-                }
+                let path = arguments.required_text("path");
+                let arguments = json!({"path": path, "name": names.join("\n")});
+                context.next.add(NextCall {
+                    tool: "compile_file",
+                    arguments: arguments.as_object().cloned().unwrap_or_default(),
+                    wish,
+                });
                 String::new()
             }
             count => format!(
                 "\nNothing was compiled: {count} definitions were changed. compile_file without a name compiles the file."
             ),
         })
+    }
+
+    /// Whether the image has loaded the file, or its system. It is not asked for long.
+    async fn is_in_image(&self, context: &WorkContext) -> bool {
+        let question = json!({
+            "text": self.current.text,
+            "file": self.target.shown(),
+            "path": self.target.path.to_string_lossy(),
+        });
+        let Ok(reply) = context.ask_emacs("file-in-image", question).await else {
+            return false;
+        };
+        let Ok(arguments) = read_reply::<String>(&reply) else {
+            return false;
+        };
+        let body = EmacsRequest::Image(ImageRequest {
+            lisp: Lisp::Users,
+            operation: "file-known".to_owned(),
+            arguments,
+            deadline: KNOWN_DEADLINE,
+        });
+        let request = context.emacs.request(context.session, body);
+        let reply = within(KNOWN_DEADLINE * 2, request).await;
+        match reply.ok().and_then(|it| parse_reply(&it).ok()) {
+            Some(ImageReply::Returned(data)) => Plist::new(&data).flag("known"),
+            _ => false,
+        }
     }
 
     /// The change for the user to review.

@@ -177,7 +177,7 @@ fn insert_definition() -> Tool {
     let (task, precheck) = by_plan!(plan_insertion, "Definition inserted into");
     tool(
         "insert_definition",
-        "Insert a new definition into a Lisp file, after a named one or at the end. Refuses unbalanced code.",
+        "Insert a new definition into a Lisp file, after a named one or at the end.",
         vec![
             path_parameter(""),
             text("source", ""),

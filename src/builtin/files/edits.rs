@@ -74,9 +74,7 @@ macro_rules! by_plan {
                     if unseen {
                         report.push_str(UNSEEN);
                     }
-                    if arguments.flag("compile") {
-                        report.push_str(&plan.compile(&arguments, &made, &context).await?);
-                    }
+                    report.push_str(&plan.compile(&arguments, &made, &context).await?);
                     Ok(report)
                 }))
             }) as Task,
@@ -202,7 +200,7 @@ pub(super) fn compile_parameter() -> Parameter {
     Parameter::optional(
         "compile",
         ParameterType::Boolean,
-        "Compile and load it, too",
+        "default: if the file is loaded",
     )
 }
 

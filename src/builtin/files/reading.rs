@@ -57,7 +57,7 @@ fn hidden_parameter() -> Parameter {
     Parameter::optional("show_hidden", ParameterType::Boolean, "")
 }
 
-fn texts_parameter(name: &str, description: &str) -> Parameter {
+pub(crate) fn texts_parameter(name: &str, description: &str) -> Parameter {
     let mut parameter = Parameter::optional(name, ParameterType::Array, description);
     let items = json!({"type": "string"});
     parameter.constraints.insert("items".into(), items);
@@ -72,7 +72,7 @@ fn hidden(arguments: &Arguments) -> Hidden {
     }
 }
 
-fn texts(arguments: &Arguments, name: &str) -> Vec<String> {
+pub(crate) fn texts(arguments: &Arguments, name: &str) -> Vec<String> {
     match arguments.to_json().get(name) {
         Some(Value::Array(items)) => items
             .iter()

@@ -9,6 +9,7 @@ use super::execution::{NAMED, restart_parameter};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
 use super::timeouts::{long, long_timeout_parameter};
+use crate::builtin::files::reading::texts_parameter;
 use crate::builtin::more;
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::work::{Running, WorkContext};
@@ -31,11 +32,12 @@ pub fn tools() -> Vec<Tool> {
 fn load_system() -> Tool {
     let mut tool = Tool::new(
         "load_system",
-        "Load an ASDF system, recompiling changed files, and return errors and warnings. Use it after editing its files.",
+        "Load an ASDF system, recompiling changed files, and return errors and warnings.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
-            Parameter::required("system", ParameterType::String, SYSTEM_SYNTAX),
+            Parameter::optional("system", ParameterType::String, SYSTEM_SYNTAX),
+            texts_parameter("files", "Only these"),
             Parameter::optional(
                 "force",
                 ParameterType::Boolean,
@@ -69,7 +71,12 @@ fn load_system() -> Tool {
 
 fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
-    let mut head = format!("Loaded {}", data.text("system").unwrap_or("the system"));
+    let again = data.texts("again");
+    let mut head = match again.is_empty() {
+        true => format!("Loaded {}", data.text("system").unwrap_or("the system")),
+        false => format!("Compiled and loaded {}", again.join(", ")),
+    };
+    let end = if again.is_empty() { "" } else { "." };
     if let Some(version) = data.text("version") {
         head.push_str(&format!(" {version}"));
     }
@@ -77,6 +84,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
         head.push_str(&format!(" from {file}"));
     }
     head.push_str(&outcome::with_warnings(data));
+    head.push_str(end);
     let mut lines = vec![head];
     lines.extend(other_file(data));
     lines.extend(built(data));
@@ -90,7 +98,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
 fn run_tests() -> Tool {
     let mut tool = Tool::new(
         "run_tests",
-        "Run a system's tests, or one suite or test (FiveAM, Parachute, Rove and others), and list the failures. Changed files are loaded first.",
+        "Run a system's tests, or one suite or test, and list the failures. Changed files are loaded first.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
@@ -105,6 +113,11 @@ fn run_tests() -> Tool {
                 "Parachute, Rove: also a package",
             ),
             Parameter::optional("test", ParameterType::String, ""),
+            Parameter::optional(
+                "affected",
+                ParameterType::Boolean,
+                "Only those that reach changes",
+            ),
             package_parameter(),
             restart_parameter(),
             long_timeout_parameter(),
@@ -117,6 +130,7 @@ fn run_tests() -> Tool {
                     ("system", text(arguments, "system")),
                     ("suite", text(arguments, "suite")),
                     ("test", text(arguments, "test")),
+                    ("affected", flag(arguments, "affected")),
                     ("package", text(arguments, "package")),
                     ("restart", text(arguments, "restart")),
                 ])
@@ -131,12 +145,29 @@ fn run_tests() -> Tool {
     };
     tool.finding = Some(finding_to_load);
     tool.code = Some(NAMED);
-    tool.instead = Some(with_all_output);
+    tool.instead = Some(after_tests);
     tool
 }
 
 /// How a model sees output that was left out, where nothing keeps it.
 const RUN_AGAIN: &str = "run one suite or test to see its output";
+
+/// The results; where all that was changed has passed, that is noted.
+fn after_tests(
+    arguments: &Arguments,
+    reply: &ImageReply,
+    context: &WorkContext,
+) -> Option<Running<Content>> {
+    let part = arguments.text("suite").or(arguments.text("test"));
+    if let (None, ImageReply::Returned(data)) = (part, reply) {
+        let data = Plist::new(data);
+        let number = |name: &str| data.integer(name).unwrap_or_default();
+        if number("passed") > 0 && number("failed") == 0 && !data.flag("problem") {
+            context.workspace.all_passed();
+        }
+    }
+    with_all_output(arguments, reply, context)
+}
 
 /// The results, where output is left out of them that can be read then.
 fn with_all_output(
@@ -171,6 +202,12 @@ pub(super) fn render_tests(
     let (total, failed, skipped) = (number("total"), number("failed"), number("skipped"));
     let printed = outcome::printed(&without_remarks(data.text("output").unwrap_or_default()));
     let mut lines = Vec::new();
+    let reach = data.integer("affected");
+    if reach == Some(0) {
+        lines.push(nothing_reaches(data));
+        lines.extend(outcome::notes(data));
+        return Ok(lines.join("\n"));
+    }
     if total == 0 {
         lines.push(uncounted(data, printed.as_deref()));
     } else {
@@ -204,6 +241,9 @@ pub(super) fn render_tests(
     }
     if let Some(whose) = whose(data) {
         lines[0].insert_str(0, &whose);
+    }
+    if reach.is_some() {
+        lines.extend(ways(data));
     }
     let instead = data.texts("instead");
     if !instead.is_empty() {
@@ -249,6 +289,62 @@ pub(super) fn render_tests(
     } else {
         Ok(text)
     }
+}
+
+/// What was changed, as far as tests were chosen by that.
+fn what_changed(data: Plist<'_>) -> String {
+    let more = match data.integer("changed-more").unwrap_or_default() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let elsewhere = data.texts("elsewhere");
+    let elsewhere = match elsewhere.is_empty() {
+        true => String::new(),
+        false => format!("; all of {}, edited by somebody else", elsewhere.join(", ")),
+    };
+    format!("{}{more}{elsewhere}", data.texts("changed").join(", "))
+}
+
+/// That no test was run, as none reaches what was changed.
+fn nothing_reaches(data: Plist<'_>) -> String {
+    let of = data.integer("of").unwrap_or_default();
+    match (data.texts("changed").is_empty(), of) {
+        (true, _) => "No test was run: no definition is known to have changed since its tests passed. Without affected, run_tests runs all.".to_owned(),
+        (false, 0) => format!(
+            "No test was run: the image has no tests of a known framework; give the system that has them. Changed: {}.",
+            what_changed(data)
+        ),
+        (false, _) => format!(
+            "No test was run: none of {} is known to reach what was changed ({}). That doesn't say that it works: write a test, or run all.",
+            counted(of, "test"),
+            what_changed(data)
+        ),
+    }
+}
+
+/// Which tests were chosen, and how each reaches what was changed.
+fn ways(data: Plist<'_>) -> Vec<String> {
+    let count = |name: &str| data.integer(name).unwrap_or_default();
+    let mut lines = vec![format!(
+        "({} of {} run: those known to reach what was changed: {}.)",
+        count("affected"),
+        counted(count("of"), "test"),
+        what_changed(data)
+    )];
+    let ways: Vec<String> = data
+        .list("ways")
+        .filter_map(|way| {
+            let steps = way.to_ref_vec()?;
+            let steps: Vec<&str> = steps.into_iter().filter_map(Value::as_str).collect();
+            Some(format!("  {}", steps.join(" -> ")))
+        })
+        .collect();
+    let more = count("affected") - ways.len() as i64;
+    lines.extend(ways);
+    if more > 0 {
+        lines.push(format!("  and {more} more"));
+    }
+    lines
 }
 
 /// What ended the run early: an error of the tests, or of a system that they load. The restart that counts
@@ -466,7 +562,7 @@ fn stray(file: Plist<'_>) -> String {
     }
 }
 
-fn test_result(result: Plist<'_>) -> Vec<String> {
+pub(super) fn test_result(result: Plist<'_>) -> Vec<String> {
     let mut lines = vec![format!(
         "{} in {}",
         result.text("status").unwrap_or("failed"),

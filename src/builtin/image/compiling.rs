@@ -8,7 +8,7 @@ use lexpr::Value;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::common::{image_parameter, package_parameter, text};
+use super::common::{counted, image_parameter, package_parameter, text};
 use super::execution::{EVALUATED, assess_restart_values, form_parameter, restart_parameter};
 use super::outcome;
 use super::systems::{copy_loaded, finding_all};
@@ -112,19 +112,42 @@ fn assess_file(level: SafetyLevel, arguments: &Arguments) -> Assessment {
 
 /// What Emacs finds in a file to compile.
 #[derive(Deserialize)]
-struct Definition {
-    /// The definition, behind what says how it is read.
+struct Definitions {
+    /// The definitions, each behind what says how it is read.
     form: String,
-    /// Where it starts in that, in characters.
-    start: i64,
-    line: i64,
-    position: i64,
+    pieces: Vec<Piece>,
     /// The buffer that visits the file.
     buffer: Option<String>,
     /// What the image calls the file.
     file: String,
-    /// The form around the definition that is compiled with it, if there is one.
+    /// What to call them, if not as they were named.
     called: Option<String>,
+}
+
+/// Where a definition starts and ends in what is compiled, in characters, and where it is in its file.
+#[derive(Deserialize)]
+struct Piece {
+    start: usize,
+    end: usize,
+    line: i64,
+    position: i64,
+}
+
+impl Piece {
+    fn value(&self) -> Value {
+        let count = |it| Value::from(i64::try_from(it).unwrap_or_default());
+        Value::list(vec![
+            count(self.start),
+            count(self.end),
+            Value::from(self.line),
+            Value::from(self.position),
+        ])
+    }
+
+    fn text(&self, whole: &str) -> String {
+        let length = self.end.saturating_sub(self.start);
+        whole.chars().skip(self.start).take(length).collect()
+    }
 }
 
 async fn find_unit(arguments: Arguments, context: WorkContext) -> Result<Unit, ToolFailure> {
@@ -178,25 +201,25 @@ async fn definition(
         "file": shown,
         "path": target.path.to_string_lossy(),
     });
-    let found: Definition = read_reply(
+    let found: Definitions = read_reply(
         &context
-            .ask_emacs("definition-to-compile", arguments)
+            .ask_emacs("definitions-to-compile", arguments)
             .await?,
     )?;
+    let texts: Vec<String> = found.pieces.iter().map(|it| it.text(&found.form)).collect();
     Ok(Unit {
         operation: "compile-form",
         arguments: property_list([
             ("form", Value::string(found.form.as_str())),
             ("file", Value::string(found.file)),
             ("buffer", found.buffer.map_or(Value::Null, Value::string)),
-            ("position", Value::from(found.position)),
-            ("start", Value::from(found.start)),
-            ("line", Value::from(found.line)),
+            (
+                "pieces",
+                Value::list(found.pieces.iter().map(Piece::value).collect::<Vec<_>>()),
+            ),
             ("shown", Value::string(shown)),
         ]),
-        form: usize::try_from(found.start)
-            .ok()
-            .map(|start| found.form.chars().skip(start).collect()),
+        form: Some(texts.join("\n")),
         code: Some(found.form),
         note,
         called: found.called,
@@ -250,22 +273,27 @@ fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<Strin
     let data = outcome::returned(reply)?;
     let count = data.integer("compiled").unwrap_or_default();
     let failed = data.texts("failed");
-    let notes = outcome::notes(data);
+    let notes = match arguments.text("name") {
+        Some(_) => outcome::warnings(data),
+        None => outcome::notes(data),
+    };
+    let clean = if notes.is_empty() {
+        "; no warnings"
+    } else {
+        ""
+    };
     let mut lines = match failed.first() {
         None => vec![format!(
-            "{}{}.",
+            "{}{}{clean}.",
             compiled(arguments, count),
             outcome::with_warnings(data)
         )],
         Some(form) => failure(arguments, form, count, data),
     };
-    if notes.is_empty() {
-        lines.push("No warnings or notes.".to_owned());
-    }
     lines.extend(notes);
     lines.extend(outcome::recoveries(data));
     lines.extend(data.plists("replaced").map(replaced));
-    lines.extend(data.plists("stale").map(stale));
+    lines.extend(stale(data));
     lines.extend(copy_loaded(data));
     lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
     let told = lines.join("\n");
@@ -292,7 +320,7 @@ fn failure(arguments: &Arguments, form: &str, count: i64, data: Plist<'_>) -> Ve
                 "The compiler failed on {path}; nothing of it was loaded."
             )];
         }
-        (Some(path), Some(name)) => {
+        (Some(path), Some(name)) if count == 0 && !data.flag("rest") => {
             return vec![format!("The compiler failed on {name} of {path}.")];
         }
         _ => {}
@@ -308,26 +336,54 @@ fn failure(arguments: &Arguments, form: &str, count: i64, data: Plist<'_>) -> Ve
     lines
 }
 
-/// Which code still has what a definition was before it was replaced.
-fn stale(definition: Plist<'_>) -> String {
-    let users = definition.texts("users");
-    let more = definition.integer("more").unwrap_or_default();
+/// Which loaded code still has what definitions were before they were replaced, and what loads it again.
+fn stale(data: Plist<'_>) -> Vec<String> {
+    let mut lines: Vec<String> = data.plists("stale").map(stale_definition).collect();
+    let (again, others) = (data.texts("reload"), data.texts("compile"));
+    if !again.is_empty() {
+        let more = data.integer("reload-more").unwrap_or_default();
+        let more = match more {
+            0 => String::new(),
+            _ => format!("; then {} more", counted(more, "file")),
+        };
+        lines.push(format!(
+            "load_system {} loads just that again{more}.",
+            json!({"files": again})
+        ));
+    }
+    if !others.is_empty() {
+        lines.push(format!(
+            "In no loaded system: {}; compile_file loads it again.",
+            others.join(", ")
+        ));
+    }
+    lines
+}
+
+fn stale_definition(definition: Plist<'_>) -> String {
     let kind = definition.text("kind").unwrap_or("definition");
     let name = definition.text("name").unwrap_or_default();
-    let known = match (users.is_empty(), more) {
-        // Only expansions in functions are known, but all of those are.
-        (true, _) if kind == "macro" => {
-            return format!(
-                "No compiled function still has the old expansion of {name}; top-level forms do until their files are compiled again (search the text for them)."
-            );
-        }
-        (true, _) => String::new(),
-        (false, 0) => format!(", such as {}", users.join(", ")),
-        (false, _) => format!(", such as {} and {more} more", users.join(", ")),
-    };
-    format!(
-        "What was compiled before still has the old {kind} {name}{known}. Compile the files that use it again (search the text for all uses): compile_file, or load_system with force."
-    )
+    let uses: Vec<String> = definition
+        .plists("uses")
+        .map(|file| {
+            let more = match file.integer("more").unwrap_or_default() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let forms = file.texts("forms").join(", ");
+            match file.text("in") {
+                Some(name) => format!("{name} ({forms}{more})"),
+                None => format!("{forms}{more}"),
+            }
+        })
+        .collect();
+    match uses.is_empty() {
+        true => format!("No other loaded code is known to have the old {kind} {name}."),
+        false => format!(
+            "Loaded code still has the old {kind} {name}: {}.",
+            uses.join("; ")
+        ),
+    }
 }
 
 /// What was replaced: the definition of a file, in the image only, or one that another chat had made.

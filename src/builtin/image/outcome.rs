@@ -210,6 +210,17 @@ pub fn notes(data: Plist<'_>) -> Vec<String> {
 
 /// The same without the note of the error whose MESSAGE is told.
 fn notes_but(data: Plist<'_>, message: &str) -> Vec<String> {
+    let mut lines = warnings_but(data, message);
+    lines.extend(uncounted(data));
+    lines
+}
+
+/// What the compiler warned of, a line each; its notes are not even counted.
+pub fn warnings(data: Plist<'_>) -> Vec<String> {
+    warnings_but(data, "")
+}
+
+fn warnings_but(data: Plist<'_>, message: &str) -> Vec<String> {
     let told = data
         .plists("notes")
         .filter(|note| !says_again(*note, message));
@@ -220,7 +231,6 @@ fn notes_but(data: Plist<'_>, message: &str) -> Vec<String> {
             if more == 1 { "note" } else { "notes" }
         ));
     }
-    lines.extend(uncounted(data));
     lines
 }
 

@@ -5,12 +5,15 @@
 use std::path::{Path, PathBuf};
 
 use lexpr::Value;
+use serde_json::json;
 
+use crate::builtin::files::change::load;
+use crate::builtin::files::reading::texts;
 use crate::files::path::PathPolicy;
 use crate::files::systems::{ProjectSystem, is_definition, project_systems};
 use crate::files::{FileError, Trouble};
 use crate::image::{ImageReply, Plist, joined_lists, property_list};
-use crate::tool::work::{FoundForCall, Running, WorkContext};
+use crate::tool::work::{FoundForCall, Running, WorkContext, read_reply};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{counted, labelled, looking, text};
@@ -58,10 +61,21 @@ pub(super) fn finding(arguments: Arguments, context: WorkContext) -> Running<Fou
 /// replaced.
 pub(super) fn finding_to_load(arguments: Arguments, context: WorkContext) -> Running<FoundForCall> {
     Box::pin(async move {
+        let files = texts(&arguments, "files");
+        if !files.is_empty() {
+            return finding_files(files, &context).await;
+        }
+        let changed = match arguments.flag("affected") {
+            true => changed(&context).await?,
+            false => Value::Null,
+        };
         let Some(system) = arguments.text("system").map(str::to_owned) else {
-            return finding_of_tests(&arguments, &context).await;
+            let mut found = finding_of_tests(&arguments, &context).await?;
+            found.arguments = joined_lists(found.arguments, &changed);
+            return Ok(found);
         };
         let mut found = finding(arguments.clone(), context.clone()).await?;
+        found.arguments = joined_lists(found.arguments, &changed);
         let asked = property_list([("system", Value::string(system))]);
         let asked = joined_lists(asked, &found.arguments);
         // An image that is busy or gone says so when the call runs.
@@ -82,6 +96,60 @@ pub(super) fn finding_to_load(arguments: Arguments, context: WorkContext) -> Run
             found.remark = remark(data, &found);
         }
         Ok(found)
+    })
+}
+
+/// What a call has to know that loads FILES alone.
+async fn finding_files(
+    files: Vec<String>,
+    context: &WorkContext,
+) -> Result<FoundForCall, ToolFailure> {
+    let policy = context.policy().await?;
+    context
+        .on_a_thread(move |stop| {
+            let systems = project_systems(&policy, stop)?;
+            let mut found = FoundForCall::default();
+            let mut entries = Vec::new();
+            for file in files {
+                let path = policy.judge(&file).resolved()?.path;
+                let path = path.to_string_lossy().into_owned();
+                entries.push(property_list([("emacs-file", Value::string(&*path))]));
+                found.files.push(path);
+            }
+            found.remark = format!(": {}", found.files.join(", "));
+            found.arguments = property_list([
+                ("systems", self::entries(&systems)),
+                ("files", Value::list(entries)),
+            ]);
+            Ok(found)
+        })
+        .await
+}
+
+/// The definitions that the model has changed in files since they passed their tests, for the image.
+async fn changed(context: &WorkContext) -> Result<Value, ToolFailure> {
+    let mut files = Vec::new();
+    for (path, before) in context.workspace.not_tested() {
+        let Ok(target) = context.resolve(&path.to_string_lossy()).await else {
+            continue;
+        };
+        let Ok(current) = load(context, &target).await else {
+            continue;
+        };
+        let question = json!({"before": before, "after": current.text, "file": target.shown()});
+        let reply = context.ask_emacs("changed-definitions", question).await?;
+        let names: Vec<String> = read_reply(&reply)?;
+        if !names.is_empty() {
+            let names: Vec<Value> = names.iter().map(|it| Value::string(&**it)).collect();
+            files.push(property_list([
+                ("emacs-file", Value::string(path.to_string_lossy())),
+                ("names", Value::list(names)),
+            ]));
+        }
+    }
+    Ok(match files.is_empty() {
+        true => Value::Null,
+        false => property_list([("changed", Value::list(files))]),
     })
 }
 

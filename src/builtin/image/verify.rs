@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join, join3};
 use lexpr::Value;
 
-use super::building::render_tests;
+use super::building::{render_tests, test_result};
 use super::common::counted;
 use super::drift;
 use super::execution::NAMED;
@@ -130,7 +130,7 @@ impl Drop for FreshLisp {
 }
 
 /// What came of loading a system and of its tests.
-struct Run {
+struct FreshRun {
     seconds: f64,
     loaded: Result<String, String>,
     /// Nothing where it could not be loaded.
@@ -138,14 +138,26 @@ struct Run {
 }
 
 struct Tests {
-    told: Result<String, String>,
+    told: String,
+    outcome: Outcome,
     failed: BTreeSet<String>,
 }
 
-impl Run {
-    fn is_good(&self) -> bool {
-        let is_green = |it: &Tests| it.told.is_ok() && it.failed.is_empty();
-        self.loaded.is_ok() && self.tests.as_ref().is_some_and(is_green)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Green,
+    Red,
+    /// No test ran.
+    None,
+}
+
+impl FreshRun {
+    fn verdict(&self) -> &'static str {
+        match self.tests.as_ref().map(|it| it.outcome) {
+            Some(Outcome::Green) => "VERIFIED",
+            Some(Outcome::None) => "LOADED, NOT TESTED",
+            Some(Outcome::Red) | None => "NOT VERIFIED",
+        }
     }
 
     fn lines(&self) -> Vec<String> {
@@ -158,8 +170,7 @@ impl Run {
             }
         }
         if let Some(tests) = &self.tests {
-            let (Ok(told) | Err(told)) = &tests.told;
-            lines.extend(first_lines(told));
+            lines.extend(first_lines(&tests.told));
         }
         lines
     }
@@ -238,7 +249,12 @@ fn only_system(systems: &[ProjectSystem], root: &Path) -> Result<String, ToolFai
         .iter()
         .filter_map(|it| it.name.split('/').next())
         .collect();
-    let named = root.file_name().and_then(|it| it.to_str());
+    // Those of tests and of parts have its name in theirs.
+    let main = primary
+        .iter()
+        .find(|name| primary.iter().all(|it| it.contains(**name)))
+        .copied();
+    let named = root.file_name().and_then(|it| it.to_str()).or(main);
     match (primary.len(), named.filter(|it| primary.contains(it))) {
         (0, _) => Err(ToolFailure::new(
             "The project has no .asd file in its root or two folders below it, so there is no system to verify.",
@@ -262,7 +278,7 @@ fn run<'a>(
     deadline: Duration,
     context: &'a WorkContext,
     images: &'a dyn ImageCalls,
-) -> BoxFuture<'a, Result<Run, ToolFailure>> {
+) -> BoxFuture<'a, Result<FreshRun, ToolFailure>> {
     async move {
         let began = Instant::now();
         let fresh = FreshLisp::start(context, root).await?;
@@ -273,12 +289,18 @@ fn run<'a>(
             ])
         };
         let call = |operation| images.call(fresh.lisp(), operation, asked(), deadline);
-        let loaded = loaded(&call("load-system").await?);
+        let loaded = match call("load-system").await {
+            Ok(reply) => loaded(&reply),
+            Err(failure) => Err(ended("loading it", &failure)),
+        };
         let tests = match loaded {
-            Ok(_) => Some(tested(&call("run-tests").await?)),
+            Ok(_) => Some(match call("run-tests").await {
+                Ok(reply) => tested(&reply),
+                Err(failure) => Tests::red(ended("running its tests", &failure)),
+            }),
             Err(_) => None,
         };
-        Ok(Run {
+        Ok(FreshRun {
             seconds: began.elapsed().as_secs_f64(),
             loaded,
             tests,
@@ -305,24 +327,60 @@ fn loaded(reply: &ImageReply) -> Result<String, String> {
     Ok(lines.join("\n"))
 }
 
-/// What REPLY says of tests, or why they failed, or that there were none.
+/// What is told of a Lisp that gave no reply while it was DOING its work.
+fn ended(doing: &str, failure: &ToolFailure) -> String {
+    let output = failure
+        .message
+        .split_once('\n')
+        .map_or("", |(_, rest)| rest);
+    match failure.message.contains("ended during the call") {
+        true => format!("The fresh Lisp ended while it was {doing}.\n{output}"),
+        false => failure.message.clone(),
+    }
+}
+
+impl Tests {
+    fn red(told: String) -> Self {
+        Self {
+            told,
+            outcome: Outcome::Red,
+            failed: BTreeSet::new(),
+        }
+    }
+}
+
+/// What REPLY says of tests.
 fn tested(reply: &ImageReply) -> Tests {
-    let told = render_tests(&Arguments::default(), reply);
-    let failed = match outcome::returned(reply) {
-        Ok(data) => failed_tests(data),
-        Err(_) => BTreeSet::new(),
+    let told = match render_tests(&Arguments::default(), reply) {
+        Ok(told) => told,
+        Err(failure) => without_restarts(&failure.message),
     };
-    let is_red = match outcome::returned(reply) {
-        Ok(data) => data.integer("failed").unwrap_or_default() > 0 || data.flag("problem"),
-        Err(_) => true,
+    let Ok(data) = outcome::returned(reply) else {
+        return Tests::red(told);
     };
+    let count = |name: &str| data.integer(name).unwrap_or_default();
+    let results: Vec<Plist<'_>> = data.plists("results").collect();
+    let headline = told.lines().next().unwrap_or_default();
     Tests {
-        told: match told {
-            Ok(told) if !is_red => Ok(told),
-            Ok(told) => Err(told),
-            Err(failure) => Err(without_restarts(&failure.message)),
+        outcome: match (count("total"), count("failed")) {
+            _ if data.flag("problem") => Outcome::Red,
+            (0, _) => Outcome::None,
+            (_, 0) => Outcome::Green,
+            _ => Outcome::Red,
         },
-        failed,
+        // Of several, each is named before one is told in full.
+        told: match results.len() {
+            0 | 1 => told,
+            _ => std::iter::once(headline.to_owned())
+                .chain(
+                    results
+                        .iter()
+                        .filter_map(|it| test_result(*it).into_iter().next()),
+                )
+                .collect::<Vec<_>>()
+                .join("\n"),
+        },
+        failed: failed_tests(data),
     }
 }
 
@@ -339,11 +397,8 @@ fn without_restarts(text: &str) -> String {
 }
 
 /// What is told of NOW, the run of SYSTEM, with lines MORE.
-fn told(system: &str, now: &Run, more: Vec<String>) -> String {
-    let verdict = match now.is_good() {
-        true => "VERIFIED",
-        false => "NOT VERIFIED",
-    };
+fn told(system: &str, now: &FreshRun, more: Vec<String>) -> String {
+    let verdict = now.verdict();
     let mut lines = vec![format!(
         "{verdict}: {system} in a fresh Lisp, {:.1} s.",
         now.seconds
@@ -354,7 +409,7 @@ fn told(system: &str, now: &Run, more: Vec<String>) -> String {
 }
 
 /// What was red in the commit NAME, as the run BEFORE says, and is or isn't NOW.
-fn compared(now: &Run, name: &str, before: Result<Run, ToolFailure>) -> Vec<String> {
+fn compared(now: &FreshRun, name: &str, before: Result<FreshRun, ToolFailure>) -> Vec<String> {
     let before = match before {
         Ok(before) => before,
         Err(failure) => return vec![format!("Commit {name}: {}", failure.message)],
@@ -384,8 +439,7 @@ fn compared(now: &Run, name: &str, before: Result<Run, ToolFailure>) -> Vec<Stri
         .filter(|(_, tests)| !tests.is_empty())
         .map(|(what, tests)| format!("{what}: {}", names(tests)))
         .collect();
-    let (Ok(first) | Err(first)) = &tests.told;
-    let first = first.lines().next().unwrap_or_default();
+    let first = tests.told.lines().next().unwrap_or_default();
     match parts.is_empty() {
         true => vec![format!("Commit {name}: {first}")],
         false => vec![format!("Commit {name}: {first} {}.", parts.join("; "))],

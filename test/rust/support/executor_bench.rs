@@ -72,6 +72,7 @@ pub fn bench(approval: Approval) -> Bench {
             eval_deadline: Duration::from_secs(30),
             workspace: Arc::default(),
             eval_policy: EvalPolicy::default(),
+            after_edit: agent_q_core::tool::work::AfterEdit::default(),
             cancel: CancellationToken::new(),
             why_cancelled: Arc::default(),
             place: TurnPlace::new(1, 7, None, None),
