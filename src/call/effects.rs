@@ -24,12 +24,12 @@ use crate::files::systems::is_definition;
 use crate::protocol::Asked;
 use crate::protocol::{
     CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Done, EmacsRequest, Event,
-    Grounds, SessionState,
+    Grounds, Lisp, SessionState,
 };
 use crate::rules::{Explanation, Outcome};
 use crate::runtime::held;
 use crate::tool::work::{done, silent};
-use crate::tool::{Origin, ToolFailure};
+use crate::tool::{Origin, Runner, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 
 /// What the code that met a denial is told where nobody can be asked.
@@ -220,6 +220,9 @@ impl<'a> Asking<'a> {
                 Consent::Denied,
                 rule_of(&explanation),
             ),
+            Outcome::Ask if explanation.rule.is_none() && self.ends_a_second_lisp() => {
+                Settled::allowed(Consent::NotNeeded, Decider::Level)
+            }
             Outcome::Ask if explanation.rule.is_none() && self.defines_known_systems().await => {
                 Settled::allowed(Consent::NotNeeded, Decider::Level)
             }
@@ -241,6 +244,15 @@ impl<'a> Asking<'a> {
         };
         self.end(outcome, settled.said, settled.consent);
         settled.decision
+    }
+
+    /// Whether it ends a Lisp that agent-q has started, and nothing of the user's.
+    fn ends_a_second_lisp(&self) -> bool {
+        let is_of_second = match self.call.tool.runner {
+            Runner::Steps(_) => true,
+            _ => self.call.tool.lisp(&self.call.arguments) != Lisp::Users,
+        };
+        self.question.kind == EffectKind::ExitLisp && is_of_second
     }
 
     /// Whether it is about loading definitions of systems of the project or of libraries: what their code

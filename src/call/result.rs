@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use super::batch::MOST_CALLS;
-use crate::protocol::{CallOutcome, CallResult, Consent};
+use crate::protocol::{CallOutcome, CallResult, Consent, Lisp};
 use crate::rules::TurnPlace;
-use crate::tool::{Arguments, Content, Origin, Quotes, Runner, Tool, ToolFailure};
+use crate::tool::{Arguments, Content, Origin, Quotes, Runner, SCRATCH, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel, Source};
 
 /// How a call ended.
@@ -98,6 +98,9 @@ pub(crate) fn source_of_call(
             _ if about("buffer") => {
                 let name = arguments.text("buffer");
                 name.map_or("the user's buffer".into(), |name| format!("buffer {name}"))
+            }
+            (None, Runner::Image(_)) if tool.lisp(arguments) != Lisp::Users => {
+                format!("image {SCRATCH}")
             }
             (None, Runner::Image(_) | Runner::Operation(_)) => {
                 let name = place.connection.as_deref();
