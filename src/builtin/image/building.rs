@@ -4,7 +4,7 @@
 
 use lexpr::Value;
 
-use super::common::{counted, flag, image_parameter, package_parameter, text};
+use super::common::{background_parameter, counted, flag, image_parameter, package_parameter, text};
 use super::execution::{NAMED, restart_parameter};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
@@ -43,6 +43,7 @@ fn load_system() -> Tool {
             ),
             restart_parameter(),
             long_timeout_parameter(),
+            background_parameter(),
             image_parameter(),
         ],
         Runner::Image(ImageTool {
@@ -108,6 +109,7 @@ fn run_tests() -> Tool {
             package_parameter(),
             restart_parameter(),
             long_timeout_parameter(),
+            background_parameter(),
             image_parameter(),
         ],
         Runner::Image(ImageTool {

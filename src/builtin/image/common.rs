@@ -5,7 +5,7 @@
 use lexpr::Value;
 
 use crate::image::Plist;
-use crate::tool::{Arguments, IMAGE, ImageTool, Parameter, ParameterType, Runner, SCRATCH, Tool};
+use crate::tool::{Arguments, BACKGROUND, IMAGE, ImageTool, Parameter, ParameterType, Runner, SCRATCH, Tool};
 use crate::trust::SafetyLevel;
 
 /// What a symbol is written like, for the model.
@@ -19,6 +19,11 @@ pub(super) fn package_parameter() -> Parameter {
 /// The parameter `image`, which means the same in every tool.
 pub(super) fn image_parameter() -> Parameter {
     Parameter::optional(IMAGE, ParameterType::String, "").one_of(&[SCRATCH])
+}
+
+/// The parameter `background`, which means the same in every tool; the first one says how it is used.
+pub(super) fn background_parameter() -> Parameter {
+    Parameter::optional(BACKGROUND, ParameterType::Boolean, "")
 }
 
 /// The parameters `limit` and `offset` of tools that list parts of something long.

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use lexpr::Value;
 
 use super::building::render_tests;
-use super::common::counted;
+use super::common::{background_parameter, counted};
 use super::execution::NAMED;
 use super::outcome;
 use super::systems::{entries, finding};
@@ -46,6 +46,7 @@ pub fn tools() -> Vec<Tool> {
                 "A git commit to compare with, e.g. HEAD",
             ),
             long_timeout_parameter(),
+            background_parameter(),
         ],
         Runner::Steps(|arguments, context, images| verify(arguments, context, images).boxed()),
     );
