@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::more;
-use crate::tool::begun::{AWAIT, BegunCall, CANCEL, CallText, CallTextKind, STOPPING_TIME, missing};
+use crate::tool::begun::{
+    AWAIT, BegunCall, CANCEL, CallText, CallTextKind, STOPPING_TIME, missing,
+};
 use crate::tool::offer::Offer;
 use crate::tool::work::WorkContext;
 use crate::tool::{Arguments, Parameter, ParameterType, Returns, Runner, Tool, ToolFailure};
@@ -18,7 +20,13 @@ const LONGEST: f64 = 600.0;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
-    let id = || Parameter::required("call_id", ParameterType::Integer, "As in the pending result");
+    let id = || {
+        Parameter::required(
+            "call_id",
+            ParameterType::Integer,
+            "As in the pending result",
+        )
+    };
     let mut tools = vec![
         Tool::new(
             AWAIT,
@@ -79,24 +87,34 @@ async fn await_call(arguments: Arguments, context: WorkContext) -> Result<String
 
 async fn cancel_call(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
     let call = found(&arguments, &context)?;
+    // What it has printed is lost with it.
+    let looked = call.look(&*context.emacs, context.session).await;
     call.stop("you cancelled it");
     match call.outcome_within(STOPPING_TIME).await {
         // To have stopped it is what was wanted.
-        Some(outcome) => given(&call, CallText::result(outcome.text), &context),
+        Some(outcome) => {
+            let texts: Vec<String> = [Some(outcome.text), looked].into_iter().flatten().collect();
+            given(&call, CallText::result(texts.join("\n")), &context)
+        }
         None => Ok(still_pending(&call, &context).await),
     }
 }
 
 fn found(arguments: &Arguments, context: &WorkContext) -> Result<Arc<BegunCall>, ToolFailure> {
-    let id = arguments.integer("call_id").and_then(|it| u64::try_from(it).ok());
-    let id =
-        id.ok_or_else(|| ToolFailure::new("call_id is the number in the pending result."))?;
+    let id = arguments
+        .integer("call_id")
+        .and_then(|it| u64::try_from(it).ok());
+    let id = id.ok_or_else(|| ToolFailure::new("call_id is the number in the pending result."))?;
     let call = context.begun.as_ref().and_then(|begun| begun.get(id));
     call.ok_or_else(|| ToolFailure::new(missing(id)))
 }
 
 /// OUTCOME of CALL, which the model gets but once.
-fn given(call: &BegunCall, outcome: CallText, context: &WorkContext) -> Result<String, ToolFailure> {
+fn given(
+    call: &BegunCall,
+    outcome: CallText,
+    context: &WorkContext,
+) -> Result<String, ToolFailure> {
     let is_first = context.begun.as_ref().is_some_and(|it| it.forget(call.id));
     if !is_first {
         return Err(ToolFailure::new(missing(call.id)));

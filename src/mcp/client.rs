@@ -17,9 +17,7 @@ use crate::builtin::more::called_through;
 use crate::engine::Engine;
 use crate::engine::batch::NO_SESSION;
 use crate::engine::mcp_turn::McpTurn;
-use crate::protocol::{
-    CallArguments, EmacsReply, EmacsRequest, Event, SessionId, ToolCall,
-};
+use crate::protocol::{CallArguments, EmacsReply, EmacsRequest, Event, SessionId, ToolCall};
 use crate::protocol::{Emacs, WatchedEmacs};
 use crate::runtime::{held, on_emacs};
 use crate::tool::SCRATCH;
@@ -61,6 +59,15 @@ impl ClientOptions {
 
 /// How many calls of a client may be under way, and outcomes wait to be awaited.
 const MOST_CALLS: usize = 100;
+
+/// When a call that changes something is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallOrder {
+    /// After those before it.
+    InTurn,
+    /// At once: it is for the background.
+    Beside,
+}
 
 /// What a client does and is allowed to.
 pub struct McpClient {
@@ -224,8 +231,8 @@ impl McpClient {
         self.calls.forget(id);
     }
 
-    /// Begins the call of the tool NAME with ARGUMENTS, which the client marked with MARK as one of a
-    /// turn; its outcome comes in time.
+    /// Begins the call of the tool NAME with ARGUMENTS in ORDER, which the client marked with MARK as one of
+    /// a turn; its outcome comes in time.
     ///
     /// # Errors
     ///
@@ -235,6 +242,7 @@ impl McpClient {
         name: &str,
         arguments: CallArguments,
         mark: Option<String>,
+        order: CallOrder,
     ) -> Result<Arc<BegunCall>, CallText> {
         if self.is_paused() {
             return Err(CallText::problem(
@@ -257,7 +265,7 @@ impl McpClient {
         let (client, made) = (Arc::clone(self), Arc::clone(&call));
         let guarded = self.engine.guarded(async move {
             let asked = called_through(&asked);
-            let outcome = client.perform(asked, &made, mark.as_deref()).await;
+            let outcome = client.perform(asked, &made, (mark.as_deref(), order)).await;
             made.finish(outcome);
         });
         let failed = Arc::clone(&call);
@@ -276,7 +284,7 @@ impl McpClient {
         self: &Arc<Self>,
         mut asked: ToolCall,
         call: &Arc<BegunCall>,
-        mark: Option<&str>,
+        (mark, order): (Option<&str>, CallOrder),
     ) -> CallText {
         let image = self.take_image(&mut asked);
         let admitted = async {
@@ -298,7 +306,8 @@ impl McpClient {
             return CallText::problem(format!("Error: {problem}"));
         }
         // A tool that only reads may do so beside others.
-        let order = match tool.is_some_and(|tool| tool.level > SafetyLevel::Safe) {
+        let changes = tool.is_some_and(|tool| tool.level > SafetyLevel::Safe);
+        let order = match changes && order == CallOrder::InTurn {
             false => None,
             true => tokio::select! {
                 biased;

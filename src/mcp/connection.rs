@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::call::{pending, tell_progress, to_json};
-use super::client::{McpClient, ask_emacs};
+use super::client::{CallOrder, McpClient, ask_emacs};
 use super::prompts;
 use super::protocol::{
     BATCHING, Cached, Incoming, Parsed, Request, ResponseStyle, RpcError, SUBSCRIPTION_KEY,
@@ -389,21 +389,43 @@ impl ClientConnection {
         };
         let (name, arguments) = awaited_through(name, &arguments).unwrap_or((name, arguments));
         let longest = self.client.options().patience();
+        let order = match arguments.get(BACKGROUND) {
+            Some(Value::Bool(true)) => CallOrder::Beside,
+            _ => CallOrder::InTurn,
+        };
         let asked = match name {
             AWAIT => patience(arguments.get("seconds").and_then(Value::as_f64)),
-            _ if arguments.get(BACKGROUND) == Some(&Value::Bool(true)) => Some(Duration::ZERO),
+            _ if order == CallOrder::Beside => Some(Duration::ZERO),
             _ => None,
         };
         let patience = asked.map_or(longest, |it| it.min(longest));
-        let began = match name {
-            LIST_IMAGES => return Ok(to_json(&self.images().await)),
+        let began = match self.begun(request, name, arguments, order).await? {
+            Ok(call) => call,
+            Err(answer) => return Ok(answer),
+        };
+        let token = params.get("_meta").and_then(|it| it.get("progressToken"));
+        Ok(self.wait(&began, patience, token, cancel, out).await)
+    }
+
+    /// The call that REQUEST, a call of the tool NAME with ARGUMENTS, is about, which it may begin in ORDER; or
+    /// the answer, where there is none to wait for.
+    async fn begun(
+        &self,
+        request: &Request,
+        name: &str,
+        arguments: Map<String, Value>,
+        order: CallOrder,
+    ) -> Result<Result<Arc<BegunCall>, Value>, RpcError> {
+        let found = match name {
+            LIST_IMAGES => return Ok(Err(to_json(&self.images().await))),
             AWAIT | CANCEL => {
-                let found = tools::call_id(&arguments)
-                    .and_then(|id| self.client.call(id).ok_or_else(|| format!("Error: {}", missing(id))));
-                match found {
-                    Ok(call) if name == CANCEL => return Ok(self.stop(&call).await),
-                    Ok(call) => call,
-                    Err(problem) => return Ok(to_json(&CallText::problem(problem))),
+                let call = tools::call_id(&arguments).and_then(|id| {
+                    let call = self.client.call(id);
+                    call.ok_or_else(|| format!("Error: {}", missing(id)))
+                });
+                match call {
+                    Ok(call) if name == CANCEL => return Ok(Err(self.stop(&call).await)),
+                    found => found.map_err(CallText::problem),
                 }
             }
             _ => {
@@ -414,14 +436,11 @@ impl ClientConnection {
                     Some(problems) => CallArguments::Inexact(problems.clone()),
                     None => CallArguments::Object(arguments),
                 };
-                match self.client.begin(name, arguments, turn_mark(params)) {
-                    Ok(call) => call,
-                    Err(refusal) => return Ok(to_json(&refusal)),
-                }
+                let mark = turn_mark(&request.params);
+                self.client.begin(name, arguments, mark, order)
             }
         };
-        let token = params.get("_meta").and_then(|it| it.get("progressToken"));
-        Ok(self.wait(&began, patience, token, cancel, out).await)
+        Ok(found.map_err(|problem| to_json(&problem)))
     }
 
     /// The result of CALL; what it waits for, when that takes longer than PATIENCE. TOKEN is the client's for
@@ -483,19 +502,20 @@ impl ClientConnection {
     ) -> Result<Value, RpcError> {
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or("");
         let tool = prompts::tool_of_resource(uri, style)?;
-        let text =
-            match self
-                .client
-                .begin(tool, CallArguments::Object(Map::new()), turn_mark(params))
-            {
-                Ok(call) => {
-                    let (nowhere, _) = mpsc::channel(1);
-                    let patience = self.client.options().patience();
-                    let result = self.wait(&call, patience, None, cancel, &nowhere).await;
-                    result["content"][0]["text"].clone()
-                }
-                Err(refusal) => refusal.text.into(),
-            };
+        let text = match self.client.begin(
+            tool,
+            CallArguments::Object(Map::new()),
+            turn_mark(params),
+            CallOrder::InTurn,
+        ) {
+            Ok(call) => {
+                let (nowhere, _) = mpsc::channel(1);
+                let patience = self.client.options().patience();
+                let result = self.wait(&call, patience, None, cancel, &nowhere).await;
+                result["content"][0]["text"].clone()
+            }
+            Err(refusal) => refusal.text.into(),
+        };
         Ok(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}))
     }
 

@@ -371,7 +371,10 @@ impl BegunCalls {
             if length > TOLD_AT_ONCE && !ended.is_empty() {
                 break;
             }
-            let text = format!("{} (call_id {}) has ended:\n{}", call.tool, call.id, outcome.text);
+            let text = format!(
+                "{} (call_id {}) has ended:\n{}",
+                call.tool, call.id, outcome.text
+            );
             ended.push((text, call.id));
         }
         let (texts, ids): (Vec<String>, Vec<u64>) = ended.into_iter().unzip();

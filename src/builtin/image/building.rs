@@ -4,7 +4,9 @@
 
 use lexpr::Value;
 
-use super::common::{background_parameter, counted, flag, image_parameter, package_parameter, text};
+use super::common::{
+    background_parameter, counted, flag, image_parameter, package_parameter, text,
+};
 use super::execution::{NAMED, restart_parameter};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};

@@ -5,7 +5,9 @@
 use lexpr::Value;
 
 use crate::image::Plist;
-use crate::tool::{Arguments, BACKGROUND, IMAGE, ImageTool, Parameter, ParameterType, Runner, SCRATCH, Tool};
+use crate::tool::{
+    Arguments, BACKGROUND, IMAGE, ImageTool, Parameter, ParameterType, Runner, SCRATCH, Tool,
+};
 use crate::trust::SafetyLevel;
 
 /// What a symbol is written like, for the model.

@@ -5,7 +5,6 @@
 use std::sync::mpsc::{Sender, channel};
 
 use agent_q_core::builtin;
-use agent_q_core::protocol::EmacsReply;
 
 use crate::executor_bench::*;
 
@@ -17,7 +16,7 @@ fn building(level: SafetyLevel) -> (Bench, Sender<String>) {
     let receiver = Mutex::new(receiver);
     let parameters = vec![Parameter::optional(
         "background",
-        agent_q_core::tool::ParameterType::Boolean,
+        ParameterType::Boolean,
         "",
     )];
     let work = move |_| {
@@ -100,7 +99,10 @@ async fn a_result_that_nobody_awaits_is_told_once() {
             None => tokio::task::yield_now().await,
         }
     };
-    assert_eq!(told, format!("build (call_id {id}) has ended:\nError: broken pipe"));
+    assert_eq!(
+        told,
+        format!("build (call_id {id}) has ended:\nError: broken pipe")
+    );
     assert_eq!(begun.take_ended(), None);
     let late = bench.reads("await_call", json!({"call_id": id})).await;
     assert!(late.contains("given already"), "{late}");
@@ -111,7 +113,10 @@ async fn one_that_is_stopped_says_why() {
     let (bench, _sender) = building(SafetyLevel::Cautious);
     let (id, _) = bench.begins().await;
     let stopped = bench.reads("cancel_call", json!({"call_id": id})).await;
-    assert_eq!(stopped, "Error: The call was stopped or did not run: you cancelled it.");
+    assert_eq!(
+        stopped,
+        "Error: The call was stopped or did not run: you cancelled it."
+    );
     let again = bench.reads("cancel_call", json!({"call_id": id})).await;
     assert!(again.contains("given already"), "{again}");
     let (id, _) = bench.begins().await;
@@ -137,7 +142,10 @@ async fn what_is_no_call_is_said() {
     let lost = bench.reads("await_call", json!({"call_id": 1})).await;
     assert!(lost.contains("Emacs was started again since"), "{lost}");
     let wrong = bench.reads("await_call", json!({"call_id": -1})).await;
-    assert!(wrong.contains("the number in the pending result"), "{wrong}");
+    assert!(
+        wrong.contains("the number in the pending result"),
+        "{wrong}"
+    );
     let none = bench.reads("cancel_call", json!({})).await;
     assert!(none.contains("Missing required field: call_id"), "{none}");
     let (id, _) = bench.begins().await;
@@ -152,7 +160,10 @@ async fn what_is_no_call_is_said() {
 async fn the_user_is_asked_about_it_meanwhile() {
     let (bench, sender) = building(SafetyLevel::Dangerous);
     let (id, text) = bench.begins().await;
-    assert!(text.contains("waits for the user's consent in Emacs; nothing has run"), "{text}");
+    assert!(
+        text.contains("waits for the user's consent in Emacs; nothing has run"),
+        "{text}"
+    );
     let states = bench.emacs.collect(|event| match event {
         Event::State { .. } => Some(()),
         _ => None,
@@ -174,7 +185,11 @@ async fn there_are_not_too_many() {
     assert!(begun.iter().all(|it| it.content.starts_with("pending: ")));
     for result in refused {
         assert_eq!(result.outcome, CallOutcome::Failed);
-        assert!(result.content.starts_with("20 calls are under way already."));
+        assert!(
+            result
+                .content
+                .starts_with("20 calls are under way already.")
+        );
     }
     for _ in begun {
         sender.send("x".repeat(5000)).unwrap();
@@ -207,11 +222,20 @@ async fn one_in_the_image_is_looked_into() {
     let looked = bench
         .reads("await_call", json!({"call_id": id, "seconds": 0}))
         .await;
-    assert!(looked.contains("first\nIt is in, innermost first: SLEEP"), "{looked}");
-    assert!(looked.contains("UNTRUSTED") || looked.contains("the image"), "{looked}");
-    bench.emacs.reply(EmacsReply::Failed(
-        agent_q_core::protocol::EmacsError::Disconnected(String::new()),
-    ));
+    assert!(
+        looked.contains("first\nIt is in, innermost first: SLEEP"),
+        "{looked}"
+    );
+    assert!(
+        looked.contains("UNTRUSTED") || looked.contains("the image"),
+        "{looked}"
+    );
+    bench
+        .emacs
+        .reply(EmacsReply::Failed(EmacsError::Disconnected(String::new())));
     let awaited = bench.reads("await_call", json!({"call_id": id})).await;
-    assert!(awaited.contains("connection to the Lisp image was lost"), "{awaited}");
+    assert!(
+        awaited.contains("connection to the Lisp image was lost"),
+        "{awaited}"
+    );
 }

@@ -73,7 +73,11 @@ async fn none_outlives_its_turn_and_the_next_message_says_so() {
         Event::Notice { text, .. } => Some(text.clone()),
         _ => None,
     });
-    assert!(notices.iter().any(|it| it.starts_with("Stopped with the turn: build")));
+    assert!(
+        notices
+            .iter()
+            .any(|it| it.starts_with("Stopped with the turn: build"))
+    );
     assert_eq!(chat.results()[0].0, CallOutcome::Cancelled);
     chat.tell(Op::Submit("and?".into()));
     assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
