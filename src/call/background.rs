@@ -4,13 +4,14 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 use super::Executor;
 use super::batch::{BatchContext, Watcher};
-use super::prepared::Prepared;
+use super::prepared::{Prepared, PreparedCall};
 use super::result::CallEnding;
 use crate::builtin::calls::calling;
 use crate::protocol::{CallKey, CallOutcome, CallResult, Event, ToolCall, WatchedEmacs};
@@ -26,56 +27,45 @@ impl Executor {
         prepared: Prepared,
         batch: &BatchContext,
     ) -> CallResult {
-        match (&batch.begun, &prepared) {
+        match (&batch.begun, prepared) {
             (Some(begun), Prepared::Runnable(it)) if it.tool.runs_in_background(&it.arguments) => {
-                self.begin(begun, call, key, prepared, batch).await
+                self.begin(begun, call, it, batch).await
             }
-            _ => self.settle_all(&call.id, key, prepared, batch).await,
+            (_, prepared) => self.settle_all(&call.id, key, prepared, batch).await,
         }
     }
 
-    /// Begins PREPARED, one of the calls BEGUN. The result says so.
+    /// Begins PREPARED, which is CALL and becomes one of the calls BEGUN. The result says so.
     async fn begin(
         &self,
         begun: &BegunCalls,
         call: &ToolCall,
-        key: CallKey,
-        prepared: Prepared,
+        prepared: Box<PreparedCall>,
         batch: &BatchContext,
     ) -> CallResult {
         let length = call.raw_arguments.len();
-        let running = BegunCall::new(&call.name, length, batch.cancel.child_token());
+        let running = BegunCall::new(&prepared.tool.name, length, batch.cancel.child_token());
         let running = match begun.begin(running) {
             Ok(running) => running,
             Err(why) => {
+                self.approvals.close(prepared.key);
                 let failed = Prepared::Failed(CallEnding::new(CallOutcome::Failed, why));
-                return self.settle(&call.id, key, failed, batch).await;
+                return self.settle(&call.id, prepared.key, failed, batch).await;
             }
         };
-        let (level, consent) = match &prepared {
-            Prepared::Runnable(it) => {
-                running.reach(match &it.pending {
-                    Some(_) => CallStep::Asking(it.verdict.assessment.reason.clone()),
-                    None => CallStep::Running,
-                });
-                (Some(it.verdict.assessment.level), it.consent)
-            }
-            _ => (None, crate::protocol::Consent::NotNeeded),
-        };
+        let assessment = &prepared.verdict.assessment;
+        running.reach(match prepared.pending {
+            Some(_) => CallStep::Asking(assessment.reason.clone()),
+            None => CallStep::Running,
+        });
         let told = format!(
             "{} It is stopped when your turn ends.",
             running.pending(calling(&batch.offer), None)
         );
-        self.run_beside(Arc::clone(&running), &call.id, key, prepared, batch);
-        CallResult {
-            elapsed: std::time::Duration::ZERO,
-            ..CallEnding::new(CallOutcome::Succeeded, told).result(
-                &call.id,
-                std::time::Duration::ZERO,
-                level,
-                consent,
-            )
-        }
+        let (level, consent) = (Some(assessment.level), prepared.consent);
+        self.run_beside(running, &call.id, prepared, batch);
+        let ending = CallEnding::new(CallOutcome::Succeeded, told);
+        ending.result(&call.id, Duration::ZERO, level, consent)
     }
 
     /// Takes PREPARED, which RUNNING stands for, to its result beside all else.
@@ -83,8 +73,7 @@ impl Executor {
         &self,
         running: Arc<BegunCall>,
         id: &str,
-        key: CallKey,
-        prepared: Prepared,
+        prepared: Box<PreparedCall>,
         batch: &BatchContext,
     ) {
         let batch = BatchContext {
@@ -102,9 +91,9 @@ impl Executor {
             }),
             ..self.clone()
         };
-        let id = id.to_owned();
+        let (id, key) = (id.to_owned(), prepared.key);
         tokio::spawn(async move {
-            let settled = executor.settle_all(&id, key, prepared, &batch);
+            let settled = executor.settle_all(&id, key, Prepared::Runnable(prepared), &batch);
             let outcome = match AssertUnwindSafe(settled).catch_unwind().await {
                 Ok(result) => CallText::from(&result),
                 Err(payload) => {
