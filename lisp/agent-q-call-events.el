@@ -52,7 +52,7 @@
   "The calls of this chat of which an image is asked now.")
 
 (defun agent-q-call-events--live-image-call (key)
-  "Return the image call that runs code for this chat's call KEY, or nil.
+  "Return the image call behind this chat's tool call KEY, or nil.
 Code that the core knows under no key counts where no other is known."
   (let (found unknown)
     (maphash (lambda (_ call)
@@ -82,7 +82,7 @@ FUNCTION gets the value, or nil, and the whole reply."
 ;;;;; Output
 
 (defun agent-q-call-events-live-tick ()
-  "Ask the image for what this chat's running calls have printed.
+  "Ask the image for what each running call of this chat has printed.
 The answers come later; while one is awaited, there is no other question."
   (dolist (call (agent-q-call-running))
     (let ((running (and (not (agent-q-call-effect-p call))
@@ -100,14 +100,14 @@ The answers come later; while one is awaited, there is no other question."
                (agent-q-call-events--live-take call value)))))))))
 
 (defun agent-q-call-events-live-soon ()
-  "Ask the image soon what this chat's running calls have printed."
+  "Ask the image soon what each running call of this chat has printed."
   (unless agent-q-call-events--live-timer
     (setq agent-q-call-events--live-timer
           (run-at-time agent-q-call-events--live-pace nil #'agent-q-call-events--live-ask-in
                        (current-buffer)))))
 
 (defun agent-q-call-events--live-ask-in (chat)
-  "Ask the image what the running calls of CHAT have printed."
+  "Ask the image what each running call of CHAT has printed."
   (when (buffer-live-p chat)
     (with-current-buffer chat
       (setq agent-q-call-events--live-timer nil)
@@ -165,8 +165,8 @@ While it prints, the next question comes soon."
   "Keymap on a call that runs.")
 
 (defun agent-q-call-events-live-backtrace ()
-  "Show where the running code of the call here is in the image, without stopping it.
-Elsewhere the first call that runs is meant."
+  "Show where the code of the call here is in the image, without stopping it.
+Elsewhere the first running call is meant."
   (interactive nil agent-q-chat-mode)
   (let* ((item (agent-q-render-item-at (point)))
          (call (if (and (agent-q-call-p item) (eq (agent-q-call-state item) 'running))
