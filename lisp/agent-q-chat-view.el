@@ -100,7 +100,7 @@ It is nil when one of them may have changed since.")
                 'keymap map)))
 
 (defun agent-q-chat-view--header-state ()
-  "Return the state of the session as text, and the number of calls beside it."
+  "Return the state of the session as text, with a count of background work."
   (let ((count (if (memq agent-q-chat-view-header-state
                          '(:waiting :streaming :reasoning :drafting :summarizing))
                    (length (seq-remove #'agent-q-call-effect-p (agent-q-call-running)))
