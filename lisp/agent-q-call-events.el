@@ -28,13 +28,13 @@
 ;;;; Calls in the image while they run
 
 ;; What a call prints is shown while it runs.  The image is asked for it soon after the call
-;; began, often while it prints and else with the clock of the turn, one question at a
+;; began, often while it prints and else with the clock of the turn, one question for each call at a
 ;; time, and answers beside the call.  A key shows where the call is; nothing is stopped for that.
 
 (defconst agent-q-call-events--live-operations
   '("eval-form" "compile-form" "compile-file" "load-system" "run-tests" "eval-in-frame"
     "invoke-restart" "restart-frame" "return-from-frame" "call-tool")
-  "The operations that run code, of which a chat has one at a time.")
+  "The operations that run code.")
 
 (defconst agent-q-call-events--live-seconds 5
   "Seconds that the image may take to answer.")
@@ -42,59 +42,72 @@
 (defconst agent-q-call-events--live-pace 0.15
   "Seconds until the image is asked again what a call that prints has printed.")
 
+(defconst agent-q-call-events--live-frames 12
+  "How many functions a model is told that a call is in.")
+
 (defvar-local agent-q-call-events--live-timer nil
   "The timer that asks the image soon, or nil.")
 
 (defvar-local agent-q-call-events--live-asked nil
-  "The call of this chat of which the image is asked now, or nil.")
+  "The calls of this chat of which an image is asked now.")
 
-(defun agent-q-call-events--live-image-call ()
-  "Return this chat's call of code in the image, an image call, or nil."
-  (cl-loop for call being the hash-values of agent-q-connection-call-pending
-           when (and (eq (agent-q-connection-call-owner call) (current-buffer))
-                     (agent-q-connection-call-id call)
-                     (member (agent-q-connection-call-operation call)
-                             agent-q-call-events--live-operations))
-           return call))
+(defun agent-q-call-events--live-image-call (key)
+  "Return the image call behind this chat's tool call KEY, or nil.
+Code that the core knows under no key counts where no other is known."
+  (let (found unknown)
+    (maphash (lambda (_ call)
+               (when (and (eq (agent-q-connection-call-owner call) (current-buffer))
+                          (agent-q-connection-call-id call)
+                          (member (agent-q-connection-call-operation call)
+                                  agent-q-call-events--live-operations)
+                          (agent-q-connection-ask (agent-q-connection-call-connection call)
+                                                  :threads-p))
+                 (cond ((null (agent-q-connection-call-key call)) (setq unknown call))
+                       ((eql key (agent-q-connection-call-key call)) (setq found call)))))
+             agent-q-connection-call-pending)
+    (or found unknown)))
 
-(defun agent-q-call-events--live-running ()
-  "Return the only call of this chat that is running, or nil."
-  (let ((running (seq-remove #'agent-q-call-effect-p (agent-q-call-running))))
-    (and (null (cdr running)) (car running))))
+(defun agent-q-call-events--live-query (running operation function)
+  "Ask the image of RUNNING, an image call, for OPERATION of it.
+FUNCTION gets the value, or nil, and the whole reply."
+  (agent-q-image-query
+   (agent-q-connection-call-connection running) operation
+   (list :call (agent-q-connection-call-id running))
+   (lambda (reply &rest _)
+     (funcall function
+              (pcase reply (`(:outcome :returned :value ,value . ,_) value))
+              reply))
+   agent-q-call-events--live-seconds))
 
 ;;;;; Output
 
 (defun agent-q-call-events-live-tick ()
-  "Ask the image for what this chat's running call has printed.
-The answer comes later; while one is awaited, there is no other question."
-  (let ((call (agent-q-call-events--live-running))
-        (running (agent-q-call-events--live-image-call))
-        (chat (current-buffer)))
-    (when (and call running
-               (not (eq call agent-q-call-events--live-asked))
-               (agent-q-connection-ask (agent-q-connection-call-connection running) :threads-p))
-      (setq agent-q-call-events--live-asked call)
-      (agent-q-image-query
-       (agent-q-connection-call-connection running) "call-output"
-       (list :call (agent-q-connection-call-id running))
-       (lambda (reply &rest _)
-         (when (buffer-live-p chat)
-           (with-current-buffer chat
-             (setq agent-q-call-events--live-asked nil)
-             (pcase reply
-               (`(:outcome :returned :value ,value . ,_)
-                (agent-q-call-events--live-take call value))))))
-       agent-q-call-events--live-seconds))))
+  "Ask the image for what each running call of this chat has printed.
+The answers come later; while one is awaited, there is no other question."
+  (dolist (call (agent-q-call-running))
+    (let ((running (and (not (agent-q-call-effect-p call))
+                        (not (memq call agent-q-call-events--live-asked))
+                        (agent-q-call-events--live-image-call (agent-q-call-key call))))
+          (chat (current-buffer)))
+      (when running
+        (push call agent-q-call-events--live-asked)
+        (agent-q-call-events--live-query
+         running "call-output"
+         (lambda (value _reply)
+           (when (buffer-live-p chat)
+             (with-current-buffer chat
+               (setq agent-q-call-events--live-asked (delq call agent-q-call-events--live-asked))
+               (agent-q-call-events--live-take call value)))))))))
 
 (defun agent-q-call-events-live-soon ()
-  "Ask the image soon what this chat's running call has printed."
+  "Ask the image soon what each running call of this chat has printed."
   (unless agent-q-call-events--live-timer
     (setq agent-q-call-events--live-timer
           (run-at-time agent-q-call-events--live-pace nil #'agent-q-call-events--live-ask-in
                        (current-buffer)))))
 
 (defun agent-q-call-events--live-ask-in (chat)
-  "Ask the image what the running call of CHAT has printed."
+  "Ask the image what each running call of CHAT has printed."
   (when (buffer-live-p chat)
     (with-current-buffer chat
       (setq agent-q-call-events--live-timer nil)
@@ -113,21 +126,34 @@ While it prints, the next question comes soon."
       (agent-q-chat-view-header-update)
       (agent-q-call-events-live-soon))))
 
-(defun agent-q-call-events-live-ask (function)
-  "Ask the image for what this chat's code has printed so far.
-FUNCTION gets that, a text, or nil when nothing is known."
-  (let ((running (agent-q-call-events--live-image-call)))
-    (if (not (and running (agent-q-connection-ask (agent-q-connection-call-connection running)
-                                                  :threads-p)))
-        (funcall function nil)
-      (agent-q-image-query
-       (agent-q-connection-call-connection running) "call-output"
-       (list :call (agent-q-connection-call-id running))
-       (lambda (reply &rest _)
-         (funcall function (pcase reply
-                             (`(:outcome :returned :value ,value . ,_)
-                              (plist-get value :text)))))
-       agent-q-call-events--live-seconds))))
+(agent-q-events-operation-define "call-look" (operation call)
+  "Return what the chat's CALL, a key, has printed so far, and where it is."
+  (with-current-buffer (agent-q-events-operation-call-owner operation)
+    (let ((running (agent-q-call-events--live-image-call call)))
+      (if (null running)
+          ""
+        (agent-q-call-events--live-query
+         running "call-output"
+         (lambda (output _reply)
+           (agent-q-call-events--live-query
+            running "call-backtrace"
+            (lambda (place _reply)
+              (agent-q-events-operation-end
+               operation "done"
+               (agent-q-call-events--live-told (plist-get output :text)
+                                               (plist-get place :frames)))))))
+        nil))))
+
+(defun agent-q-call-events--live-told (output frames)
+  "Return for a model that code has printed OUTPUT and is in FRAMES."
+  (string-join
+   (delq nil (list (and output (not (string-empty-p output))
+                        (concat "Output so far:\n" (string-trim-right output)))
+                   (and frames
+                        (concat "It is in, innermost first: "
+                                (string-join (seq-take frames agent-q-call-events--live-frames)
+                                             " < ")))))
+   "\n"))
 
 ;;;;; Where it is
 
@@ -139,22 +165,21 @@ FUNCTION gets that, a text, or nil when nothing is known."
   "Keymap on a call that runs.")
 
 (defun agent-q-call-events-live-backtrace ()
-  "Show where this chat's running code is in the image, without stopping it."
+  "Show where the code of the call here is in the image, without stopping it.
+Elsewhere the first running call is meant."
   (interactive nil agent-q-chat-mode)
-  (let ((running (or (agent-q-call-events--live-image-call)
-                     (user-error "No code of this chat runs in the image")))
-        (words (agent-q-call-events--live-words))
-        (asked (selected-window)))
+  (let* ((item (agent-q-render-item-at (point)))
+         (call (if (and (agent-q-call-p item) (eq (agent-q-call-state item) 'running))
+                   item
+                 (car (seq-remove #'agent-q-call-effect-p (agent-q-call-running)))))
+         (running (or (and call (agent-q-call-events--live-image-call (agent-q-call-key call)))
+                      (user-error "No code of this chat runs in the image")))
+         (words (agent-q-call-text-line call))
+         (asked (selected-window)))
     (message "Asking the image...")
-    (agent-q-image-query
-     (agent-q-connection-call-connection running) "call-backtrace"
-     (list :call (agent-q-connection-call-id running))
-     (lambda (reply &rest _) (agent-q-call-events--live-show words reply asked))
-     agent-q-call-events--live-seconds)))
-
-(defun agent-q-call-events--live-words ()
-  "Return the running call of this chat as a line."
-  (if-let ((call (agent-q-call-events--live-running))) (agent-q-call-text-line call) ""))
+    (agent-q-call-events--live-query
+     running "call-backtrace"
+     (lambda (_value reply) (agent-q-call-events--live-show words reply asked)))))
 
 (defun agent-q-call-events--live-show (words reply asked)
   "Show where the call described by WORDS is, by REPLY of the image.

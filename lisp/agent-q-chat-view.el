@@ -103,6 +103,17 @@ It is nil when one of them may have changed since.")
                 'keymap map)))
 
 (defun agent-q-chat-view--header-state ()
+  "Return the state of the session as text, with a count of background work."
+  (let ((count (if (memq agent-q-chat-view-header-state
+                         '(:waiting :streaming :reasoning :drafting :summarizing))
+                   (length (seq-remove #'agent-q-call-effect-p (agent-q-call-running)))
+                 0)))
+    (concat (agent-q-chat-view--header-main-state)
+            (if (> count 0)
+                (format " (%d call%s running)" count (if (> count 1) "s" ""))
+              ""))))
+
+(defun agent-q-chat-view--header-main-state ()
   "Return the state of the session as text."
   (pcase agent-q-chat-view-header-state
     ;; What runs may be asked about, too.

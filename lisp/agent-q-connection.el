@@ -287,10 +287,11 @@ answer, LEFT the seconds that the call has when they are answered, and
 ASKER is the core's request that it is made for, unless REQUEST is.
 DEADLINE is a function that is called with the call when its time is over.
 DUE is when a function is called with it, as `float-time', and the function.
-HEARD is non-nil once the image has answered a request to stop the call."
+HEARD is non-nil once the image has answered a request to stop the call.
+KEY is the core's for the tool call whose work it is, or nil."
   request connection operation arguments seconds callback started
   id continuation due stopping (patience 3) condition again
-  (thread t) owner questions left asker deadline heard)
+  (thread t) owner questions left asker deadline heard key)
 
 (defvar agent-q-connection-call-pending (make-hash-table :test #'equal)
   "The calls that have not ended, by request.")

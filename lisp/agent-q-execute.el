@@ -264,7 +264,9 @@ Lisp of OWNER's, by its name."
                              request status payload
                              (and (string-prefix-p "(:" (or payload ""))
                                   (agent-q-execute--note connection operation owner))))
-                          owner)))))
+                          owner)
+      (when-let ((call (gethash request agent-q-connection-call-pending)))
+        (setf (agent-q-connection-call-key call) (plist-get event :call)))))))
 
 (defun agent-q-execute--note (connection operation owner)
   "Return the note under the reply of OPERATION, or nil.

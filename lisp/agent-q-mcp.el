@@ -416,13 +416,6 @@ parameter \"image\":\n" (agent-q-mcp--client-list connections)))))))
                     (format "\nWithout \"image\", %s is meant." (agent-q-connection-label chosen))
                   ""))))))
 
-(agent-q-events-operation-define "client-output" (call)
-  "Return what the running code of CALL's session has printed so far."
-  (with-current-buffer (agent-q-events-operation-call-owner call)
-    (agent-q-call-events-live-ask
-     (lambda (text) (agent-q-events-operation-end call "done" (or text ""))))
-    nil))
-
 (agent-q-events-operation-define "client-affinity" (call directory)
   "Return how much this Emacs has to do with DIRECTORY, a number."
   (ignore call)

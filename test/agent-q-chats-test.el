@@ -614,6 +614,25 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
                            (gethash "content" (nth 1 results)))))
           (kill-buffer))))))
 
+(ert-deftest agent-q-chats-cut-a-call-in-the-background-is-lost-with-its-emacs ()
+  "It has its result, that it had begun; waiting for it says that it is lost."
+  (agent-q-test-chats-with
+      '((:steps [(:tool_calls [(:name "run_tests" :arguments (:system "aq-none" :background t))])])
+        (:steps [(:text "I wait") (:pause_ms 60000)])
+        (:steps [(:tool_calls [(:name "await_call" :arguments (:call_id 7))])])
+        (:steps [(:text "It is lost.")]))
+    (let ((id (agent-q-chats-test--killed-in-mid-turn "test it" "pending: run_tests")))
+      (agent-q-test-chats-resumed id
+        (agent-q-test-until (not agent-q-chat-send--choosing))
+        (should (string-match-p "run_tests .*cancelled" (agent-q-test-log)))
+        (agent-q-test-ask "go on")
+        (let* ((request (json-parse-string (agent-q-test-chats-last-request)))
+               (messages (append (gethash "messages" (gethash "body" request)) nil))
+               (results (seq-filter (lambda (it) (equal "tool" (gethash "role" it))) messages)))
+          (should (string-prefix-p "pending: run_tests" (gethash "content" (car results))))
+          (should (string-search "Emacs was started again since"
+                                 (gethash "content" (cadr results)))))))))
+
 (ert-deftest agent-q-chats-a-message-that-was-put-into-a-turn-is-shown-again ()
   (agent-q-test-with-tools
       ((agent-q-test-tool "t_run" (lambda (_) "It ran.") :safety-level :dangerous))

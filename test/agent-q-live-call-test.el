@@ -71,6 +71,103 @@ That is a list for each: whether the log had LINE, and the name of the turn."
       (should (string-match-p "> /describe_symbol cadr\n\n▸ describe_symbol cadr ✓"
                               (agent-q-test-log))))))
 
+(defun agent-q-live-call-test--turn (connection &rest steps)
+  "Let a model do STEPS, each an argument list for a step, in a chat about CONNECTION.
+A function is called at each look at the chat until it returns non-nil.  Return
+the texts of the messages of the last request."
+  (let ((meanwhile (and (functionp (car steps)) (pop steps))))
+    (agent-q-test-with-model
+        (agent-q-json-serialize
+         `((turns . ,(vconcat (mapcar (lambda (step) `((steps . ,(vconcat step)))) steps)))))
+      (agent-q-test-with-chat
+        (agent-q-chat-set-connection connection)
+        ;; The image gets what it needs before the clock of the script runs.
+        (agent-q-test-ask "/eval_form 1")
+        (agent-q-test-image-value connection "call-output" :call 0)
+        (agent-q-test-send "go")
+        (agent-q-test-until
+         (progn
+           (when (agent-q-call-waiting) (agent-q-test-answer "y"))
+           (when (and meanwhile (funcall meanwhile)) (setq meanwhile nil))
+           (agent-q-test-idle-p)))
+        (should-not meanwhile)
+        (seq-filter #'stringp
+                    (mapcar (lambda (message) (gethash "content" message))
+                            (agent-q-test-last-messages)))))))
+
+(defun agent-q-live-call-test--evaluation (form &rest more)
+  "Return a step in which FORM is evaluated, with MORE arguments."
+  `((tool_calls . [((name . "eval_form") (arguments . ((form . ,form) ,@more)))])))
+
+(defconst agent-q-live-call-test--waiting
+  "(progn (defvar cl-user::*aq-free* nil) (format t \"begun~%\") (loop until cl-user::*aq-free* do (sleep 0.02)) :gone)"
+  "A form that ends when it is told to.")
+
+(agent-q-test-image-on-each a-call-runs-in-the-background ()
+  "It runs while the model goes on, is in the log and the header, and its result comes under a later one."
+  (unwind-protect
+      (let* ((unseen (list (lambda () (string-match-p "Writing (1 call running)"
+                                                      (agent-q-chat-view-header-line)))
+                           (lambda () (agent-q-test-shows ": begun\n"))
+                           (lambda () (string-match-p "eval_form .* running" (agent-q-test-log)))))
+             (shown (lambda () (null (setq unseen (seq-remove #'funcall unseen)))))
+             (contents
+              (agent-q-live-call-test--turn
+               connection shown
+               (list (agent-q-live-call-test--evaluation
+                      agent-q-live-call-test--waiting '(background . t)))
+               (list '((text . "Meanwhile")) '((pause_ms . 4000))
+                     (agent-q-live-call-test--evaluation "(setf cl-user::*aq-free* t)"))
+               (list (agent-q-live-call-test--evaluation "(progn (sleep 1) (+ 20 22))"))
+               '(((text . "Done."))))))
+        (should (string-match-p "\\`pending: eval_form (call_id [0-9]+) is running" (nth 2 contents)))
+        (let ((all (string-join contents "\n")))
+          (should (string-match-p "=> 42" all))
+          (should (string-match-p "eval_form (call_id [0-9]+) has ended:\n<data-" all))
+          (should (equal 2 (length (split-string all "=> :GONE"))))))
+    (agent-q-test-image-directly connection "(makunbound 'cl-user::*aq-free*)")))
+
+(agent-q-test-image-on-each an-image-that-dies-under-a-call-in-the-background-is-told ()
+  "The call ends with the connection; one that is still running is stopped with the turn."
+  (let ((other (agent-q-test-image-another (agent-q-connection-client connection))))
+    (unwind-protect
+        (let* ((died nil)
+               (contents
+                (agent-q-live-call-test--turn
+                 other
+                 (lambda ()
+                   (when (and (not died) (agent-q-test-shows ": begun\n"))
+                     (setq died t)
+                     (signal-process (agent-q-test-image-process other) 'SIGKILL)))
+                 (list (agent-q-live-call-test--evaluation
+                        agent-q-live-call-test--waiting '(background . t)))
+                 (list '((text . "Meanwhile")) '((pause_ms . 5000))
+                       '((tool_calls . [((name . "grep_project") (arguments . ((pattern . "aq"))))])))
+                 '(((text . "Done."))))))
+          (should (string-match-p "has ended:\nError:[^\0]*onnection"
+                                  (string-join contents "\n"))))
+      (agent-q-test-image-kill other))))
+
+(agent-q-test-image-on-each what-runs-in-the-background-ends-with-the-turn ()
+  "It is unwound in the image, and the user is told."
+  (unwind-protect
+      (agent-q-test-with-model
+          (agent-q-json-serialize
+           `((turns . [((steps . [,(agent-q-live-call-test--evaluation
+                                    (format "(unwind-protect %s (defparameter cl-user::*aq-unwound* t))"
+                                            agent-q-live-call-test--waiting)
+                                    '(background . t))]))
+                       ((steps . [((text . "Wait")) ((pause_ms . 2000)) ((text . "."))]))])))
+        (agent-q-test-with-chat
+          (agent-q-chat-set-connection connection)
+          (agent-q-test-ask "go")
+          (should (agent-q-test-shows "Stopped with the turn: eval_form (after "))
+          (should (string-match-p "eval_form .*cancelled\\|stopped" (agent-q-test-log)))
+          (agent-q-test-until
+           (equal "T" (car (agent-q-test-image-values connection "(boundp 'cl-user::*aq-unwound*)"))))))
+    (agent-q-test-image-directly
+     connection "(progn (makunbound 'cl-user::*aq-free*) (makunbound 'cl-user::*aq-unwound*))")))
+
 (agent-q-test-image-on-each a-flood-of-output-is-bounded ()
   "Only the end of it is sent, and the call's own output is as before."
   (let ((started (agent-q-test-image-start

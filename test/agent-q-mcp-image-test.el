@@ -148,12 +148,32 @@ That of another test may be connected, too."
             (should (string-match "\\`pending: .*call_id \\([0-9]+\\)" answer))
             (let ((id (string-to-number (match-string 1 answer))))
               (agent-q-test-until
-               (string-match-p "is running.*\nOutput so far:\n<data-.*\n*:BEGUN"
+               (string-match-p "is running.*\n<data-.*\nOutput so far:\n+:BEGUN ?\nIt is in, .*SLEEP"
                                (agent-q-mcp-image-test--text client "await_call" :call_id id)))
               (should (string-match-p "the client cancelled it"
                                       (agent-q-mcp-image-test--text client "cancel_call"
                                                                     :call_id id)))))
         (customize-set-variable 'agent-q-mcp-patience 45)))))
+
+(agent-q-test-image-on-each "mcp-a-call-is-begun-in-the-background" ()
+  "It is answered at once, looked into, and awaited, by call_tool as well."
+  (agent-q-mcp-image-test--serving connection
+    (let* ((client (agent-q-test-mcp-client))
+           (answer (agent-q-mcp-image-test--text
+                    client "eval_form" :background t
+                    :form "(progn (defvar cl-user::*aq-go* nil) (print :begun) (loop until cl-user::*aq-go* do (sleep 0.02)) 7)"))
+           (id (progn (string-match "\\`pending: eval_form (call_id \\([0-9]+\\)" answer)
+                      (string-to-number (match-string 1 answer)))))
+      (agent-q-test-until
+       (string-match-p "Output so far:\n+:BEGUN"
+                       (agent-q-mcp-image-test--text client "await_call" :call_id id :seconds 0)))
+      (agent-q-mcp-image-test--text client "eval_form" :form "(setf cl-user::*aq-go* t)")
+      (should (string-match-p
+               "=> 7" (agent-q-mcp-image-test--text
+                       client "call_tool" :name "await_call" :arguments `(:call_id ,id))))
+      (should (string-match-p "its result was given already"
+                              (agent-q-mcp-image-test--text client "await_call" :call_id id)))
+      (agent-q-test-image-directly connection "(makunbound 'cl-user::*aq-go*)"))))
 
 (agent-q-test-image-on-each "mcp-a-killed-client-stops-its-call" ()
   "What ran in the image for a client that was killed is unwound, and its log says why."

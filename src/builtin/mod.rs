@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The built-in tools, a file per family: those of the Lisp image, those of files and buffers, and the
-//! one that offers more.
+//! The built-in tools, a file per family: those of the Lisp image, those of files and buffers, those
+//! about calls under way, and the one that offers more.
 
+pub mod calls;
 pub mod files;
 pub mod image;
 pub mod more;
@@ -21,6 +22,7 @@ pub fn register(registry: &Registry) {
         image::compiling::tools(),
         image::building::tools(),
         image::verify::tools(),
+        calls::tools(),
         image::systems::tools(),
         image::drift::tools(),
         image::history::undo_tools(),

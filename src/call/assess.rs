@@ -311,6 +311,7 @@ impl Executor {
                 ("file", file.map_or(Value::Null, Value::string)),
             ])),
             deadline: DEADLINE,
+            call: None,
         });
         let reply = self.emacs.request(batch.session, request);
         let cancelled = || ToolFailure::new("the call was cancelled.");

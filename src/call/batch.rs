@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::protocol::{Event, SessionId};
 use crate::rules::TurnPlace;
 use crate::tool::Tool;
+use crate::tool::begun::BegunCalls;
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
 use crate::tool::work::{AfterEdit, PastResults};
@@ -27,6 +28,8 @@ const CANCELLED: &str = "The user cancelled the turn; this call was stopped or d
 pub enum Watcher {
     /// Of all that happens.
     Chat,
+    /// The chat, of all that happens but what it does as a whole: the call runs beside the others.
+    Beside,
     /// Of the start and the end of each call.
     Hooks,
     Nobody,
@@ -36,7 +39,7 @@ impl Watcher {
     /// How many calls of a batch are run. A user's program may make as many as it likes.
     pub(super) fn most_calls(self) -> usize {
         match self {
-            Self::Chat => MOST_CALLS,
+            Self::Chat | Self::Beside => MOST_CALLS,
             Self::Hooks | Self::Nobody => usize::MAX,
         }
     }
@@ -44,6 +47,7 @@ impl Watcher {
     pub(super) fn wants(self, event: &Event) -> bool {
         match self {
             Self::Chat => true,
+            Self::Beside => !matches!(event, Event::State { .. }),
             Self::Hooks => matches!(
                 event,
                 Event::CallStarted { .. } | Event::CallFinished { .. }
@@ -68,6 +72,8 @@ pub struct BatchContext {
     pub offer: Arc<Offer>,
     /// Results that the model can read again.
     pub past: Arc<PastResults>,
+    /// The calls that the model has begun, where it can; without them, each runs to its end at once.
+    pub begun: Option<Arc<BegunCalls>>,
     pub approval: Approval,
     /// How long code may run in the image when the call does not say.
     pub eval_deadline: Duration,
@@ -92,6 +98,30 @@ impl BatchContext {
         match self.why_cancelled.get() {
             Some(why) => format!("The call was stopped or did not run: {why}."),
             None => CANCELLED.to_owned(),
+        }
+    }
+}
+
+impl BatchContext {
+    /// TEXT, a message of the user's for the model, with what the model has to know besides.
+    #[must_use]
+    pub fn with_news(&self, text: String) -> String {
+        let ended = self.begun.as_ref().and_then(|begun| begun.take_ended());
+        let text = self.workspace.with_news(text);
+        match ended {
+            Some(ended) => format!("{text}\n\n[agent-q: {ended}]"),
+            None => text,
+        }
+    }
+
+    /// The same without telling the model.
+    #[must_use]
+    pub fn previewed(&self, text: &str) -> String {
+        let ended = self.begun.as_ref().and_then(|begun| begun.ended());
+        let text = self.workspace.previewed(text);
+        match ended {
+            Some((ended, _)) => format!("{text}\n\n[agent-q: {ended}]"),
+            None => text,
         }
     }
 }

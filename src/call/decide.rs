@@ -241,10 +241,9 @@ impl Executor {
                 }
                 return unasked(call, batch);
             };
-            self.emacs.emit(Event::State {
-                session: batch.session,
-                state: SessionState::Approving,
-            });
+            let session = batch.session;
+            let state = SessionState::Approving;
+            self.tell(batch, Event::State { session, state });
             let decided = tokio::select! {
                 biased;
                 () = batch.cancel.cancelled() => continue,

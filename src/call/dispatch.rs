@@ -153,6 +153,7 @@ impl Executor {
             operation: operation.to_owned(),
             arguments: image::print_arguments(&arguments),
             deadline,
+            call: Some(call.key),
         });
         let done = self
             .request_asking(call, batch, body, deadline + IMAGE_GRACE)
@@ -218,6 +219,7 @@ impl ImageCalls for CallImages<'_> {
             operation: operation.to_owned(),
             arguments: image::print_arguments(&arguments),
             deadline,
+            call: Some(self.call.key),
         });
         let asked =
             self.executor

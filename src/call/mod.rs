@@ -4,6 +4,7 @@
 
 pub mod approvals;
 mod assess;
+mod background;
 pub mod batch;
 pub mod decide;
 mod dispatch;
@@ -61,6 +62,7 @@ impl Executor {
             tools: Arc::clone(&batch.tools),
             offer: Arc::clone(&batch.offer),
             past: Arc::clone(&batch.past),
+            begun: batch.begun.clone(),
         }
     }
 

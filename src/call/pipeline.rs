@@ -72,7 +72,7 @@ impl Executor {
             }
             let running = group.filter_map(|index| {
                 let prepared = prepared[index].take()?;
-                Some(self.settle_all(&calls[index].id, keys[index], prepared, batch))
+                Some(self.settle_or_begin(&calls[index], keys[index], prepared, batch))
             });
             results.extend(join_all(running).await);
             if changes {

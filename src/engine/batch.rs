@@ -101,6 +101,7 @@ impl Engine {
             tools: Arc::clone(&self.shared.registry),
             offer: Arc::default(),
             past: Arc::default(),
+            begun: None,
             plan: crate::call::batch::PlanMode::Off,
             approval,
             eval_deadline: Settings::default().eval_deadline,

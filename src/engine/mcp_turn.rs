@@ -107,6 +107,7 @@ impl McpTurn {
             tools: Arc::clone(&self.tools),
             offer: Arc::clone(&self.handles.offer),
             past: Arc::clone(&self.handles.past),
+            begun: None,
             plan: crate::call::batch::PlanMode::Off,
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,

@@ -2,7 +2,6 @@
 //! A program that calls: its session, which Emacs opens with the first call, its turns, which are calls
 //! with little time between them, its calls, and what is asked of Emacs for it.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,21 +9,20 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
+use tokio_util::sync::CancellationToken;
 
-use super::call::{CallStep, CallText, ClientCall};
 use super::tools::{self, Profile, WHICH_IMAGE, has_image, looks_into_image, takes_image};
 use super::transport::SHARE;
 use crate::builtin::more::called_through;
 use crate::engine::Engine;
 use crate::engine::batch::NO_SESSION;
 use crate::engine::mcp_turn::McpTurn;
-use crate::protocol::{
-    CallArguments, CallOutcome, EmacsReply, EmacsRequest, Event, SessionId, ToolCall,
-};
+use crate::protocol::{CallArguments, EmacsReply, EmacsRequest, Event, SessionId, ToolCall};
 use crate::protocol::{Emacs, WatchedEmacs};
 use crate::runtime::{held, on_emacs};
 use crate::tool::SCRATCH;
-use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
+use crate::tool::begun::{BegunCall, BegunCalls, CallText};
+use crate::trust::SafetyLevel;
 
 /// What the user set for clients.
 #[derive(Debug, Clone, Deserialize)]
@@ -62,8 +60,14 @@ impl ClientOptions {
 /// How many calls of a client may be under way, and outcomes wait to be awaited.
 const MOST_CALLS: usize = 100;
 
-/// How long a call waits for its output so far.
-const OUTPUT_TIME: Duration = Duration::from_secs(2);
+/// When a call that changes something is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallOrder {
+    /// After those before it.
+    InTurn,
+    /// At once: it is for the background.
+    Beside,
+}
 
 /// What a client does and is allowed to.
 pub struct McpClient {
@@ -84,7 +88,7 @@ pub struct McpClient {
     serial: Arc<tokio::sync::Mutex<()>>,
     /// The image that was named for the calls that run. They hold it, so that none is changed under them.
     image: Arc<RwLock<Option<String>>>,
-    calls: Mutex<BTreeMap<u64, Arc<ClientCall>>>,
+    calls: BegunCalls,
     paused: AtomicBool,
     gone: AtomicBool,
 }
@@ -148,7 +152,7 @@ impl McpClient {
             resting: Notify::new(),
             serial: Arc::default(),
             image: Arc::default(),
-            calls: Mutex::default(),
+            calls: BegunCalls::with_room(MOST_CALLS, SHARE),
             paused: AtomicBool::new(false),
             gone: AtomicBool::new(false),
         }
@@ -194,15 +198,12 @@ impl McpClient {
 
     #[must_use]
     pub fn running(&self) -> usize {
-        let calls = held(&self.calls);
-        calls.values().filter(|call| !call.is_over()).count()
+        self.calls.running().len()
     }
 
     /// Stops all that runs; the outcomes say WHY.
     pub fn stop_calls(&self, why: &str) {
-        for call in held(&self.calls).values() {
-            call.stop(why);
-        }
+        self.calls.stop_all(why);
     }
 
     /// Stops all, as the client is not there any more.
@@ -222,16 +223,16 @@ impl McpClient {
 
     /// The call that the client knows as ID.
     #[must_use]
-    pub fn call(&self, id: u64) -> Option<Arc<ClientCall>> {
-        held(&self.calls).get(&id).cloned()
+    pub fn call(&self, id: u64) -> Option<Arc<BegunCall>> {
+        self.calls.get(id)
     }
 
     pub fn forget(&self, id: u64) {
-        held(&self.calls).remove(&id);
+        self.calls.forget(id);
     }
 
-    /// Begins the call of the tool NAME with ARGUMENTS, which the client marked with MARK as one of a
-    /// turn; its outcome comes in time.
+    /// Begins the call of the tool NAME with ARGUMENTS in ORDER, which the client marked with MARK as one of
+    /// a turn; its outcome comes in time.
     ///
     /// # Errors
     ///
@@ -241,7 +242,8 @@ impl McpClient {
         name: &str,
         arguments: CallArguments,
         mark: Option<String>,
-    ) -> Result<Arc<ClientCall>, CallText> {
+        order: CallOrder,
+    ) -> Result<Arc<BegunCall>, CallText> {
         if self.is_paused() {
             return Err(CallText::problem(
                 "Error: The user has paused this client in Emacs; no calls run. Ask the user to resume it before you call again.",
@@ -251,27 +253,9 @@ impl McpClient {
             CallArguments::Object(object) => json!(object).to_string(),
             _ => "{}".to_owned(),
         };
-        let call = Arc::new(ClientCall::new(name, mark, raw_arguments.len()));
-        {
-            let mut calls = held(&self.calls);
-            if calls.len() >= MOST_CALLS {
-                calls.retain(|_, call| !call.is_over());
-            }
-            if calls.len() >= MOST_CALLS {
-                return Err(CallText::problem(format!(
-                    "Error: {MOST_CALLS} calls are under way already. Await or cancel some of them first."
-                )));
-            }
-            let under_way = calls.values().filter(|call| !call.is_over());
-            let length: usize = under_way.map(|call| call.length).sum();
-            if length + call.length > SHARE {
-                return Err(CallText::problem(format!(
-                    "Error: The arguments of the calls under way fill {} MB already. Await or cancel some of them first.",
-                    SHARE >> 20
-                )));
-            }
-            calls.insert(call.id, Arc::clone(&call));
-        }
+        let call = BegunCall::new(name, raw_arguments.len(), CancellationToken::new());
+        let begun = self.calls.begin(call);
+        let call = begun.map_err(|why| CallText::problem(format!("Error: {why}")))?;
         let asked = ToolCall {
             id: call.id.to_string(),
             name: name.to_owned(),
@@ -280,7 +264,8 @@ impl McpClient {
         };
         let (client, made) = (Arc::clone(self), Arc::clone(&call));
         let guarded = self.engine.guarded(async move {
-            let outcome = client.perform(called_through(&asked), &made).await;
+            let asked = called_through(&asked);
+            let outcome = client.perform(asked, &made, (mark.as_deref(), order)).await;
             made.finish(outcome);
         });
         let failed = Arc::clone(&call);
@@ -295,11 +280,16 @@ impl McpClient {
         Ok(call)
     }
 
-    async fn perform(self: &Arc<Self>, mut asked: ToolCall, call: &Arc<ClientCall>) -> CallText {
+    async fn perform(
+        self: &Arc<Self>,
+        mut asked: ToolCall,
+        call: &Arc<BegunCall>,
+        (mark, order): (Option<&str>, CallOrder),
+    ) -> CallText {
         let image = self.take_image(&mut asked);
         let admitted = async {
             let gate = self.hold_image(image.as_deref()).await;
-            let entered = self.enter(gate.as_deref(), call.mark.as_deref()).await;
+            let entered = self.enter(gate.as_deref(), mark).await;
             entered.map(|turn| (turn, gate))
         };
         let (entered, _gate) = tokio::select! {
@@ -316,7 +306,8 @@ impl McpClient {
             return CallText::problem(format!("Error: {problem}"));
         }
         // A tool that only reads may do so beside others.
-        let order = match tool.is_some_and(|tool| tool.level > SafetyLevel::Safe) {
+        let changes = tool.is_some_and(|tool| tool.level > SafetyLevel::Safe);
+        let order = match changes && order == CallOrder::InTurn {
             false => None,
             true => tokio::select! {
                 biased;
@@ -342,10 +333,7 @@ impl McpClient {
             .await;
         drop(held(&order).take());
         match result {
-            Some(result) if result.outcome == CallOutcome::Succeeded => {
-                CallText::result(result.for_model(draw()))
-            }
-            Some(result) => CallText::problem(result.for_model(draw())),
+            Some(result) => CallText::from(&result),
             None => CallText::problem("Error: The call has no result."),
         }
     }
@@ -521,20 +509,9 @@ impl McpClient {
         }
     }
 
-    /// What CALL has printed so far, fenced, if that can be had quickly.
-    pub async fn output_so_far(&self, call: &ClientCall) -> Option<String> {
-        let session = self.session()?;
-        if call.step() != CallStep::Running {
-            return None;
-        }
-        let emacs = &**self.engine.emacs();
-        let asked = ask_session(emacs, session, "client-output", json!({}));
-        let output = tokio::time::timeout(OUTPUT_TIME, asked).await.ok()?.ok()?;
-        let source = Source {
-            what: "the image".to_owned(),
-            provenance: Provenance::Own,
-        };
-        (!output.is_empty()).then(|| fence(&output, &source, draw()))
+    /// What can be seen of CALL while it runs.
+    pub async fn look(&self, call: &BegunCall) -> Option<String> {
+        call.look(&**self.engine.emacs(), self.session()?).await
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{join_all, ready};
@@ -12,18 +13,22 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::call::{CallText, ClientCall, missing, tell_progress};
-use super::client::{McpClient, ask_emacs};
+use super::call::{pending, tell_progress, to_json};
+use super::client::{CallOrder, McpClient, ask_emacs};
 use super::prompts;
 use super::protocol::{
     BATCHING, Cached, Incoming, Parsed, Request, ResponseStyle, RpcError, SUBSCRIPTION_KEY,
     client_name, discovered, dressed, negotiated, notification, parse, reply, style, turn_mark,
 };
-use super::tools::{self, AWAIT_CALL, CANCEL_CALL, LIST_IMAGES, STOPPING_TIME};
+use super::tools::{self, LIST_IMAGES};
 use super::transport::{Outgoing, Share};
+use crate::builtin::calls::patience;
+use crate::builtin::more;
 use crate::engine::Engine;
-use crate::protocol::CallArguments;
+use crate::protocol::{CallArguments, ToolCall};
 use crate::runtime::{self, held};
+use crate::tool::BACKGROUND;
+use crate::tool::begun::{AWAIT, BegunCall, CANCEL, CallText, STOPPING_TIME, missing};
 use crate::visible::spelled;
 
 /// The longest name of a directory that a client works in.
@@ -379,18 +384,48 @@ impl ClientConnection {
             Some(Value::Object(arguments)) => arguments.clone(),
             Some(_) => {
                 let problem = "Error: The arguments are not a JSON object.";
-                return Ok(CallText::problem(problem).to_json());
+                return Ok(to_json(&CallText::problem(problem)));
             }
         };
-        let began = match name {
-            LIST_IMAGES => return Ok(self.images().await.to_json()),
-            AWAIT_CALL | CANCEL_CALL => {
-                let found = tools::call_id(&arguments)
-                    .and_then(|id| self.client.call(id).ok_or_else(|| missing(id)));
-                match found {
-                    Ok(call) if name == CANCEL_CALL => return Ok(self.stop(&call).await),
-                    Ok(call) => call,
-                    Err(problem) => return Ok(CallText::problem(problem).to_json()),
+        let (name, arguments) = awaited_through(name, &arguments).unwrap_or((name, arguments));
+        let longest = self.client.options().patience();
+        let order = match arguments.get(BACKGROUND) {
+            Some(Value::Bool(true)) => CallOrder::Beside,
+            _ => CallOrder::InTurn,
+        };
+        let asked = match name {
+            AWAIT => patience(arguments.get("seconds").and_then(Value::as_f64)),
+            _ if order == CallOrder::Beside => Some(Duration::ZERO),
+            _ => None,
+        };
+        let patience = asked.map_or(longest, |it| it.min(longest));
+        let began = match self.begun(request, name, arguments, order).await? {
+            Ok(call) => call,
+            Err(answer) => return Ok(answer),
+        };
+        let token = params.get("_meta").and_then(|it| it.get("progressToken"));
+        Ok(self.wait(&began, patience, token, cancel, out).await)
+    }
+
+    /// The call that REQUEST, a call of the tool NAME with ARGUMENTS, is about, which it may begin in ORDER; or
+    /// the answer, where there is none to wait for.
+    async fn begun(
+        &self,
+        request: &Request,
+        name: &str,
+        arguments: Map<String, Value>,
+        order: CallOrder,
+    ) -> Result<Result<Arc<BegunCall>, Value>, RpcError> {
+        let found = match name {
+            LIST_IMAGES => return Ok(Err(to_json(&self.images().await))),
+            AWAIT | CANCEL => {
+                let call = tools::call_id(&arguments).and_then(|id| {
+                    let call = self.client.call(id);
+                    call.ok_or_else(|| format!("Error: {}", missing(id)))
+                });
+                match call {
+                    Ok(call) if name == CANCEL => return Ok(Err(self.stop(&call).await)),
+                    found => found.map_err(CallText::problem),
                 }
             }
             _ => {
@@ -401,26 +436,23 @@ impl ClientConnection {
                     Some(problems) => CallArguments::Inexact(problems.clone()),
                     None => CallArguments::Object(arguments),
                 };
-                match self.client.begin(name, arguments, turn_mark(params)) {
-                    Ok(call) => call,
-                    Err(refusal) => return Ok(refusal.to_json()),
-                }
+                let mark = turn_mark(&request.params);
+                self.client.begin(name, arguments, mark, order)
             }
         };
-        let token = params.get("_meta").and_then(|it| it.get("progressToken"));
-        Ok(self.wait(&began, token, cancel, out).await)
+        Ok(found.map_err(|problem| to_json(&problem)))
     }
 
-    /// The result of CALL; what it waits for, when that takes too long. TOKEN is the client's for
+    /// The result of CALL; what it waits for, when that takes longer than PATIENCE. TOKEN is the client's for
     /// notes of progress to OUT.
     async fn wait(
         &self,
-        call: &Arc<ClientCall>,
+        call: &Arc<BegunCall>,
+        patience: Duration,
         token: Option<&Value>,
         cancel: &CancellationToken,
         out: &mpsc::Sender<Outgoing>,
     ) -> Value {
-        let patience = self.client.options().patience();
         let outcome = tokio::select! {
             outcome = call.outcome_within(patience) => outcome,
             () = tell_progress(call, token, out) => None,
@@ -435,21 +467,21 @@ impl ClientConnection {
         match outcome {
             Some(outcome) => {
                 self.client.forget(call.id);
-                outcome.to_json()
+                to_json(&outcome)
             }
-            None => call.pending(self.client.output_so_far(call).await.as_deref()),
+            None => pending(call, self.client.look(call).await.as_deref()),
         }
     }
 
-    async fn stop(&self, call: &ClientCall) -> Value {
+    async fn stop(&self, call: &BegunCall) -> Value {
         call.stop("the client cancelled it");
         match call.outcome_within(STOPPING_TIME).await {
             Some(outcome) => {
                 self.client.forget(call.id);
                 // To have stopped it is what was wanted.
-                CallText::result(outcome.text).to_json()
+                to_json(&CallText::result(outcome.text))
             }
-            None => call.pending(None),
+            None => pending(call, None),
         }
     }
 
@@ -470,18 +502,20 @@ impl ClientConnection {
     ) -> Result<Value, RpcError> {
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or("");
         let tool = prompts::tool_of_resource(uri, style)?;
-        let text =
-            match self
-                .client
-                .begin(tool, CallArguments::Object(Map::new()), turn_mark(params))
-            {
-                Ok(call) => {
-                    let (nowhere, _) = mpsc::channel(1);
-                    let result = self.wait(&call, None, cancel, &nowhere).await;
-                    result["content"][0]["text"].clone()
-                }
-                Err(refusal) => refusal.text.into(),
-            };
+        let text = match self.client.begin(
+            tool,
+            CallArguments::Object(Map::new()),
+            turn_mark(params),
+            CallOrder::InTurn,
+        ) {
+            Ok(call) => {
+                let (nowhere, _) = mpsc::channel(1);
+                let patience = self.client.options().patience();
+                let result = self.wait(&call, patience, None, cancel, &nowhere).await;
+                result["content"][0]["text"].clone()
+            }
+            Err(refusal) => refusal.text.into(),
+        };
         Ok(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}))
     }
 
@@ -525,6 +559,26 @@ impl ClientConnection {
             // Who doesn't read has worse to catch up with.
             let _ = self.out.try_send(Outgoing::new(&note));
         }
+    }
+}
+
+/// The tool about calls under way that a call of `call_tool` with ARGUMENTS means, if NAME is that, and its own
+/// arguments.
+fn awaited_through(
+    name: &str,
+    arguments: &Map<String, Value>,
+) -> Option<(&'static str, Map<String, Value>)> {
+    let outer = ToolCall {
+        id: String::new(),
+        name: name.to_owned(),
+        raw_arguments: String::new(),
+        arguments: CallArguments::Object(arguments.clone()),
+    };
+    let inner = more::called_through(&outer);
+    let known = [AWAIT, CANCEL].into_iter().find(|it| *it == inner.name)?;
+    match inner.arguments {
+        CallArguments::Object(arguments) => Some((known, arguments)),
+        _ => None,
     }
 }
 

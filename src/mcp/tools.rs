@@ -4,13 +4,13 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::prompts;
 use crate::builtin::more;
+use crate::tool::begun::{AWAIT, CANCEL};
 use crate::tool::offer::{Unoffered, groups_beyond};
 use crate::tool::registry::Registry;
 use crate::tool::{Origin, Runner, Tool};
@@ -42,7 +42,7 @@ pub const IMAGE: &[&str] = &[
 
 /// The tools that Claude Code is to load at once: those that most tasks begin with, and the one that results
 /// tell of. The others cost it a search each.
-const ALWAYS: &[&str] = &["eval_form", "describe_symbol", "await_call"];
+const ALWAYS: &[&str] = &["eval_form", "describe_symbol", AWAIT];
 
 /// The parameter of image tools that says which image is meant.
 pub const WHICH_IMAGE: &str = crate::tool::IMAGE;
@@ -151,44 +151,17 @@ pub fn described(name: &str, description: &str, schema: &Value, level: SafetyLev
     tool
 }
 
-// The tools that only clients have: waiting for a call, stopping one, and listing images. They skip
-// the pipeline, as they only ask Emacs or stop what the client began.
-
-pub const AWAIT_CALL: &str = "await_call";
-pub const CANCEL_CALL: &str = "cancel_call";
+/// The tool that only clients have. It skips the pipeline, as it only asks Emacs.
 pub const LIST_IMAGES: &str = "list_images";
 
-/// How long a call that was stopped may take to end before that is said.
-pub const STOPPING_TIME: Duration = Duration::from_secs(5);
-
-/// All of them, as clients are told of them.
 #[must_use]
-fn own_tools() -> Vec<Value> {
-    let call = json!({
-        "type": "object",
-        "properties": {"call_id": {"type": "integer", "description": "As in the pending result"}},
-        "required": ["call_id"],
-    });
-    vec![
-        described(
-            AWAIT_CALL,
-            "Go on waiting for a call whose result was pending.",
-            &call,
-            SafetyLevel::Safe,
-        ),
-        described(
-            CANCEL_CALL,
-            "Stop a call whose result was pending.",
-            &call,
-            SafetyLevel::Cautious,
-        ),
-        described(
-            LIST_IMAGES,
-            "List the Lisp images that the user's Emacs is connected to, with their directories.",
-            &json!({"type": "object", "properties": {}}),
-            SafetyLevel::Safe,
-        ),
-    ]
+fn list_images() -> Value {
+    described(
+        LIST_IMAGES,
+        "List the Lisp images that the user's Emacs is connected to, with their directories.",
+        &json!({"type": "object", "properties": {}}),
+        SafetyLevel::Safe,
+    )
 }
 
 /// The number in ARGUMENTS of a call that was begun before.
@@ -252,6 +225,10 @@ pub fn introduction(version: &str, emacs: &str) -> Value {
 #[must_use]
 pub fn offered(profile: &Profile, registry: &Registry, emacs: &str) -> Registry {
     let offered = Registry::of(profile.tools(registry));
+    // Any call may turn out to be pending.
+    for tool in [AWAIT, CANCEL].iter().filter_map(|name| registry.get(name)) {
+        offered.add(tool);
+    }
     let searches = *profile == Profile::Image && SEARCH_THEMSELVES.contains(&emacs);
     if searches {
         let all = registry.all();
@@ -285,7 +262,7 @@ pub fn tools(profile: &Profile, registry: &Registry, emacs: &str) -> Value {
             }
         }
     }
-    tools.extend(own_tools());
+    tools.push(list_images());
     json!({"tools": tools})
 }
 

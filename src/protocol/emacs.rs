@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::calls::HandlerId;
+use super::calls::{CallKey, HandlerId};
 use super::fields;
 
 /// What only Emacs can do. What has no name in Lisp is done by the bridge itself.
@@ -64,6 +64,8 @@ pub struct ImageRequest {
     /// How long it may run in the image.
     #[serde(rename = "seconds", serialize_with = "fields::seconds")]
     pub deadline: Duration,
+    /// The call whose work it is, if it is all of that for now.
+    pub call: Option<CallKey>,
 }
 
 /// What to read of a buffer; positions are Emacs's, 1-based, end exclusive.

@@ -507,6 +507,7 @@ mod tests {
             operation: "describe-symbol".to_owned(),
             arguments: "(:symbol \"car\")".to_owned(),
             deadline: Duration::from_millis(1500),
+            call: Some(CallKey(3)),
         });
         let cases = [
             (
@@ -517,7 +518,7 @@ mod tests {
                 },
                 json!({
                     ":type": "image-call", "session": 1, "request": 2, "seconds": 1.5,
-                    "image": "scratch", "operation": "describe-symbol",
+                    "image": "scratch", "operation": "describe-symbol", "call": 3,
                     "arguments": "(:symbol \"car\")",
                 }),
             ),

@@ -36,6 +36,7 @@ use crate::call::batch::{BatchContext, PlanMode, Watcher};
 use crate::protocol::{Event, SessionId, SessionState, TurnId, TurnOutcome};
 use crate::rules::{Scope, TurnPlace};
 use crate::runtime::{held, on_emacs, panic_message};
+use crate::tool::begun::BegunCalls;
 use crate::tool::libraries::LibrariesError;
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
@@ -78,6 +79,8 @@ struct Actor {
     unparsed_told: Arc<OnceLock<()>>,
     /// Results of which the model has only the beginning.
     past: Arc<PastResults>,
+    /// The calls that the model has begun.
+    begun: Arc<BegunCalls>,
     history: Conversation,
     /// Where in the conversation each turn begins, in order.
     openings: Vec<Opening>,
@@ -160,6 +163,7 @@ pub fn open_with(
         told: Arc::default(),
         unparsed_told: Arc::default(),
         past,
+        begun: Arc::default(),
         history: Conversation::default(),
         openings: Vec::new(),
         turns: 0,
@@ -214,6 +218,11 @@ impl Actor {
             tools: tools.callable,
             offer: Arc::clone(&self.offer),
             past: Arc::clone(&self.past),
+            // The user waits for what they call themselves.
+            begun: match work {
+                Work::Console(_) => None,
+                _ => Some(Arc::clone(&self.begun)),
+            },
             // What the user calls themselves is not a part of any plan.
             plan: match work {
                 Work::Message(_) => settings.plan,
@@ -251,6 +260,7 @@ impl Actor {
             .catch_unwind()
             .await;
         self.history = history;
+        self.shared.executor.end_background(&batch).await;
         self.shared.executor.audit.sync_aside().await;
         held(&self.shared.executor.rules).forget(&Scope::Turn(turn.0));
         let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));

@@ -395,6 +395,7 @@ impl Turn<'_> {
         for (call, result) in calls.iter().zip(&mut results).take(MOST_CALLS) {
             stuck = stuck.or(repeats.note(call, result));
         }
+        self.tell_ended(&mut results);
         for result in results {
             history.add(result_message(result));
         }
@@ -439,11 +440,21 @@ impl Turn<'_> {
         }
     }
 
+    /// Adds to the last of RESULTS those of calls in the background that have ended.
+    fn tell_ended(&self, results: &mut [CallResult]) {
+        let begun = self.batch.begun.as_ref();
+        if let Some(last) = results.last_mut()
+            && let Some(ended) = begun.and_then(|begun| begun.take_ended())
+        {
+            last.add_remark(ended);
+        }
+    }
+
     /// Puts into HISTORY what the user wants the running turn to know.
     fn steer(&self, history: &mut Conversation) {
         for message in self.agenda.steering() {
             let message = held(self.told).take(message);
-            let text = self.batch.workspace.with_news(message.for_model());
+            let text = self.batch.with_news(message.for_model());
             history.ask(text, &message.text);
             self.shared.executor.emacs.emit(Event::Steered {
                 session: self.batch.session,

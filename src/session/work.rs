@@ -149,7 +149,7 @@ impl Means<'_> {
 
     fn ask(&self, message: UserMessage, history: &mut Conversation) -> EntryId {
         let message = held(self.told).take_planning(message, self.settings.plan);
-        let text = self.batch.workspace.with_news(message.for_model());
+        let text = self.batch.with_news(message.for_model());
         history.ask(text, &message.text)
     }
 
@@ -173,7 +173,7 @@ impl Means<'_> {
             Some(news) => format!("{read}\n\n{news}"),
             None => read,
         };
-        history.ask(self.batch.workspace.with_news(text), &message.text)
+        history.ask(self.batch.with_news(text), &message.text)
     }
 
     /// Has the model summarize all but the latest of HISTORY, because the user wants it.
@@ -306,7 +306,7 @@ impl Means<'_> {
     ) -> Result<Value, String> {
         let turn = self.turn(now).ok_or(NO_MODEL)?;
         if let Some(message) = message {
-            let text = self.batch.workspace.previewed(&message.for_model());
+            let text = self.batch.previewed(&message.for_model());
             history.push(Arc::new(ChatMessage::User(text)));
         }
         let request = turn.request(history, RequestPosition::First);

@@ -3,6 +3,7 @@
 //! Providers see a tool's schema, `call` takes calls of it on their way, and the built-in tools are in `builtin`.
 
 pub mod arguments;
+pub mod begun;
 pub mod code;
 pub mod console;
 pub mod definition;
@@ -37,6 +38,9 @@ use work::{Finding, Instead, Precheck, Steps, Task};
 pub const IMAGE: &str = "image";
 /// The one that a model can name.
 pub const SCRATCH: &str = "scratch";
+
+/// The parameter by which a call is begun, and the model goes on without its result.
+pub const BACKGROUND: &str = "background";
 
 /// What the arguments of a call show: the level it has with them, and why that is more than the
 /// tool's own.
@@ -331,6 +335,12 @@ impl Tool {
             _ => None,
         };
         named.map_or(Lisp::Users, |name| Lisp::Second(name.into()))
+    }
+
+    /// Whether a call with ARGUMENTS is to be begun, and the model goes on without its result.
+    #[must_use]
+    pub fn runs_in_background(&self, arguments: &Arguments) -> bool {
+        self.origin == Origin::BuiltIn && arguments.flag(BACKGROUND)
     }
 
     /// The number of its function in Emacs Lisp, if that is what runs it.

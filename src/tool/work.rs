@@ -15,6 +15,7 @@ use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::begun::BegunCalls;
 use super::offer::Offer;
 use super::registry::Registry;
 use super::{Arguments, Content, ImageTool, Tool, ToolFailure};
@@ -181,6 +182,8 @@ pub struct WorkContext {
     pub offer: Arc<Offer>,
     /// Results that the model can read again.
     pub past: Arc<PastResults>,
+    /// The calls that the model has begun, where it can.
+    pub begun: Option<Arc<BegunCalls>>,
 }
 
 /// What Emacs replied, or why it could not.
@@ -280,6 +283,7 @@ impl WorkContext {
             operation: operation.to_owned(),
             arguments: image::print_arguments(arguments),
             deadline,
+            call: None,
         });
         let reply = within(deadline * 2, self.emacs.request(self.session, body)).await?;
         image::parse_reply(&reply).map_err(|error| ToolFailure::new(error.to_string()))

@@ -453,6 +453,7 @@ impl Plan {
         };
         let body = EmacsRequest::Image(ImageRequest {
             lisp: Lisp::Users,
+            call: None,
             operation: "file-known".to_owned(),
             arguments,
             deadline: KNOWN_DEADLINE,

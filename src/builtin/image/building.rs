@@ -4,7 +4,9 @@
 
 use lexpr::Value;
 
-use super::common::{counted, flag, image_parameter, image_words, package_parameter, text};
+use super::common::{
+    background_parameter, counted, flag, image_parameter, image_words, package_parameter, text,
+};
 use super::execution::{NAMED, restart_parameter};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
@@ -45,6 +47,7 @@ fn load_system() -> Tool {
             ),
             restart_parameter(),
             long_timeout_parameter(),
+            background_parameter(),
             image_parameter(),
         ],
         Runner::Image(ImageTool {
@@ -121,6 +124,7 @@ fn run_tests() -> Tool {
             package_parameter(),
             restart_parameter(),
             long_timeout_parameter(),
+            background_parameter(),
             image_parameter(),
         ],
         Runner::Image(ImageTool {

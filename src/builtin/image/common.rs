@@ -5,7 +5,9 @@
 use lexpr::Value;
 
 use crate::image::Plist;
-use crate::tool::{Arguments, IMAGE, ImageTool, Parameter, ParameterType, Runner, SCRATCH, Tool};
+use crate::tool::{
+    Arguments, BACKGROUND, IMAGE, ImageTool, Parameter, ParameterType, Runner, SCRATCH, Tool,
+};
 use crate::trust::SafetyLevel;
 
 /// What a symbol is written like, for the model.
@@ -27,6 +29,11 @@ pub(super) fn image_words(arguments: &Arguments) -> &'static str {
         Some(_) => "the scratch image",
         None => "your image",
     }
+}
+
+/// The parameter `background`, which means the same in every tool; the first one says how it is used.
+pub(super) fn background_parameter() -> Parameter {
+    Parameter::optional(BACKGROUND, ParameterType::Boolean, "")
 }
 
 /// The parameters `limit` and `offset` of tools that list parts of something long.

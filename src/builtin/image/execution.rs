@@ -6,8 +6,8 @@ use super::outcome::{self, said_once};
 use super::timeouts::{timeout, timeout_parameter};
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{
-    Arguments, Assessment, Code, IMAGE, ImageTool, OperationTool, Parameter, ParameterType, Runner,
-    SCRATCH, Tool, ToolFailure, Treatment,
+    Arguments, Assessment, BACKGROUND, Code, IMAGE, ImageTool, OperationTool, Parameter,
+    ParameterType, Runner, SCRATCH, Tool, ToolFailure, Treatment,
 };
 use crate::trust::SafetyLevel;
 
@@ -65,6 +65,11 @@ fn eval_form() -> Tool {
             evaluated_parameter(),
             package_parameter(),
             timeout_parameter(),
+            Parameter::optional(
+                BACKGROUND,
+                ParameterType::Boolean,
+                "Go on at once; the result says how to await or stop it",
+            ),
             Parameter::optional(
                 "restart",
                 ParameterType::String,

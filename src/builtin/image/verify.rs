@@ -13,7 +13,7 @@ use futures_util::future::{BoxFuture, join, join3};
 use lexpr::Value;
 
 use super::building::{render_tests, test_result};
-use super::common::counted;
+use super::common::{background_parameter, counted};
 use super::drift;
 use super::execution::NAMED;
 use super::outcome;
@@ -47,6 +47,7 @@ pub fn tools() -> Vec<Tool> {
                 "A git commit to compare with, e.g. HEAD",
             ),
             long_timeout_parameter(),
+            background_parameter(),
         ],
         Runner::Steps(|arguments, context, images| verify(arguments, context, images).boxed()),
     );

@@ -6,6 +6,7 @@
 )]
 
 mod audit;
+mod background;
 mod code;
 mod effects;
 mod fence;

@@ -85,6 +85,7 @@ async fn calls() {
         watcher: Watcher::Chat,
         offer: Arc::default(),
         past: Arc::default(),
+        begun: None,
         plan: agent_q_core::call::batch::PlanMode::Off,
         session: SessionId(1),
         tools: Arc::new(registry),

@@ -5,6 +5,7 @@
     reason = "a test that can't go on says so by a panic"
 )]
 
+mod background;
 mod bounds;
 mod cancelling;
 mod drafting;

@@ -64,6 +64,7 @@ pub fn bench(approval: Approval) -> Bench {
         batch: BatchContext {
             offer: Arc::default(),
             past: Arc::default(),
+            begun: None,
             plan: agent_q_core::call::batch::PlanMode::Off,
             session: SessionId(7),
             watcher: Watcher::Chat,
