@@ -90,7 +90,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
 fn run_tests() -> Tool {
     let mut tool = Tool::new(
         "run_tests",
-        "Run a system's tests, or one suite or test (FiveAM, Parachute, Rove and others), and list the failures. Changed files are loaded first.",
+        "Run a system's tests, or one suite or test (FiveAM, Parachute, Rove and others), and list the failures. Changed files are loaded first. Without system, suite and test: those that failed last.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
@@ -107,6 +107,7 @@ fn run_tests() -> Tool {
             Parameter::optional("test", ParameterType::String, ""),
             package_parameter(),
             restart_parameter(),
+            Parameter::optional("on_error", ParameterType::String, "").one_of(&["report", "park"]),
             long_timeout_parameter(),
             image_parameter(),
         ],
@@ -119,6 +120,7 @@ fn run_tests() -> Tool {
                     ("test", text(arguments, "test")),
                     ("package", text(arguments, "package")),
                     ("restart", text(arguments, "restart")),
+                    ("on-error", text(arguments, "on_error")),
                 ])
             },
             render: render_tests,
@@ -210,6 +212,13 @@ pub(super) fn render_tests(
         lines.push(format!(
             "(The system's test operation runs no test; these are the tests of its packages: {}.)",
             instead.join(", ")
+        ));
+    }
+    let again = data.texts("again");
+    if !again.is_empty() {
+        lines.push(format!(
+            "(Run again, as they failed before: {}.)",
+            again.join(", ")
         ));
     }
     lines.extend(other_file(data));
@@ -468,9 +477,12 @@ fn stray(file: Plist<'_>) -> String {
 
 fn test_result(result: Plist<'_>) -> Vec<String> {
     let mut lines = vec![format!(
-        "{} in {}",
+        "{} in {}{}",
         result.text("status").unwrap_or("failed"),
-        result.text("test").unwrap_or("a test")
+        result.text("test").unwrap_or("a test"),
+        result
+            .text("where")
+            .map_or(String::new(), |place| format!(" at {place}"))
     )];
     if let Some(expression) = result.text("expression") {
         lines[0].push_str(&format!(": {expression}"));
@@ -519,12 +531,12 @@ fn trace_arguments(arguments: &Arguments) -> Value {
 fn trace_function() -> Tool {
     let mut tool = tracing_tool(
         "trace_function",
-        "Trace a function: record every call with its arguments and return values, in all threads. get_trace lists them; untrace_function stops it.",
+        "Trace a function or one of its methods: record every call with its arguments and return values, in all threads. get_trace lists them; untrace_function stops it.",
         vec![
             Parameter::required(
                 "function",
                 ParameterType::String,
-                "E.g. foo, pkg::foo or (setf foo)",
+                "E.g. foo, pkg::foo, (setf foo), or a method: \"area :around (circle)\"",
             ),
             package_parameter(),
         ],
