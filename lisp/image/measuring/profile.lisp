@@ -22,29 +22,32 @@
   (when (sampler-value "*PROFILING*")
     (missed "Somebody else profiles this image now; sb-sprof:stop-profiling ends that.")))
 
-(defun profiled-runs (function seconds count)
-  "Call FUNCTION again and again for SECONDS, at least once. COUNT is a list with how often it ended."
+(defun profiled-runs (function count)
+  "Call FUNCTION for a second of CPU time, or at most five in all; at least once. COUNT is a list with
+how often it ended."
   ;; Its frame is where the program begins; so no tail calls.
-  (loop with end = (+ (get-internal-real-time) (* seconds internal-time-units-per-second))
+  (loop with unit = internal-time-units-per-second
+        with cpu-end = (+ (get-internal-run-time) unit)
+        with end = (+ (get-internal-real-time) (* 5 unit))
         do (funcall function)
            (incf (first count))
-        while (< (get-internal-real-time) end)))
+        while (and (< (get-internal-run-time) cpu-end) (< (get-internal-real-time) end))))
 
-(defun call-sampling (function)
-  "Call FUNCTION while this thread is sampled; returns a list that then has the samples."
-  (let ((samples (list nil)) (users (sampler-value "*SAMPLES*")))
-    (unwind-protect
-         (progn
-           (funcall (sampler "START-PROFILING") :mode :cpu :sample-interval 1/500 :max-samples 100000
-                    :threads (list (backend "CURRENT-THREAD")))
-           (funcall function samples))
-      (funcall (sampler "STOP-PROFILING"))
-      ;; Only a report turns what was recorded into traces.
-      (ignore-errors
-       (let ((*standard-output* (make-broadcast-stream)))
-         (funcall (sampler "REPORT") :type nil)))
-      (setf (first samples) (sampler-value "*SAMPLES*"))
-      (setf (symbol-value (find-symbol "*SAMPLES*" "SB-SPROF")) users))))
+(defun call-sampling (function result)
+  "Call FUNCTION while this thread is sampled; RESULT is a list that has the samples afterwards."
+  (unwind-protect
+       (progn
+         (funcall (sampler "RESET"))
+         (funcall (sampler "START-PROFILING") :mode :cpu :sample-interval 1/500 :max-samples 100000
+                  ;; A single one isn't sampled reliably, when it is not the first that is.
+                  :threads :all)
+         (funcall function))
+    (funcall (sampler "STOP-PROFILING"))
+    ;; Only a report turns what was recorded into traces.
+    (ignore-errors
+     (let ((*standard-output* (make-broadcast-stream)))
+       (funcall (sampler "REPORT") :type nil)))
+    (setf (first result) (sampler-value "*SAMPLES*"))))
 
 ;;; Traces
 
@@ -52,7 +55,9 @@
   "The name of the function of INFO, as the profiler has it."
   (cond ((stringp info) info)
         ((typep info (find-symbol "DEBUG-FUN" "SB-DI")) (internal "SB-DI" "DEBUG-FUN-NAME" info))
-        (t "other code")))
+        ;; One of SBCL's own routines.
+        ((and info (symbolp info)) (string-downcase (symbol-name info)))
+        (t "unknown code")))
 
 (defun our-function-p (name)
   (let ((symbol (if (consp name) (car (last name)) name)))
@@ -71,7 +76,8 @@
       (when (and here below (< below here))
         (setf names (reverse names)
               here (position 'profiled-runs names)))
-      (remove-if #'our-function-p (subseq names 0 here)))))
+      ;; Other threads are sampled, too.
+      (and here (remove-if #'our-function-p (subseq names 0 here))))))
 
 (defun samples-by-name (samples)
   "How many SAMPLES there are, and a table from names to lists of self and total."
@@ -143,10 +149,13 @@
                      (or (> (second one) (second other))
                          (and (= (second one) (second other)) (> (third one) (third other)))))))))
 
-(defun profile-plist (samples count seconds bytes)
-  "What SAMPLES say of COUNT runs that took SECONDS, for the wire."
+(defun milliseconds-since (start now)
+  (round (* 1000 (- now start)) internal-time-units-per-second))
+
+(defun profile-plist (samples count milliseconds cpu bytes)
+  "What SAMPLES say of COUNT runs that took MILLISECONDS, CPU of them computing, for the wire."
   (multiple-value-bind (total table) (samples-by-name samples)
-    (list :samples total :runs count :milliseconds (round (* 1000 seconds))
+    (list :samples total :runs count :milliseconds milliseconds :cpu cpu
           :bytes (and bytes (plusp count) (round bytes count))
           :rows (loop for (name self total) in (rows-of table)
                       collect (list :name (sampled-text name) :self self :total total
@@ -160,7 +169,7 @@
   (compile-now 'profiled-runs 'call-sampling)
   (let* ((*package* (package-of-text package))
          (forms (forms-in form))
-         (count (list 0)) (result (list nil)) (start nil) (bytes nil))
+         (count (list 0)) (result (list nil)) (start nil) (cpu nil) (bytes nil))
     (unless forms
       (missed "The text contains no form."))
     (let ((function (function-of-form (if (rest forms)
@@ -168,12 +177,12 @@
                                           (first (first forms))))))
       (flet ((told ()
                (profile-plist (first result) (first count)
-                              (/ (- (get-internal-real-time) start) internal-time-units-per-second)
+                              (milliseconds-since start (get-internal-real-time))
+                              (milliseconds-since cpu (get-internal-run-time))
                               (and bytes (- (allocated-so-far) bytes)))))
         (setf start (get-internal-real-time)
+              cpu (get-internal-run-time)
               bytes (allocated-so-far)
               *progress* #'told)
-        (call-sampling (lambda (samples)
-                         (setf result samples)
-                         (profiled-runs function 2 count)))
+        (call-sampling (lambda () (profiled-runs function count)) result)
         (append (told) (list :output (captured-text)))))))

@@ -337,7 +337,10 @@ fn grep_project() -> Tool {
                             {
                                 Err(FileError::new(
                                     Trouble::Missing,
-                                    format!("{system} has no sources here: {} has no Lisp files.", target.path.display()),
+                                    format!(
+                                        "{system} has no sources here: {} has no Lisp files.",
+                                        target.path.display()
+                                    ),
                                 ))
                             }
                             _ => Ok(found.text()),

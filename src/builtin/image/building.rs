@@ -9,6 +9,7 @@ use super::execution::{NAMED, restart_parameter};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
 use super::timeouts::{long, long_timeout_parameter};
+use super::xref::place_of_check;
 use crate::builtin::more;
 use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::work::{Running, WorkContext};
@@ -133,23 +134,63 @@ fn run_tests() -> Tool {
     };
     tool.finding = Some(finding_to_load);
     tool.code = Some(NAMED);
-    tool.instead = Some(with_all_output);
+    tool.instead = Some(with_places);
     tool
 }
 
 /// How a model sees output that was left out, where nothing keeps it.
 const RUN_AGAIN: &str = "run one suite or test to see its output";
 
-/// The results, where output is left out of them that can be read then.
-fn with_all_output(
+/// How many failed checks are looked for in the project's files.
+const CHECKS_SOUGHT: usize = 10;
+
+/// The results with the places of failed checks that the image doesn't know, and with a way to output that is
+/// left out of them.
+fn with_places(
     arguments: &Arguments,
     reply: &ImageReply,
     context: &WorkContext,
 ) -> Option<Running<Content>> {
+    let (arguments, reply, context) = (arguments.clone(), reply.clone(), context.clone());
+    outcome::returned(&reply).ok()?;
+    Some(Box::pin(async move {
+        let checks: Vec<Check> = outcome::returned(&reply)?
+            .plists("results")
+            .take(CHECKS_SOUGHT)
+            .map(|it| Check {
+                test: it.text("test").map(str::to_owned),
+                expression: it.text("expression").map(str::to_owned),
+                place: it.text("where").map(str::to_owned),
+            })
+            .collect();
+        let mut places = Vec::new();
+        for check in checks {
+            places.push(match (check.place, check.test) {
+                (None, Some(test)) => {
+                    place_of_check(&test, check.expression.as_deref(), &context).await
+                }
+                (place, _) => place,
+            });
+        }
+        let told = tests_told(&arguments, &reply, &places)?;
+        Ok(Content::from(
+            with_all_output(&told, &reply, &context).unwrap_or(told),
+        ))
+    }))
+}
+
+/// A check that failed, as far as the image knows it.
+struct Check {
+    test: Option<String>,
+    expression: Option<String>,
+    place: Option<String>,
+}
+
+/// TOLD, of REPLY, where output is left out of it that can be read then.
+fn with_all_output(told: &str, reply: &ImageReply, context: &WorkContext) -> Option<String> {
     if !context.offer.lists(more::READ_RESULT) {
         return None;
     }
-    let told = render_tests(arguments, reply).ok()?;
     let (before, after) = told.split_once(RUN_AGAIN)?;
     let source = Source {
         what: "the image".to_owned(),
@@ -157,16 +198,24 @@ fn with_all_output(
     };
     let output = outcome::returned(reply).ok()?.text("output")?;
     let number = context.past.keep_part(&fence(output, &source, draw()));
-    let told = format!(
+    Some(format!(
         "{before}{} with number {number} shows it{after}",
         more::READ_RESULT
-    );
-    Some(Box::pin(async move { Ok(Content::from(told)) }))
+    ))
 }
 
 pub(super) fn render_tests(
     arguments: &Arguments,
     reply: &ImageReply,
+) -> Result<String, ToolFailure> {
+    tests_told(arguments, reply, &[])
+}
+
+/// What REPLY says of the tests, with the PLACES of its results, as far as they were found.
+fn tests_told(
+    arguments: &Arguments,
+    reply: &ImageReply,
+    places: &[Option<String>],
 ) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let number = |name: &str| data.integer(name).unwrap_or_default();
@@ -222,7 +271,11 @@ pub(super) fn render_tests(
         ));
     }
     lines.extend(other_file(data));
-    lines.extend(data.plists("results").flat_map(test_result));
+    let mut places = places.iter().map(Option::as_deref);
+    lines.extend(
+        data.plists("results")
+            .flat_map(|it| test_result(it, places.next().flatten().or(it.text("where")))),
+    );
     if number("more") > 0 {
         lines.push(format!(
             "({} more; run fewer tests at once.)",
@@ -475,14 +528,12 @@ fn stray(file: Plist<'_>) -> String {
     }
 }
 
-fn test_result(result: Plist<'_>) -> Vec<String> {
+fn test_result(result: Plist<'_>, place: Option<&str>) -> Vec<String> {
     let mut lines = vec![format!(
         "{} in {}{}",
         result.text("status").unwrap_or("failed"),
         result.text("test").unwrap_or("a test"),
-        result
-            .text("where")
-            .map_or(String::new(), |place| format!(" at {place}"))
+        place.map_or(String::new(), |place| format!(" at {place}"))
     )];
     if let Some(expression) = result.text("expression") {
         lines[0].push_str(&format!(": {expression}"));

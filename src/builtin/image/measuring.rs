@@ -6,9 +6,7 @@ use super::execution::{FORMS, evaluated_parameter};
 use super::outcome;
 use super::timeouts::{timeout, timeout_parameter};
 use crate::image::{ImageReply, Plist, property_list};
-use crate::tool::{
-    Arguments, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
-};
+use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
 #[must_use]
@@ -93,10 +91,13 @@ fn measured(number: usize, alternative: Plist<'_>, fastest: Option<i64>) -> Stri
         return format!("{number}. not measured: {form}\n   {error}");
     };
     let ratio = time as f64 / fastest.unwrap_or(time).max(1) as f64;
-    let allocated = alternative
-        .integer("bytes")
-        .map_or(String::new(), |bytes| format!(", {} allocated", size(bytes)));
-    format!("{number}. {} ({ratio:.2} x){allocated}: {form}", duration(time))
+    let allocated = alternative.integer("bytes").map_or(String::new(), |bytes| {
+        format!(", {} allocated", size(bytes))
+    });
+    format!(
+        "{number}. {} ({ratio:.2} x){allocated}: {form}",
+        duration(time)
+    )
 }
 
 /// Whether all ALTERNATIVES that ended have the same values.
@@ -114,7 +115,10 @@ fn values(alternatives: &[Plist<'_>]) -> Vec<String> {
         [] => Vec::new(),
         [(_, only)] => vec![format!("=> {}", told(only))],
         [(_, first), ..] if ended.iter().all(|(_, it)| it.flag("same")) => {
-            vec![format!("All have the same values (equalp): {}", told(first))]
+            vec![format!(
+                "All have the same values (equalp): {}",
+                told(first)
+            )]
         }
         _ => {
             let mut lines = vec!["THE VALUES DIFFER (not equalp):".to_owned()];
@@ -131,7 +135,7 @@ fn values(alternatives: &[Plist<'_>]) -> Vec<String> {
 fn profile_form() -> Tool {
     measuring(
         "profile_form",
-        "Profile forms statistically (SBCL): run them for 2 seconds or more and list in which functions the time was spent. After a timeout it lists what was seen until then.",
+        "Profile forms statistically (SBCL): run them again and again for some seconds and list in which functions their CPU time was spent. After a timeout it lists what was seen until then.",
         evaluated_parameter(),
         "profile-form",
         render_profile,
@@ -162,20 +166,23 @@ fn render_profile(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
 fn profile(data: Plist<'_>) -> Vec<String> {
     let number = |name: &str| data.integer(name).unwrap_or_default();
     let (samples, runs) = (number("samples"), number("runs"));
+    let time = |name: &str| duration(number(name) * 1_000_000_000);
     let each = match runs {
-        0 => "which did not end once".to_owned(),
+        0 => "a run that did not end".to_owned(),
         runs => format!(
             "{} of {}",
             counted(runs, "run"),
             duration(number("milliseconds") * 1_000_000_000 / runs)
         ),
     };
-    let allocated = data
-        .integer("bytes")
-        .map_or(String::new(), |bytes| format!(", {} allocated by each", size(bytes)));
+    let allocated = data.integer("bytes").map_or(String::new(), |bytes| {
+        format!(", {} allocated by each", size(bytes))
+    });
     let mut lines = vec![format!(
-        "{} of CPU time in {each}{allocated}.",
-        counted(samples, "sample")
+        "{} in {} of CPU time, {} in all: {each}{allocated}.",
+        counted(samples, "sample"),
+        time("cpu"),
+        time("milliseconds")
     )];
     if samples == 0 {
         lines.push("It used too little CPU time to say where: it may wait, or be done at once. image_status with part threads says where threads wait.".to_owned());
