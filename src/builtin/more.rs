@@ -32,7 +32,7 @@ const IN_WORDS: &[(&str, &str)] = &[
     ("editing", "insert lines; create, move, delete files"),
     (
         "execution",
-        "trace, profile, compare speed, undo_definition, REPL history",
+        "trace, profile, timing, undo_definition, REPL history",
     ),
     ("debugger", "frames, restarts"),
     (

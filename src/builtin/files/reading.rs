@@ -303,7 +303,7 @@ fn grep_project() -> Tool {
             Parameter::optional(
                 "system",
                 ParameterType::String,
-                "Search the files of this system instead, e.g. a library",
+                "Search this system's files instead",
             ),
         ],
         |arguments, context| -> Running {

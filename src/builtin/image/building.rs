@@ -91,7 +91,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
 fn run_tests() -> Tool {
     let mut tool = Tool::new(
         "run_tests",
-        "Run a system's tests, or one suite or test (FiveAM, Parachute, Rove and others), and list the failures. Changed files are loaded first. Without system, suite and test: those that failed last.",
+        "Run a system's tests, or one suite or test (FiveAM, Parachute, Rove and others), and list the failures. Changed files are loaded first. With none named: those that failed last.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
