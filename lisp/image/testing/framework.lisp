@@ -148,11 +148,11 @@ program a failed check is, if known.")
     (push (list framework result surroundings
                 (and failed
                      (< (count-if #'fourth *results*) *result-limit*)
-                     (check-place)))
+                     (place-of-check)))
           *results*)
     (when failed (funcall *on-failure* failed))))
 
-(defun check-place ()
+(defun place-of-check ()
   "Where the program made the check whose result is noted now, as properties for the wire, if known."
   (guarded
    (lambda ()

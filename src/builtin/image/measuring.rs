@@ -145,9 +145,8 @@ fn profile_form() -> Tool {
 fn render_profile(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     match reply {
         ImageReply::Cancelled(report) => {
-            let mut failure = match outcome::returned(reply) {
-                Ok(_) => return Ok(String::new()),
-                Err(failure) => failure,
+            let Err(mut failure) = outcome::returned(reply) else {
+                return Ok(String::new());
             };
             let table = profile(Plist::new(&report.value));
             failure.message = format!("{}\n{}", failure.message, table.join("\n"));
