@@ -33,6 +33,7 @@
 
 (defconst agent-q-call-events--live-operations
   '("eval-form" "compile-form" "compile-file" "load-system" "run-tests" "eval-in-frame"
+    "compare-forms" "profile-form"
     "invoke-restart" "restart-frame" "return-from-frame" "call-tool")
   "The operations that run code.")
 

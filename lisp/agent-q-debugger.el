@@ -54,7 +54,8 @@ They hold the connection, thread, condition, restarts and level.")
 ;;;; Those that opened meanwhile
 
 (defconst agent-q-debugger--telling
-  '("eval-form" "compile-form" "compile-file" "load-system" "run-tests")
+  '("eval-form" "compare-forms" "profile-form" "compile-form" "compile-file" "load-system"
+    "run-tests")
   "The operations whose answers tell of debuggers that opened.")
 
 (defun agent-q-debugger-opened (connection operation owner)

@@ -449,7 +449,8 @@ Several Emacsen can be connected to one image, so a part is random."
 
 (defconst agent-q-image--journaled '("eval-form" "compile-form" "compile-file" "load-system"
                                      "eval-in-frame" "invoke-restart" "restart-frame"
-                                     "return-from-frame" "run-tests")
+                                     "return-from-frame" "run-tests" "compare-forms"
+                                     "profile-form")
   "The operations that the image keeps a journal of.")
 
 (defun agent-q-image--tagged (connection operation owner arguments)

@@ -204,6 +204,11 @@ The user denies that."
        ("threads: none" . "without threads, and on CLISP without the memory in use"))
       ("eval_form" ("eval_form" :form "(princ :printed) (values (make-hash-table) \"two\")")
        "=> :PRINTED\nOutput:\nPRINTED\n(values .*\n=> #.*HASH-TABLE.* \\[v[0-9]+\\]\n=> \"two\"")
+      ("compare_forms" ("compare_forms" :form "(+ 1 2) (error \"no\")")
+       "\\`1\\. .* (1\\.00 x), .* allocated: (\\+ 1 2)\n2\\. not measured: .*\n   SIMPLE-ERROR: no\n\\(.*\n\\)*=> 3"
+       ("\\`1\\. .* (1\\.00 x): (\\+ 1 2)\n" . "without what is allocated"))
+      ("profile_form" ("profile_form" :form "(loop repeat 100000 collect (list 1))")
+       "\\`[0-9]+ samples? in ")
       ("inspect_value" ("inspect_value" :handle "%v") "Hash table of 0 entries, test ")
       ("eval_form, a handle in a form" agent-q-implementations-test--handle "\\`=> 0\\'")
       ("eval_form, an error in evaluated code" ("eval_form" :form "(aq-inner 3)")

@@ -37,6 +37,48 @@
   (should (string-match-p "nmbers is .*FiveAM[^.]*\\. Near names: AQ-CHECKS::NUMBERS\\. If"
                           (agent-q-test-tools-ask "/run_tests suite=nmbers"))))
 
+(agent-q-test-tools-on-each run-tests-again-where-they-failed ()
+  "Failed checks have their places in the project's files; without arguments, failed tests run again,
+and the first failure can be looked at with its stack alive."
+  (agent-q-test-systems-need connection "fiveam")
+  (let ((file (expand-file-name "aq-again.lisp" default-directory)))
+    (unwind-protect
+        (cl-flet ((ask (text) (agent-q-test-tools-ask text))
+                  (have (fee)
+                    (write-region (format "(defpackage :aq-again (:use :cl)) (in-package :aq-again)
+(defun fee (x)
+  (declare (optimize (debug 3)))
+  (fiveam:is (= %s x) \"the fee\")
+  x)
+(fiveam:test fees
+  (let ((y 2))
+    (fiveam:is (= 2 y))
+    (fiveam:is (eql %s
+                    y))
+    (fee y)))
+(fiveam:test fine (fiveam:is (eq t t)))\n" fee fee)
+                                  nil file nil 'silent)
+                    (agent-q-test-image-eval connection (format "(load (compile-file %S))" file))))
+          (have 3)
+          (should (string-match-p "\\`FAILED: 1 of 3 .*\nfailed in AQ-AGAIN::FEES at aq-again.lisp:9: (EQL 3 AQ-AGAIN::Y)\n.*\n\\(?:.*\n\\)*failed in AQ-AGAIN::FEES at .*aq-again.lisp:4: (= 3 AQ-AGAIN::X)\n  the fee"
+                                  (concat (ask "/run_tests test=aq-again::fees") "\n")))
+          (let ((told (ask "/run_tests on_error=park")))
+            (should (string-match-p "\\`Error .*FAILED-CHECK: failed in .*(EQL 3 " told))
+            (should (string-match "parked as debugger \\(d[0-9]+\\)" told))
+            (let ((debugger (match-string 1 told)))
+              (should (string-match-p "%TEST-FEES" (ask (format "/debugger_frames limit=50 debugger=%s" debugger))))
+              (should (string-match-p
+                       "\\`FAILED: 1 of 3 checks passed, 2 failed.*\n(Run again, as they failed before: AQ-AGAIN::FEES.)\n"
+                       (ask (format "/invoke_restart debugger=%s restart=continue" debugger))))))
+          ;; The second time it passes.
+          (have 2)
+          (should (string-match-p
+                   "\\`PASSED: 3 of 3 checks passed.*\n(Run again, as they failed before: AQ-AGAIN::FEES.)\\'"
+                   (ask "/run_tests")))
+          (should (equal "Give a system, a suite or a test to run: no test failed when this image last ran some."
+                         (ask "/run_tests"))))
+      (mapc #'delete-file (directory-files default-directory t "\\`aq-again")))))
+
 (agent-q-test-tools-on-each run-tests-tells-of-a-load-that-failed ()
   "Tests that run after a load that failed are said to be of older code."
   (agent-q-test-systems-need connection "fiveam")

@@ -19,6 +19,7 @@ pub fn register(registry: &Registry) {
         image::introspection::package_tools(),
         image::inspection::tools(),
         image::execution::tools(),
+        image::measuring::tools(),
         image::compiling::tools(),
         image::building::tools(),
         image::verify::tools(),

@@ -30,7 +30,10 @@ const HOW_TO_CALL: &str = "Pass a tool that more_tools described and its argumen
 const IN_WORDS: &[(&str, &str)] = &[
     ("navigation", "directories, trees"),
     ("editing", "insert lines; create, move, delete files"),
-    ("execution", "trace, undo_definition, REPL history"),
+    (
+        "execution",
+        "trace, profile, timing, undo_definition, REPL history",
+    ),
     ("debugger", "frames, restarts"),
     (
         "introspection",

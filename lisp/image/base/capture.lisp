@@ -25,7 +25,9 @@
   (latest "") (printed 0)
   ;; Whether compiler lines are left out. If so, about the line being written: its state (:START,
   ;; :KEEP or :DROP), the blanks at its start, and whether the previous line was kept.
-  omits (line :start) (indent "") kept)
+  omits (line :start) (indent "") kept
+  ;; The streams of the threads that the call started, and whether the call has ended.
+  (others '()) ended)
 
 (defparameter *output-latest* 2000
   "How many characters to keep for looking at a call while it runs.")
@@ -83,6 +85,11 @@ setting."
     (setf (captured-line capture) :start)))
 
 (defun capture-chunk (capture chunk)
+  (if (captured-others capture)
+      (call-with-lock (lambda () (capture-locked capture chunk)))
+      (capture-locked capture chunk)))
+
+(defun capture-locked (capture chunk)
   (if (captured-omits capture)
       (loop with start = 0
             while (< start (length chunk))
@@ -97,7 +104,8 @@ setting."
 (defun captured-text ()
   "The output so far. Asking doesn't consume it."
   (let ((capture *captured*))
-    (guarded (lambda () (finish-output (captured-stream capture))) #'identity)
+    (dolist (stream (cons (captured-stream capture) (captured-others capture)))
+      (guarded (lambda () (finish-output stream)) #'identity))
     (merge-recent-text capture)
     (if (plusp (captured-dropped capture))
         (format nil "~A~&[~D characters of output omitted]~%~A"
@@ -127,4 +135,33 @@ any of it."
     (let ((*standard-output* output) (*error-output* output) (*trace-output* output)
           (*standard-input* input)
           (*query-io* both) (*debug-io* both) (*terminal-io* both))
-      (funcall function))))
+      (unwind-protect (funcall function)
+        (setf (captured-ended capture) t)))))
+
+;;; Threads that a call starts
+
+(defun call-sharing-output (capture function)
+  "Call FUNCTION in a thread of its own: what it prints belongs to the call of CAPTURE, and goes where
+it went without us once that has ended."
+  (let* ((outside *standard-output*)
+         (output (backend "MAKE-OUTPUT-STREAM"
+                          (lambda (chunk)
+                            (if (captured-ended capture)
+                                (write-string chunk outside)
+                                (capture-chunk capture chunk))))))
+    (call-with-lock (lambda () (push output (captured-others capture))))
+    (unwind-protect
+         (let ((*standard-output* output) (*error-output* output) (*trace-output* output))
+           (funcall function))
+      (ignore-errors (finish-output output))
+      (call-with-lock (lambda ()
+                        (setf (captured-others capture) (remove output (captured-others capture))))))))
+
+(defun sharing-output (function)
+  "FUNCTION for a new thread of the running call."
+  (let ((capture *captured*) (client *client*))
+    (if (null capture)
+        function
+        (lambda (&rest arguments)
+          (let ((*captured* capture) (*client* client))
+            (call-sharing-output capture (lambda () (apply function arguments))))))))

@@ -75,6 +75,16 @@ those that remain."
   "RECOVERIES, a value of *RECOVERIES*, for the wire."
   (list :recoveries (reverse (first recoveries))))
 
+(defun run-to-end (function)
+  "Call FUNCTION; returns the report of the condition that ended it, or NIL."
+  (block nil
+    (let* ((recovering *on-condition*)
+           (*on-condition* (lambda (condition)
+                             (funcall recovering condition)
+                             (return (condition-report condition)))))
+      (funcall function))
+    nil))
+
 ;;; Parking
 
 (defvar *parked* '()

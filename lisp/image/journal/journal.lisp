@@ -482,7 +482,8 @@ chat."
 (defun call-in-journal (operation function arguments)
   "Call FUNCTION, which performs OPERATION with ARGUMENTS, and note what it redefines, if it can."
   (if (member operation '("eval-form" "compile-form" "compile-file" "load-system" "eval-in-frame"
-                          "invoke-restart" "restart-frame" "return-from-frame" "run-tests")
+                          "invoke-restart" "restart-frame" "return-from-frame" "run-tests"
+                          "compare-forms" "profile-form")
               :test #'string=)
       (call-journaled function arguments)
       (funcall function)))

@@ -53,24 +53,68 @@ program: its printers may be what runs."
                           names :start from)))
     (remove "bogus stack frame" (subseq names from to) :test #'equal)))
 
+(defun names-in-threads (threads &optional (wanted (constantly t)))
+  "For each of THREADS, what NAMES-OF-FRAMES returns there if WANTED does; NIL if it doesn't answer."
+  (let ((answers (loop for nil in threads collect (list nil))))
+    (loop for thread in threads
+          for answer in answers
+          do (let ((answer answer) (*stopping* t))
+               (guarded (lambda ()
+                          (backend "INTERRUPT-THREAD" thread
+                                   (lambda ()
+                                     (let ((*stopping* nil))
+                                       (when (funcall wanted)
+                                         (setf (first answer)
+                                               (or (guarded #'names-of-frames (constantly nil))
+                                                   (list "nothing is known"))))))))
+                        ;; It has just ended.
+                        (constantly nil))))
+    (loop repeat (* 50 *patience-for-backtrace*)
+          until (every #'first answers)
+          do (sleep 0.02))
+    (mapcar #'first answers)))
+
+(defun check-threads-visible ()
+  (unless (implementation-p "SBCL")
+    (unavailable "Looking at a running call" "its threads can't be looked into while they run")))
+
 (define-operation "call-backtrace" (call)
   ;; The functions that CALL is in now, innermost first, as texts.
-  (unless (implementation-p "SBCL")
-    (unavailable "Looking at a running call" "its threads can't be looked into while they run"))
-  (let ((thread (second (running-call call)))
-        (answer (list nil)))
-    (unless thread
-      (missed "The call has ended."))
-    (backend "INTERRUPT-THREAD" thread
-             (lambda ()
-               (when (eql *call* call)
-                 (setf (first answer) (or (guarded #'names-of-frames (constantly nil))
-                                          (list "nothing is known"))))))
-    (loop repeat (* 50 *patience-for-backtrace*)
-          until (first answer)
-          do (sleep 0.02))
-    (unless (first answer)
+  (check-threads-visible)
+  (let* ((thread (or (second (running-call call)) (missed "The call has ended.")))
+         (names (first (names-in-threads (list thread) (lambda () (eql *call* call))))))
+    (unless names
       (missed "The call's thread did not answer in ~D seconds: it can't be interrupted now."
               *patience-for-backtrace*))
     (list :frames (mapcar (lambda (name) (if (stringp name) name (printed name :limit 200)))
-                          (program-names (first answer))))))
+                          (program-names names)))))
+
+;;; Threads of the program
+
+(defun called-by-thread (names)
+  "Of NAMES, a stack of any thread, what the program may know: the implementation's function that it
+is in now, if any, and the program's functions."
+  (let ((waits nil) (own '()))
+    (dolist (name (program-names names))
+      (let* ((symbol (and (not (stringp name)) (first-symbol name)))
+             (home (and symbol (symbol-package symbol))))
+        (cond ((null home))
+              ((not (implementation-package-p home)) (push name own))
+              ((and (null waits) (null own) (eq name symbol) (external-symbol-p symbol)
+                    (not (eq home (find-package "KEYWORD"))))
+               (setf waits symbol)))))
+    (values waits (nreverse own))))
+
+(defun external-symbol-p (symbol)
+  (eq :external (nth-value 1 (find-symbol (symbol-name symbol) (symbol-package symbol)))))
+
+(defun frame-name-text (name)
+  (if (symbolp name) (symbol-text name) (printed name :limit 120 :pretty nil)))
+
+(defun thread-place (names limit)
+  "What the stack NAMES of a thread says, as the end of a line."
+  (multiple-value-bind (waits own) (called-by-thread names)
+    (format nil "~@[ in ~A~]~@[: ~{~A~^ < ~}~]~:[~; < ...~]"
+            (and waits (string-downcase (symbol-text waits)))
+            (loop for name in own repeat limit collect (frame-name-text name))
+            (nthcdr limit own))))

@@ -44,7 +44,20 @@ a program told it."
                for name = (file-name-text directory)
                when name collect name))))
 
-(define-operation "source-places" ()
-  ;; Files that show where sources are, and directories that have more of them.
+(defun definition-of-system (name)
+  "The name of the file that defines the system NAME, or NIL. Nothing is loaded to find it."
+  (let* ((name (string-downcase (string-left-trim "#:'" (string-trim "\" " name))))
+         (primary (subseq name 0 (position #\/ name))))
+    (file-name-text (or (asdf-says "SYSTEM-SOURCE-FILE" (or (asdf-says "REGISTERED-SYSTEM" name)
+                                                            (asdf-says "REGISTERED-SYSTEM" primary)))
+                        (guarded (lambda ()
+                                   (nth-value 2 (funcall (optional-function "ASDF" "LOCATE-SYSTEM")
+                                                         primary)))
+                                 (constantly nil))))))
+
+(define-operation "source-places" (system)
+  ;; Files that show where sources are, and directories that have more of them; and the file that
+  ;; defines SYSTEM.
   (list :files (append (definitions-of-systems) (implementation-source))
-        :trees (source-trees)))
+        :trees (source-trees)
+        :definition (and system (definition-of-system system))))

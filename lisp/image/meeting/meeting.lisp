@@ -259,7 +259,8 @@ does so rather than deleting what may be there by then."
            ;; The implementation's own thread, for everything that is finalized.
            (funcall (watch-call-in watch) nil (lambda () (apply function arguments))))
           (t (note-thread (first hold) thread)
-             (apply function thread (funcall (watch-inheriting watch) (list (first hold)) work)
+             (apply function thread
+                    (funcall (watch-inheriting watch) (list (first hold)) (sharing-output work))
                     more)))))
 
 (defun note-thread (consent thread)

@@ -17,6 +17,54 @@
                             (and size (round (funcall size) 1048576)))))
              (constantly nil))))
 
+;;; Each thread by its name, its state and, on SBCL, the functions it is in.
+
+(defun serving-thread-p (name)
+  "Whether the thread NAME is the implementation's or the client's, which are not to be interrupted."
+  (or (string= name "finalizer")
+      (loop for part in '("swank" "slynk" "reader-thread" "control-thread" "indentation-cache"
+                          "auto-flush" "agent-q")
+              thereis (search part name :test #'char-equal))))
+
+(defun threads-by-name ()
+  "Lists of each thread, its name, and whether it may be looked into."
+  (loop for thread in (backend "ALL-THREADS")
+        repeat 100
+        for name = (guarded (lambda () (princ-to-string (backend "THREAD-NAME" thread)))
+                            (constantly "?"))
+        collect (list thread name
+                      (and (implementation-p "SBCL")
+                           (not (eq thread (backend "CURRENT-THREAD")))
+                           (not (serving-thread-p name))))))
+
+(defun thread-lines (threads limit)
+  "A line for each of THREADS, with LIMIT functions at most."
+  (let* ((seen (mapcar #'first (remove-if-not #'third threads)))
+         (stacks (and seen (names-in-threads seen))))
+    (loop for (thread name) in threads
+          for position = (position thread seen)
+          for stack = (and position (nth position stacks))
+          collect (format nil "~A~A" name
+                          (cond (stack (thread-place stack limit))
+                                ((null position) "")
+                                ((not (backend "THREAD-ALIVE-P" thread)) " (has just ended)")
+                                (t " (does not answer: it can't be interrupted now)"))))))
+
+(defun threads-told (wanted)
+  "Lines on all threads, or on those whose names contain WANTED."
+  (unless (eq :spawn (backend "PREFERRED-COMMUNICATION-STYLE"))
+    (return-from threads-told (thread-texts)))
+  (let* ((all (threads-by-name))
+         (chosen (if wanted
+                     (remove-if-not (lambda (it) (search wanted (second it) :test #'char-equal)) all)
+                     all)))
+    (when (null chosen)
+      (missed "No thread has a name with ~A in it, or it has ended; there are ~{~A~^, ~}."
+              wanted (without-duplicates (mapcar #'second all))))
+    (if (implementation-p "SBCL")
+        (thread-lines chosen (if wanted 40 5))
+        (thread-texts))))
+
 (defun thread-texts ()
   "The threads and what they are doing, as far as the client knows."
   (guarded (lambda ()
@@ -179,13 +227,13 @@ of none of SYSTEMS."
                           (round (- (get-internal-real-time) start)
                                  internal-time-units-per-second))))
 
-(defun status-part (part limit offset)
+(defun status-part (part limit offset thread)
   "A page of PART of the status, of which the summary has only the beginning."
   (let* ((items (cond ((string= part "systems") (loaded-systems))
                       ((string= part "packages")
                        (multiple-value-call #'append (program-packages (loaded-systems))))
                       ((string= part "features") (feature-texts))
-                      ((string= part "threads") (thread-texts))
+                      ((string= part "threads") (threads-told thread))
                       (t (missed "Unknown part of the status ~A: expected systems, packages, features or threads."
                                  part))))
          (offset (max 0 (or offset 0))))
@@ -214,10 +262,10 @@ of none of SYSTEMS."
             :features (first-few (notable-features) 8)
             :running (running-texts)))))
 
-(define-operation "image-status" (part limit offset file)
+(define-operation "image-status" (part limit offset thread file)
   ;; What the image is and what is happening in it, in short; or all of one PART, in pages. FILE is
-  ;; the directory of the user's project.
+  ;; the directory of the user's project; THREAD, part of the names of the threads to tell of.
   (let ((*project-root* (and file (concatenate 'string (string-right-trim "/" file) "/"))))
-    (if part
-        (status-part part limit offset)
+    (if (or part thread)
+        (status-part (or part "threads") limit offset thread)
         (status-summary))))

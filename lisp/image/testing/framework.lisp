@@ -125,10 +125,49 @@
 ;;; Observing results
 
 (defvar *results* '()
-  "The results since the tests began: lists of framework, result, surroundings.")
+  "The results since the tests began: lists of framework, result, surroundings, and where in the
+program a failed check is, if known.")
+
+(defparameter *result-limit* 30
+  "How many results other than passed ones to show.")
+
+(defvar *on-failure* (constantly nil)
+  "Called with what a failed check says, while its stack is alive.")
+
+(defun entries-of (framework result surroundings)
+  (ask-framework framework #'test-framework-entries result surroundings))
+
+(defun failed-entry (framework result surroundings)
+  "What RESULT, which was just made, says of a failure, if it does yet."
+  (find-if (lambda (entry) (member (getf entry :status) '("failed" "error") :test #'string=))
+           (guarded (lambda () (entries-of framework result surroundings)) (constantly '()))))
 
 (defun note-result (framework result)
-  (push (list framework result (ask-framework framework #'test-framework-surroundings)) *results*))
+  (let* ((surroundings (ask-framework framework #'test-framework-surroundings))
+         (failed (failed-entry framework result surroundings)))
+    (push (list framework result surroundings
+                (and failed
+                     (< (count-if #'fourth *results*) *result-limit*)
+                     (place-of-check)))
+          *results*)
+    (when failed (funcall *on-failure* failed))))
+
+(defun place-of-check ()
+  "Where the program made the check whose result is noted now, as properties for the wire, if known."
+  (guarded
+   (lambda ()
+     (let ((place nil))
+       (backend "CALL-WITH-DEBUGGING-ENVIRONMENT"
+                (lambda ()
+                  (loop for (number nil operator)
+                          in (shown-frames (backend "COMPUTE-BACKTRACE" 0 100) (report-end))
+                        until place
+                        do (unless (or (null operator)
+                                       (let ((package (operator-package operator)))
+                                         (and package (test-framework-package-p package))))
+                             (setf place (frame-place number operator))))))
+       place))
+   (constantly nil)))
 
 (defun observe-class (framework)
   "Note each result that FRAMEWORK makes from now on; returns functions that end that."
@@ -184,6 +223,7 @@
 
 (defun result-entries (results)
   "What RESULTS say, the first one first."
-  (loop for (framework result surroundings) in (reverse results)
-        append (loop for entry in (ask-framework framework #'test-framework-entries result surroundings)
-                     collect (list* :framework (test-framework-title framework) entry))))
+  (loop for (framework result surroundings place) in (reverse results)
+        append (loop for entry in (entries-of framework result surroundings)
+                     collect (append (list* :framework (test-framework-title framework) entry)
+                                     place))))

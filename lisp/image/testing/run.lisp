@@ -3,9 +3,6 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defparameter *result-limit* 30
-  "How many results other than passed ones to show.")
-
 ;;; What to run
 
 (defun test-candidates (text package)
@@ -140,17 +137,52 @@ and the names of the tests that were run instead, if its test operation runs non
            (let ((facts (system-facts (first told))))
              (list :system (getf facts :system) :other (getf facts :other))))))
 
-;;; Running
+;;; Once more
 
-(defun run-to-end (function)
-  "Call FUNCTION; returns the report of the condition that ended it, or NIL."
-  (block nil
-    (let* ((recovering *on-condition*)
-           (*on-condition* (lambda (condition)
-                             (funcall recovering condition)
-                             (return (condition-report condition)))))
-      (funcall function))
-    nil))
+(defvar *last-failed* '()
+  "The names of the tests that failed when tests last ran.")
+
+(lasts-for-the-process '*last-failed*)
+
+(defun note-failed (results)
+  "Note which tests failed by RESULTS; NIL stands for one without a name."
+  (setf *last-failed*
+        (remove-duplicates
+         (loop for entry in (result-entries results)
+               unless (member (getf entry :status) '("passed" "skipped") :test #'string=)
+                 collect (first (ran-tests (list entry))))
+         :test #'equal)))
+
+(defun failed-runner ()
+  "The function that runs the tests again that failed when tests last ran."
+  (let ((runners (loop for name in *last-failed*
+                       unless name
+                         do (missed "The tests that failed last have no names by which they can be run again: give a suite.")
+                       collect (test-runner name *package*))))
+    (lambda () (mapc #'funcall runners))))
+
+;;; Parking a failed check
+
+(define-condition failed-check (condition)
+  ((text :initarg :text :reader failed-check-text))
+  (:report (lambda (condition stream) (write-string (failed-check-text condition) stream))))
+
+(defun call-parking-failure (debugger function)
+  "Call FUNCTION; the first check that fails is parked under the name DEBUGGER, if there is one."
+  (let* ((parked (list (null debugger)))
+         (*on-failure* (lambda (entry)
+                         (unless (first parked)
+                           (setf (first parked) t)
+                           (with-simple-restart (continue "Go on with the tests.")
+                             (park (make-condition
+                                    'failed-check
+                                    :text (format nil "~A~@[ in ~A~]~@[: ~A~]~@[~%~A~]"
+                                                  (getf entry :status) (getf entry :test)
+                                                  (getf entry :expression) (getf entry :reason)))
+                                   debugger))))))
+    (funcall function)))
+
+;;; Running
 
 (defun check-count (entries &rest statuses)
   (loop for entry in entries
@@ -215,9 +247,10 @@ run, if anything did."
          (home (if (symbolp found) (symbol-package found) found)))
     (list :file (and (packagep home) (package-source home)))))
 
-(define-operation "run-tests" (system suite test package restart systems file affected changed)
-  ;; Run a test, a suite, all tests of a system, or those AFFECTED by what was CHANGED, lists of :file
-  ;; and :names, and report the outcome. RESTART leaves an error.
+(define-operation "run-tests" (system suite test package restart on-error debugger systems file affected changed)
+  ;; Run a test, a suite, all tests of a system, those AFFECTED by what was CHANGED, lists of :file and
+  ;; :names, or those that failed last, and report the outcome. RESTART leaves an error. If ON-ERROR is
+  ;; "park", the first failure is kept under the name DEBUGGER.
   (let* ((*notes* (list '()))
          (*build* (make-build))
          (*package* (package-of-text package))
@@ -225,9 +258,11 @@ run, if anything did."
                                  (name-of-file file system systems)
                                  (system-name-of-text system))))
          (target (or test suite))
+         (again (and (not system) (not target) (not affected) *last-failed*))
+         (debugger (and (equal on-error "park") debugger))
          (began (get-universal-time)))
-    (unless (or system target affected)
-      (missed "Give a system, a suite or a test to run."))
+    (unless (or system target affected again)
+      (missed "Give a system, a suite or a test to run: no test failed when this image last ran some."))
     (setf *results* '())
     (flet ((work ()
              (setf *changed-elsewhere*
@@ -243,24 +278,33 @@ run, if anything did."
                (load-tests-of tested)
                (setf *progress* (lambda ()
                                   (append (summary *results* nil) (recoveries-of recoveries))))
-               (multiple-value-bind (runner found) (and target (test-runner target *package*))
+               (multiple-value-bind (runner found) (cond (target (test-runner target *package*))
+                                                         (again (failed-runner)))
                  (multiple-value-bind (results problem instead reach)
                      (cond (runner (run-observed runner))
                            (affected (multiple-value-bind (results problem facts)
                                          (run-affected system changed)
                                        (values results problem '() facts)))
                            (t (run-system-tests system)))
-                   (when (and results (not target) (not problem) (not (failed-results-p results)))
+                   (note-failed results)
+                   (when (and results (not target) (not again) (not problem)
+                              (not (failed-results-p results)))
                      (note-all-passed began))
                    (append reach
                            (and system (not affected) (tested-facts system tested))
                            (summary results problem (and test (symbolp found) (symbol-text found)))
-                           (list :instead instead)
-                           (unless (or results problem target affected)
+                           (list :instead instead :again again)
+                           (unless (or results problem target again affected)
                              (absence-facts system (captured-text)))
                            (recoveries-of recoveries)
                            (list :failed-files (mapcar #'file-namestring
                                                        (remove-if-not #'date-of *failed-files*)))
                            (and (or system (build-compiled *build*))
                                 (append (reported-notes) (build-facts)))))))))
-      (call-recovering restart (lambda () (call-with-project systems #'work))))))
+      (call-recovering restart
+                       (lambda ()
+                         (call-parking-failure debugger
+                                               (lambda () (call-with-project systems #'work))))
+                       (lambda (condition)
+                         (when (and debugger (not (heap-exhausted-p condition)))
+                           (park condition debugger)))))))

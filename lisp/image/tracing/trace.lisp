@@ -16,7 +16,8 @@
 (defvar *trace-kept* 0)
 
 (defvar *traced* '()
-  "What is traced: lists of the function's name and its previous definition, or :ENCAPSULATED.")
+  "What is traced: lists of the function's name and its previous definition, or :ENCAPSULATED; or of
+a method, its text and its previous code.")
 
 (defvar *trace-depth* 0)
 
@@ -111,11 +112,71 @@
         (t (setf (fdefinition function) before))))
 
 (defun traced-names ()
-  (loop for (function) in (reverse *traced*)
-        when (fboundp function)
-          collect (if (consp function)
-                      (format nil "(SETF ~A)" (symbol-text (second function)))
-                      (symbol-text function))))
+  (loop for (function text) in (reverse *traced*)
+        if (method-p function)
+          when (mop "METHOD-GENERIC-FUNCTION" function) collect text end
+        else
+          when (fboundp function)
+            collect (if (consp function)
+                        (format nil "(SETF ~A)" (symbol-text (second function)))
+                        (symbol-text function))
+          end))
+
+;;; One method, on SBCL: the code that its generic function calls is replaced.
+
+(defun method-p (object)
+  (typep object 'method))
+
+(defun traceable-code (method)
+  "The object that has the code of METHOD, and that code; NIL if SBCL doesn't call it."
+  (let ((function (mop "METHOD-FUNCTION" method))
+        (accessor (find-class (find-symbol "STANDARD-ACCESSOR-METHOD" "SB-MOP") nil)))
+    (and (typep function (find-symbol "%METHOD-FUNCTION" "SB-PCL"))
+         (not (and accessor (typep method accessor)))
+         (let ((code (internal "SB-PCL" "%METHOD-FUNCTION-FAST-FUNCTION" function)))
+           (and code (values function code))))))
+
+(defun set-method-code (method code)
+  (funcall (fdefinition (list 'setf (find-symbol "%METHOD-FUNCTION-FAST-FUNCTION" "SB-PCL")))
+           code (mop "METHOD-FUNCTION" method))
+  ;; It keeps what it calls.
+  (let ((function (mop "METHOD-GENERIC-FUNCTION" method)))
+    (when function (reinitialize-instance function))))
+
+(defun check-method-traceable (method text)
+  (unless (implementation-p "SBCL")
+    (unavailable "trace_function of one method" "its methods can't be given other code"))
+  (unless (traceable-code method)
+    (missed "~A can't be traced by itself: it is a slot's accessor or has code of its own kind. Trace the whole function." text))
+  (when (every (lambda (specializer)
+                 (or (not (typep specializer 'class))
+                     (null (class-name specializer))
+                     (implementation-package-p (symbol-package (class-name specializer)))))
+               (mop "METHOD-SPECIALIZERS" method))
+    ;; Its function must be the program's then.
+    (traceable-name (printed (mop "GENERIC-FUNCTION-NAME" (mop "METHOD-GENERIC-FUNCTION" method))
+                             :limit 200)
+                    nil)))
+
+(defun install-method-trace (method text)
+  "Record calls of METHOD; returns its previous code."
+  (let ((client *client*) (code (nth-value 1 (traceable-code method))))
+    (set-method-code method
+                     (lambda (slots next &rest arguments)
+                       (traced-call client text
+                                    (lambda (&rest arguments) (apply code slots next arguments))
+                                    arguments)))
+    code))
+
+(defun remove-method-trace (method code)
+  (when (mop "METHOD-FUNCTION" method)
+    (set-method-code method code)))
+
+(defun traced-method (text package)
+  "The method that TEXT names, and its name in full; NIL if TEXT names a function."
+  (multiple-value-bind (method name) (method-of-text text package)
+    (and method
+         (values method (format nil "~A ~A" (name-text name) (method-text method))))))
 
 (defun clear-trace ()
   "Forget all entries; returns how many there were."
@@ -135,33 +196,49 @@ them."
                                 (constantly nil)))
                   (and (compiler-macro-function name) :compiler-macro)))))
 
+(defun trace-one (text package)
+  "Record calls of what TEXT names; returns its name in full and which calls won't show."
+  (multiple-value-bind (method name) (traced-method text package)
+    (if method
+        (progn
+          (check-method-traceable method name)
+          (unless (assoc method *traced*)
+            (push (list method name (install-method-trace method name)) *traced*))
+          (values name '()))
+        (multiple-value-bind (function name) (traceable-name text package)
+          (unless (assoc function *traced* :test #'equal)
+            (push (list function (install-trace function name)) *traced*))
+          (values name (untraced-calls function))))))
+
 (define-operation "trace-function" (function package)
-  ;; Record calls of a function from now on. If nothing was traced before, forget the entries of
-  ;; earlier traces: they would look like new calls.
-  (multiple-value-bind (name text) (traceable-name function package)
-    (compile-now 'traced-call 'add-trace-entry 'traced-objects 'printed 'guarded
-                 'call-with-printer 'write-bounded)
-    (let ((forgotten (if *traced* 0 (clear-trace))))
-      (unless (assoc name *traced* :test #'equal)
-        (let ((before (install-trace name text)))
-          (push (list name before) *traced*)))
+  ;; Record calls of a function or a method from now on. If nothing was traced before, forget the
+  ;; entries of earlier traces: they would look like new calls.
+  (compile-now 'traced-call 'add-trace-entry 'traced-objects 'printed 'guarded
+               'call-with-printer 'write-bounded)
+  (let ((forgotten (if *traced* 0 *trace-count*)) (before *traced*))
+    (multiple-value-bind (name missing) (trace-one function package)
+      (unless before (clear-trace))
       (list :traced (traced-names)
             :forgotten forgotten
-            :name text
-            :missing (untraced-calls name)))))
+            :name name
+            :missing missing))))
+
+(defun traced-entry (text package)
+  (multiple-value-bind (method name) (traced-method text package)
+    (or (if method
+            (assoc method *traced*)
+            (assoc (function-name-of (name-of-text text package)) *traced* :test #'equal))
+        (progn (unless method (traceable-name text package))
+               (missed "~A is not traced." (or name text))))))
 
 (define-operation "untrace-function" (function package)
-  ;; Stop recording calls of a function, or of all.
-  (let ((entries (if function
-                     (list (or (assoc (function-name-of (name-of-text function package)) *traced*
-                                      :test #'equal)
-                               (progn (traceable-name function package)
-                                      (missed "~A is not traced." function))))
-                     *traced*)))
-    (dolist (entry entries)
-      (remove-trace (first entry) (second entry))
-      (setf *traced* (remove entry *traced*)))
-    (list :traced (traced-names))))
+  ;; Stop recording calls of a function or a method, or of all.
+  (dolist (entry (if function (list (traced-entry function package)) *traced*))
+    (if (method-p (first entry))
+        (remove-method-trace (first entry) (third entry))
+        (remove-trace (first entry) (second entry)))
+    (setf *traced* (remove entry *traced*)))
+  (list :traced (traced-names)))
 
 (define-operation "get-trace" (limit clear)
   ;; The latest recorded calls, oldest first.

@@ -2,6 +2,9 @@
 //! The tools that look at the project's files: reading, listing and searching. They run on
 //! threads of ours; only a file that Emacs visits with unsaved changes is asked for there.
 
+use std::path::Path;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::change::{LiveBuffer, Wanted, visiting};
@@ -10,10 +13,13 @@ use crate::files::listing::{
     DEFAULT_DEPTH, SortBy, TreeOptions, directory_tree, file_info, list_directory,
     project_root_text,
 };
-use crate::files::path::{PathKind, Resolved};
+use crate::files::path::{PathKind, PathVerdict, Resolved};
 use crate::files::read::{LARGEST_PAGE, Window, read_page};
 use crate::files::search::{DEFAULT_FILES, FileSearch, search_files};
+use crate::files::systems::source_folders;
 use crate::files::walk::Hidden;
+use crate::files::{FileError, Trouble};
+use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::work::{Running, Task, WorkContext};
 use crate::tool::{Arguments, Parameter, ParameterType, Returns, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
@@ -294,11 +300,20 @@ fn grep_project() -> Tool {
             Parameter::optional("context", ParameterType::Integer, "Lines around each match"),
             Parameter::optional("limit", ParameterType::Integer, "Default 100"),
             hidden_parameter(),
+            Parameter::optional(
+                "system",
+                ParameterType::String,
+                "Search this system's files instead",
+            ),
         ],
         |arguments, context| -> Running {
             Box::pin(async move {
-                let (target, policy) =
-                    (folder(&arguments, &context).await?, context.policy().await?);
+                let policy = context.policy().await?;
+                let target = match arguments.text("system") {
+                    Some(system) => system_folder(system, &arguments, &context).await?,
+                    None => folder(&arguments, &context).await?,
+                };
+                let of_system = arguments.text("system").map(str::to_owned);
                 let what = Grep {
                     glob: arguments.text("glob").map(str::to_owned),
                     context: limit(&arguments, "context", 0, MOST_CONTEXT),
@@ -307,9 +322,88 @@ fn grep_project() -> Tool {
                     ..Grep::new(arguments.required_text("pattern"))
                 };
                 context
-                    .on_a_thread(move |stop| Ok(grep(&policy, &target, &what, stop)?.text()))
+                    .on_a_thread(move |stop| {
+                        let found = grep(&policy, &target, &what, stop)?;
+                        let any = FileSearch {
+                            limit: 1,
+                            ..FileSearch::new("**/*.{lisp,lsp,cl}")
+                        };
+                        match of_system {
+                            Some(system)
+                                if found.matches == 0
+                                    && search_files(&policy, &target, &any, stop)?
+                                        .paths
+                                        .is_empty() =>
+                            {
+                                Err(FileError::new(
+                                    Trouble::Missing,
+                                    format!(
+                                        "{system} has no sources here: {} has no Lisp files.",
+                                        target.path.display()
+                                    ),
+                                ))
+                            }
+                            _ => Ok(found.text()),
+                        }
+                    })
                     .await
             })
         },
     )
+}
+
+/// How long the image may take to say where a system is.
+const SYSTEM_DEADLINE: Duration = Duration::from_secs(5);
+
+/// The folder with the sources of SYSTEM, which the image knows. Only one of sources: what the image says
+/// opens no other.
+async fn system_folder(
+    system: &str,
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<Resolved, ToolFailure> {
+    if arguments.text("path").is_some() {
+        return Err(ToolFailure::new("Give a path or a system, not both."));
+    }
+    let asked = property_list([("system", lexpr::Value::string(system))]);
+    let data = match context
+        .ask_image("source-places", &asked, SYSTEM_DEADLINE)
+        .await?
+    {
+        ImageReply::Returned(data) => data,
+        _ => lexpr::Value::Null,
+    };
+    let (policy, system) = (context.policy().await?, system.to_owned());
+    context
+        .on_a_thread(move |_| {
+            let data = Plist::new(&data);
+            let Some(file) = data.text("definition") else {
+                return Err(FileError::new(
+                    Trouble::Missing,
+                    format!(
+                        "The image knows no system {system}, loaded or not; search a folder by path instead."
+                    ),
+                ));
+            };
+            let mut files = data.texts("files");
+            files.push(file);
+            let folders = source_folders(&files, &data.texts("trees"), policy.home());
+            let verdict = Path::new(file)
+                .canonicalize()
+                .ok()
+                .and_then(|it| Some(policy.judge(&it.parent()?.to_string_lossy())));
+            match verdict {
+                Some(PathVerdict::Inside(resolved)) => Ok(resolved),
+                Some(PathVerdict::Outside(resolved))
+                    if folders.iter().any(|it| resolved.path.starts_with(it)) =>
+                {
+                    Ok(resolved)
+                }
+                _ => Err(FileError::new(
+                    Trouble::Changed,
+                    format!("The folder of {file} has more in it than sources, or can't be read here; search it by path, which asks the user."),
+                )),
+            }
+        })
+        .await
 }

@@ -11,6 +11,7 @@ use super::execution::{NAMED, restart_parameter};
 use super::outcome;
 use super::systems::{SYSTEM_SYNTAX, built, finding_to_load, other_file};
 use super::timeouts::{long, long_timeout_parameter};
+use super::xref::place_of_check;
 use crate::builtin::files::reading::texts_parameter;
 use crate::builtin::more;
 use crate::image::{ImageReply, Plist, property_list};
@@ -101,7 +102,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
 fn run_tests() -> Tool {
     let mut tool = Tool::new(
         "run_tests",
-        "Run a system's tests, or one suite or test, and list the failures. Changed files are loaded first.",
+        "Run a system's tests, or one suite or test, and list the failures. Changed files are loaded first. With none named: those that failed last.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
@@ -123,6 +124,7 @@ fn run_tests() -> Tool {
             ),
             package_parameter(),
             restart_parameter(),
+            Parameter::optional("on_error", ParameterType::String, "").one_of(&["report", "park"]),
             long_timeout_parameter(),
             background_parameter(),
             image_parameter(),
@@ -137,6 +139,7 @@ fn run_tests() -> Tool {
                     ("affected", flag(arguments, "affected")),
                     ("package", text(arguments, "package")),
                     ("restart", text(arguments, "restart")),
+                    ("on-error", text(arguments, "on_error")),
                 ])
             },
             render: render_tests,
@@ -166,23 +169,64 @@ fn after_tests(
     if let (None, ImageReply::Returned(data)) = (part, reply) {
         let data = Plist::new(data);
         let number = |name: &str| data.integer(name).unwrap_or_default();
-        if number("passed") > 0 && number("failed") == 0 && !data.flag("problem") {
+        let is_all = !data.flag("again") && !data.flag("problem");
+        if number("passed") > 0 && number("failed") == 0 && is_all {
             context.workspace.all_passed();
         }
     }
-    with_all_output(arguments, reply, context)
+    with_places(arguments, reply, context)
 }
 
-/// The results, where output is left out of them that can be read then.
-fn with_all_output(
+/// How many failed checks are looked for in the project's files.
+const CHECKS_SOUGHT: usize = 10;
+
+/// The results with the places of failed checks that the image doesn't know, and with a way to output that is
+/// left out of them.
+fn with_places(
     arguments: &Arguments,
     reply: &ImageReply,
     context: &WorkContext,
 ) -> Option<Running<Content>> {
+    let (arguments, reply, context) = (arguments.clone(), reply.clone(), context.clone());
+    outcome::returned(&reply).ok()?;
+    Some(Box::pin(async move {
+        let checks: Vec<Check> = outcome::returned(&reply)?
+            .plists("results")
+            .take(CHECKS_SOUGHT)
+            .map(|it| Check {
+                test: it.text("test").map(str::to_owned),
+                expression: it.text("expression").map(str::to_owned),
+                place: it.text("where").map(str::to_owned),
+            })
+            .collect();
+        let mut places = Vec::new();
+        for check in checks {
+            places.push(match (check.place, check.test) {
+                (None, Some(test)) => {
+                    place_of_check(&test, check.expression.as_deref(), &context).await
+                }
+                (place, _) => place,
+            });
+        }
+        let told = tests_told(&arguments, &reply, &places)?;
+        Ok(Content::from(
+            with_all_output(&told, &reply, &context).unwrap_or(told),
+        ))
+    }))
+}
+
+/// A check that failed, as far as the image knows it.
+struct Check {
+    test: Option<String>,
+    expression: Option<String>,
+    place: Option<String>,
+}
+
+/// TOLD, of REPLY, where output is left out of it that can be read then.
+fn with_all_output(told: &str, reply: &ImageReply, context: &WorkContext) -> Option<String> {
     if !context.offer.lists(more::READ_RESULT) {
         return None;
     }
-    let told = render_tests(arguments, reply).ok()?;
     let (before, after) = told.split_once(RUN_AGAIN)?;
     let source = Source {
         what: "the image".to_owned(),
@@ -190,16 +234,24 @@ fn with_all_output(
     };
     let output = outcome::returned(reply).ok()?.text("output")?;
     let number = context.past.keep_part(&fence(output, &source, draw()));
-    let told = format!(
+    Some(format!(
         "{before}{} with number {number} shows it{after}",
         more::READ_RESULT
-    );
-    Some(Box::pin(async move { Ok(Content::from(told)) }))
+    ))
 }
 
 pub(super) fn render_tests(
     arguments: &Arguments,
     reply: &ImageReply,
+) -> Result<String, ToolFailure> {
+    tests_told(arguments, reply, &[])
+}
+
+/// What REPLY says of the tests, with the PLACES of its results, as far as they were found.
+fn tests_told(
+    arguments: &Arguments,
+    reply: &ImageReply,
+    places: &[Option<String>],
 ) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let number = |name: &str| data.integer(name).unwrap_or_default();
@@ -256,8 +308,19 @@ pub(super) fn render_tests(
             instead.join(", ")
         ));
     }
+    let again = data.texts("again");
+    if !again.is_empty() {
+        lines.push(format!(
+            "(Run again, as they failed before: {}.)",
+            again.join(", ")
+        ));
+    }
     lines.extend(other_file(data));
-    lines.extend(data.plists("results").flat_map(test_result));
+    let mut places = places.iter().map(Option::as_deref);
+    lines.extend(
+        data.plists("results")
+            .flat_map(|it| test_result(it, places.next().flatten().or(it.text("where")))),
+    );
     if number("more") > 0 {
         lines.push(format!(
             "({} more; run fewer tests at once.)",
@@ -566,11 +629,12 @@ fn stray(file: Plist<'_>) -> String {
     }
 }
 
-pub(super) fn test_result(result: Plist<'_>) -> Vec<String> {
+pub(super) fn test_result(result: Plist<'_>, place: Option<&str>) -> Vec<String> {
     let mut lines = vec![format!(
-        "{} in {}",
+        "{} in {}{}",
         result.text("status").unwrap_or("failed"),
-        result.text("test").unwrap_or("a test")
+        result.text("test").unwrap_or("a test"),
+        place.map_or(String::new(), |place| format!(" at {place}"))
     )];
     if let Some(expression) = result.text("expression") {
         lines[0].push_str(&format!(": {expression}"));
@@ -619,12 +683,12 @@ fn trace_arguments(arguments: &Arguments) -> Value {
 fn trace_function() -> Tool {
     let mut tool = tracing_tool(
         "trace_function",
-        "Trace a function: record every call with its arguments and return values, in all threads. get_trace lists them; untrace_function stops it.",
+        "Trace a function or one of its methods: record every call with its arguments and return values, in all threads. get_trace lists them; untrace_function stops it.",
         vec![
             Parameter::required(
                 "function",
                 ParameterType::String,
-                "E.g. foo, pkg::foo or (setf foo)",
+                "E.g. foo, pkg::foo, (setf foo), or a method: \"area :around (circle)\"",
             ),
             package_parameter(),
         ],

@@ -8,6 +8,7 @@ use crate::tool::{
 };
 use crate::trust::SafetyLevel;
 
+use super::building::render_tests;
 use super::execution::{FORMS, NAMED, VALUES, evaluated_parameter, evaluation, render_resumed};
 use super::outcome;
 
@@ -199,7 +200,7 @@ fn assess_restart(level: SafetyLevel, arguments: &Arguments) -> Assessment {
     }
 }
 
-fn render_restart(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+fn render_restart(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     if data.keyword("left") == Some("user") {
         return Ok("The user's debugger was left, and unless the restart was ABORT the evaluation continued. call_tool get_repl_history shows its result, debugger_frames whether another debugger opened.".to_owned());
@@ -207,7 +208,10 @@ fn render_restart(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
     if data.flag("left") {
         return Ok("Left the debugger; the evaluation was aborted.".to_owned());
     }
-    render_resumed(reply)
+    match data.get("frameworks") {
+        Some(_) => render_tests(arguments, reply),
+        None => render_resumed(reply),
+    }
 }
 
 fn render_frames(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {

@@ -148,6 +148,11 @@ fn image_status() -> Tool {
             "List this part in full instead of the summary",
         )
         .one_of(&["systems", "packages", "features", "threads"]),
+        Parameter::optional(
+            "thread",
+            ParameterType::String,
+            "Part of a thread's name: what it is in, with more functions",
+        ),
     ];
     parameters.extend(page_parameters(100, 500));
     let mut tool = looking(
@@ -160,6 +165,7 @@ fn image_status() -> Tool {
             arguments: |arguments| {
                 property_list([
                     ("part", text(arguments, "part")),
+                    ("thread", text(arguments, "thread")),
                     ("limit", integer(arguments, "limit")),
                     ("offset", integer(arguments, "offset")),
                 ])
@@ -183,7 +189,11 @@ fn render_status(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailur
 fn status_part(part: &str, data: Plist<'_>) -> String {
     let items = data.texts("items");
     let total = data.integer("total").unwrap_or_default();
-    let mut lines = vec![format!("{total} {part}: {}", items.join(", "))];
+    let mut lines = vec![match part {
+        // Each has a line, with the functions that it is in, innermost first.
+        "threads" => format!("{}:\n  {}", counted(total, "thread"), items.join("\n  ")),
+        _ => format!("{total} {part}: {}", items.join(", ")),
+    }];
     lines.extend(rest(data, items.len()));
     lines.join("\n")
 }

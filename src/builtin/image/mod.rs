@@ -11,6 +11,7 @@ pub mod execution;
 pub mod history;
 pub mod inspection;
 pub mod introspection;
+pub mod measuring;
 mod outcome;
 pub mod systems;
 pub mod timeouts;

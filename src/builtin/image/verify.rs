@@ -376,7 +376,7 @@ fn tested(reply: &ImageReply) -> Tests {
                 .chain(
                     results
                         .iter()
-                        .filter_map(|it| test_result(*it).into_iter().next()),
+                        .filter_map(|it| test_result(*it, it.text("where")).into_iter().next()),
                 )
                 .collect::<Vec<_>>()
                 .join("\n"),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools that follow names through the program: who uses what, and where it is defined.
 
+use std::fs;
+
 use lexpr::Value;
 
 use super::common::{
@@ -472,10 +474,7 @@ pub fn definitions(reply: &ImageReply, context: &WorkContext) -> Option<Running<
     let missing = data.text("unknown").is_some();
     let context = context.clone();
     Some(Box::pin(async move {
-        let pattern = format!(
-            r#"^\s*\((?:[^\s():]+::?)?(?:def[^\s()]*|test)\s+(?:['"\#:][^\s()]+\s+)?\(?['"\#:]*(?:[^\s():]+::?)?{}(?:[\s()"]|$)"#,
-            words(&name)
-        );
+        let pattern = definition_of(&name);
         let head = format!(
             "{known} This is a text search for definitions of {name} in the project's Lisp files."
         );
@@ -494,6 +493,77 @@ pub fn definitions(reply: &ImageReply, context: &WorkContext) -> Option<Running<
         }
         told(&head, found)
     }))
+}
+
+/// A regular expression that matches the beginning of a definition of NAME.
+fn definition_of(name: &str) -> String {
+    format!(
+        r#"^\s*\((?:[^\s():]+::?)?(?:def[^\s()]*|test)\s+(?:['"\#:][^\s()]+\s+)?\(?['"\#:]*(?:[^\s():]+::?)?{}(?:[\s()"]|$)"#,
+        words(name)
+    )
+}
+
+/// Where the project's files have the check EXPRESSION of TEST, or else that test; none unless there is one
+/// such place.
+pub(super) async fn place_of_check(
+    test: &str,
+    expression: Option<&str>,
+    context: &WorkContext,
+) -> Option<String> {
+    let name = unqualified(test.rsplit([' ', '/']).next()?);
+    let lines = found(definition_of(&name), context).await.ok()??;
+    let [file] = lines.files.as_slice() else {
+        return None;
+    };
+    let [first] = file.lines.as_slice() else {
+        return None;
+    };
+    let shown = file.path.to_string_lossy().into_owned();
+    let path = context.policy().await.ok()?.root().join(&file.path);
+    let (first, wanted) = (first.number, expression.map(unqualified));
+    let line = context
+        .on_a_thread(move |_| {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            Ok(wanted.and_then(|it| line_of_check(&text, first, &it)))
+        })
+        .await
+        .ok()?;
+    Some(format!("{shown}:{}", line.unwrap_or(first)))
+}
+
+/// How many lines a check may be spread over.
+const LINES_OF_CHECK: usize = 8;
+
+/// The line of TEXT where WANTED begins in the definition that begins at line FIRST, if it is there once.
+fn line_of_check(text: &str, first: u64, wanted: &str) -> Option<u64> {
+    let body: Vec<&str> = text
+        .lines()
+        .skip(usize::try_from(first).ok()?)
+        .take_while(|line| !line.starts_with('('))
+        .collect();
+    let has = |start: usize| {
+        let end = body.len().min(start + LINES_OF_CHECK);
+        body.get(start..end)
+            .is_some_and(|lines| unqualified(&lines.join(" ")).contains(wanted))
+    };
+    let mut hits = (0..body.len()).filter(|start| has(*start) && !has(start + 1));
+    match (hits.next(), hits.next()) {
+        (Some(only), None) => Some(first + 1 + only as u64),
+        _ => None,
+    }
+}
+
+/// TEXT in lower case, without packages, and with single blanks.
+fn unqualified(text: &str) -> String {
+    let words = text.split_whitespace().map(|word| {
+        word.split_inclusive(['(', ')', '\'', '"'])
+            .map(|part| match part.rsplit_once(':') {
+                Some((package, name)) if !package.trim_end_matches(':').is_empty() => name,
+                _ => part,
+            })
+            .collect::<String>()
+    });
+    words.collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
 fn data(reply: &ImageReply) -> Option<Plist<'_>> {
