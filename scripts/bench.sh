@@ -5,7 +5,7 @@
 
 set -eu
 cd "$(dirname "$0")/.."
-: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load cancel image mcp idle tools decode files chats}"
+: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load cancel image second mcp idle tools decode files chats}"
 # The group `compare' is measured on demand alone, as it needs packages of others.
 
 command -v tmux >/dev/null || {
@@ -180,6 +180,11 @@ if wanted image; then
     else
       echo "bench: $ide was not found, so nothing is measured through it" >&2
     fi
+  done
+fi
+if wanted second; then
+  for ide in sly slime; do
+    if ide_there "$ide"; then in_batch second-bench "$ide"; fi
   done
 fi
 if wanted mcp; then

@@ -182,6 +182,9 @@
      ("8 calls of 0.5 s side by side" "eight" nil ms 700)
      ("cancelling (loop)" "cancel" nil ms 100)
      ("cancelling a turn whose tool runs (loop), to its end in the chat" "cancel.turn" nil ms 50))
+    ("second Lisps through %s | by hand"
+     ("ready, from its start | SBCL and %s" "second.ready" "second.hand" ms (ratio 1.5))
+     ("verify_system, from your yes on | sbcl in a shell" "verify.tool" "verify.shell" ms (within 0.15)))
     ("calls of other agents through %s | what each names"
      ("describe, by MCP through the bridge | in a chat" "describe.mcp" "describe.chat-alone" ms (ratio 1.5))
      ("more_tools by MCP | an echo over the same bridge" "mcp.rust" "mcp.ping" ms (above 0.5))
@@ -196,7 +199,7 @@
     (cl-loop for (heading . rows) in report-bench--image-figures
              collect (string-replace "%s" client heading)
              append (cl-loop for (label figure baseline . rest) in rows
-                             collect `(,label ,(funcall name figure) ,(funcall name baseline) ,@rest)))))
+                             collect `(,(string-replace "%s" client label) ,(funcall name figure) ,(funcall name baseline) ,@rest)))))
 
 ;;;; Numbers
 
