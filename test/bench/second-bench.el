@@ -13,7 +13,7 @@
 (require 'agent-q-scratch)
 
 (defvar agent-q-project-root)
-(declare-function agent-q-chat-set-connection "agent-q-chat-commands")
+(declare-function agent-q-core-decide "ext:agent-q-core")
 (declare-function agent-q-connection-process "agent-q-connection")
 
 (defconst second-bench--rounds 5 "How often each is measured, after a warm-up.")
@@ -101,7 +101,8 @@ The fasls of libraries are there, and those of the system aren't, as where it is
          (seconds
           (agent-q-bench-seconds
             (unless (equal 0 (call-process
-                              "sbcl" nil nil nil "--noinform" "--no-userinit" "--no-sysinit" "--non-interactive"
+                              "sbcl" nil nil nil
+                              "--noinform" "--no-userinit" "--no-sysinit" "--non-interactive"
                               "--eval" "(require :asdf)"
                               "--eval" (format "(asdf:load-asd %S)" (expand-file-name "aq-bench.asd" directory))
                               "--eval" "(asdf:load-system \"aq-bench\")"
@@ -149,7 +150,7 @@ The fasls of libraries are there, and those of the system aren't, as where it is
          (default-directory agent-q-project-root)
          (chat (agent-q-bench-chat)))
     (with-current-buffer chat
-      (agent-q-chat-set-connection image-bench--connection))
+      (setq agent-q-session-connection image-bench--connection))
     (second-bench--in-turns (cons "verify.shell" (lambda () (second-bench--in-shell directory)))
                             (cons "verify.tool" (lambda () (second-bench--verify chat)))))
   (agent-q-bench-end))
