@@ -25,7 +25,8 @@
 ;;;; A Lisp that is ready
 
 (defun second-bench--by-hand ()
-  "Have the client start SBCL, as the user would, until it is connected; then end it."
+  "Have the client start SBCL until it is connected; then end it.
+Return how many seconds that took."
   (let* ((connected nil)
          (hook (intern (format "%s-connected-hook" image-bench-client)))
          (notice (lambda () (setq connected (float-time))))
@@ -44,7 +45,8 @@
     (- connected began)))
 
 (defun second-bench--ours ()
-  "Start a second Lisp of ours until it can be used; then end it."
+  "Start a second Lisp of ours until it can be used; then end it.
+Return how many seconds that took."
   (prog1 (image-bench--seconds
           (lambda ()
             (agent-q-scratch-start nil "bench" image-bench--connection nil
@@ -60,7 +62,7 @@
     (apply #'insert texts)))
 
 (defun second-bench--system ()
-  "Write a system of functions and structures with tests of FiveAM; return its directory."
+  "Write a system of functions with tests of FiveAM; return its directory."
   (let ((directory (file-name-as-directory
                     (make-temp-file (expand-file-name "verified" agent-q-bench-scratch) t)))
         (files (cl-loop for file below second-bench--files collect (format "part-%d" file))))
@@ -89,8 +91,9 @@
     directory))
 
 (defun second-bench--in-shell (directory)
-  "Load and test the system in DIRECTORY by SBCL alone; return how many seconds that took.
-The fasls of libraries are there, and those of the system aren't, as where it is verified."
+  "Load and test the system in DIRECTORY by SBCL alone.
+Return how many seconds that took.  The fasls of libraries are there, and
+those of the system aren't, as where it is verified."
   (let* ((own (make-temp-file (expand-file-name "own" agent-q-bench-scratch) t))
          (process-environment
           (cons (format "ASDF_OUTPUT_TRANSLATIONS=%S"
@@ -112,7 +115,8 @@ The fasls of libraries are there, and those of the system aren't, as where it is
     seconds))
 
 (defun second-bench--verify (chat)
-  "Have the system of CHAT verified, from the user's consent on; return how many seconds that took."
+  "Have the system of CHAT verified.
+Return how many seconds that took, from the user's consent on."
   (let* ((from (with-current-buffer chat (point-max)))
          (agreed nil)
          (agree (lambda (event)
@@ -132,7 +136,8 @@ The fasls of libraries are there, and those of the system aren't, as where it is
 ;;;; All of it
 
 (defun second-bench--in-turns (&rest kinds)
-  "Measure each of KINDS, (NAME . FUNCTION), where FUNCTION returns seconds, after a warm-up."
+  "Measure each of KINDS, (NAME . FUNCTION), in turns, after a warm-up.
+Each FUNCTION returns seconds."
   (dotimes (round (1+ second-bench--rounds))
     (pcase-dolist (`(,name . ,measure) kinds)
       (let ((seconds (funcall measure)))
