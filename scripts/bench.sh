@@ -5,7 +5,7 @@
 
 set -eu
 cd "$(dirname "$0")/.."
-: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load cancel image edit mcp idle tools decode files chats}"
+: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load cancel image edit second mcp idle tools decode files chats}"
 # The group `compare' is measured on demand alone, as it needs packages of others.
 
 command -v tmux >/dev/null || {
@@ -185,6 +185,11 @@ fi
 if wanted edit; then
   for ide in sly slime; do
     if ide_there "$ide"; then in_batch edit-bench "$ide"; fi
+  done
+fi
+if wanted second; then
+  for ide in sly slime; do
+    if ide_there "$ide"; then in_batch second-bench "$ide"; fi
   done
 fi
 if wanted mcp; then

@@ -71,9 +71,10 @@ The turn is cancelled after the event AWAITED."
   `(((tool_calls . [((id . "c") (name . ,name) (arguments . ,arguments))]))))
 
 (defconst cancel-bench--half-a-call
-  (concat "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\",\"tool_calls\":[{\"index\":0,"
+  (concat "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Yes\",\"tool_calls\":[{\"index\":0,"
           "\"id\":\"c\",\"function\":{\"name\":\"write_file\",\"arguments\":\"{\\\"pa\"}}]}}]}\n\n")
-  "The beginning of a call, behind some text.")
+  "The beginning of a call, behind text that can't begin a call written as text.
+An a can, as in \"assistantcommentary to=functions.\", so it isn't shown at once.")
 
 (defun cancel-bench-main ()
   "Measure everything."

@@ -187,6 +187,9 @@
      ("a long definition edited and compiled, with what follows | compile_file of it alone"
       "edit.compiled" "edit.compile" ms (ratio 1.2))
      ("which of 300 tests reach what was changed, none" "edit.affected" nil ms 300))
+    ("second Lisps through %s | by hand"
+     ("ready, from its start | SBCL and %s" "second.ready" "second.hand" ms (ratio 1.5))
+     ("verify_system, from your yes on | sbcl in a shell" "verify.tool" "verify.shell" ms (within 0.15)))
     ("calls of other agents through %s | what each names"
      ("describe, by MCP through the bridge | in a chat" "describe.mcp" "describe.chat-alone" ms (ratio 1.5))
      ("more_tools by MCP | an echo over the same bridge" "mcp.rust" "mcp.ping" ms (above 0.5))
@@ -201,7 +204,7 @@
     (cl-loop for (heading . rows) in report-bench--image-figures
              collect (string-replace "%s" client heading)
              append (cl-loop for (label figure baseline . rest) in rows
-                             collect `(,label ,(funcall name figure) ,(funcall name baseline) ,@rest)))))
+                             collect `(,(string-replace "%s" client label) ,(funcall name figure) ,(funcall name baseline) ,@rest)))))
 
 ;;;; Numbers
 
