@@ -39,6 +39,8 @@ Return how many seconds that took."
     (agent-q-bench-await (lambda () connected))
     (remove-hook hook notice)
     (let* ((process (agent-q-connection-process (agent-q-connection-default-connection)))
+           ;; Emacs writes the end of SLY's REPL into its buffer, which is read-only.
+           (inhibit-read-only t)
            (lisp (funcall (intern (format "%s-inferior-process" image-bench-client)) process)))
       (delete-process process)
       (delete-process lisp))
