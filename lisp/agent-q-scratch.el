@@ -26,6 +26,10 @@ is deleted when they end."
 (defconst agent-q-scratch--start-seconds 100
   "Seconds that a Lisp may take to start.  At first it compiles its server.")
 
+(defvar agent-q-scratch--answer-seconds 15
+  "Seconds that its server may take to answer.
+Now and then, SLY's gives no answer to a first message.")
+
 (defconst agent-q-scratch--idle-seconds 600
   "Seconds after which a Lisp that isn't used is ended.")
 
@@ -35,8 +39,9 @@ PROCESS runs it, CONNECTION leads to it once it can be used.  FOLDER has its
 server's port; what it compiled of the project is in one of that name in the
 cache, and ends with it.  WAITING are the functions to call with nil when
 it can be used, or with the reason why it can't.  TIMER looks for its server
-at first, and later ends it when it isn't used."
-  name owner process connection folder waiting timer)
+at first, and later ends it when it isn't used.  AGAIN is non-nil once it was
+started again, as it gave no answer."
+  name owner process connection folder waiting timer again)
 
 (defvar agent-q-scratch--all nil
   "The second Lisps that run or are being started.")
@@ -82,7 +87,8 @@ user's Lisp, which it is to be like, if any; ROOT is the folder of the project."
           (ignore-errors
             (process-send-string process (funcall (plist-get options :init) port-file
                                                   (plist-get options :coding-system))))
-          (agent-q-scratch--look-for-server lisp client port-file (float-time))))
+          (agent-q-scratch--look-for-server lisp client port-file (float-time)
+                                            (list connection root))))
     (error (agent-q-scratch--fail lisp (error-message-string failure)))))
 
 (defun agent-q-scratch--run (lisp options root)
@@ -126,23 +132,47 @@ What is in ROOT, the project, goes with LISP."
   "Return the name of the folders with what LISP compiled of the project."
   (file-name-nondirectory (agent-q-scratch--lisp-folder lisp)))
 
-(defun agent-q-scratch--look-for-server (lisp client port-file since)
+(defun agent-q-scratch--look-for-server (lisp client port-file since start)
   "Connect CLIENT to LISP once PORT-FILE has its server's port.
-SINCE is when LISP was started."
+SINCE is when LISP was started, and START are the other arguments by which."
   (when (memq lisp agent-q-scratch--all)
     (let ((port (agent-q-scratch--port port-file)))
-      (cond (port
-             (agent-q-connection-connect client port (agent-q-scratch--lisp-process lisp)
-                                         (agent-q-scratch--lisp-name lisp)
-                                         (lambda (connection)
-                                           (agent-q-scratch--connected lisp connection))))
+      (cond (port (agent-q-scratch--connect lisp client port start))
             ((< agent-q-scratch--start-seconds (- (float-time) since))
              (agent-q-scratch--fail
               lisp (format "It started no server within %d s.%s" agent-q-scratch--start-seconds
                            (agent-q-scratch--last-lines lisp))))
             (t (setf (agent-q-scratch--lisp-timer lisp)
                      (run-at-time 0.03 nil #'agent-q-scratch--look-for-server
-                                  lisp client port-file since)))))))
+                                  lisp client port-file since start)))))))
+
+(defun agent-q-scratch--connect (lisp client port start)
+  "Connect CLIENT to the server of LISP at PORT.
+If it gives no answer, start LISP again, with START, but only once."
+  (let ((process (agent-q-scratch--lisp-process lisp)))
+    (setf (agent-q-scratch--lisp-timer lisp)
+          (run-at-time agent-q-scratch--answer-seconds nil
+                       (lambda ()
+                         (when (memq lisp agent-q-scratch--all)
+                           (agent-q-scratch--unanswered lisp start)))))
+    (condition-case failure
+        (agent-q-connection-connect client port process (agent-q-scratch--lisp-name lisp)
+                                    (lambda (connection)
+                                      (if (eq process (agent-q-scratch--lisp-process lisp))
+                                          (agent-q-scratch--connected lisp connection)
+                                        (agent-q-connection-ask connection :disconnect))))
+      (error (agent-q-scratch--fail lisp (error-message-string failure))))))
+
+(defun agent-q-scratch--unanswered (lisp start)
+  "Start LISP, whose server gives no answer, again with START, or give it up."
+  (let ((waiting (agent-q-scratch--lisp-waiting lisp)))
+    (if (agent-q-scratch--lisp-again lisp)
+        (agent-q-scratch--fail lisp "Its server gave no answer, twice.")
+      (setf (agent-q-scratch--lisp-waiting lisp) nil
+            (agent-q-scratch--lisp-again lisp) t)
+      (agent-q-scratch--end lisp)
+      (setf (agent-q-scratch--lisp-waiting lisp) waiting)
+      (apply #'agent-q-scratch--begin lisp start))))
 
 (defun agent-q-scratch--port (file)
   "Return the number in FILE, or nil as long as it isn't there."

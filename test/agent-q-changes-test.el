@@ -263,7 +263,7 @@ The line asks the image, and comes after what is undone at once."
             agent-q-changes-test--said)
     (agent-q-changes-test--turn "do it")
     (agent-q-test-until (agent-q-test-shows "Changed new.txt (new) +1 -0"))
-    (should (string-match-p "Changed new.txt (new) \\+1 -0 and 2 more (TAB)  \\[Diff\\] \\[Undo\\]\n"
+    (should (string-match-p "Changed new.txt (new) \\+1 -0 and 2 more (TAB)  \\[Diff\\] \\[Undo\\] \\[Verify\\]\n"
                             (agent-q-test-log)))
     (agent-q-test-find "Changed new.txt")
     (agent-q-render-toggle)

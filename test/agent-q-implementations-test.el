@@ -247,6 +247,10 @@ The user denies that."
       ("image_drift" ("image_drift") "compared\\.)\\'")
       ("run_tests" agent-q-implementations-test--tests
        "\\`FAILED: 1 of 2 checks passed, 1 failed, in [^(]* (FiveAM)\\.\nfailed in AQ-FIVES: (= 1 2)")
+      ("verify_system" ("verify_system" :system "aq-system") "\\`LOADED, NOT TESTED: aq-system in a fresh Lisp")
+      ("await_call" ("await_call" :call_id 1) "\\`There is no call 1")
+      ("cancel_call" ("cancel_call" :call_id 1) "\\`There is no call 1")
+      ("end_scratch" ("end_scratch") "\\`There was none\\.")
       ("trace_function" ("trace_function" :function "callee" ,@look) "\\`Traced: AQ-LOOK:CALLEE\\'")
       ("get_trace" agent-q-implementations-test--traced
        "\n  (AQ-LOOK:CALLEE 1)\n  AQ-LOOK:CALLEE => (1 1)\n")

@@ -237,6 +237,29 @@ It is gone with the turn."
         (should (string-prefix-p "=> 3" here))
         (should-not agent-q-scratch--all)))))
 
+(agent-q-test-image-on-each scratch-whose-server-is-silent ()
+  "A server that doesn't answer its first message is started again; if that is silent, too, it is told."
+  (dolist (silent '(1 2))
+    (let* ((agent-q-scratch--answer-seconds 0.2)
+           (left silent)
+           (connect (symbol-function 'agent-q-connection-connect)))
+      (cl-letf (((symbol-function 'agent-q-connection-connect)
+                 (lambda (&rest arguments)
+                   (if (<= 0 (setq left (1- left)))
+                       (apply connect (append (butlast arguments) (list #'ignore)))
+                     (setq agent-q-scratch--answer-seconds 15)
+                     (apply connect arguments)))))
+        (let ((told (car (agent-q-scratch-test-turn
+                          connection '(("eval_form" (form . "(+ 1 2)") (image . "scratch")))))))
+          (if (= silent 1)
+              (should (string-prefix-p "=> 3" told))
+            (should (equal "The second Lisp can't be used: Its server gave no answer, twice." told))))
+        (should-not agent-q-scratch--all)
+        (agent-q-test-until
+         (null (seq-filter (lambda (process)
+                             (string-prefix-p "agent-q-second-lisp" (process-name process)))
+                           (process-list))))))))
+
 (defun agent-q-scratch-test-orphan (client)
   "Start an Emacs with a scratch image through CLIENT that loops, and kill that Emacs.
 Return the process id of the Lisp."
