@@ -26,7 +26,7 @@ is deleted when they end."
 (defconst agent-q-scratch--start-seconds 100
   "Seconds that a Lisp may take to start.  At first it compiles its server.")
 
-(defvar agent-q-scratch--answer-seconds 15
+(defvar agent-q-scratch--reply-seconds 15
   "Seconds that its server may take to answer.
 Now and then, SLY's gives no answer to a first message.")
 
@@ -151,7 +151,7 @@ SINCE is when LISP was started, and START are the other arguments by which."
 If it gives no answer, start LISP again, with START, but only once."
   (let ((process (agent-q-scratch--lisp-process lisp)))
     (setf (agent-q-scratch--lisp-timer lisp)
-          (run-at-time agent-q-scratch--answer-seconds nil
+          (run-at-time agent-q-scratch--reply-seconds nil
                        (lambda ()
                          (when (memq lisp agent-q-scratch--all)
                            (agent-q-scratch--unanswered lisp start)))))
@@ -164,7 +164,7 @@ If it gives no answer, start LISP again, with START, but only once."
       (error (agent-q-scratch--fail lisp (error-message-string failure))))))
 
 (defun agent-q-scratch--unanswered (lisp start)
-  "Start LISP, whose server gives no answer, again with START, or give it up."
+  "Start LISP, whose server gives no answer, again with START, but only once."
   (let ((waiting (agent-q-scratch--lisp-waiting lisp)))
     (if (agent-q-scratch--lisp-again lisp)
         (agent-q-scratch--fail lisp "Its server gave no answer, twice.")

@@ -240,14 +240,14 @@ It is gone with the turn."
 (agent-q-test-image-on-each scratch-whose-server-is-silent ()
   "A server that doesn't answer its first message is started again; if that is silent, too, it is told."
   (dolist (silent '(1 2))
-    (let* ((agent-q-scratch--answer-seconds 0.2)
+    (let* ((agent-q-scratch--reply-seconds 0.2)
            (left silent)
            (connect (symbol-function 'agent-q-connection-connect)))
       (cl-letf (((symbol-function 'agent-q-connection-connect)
                  (lambda (&rest arguments)
                    (if (<= 0 (setq left (1- left)))
                        (apply connect (append (butlast arguments) (list #'ignore)))
-                     (setq agent-q-scratch--answer-seconds 15)
+                     (setq agent-q-scratch--reply-seconds 15)
                      (apply connect arguments)))))
         (let ((told (car (agent-q-scratch-test-turn
                           connection '(("eval_form" (form . "(+ 1 2)") (image . "scratch")))))))

@@ -11,7 +11,7 @@
   ;; Whether the file is a buffer that isn't saved.
   unsaved)
 
-(defparameter *most-rows* 500 "How many rows to keep.")
+(defparameter *most-drift-rows* 500 "How many rows to keep.")
 
 (defvar *drift* nil
   "A list of the rows found last, how many there were of each state, how many files were looked at,
@@ -480,7 +480,7 @@ a generic function that its methods made, which stays when these are gone."
                               (and (= first second)
                                    (string< (drift-row-name one) (drift-row-name other)))))))))
       (loop for row in rows for id from 1 do (setf (drift-row-id row) id))
-      (setf *drift* (list (subseq rows 0 (min *most-rows* (length rows)))
+      (setf *drift* (list (subseq rows 0 (min *most-drift-rows* (length rows)))
                           (loop for state in *states*
                                 collect (count state rows :key #'drift-row-state))
                           (length (ground-files *ground*))

@@ -133,7 +133,7 @@ how often it ended."
            (let ((symbol (first-symbol (function-around name))))
              (implementation-package-p (and symbol (symbol-package symbol)))))))
 
-(defparameter *most-rows* 12)
+(defparameter *most-profile-rows* 12)
 
 (defun rows-of (table)
   "The functions in TABLE that most time is spent in, and those of the program that call them."
@@ -141,7 +141,7 @@ how often it ended."
                    collect (cons name counts))))
     (flet ((most (rows key)
              (let ((sorted (sort (copy-list rows) #'> :key key)))
-               (subseq sorted 0 (min *most-rows* (length sorted))))))
+               (subseq sorted 0 (min *most-profile-rows* (length sorted))))))
       (stable-sort (union (remove 0 (most all #'second) :key #'second)
                           (most (remove-if-not #'of-program-p all :key #'first) #'third)
                           :test #'eq)
