@@ -144,8 +144,11 @@ connection, once it can be used."
   (process-get process 'agent-q-connection))
 
 (defun agent-q-connection-second-p (connection)
-  "Return non-nil when CONNECTION leads to a Lisp that the user doesn't see."
-  (and (agent-q-connection-second (agent-q-connection-process connection)) t))
+  "Return non-nil when CONNECTION leads to a Lisp that the user doesn't see.
+CONNECTION may be nil."
+  (and connection
+       (agent-q-connection-second (agent-q-connection-process connection))
+       t))
 
 ;;;;; What the Lisp printed by itself
 

@@ -23,8 +23,7 @@
 (defconst agent-q-menu--lists
   '("Lists" ("t" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
     ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
-    ("I" "Changes in the image" agent-q-changes-in-image) ("F" "Image and files" agent-q-drift)
-    ("D" "Doctor" agent-q-doctor))
+    ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor))
   "The lists of agent-q.")
 
 (defconst agent-q-menu--everywhere
@@ -35,7 +34,7 @@
     ("Chats" ("q" "Chat of this project" agent-q-chat) ("C" "All chats" agent-q-chats)
      ("a" "Pending request" agent-q-goto-approval)
      ("c" "What the turn changed" agent-q-changes) ("u" "Undo the turn" agent-q-undo-turn)
-     ("V" "Verify in a fresh Lisp" agent-q-verify))
+     ("V" "Verify in a fresh Lisp" agent-q-verify) ("F" "Image and files" agent-q-drift))
     ,agent-q-menu--lists)
   "The commands that make sense in every buffer.")
 

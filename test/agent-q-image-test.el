@@ -59,7 +59,7 @@
         (loops (agent-q-test-image-start connection "(loop)")))
     (agent-q-test-image-await
      (lambda () (equal '("2") (agent-q-test-image-values
-                               connection "(1- (length agent-q-image::*running*))")))
+                               connection "(1- (count \"eval-form\" agent-q-image::*running* :key #'fourth :test #'equal))")))
      10)
     (agent-q-image-cancel (car loops))
     (agent-q-image-cancel (car loops))

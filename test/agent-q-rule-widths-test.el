@@ -104,7 +104,7 @@ Otherwise it has to succeed."
         (should (asks-p "/load_system aq-ruled"))
         (agent-q-test-send "/load_system aq-ruled")
         (agent-q-test-answer "!")
-        (should (string-match-p "\\`Always run load_system, run_tests and compile_file for this project's systems, in "
+        (should (string-match-p "\\`Always run load_system, run_tests, verify_system and compile_file for this project's systems, in "
                                 (nth 2 (agent-q-approval-display-offer-shown (agent-q-call-offer (agent-q-call-waiting))))))
         (agent-q-test-answer "!")
         (agent-q-test-until (agent-q-test-idle-p))

@@ -79,7 +79,7 @@ A row is a console line and a regexp for the whole of the answer."
                            "/eval_form timeout=0.3 (make-instance 'aq-slow)")))
   ;; The one that asks is the only one left.
   (should (equal '("1") (agent-q-test-image-values
-                         connection "(length agent-q-image::*running*)"))))
+                         connection "(count \"eval-form\" agent-q-image::*running* :key #'fourth :test #'equal)"))))
 
 (agent-q-test-tools-on-each torture-without-interrupts ()
   "What can't be stopped is given up with a sentence; the image still serves others."
@@ -92,7 +92,7 @@ A row is a console line and a regexp for the whole of the answer."
     (agent-q-test-image-values connection "(setf *aq-release* t)")
     (agent-q-test-until
      (equal '("1") (agent-q-test-image-values
-                    connection "(length agent-q-image::*running*)")))))
+                    connection "(count \"eval-form\" agent-q-image::*running* :key #'fourth :test #'equal)")))))
 
 ;;;; What uses up everything
 
@@ -271,7 +271,7 @@ A row is a console line and a regexp for the whole of the answer."
                     connection "(count \"eval-form\" agent-q-image::*running*
                                         :key #'fourth :test #'equal)")))
     (agent-q-test-image-directly
-     connection "(sb-thread:terminate-thread (second (first agent-q-image::*running*)))")
+     connection "(sb-thread:terminate-thread (second (find \"eval-form\" agent-q-image::*running* :key #'fourth :test #'equal)))")
     (should (equal "aborted" (car (agent-q-test-image-end started))))
     (agent-q-torture-test--calm connection "a killed thread")))
 
@@ -286,7 +286,7 @@ A row is a console line and a regexp for the whole of the answer."
        (and call (eq 'running (agent-q-call-state call)))))
     (agent-q-test-until
      (equal '("4") (agent-q-test-image-values
-                    connection "(length agent-q-image::*running*)")))
+                    connection "(count \"eval-form\" agent-q-image::*running* :key #'fourth :test #'equal)")))
     (agent-q-test-image-directly
      connection "(progn (format sb-sys:*stdout* \"~&aq-last-words~%\") (finish-output sb-sys:*stdout*))")
     (signal-process (agent-q-test-image-process connection) 'SIGKILL)

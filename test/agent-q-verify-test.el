@@ -58,7 +58,6 @@ What was red before is said of an earlier commit."
     (agent-q-test-image-eval connection "(defun aq-verified::sum (a b) (+ a b))")
     (let ((red (funcall ask "/verify_system against=HEAD")))
       (should (string-match-p "\\`NOT VERIFIED: aq-verified in a fresh Lisp, [0-9.]+ s\\.\nIt loads: 2 files of the project compiled\\.\n" red))
-      (let ((inhibit-message nil)) (message "SEEN %s" red))
       (should (string-match-p "FAILED: 0 of 1 checks passed" red))
       (should (string-match-p "failed in AQ-VERIFIED/TESTS::SUM" red))
       (should (string-suffix-p "\nThe project is not in a git repository, so there is nothing to compare with." red)))
@@ -108,9 +107,10 @@ A project without a system is told so."
           (agent-q-test-find "[Verify]")
           (push-button)
           ;; Without a question: there is nothing that could run.
-          (agent-q-test-tools-unasked (agent-q-test-until (agent-q-test-idle-p)))
-          (should (equal "The project has no .asd file in its root or two folders below it, so there is no system to verify."
-                         (agent-q-test-tools-answer))))))))
+          (agent-q-test-tools-unasked
+           (agent-q-test-until
+            (equal "The project has no .asd file in its root or two folders below it, so there is no system to verify."
+                   (agent-q-test-tools-answer)))))))))
 
 (provide 'agent-q-verify-test)
 ;;; agent-q-verify-test.el ends here

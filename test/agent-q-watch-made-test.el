@@ -269,8 +269,8 @@
          ("(setf (sb-ext:readtable-normalization *readtable*) nil)" . "change how text is read, by everybody")
          ("(setf (logical-pathname-translations \"SYS\") nil)" . "change where SBCL's own sources are")
          ("(setf (sb-ext:symbol-global-value '*readtable*) (copy-readtable))" . "change *READTABLE*")
-         ("(sb-thread:join-thread (sb-thread:make-thread (lambda () (setq *standard-output* (make-broadcast-stream)))))"
-          . "change *STANDARD-OUTPUT*")
+         ("(sb-thread:join-thread (sb-thread:make-thread (lambda () (setq *query-io* *terminal-io*))))"
+          . "change *QUERY-IO*")
          ("(handler-bind ((sb-ext:package-lock-violation #'continue) (sb-ext:defconstant-uneql #'continue))
              (eval '(defconstant char-code-limit 5)))"
           . "redefine CHAR-CODE-LIMIT")

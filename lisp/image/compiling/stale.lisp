@@ -58,6 +58,10 @@ have to be loaded again; NIL if that leaves none but those that nobody can tell.
                                                      (equal user (second wanted)))
                                                 (same-thing-p user wanted)))
                                           compiled)
+                                 ;; A top-level form, which some SBCLs name by its file.
+                                 (and (consp user) (eq 'lambda (first user)) (stringp (fourth user))
+                                      (find (fourth user) forms :test #'equal
+                                            :key (lambda (it) (princ-to-string (first it)))))
                                  (loop for (nil . form) in forms
                                        thereis (member (first-symbol user) (source-form-names form)))))
                            (getf old :users)))

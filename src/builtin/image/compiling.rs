@@ -112,7 +112,7 @@ fn assess_file(level: SafetyLevel, arguments: &Arguments) -> Assessment {
 
 /// What Emacs finds in a file to compile.
 #[derive(Deserialize)]
-struct Definitions {
+struct ChangedDefinitions {
     /// The definitions, each behind what says how it is read.
     form: String,
     pieces: Vec<Piece>,
@@ -201,7 +201,7 @@ async fn definition(
         "file": shown,
         "path": target.path.to_string_lossy(),
     });
-    let found: Definitions = read_reply(
+    let found: ChangedDefinitions = read_reply(
         &context
             .ask_emacs("definitions-to-compile", arguments)
             .await?,

@@ -184,7 +184,7 @@ fn profile(data: Plist<'_>) -> Vec<String> {
         time("milliseconds")
     )];
     if samples == 0 {
-        lines.push("It used too little CPU time to say where: it may wait, or be done at once. image_status with part threads says where threads wait.".to_owned());
+        lines.push("It used too little CPU time to say where: it may wait, or be done at once. call_tool image_status with part threads says where threads wait.".to_owned());
         return lines;
     }
     lines.push(" self  total  function".to_owned());

@@ -140,12 +140,12 @@ struct FreshRun {
 
 struct Tests {
     told: String,
-    outcome: Outcome,
+    outcome: TestsOutcome,
     failed: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum TestsOutcome {
     Green,
     Red,
     /// No test ran.
@@ -155,9 +155,9 @@ enum Outcome {
 impl FreshRun {
     fn verdict(&self) -> &'static str {
         match self.tests.as_ref().map(|it| it.outcome) {
-            Some(Outcome::Green) => "VERIFIED",
-            Some(Outcome::None) => "LOADED, NOT TESTED",
-            Some(Outcome::Red) | None => "NOT VERIFIED",
+            Some(TestsOutcome::Green) => "VERIFIED",
+            Some(TestsOutcome::None) => "LOADED, NOT TESTED",
+            Some(TestsOutcome::Red) | None => "NOT VERIFIED",
         }
     }
 
@@ -344,7 +344,7 @@ impl Tests {
     fn red(told: String) -> Self {
         Self {
             told,
-            outcome: Outcome::Red,
+            outcome: TestsOutcome::Red,
             failed: BTreeSet::new(),
         }
     }
@@ -364,10 +364,10 @@ fn tested(reply: &ImageReply) -> Tests {
     let headline = told.lines().next().unwrap_or_default();
     Tests {
         outcome: match (count("total"), count("failed")) {
-            _ if data.flag("problem") => Outcome::Red,
-            (0, _) => Outcome::None,
-            (_, 0) => Outcome::Green,
-            _ => Outcome::Red,
+            _ if data.flag("problem") => TestsOutcome::Red,
+            (0, _) => TestsOutcome::None,
+            (_, 0) => TestsOutcome::Green,
+            _ => TestsOutcome::Red,
         },
         // Of several, each is named before one is told in full.
         told: match results.len() {

@@ -186,7 +186,7 @@ fn a_rule_for_the_projects_systems_builds_those_alone() {
     };
     assert_eq!(
         rule.describe_beside_its_call(),
-        "Always run load_system, run_tests and compile_file for this project's systems, in this chat."
+        "Always run load_system, run_tests, verify_system and compile_file for this project's systems, in this chat."
     );
     assert_eq!(rule.check(), Ok(()));
     let rules = std::slice::from_ref(rule);
