@@ -4,8 +4,8 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defvar *tested-at* '()
-  "When a chat's changes were last tested and passed: lists of a chat and a time.")
+(defvar *tested* '()
+  "What of a chat's changes was tested and passed: lists of a chat and the number of the last one.")
 
 (defvar *changed-elsewhere* '()
   "Files of the project that somebody changed outside of chats since their tests last passed.")
@@ -45,12 +45,12 @@ symbol, and the symbols of its specializers."
 (defun changed-in-image ()
   "The names that this call's chat has changed in the image since its changes last passed, without the
 functions of structures."
-  (let ((since (or (second (assoc (first *author*) *tested-at* :test #'equal)) 0)))
+  (let ((since (or (second (assoc (first *author*) *tested* :test #'equal)) 0)))
     (loop for change in *journal*
           for name = (change-name change)
           when (and (first *author*) (equal (change-chat change) (first *author*))
                     (not (change-restored change)) (not (change-loaded change))
-                    (> (change-time change) since)
+                    (> (change-id change) since)
                     (not (structure-of-function name)))
             collect (list (cond ((eq :variable (change-kind change)) "DEFVAR")
                                 ((and (programs-name-p name) (fboundp name)
@@ -153,9 +153,10 @@ many there are."
                         (loop for (framework test) in tests
                               collect (list (list :test test) (names-of-test framework test by-text)))
                         by-text)))
-    (values (loop for (framework test) in tests
-                  when (nth-value 1 (gethash (list :test test) next))
-                    collect (list framework test (way-text test next)))
+    (values (sort (loop for (framework test) in tests
+                        when (nth-value 1 (gethash (list :test test) next))
+                          collect (list framework test (way-text test next)))
+                  #'string< :key (lambda (it) (symbol-text (second it))))
             (length tests))))
 
 (defparameter *way-limit* 10
@@ -171,12 +172,12 @@ many there are."
         :ways (loop for (nil test way) in affected repeat *way-limit*
                     collect (cons (symbol-text test) way))))
 
-(defun note-all-passed (began)
-  "Note that what was changed before BEGAN has passed its tests."
+(defun note-all-passed (last)
+  "Note that what was changed up to the change with the number LAST has passed its tests."
   (setf *changed-elsewhere* '())
   (when (first *author*)
-    (setf *tested-at* (cons (list (first *author*) began)
-                            (remove (first *author*) *tested-at* :key #'first :test #'equal)))))
+    (setf *tested* (cons (list (first *author*) last)
+                         (remove (first *author*) *tested* :key #'first :test #'equal)))))
 
 (defun run-affected (system changed)
   "Run the tests that reach what was CHANGED; returns their results, what ended them, and facts."

@@ -260,7 +260,7 @@ run, if anything did."
          (target (or test suite))
          (again (and (not system) (not target) (not affected) *last-failed*))
          (debugger (and (equal on-error "park") debugger))
-         (began (get-universal-time)))
+         (before *last-change*))
     (unless (or system target affected again)
       (missed "Give a system, a suite or a test to run: no test failed when this image last ran some."))
     (setf *results* '())
@@ -289,7 +289,7 @@ run, if anything did."
                    (note-failed results)
                    (when (and results (not target) (not again) (not problem)
                               (not (failed-results-p results)))
-                     (note-all-passed began))
+                     (note-all-passed before))
                    (append reach
                            (and system (not affected) (tested-facts system tested))
                            (summary results problem (and test (symbolp found) (symbol-text found)))
