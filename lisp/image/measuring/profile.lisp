@@ -14,7 +14,7 @@
 (defun load-sampler ()
   "Load the profiler, which comes with SBCL, or miss."
   (unless (implementation-p "SBCL")
-    (unavailable "profile_form" "it has no statistical profiler that can be used here; compare_forms measures time"))
+    (unavailable "profile_form" "it has no statistical profiler that can be used here; call_tool compare_forms measures time"))
   (unless (find-package "SB-SPROF")
     (ignore-errors (require "SB-SPROF")))
   (unless (and (sampler "MAP-TRACES") (sampler "MAP-TRACE-PC-LOCS"))

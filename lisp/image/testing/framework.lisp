@@ -160,7 +160,8 @@ program a failed check is, if known.")
        (backend "CALL-WITH-DEBUGGING-ENVIRONMENT"
                 (lambda ()
                   (loop for (number nil operator)
-                          in (shown-frames (backend "COMPUTE-BACKTRACE" 0 100) (report-end))
+                          ;; As long as our own functions are interpreted, they take hundreds.
+                          in (shown-frames (backend "COMPUTE-BACKTRACE" 0 800) (report-end))
                         until place
                         do (unless (or (null operator)
                                        (let ((package (operator-package operator)))
