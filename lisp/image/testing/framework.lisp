@@ -161,9 +161,14 @@ program a failed check is, if known.")
                 (lambda ()
                   (loop for (number nil operator)
                           ;; As long as our own functions are interpreted, they take hundreds.
-                          in (shown-frames (backend "COMPUTE-BACKTRACE" 0 800) (report-end))
+                          in (shown-frames (backend "COMPUTE-BACKTRACE" 0 800)
+                                           ;; What notes the result is above the check, and ours, too.
+                                           (lambda (operator shown)
+                                             (declare (ignore shown))
+                                             (equal operator "(AGENT-Q-IMAGE::PERFORM")))
                         until place
                         do (unless (or (null operator)
+                                       (our-frame-p operator)
                                        (let ((package (operator-package operator)))
                                          (and package (test-framework-package-p package))))
                              (setf place (frame-place number operator))))))
