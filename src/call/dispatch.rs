@@ -140,24 +140,17 @@ impl Executor {
             Some(unit) => (unit.operation, unit.arguments.clone()),
             None => (tool.operation, (tool.arguments)(&call.arguments)),
         };
-        let mut arguments = call.with_assessed(image::joined_lists(
+        let arguments = call.with_assessed(image::joined_lists(
             arguments,
             &call.verdict.reached.arguments,
         ));
-        if let Some(watch) = self.watch(call, batch) {
-            let watch = image::property_list([("watch", watch.to_argument())]);
-            arguments = image::joined_lists(arguments, &watch);
-        }
-        let body = EmacsRequest::Image(ImageRequest {
-            lisp: context.lisp.clone(),
-            operation: operation.to_owned(),
-            arguments: image::print_arguments(&arguments),
-            deadline,
-            call: Some(call.key),
-        });
-        let done = self
-            .request_asking(call, batch, body, deadline + IMAGE_GRACE)
-            .await?;
+        let images = CallImages {
+            executor: self,
+            call,
+            batch,
+        };
+        let lisp = context.lisp.clone();
+        let done = images.ask(lisp, operation, arguments, deadline).await?;
         let (mut reply, denials) = parsed(&done)?;
         let chooses = |it: &Parameter| it.name == "restart";
         if !call.tool.parameters.iter().any(chooses) {
@@ -202,14 +195,15 @@ struct CallImages<'a> {
     batch: &'a BatchContext,
 }
 
-impl ImageCalls for CallImages<'_> {
-    fn call(
+impl CallImages<'_> {
+    /// What Emacs replies for LISP to OPERATION within DEADLINE. What its code does is asked about.
+    async fn ask(
         &self,
         lisp: Lisp,
-        operation: &'static str,
+        operation: &str,
         mut arguments: lexpr::Value,
         deadline: Duration,
-    ) -> BoxFuture<'_, Result<ImageReply, ToolFailure>> {
+    ) -> Result<Done, ToolFailure> {
         if let Some(watch) = self.executor.watch(self.call, self.batch) {
             let watch = image::property_list([("watch", watch.to_argument())]);
             arguments = image::joined_lists(arguments, &watch);
@@ -221,11 +215,22 @@ impl ImageCalls for CallImages<'_> {
             deadline,
             call: Some(self.call.key),
         });
-        let asked =
-            self.executor
-                .request_asking(self.call, self.batch, body, deadline + IMAGE_GRACE);
+        self.executor
+            .request_asking(self.call, self.batch, body, deadline + IMAGE_GRACE)
+            .await
+    }
+}
+
+impl ImageCalls for CallImages<'_> {
+    fn call(
+        &self,
+        lisp: Lisp,
+        operation: &'static str,
+        arguments: lexpr::Value,
+        deadline: Duration,
+    ) -> BoxFuture<'_, Result<ImageReply, ToolFailure>> {
         Box::pin(async move {
-            let done = asked.await?;
+            let done = self.ask(lisp, operation, arguments, deadline).await?;
             parsed(&done).map(|(reply, _)| reply)
         })
     }

@@ -278,10 +278,25 @@ impl WorkContext {
         arguments: &lexpr::Value,
         deadline: Duration,
     ) -> Result<ImageReply, ToolFailure> {
+        let arguments = image::print_arguments(arguments);
+        self.ask_image_printed(operation, arguments, deadline).await
+    }
+
+    /// The same with ARGUMENTS as Emacs has printed them.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn ask_image_printed(
+        &self,
+        operation: &str,
+        arguments: String,
+        deadline: Duration,
+    ) -> Result<ImageReply, ToolFailure> {
         let body = EmacsRequest::Image(ImageRequest {
             lisp: self.lisp.clone(),
             operation: operation.to_owned(),
-            arguments: image::print_arguments(arguments),
+            arguments,
             deadline,
             call: None,
         });
