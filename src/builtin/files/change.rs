@@ -15,11 +15,8 @@ use crate::files::fingerprint::{Fingerprint, text_hash};
 use crate::files::path::{PathKind, Resolved};
 use crate::files::read::{WholeText, fingerprint, read_text};
 use crate::files::verified::{self, Parents};
-use crate::image::{ImageReply, Plist, parse_reply};
-use crate::protocol::{EmacsRequest, ImageRequest, Lisp};
-use crate::tool::work::{
-    AfterEdit, Divisible, NextCall, Preview, Wish, WorkContext, read_reply, within,
-};
+use crate::image::{ImageReply, Plist};
+use crate::tool::work::{AfterEdit, Divisible, NextCall, Preview, Wish, WorkContext, read_reply};
 use crate::tool::{Arguments, ToolFailure};
 use crate::workspace::Now;
 use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
@@ -451,17 +448,9 @@ impl Plan {
         let Ok(arguments) = read_reply::<String>(&reply) else {
             return false;
         };
-        let body = EmacsRequest::Image(ImageRequest {
-            lisp: Lisp::Users,
-            call: None,
-            operation: "file-known".to_owned(),
-            arguments,
-            deadline: KNOWN_DEADLINE,
-        });
-        let request = context.emacs.request(context.session, body);
-        let reply = within(KNOWN_DEADLINE * 2, request).await;
-        match reply.ok().and_then(|it| parse_reply(&it).ok()) {
-            Some(ImageReply::Returned(data)) => Plist::new(&data).flag("known"),
+        let asked = context.ask_image_printed("file-known", arguments, KNOWN_DEADLINE);
+        match asked.await {
+            Ok(ImageReply::Returned(data)) => Plist::new(&data).flag("known"),
             _ => false,
         }
     }
