@@ -20,15 +20,23 @@
                     (string-equal name (symbol-name (restart-name restart)))))
              restarts)))
 
-(defun values-of-text (text &optional (evaluator #'eval))
-  "The values of the forms in TEXT, each read in the current package and evaluated by EVALUATOR."
+(defun map-forms (function text)
+  "What FUNCTION returns for each form in TEXT and the places where that begins and ends. A form is read,
+in the current package, once FUNCTION has had the one before."
   (loop with start = 0
         for count from 1
         for next = (skip-to-form text start)
         while next
         collect (multiple-value-bind (form end) (read-form text next count)
                   (setf start end)
-                  (funcall evaluator form))))
+                  (funcall function form next end))))
+
+(defun values-of-text (text &optional (evaluator #'eval))
+  "The values of the forms in TEXT, each read in the current package and evaluated by EVALUATOR."
+  (map-forms (lambda (form start end)
+               (declare (ignore start end))
+               (funcall evaluator form))
+             text))
 
 (defun note-recovery (condition restart)
   (push (list :type (condition-type-name condition)

@@ -15,13 +15,7 @@
 
 (defun forms-in (text)
   "Lists of each form in TEXT and its text, short."
-  (loop with start = 0
-        for count from 1
-        for next = (skip-to-form text start)
-        while next
-        collect (multiple-value-bind (form end) (read-form text next count)
-                  (setf start end)
-                  (list form (form-text text next end)))))
+  (map-forms (lambda (form start end) (list form (form-text text start end))) text))
 
 (defun allocated-so-far ()
   "How many bytes were allocated since the image began, or NIL if unknown."
