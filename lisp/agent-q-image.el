@@ -750,7 +750,7 @@ The value is non-nil when the client should not see it."
     (`(:debug ,thread ,_level ,condition ,_restarts ,_frames ,requests)
      (let ((ours (agent-q-image--debugged process requests)))
        (cond ((and (null ours) (agent-q-connection-second process))
-              ;; A thread that nobody waits for: its error is nothing to the user.
+              ;; No call waits for this thread, so its error is nothing to the user.
               (agent-q-image--swallow process thread condition (agent-q-connection-second process))
               t)
              ((null ours)

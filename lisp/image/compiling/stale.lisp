@@ -50,7 +50,7 @@
 
 (defun reported-stale (old compiled files)
   "OLD, of STALE-AFTER, for the wire, without users among COMPILED, of DEFINED-BY, and the files that
-have to be loaded again; NIL if that leaves none but those that nobody can tell."
+have to be loaded again; NIL if that leaves none but those that can't be told."
   (let* ((forms (stale-forms old compiled files))
          (users (remove-if (lambda (user)
                              (or (find-if (lambda (wanted)

@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What the image and the files of the user's project don't have alike. What nobody knows is told as
+;;; What the image and the files of the user's project don't have alike. What isn't known is told as
 ;;; unknown. Operations: image-drift, drift-rows, drift-text, drift-forget.
 
 (cl:in-package "AGENT-Q-IMAGE")
