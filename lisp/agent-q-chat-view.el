@@ -202,7 +202,7 @@ It is nil when one of them may have changed since.")
   (let ((count (length (agent-q-image-park-owned (current-buffer)))))
     (and (> count 0)
          (agent-q-chat-view--header-segment
-          (if (= count 1) "Error parked: C-c C-d" (format "%d errors parked: C-c C-d" count))
+          (if (= count 1) "Error parked: C-c C-b" (format "%d errors parked: C-c C-b" count))
           "mouse-1: open it in your own debugger"
           'parked 'agent-q-attention))))
 

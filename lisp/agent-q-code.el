@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; What can be done with symbols and blocks of code in a chat, and what the image says about them.
+;; What can be done with blocks of code in a chat, and what the image says about them.
 ;; Their colours are in agent-q-code-highlight.el.
 
 ;;; Code:
@@ -16,228 +16,12 @@
 (require 'agent-q-image)
 (require 'agent-q-markdown)
 (require 'agent-q-module)
-(require 'agent-q-prompt)
+(require 'agent-q-names)
 (require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-text)
-(require 'lisp-mode)
 (require 'seq)
 (require 'subr-x)
-
-;;;; Symbols of Lisp code in a chat
-
-;; Lisp in the log has the keys of a source buffer: the definition and the description
-;; of the symbol at point, and its arguments in the echo area.  At the prompt symbols
-;; are completed.  All of it is the client's, in the package that the code is in.
-
-(defconst agent-q-code--lisp-constituents "^][ \t\n()\"';`,|"
-  "The characters of symbols, for `skip-chars-forward'.")
-
-(defconst agent-q-code--lisp-reach 10000
-  "Most characters before point at which the list around it may begin.")
-
-;;;;; The code at point
-
-(defun agent-q-code-lisp-p (place)
-  "Whether PLACE is in Lisp code of an answer, or in the form of a call."
-  (and (< (point-min) place (point-max))
-       (or (get-text-property place 'agent-q-form)
-           (let ((language (and (get-text-property place 'agent-q-code)
-                                (get-text-property place 'agent-q-language))))
-             (and language (eq 'lisp-mode (cdr (assoc language agent-q-code-highlight-modes))))))))
-
-(defun agent-q-code-lisp-end (start)
-  "Return where the code at START ends."
-  (next-single-property-change start 'agent-q-language nil (point-max)))
-
-(defun agent-q-code--lisp-start (place)
-  "Return where the code at PLACE begins."
-  (previous-single-property-change (min (1+ place) (point-max))
-                                   'agent-q-language nil (point-min)))
-
-(defun agent-q-code--lisp-package ()
-  "Return the package of the code at point.
-It is what this answer has entered before point, else the one of the REPL."
-  (let ((turn (or (previous-single-property-change (point) 'agent-q-turn) (point-min)))
-        (case-fold-search t)
-        (found nil))
-    (save-excursion
-      (while (and (not found) (re-search-backward agent-q-session-user-in-package turn t))
-        (agent-q-markdown-dress (match-beginning 1))
-        (when (agent-q-code-lisp-p (match-beginning 1))
-          (setq found (upcase (match-string-no-properties 1))))))
-    (or found (agent-q-connection-repl-package agent-q-session-connection))))
-
-(defun agent-q-code--lisp-symbol-bounds ()
-  "Return the bounds of the symbol at point."
-  (save-excursion
-    (let ((end (progn (skip-chars-forward agent-q-code--lisp-constituents
-                                          (agent-q-code-lisp-end (point)))
-                      (point))))
-      (skip-chars-backward agent-q-code--lisp-constituents
-                           (agent-q-code--lisp-start (1- end)))
-      ;; A sharp sign belongs to #' and #:, and to no symbol's beginning.
-      (skip-chars-forward "#" end)
-      (cons (point) end))))
-
-(defun agent-q-code-lisp-symbol ()
-  "Return the symbol at point in Lisp code of the log, or nil."
-  (when (agent-q-code-lisp-p (point))
-    (pcase-let ((`(,start . ,end) (agent-q-code--lisp-symbol-bounds)))
-      (and (< start end) (buffer-substring-no-properties start end)))))
-
-(defun agent-q-code--lisp-operator ()
-  "Return the operator of the innermost list around point, or nil.
-What begins far above is not looked for."
-  (let ((list (with-syntax-table lisp-mode-syntax-table
-                (nth 1 (parse-partial-sexp
-                        (max (agent-q-code--lisp-start (point))
-                             (- (point) agent-q-code--lisp-reach))
-                        (point))))))
-    (when list
-      (save-excursion
-        (goto-char (1+ list))
-        (and (agent-q-code-lisp-p (point)) (agent-q-code-lisp-symbol))))))
-
-;;;;; Commands
-
-(defun agent-q-code--lisp-symbol-or-complain ()
-  "Return the symbol at point, or signal that there is none or no image."
-  (unless (agent-q-connection-live-p agent-q-session-connection)
-    (user-error "No Lisp image is connected"))
-  (or (agent-q-code-lisp-symbol)
-      (user-error "There is no symbol of Lisp code at point")))
-
-(defun agent-q-code--lisp-ask (key)
-  "Run the client's KEY on the symbol at point, and show its errors."
-  (let ((symbol (agent-q-code--lisp-symbol-or-complain)))
-    (condition-case failure
-        (agent-q-connection-ask agent-q-session-connection key symbol
-                                (agent-q-code--lisp-package))
-      (error (user-error "%s" (error-message-string failure))))))
-
-(defun agent-q-code-find-definition ()
-  "Go to the definition of the symbol at point in Lisp code of the log.
-Elsewhere do what the key does in other buffers."
-  (declare (completion agent-q-session-command-p))
-  (interactive)
-  (if (agent-q-code-lisp-p (point))
-      (agent-q-code--lisp-ask :edit-definition)
-    (call-interactively #'xref-find-definitions)))
-
-(defun agent-q-code-describe ()
-  "Describe the symbol at point in Lisp code of the log."
-  (declare (completion agent-q-session-command-p))
-  (interactive)
-  (agent-q-code--lisp-ask :describe))
-
-(defvar agent-q-code-lisp-describe-map
-  (let ((map (make-sparse-keymap)))
-    (define-key map "d" #'agent-q-code-describe)
-    (define-key map (kbd "C-d") #'agent-q-code-describe)
-    map)
-  "Keymap of what describes Lisp code of the log.")
-
-(defvar agent-q-code-lisp-map
-  (let ((map (make-sparse-keymap)))
-    (define-key map (kbd "C-c C-d") agent-q-code-lisp-describe-map)
-    map)
-  "Keymap of Lisp code in the log, in addition to that of the chat.")
-
-(defun agent-q-code-lisp-define-key (map key command)
-  "Bind KEY in MAP to COMMAND, but in Lisp code of the log to what describes it."
-  (define-key map key
-    (list 'menu-item "" command
-          :filter (lambda (command)
-                    (if (agent-q-code-lisp-p (point)) agent-q-code-lisp-describe-map
-                      command)))))
-
-(defun agent-q-code-lisp-give-keys (start)
-  "Give the code that begins at START its keys, if it is Lisp.
-For `agent-q-code-highlight-closed-functions'."
-  (when (agent-q-code-lisp-p start)
-    (put-text-property start (agent-q-code-lisp-end start)
-                       'keymap agent-q-code-lisp-map)))
-
-;;;;; Asking the client's server
-
-(defun agent-q-code--lisp-request (function arguments continuation)
-  "Call FUNCTION, a name, of the client's server with ARGUMENTS, strings.
-CONTINUATION gets its value, or nil."
-  (agent-q-connection-ask
-   agent-q-session-connection :rex
-   `(cl:ignore-errors
-     (cl:funcall (cl:find-symbol ,function
-                                 ,(substring (upcase (symbol-name
-                                                      (agent-q-connection-client-get
-                                                       agent-q-session-connection :wire)))
-                                             1))
-                 ,@arguments))
-   t
-   (lambda (result)
-     (funcall continuation (pcase result (`(:ok ,value) value))))))
-
-(defun agent-q-code--lisp-free-p ()
-  "Whether the image of this chat can be asked beside what it does."
-  (let ((connection agent-q-session-connection))
-    (and (agent-q-connection-live-p connection)
-         (or (agent-q-connection-ask connection :threads-p)
-             (null (agent-q-connection-ask connection :requests))))))
-
-(defun agent-q-code-lisp-eldoc (callback)
-  "Hand CALLBACK the arguments of the operator at point in Lisp code.
-For `eldoc-documentation-functions'."
-  (when (and (agent-q-code-lisp-p (point)) (agent-q-code--lisp-free-p))
-    (when-let ((operator (agent-q-code--lisp-operator)))
-      (agent-q-code--lisp-request
-       "OPERATOR-ARGLIST" (list operator (agent-q-code--lisp-package))
-       (lambda (arguments)
-         (when (stringp arguments)
-           (funcall callback (replace-regexp-in-string "[ \t\n]+" " " arguments)))))
-      ;; It comes later.
-      t)))
-
-;;;;; Completion at the prompt
-
-(defconst agent-q-code--lisp-patience 1.0
-  "Seconds that completion waits for the image.")
-
-(defun agent-q-code--lisp-word-p (start end)
-  "Whether the text from START to END is to be completed as a symbol.
-A word that looks like any other is, when the user asks for it."
-  (and (< start end)
-       (or (memq (char-before start) '(?\( ?' ?`))
-           (string-match-p "[-:*+%&]" (buffer-substring-no-properties start end))
-           (and (memq this-command '(completion-at-point agent-q-chat-view-tab complete-symbol))
-                (< 1 (- end start))))))
-
-(defun agent-q-code-lisp-complete ()
-  "Complete the Lisp symbol at the prompt.
-For `completion-at-point-functions'."
-  (when (and (agent-q-prompt-p) (agent-q-code--lisp-free-p))
-    (let ((end (point))
-          (start (save-excursion
-                   (skip-chars-backward agent-q-code--lisp-constituents agent-q-prompt-start)
-                   (skip-chars-forward "#" (point-max))
-                   (point))))
-      (when (agent-q-code--lisp-word-p start end)
-        (when-let ((names (agent-q-code--lisp-completions
-                           (buffer-substring-no-properties start end))))
-          (list start end names :exclusive 'no))))))
-
-(defun agent-q-code--lisp-completions (text)
-  "Return the names of symbols that begin with TEXT, as the client has them."
-  (let ((end (+ (float-time) agent-q-code--lisp-patience))
-        (answer nil) (answered nil))
-    (agent-q-code--lisp-request
-     "SIMPLE-COMPLETIONS"
-     (list text (or (agent-q-connection-repl-package agent-q-session-connection)
-                    "COMMON-LISP-USER"))
-     (lambda (value) (setq answer value answered t)))
-    (while (not (or answered (input-pending-p) (< end (float-time))))
-      (accept-process-output nil 0.02))
-    (pcase answer
-      (`(,(and names (pred listp)) . ,_) (seq-filter #'stringp names)))))
 
 ;;;; What can be done with code in answers
 
@@ -327,7 +111,7 @@ code into yours."
 
 (defun agent-q-code-block-stage ()
   "Put the code at point, or the nearest before it, at the prompt of your REPL.
-It is not evaluated.  Point moves there, as with this key in SLY and SLIME."
+It is not evaluated.  Point moves there."
   (interactive nil agent-q-chat-mode)
   (let ((text (agent-q-code-block-text)))
     (unless agent-q-session-connection
@@ -337,7 +121,15 @@ It is not evaluated.  Point moves there, as with this key in SLY and SLIME."
       (agent-q-activity-typed
        (user-error "Your REPL has text at its prompt: %s" (cadr failure)))
       (error (user-error "%s" (error-message-string failure))))
-    (pop-to-buffer (agent-q-activity-repl agent-q-session-connection))))
+    (agent-q-code-repl)))
+
+(defun agent-q-code-repl ()
+  "Go to the REPL of this chat's image, as with this key in SLY and SLIME."
+  (interactive nil agent-q-chat-mode)
+  (unless (agent-q-connection-live-p agent-q-session-connection)
+    (user-error "No Lisp image is connected"))
+  (pop-to-buffer (or (agent-q-activity-repl agent-q-session-connection)
+                     (user-error "There is no REPL for this image"))))
 
 (defun agent-q-copy-answer ()
   "Copy the last answer, as the model wrote it."
@@ -353,7 +145,8 @@ It is not evaluated.  Point moves there, as with this key in SLY and SLIME."
   "Define the keys of this file in MAP."
   (define-key map (kbd "C-c M-w") #'agent-q-code-block-copy)
   (define-key map (kbd "C-c C-i") #'agent-q-code-block-insert)
-  (define-key map (kbd "C-c C-z") #'agent-q-code-block-stage)
+  (define-key map (kbd "C-c C-y") #'agent-q-code-block-stage)
+  (define-key map (kbd "C-c C-z") #'agent-q-code-repl)
   (define-key map (kbd "C-c C-w") #'agent-q-copy-answer))
 
 (defun agent-q-code--block-clicked (command)
@@ -385,7 +178,7 @@ It is not evaluated.  Point moves there, as with this key in SLY and SLIME."
             (concat " "
                     (agent-q-code--block-button
                      "[REPL]" #'agent-q-code-block-stage
-                     "Put this code at the prompt of the REPL (C-c C-z)")))
+                     "Put this code at the prompt of the REPL (C-c C-y)")))
           "\n"))
 
 (defvar agent-q-code--block-buttons nil
@@ -395,7 +188,7 @@ The keys say whether it is Lisp.")
 (defun agent-q-code-block-show-buttons (start)
   "Show buttons behind the line before START, where code begins."
   (when (and (> start (point-min)) (eq (char-before start) ?\n))
-    (let ((repl (and (agent-q-code-lisp-p start) t)))
+    (let ((repl (and (agent-q-names-code-p start) t)))
       (put-text-property
        (1- start) start 'display
        (or (alist-get repl agent-q-code--block-buttons)
@@ -449,7 +242,7 @@ For `agent-q-code-highlight-closed-functions'."
              ;; Old code is looked at when somebody asks for it.
              (not agent-q-markdown-past)
              (agent-q-code--proofread-source-p start)
-             (<= (- (agent-q-code-lisp-end start) start) agent-q-code--proofread-limit)
+             (<= (- (agent-q-names-code-end start) start) agent-q-code--proofread-limit)
              (agent-q-connection-live-p agent-q-session-connection)
              ;; Where calls queue up, the user's own would wait for this.
              (agent-q-connection-ask agent-q-session-connection :threads-p))
@@ -466,14 +259,14 @@ For `agent-q-code-highlight-closed-functions'."
   "Whether the code that begins at START is called Lisp.
 Code without a name is often what a program printed, and system
 definitions are read in a package of their own."
-  (and (agent-q-code-lisp-p start)
+  (and (agent-q-names-code-p start)
        (not (member (get-text-property start 'agent-q-language) '("" "asd")))))
 
 (defun agent-q-code--proofread-text (start)
   "Return the code that begins at START."
   (mapconcat (pcase-lambda (`(,place . ,length))
                (buffer-substring-no-properties place (+ place length)))
-             (agent-q-code-highlight-stretches start (agent-q-code-lisp-end start)) ""))
+             (agent-q-code-highlight-stretches start (agent-q-names-code-end start)) ""))
 
 (defun agent-q-code--proofread-latest (texts)
   "Return TEXTS, the latest first, in their order, without those too long ago."
@@ -497,19 +290,11 @@ definitions are read in a package of their own."
             (agent-q-image-query
              connection "proofread-code"
              (list :texts texts :package (agent-q-connection-repl-package connection)
-                   :also (agent-q-code--proofread-also)
+                   :also (agent-q-names-also)
                    :partial (< (length texts) (length all)))
              (lambda (reply &rest _)
                (agent-q-module-log-call "Marking code" #'agent-q-code--proofread-take buffer start reply))
              agent-q-code--proofread-seconds)))))))
-
-(defun agent-q-code--proofread-also ()
-  "Return the package of the Lisp source that the user last worked in, in a list."
-  (when-let* ((buffer (agent-q-session-user-last-buffer
-                       (lambda (buffer)
-                         (with-current-buffer buffer (derived-mode-p 'lisp-mode)))))
-              (package (with-current-buffer buffer (agent-q-session-user-package))))
-    (list package)))
 
 (defun agent-q-code--proofread-take (buffer start reply)
   "Mark in the chat BUFFER the mistakes in the code at START that REPLY has."
@@ -518,7 +303,7 @@ definitions are read in a package of their own."
       (setq agent-q-code--proofread-asked nil)
       (pcase reply
         (`(:outcome :returned :value ,value . ,_)
-         (when (agent-q-code-lisp-p start)
+         (when (agent-q-names-code-p start)
            (agent-q-code--proofread-mark start (plist-get value :mistakes)))))
       (set-marker start nil)
       ;; The client is not to be called from within its own.
@@ -527,7 +312,7 @@ definitions are read in a package of their own."
 
 (defun agent-q-code--proofread-mark (start mistakes)
   "Mark MISTAKES, lists of start, end and reason, in the code at START."
-  (let ((stretches (agent-q-code-highlight-stretches start (agent-q-code-lisp-end start))))
+  (let ((stretches (agent-q-code-highlight-stretches start (agent-q-names-code-end start))))
     (pcase-dolist (`(,from ,to ,reason) mistakes)
       (let ((from (agent-q-code--proofread-place stretches from))
             (last (agent-q-code--proofread-place stretches (1- to)))

@@ -292,9 +292,13 @@ The result of the evaluation then answers CALL."
 
 ;;;; Commands
 
+(declare-function sldb-invoke-restart "ext:slime" (&optional number))
+(declare-function sly-db-invoke-restart "ext:sly" (restart))
+
 ;;;###autoload
-(defun agent-q-debugger-hand-over ()
-  "Open your own debugger on an error that this chat has parked."
+(defun agent-q-debugger-hand-over (&optional name)
+  "Open your own debugger on an error that this chat has parked.
+In programs, NAME chooses one."
   (interactive)
   (let* ((chat (current-buffer))
          (mine (agent-q-image-park-owned chat))
@@ -306,11 +310,26 @@ The result of the evaluation then answers CALL."
                         mine)))
     (agent-q-image-hand-over
      (cond ((null mine) (user-error "No error is parked here"))
+           (name (or (cl-find name mine :key #'agent-q-image-parked-name :test #'equal)
+                     (user-error "The error %s isn't held any more" name)))
            ((null (cdr mine)) (car mine))
            (t (cdr (assoc (completing-read "Error: " names nil t) names)))))
     ;; The debugger's buffer may be current now.
     (with-current-buffer chat
       (agent-q-chat-view-header-update))))
+
+(defun agent-q-debugger-take-restart (name number)
+  "Leave the error that this chat holds under NAME by its restart of NUMBER.
+Your own debugger opens for that, and asks for what the restart needs."
+  (let ((buffers (buffer-list)))
+    (agent-q-debugger-hand-over name)
+    (when-let ((buffer (cl-find-if (lambda (buffer)
+                                     (and (not (memq buffer buffers))
+                                          (agent-q-debugger-local buffer 3)))
+                                   (buffer-list))))
+      (with-current-buffer buffer
+        (funcall (if (eq major-mode 'sldb-mode) #'sldb-invoke-restart #'sly-db-invoke-restart)
+                 number)))))
 
 (provide 'agent-q-debugger)
 ;;; agent-q-debugger.el ends here

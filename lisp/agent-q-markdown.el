@@ -535,6 +535,10 @@ What you copy still has it.  This is for new chats;
       ,@(and prefix (list 'wrap-prefix prefix))
       ,@(and (agent-q-markdown--bit style 8) '(invisible agent-q-markup))
       ,@(and (agent-q-markdown--bit style 16) '(agent-q-soft t))
+      ;; The text of code within a line, and what is a name or emphasized.
+      ,@(cond ((agent-q-markdown--bit style 8) nil)
+              ((agent-q-markdown--bit style 3) '(agent-q-word code))
+              ((agent-q-markdown--bit style 17) '(agent-q-word starred)))
       ,@(cond ((agent-q-markdown--bit style 5)
                '(agent-q-code t agent-q-gutter t line-prefix "  "))
               ((agent-q-markdown--bit style 4) '(agent-q-code t line-prefix "  "))

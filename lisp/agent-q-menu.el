@@ -254,13 +254,21 @@ The whole of it has to fit into a terminal of 24 lines.")
   "Give MODE, one of our modes that was just loaded, its menu and menu keys."
   (let ((map (symbol-value (intern (format "%s-map" mode))))
         (groups (alist-get mode agent-q-menu--modes)))
-    (define-key map (kbd "C-c C-o") #'agent-q-menu)
+    (define-key map (kbd "C-c C-o") #'agent-q-menu-open)
     ;; In the others it is text.
     (unless (memq mode '(agent-q-chat-mode agent-q-chat-send-compose-mode agent-q-approval-arguments-mode))
       (define-key map "?" #'agent-q-menu))
     (easy-menu-define nil map "Menu of agent-q."
       (cons "agent-q" (agent-q-menu--items groups)))
     (add-hook (intern (format "%s-hook" mode)) #'agent-q-menu--for-mouse)))
+
+(defun agent-q-menu-open ()
+  "Open what is at point: a link, a place, a value, a definition; else the menu.
+In Org and Markdown, the key opens links."
+  (interactive)
+  (cond ((get-text-property (point) 'agent-q-live) (call-interactively 'agent-q-names-follow))
+        ((get-text-property (point) 'agent-q-link) (call-interactively 'agent-q-markdown-link-follow))
+        (t (call-interactively #'agent-q-menu))))
 
 (defun agent-q-menu--for-mouse ()
   "Add our commands to the menu of the right mouse button in this buffer."

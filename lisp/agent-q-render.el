@@ -10,6 +10,7 @@
 
 ;;; Code:
 
+(require 'agent-q-live)
 (require 'agent-q-markdown)
 (require 'agent-q-render-body)
 (require 'agent-q-text)
@@ -328,6 +329,9 @@ from agent-q does not belong to the item behind which it stands."
     map)
   "Keymap on the items of the log.")
 
+(defconst agent-q-render--live-map (make-composed-keymap agent-q-live-map agent-q-render-item-map)
+  "Keymap on what is alive in them.")
+
 (defun agent-q-render--item-text (item)
   "Return the text of ITEM with the properties that all items have."
   (agent-q-render--dress item (funcall (agent-q-render-item-draw item) item)))
@@ -336,7 +340,13 @@ from agent-q does not belong to the item behind which it stands."
   "Put the properties that all text of ITEM has on TEXT, a new string; return it."
   (add-text-properties 0 (length text)
                        `(agent-q-item ,item ,@agent-q-render--properties) text)
+  (agent-q-live-mark text)
   ;; Parts of an item may have a keymap of their own.
+  (let ((live 0))
+    (while (setq live (text-property-not-all live (length text) 'agent-q-live nil text))
+      (let ((end (or (next-single-property-change live 'agent-q-live text) (length text))))
+        (put-text-property live end 'keymap agent-q-render--live-map text)
+        (setq live end))))
   (agent-q-render-fill-keymap text agent-q-render-item-map))
 
 (defun agent-q-render-fill-keymap (text keymap)

@@ -36,6 +36,7 @@
 (declare-function slime-to-lisp-filename "ext:slime")
 (declare-function slime-edit-definition "ext:slime" (&optional name where))
 (declare-function slime-describe-symbol "ext:slime" (symbol-name))
+(declare-function slime-inspect "ext:slime" (string))
 (declare-function slime-inferior-lisp-args "ext:slime" (process))
 (declare-function slime-lisp-options "ext:slime" (&optional name))
 (declare-function slime-init-command "ext:slime" (port-filename coding-system))
@@ -167,6 +168,12 @@ Return nil when it was not started here."
         (slime-buffer-package package))
     (slime-describe-symbol name)))
 
+(defun agent-q-slime-inspect (process form)
+  "Open the inspector on the value of FORM, a text, in the Lisp behind PROCESS."
+  (let ((slime-dispatching-connection process)
+        (slime-buffer-package "COMMON-LISP-USER"))
+    (slime-inspect form)))
+
 ;;;; A Lisp that the user doesn't see
 
 (defun agent-q-slime-start-options (process)
@@ -238,6 +245,7 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
         :interrupt #'agent-q-slime-interrupt
         :edit-definition #'agent-q-slime-edit-definition
         :describe #'agent-q-slime-describe
+        :inspect #'agent-q-slime-inspect
         :logging 'slime-log-events
         :start-options #'agent-q-slime-start-options
         :connect #'agent-q-slime-connect

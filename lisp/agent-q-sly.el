@@ -37,6 +37,7 @@
 (declare-function sly-to-lisp-filename "ext:sly")
 (declare-function sly-edit-definition "ext:sly" (&optional name method))
 (declare-function sly-describe-symbol "ext:sly" (symbol-name))
+(declare-function sly-inspect "ext:sly" (string &optional inspector-name))
 (declare-function sly-inferior-lisp-args "ext:sly" (process))
 (declare-function sly--read-interactive-args "ext:sly")
 (declare-function sly-net-connect "ext:sly" (host port))
@@ -170,6 +171,12 @@ Return nil when it was not started here."
         (sly-buffer-package package))
     (sly-describe-symbol name)))
 
+(defun agent-q-sly-inspect (process form)
+  "Open the inspector on the value of FORM, a text, in the Lisp behind PROCESS."
+  (let ((sly-dispatching-connection process)
+        (sly-buffer-package "COMMON-LISP-USER"))
+    (sly-inspect form)))
+
 ;;;; A Lisp that the user doesn't see
 
 (defun agent-q-sly-start-options (process)
@@ -244,6 +251,7 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
         :interrupt #'agent-q-sly-interrupt
         :edit-definition #'agent-q-sly-edit-definition
         :describe #'agent-q-sly-describe
+        :inspect #'agent-q-sly-inspect
         :logging 'sly-log-events
         :start-options #'agent-q-sly-start-options
         :connect #'agent-q-sly-connect

@@ -145,14 +145,14 @@ What the user typed, or made of it, is left alone."
     (delete-region (- (point-max) (length "(defvar *aq-staged* 2) 3")) (point-max))))
 
 (agent-q-test-tools-on-each history-a-key-puts-code-at-the-prompt-and-goes-there ()
-  "As C-c C-z does in the buffers of SLY and SLIME."
+  "It is not run."
   (let ((repl (agent-q-test-tools-repl client)))
     (save-window-excursion
       (switch-to-buffer chat)
       (agent-q-render-text "Here:\n\n```lisp\n(+ 1 2)\n```\n")
       (agent-q-render-finish)
       (goto-char (point-max))
-      (agent-q-test-press "C-c C-z")
+      (agent-q-test-press "C-c C-y")
       (should (eq repl (window-buffer))))
     (with-current-buffer repl
       (should (string-suffix-p "> (+ 1 2)" (buffer-string)))

@@ -49,7 +49,7 @@
               (should (equal (current-kill 0) "(f 1)"))
               (setq agent-q-session-connection nil)
               (should-error (agent-q-code-test--click "[REPL]") :type 'user-error)
-              (should-error (call-interactively (key-binding (kbd "C-c C-z")))
+              (should-error (call-interactively (key-binding (kbd "C-c C-y")))
                             :type 'user-error)))
         (kill-buffer file)))))
 
@@ -98,16 +98,15 @@
                         :arguments "{\"form\":\"(list (bank::talky 12))\"}")
     (agent-q-test-event :call-finished :call 1 :outcome :succeeded :content "=> 1"
                         :milliseconds 9)
-    (should (eq (key-binding (kbd "C-c C-d")) 'agent-q-debugger-hand-over))
     (agent-q-test-find "▸ eval_form")
     (agent-q-test-press "TAB")
     (agent-q-test-find "form: (list (bank::talky 12)")
-    (should-not (agent-q-code-lisp-p (point)))
+    (should-not (agent-q-names-code-p (point)))
     (search-forward "bank::ta")
-    (should (equal (agent-q-code-lisp-symbol) "bank::talky"))
-    (should (equal (agent-q-code--lisp-operator) "bank::talky"))
-    (should (eq (key-binding (kbd "C-c C-d d")) 'agent-q-code-describe))
-    (should (eq (key-binding (kbd "M-.")) 'agent-q-code-find-definition))
+    (should (equal (agent-q-names-symbol) "bank::talky"))
+    (should (equal (agent-q-names--operator) "bank::talky"))
+    (should (eq (key-binding (kbd "C-c C-d d")) 'agent-q-names-describe))
+    (should (eq (key-binding (kbd "M-.")) 'agent-q-names-find-definition))
     ;; It is no code of an answer.
     (should-error (agent-q-code-block-text) :type 'user-error)))
 

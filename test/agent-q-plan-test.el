@@ -24,7 +24,7 @@
                       \"expect\":{\"contains\":[\"(Plan mode is off: \",\"The plan.\",\"Do it.\"]}},
                      {\"steps\":[{\"text\":\"Done.\"}],\"expect\":{\"contains\":[\"It ran.\"]}}]}"
       (agent-q-test-with-chat
-        (agent-q-test-press "C-c C-l")
+        (agent-q-test-press "C-c C-s")
         (should agent-q-plan-mode)
         (should (string-match-p "\\bPlan\\b" (agent-q-chat-view-header-line)))
         (agent-q-test-ask "go")

@@ -188,7 +188,7 @@ Each element is the text of the place and what is wrong with it."
     ;; The arguments and the definition are looked for there, too.
     (agent-q-test-find "1)\n  ```")
     (let ((said nil))
-      (should (agent-q-code-lisp-eldoc (lambda (text &rest _) (setq said text))))
+      (should (agent-q-names-eldoc (lambda (text &rest _) (setq said text))))
       (agent-q-test-until said)
       (should (equal (downcase said) "(deposit account amount)")))))
 
@@ -244,11 +244,11 @@ Each element is the text of the place and what is wrong with it."
       (agent-q-proofread-test--answer "(list (aq-there 1 2) 'b)")
       (should-not (agent-q-proofread-test--marks))
       (agent-q-test-find "there 1")
-      (should (equal (agent-q-code-lisp-symbol) "aq-there"))
-      (should (eq (key-binding (kbd "M-.")) #'agent-q-code-find-definition))
-      (should (eq (key-binding (kbd "C-c C-d d")) #'agent-q-code-describe))
+      (should (equal (agent-q-names-symbol) "aq-there"))
+      (should (eq (key-binding (kbd "M-.")) #'agent-q-names-find-definition))
+      (should (eq (key-binding (kbd "C-c C-d d")) #'agent-q-names-describe))
       (let ((said nil))
-        (should (agent-q-code-lisp-eldoc (lambda (text &rest _) (setq said text))))
+        (should (agent-q-names-eldoc (lambda (text &rest _) (setq said text))))
         (agent-q-test-until said)
         (should (equal (downcase said) "(aq-there one two)")))
       (save-window-excursion
@@ -266,8 +266,7 @@ Each element is the text of the place and what is wrong with it."
           (should (looking-at-p "(defun aq-there"))
           (set-buffer-modified-p nil)))
       (agent-q-test-find "So:")
-      (should (eq (key-binding (kbd "C-c C-d")) #'agent-q-debugger-hand-over))
-      (should-not (agent-q-code-lisp-eldoc #'ignore)))))
+      (should-not (agent-q-names-eldoc #'ignore)))))
 
 (agent-q-test-image-on-each symbols-are-completed-at-the-prompt ()
   "Text that is no symbol stays as it is."

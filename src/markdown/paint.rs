@@ -290,7 +290,11 @@ impl Painter<'_> {
             _ => self.is_emphasis(range, length),
         };
         if !meant {
-            self.open(style, Ending::Plain);
+            let starred = match self.is_starred(range) {
+                true => Style::STARRED,
+                false => 0,
+            };
+            self.open(style.with(starred), Ending::Plain);
             return;
         }
         let style = style.with(flag);
@@ -321,6 +325,19 @@ impl Painter<'_> {
             }
             _ => !(before && after),
         }
+    }
+
+    /// Whether RANGE, which isn't taken for emphasis, is a word between stars: `*then*`, `*features*`.
+    /// The image may know it.
+    fn is_starred(&self, range: &Range<usize>) -> bool {
+        let word = |it: Option<char>| it.is_some_and(|it| it.is_ascii_alphanumeric());
+        let source = &self.text[range.clone()];
+        source.len() > 2
+            && source.starts_with('*')
+            && source.ends_with('*')
+            && !source.contains(char::is_whitespace)
+            && !word(self.text[..range.start].chars().next_back())
+            && !word(self.text[range.end..].chars().next())
     }
 
     fn begin_link(&mut self, range: Range<usize>, target: String, signs: usize) {

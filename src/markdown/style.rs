@@ -49,6 +49,8 @@ impl Style {
     pub const DISGUISE: u32 = 1 << 15;
     /// A line end that was put in because the line is too long for Emacs.
     pub const SOFT: u32 = 1 << 16;
+    /// A word between stars, them included: emphasis, or the name of a special variable.
+    pub const STARRED: u32 = 1 << 17;
 
     /// This style with FLAGS too.
     #[must_use]
