@@ -198,6 +198,23 @@ It was asked for in the window ASKED."
        (setq truncate-lines t)))
     (_ (message "%s" (or (plist-get reply :message) "The image did not answer")))))
 
+;;;; Failed calls whose stacks are kept
+
+(defun agent-q-call-events--kept (_process event)
+  "Show whether the stack is kept of the call that EVENT is about.
+For `agent-q-image-event-functions'."
+  (pcase event
+    (`(kept ,running ,kept)
+     (let ((chat (agent-q-connection-call-owner running)))
+       (when (buffer-live-p chat)
+         (with-current-buffer chat
+           (when-let ((call (gethash (agent-q-connection-call-key running) agent-q-call-table)))
+             (setf (agent-q-call-kept call) (and kept running))
+             (unless (gethash (agent-q-call-key call) agent-q-call-unfinished)
+               (agent-q-render-update-item call)))))))))
+
+(add-hook 'agent-q-image-event-functions #'agent-q-call-events--kept)
+
 ;;;; What happens to tool calls
 
 (defun agent-q-call-events--draw (call)

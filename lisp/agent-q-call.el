@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-json)
+(require 'agent-q-live)
 (require 'agent-q-registry)
 (require 'agent-q-render)
 (require 'agent-q-text)
@@ -45,11 +46,12 @@ of the change itself.  CHANGE is what it makes of a file, an
 `agent-q-call-file-change'.  PARSED, SUMMARY and OUTCOME are what was made of
 ARGUMENTS or CONTENT last, a cons with them.  OUTPUT is what it has printed
 while it runs, a list of the end of that, the number of its characters, and
-when it came.  LAST is the last of the calls that it made itself, MAKER the call
-that made it, if one did."
+when it came.  KEPT is the call into the image whose stack is kept since it
+failed.  LAST is the last of the calls that it made itself, MAKER the call that
+made it, if one did."
   key tool arguments state content milliseconds started
   level reason grounds armed since ended below tail decided target timer drawn
-  offer review beside change parsed summary outcome output last maker)
+  offer review beside change parsed summary outcome output kept last maker)
 
 (defvar-local agent-q-call-table nil
   "The tool calls of this chat by key.")
@@ -762,12 +764,22 @@ more forms, each above its values."
          (sign (if denied "denied: "
                  (concat (agent-q-render-sign 'failed) " ")))
          (duration (if (or denied (< width 25)) ""
-                     (agent-q-call--duration call))))
-    (propertize (concat sign
-                        (agent-q-call-cut trouble (max 10 (- width (string-width sign)
-                                                              (length duration))))
-                        duration)
-                'face 'agent-q-failure)))
+                     (agent-q-call--duration call)))
+         (debug (agent-q-call--debug-button call)))
+    (concat (propertize (concat sign
+                                (agent-q-call-cut trouble (max 10 (- width (string-width sign)
+                                                                      (length duration) (length debug))))
+                                duration)
+                        'face 'agent-q-failure)
+            debug)))
+
+(defun agent-q-call--debug-button (call)
+  "Return the button that opens the debugger on CALL, or an empty text."
+  (let ((kept (agent-q-call-kept call)))
+    (if (not kept) ""
+      (let ((button (propertize "[Debug]" 'face 'agent-q-live)))
+        (agent-q-live-put 0 (length button) (list 'kept kept) button)
+        (concat " " button)))))
 
 (defun agent-q-call--line (head summary tail width)
   "Return HEAD, SUMMARY and TAIL as a line of WIDTH columns; SUMMARY is cut to fit."

@@ -511,5 +511,54 @@ The client keeps the beginning of a message in the buffer of PROCESS."
            (= (+ (buffer-size) (length bytes))
               (+ 6 (string-to-number (match-string 1 head) 16)))))))
 
+;;;; The names of threads
+
+(defconst agent-q-connection--thread-names-seconds 2
+  "Seconds that an image may take to name its threads.")
+
+(defun agent-q-connection-thread-names (connection threads function)
+  "Call FUNCTION with the names of THREADS behind CONNECTION, soon.
+THREADS are numbers of the client's; the names come as pairs of number
+and name, without those that are not known.  It takes nothing of the
+Common Lisp half: the user may have asked for none of it yet."
+  (let ((client (agent-q-connection-client-get connection :wire))
+        (timer nil)
+        (waiting t))
+    (cl-flet ((end (names)
+                (when waiting
+                  (setq waiting nil)
+                  (cancel-timer timer)
+                  (funcall function names))))
+      ;; An image that hears nothing must not keep an answer back.
+      (setq timer (run-at-time agent-q-connection--thread-names-seconds nil
+                               (lambda () (end nil))))
+      (if (not (and threads (agent-q-connection-ask connection :threads-p)))
+          (end nil)
+        (agent-q-connection-ask
+         connection :rex (agent-q-connection--thread-names-form client threads) t
+         (lambda (result)
+           (end (pcase result
+                  (`(:ok ,(and names (pred listp)))
+                   (cl-loop for thread in threads
+                            for name in names
+                            when name
+                            collect (cons thread (substring-no-properties name))))))))))))
+
+(defun agent-q-connection--thread-names-form (client threads)
+  "Return a form for the names of THREADS, numbers of CLIENT's, :slynk or :swank.
+Its variables are symbols of Common Lisp's, to make none in CL-USER."
+  `(cl:ignore-errors
+    (cl:let ((cl:package (cl:or ,@(mapcar (lambda (name) `(cl:find-package ,name))
+                                          (if (eq client :slynk) '("SLYNK-BACKEND")
+                                            '("SWANK/BACKEND" "SWANK-BACKEND"))))))
+      (cl:mapcar (cl:lambda (cl:number)
+                   (cl:let ((cl:list (cl:funcall (cl:find-symbol "FIND-THREAD" cl:package)
+                                                 cl:number)))
+                     (cl:and cl:list
+                             (cl:princ-to-string
+                              (cl:funcall (cl:find-symbol "THREAD-NAME" cl:package)
+                                          cl:list)))))
+                 '(,@threads)))))
+
 (provide 'agent-q-connection)
 ;;; agent-q-connection.el ends here

@@ -189,7 +189,7 @@ THREAD is the name of its thread, or nil."
   "Answer CALL with the debuggers that are open, each with its thread."
   (let ((threads (delq nil (mapcar #'agent-q-debugger--waiting-in
                                    (agent-q-debugger--user-buffers (agent-q-debugger--process call))))))
-    (agent-q-image-query-threads
+    (agent-q-connection-thread-names
      (agent-q-events-operation-call-connection call) threads
      (lambda (names)
        (agent-q-events-operation-end
@@ -298,7 +298,8 @@ The result of the evaluation then answers CALL."
 ;;;###autoload
 (defun agent-q-debugger-hand-over (&optional name)
   "Open your own debugger on an error that this chat has parked.
-In programs, NAME chooses one."
+Without one, it is the chat's last failed evaluation, whose stack is kept for
+some minutes.  In programs, NAME chooses a parked one."
   (interactive)
   (let* ((chat (current-buffer))
          (mine (agent-q-image-park-owned chat))
@@ -308,12 +309,13 @@ In programs, NAME chooses one."
                                          (nth 3 (agent-q-image-parked-event parked))))
                                 parked))
                         mine)))
-    (agent-q-image-hand-over
-     (cond ((null mine) (user-error "No error is parked here"))
-           (name (or (cl-find name mine :key #'agent-q-image-parked-name :test #'equal)
-                     (user-error "The error %s isn't held any more" name)))
-           ((null (cdr mine)) (car mine))
-           (t (cdr (assoc (completing-read "Error: " names nil t) names)))))
+    (cond (name (agent-q-image-hand-over
+                 (or (cl-find name mine :key #'agent-q-image-parked-name :test #'equal)
+                     (user-error "The error %s isn't held any more" name))))
+          ((null mine) (agent-q-image-debug-kept))
+          (t (agent-q-image-hand-over
+              (if (null (cdr mine)) (car mine)
+                (cdr (assoc (completing-read "Error: " names nil t) names))))))
     ;; The debugger's buffer may be current now.
     (with-current-buffer chat
       (agent-q-chat-view-header-update))))

@@ -335,7 +335,7 @@ errors from those that happen elsewhere at that time."
                              :key #'agent-q-connection-process))
         (thread (agent-q-image-history-error-thread error)))
     (when connection
-      (agent-q-image-query-threads
+      (agent-q-connection-thread-names
        connection (list thread)
        (lambda (names)
          (let ((name (cdr (assoc thread names))))

@@ -46,7 +46,8 @@
 (defvar agent-q-image-event-functions nil
   "Functions called with the process of a connection and what happened on it.
 That is the client's event by which the user's debugger opens; `other-tools'
-when the program defined or removed tools; `closed'; or (refused CHAT THREAD
+when the program defined or removed tools; `closed'; (kept CALL KEPT), when
+the stack of CALL, which failed, is kept or isn't any more; or (refused CHAT THREAD
 WHAT) when the thread of that name wanted to do WHAT after its call, which
 was of CHAT or of none.")
 
@@ -173,13 +174,90 @@ Each is (PROCESS . THREAD).")
 
 ;;;;; Parking
 
-(defun agent-q-image-park-name (arguments)
-  "Return ARGUMENTS of a call, with a name if it may be parked."
-  (if (equal "park" (plist-get arguments :on-error))
-      (append arguments
-              (list :debugger
-                    (format "d%d" (cl-incf agent-q-image--park-count))))
-    arguments))
+(defcustom agent-q-image-keep-minutes 5
+  "Minutes for which the stack of a failed evaluation is kept for your debugger.
+[Debug] in the line of the call opens it.  On SBCL; nil keeps none.  It
+isn't kept when its thread holds a lock, and is let go when another thread waits
+for one, when the heap fills, and, if it has clean-up forms, before more code
+runs."
+  :type '(choice (const :tag "None" nil) number)
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defun agent-q-image-park-name (call arguments)
+  "Return ARGUMENTS of CALL, with what is to become of its stack if it fails.
+That is a name under which it is parked, or seconds for which it is kept."
+  (cond ((equal "park" (plist-get arguments :on-error))
+         (append arguments
+                 (list :debugger
+                       (format "d%d" (cl-incf agent-q-image--park-count)))))
+        ((and (equal "eval-form" (agent-q-connection-call-operation call))
+              agent-q-image-keep-minutes
+              (null (plist-get arguments :restart))
+              (buffer-live-p (agent-q-connection-call-owner call))
+              (not (agent-q-connection-second-p (agent-q-connection-call-connection call)))
+              (agent-q-image-threads-p call))
+         (append arguments (list :keep (round (* 60 agent-q-image-keep-minutes)))))
+        (t arguments)))
+
+(defconst agent-q-image--kept-mark "agent-q kept: "
+  "How the message of a call begins whose stack is kept; its id and reply follow.")
+
+(defvar agent-q-image--kept nil
+  "The calls that failed and whose stacks are kept, latest first.")
+
+(defconst agent-q-image--most-kept 3
+  "Most stacks that are kept in an image.")
+
+(defun agent-q-image--keep (process message)
+  "Answer the call over PROCESS that MESSAGE is about; its stack is kept."
+  (when (string-match "\\`\\([0-9]+\\) " message)
+    (let* ((id (string-to-number (match-string 1 message)))
+           (call (cl-find id (agent-q-connection-call-over process) :key #'agent-q-connection-call-id))
+           (older (nthcdr (1- agent-q-image--most-kept)
+                          (cl-remove process agent-q-image--kept :key #'agent-q-image--call-process
+                                     :test-not #'eq))))
+      (when call
+        (mapc #'agent-q-image--leave-kept older)
+        (push call agent-q-image--kept)
+        (agent-q-connection-call-stop-clock call)
+        (agent-q-module-log-run-hook 'agent-q-image-event-functions process (list 'kept call t))
+        (agent-q-image--replied call "done" (substring-no-properties message (match-end 0)))))))
+
+(defun agent-q-image--call-process (call)
+  "Return the process over which CALL is."
+  (agent-q-connection-process (agent-q-connection-call-connection call)))
+
+(defun agent-q-image--leave-kept (call &optional debug function)
+  "Let the stack of CALL go that is kept, or into the user's debugger with DEBUG.
+FUNCTION gets whether it was still there."
+  (let ((connection (agent-q-connection-call-connection call)))
+    (agent-q-connection-ask
+     connection :rex
+     `(cl:funcall (cl:find-symbol "LEAVE-KEPT" "AGENT-Q-IMAGE")
+                  ,(agent-q-connection-client-get connection :wire)
+                  ,(agent-q-connection-call-id call) ,(if debug "debug" "leave"))
+     t (lambda (result)
+         (when function (funcall function (equal result '(:ok t))))))))
+
+(defun agent-q-image--kept-over (process calls)
+  "Note that the stacks of CALLS over PROCESS are not kept any more."
+  (dolist (call calls)
+    (when (memq call agent-q-image--kept)
+      (setq agent-q-image--kept (delq call agent-q-image--kept))
+      (agent-q-module-log-run-hook 'agent-q-image-event-functions process (list 'kept call nil)))))
+
+(defun agent-q-image-debug-kept (&optional call)
+  "Open the user's debugger on CALL, whose stack is kept, or on this chat's latest."
+  (let ((call (or call (cl-find (current-buffer) agent-q-image--kept
+                                :key #'agent-q-connection-call-owner))))
+    (cond ((null call) (user-error "No error is held in this chat"))
+          ((not (memq call agent-q-image--kept))
+           (user-error "The stack of this error isn't held any more")))
+    (agent-q-image--leave-kept call t
+                               (lambda (there)
+                                 (unless there
+                                   (message "The stack of this error isn't held any more"))))))
 
 (defun agent-q-image-park-asked-p (work)
   "Return non-nil when WORK is a call that asked to be parked."
@@ -282,8 +360,12 @@ Each is (PROCESS . THREAD).")
                     (agent-q-image-park-list)))
 
 (defun agent-q-image-release-owned (owner)
-  "Unwind the stacks of all that is parked for OWNER."
-  (mapc #'agent-q-image-release (agent-q-image-park-owned owner)))
+  "Unwind the stacks of all that is parked or kept for OWNER."
+  (mapc #'agent-q-image-release (agent-q-image-park-owned owner))
+  (dolist (call agent-q-image--kept)
+    (when (and (eq owner (agent-q-connection-call-owner call))
+               (agent-q-connection-live-p (agent-q-connection-call-connection call)))
+      (agent-q-image--leave-kept call))))
 
 (defun agent-q-image-hand-over (parked)
   "Show PARKED in the debugger of the user's client; it is the user's now."
@@ -406,6 +488,7 @@ image asks the core's request ASKER; without it REQUEST, if that is one."
       (agent-q-image--guard call
         (setf (agent-q-connection-call-arguments call)
               (agent-q-image-park-name
+               call
                (agent-q-image--tagged
                 connection operation owner
                 (append (agent-q-image--with-place
@@ -555,6 +638,7 @@ Objects other than strings, integers, keywords and lists are errors."
 (defun agent-q-image--returned (call result)
   "Handle RESULT, with which the client reports the end of CALL."
   (agent-q-image-park-over call)
+  (agent-q-image--kept-over (agent-q-image--call-process call) (list call))
   (pcase result
     ((and (guard (agent-q-connection-call-pending-p call))
           (guard (not (agent-q-connection-call-again call)))
@@ -725,6 +809,8 @@ last one leaves clean-up forms out."
   (setq agent-q-image-park-swallowed
         (cl-delete process agent-q-image-park-swallowed :key #'car))
   (agent-q-image-park-abandon process)
+  (agent-q-image--kept-over
+   process (cl-remove process agent-q-image--kept :key #'agent-q-image--call-process :test-not #'eq))
   (let* ((calls (agent-q-connection-call-over process))
          (tail (and calls (agent-q-connection-last-words
                            (agent-q-connection-call-connection (car calls))))))
@@ -765,6 +851,9 @@ The value is non-nil when the client should not see it."
      (and (agent-q-connection-second process) t))
     (`(:background-message ,(and message (pred agent-q-image-effect-p)))
      (agent-q-image-effect process message)
+     t)
+    (`(:background-message ,(and message (pred stringp) (pred (string-prefix-p agent-q-image--kept-mark))))
+     (agent-q-image--keep process (substring message (length agent-q-image--kept-mark)))
      t)
     (`(:background-message ,(pred (equal agent-q-image-other-tools)))
      (unless (agent-q-connection-second process)
@@ -844,9 +933,6 @@ not for the user: calls report their conditions themselves."
 (defconst agent-q-image--query-seconds 15
   "Default for the seconds that an image may take to answer.")
 
-(defconst agent-q-image--query-seconds-for-threads 2
-  "Seconds that an image may take to name its threads.")
-
 (defvar agent-q-image--query-last 0
   "The number of the last call that was made from here.")
 
@@ -869,50 +955,6 @@ that it is made for, if any.  Return the request, for
                                    status payload))
                         nil thread asker)
     request))
-
-(defun agent-q-image-query-threads (connection threads function)
-  "Call FUNCTION with the names of THREADS behind CONNECTION, soon.
-THREADS are numbers of the client's; the names come as pairs of number
-and name, without those that are not known.  It takes nothing of the
-Common Lisp half: the user may have asked for none of it yet."
-  (let ((client (agent-q-connection-client-get connection :wire))
-        (timer nil)
-        (waiting t))
-    (cl-flet ((end (names)
-                (when waiting
-                  (setq waiting nil)
-                  (cancel-timer timer)
-                  (funcall function names))))
-      ;; An image that hears nothing must not keep an answer back.
-      (setq timer (run-at-time agent-q-image--query-seconds-for-threads nil
-                               (lambda () (end nil))))
-      (if (not (and threads (agent-q-connection-ask connection :threads-p)))
-          (end nil)
-        (agent-q-connection-ask
-         connection :rex (agent-q-image--query-threads-form client threads) t
-         (lambda (result)
-           (end (pcase result
-                  (`(:ok ,(and names (pred listp)))
-                   (cl-loop for thread in threads
-                            for name in names
-                            when name
-                            collect (cons thread (substring-no-properties name))))))))))))
-
-(defun agent-q-image--query-threads-form (client threads)
-  "Return a form for the names of THREADS, numbers of CLIENT's, :slynk or :swank.
-Its variables are symbols of Common Lisp's, to make none in CL-USER."
-  `(cl:ignore-errors
-    (cl:let ((cl:package (cl:or ,@(mapcar (lambda (name) `(cl:find-package ,name))
-                                          (if (eq client :slynk) '("SLYNK-BACKEND")
-                                            '("SWANK/BACKEND" "SWANK-BACKEND"))))))
-      (cl:mapcar (cl:lambda (cl:number)
-                   (cl:let ((cl:list (cl:funcall (cl:find-symbol "FIND-THREAD" cl:package)
-                                                 cl:number)))
-                     (cl:and cl:list
-                             (cl:princ-to-string
-                              (cl:funcall (cl:find-symbol "THREAD-NAME" cl:package)
-                                          cl:list)))))
-                 '(,@threads)))))
 
 (provide 'agent-q-image)
 ;;; agent-q-image.el ends here

@@ -29,6 +29,7 @@ agent-q-names.el puts its commands there.")
 
 (defconst agent-q-live--helps
   '((place . "RET: go there") (value . "RET: inspect it") (error . "RET: open it in your debugger")
+    (kept . "RET: open your debugger on this error")
     (restart . "RET: leave the error by this restart")
     (name . "RET: go to its definition"))
   "What is said of each kind under the mouse.")

@@ -191,7 +191,7 @@ Where the image knows it by another package, that is the one that is meant."
   "Go to the definition of the symbol at point, or to the place in a file there."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (if (memq (car (get-text-property (point) 'agent-q-live)) '(place value error restart))
+  (if (memq (car (get-text-property (point) 'agent-q-live)) '(place value error restart kept))
       (agent-q-names-follow)
     (agent-q-names--ask-client :edit-definition)))
 
@@ -209,6 +209,7 @@ Where the image knows it by another package, that is the one that is meant."
     (`(place ,file ,line ,column) (agent-q-names--visit file line column))
     (`(value ,handle) (agent-q-names--inspect handle))
     (`(error ,name) (agent-q-debugger-hand-over name))
+    (`(kept ,call) (agent-q-image-debug-kept call))
     (`(restart ,name ,number) (agent-q-debugger-take-restart name number))
     (`(name . ,_) (agent-q-names--ask-client :edit-definition))
     (_ (user-error "Nothing here leads anywhere"))))

@@ -121,6 +121,58 @@
     (should-not (agent-q-image-park-list))
     (agent-q-test-tools-quit-debuggers client)))
 
+(agent-q-test-tools-on-each names-failed-evaluations-keep-their-stacks ()
+  "For the user's debugger, until it is opened, or what it holds is needed."
+  (cl-flet ((kept (form)
+              (agent-q-test-tools-ask (concat "/eval_form " form))
+              (and agent-q-image--kept
+                   (agent-q-connection-call-arguments (car agent-q-image--kept))))
+            (count () (length agent-q-image--kept)))
+    (save-window-excursion
+      (switch-to-buffer chat)
+      (agent-q-test-image-eval connection "(progn (defparameter aq-clean nil) (defvar aq-lock (sb-thread:make-mutex)) (defun aq-fail (n) (let ((m (* 2 n))) (error \"aq ~D\" m))))")
+      (kept "(aq-fail 4)")
+      (should (= 1 (count)))
+      (should (string-match-p "✗ SIMPLE-ERROR: aq 8 [0-9.]+ m?s \\[Debug\\]" (agent-q-test-log)))
+      ;; What it says is what it says otherwise.
+      (should-not (string-match-p "parked\\|kept" (agent-q-test-tools-whole-answer)))
+      ;; More evaluations leave it.
+      (agent-q-test-tools-ask "/eval_form (list 1)")
+      (should (= 1 (count)))
+      (agent-q-test-find "[Debug]")
+      (agent-q-test-press "RET")
+      (with-current-buffer (car (agent-q-test-until (agent-q-test-image-debuggers)))
+        (should (string-match-p "aq 8" (buffer-string)))
+        (should (string-match-p "(AQ-FAIL 4)" (buffer-string))))
+      (agent-q-test-tools-quit-debuggers client)
+      (agent-q-test-until (= 0 (count)))
+      (set-buffer chat)
+      (agent-q-test-until (not (agent-q-test-shows "[Debug]")))
+      ;; A lock that is held isn't kept, and nobody waits for it.
+      (kept "(sb-thread:with-mutex (aq-lock) (aq-fail 1))")
+      (should (= 0 (count)))
+      (should (string-search "not kept for the user's debugger: its thread holds a lock"
+                             (agent-q-test-tools-whole-answer)))
+      (should (string-match-p "=> 1" (agent-q-test-tools-ask "/eval_form (sb-thread:with-mutex (aq-lock) 1)")))
+      ;; Nor one that somebody waits for, in a way that isn't seen.
+      (kept "(progn (sb-thread:grab-mutex aq-lock) (aq-fail 2))")
+      (should (= 1 (count)))
+      (agent-q-test-tools-ask "/eval_form (sb-thread:grab-mutex aq-lock :timeout 20)")
+      (agent-q-test-until (= 0 (count)))
+      ;; Clean-up forms run before more code does.
+      (kept "(unwind-protect (aq-fail 3) (setf aq-clean t))")
+      (should (= 1 (count)))
+      (should (string-match-p "=> T" (agent-q-test-tools-ask "/eval_form aq-clean")))
+      (agent-q-test-until (= 0 (count)))
+      ;; No more than a few are kept.
+      (dotimes (number 5) (kept (format "(aq-fail %d)" number)))
+      (agent-q-test-until (= agent-q-image--most-kept (count)))
+      (let ((agent-q-image-keep-minutes nil))
+        (kept "(aq-fail 6)")
+        (should (= agent-q-image--most-kept (count)))))
+    (agent-q-image-release-owned chat)
+    (agent-q-test-until (= 0 (count)))))
+
 (ert-deftest agent-q-names-of-places-lead-to-files ()
   (agent-q-test-with-chat
     (let* ((file (make-temp-file (expand-file-name "place" agent-q-test-directory) nil ".lisp" "one\ntwo\nthree\n"))

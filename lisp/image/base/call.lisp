@@ -152,6 +152,8 @@ wants it. The reply says what was denied."
   (let* ((options (getf arguments :watch))
          (ensure (and options (not (getf options :off)) (not (getf options :look))
                       (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH"))))
+    (when ensure
+      (funcall (or (optional-function "AGENT-Q-IMAGE" "LEAVE-UNCLEAN") (constantly nil))))
     (cond ((and ensure (funcall ensure))
            (funcall (optional-function "AGENT-Q-IMAGE" "CALL-WATCHED") id operation arguments
                     (lambda (around) (perform-stoppable id operation arguments around))))

@@ -102,7 +102,9 @@ something that changes the second, which is then assessed in its turn if nobody 
                  (let* ((values (setf - form
                                       unprinted (multiple-value-list
                                                  (call-without-compiler-notes
-                                                  (lambda () (evaluate-form form evaluator count))
+                                                  (lambda ()
+                                                    (let ((*clean-up-before* (innermost-clean-up)))
+                                                      (evaluate-form form evaluator count)))
                                                   (lambda () (incf notes))))))
                         (texts (value-texts values budget)))
                    (decf budget (reduce #'+ texts :key #'length))
@@ -114,9 +116,10 @@ something that changes the second, which is then assessed in its turn if nobody 
                          (first done) (append (first done) (list :output (output)))))))
       (progress))))
 
-(define-operation "eval-form" (form package restart on-error debugger)
+(define-operation "eval-form" (form package restart on-error debugger keep)
   ;; Evaluate forms; returns their values and output. On an error, leave it by RESTART or, if
-  ;; ON-ERROR is "park", keep its stack alive under the name DEBUGGER.
+  ;; ON-ERROR is "park", keep its stack alive under the name DEBUGGER; otherwise keep it for the
+  ;; user, for KEEP seconds.
   (let ((*package* (package-of-text package)))
     (when (null (skip-to-form form 0))
       (missed "The text contains no form."))
@@ -124,8 +127,8 @@ something that changes the second, which is then assessed in its turn if nobody 
                              (lambda () (evaluate-text form))
                              (lambda (condition)
                                ;; A parked stack would keep the heap full.
-                               (when (and (equal on-error "park")
-                                          (not (heap-exhausted-p condition)))
-                                 (park condition debugger))))
+                               (cond ((heap-exhausted-p condition))
+                                     ((equal on-error "park") (park condition debugger))
+                                     (keep (keep condition keep)))))
             (list :output (captured-text)
                   :parked (parked-news)))))

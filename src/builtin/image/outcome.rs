@@ -53,6 +53,11 @@ fn error(report: &ConditionReport) -> String {
     }
     lines.extend(printed(&said_once(&report.output, Some(&report.message))));
     lines.extend(report.debugger.as_deref().map(parked));
+    lines.extend(
+        Plist::new(&report.value)
+            .text("unkept")
+            .map(|why| format!("(The stack is not kept for the user's debugger: {why}.)")),
+    );
     lines.join("\n")
 }
 
