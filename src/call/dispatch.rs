@@ -13,6 +13,7 @@ use super::decide::reason;
 use super::prepared::{Prepared, PreparedCall};
 use super::{Executor, reach};
 use crate::builtin::image::compiling::{self, Telling};
+use crate::files::path::{PathVerdict, Resolved};
 use crate::image::{self, ImageReply};
 use crate::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, Done, EmacsRequest, HandlerId, ImageRequest,
@@ -168,7 +169,8 @@ impl Executor {
         }
         if let Ok(content) = &mut content {
             let project = batch.place.project.clone();
-            let quoted = provenance_of(image::quoted_files(&reply), project, &context).await?;
+            let quoted = not_written(image::quoted_files(&reply), &context).await?;
+            let quoted = provenance_of(quoted, project, &context).await?;
             if quoted == Provenance::Foreign {
                 content.provenance = quoted;
             }
@@ -261,6 +263,36 @@ fn note_compiled(
         }
         None => {}
     }
+}
+
+/// FILES, as an image names them, without those outside of the project that hold only what the model wrote.
+async fn not_written(
+    files: Vec<PathBuf>,
+    context: &WorkContext,
+) -> Result<Vec<PathBuf>, ToolFailure> {
+    if files.is_empty() {
+        return Ok(files);
+    }
+    let Ok(policy) = context.policy().await else {
+        return Ok(files);
+    };
+    let judge = move |file: &PathBuf| match policy.judge(&file.to_string_lossy()) {
+        PathVerdict::Outside(resolved) => Some(resolved),
+        _ => None,
+    };
+    let (files, judged): (Vec<_>, Vec<_>) = context
+        .on_a_thread(move |_| {
+            let judged = files.iter().map(judge).collect::<Vec<_>>();
+            Ok((files, judged))
+        })
+        .await?;
+    let own = reach::written(judged.iter().flatten().cloned().collect(), context).await?;
+    let is_own = |it: &Option<Resolved>| it.as_ref().is_some_and(|it| own.contains(&it.path));
+    let pairs = files.into_iter().zip(&judged);
+    Ok(pairs
+        .filter(|(_, judged)| !is_own(judged))
+        .map(|(file, _)| file)
+        .collect())
 }
 
 /// The provenance of texts that are quoted from FILES, as an image names them.

@@ -43,6 +43,8 @@ pub struct Workspace {
     tested: Mutex<HashMap<PathBuf, String>>,
     /// The definitions that the model was told last that the image lacks.
     lacking: Mutex<String>,
+    /// What stands in the files outside of the project that hold only what the model wrote.
+    written: Mutex<HashMap<PathBuf, String>>,
     /// The last change that was refused and could be repaired.
     repaired: Mutex<Option<Repaired>>,
     pub journal: Journal,
@@ -278,6 +280,24 @@ impl Workspace {
                 news.retain(|it| !over(it));
             }
         }
+    }
+
+    /// Notes that the model wrote AFTER to PATH, outside of the project, where BEFORE stood, if anything.
+    pub fn wrote(&self, path: &Path, before: Option<&str>, after: &str) {
+        let only_its_own = before.is_none_or(|before| self.has_written(path, before));
+        let mut written = held(&self.written);
+        match only_its_own {
+            true => written.insert(path.to_owned(), after.to_owned()),
+            false => written.remove(path),
+        };
+    }
+
+    /// Whether TEXT, which stands at PATH outside of the project, is all the model's own. Not after a
+    /// restart: then nobody remembers.
+    #[must_use]
+    pub fn has_written(&self, path: &Path, text: &str) -> bool {
+        let written = held(&self.written);
+        written.get(path).is_some_and(|it| it == text)
     }
 
     /// Keeps AFTER, to which a refused change of BEFORE at PATH can be repaired.
