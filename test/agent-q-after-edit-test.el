@@ -103,11 +103,18 @@ load_system {\"files\":[\"users.lisp\",\"checks.lisp\"]} loads just that again."
         (should (string-search (format "\nLoaded code still has the old %s.\nload_system {\"files\":[\"users.lisp\"]}" told)
                                (ask "/edit_definition path=macros.lisp name=\"%s\" %s" name source)))))
     ;; A constant that the user's image has another value of.
-    (should (string-match-p "\\`Error DEFCONSTANT-UNEQL at macros.lisp:6:1: .*\nRestarts: CONTINUE"
-                            (string-replace "\nin (defconstant +ten+ 11)" ""
-                                            (ask "/edit_definition path=macros.lisp name=+ten+ (defconstant +ten+ 11)"))))
+    (let ((told (string-replace "\nin (defconstant +ten+ 11)" ""
+                                (ask "/edit_definition path=macros.lisp name=+ten+ (defconstant +ten+ 11)"))))
+      (should (string-match-p "\\`Error DEFCONSTANT-UNEQL at macros.lisp:6:1: .*\nRestarts: CONTINUE" told))
+      (should (string-match-p "^compile_file {[^}]*\"restart\":\"continue\"[^}]*} goes on (Go ahead and change the value)\\.$"
+                              told)))
     (should (string-search "old constant AQ-LATE::+TEN+: users.lisp (defun tens (line 5))."
                            (ask "/compile_file path=macros.lisp name=+ten+ restart=continue")))
+    ;; A structure of other slots.
+    (should (string-match-p "^compile_file {[^}]*\"restart\":\"continue\"[^}]*} goes on ("
+                            (ask "/edit_definition path=macros.lisp name=point (defstruct point (x 1) (y 0) (z 0))")))
+    (should (string-search "old structure AQ-LATE::POINT: users.lisp (defun left (line 6)"
+                           (ask "/compile_file path=macros.lisp name=point restart=continue")))
     ;; Nothing has a plain function in it.
     (should (equal "Compiled and loaded defun plain (line 10) of macros.lisp; no warnings."
                    (ask "/edit_definition path=macros.lisp name=plain (defun plain (x) (+ 2 x))")))))

@@ -12,9 +12,9 @@ use super::batch::BatchContext;
 use super::decide::reason;
 use super::prepared::{Prepared, PreparedCall};
 use super::{Executor, reach};
-use crate::builtin::image::compiling::{self, Telling};
+use crate::builtin::image::{compiling, outcome};
 use crate::files::path::{PathVerdict, Resolved};
-use crate::image::{self, ImageReply};
+use crate::image::{self, ConditionReport, ImageReply};
 use crate::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, Done, EmacsRequest, HandlerId, ImageRequest,
     Lisp, ToolCall,
@@ -163,6 +163,11 @@ impl Executor {
             None => &call.arguments,
         };
         let mut content = image_result((&call.tool, tool), arguments, &reply, &context).await;
+        if let (Err(failure), ImageReply::Error(report)) = (&mut content, &reply)
+            && let Some(told) = going_on(call, report)
+        {
+            failure.message.push_str(&format!("\n{told}"));
+        }
         let is_users = context.lisp == Lisp::Users;
         if content.is_ok() && is_users {
             note_compiled(operation, unit.as_ref(), arguments, &context);
@@ -179,8 +184,8 @@ impl Executor {
             content.text.push('\n');
             content.text.push_str(&note);
         }
-        if let Some(telling) = telling_of(operation, call, content.is_ok()).filter(|_| is_users) {
-            let lacking = compiling::lacking(telling, &context).await;
+        if is_users && tells_lacking(operation, call, content.is_ok()) {
+            let lacking = compiling::lacking(&context).await;
             let told = told(&mut content, |content| &mut content.text);
             told.extend(lacking.map(|it| format!("\n{it}")));
         }
@@ -238,14 +243,27 @@ impl ImageCalls for CallImages<'_> {
     }
 }
 
+/// How CALL, which compiles a definition, as after an edit, goes on after the error in REPORT: a Lisp doesn't
+/// replace a constant or a structure just so.
+fn going_on(call: &PreparedCall, report: &ConditionReport) -> Option<String> {
+    let given = |name: &str| call.arguments.text(name).is_some();
+    if call.tool.unit.is_none() || !given("name") || given("restart") || outcome::is_denial(report)
+    {
+        return None;
+    }
+    let (_, what) = report
+        .restarts
+        .iter()
+        .find(|(name, _)| name == "CONTINUE")?;
+    let again = call.arguments.with_text("restart", "continue").to_json();
+    let what = what.trim_end_matches('.');
+    Some(format!("{} {again} goes on ({what}).", call.tool.name))
+}
+
 /// Whether the reply to CALL, of OPERATION, says what the image lacks of the files. What could not be compiled
 /// is told by the failure.
-fn telling_of(operation: &str, call: &PreparedCall, succeeded: bool) -> Option<Telling> {
-    match call.tool.unit {
-        _ if operation == "eval-form" => Some(Telling::OnceEach),
-        Some(_) if succeeded => Some(Telling::Always),
-        _ => None,
-    }
+fn tells_lacking(operation: &str, call: &PreparedCall, succeeded: bool) -> bool {
+    operation == "eval-form" || (call.tool.unit.is_some() && succeeded)
 }
 
 /// Notes what of the user's files the image has now that OPERATION has run with ARGUMENTS, perhaps for UNIT.
