@@ -377,12 +377,13 @@ fn stale_definition(definition: Plist<'_>) -> String {
             }
         })
         .collect();
-    match uses.is_empty() {
-        true => format!("No other loaded code is known to have the old {kind} {name}."),
-        false => format!(
-            "Loaded code still has the old {kind} {name}: {}.",
-            uses.join("; ")
-        ),
+    let uses = uses.join("; ");
+    match (uses.is_empty(), definition.flag("perhaps")) {
+        (true, _) => format!("No other loaded code is known to have the old {kind} {name}."),
+        (false, true) => {
+            format!("Loaded code has the {kind} {name} as it was, if that was changed: {uses}.")
+        }
+        (false, false) => format!("Loaded code still has the old {kind} {name}: {uses}."),
     }
 }
 
