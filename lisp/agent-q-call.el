@@ -679,7 +679,7 @@ HEADLINE is its first line.  The value is as that of `agent-q-call--outcome'."
            (cons 'failure headline))
           ((string-prefix-p "LOADED, NOT TESTED" headline)
            (cons 'unknown headline))
-          ((string-match-p "\\`The tests returned normally, but their results can't be counted" headline)
+          ((string-match-p "\\`Not counted: the tests returned" headline)
            ;; What they printed comes last.
            (cons 'unknown (car (last (split-string content "\n" t "[ \t\r]+"))))))))
 

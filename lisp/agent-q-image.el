@@ -464,6 +464,7 @@ called exactly once, with two arguments, the status and a payload:
 \"unresponsive\"   the tail of the Lisp's own output; it did not stop
 \"aborted\"        why the client gave the call up
 \"disconnected\"   the tail of the Lisp's own output, or nil
+\"ended\"          the last output of a second Lisp, which ended meanwhile
 \"no-connection\"  nil
 \"signalled\"      what went wrong here, in Emacs
 
@@ -816,15 +817,9 @@ last one leaves clean-up forms out."
                            (agent-q-connection-call-connection (car calls))))))
     (dolist (call calls)
       (if (agent-q-connection-second-p (agent-q-connection-call-connection call))
-          (agent-q-connection-call-finish call "signalled" (agent-q-image--second-lost call tail))
+          (agent-q-connection-call-finish call "ended" (string-trim (or tail "")))
         (agent-q-connection-call-finish call "disconnected" tail))))
   (agent-q-module-log-run-hook 'agent-q-image-event-functions process 'closed))
-
-(defun agent-q-image--second-lost (call tail)
-  "Return what is said of CALL, whose second Lisp ended with TAIL as last output."
-  (string-trim
-   (format "The image %s ended during the call; the next call with it starts a new one.\n%s"
-           (agent-q-connection-name (agent-q-connection-call-connection call)) tail)))
 
 (defconst agent-q-image-other-tools "agent-q: the program offers other tools now"
   "The message of an image whose program has defined or removed tools.")

@@ -197,13 +197,22 @@ That is when Emacs is gone, however it went.")
   "Form by which a Lisp puts what it compiles where its environment says.
 The user's initialization file or core may have said otherwise.")
 
+(defvar agent-q-scratch--handles 0
+  "After which number the handles of the next second Lisp start.
+So no handle of one that has ended is taken for another object.")
+
+(defun agent-q-scratch--mark ()
+  "Return a form that tells a Lisp that it is a second one, and how its handles begin."
+  (prog1 `(cl:progn (cl:setf (cl:get :agent-q-second-lisp :handles) ,agent-q-scratch--handles) cl:nil)
+    (cl-incf agent-q-scratch--handles 1000)))
+
 (defun agent-q-scratch--connected (lisp connection)
   "Let LISP be used, to which CONNECTION leads."
   (if (not (memq lisp agent-q-scratch--all))
       (agent-q-connection-ask connection :disconnect)
     (process-send-string (agent-q-scratch--lisp-process lisp) agent-q-scratch--leave)
     (agent-q-connection-ask
-     connection :rex agent-q-scratch--translate t
+     connection :rex `(cl:progn ,(agent-q-scratch--mark) ,agent-q-scratch--translate) t
      (lambda (_result)
        (when (memq lisp agent-q-scratch--all)
          (setf (agent-q-scratch--lisp-connection lisp) connection)

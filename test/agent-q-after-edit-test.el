@@ -50,6 +50,31 @@
 "))
   "The files of a system in which one has what the others use.")
 
+(defconst agent-q-after-edit-test-expanding
+  '(("early" . "(in-package :aq-late)
+(defun helper (x) (list '1+ x))
+(defparameter *mode* 1)
+(defun calls-helper (x) (list (helper x) *mode*))
+(defun spot (x) (car x))
+(defsetf spot (x) (new) `(setf (car ,x) ,new))
+(eval-when (:compile-toplevel :load-toplevel :execute)
+  (defun inner (x) (list '1+ x))
+  (defun other (x) x))
+")
+    ("late" . "(in-package :aq-late)
+(defmacro by-helper (x) (helper x))
+(defmacro by-mode (x) `(+ ,*mode* ,x))
+(defmacro by-inner (x) (inner x))
+(defmacro of-helper (x) `(helper ,x))
+(defun use-helper (x) (by-helper x))
+(defun use-mode (x) (by-mode x))
+(defun use-inner (x) (by-inner x))
+(defun use-of-helper (x) (of-helper x))
+(defun get-spot (x) (spot x))
+(defun put-spot (x) (incf (spot x)))
+"))
+  "Files of the system with what macros use while they are expanded.")
+
 (defmacro agent-q-after-edit-test--in-project (more &rest body)
   "Run BODY in the project of the system, which is loaded with MORE files."
   (declare (indent 1) (debug t))
@@ -72,7 +97,7 @@
 
 (agent-q-test-tools-on-each after-edit-names-what-has-the-old-one ()
   "What was compiled with the old macro is named, and one call loads just that again."
-  (agent-q-after-edit-test--in-project nil
+  (agent-q-after-edit-test--in-project agent-q-after-edit-test-expanding
     (should (equal "Compiled and loaded defmacro twice (line 2) of macros.lisp; no warnings.
 Loaded code still has the old macro AQ-LATE:TWICE: users.lisp (defun four (line 2), defun six (line 3)); checks.lisp (check doubles (line 4)).
 load_system {\"files\":[\"users.lisp\",\"checks.lisp\"]} loads just that again."
@@ -103,11 +128,30 @@ load_system {\"files\":[\"users.lisp\",\"checks.lisp\"]} loads just that again."
         (should (string-search (format "\nLoaded code still has the old %s.\nload_system {\"files\":[\"users.lisp\"]}" told)
                                (ask "/edit_definition path=macros.lisp name=\"%s\" %s" name source)))))
     ;; A constant that the user's image has another value of.
-    (should (string-match-p "\\`Error DEFCONSTANT-UNEQL at macros.lisp:6:1: .*\nRestarts: CONTINUE"
-                            (string-replace "\nin (defconstant +ten+ 11)" ""
-                                            (ask "/edit_definition path=macros.lisp name=+ten+ (defconstant +ten+ 11)"))))
+    (let ((told (string-replace "\nin (defconstant +ten+ 11)" ""
+                                (ask "/edit_definition path=macros.lisp name=+ten+ (defconstant +ten+ 11)"))))
+      (should (string-match-p "\\`Error DEFCONSTANT-UNEQL at macros.lisp:6:1: .*\nRestarts: CONTINUE" told))
+      (should (string-match-p "^compile_file {[^}]*\"restart\":\"continue\"[^}]*} goes on (Go ahead and change the value)\\.$"
+                              told)))
     (should (string-search "old constant AQ-LATE::+TEN+: users.lisp (defun tens (line 5))."
                            (ask "/compile_file path=macros.lisp name=+ten+ restart=continue")))
+    ;; A structure of other slots.
+    (should (string-match-p "^compile_file {[^}]*\"restart\":\"continue\"[^}]*} goes on ("
+                            (ask "/edit_definition path=macros.lisp name=point (defstruct point (x 1) (y 0) (z 0))")))
+    (should (string-search "old structure AQ-LATE::POINT: users.lisp (defun left (line 6)"
+                           (ask "/compile_file path=macros.lisp name=point restart=continue")))
+    ;; What macros use while they are expanded, and places.
+    (dolist (change '(("helper" "(defun helper (x) (list '1- x))"
+                       "still has the old function that macros call AQ-LATE::HELPER: late.lisp (defun use-helper (line 6)).")
+                      ("*mode*" "(defparameter *mode* 2)"
+                       "still has the old variable that macros use AQ-LATE::*MODE*: late.lisp (defun use-mode (line 7)).")
+                      ("defsetf spot" "(defsetf spot (x) (new) `(progn (setf (car ,x) ,new)))"
+                       "still has the old setf expander AQ-LATE::SPOT: late.lisp (defun put-spot (line 11)).")
+                      ("inner" "(defun inner (x) (list '1- x))"
+                       "has the function that macros call AQ-LATE::INNER as it was, if that was changed: late.lisp (defun use-inner (line 8)).")))
+      (pcase-let ((`(,name ,source ,told) change))
+        (should (string-search (format "\nLoaded code %s\nload_system {\"files\":[\"late.lisp\"]}" told)
+                               (ask "/edit_definition path=early.lisp name=\"%s\" %s" name source)))))
     ;; Nothing has a plain function in it.
     (should (equal "Compiled and loaded defun plain (line 10) of macros.lisp; no warnings."
                    (ask "/edit_definition path=macros.lisp name=plain (defun plain (x) (+ 2 x))")))))

@@ -287,7 +287,7 @@
                               "✗ 0 of 5 failed, did not finish 12 ms$")
                   (:succeeded "FAILED: 0 of 1 checks passed, 0 failed, 1 skipped (RT)." "✗ FAILED: 0 of 1")
                   (:succeeded "Tests of a/b, /p/a.asd: PASSED: 2 of 2 checks passed, 0 failed (RT)." "✓ PASSED: 2 of 2")
-                  (:succeeded "Tests of a, /p/a.asd: The tests returned normally, but their results can't be counted: no check (RT).\nOutput:\nSome failed: 2\n"
+                  (:succeeded "Tests of a, /p/a.asd: Not counted: the tests returned, but made no check of a framework that can be counted (RT).\nOutput:\nSome failed: 2\n"
                               "\\? Some failed: 2 12 ms$")
                   (:failed "Tests of a/b, /p/a.asd: No test ran: none." "✗ No test ran: none. 12 ms$")
                   (:succeeded "=> 3\n=> 4\nOutput:\nfive" "⇒ 3, 4 12 ms$")

@@ -13,17 +13,18 @@
 (require 'agent-q-test)
 (require 'agent-q-test-assess)
 (require 'agent-q-test-tools)
+(require 'agent-q-test-watch)
 
 (defconst agent-q-expansion-test--program "
 (defpackage :aq-once (:use :cl)) (in-package :aq-once)
-(defvar *count* 0) (defvar *mode* :old) (defvar *registered* '())
+(defparameter *count* 0) (defvar *mode* :old) (defvar *registered* '())
 (defmacro side (&rest body) (incf *count*) `(progn ,@body))
 (defmacro mode () *mode*)
 (defmacro printing (x) (format t \"expanding ~s\" x) (warn \"mind ~s\" x) x)
 (defmacro unique (name)
   (when (member name *registered*) (error \"~s is registered\" name))
   (push name *registered*) `(defun ,name () ',name))
-(defmacro seeing (form &environment environment) (incf *count*) (macroexpand form environment))"
+(defmacro seeing (form &environment environment) (incf *count*) (copy-tree (macroexpand form environment)))"
   "Macros that do something, and one that looks at the forms around it.")
 
 (defun agent-q-expansion-test--start (connection)
@@ -72,6 +73,16 @@
   (should (string-match-p "(AQ-NAMED AQ-COMPILED-NAME)"
                           (agent-q-expansion-test--ask
                            "eval_form" "(list (aq-named) (aq-compiled-name))"))))
+
+(agent-q-test-tools-on-each expansion-by-walkers-needs-no-question ()
+  "What the implementation's macros make while a macro walks its code, as ITERATE does, isn't asked about."
+  (agent-q-expansion-test--start connection)
+  (agent-q-test-watch-with connection "deny"
+    (should (string-match-p
+             "=> 3" (agent-q-expansion-test--ask
+                     "eval_form"
+                     "(defun aq-sum (x) (seeing (loop for y in x sum (car y)))) (aq-sum '((1) (2)))")))
+    (should-not (agent-q-test-watch-words))))
 
 (agent-q-test-tools-on-each expansion-sees-the-image-as-it-is ()
   "Where something was evaluated meanwhile, or the forms around count, a macro is expanded again."

@@ -77,6 +77,28 @@ What was red before is said of an earlier commit."
     (should-not (equal '("T") (agent-q-test-image-values
                                connection "(and (asdf:component-loaded-p \"aq-verified\") t)")))))
 
+;; What a fresh Lisp has not is told: files of no system, and systems that only the user's image was told of.
+(agent-q-test-image-on-each verify-tells-what-it-could-not-see ()
+  "Changed files of no system aren't verified, and a system known by hand isn't found; both are said."
+  (let ((directory (agent-q-test-systems-system
+                    "aq-seen" '(("main" . "(defpackage :aq-seen (:use :cl))"))))
+        (by-hand (agent-q-test-systems-system
+                  "aq-by-hand" '(("main" . "(defpackage :aq-by-hand (:use :cl))")))))
+    (agent-q-test-systems-in-project directory connection
+      (agent-q-test-tools-ask "/write_file path=stray.lisp content=(list)")
+      (let ((told (agent-q-test-tools-ask "/verify_system")))
+        (should (string-match-p "\\`LOADED, NOT TESTED" told))
+        (should (string-suffix-p
+                 "\nChanged in this chat and in no system that was loaded, so not verified: stray.lisp." told)))
+      (with-temp-file (expand-file-name "aq-seen.asd" directory)
+        (insert "(asdf:defsystem \"aq-seen\" :depends-on (\"aq-by-hand\") :components ((:file \"main\")))"))
+      (agent-q-test-image-eval connection
+                               (format "(asdf:load-asd %S)" (expand-file-name "aq-by-hand.asd" by-hand)))
+      (let ((told (agent-q-test-tools-ask "/verify_system")))
+        (should (string-match-p "\\`NOT VERIFIED" told))
+        (should (string-match-p "^The user's image knows [^ ]*/aq-by-hand\\.asd, but only because it was told by hand"
+                                told))))))
+
 (agent-q-test-image-on-each verify-stops-what-does-not-end ()
   "Tests that never end are stopped, and so is a verification that the user cancels."
   (agent-q-test-systems-need connection "fiveam")

@@ -19,7 +19,23 @@
    (defun aq-read (text) (let ((*read-eval* nil)) (read-from-string text)))
    (defun aq-eval (text) (aq-call (aq-name \"EVAL\" :cl) (aq-read text)))
    (defmacro aq-hiding () (list (aq-name \"INT-SAP\" :sb-sys) 5))
-   (defmacro aq-wrapping (&body body) `(progn ,@body))"
+   (defmacro aq-wrapping (&body body) `(progn ,@body))
+   (defmacro aq-forging (x)
+     (funcall *macroexpand-hook*
+              (lambda (form environment) (declare (ignore form environment)) (list (aq-name \"INT-SAP\" :sb-sys) 5))
+              '(when t) nil)
+     (list (aq-name \"INT-SAP\" :sb-sys) x))
+   ;; As ITERATE does: expands all that is in it.
+   (defmacro aq-walking (form &environment environment)
+     (labels ((walk (it)
+                (cond ((atom it) it)
+                      ((member (car it) '(quote function)) it)
+                      ((and (symbolp (car it)) (macro-function (car it) environment))
+                       (walk (macroexpand-1 it environment)))
+                      (t (loop for rest = it then (cdr rest)
+                               while (consp rest) collect (walk (car rest)) into walked
+                               finally (return (append walked rest)))))))
+       (walk form)))"
   "Harmless definitions by which a text hides what it does.")
 
 (defun agent-q-watch-made-test--words (connection form)
@@ -45,6 +61,11 @@
                             (aq-call (aq-name \"MAKE-NULL-LEXENV\" \"SB-KERNEL\")))"
                   "(let ((sb-ext:*evaluator-mode* :interpret)) (aq-eval \"(let ((x 5)) (sb-sys:int-sap x))\"))"
                   "(sb-thread:join-thread (sb-thread:make-thread #'aq-eval :arguments '(\"(sb-sys:int-sap 5)\")) :default nil)"
+                  "(aq-walking (when t (sb-sys:int-sap 5)))" "(aq-walking (when t (aq-hiding)))" "(aq-forging 5)"
+                  "(progn (funcall *macroexpand-hook*
+                            (lambda (form environment) form environment (list (aq-name \"INT-SAP\" :sb-sys) 5))
+                            '(when t) nil)
+                          (eval (list (aq-name \"INT-SAP\" :sb-sys) 5)))"
                   "(aq-hiding)" "(list (aq-hiding))" "(aq-wrapping (list (aq-hiding)))"
                   "(defun aq-hidden () (loop repeat 3 collect (aq-hiding)))"
                   "(macrolet ((m () '(aq-hiding))) (list (m)))"
@@ -76,9 +97,9 @@
 (agent-q-test-image-on-each watch-lets-ordinary-code-be-made ()
   "What macros of the implementation's, and its compiler, make of ordinary code is nothing to ask about."
   (should-not (agent-q-watch-made-test--words connection agent-q-watch-made-test--preparation))
-  (should-not
-   (agent-q-watch-made-test--words
-    connection
+  (agent-q-test-watch-with connection "deny"
+    (let ((reply (agent-q-test-watch-eval
+                  connection
     "(defstruct aq-point (x 0 :type fixnum) y)
      (let ((point (make-aq-point))) (incf (aq-point-x point)) (setf (aq-point-y point) `(,point 1)))
      (define-condition aq-trouble (error) ((why :initarg :why :reader aq-why)))
@@ -89,19 +110,34 @@
      (aq-do (make-instance 'aq-thing :part 1))
      (macrolet ((twice (form) `(list ,form ,form))) (twice (aq-do 1)))
      (do-symbols (symbol :cl-user) (return symbol))
+     (defun aq-getting (place) (car place))
      (defsetf aq-getting (place) (value) `(setf (car ,place) ,value))
      (let ((list (list 1))) (setf (aq-getting list) 2) (push 3 (aq-getting list)))
      (funcall (compile nil '(lambda (x) (with-output-to-string (stream) (format stream \"~a\" x)))) 1)
      (let ((sb-ext:*evaluator-mode* :interpret)) (eval '(loop for i below 3 collect i)))
      (deftype aq-small () '(integer 0 9)) (typep 3 'aq-small)
      (trace aq-name) (aq-name \"CAR\" :cl) (untrace)
-     ;; As iterate does: what is expanded there is copied into what the macro makes.
-     (defmacro aq-walking (form &environment environment)
-       (copy-tree (macroexpand form environment)))
+     (defun aq-walked (x)
+       (aq-walking
+         (progn
+           (loop for y in x for z being the hash-keys of y using (hash-value v) sum (+ v z))
+           (restart-case (print x) (aq-again () 1))
+           (with-simple-restart (aq-again \"x\") (check-type x integer) (assert (< x 2)))
+           (setf (car x) 1 (getf (cdr x) :a) 2 (ldb (byte 1 2) (car x)) 3)
+           (rotatef (car x) (cdr x))
+           (destructuring-bind (a &key b) x (list a b))
+           (with-open-file (stream x) (with-input-from-string (in \"x\") (list (read in) (read stream))))
+           (with-hash-table-iterator (next x) (handler-case (next) (error () 1)))
+           (do-symbols (it :cl-user) (ecase it (x (with-standard-io-syntax (princ it)))))
+           (print-unreadable-object (x *standard-output* :type t) (princ x))
+           (sb-thread:with-mutex (x) (format x \"~a\" x)))))
      (let ((table (make-hash-table)) (vector (make-array 3 :fill-pointer 3)))
        (aq-walking (setf (gethash 1 table) 2))
        (aq-walking (handler-case (decf (fill-pointer vector)) (error () 1))))
      (sb-ext:with-timeout 5 (aq-eval \"(list 1 2)\"))")))
+      (should-not (agent-q-test-watch-words))
+      ;; It came to its end.
+      (should (eq :returned (plist-get reply :outcome))))))
 
 (agent-q-test-image-on-each watch-asks-about-made-code-once ()
   "Code that was allowed is evaluated as if there were no watch; other code is asked about again."

@@ -160,6 +160,7 @@ pub fn reply(
         "disconnected" => EmacsError::Disconnected(text),
         // The image's own report says what was printed and done until then.
         "timed-out" if !text.is_empty() => return done(text),
+        "ended" => EmacsError::Ended(text),
         "timed-out" => EmacsError::TimedOut,
         "deaf" => EmacsError::Deaf,
         "unresponsive" => EmacsError::Unresponsive(text),

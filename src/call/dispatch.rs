@@ -12,8 +12,9 @@ use super::batch::BatchContext;
 use super::decide::reason;
 use super::prepared::{Prepared, PreparedCall};
 use super::{Executor, reach};
-use crate::builtin::image::compiling::{self, Telling};
-use crate::image::{self, ImageReply};
+use crate::builtin::image::{compiling, outcome};
+use crate::files::path::{PathVerdict, Resolved};
+use crate::image::{self, ConditionReport, ImageReply};
 use crate::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, Done, EmacsRequest, HandlerId, ImageRequest,
     Lisp, ToolCall,
@@ -162,13 +163,19 @@ impl Executor {
             None => &call.arguments,
         };
         let mut content = image_result((&call.tool, tool), arguments, &reply, &context).await;
+        if let (Err(failure), ImageReply::Error(report)) = (&mut content, &reply)
+            && let Some(told) = going_on(call, report)
+        {
+            failure.message.push_str(&format!("\n{told}"));
+        }
         let is_users = context.lisp == Lisp::Users;
         if content.is_ok() && is_users {
             note_compiled(operation, unit.as_ref(), arguments, &context);
         }
         if let Ok(content) = &mut content {
             let project = batch.place.project.clone();
-            let quoted = provenance_of(image::quoted_files(&reply), project, &context).await?;
+            let quoted = not_written(image::quoted_files(&reply), &context).await?;
+            let quoted = provenance_of(quoted, project, &context).await?;
             if quoted == Provenance::Foreign {
                 content.provenance = quoted;
             }
@@ -177,8 +184,8 @@ impl Executor {
             content.text.push('\n');
             content.text.push_str(&note);
         }
-        if let Some(telling) = telling_of(operation, call, content.is_ok()).filter(|_| is_users) {
-            let lacking = compiling::lacking(telling, &context).await;
+        if is_users && tells_lacking(operation, call, content.is_ok()) {
+            let lacking = compiling::lacking(&context).await;
             let told = told(&mut content, |content| &mut content.text);
             told.extend(lacking.map(|it| format!("\n{it}")));
         }
@@ -236,14 +243,27 @@ impl ImageCalls for CallImages<'_> {
     }
 }
 
+/// How CALL, which compiles a definition, as after an edit, goes on after the error in REPORT: a Lisp doesn't
+/// replace a constant or a structure just so.
+fn going_on(call: &PreparedCall, report: &ConditionReport) -> Option<String> {
+    let given = |name: &str| call.arguments.text(name).is_some();
+    if call.tool.unit.is_none() || !given("name") || given("restart") || outcome::is_denial(report)
+    {
+        return None;
+    }
+    let (_, what) = report
+        .restarts
+        .iter()
+        .find(|(name, _)| name == "CONTINUE")?;
+    let again = call.arguments.with_text("restart", "continue").to_json();
+    let what = what.trim_end_matches('.');
+    Some(format!("{} {again} goes on ({what}).", call.tool.name))
+}
+
 /// Whether the reply to CALL, of OPERATION, says what the image lacks of the files. What could not be compiled
 /// is told by the failure.
-fn telling_of(operation: &str, call: &PreparedCall, succeeded: bool) -> Option<Telling> {
-    match call.tool.unit {
-        _ if operation == "eval-form" => Some(Telling::OnceEach),
-        Some(_) if succeeded => Some(Telling::Always),
-        _ => None,
-    }
+fn tells_lacking(operation: &str, call: &PreparedCall, succeeded: bool) -> bool {
+    operation == "eval-form" || (call.tool.unit.is_some() && succeeded)
 }
 
 /// Notes what of the user's files the image has now that OPERATION has run with ARGUMENTS, perhaps for UNIT.
@@ -261,6 +281,36 @@ fn note_compiled(
         }
         None => {}
     }
+}
+
+/// FILES, as an image names them, without those outside of the project that hold only what the model wrote.
+async fn not_written(
+    files: Vec<PathBuf>,
+    context: &WorkContext,
+) -> Result<Vec<PathBuf>, ToolFailure> {
+    if files.is_empty() {
+        return Ok(files);
+    }
+    let Ok(policy) = context.policy().await else {
+        return Ok(files);
+    };
+    let judge = move |file: &PathBuf| match policy.judge(&file.to_string_lossy()) {
+        PathVerdict::Outside(resolved) => Some(resolved),
+        _ => None,
+    };
+    let (files, judged): (Vec<_>, Vec<_>) = context
+        .on_a_thread(move |_| {
+            let judged = files.iter().map(judge).collect::<Vec<_>>();
+            Ok((files, judged))
+        })
+        .await?;
+    let own = reach::written(judged.iter().flatten().cloned().collect(), context).await?;
+    let is_own = |it: &Option<Resolved>| it.as_ref().is_some_and(|it| own.contains(&it.path));
+    let pairs = files.into_iter().zip(&judged);
+    Ok(pairs
+        .filter(|(_, judged)| !is_own(judged))
+        .map(|(file, _)| file)
+        .collect())
 }
 
 /// The provenance of texts that are quoted from FILES, as an image names them.

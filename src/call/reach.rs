@@ -9,7 +9,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::files::FileError;
-use crate::files::path::{PathPolicy, PathVerdict, Resolved};
+use crate::files::path::{PathKind, PathPolicy, PathVerdict, Resolved};
+use crate::files::read::read_text;
 use crate::files::systems::source_folders;
 use crate::image::{ImageReply, Plist};
 use crate::protocol::EmacsRequest;
@@ -26,7 +27,8 @@ pub struct Reached {
     pub judged: Arc<Judged>,
     /// Why some of them have to be asked about.
     pub concerns: Vec<String>,
-    /// Foreign when any of them is outside the project, and no source of a library.
+    /// Foreign when any of them is outside the project, and neither the source of a library nor the
+    /// model's own.
     pub provenance: Provenance,
     /// What the image is told of them.
     pub arguments: lexpr::Value,
@@ -150,21 +152,40 @@ async fn reach(
     let (given, visited) = context
         .on_a_thread(move |_| Ok(judge(given, visited, judging.as_deref())))
         .await?;
-    let outside = given
+    let outside: Vec<Resolved> = given
         .iter()
         .map(|(_, verdict)| verdict)
         .chain(visited.iter().filter_map(|(_, verdict)| verdict.as_ref()))
-        .any(|verdict| matches!(verdict, PathVerdict::Outside(_)));
+        .filter_map(|verdict| match verdict {
+            PathVerdict::Outside(file) => Some(file.clone()),
+            _ => None,
+        })
+        .collect();
     let libraries = match &policy {
-        Some(policy) if outside && only_reads(tool) => library_folders(policy, context).await,
+        Some(policy) if !outside.is_empty() && only_reads(tool) => {
+            library_folders(policy, context).await
+        }
         _ => Vec::new(),
     };
+    let own = match only_reads(tool) {
+        true => written(outside, context).await?,
+        false => {
+            // Where there is no file yet, there is no text either.
+            let (missing, there): (Vec<_>, Vec<_>) = outside
+                .into_iter()
+                .partition(|it| it.kind == PathKind::Missing);
+            let mut own = written(there, context).await?;
+            own.extend(missing.into_iter().map(|it| it.path));
+            own
+        }
+    };
+    let known = KnownOutside { libraries, own };
     let (mut reached, mut judged) = (Reached::default(), Judged::default());
     for (path, verdict) in given {
-        judged.insert(path, reached.take(verdict, &libraries)?);
+        judged.insert(path, reached.take(verdict, &known)?);
     }
     if let Some((file, verdict)) = visited {
-        let taken = verdict.map(|verdict| reached.take(verdict, &libraries));
+        let taken = verdict.map(|verdict| reached.take(verdict, &known));
         if !matches!(taken, Some(Ok(_))) {
             reached.provenance = Provenance::Foreign;
             let concern = format!("Its file '{file}' is outside the project.");
@@ -200,22 +221,52 @@ fn judge(
     (given, visited)
 }
 
+/// Files outside of the project whose text makes nothing suspect.
+struct KnownOutside {
+    /// Folders of libraries, which may be read unasked.
+    libraries: Vec<PathBuf>,
+    /// Files that hold only what the model wrote, or nothing yet.
+    own: Vec<PathBuf>,
+}
+
+/// Those of FILES, which are outside of the project, that hold only what the model wrote in this chat.
+pub(super) async fn written(
+    files: Vec<Resolved>,
+    context: &WorkContext,
+) -> Result<Vec<PathBuf>, ToolFailure> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let workspace = Arc::clone(&context.workspace);
+    let own = move |file: &Resolved| {
+        read_text(file).is_ok_and(|it| workspace.has_written(&file.path, &it.text))
+    };
+    context
+        .on_a_thread(move |_| {
+            let own = files.into_iter().filter(own);
+            Ok(own.map(|it| it.path).collect())
+        })
+        .await
+}
+
 /// Whether TOOL, one of agent-q's own, changes nothing whatever its arguments are.
 fn only_reads(tool: &Tool) -> bool {
     tool.origin == Origin::BuiltIn && tool.level == SafetyLevel::Safe
 }
 
 impl Reached {
-    /// Adds what VERDICT found, and gives the place. Nobody has to be asked about one in LIBRARIES, nor
-    /// does its text make what follows suspect: the user runs that code.
-    fn take(&mut self, verdict: PathVerdict, libraries: &[PathBuf]) -> Result<Resolved, FileError> {
-        let known = |file: &Resolved| libraries.iter().any(|it| file.path.starts_with(it));
-        let of_library = matches!(&verdict, PathVerdict::Outside(file) if known(file));
+    /// Adds what VERDICT found, and gives the place. Nobody has to be asked about one in a library that is
+    /// KNOWN, nor does its text make what follows suspect, as the user runs that code. Nor does the
+    /// model's own text.
+    fn take(&mut self, verdict: PathVerdict, known: &KnownOutside) -> Result<Resolved, FileError> {
+        let in_library =
+            |file: &Resolved| known.libraries.iter().any(|it| file.path.starts_with(it));
+        let of_library = matches!(&verdict, PathVerdict::Outside(file) if in_library(file));
         if !of_library {
             self.concerns.extend(verdict.concern());
         }
         let resolved = verdict.resolved()?;
-        if resolved.relative.is_none() && !of_library {
+        if resolved.relative.is_none() && !of_library && !known.own.contains(&resolved.path) {
             self.provenance = Provenance::Foreign;
         }
         self.files.push(resolved.path.clone());

@@ -116,6 +116,14 @@ fn after(text: &str) -> String {
     }
 }
 
+/// TEXT as what stands below a sentence.
+fn below(text: &str) -> String {
+    match text.is_empty() {
+        true => String::new(),
+        false => format!("\n{text}"),
+    }
+}
+
 /// Why Emacs could not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EmacsError {
@@ -125,6 +133,9 @@ pub enum EmacsError {
     NoConnection,
     #[error("The connection to the Lisp image was lost during the call.{}", after(.0))]
     Disconnected(String),
+    /// The Lisp was one that agent-q had started; with its last output.
+    #[error("The image scratch ended during the call; the next call with it starts a new one.{}", below(.0))]
+    Ended(String),
     #[error("The call ran out of time and was stopped.")]
     TimedOut,
     #[error(

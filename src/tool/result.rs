@@ -40,6 +40,8 @@ impl From<String> for Content {
 pub struct ToolFailure {
     pub message: String,
     pub quotes: Quotes,
+    /// The last output of the Lisp of agent-q's own that ended during the call, if that is the failure.
+    pub ended: Option<Box<str>>,
 }
 
 /// Whether a message holds text of files, buffers, the image or other programs.
@@ -55,6 +57,7 @@ impl ToolFailure {
         Self {
             message: message.into(),
             quotes: Quotes::Nothing,
+            ended: None,
         }
     }
 
@@ -63,6 +66,7 @@ impl ToolFailure {
         Self {
             message: message.into(),
             quotes: Quotes::Something,
+            ended: None,
         }
     }
 }
@@ -84,6 +88,10 @@ impl From<EmacsError> for ToolFailure {
             EmacsError::NoConnection | EmacsError::TimedOut | EmacsError::Cancelled => {
                 Self::new(message)
             }
+            EmacsError::Ended(output) => Self {
+                ended: Some(output.into()),
+                ..Self::quoting(message)
+            },
             EmacsError::Disconnected(_)
             | EmacsError::Deaf
             | EmacsError::Unresponsive(_)

@@ -5,7 +5,7 @@
 pub mod journal;
 pub mod quoting;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -41,8 +41,10 @@ pub struct Workspace {
     compiled: Mutex<HashMap<PathBuf, String>>,
     /// The same files: what they were when what was changed in them last passed its tests.
     tested: Mutex<HashMap<PathBuf, String>>,
-    /// The definitions that the model was told last that the image lacks.
-    lacking: Mutex<String>,
+    /// By files, the definitions that the model was told last that the image lacks.
+    lacking: Mutex<BTreeMap<String, Vec<String>>>,
+    /// What stands in the files outside of the project that hold only what the model wrote.
+    written: Mutex<HashMap<PathBuf, String>>,
     /// The last change that was refused and could be repaired.
     repaired: Mutex<Option<Repaired>>,
     pub journal: Journal,
@@ -243,13 +245,22 @@ impl Workspace {
         held(&self.tested).clear();
     }
 
-    /// Whether NAMES, of definitions that the image has not as they are in their files, are others than the
-    /// model was told of last; it is told of them now.
-    pub fn tells_lacking(&self, names: &str) -> bool {
+    /// Notes that the model is told that the image lacks these definitions of files, and gives those files of
+    /// them of which it lacks any that the model wasn't told of before.
+    pub fn tell_lacking(
+        &self,
+        lacking: BTreeMap<String, Vec<String>>,
+    ) -> Vec<(String, Vec<String>)> {
         let mut told = held(&self.lacking);
-        let new = *told != names;
-        names.clone_into(&mut told);
-        new
+        let news = lacking.iter().filter(|(file, names)| {
+            let known = told.get(*file);
+            let is_known = |name: &String| known.is_some_and(|it| it.contains(name));
+            !names.iter().all(is_known)
+        });
+        let news = news.map(|(file, names)| (file.clone(), names.clone()));
+        let news = news.collect();
+        *told = lacking;
+        news
     }
 
     /// Notes that the image was given FORM of the file at PATH; all of it without one.
@@ -278,6 +289,24 @@ impl Workspace {
                 news.retain(|it| !over(it));
             }
         }
+    }
+
+    /// Notes that the model wrote AFTER to PATH, outside of the project, where BEFORE stood, if anything.
+    pub fn wrote(&self, path: &Path, before: Option<&str>, after: &str) {
+        let only_its_own = before.is_none_or(|before| self.has_written(path, before));
+        let mut written = held(&self.written);
+        match only_its_own {
+            true => written.insert(path.to_owned(), after.to_owned()),
+            false => written.remove(path),
+        };
+    }
+
+    /// Whether TEXT, which stands at PATH outside of the project, is all the model's own. Not after a
+    /// restart: then nobody remembers.
+    #[must_use]
+    pub fn has_written(&self, path: &Path, text: &str) -> bool {
+        let written = held(&self.written);
+        written.get(path).is_some_and(|it| it == text)
     }
 
     /// Keeps AFTER, to which a refused change of BEFORE at PATH can be repaired.

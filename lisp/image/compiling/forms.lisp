@@ -10,6 +10,7 @@
 (defun standard-definer (name)
   "The operator under which FOUND-DEFINITIONS reports what NAME, an operator, defines."
   (cond ((member name '("DEFPARAMETER" "DEFGLOBAL") :test #'string=) 'defvar)
+        ((string= name "DEFSETF") 'define-setf-expander)
         (t (find name '(defun defmacro defgeneric defmethod defvar defconstant defclass defstruct
                         define-condition deftype define-compiler-macro define-symbol-macro
                         define-setf-expander define-method-combination)
@@ -42,6 +43,14 @@
                   ,(mapcar #'eql-specializer
                            (specializers-of (nth (length qualifiers) rest))))))
             (t (list definer name))))))
+
+(defparameter *most-parts* 8
+  "How many definitions in one form to look for.")
+
+(defun parts-defined-by (form)
+  "What FORM defines, as DEFINED-BY tells it, where it is several definitions."
+  (and (consp form) (member (first form) '(eval-when progn)) (listp (rest form))
+       (page (remove nil (mapcar #'defined-by (rest form))) 0 *most-parts*)))
 
 (defun same-thing-p (what wanted)
   "Whether WHAT, of FOUND-DEFINITIONS, is the definition WANTED, of DEFINED-BY."
@@ -174,9 +183,16 @@ what it replaces; PROGRESS is called with keywords when a form begins and when i
         while next
         do (funcall progress :current (first-line (subseq text next) 80))
            (let* ((end (form-end text next count))
-                  (wanted (defined-by (inert-form text next)))
+                  (form (inert-form text next))
+                  (wanted (defined-by form))
                   (earlier (and wanted (earlier-definition wanted)))
-                  (stale (and wanted (stale-after wanted earlier (subseq text next end))))
+                  (parts (if wanted (list wanted) (parts-defined-by form)))
+                  (stale (if wanted
+                             (stale-after wanted earlier (subseq text next end))
+                             (loop for part in parts
+                                   for old = (stale-after part (earlier-definition part) "")
+                                   ;; Which of them is another one now isn't known.
+                                   when old collect (list* :perhaps t old))))
                   (author (and wanted (other-author wanted)))
                   (place (funcall origin next earlier))
                   (from-file (getf place :line))
@@ -187,7 +203,8 @@ what it replaces; PROGRESS is called with keywords when a form begins and when i
                (return))
              (keep-compiled-text wanted (subseq text next end))
              (when (getf place :line) (note-readings (getf place :file) (subseq text next end)))
-             (funcall progress :done (not (getf place :prelude)) :stale stale :defined wanted
+             (funcall progress :done (not (getf place :prelude)) :stale (if wanted (and stale (list stale)) stale)
+                               :defined parts
                                :replaced (when (or author (and earlier (not from-file)))
                                            (list (or (first earlier) wanted)
                                                  (unless from-file (second earlier))
@@ -227,8 +244,8 @@ given; returns everything to report. NOTES returns the part about the compiler's
                     (setf current form)
                     (when done (incf count))
                     (when bad (setf failed bad more-forms following))
-                    (when wanted (push wanted defined))
-                    (when old (push (cons old (length defined)) stale))
+                    (setf defined (append (reverse wanted) defined))
+                    (dolist (it old) (push (cons it (length defined)) stale))
                     (when earlier (push earlier replaced))))))
       (setf current nil)
       (append (tell) (stale-facts (reverse stale) defined file) (list :output (captured-text))))))

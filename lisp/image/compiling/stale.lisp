@@ -14,7 +14,9 @@
 (defun stale-forms (old compiled files)
   "The forms of FILES that have what OLD, of STALE-AFTER, was; none of COMPILED, of DEFINED-BY."
   (let* ((symbol (getf old :symbol))
-         (symbols (cons symbol (and (string= "structure" (getf old :kind)) (structure-names symbol)))))
+         (macros (getf old :macros))
+         (symbols (or macros
+                      (cons symbol (and (string= "structure" (getf old :kind)) (structure-names symbol))))))
     (flet ((compiled-p (form)
              (loop for wanted in compiled
                    for name = (second wanted)
@@ -22,7 +24,8 @@
                                    (source-form-names form)))))
       (forms-mentioning symbols files
                         (lambda (form)
-                          (not (or (defines-p form (list symbol))
+                          (not (or (defines-p form (cons symbol macros))
+                                   (only-reads-p form old)
                                    (compiled-p form)
                                    (member (source-form-operator form)
                                            '("DECLAIM" "PROCLAIM" "EXPORT" "IMPORT")
@@ -30,10 +33,16 @@
                                    (and (getf old :readings) (not (source-form-reading form)))
                                    (template-p form old))))))))
 
+(defun only-reads-p (form old)
+  "Whether FORM uses the place OLD, if that is one, but sets none."
+  (and (equal "setf expander" (getf old :kind))
+       (not (source-form-setting form))
+       (mentions-p form (list (getf old :symbol)))))
+
 (defun template-p (form old)
   "Whether FORM defines a macro that only has the macro OLD in what it expands to, not in its code."
   (and (implementation-p "SBCL")
-       (equal "macro" (getf old :kind))
+       (or (equal "macro" (getf old :kind)) (getf old :macros))
        (macro-form-p form)
        (not (intersection (source-form-names form) (mapcar #'first-symbol (getf old :users))))))
 
@@ -71,7 +80,7 @@ have to be loaded again; NIL if that leaves none but those that can't be told."
                          (places-of-users users)))
          (known (remove-duplicates (mapcar #'first places) :test #'equal :from-end t)))
     (when (or places (not (getf old :readings)))
-      (list :kind (getf old :kind) :name (getf old :name)
+      (list :kind (getf old :kind) :name (getf old :name) :perhaps (getf old :perhaps)
             :uses (loop for file in known
                         for labels = (loop for (its label) in places
                                            when (equal its file) collect label)

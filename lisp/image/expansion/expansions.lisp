@@ -8,8 +8,8 @@
 (defstruct (expansion (:type list) (:copier nil))
   ;; The form that was expanded, and the macro function.
   form function
-  ;; The expansion, the warnings it signalled, and what it printed.
-  result warnings output)
+  ;; The expansion, the warnings it signalled, what it printed, and what is in *INTRODUCED* for it.
+  result warnings output introduced)
 
 (defvar *kept* nil
   "During an assessment: from each expanded form to its expansion.")
@@ -116,6 +116,8 @@ unless known otherwise."
   (let ((known (and *known* (consp form) (take-known form function environment))))
     (when known
       (share-places (expansion-form known) form)
+      (when *introduced*
+        (setf (first *introduced*) (append (expansion-introduced known) (first *introduced*))))
       (write-string (expansion-output known))
       (mapc #'warn (expansion-warnings known))
       (list (expansion-result known)))))
@@ -169,15 +171,19 @@ makes."
 
 (defun new-expansion (form function)
   (let* ((output (make-string-output-stream)) (warnings '())
+         (introduced (list '()))
          (result (let ((*standard-output* output) (*error-output* output) (*trace-output* output)
-                       (*macroexpand-hook* 'funcall) (*known* nil))
+                       (*introduced* introduced)
+                       (*macroexpand-hook* (if (implementation-p "SBCL") (noting-hook #'funcall) 'funcall))
+                       (*known* nil))
                    (handler-bind ((warning (lambda (condition)
                                              (push condition warnings)
                                              (when (find-restart 'muffle-warning condition)
                                                (muffle-warning condition)))))
                      (call-harmlessly form (lambda () (macroexpand-1 form)))))))
     (make-expansion :form form :function function :result result
-                    :warnings (reverse warnings) :output (get-output-stream-string output))))
+                    :warnings (reverse warnings) :output (get-output-stream-string output)
+                    :introduced (first introduced))))
 
 (defun expand-and-keep (form)
   "FORM, whose operator is a macro, expanded once."
@@ -235,5 +241,6 @@ makes."
 
 (define-table +used-while-expanding+
   '(expand-as-assessed check-operator known-expansion take-known same-form-p share-places unseen-p
-    program-place-p standard-macro-p)
+    program-place-p standard-macro-p noting-hook note-introduced internal-names standard-expansion-p
+    operator-of definition-p places-of)
   "Our functions that expand macros of their own unless compiled.")

@@ -16,37 +16,43 @@
   (not (or (member character *blanks*) (find character "()'`,\";"))))
 
 (defun mentioned-handle (text found)
-  "The number of the handle at FOUND in TEXT, where $v is, or NIL if no handle is written there."
-  (let* ((first (+ found 2))
-         (end (or (position-if-not #'digit-char-p text :start first) (length text)))
+  "The handle at FOUND in TEXT, where a $ is, or NIL if no handle is written there."
+  (let* ((start (+ found 2))
+         (letter (and (< (1+ found) (length text)) (find (char text (1+ found)) "vs" :test #'char-equal)))
+         (end (and letter
+                   (or (position-if-not #'digit-char-p text :start start) (length text))))
          (before (and (plusp found) (char text (1- found)))))
-    (and (< first end (+ first 10))
+    (and letter
+         (< start end (+ start 10))
          (or (null before) (find before "@#.") (not (name-character-p before)))
          (or (= end (length text)) (not (name-character-p (char text end))))
-         (parse-integer text :start first :end end))))
+         (format nil "~A~D" letter (parse-integer text :start start :end end)))))
 
 (defun mentioned-handles (text start)
-  "The numbers of the handles in TEXT after START, even in strings."
-  (loop for found = (search "$v" text :start2 start :test #'char-equal)
-          then (search "$v" text :start2 (+ found 2) :test #'char-equal)
+  "The handles in TEXT after START, even in strings."
+  (loop for found = (position #\$ text :start start) then (position #\$ text :start (1+ found))
         while found
         when (mentioned-handle text found)
           collect it))
 
-(defun handle-variable (number name)
-  "The variable NAME of the object with the handle NUMBER; unbound if there is no such object."
+(defun handle-variable (handle name)
+  "The variable NAME of the object with HANDLE; unbound if there is no such object."
   (multiple-value-bind (symbol known) (intern name *handle-package*)
-    (let ((entry (assoc number *handles*)))
+    (let* ((number (own-handle handle))
+           (entry (and number (assoc number *handles*))))
       (unless known (proclaim `(special ,symbol)))
-      (if entry
-          (setf (symbol-value symbol) (cdr entry))
-          (makunbound symbol))
+      (cond (entry (setf (symbol-value symbol) (cdr entry)))
+            ((boundp symbol) (makunbound symbol)))
       symbol)))
+
+(defun variable-names (handle)
+  "The names of the variables of HANDLE, as the reader makes them."
+  (list (format nil "$~:@(~A~)" handle) (format nil "$~A" handle)))
 
 (defun forget-handle-variables (number)
   "Release the object that had the handle NUMBER."
-  (dolist (control '("$V~D" "$v~D"))
-    (let ((symbol (find-symbol (format nil control number) *handle-package*)))
+  (dolist (name (variable-names (handle-name number)))
+    (let ((symbol (find-symbol name *handle-package*)))
       (when symbol
         (makunbound symbol)
         (unintern symbol *handle-package*)))))
@@ -54,11 +60,10 @@
 (defun lend-handle-variables (text start)
   "Import the variables of the handles in TEXT into the current package; a list of them. A program's
 own symbol of such a name stays."
-  (loop for number in (remove-duplicates (mentioned-handles text start))
-        nconc (loop for control in '("$V~D" "$v~D")
-                    for name = (format nil control number)
+  (loop for handle in (remove-duplicates (mentioned-handles text start) :test #'string=)
+        nconc (loop for name in (variable-names handle)
                     unless (nth-value 1 (find-symbol name *package*))
-                      nconc (let ((symbol (handle-variable number name)))
+                      nconc (let ((symbol (handle-variable handle name)))
                               ;; The reader can't intern in a locked package either.
                               (and (ignore-errors (import symbol *package*))
                                    (list symbol))))))

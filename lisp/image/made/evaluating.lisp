@@ -89,29 +89,6 @@ KNOWN-P permits it. Returns true if it may run; otherwise NIL and the values to 
 
 ;;; Definitions
 
-(define-table +defining-macros+
-  '(defun defmacro defmethod defgeneric defclass defstruct define-condition deftype defsetf
-    define-setf-expander define-compiler-macro define-modify-macro define-method-combination
-    define-symbol-macro)
-  "Macros that give code a name.")
-
-(define-table +function-places+
-  '(fdefinition symbol-function macro-function compiler-macro-function)
-  "Places that give code a name when they are set.")
-
-(define-table +other-defining-macros+
-  '("DEFINE-HASH-TABLE-TEST" "DEFCAS" "DEFINE-DECLARATION" "DEFINE-ALIEN-CALLABLE" "DEFINE-ALIEN-CALLBACK")
-  "The same, of SBCL's.")
-
-(defun definition-p (form)
-  "Whether FORM, a macro form, gives code a name."
-  (or (member (first form) +defining-macros+ :test #'eq)
-      (and (symbolp (first form))
-           (member (symbol-name (first form)) +other-defining-macros+ :test #'string=))
-      (and (eq (first form) 'setf)
-           (some (lambda (place) (and (consp place) (member (first place) +function-places+ :test #'eq)))
-                 (places-of form)))))
-
 (defun names-definer-p (form)
   "Whether FORM names a function that gives code a name, or is too big to tell."
   (let ((steps 0))
@@ -202,9 +179,14 @@ in copies made by macros that walk code."
                      (unless allowed
                        (return-from hook `(values-list ',values))))))
             (look #'look-at-definition form)
-            (let ((expansion (let ((*macroexpand-hook* outside))
-                               (funcall outside expander form environment))))
-              (look #'look-at-expansion form expansion)
+            (let* ((introduced (list '()))
+                   (expansion (let ((*introduced* introduced)
+                                    (*macroexpand-hook* (noting-hook outside)))
+                                (funcall outside expander form environment))))
+              (look #'know-introduced (first introduced))
+              (look #'look-at-expansion form expansion
+                    (let ((*macroexpand-hook* #'funcall) (*looking-up* t))
+                      (standard-expansion-p expander form environment)))
               (look #'know-definitions form expansion outside)
               expansion))))))
 
@@ -234,17 +216,29 @@ checked. What a HOOK of the program makes of it is another one. True."
     (let ((code (code hook)))
       (and code (watch-looking watch) (eq code (code (watch-looking watch)))))))
 
-(defun look-at-expansion (watch form expansion)
+(defun know-introduced (watch noted)
+  "Note that what the implementation's macros made while another macro was expanded, as NOTED, needs no
+question: macros that walk code expand what is in it. True."
+  (let ((hold (funcall (watch-state watch))))
+    (when (and hold noted)
+      (let ((known (consent-known (first hold))))
+        (flet ((unmet-p (name)
+                 (and (not (gethash name known)) (unmet-reason name))))
+          (loop for (given . made) in (reverse noted)
+                unless (some #'unmet-p given)
+                  do (dolist (name made)
+                       (when (unmet-p name) (setf (gethash name known) t)))))))
+    t))
+
+(defun look-at-expansion (watch form expansion standard-p)
   "Check EXPANSION, of FORM, and return what SETTLE-CODE does. The implementation's macros may
-expand into its internals."
+expand into its internals, so STANDARD-P says whether one of these made it."
   (let ((hold (funcall (watch-state watch))))
     (if (and hold (not (unlooked-p hold))
              ;; Our own interpreted code. Code that names one of our macros was asked about.
              (not (and (consp form) (symbolp (first form))
                        (eq (symbol-package (first form)) (find-package "AGENT-Q-IMAGE")))))
-        (cond ((and (consp form) (symbolp (first form)) (standard-macro-p (first form))
-                    (not (and (member (first form) +setting-macros+)
-                              (some #'program-place-p (places-of form)))))
+        (cond (standard-p
                (know-names (first hold) form expansion)
                t)
               (t (settle-code watch (first hold) expansion)))

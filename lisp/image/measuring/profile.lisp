@@ -24,14 +24,16 @@
 
 (defun profiled-runs (function count)
   "Call FUNCTION for a second of CPU time, or at most five in all; at least once. COUNT is a list with
-how often it ended."
+how often it ended, and what was allocated until the first time ended and until the last one did."
   ;; Its frame is where the program begins; so no tail calls.
   (loop with unit = internal-time-units-per-second
         with cpu-end = (+ (get-internal-run-time) unit)
         with end = (+ (get-internal-real-time) (* 5 unit))
         do (funcall function)
-           (incf (first count))
-        while (and (< (get-internal-run-time) cpu-end) (< (get-internal-real-time) end))))
+           (when (= 1 (incf (first count)))
+             (setf (second count) (allocated-so-far)))
+        while (and (< (get-internal-run-time) cpu-end) (< (get-internal-real-time) end))
+        finally (setf (third count) (allocated-so-far))))
 
 (defun call-sampling (function result)
   "Call FUNCTION while this thread is sampled; RESULT is a list that has the samples afterwards."
@@ -156,20 +158,28 @@ how often it ended."
   "What SAMPLES say of COUNT runs that took MILLISECONDS, CPU of them computing, for the wire."
   (multiple-value-bind (total table) (samples-by-name samples)
     (list :samples total :runs count :milliseconds milliseconds :cpu cpu
-          :bytes (and bytes (plusp count) (round bytes count))
+          :bytes bytes
           :rows (loop for (name self total) in (rows-of table)
                       collect (list :name (sampled-text name) :self self :total total
                                     :location (and (of-program-p name)
                                                    (guarded (lambda () (sampled-location name))
                                                             (constantly nil))))))))
 
+(defun bytes-of-each-run (start count)
+  "What each run allocated, where START was allocated before and COUNT is as PROFILED-RUNS leaves it; NIL
+if none ended. Several are counted without the first, which fills caches."
+  (destructuring-bind (runs first last) count
+    (cond ((zerop runs) nil)
+          ((= runs 1) (- first start))
+          (t (round (- (or last (allocated-so-far)) first) (1- runs))))))
+
 (define-operation "profile-form" (form package)
   ;; Run a form for a while and say in which functions that was.
   (load-sampler)
-  (compile-now 'profiled-runs 'call-sampling)
+  (compile-now 'profiled-runs 'call-sampling 'allocated-so-far)
   (let* ((*package* (package-of-text package))
          (forms (forms-in form))
-         (count (list 0)) (result (list nil)) (start nil) (cpu nil) (bytes nil))
+         (count (list 0 nil nil)) (result (list nil)) (start nil) (cpu nil) (bytes nil))
     (unless forms
       (missed "The text contains no form."))
     (let ((function (function-of-form (if (rest forms)
@@ -179,7 +189,7 @@ how often it ended."
                (profile-plist (first result) (first count)
                               (milliseconds-since start (get-internal-real-time))
                               (milliseconds-since cpu (get-internal-run-time))
-                              (and bytes (- (allocated-so-far) bytes)))))
+                              (and bytes (bytes-of-each-run bytes count)))))
         (setf start (get-internal-real-time)
               cpu (get-internal-run-time)
               bytes (allocated-so-far)

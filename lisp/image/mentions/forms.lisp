@@ -12,8 +12,9 @@
   operator
   ;; What it may define: the symbol in second place, and others there.
   names
-  ;; The program's symbols in it; the names in it that are no symbols yet; whether it has a #. form.
-  symbols open reading)
+  ;; The program's symbols in it; the names in it that are no symbols yet; whether it has a #. form;
+  ;; whether it sets a place.
+  symbols open reading setting)
 
 ;;; Tokens
 
@@ -141,6 +142,8 @@ could be one."
                                 ((and (second-p) symbol)
                                  (setf (source-form-label form) name)
                                  (push symbol (source-form-names form))))
+                          (when (member symbol +setting-macros+ :test #'eq)
+                            (setf (source-form-setting form) t))
                           (cond ((and symbol (symbol-package symbol))
                                  (when (own-p symbol) (pushnew symbol (source-form-symbols form))))
                                 ((and name (null symbol))

@@ -181,7 +181,8 @@ uninterned symbol that code can't get at."
 (defun install-watch ()
   "Install the watch, unless it is there."
   (compile-now 'new-watch 'guard-name 'call-finding 'hold-of-job 'call-with-code 'unmet-in 'map-named
-               'unmet-reason 'looking-hook
+               'unmet-reason 'looking-hook 'noting-hook 'note-introduced 'internal-names
+               'standard-expansion-p 'operator-of 'standard-macro-p
                ;; What the tests of guards' arguments call, and those.
                'foreign-package-p 'ours-or-the-clients-p 'internal-symbol-p 'prefixed-p 'sets-own-p
                'name-found 'known-dangers 'dangers-of-package)

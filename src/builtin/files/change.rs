@@ -330,6 +330,13 @@ impl Plan {
                     true => context.workspace.settled(&self.target.path),
                     false => context.workspace.saw_text(&self.target.path, text),
                 }
+                if self.target.relative.is_none() {
+                    let before = match self.before_state() {
+                        ContentState::Absent => None,
+                        _ => Some(self.current.text.as_str()),
+                    };
+                    context.workspace.wrote(&self.target.path, before, text);
+                }
                 if is_lisp(&self.target.path) {
                     let before = &self.current.text;
                     context.workspace.changed_lisp(&self.target.path, before);

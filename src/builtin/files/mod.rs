@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools of the user's files and buffers: reading, searching, editing, moving, and putting back.
 
-mod balance;
+pub mod balance;
 pub mod buffer;
 pub mod change;
 pub mod definitions;

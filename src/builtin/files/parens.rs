@@ -5,6 +5,7 @@
 use super::balance::{doubt, imbalance, is_lisp, mended, odd, offered};
 use super::change::{Basis, Home, Plan, load, look};
 use super::edits::{UNSEEN, by_plan, plan_merged, plan_reviewed, report, tool};
+use super::nesting::changes_reader;
 use super::reading::path_parameter;
 use crate::files::path::missing;
 use crate::tool::work::{Precheck, Proposal, Running, Task, WorkContext, to_the_end};
@@ -60,7 +61,7 @@ fn repair_parens() -> Tool {
     let (task, precheck) = by_plan!(plan_repair, "Repaired");
     tool(
         "repair_parens",
-        "Repair the parentheses of a Common Lisp file, or of the change to it that was refused last, where exactly one repair fits the indentation.",
+        "Repair the parentheses of a Common Lisp file, or of the change to it that was refused last, where exactly one repair fits the indentation. A file that changes the reader is refused.",
         vec![path_parameter("")],
         task,
         precheck,
@@ -83,6 +84,10 @@ async fn plan_repair(arguments: &Arguments, context: &WorkContext) -> Result<Pla
     let (shown, text) = (target.shown(), &current.text);
     let Some(mended) = mended(context, &target.path, text, 0..text.len()).await? else {
         let problem = match imbalance(context, text, &shown, 1).await? {
+            Some(found) if changes_reader(text) => format!(
+                "'{shown}' changes how it is read, so it isn't repaired: {}",
+                found.problem
+            ),
             Some(found) => format!(
                 "No repair of '{shown}' fits its indentation, or more than one does: {}",
                 found.problem

@@ -570,34 +570,31 @@ fn whose(data: Plist<'_>) -> Option<String> {
 
 /// What is said of tests without a check that can be counted, which PRINTED something, or nothing.
 fn uncounted(data: Plist<'_>, printed: Option<&str>) -> String {
-    let known = data.texts("known").join(", ");
     match (data.flag("problem"), printed) {
-        (true, _) => format!(
-            "The tests ended with an error before any check of a known framework was made ({known})."
-        ),
+        (true, _) => "The tests ended with an error before any check.".to_owned(),
         // What was printed then is what loading it prints.
-        (false, Some(_)) if data.flag("no-test-operation") => absent(data, &known),
-        (false, None) => absent(data, &known),
+        (false, Some(_)) if data.flag("no-test-operation") => absent(data),
+        (false, None) => absent(data),
         (false, Some(_)) => format!(
-            "The tests returned normally, but their results can't be counted: no check of a known framework was made ({known}). Read the output to see whether they passed."
+            "Not counted: the tests returned, but made no check of a framework that can be counted ({}). Read the output to see whether they passed.",
+            data.texts("known").join(", ")
         ),
     }
 }
 
-/// Why no test ran, where FRAMEWORKS are known, and where there may be some.
-fn absent(data: Plist<'_>, frameworks: &str) -> String {
+/// Why no test ran, and where there may be some.
+fn absent(data: Plist<'_>) -> String {
     let mut lines = vec![match data.text("definition") {
         Some(file) if data.flag("no-test-operation") => format!(
-            "No test ran, which is a failure: {file} defines no test-op, and the packages of the system's files have no tests of a known framework ({frameworks})."
+            "No test ran, which is a failure: {file} defines no test-op, and the packages of the system's files have no tests."
         ),
-        _ => format!(
-            "No test ran: no check of a known framework was made ({frameworks}), and nothing was printed. That is a failure, not a success."
-        ),
+        _ => "No test ran, which is a failure: no check was made, and nothing was printed."
+            .to_owned(),
     }];
     let systems = data.texts("test-systems");
     if !systems.is_empty() {
         lines.push(format!(
-            "Other systems of the project that have tests, by their names or a test-op: {}.",
+            "Other systems of the project that may have tests: {}.",
             systems.join(", ")
         ));
     }

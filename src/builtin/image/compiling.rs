@@ -2,6 +2,7 @@
 //! The tools that compile: forms that the model sends, a definition of a file as it is now, and a
 //! whole file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use lexpr::Value;
@@ -227,46 +228,45 @@ async fn definition(
     })
 }
 
-/// Which definitions were changed in the user's files that the image does not have, each named if TELLING
-/// says so or if the model was told of others last.
-pub async fn lacking(telling: Telling, context: &WorkContext) -> Option<String> {
-    let mut told = Vec::new();
+/// Which definitions were changed in the user's files that the image does not have: those of files that
+/// have others than the model was told of last.
+pub async fn lacking(context: &WorkContext) -> Option<String> {
+    let mut lacking = BTreeMap::new();
     for (path, compiled) in context.workspace.not_all_compiled() {
         // What can't be read now is nothing to tell of.
-        let found = lacking_of(&path, &compiled, context).await;
-        told.extend(found.unwrap_or_default());
+        if let Ok((shown, names)) = lacking_of(&path, &compiled, context).await {
+            lacking.insert(shown, names);
+        }
     }
-    let told = told.join("; ");
-    let new = context.workspace.tells_lacking(&told);
-    let wanted = !told.is_empty() && (new || telling == Telling::Always);
-    wanted.then(|| format!("(Changed, and not compiled by a tool since: {told}.)"))
-}
-
-/// When the model is told what the image lacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Telling {
-    Always,
-    OnceEach,
+    let news = context.workspace.tell_lacking(lacking);
+    let told: Vec<String> = news
+        .iter()
+        .map(|(shown, names)| {
+            let more = match names.len().saturating_sub(OTHERS) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let named: Vec<&str> = names.iter().take(OTHERS).map(String::as_str).collect();
+            format!("{}{more} of {shown}", named.join(", "))
+        })
+        .collect();
+    (!told.is_empty()).then(|| {
+        let told = told.join("; ");
+        format!("(Changed, and not compiled by a tool since: {told}.)")
+    })
 }
 
 async fn lacking_of(
     path: &Path,
     compiled: &str,
     context: &WorkContext,
-) -> Result<Option<String>, ToolFailure> {
+) -> Result<(String, Vec<String>), ToolFailure> {
     let target = context.resolve(&path.to_string_lossy()).await?;
     let current = load(context, &target).await?;
     let shown = target.shown();
     let question = json!({"before": compiled, "after": current.text, "file": shown});
-    let names: Vec<String> =
-        read_reply(&context.ask_emacs("changed-definitions", question).await?)?;
-    let more = match names.len().saturating_sub(OTHERS) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named = names.iter().take(OTHERS).map(String::as_str);
-    let named = named.collect::<Vec<_>>().join(", ");
-    Ok((!names.is_empty()).then(|| format!("{named}{more} of {shown}")))
+    let names = read_reply(&context.ask_emacs("changed-definitions", question).await?)?;
+    Ok((shown, names))
 }
 
 fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
@@ -377,12 +377,13 @@ fn stale_definition(definition: Plist<'_>) -> String {
             }
         })
         .collect();
-    match uses.is_empty() {
-        true => format!("No other loaded code is known to have the old {kind} {name}."),
-        false => format!(
-            "Loaded code still has the old {kind} {name}: {}.",
-            uses.join("; ")
-        ),
+    let uses = uses.join("; ");
+    match (uses.is_empty(), definition.flag("perhaps")) {
+        (true, _) => format!("No other loaded code is known to have the old {kind} {name}."),
+        (false, true) => {
+            format!("Loaded code has the {kind} {name} as it was, if that was changed: {uses}.")
+        }
+        (false, false) => format!("Loaded code still has the old {kind} {name}: {uses}."),
     }
 }
 

@@ -107,17 +107,10 @@ pub(super) async fn in_a_line(context: &WorkContext) -> Option<String> {
         return None;
     };
     let data = Plist::new(&data);
-    let counts = data.list("counts").filter_map(Value::as_i64);
-    let parts: Vec<String> = DIFFERENCES
-        .iter()
-        .zip(counts)
-        .filter(|(_, count)| *count > 0)
-        .map(|((state, words), count)| {
-            let of_state = data
-                .plists("rows")
-                .filter(|it| it.keyword("state") == Some(state))
-                .filter_map(|it| it.text("name"));
-            let names: Vec<&str> = of_state.take(NAMED).collect();
+    let parts: Vec<String> = by_state(data, &DIFFERENCES)
+        .map(|(words, count, rows)| {
+            let names = rows.iter().filter_map(|it| it.text("name"));
+            let names: Vec<&str> = names.take(NAMED).collect();
             let more = match count - names.len() as i64 {
                 0 => String::new(),
                 more => format!(" and {more} more"),
@@ -126,6 +119,20 @@ pub(super) async fn in_a_line(context: &WorkContext) -> Option<String> {
         })
         .collect();
     (!parts.is_empty()).then(|| format!("The user's image differs: {}.", parts.join("; ")))
+}
+
+/// Of each of STATES that DATA has: its words, how many rows it has, and those of them that were sent.
+fn by_state<'a>(
+    data: Plist<'a>,
+    states: &'a [(&'static str, &'static str)],
+) -> impl Iterator<Item = (&'static str, i64, Vec<Plist<'a>>)> {
+    let counts = data.list("counts").filter_map(Value::as_i64);
+    let counted = states.iter().zip(counts).filter(|(_, count)| *count > 0);
+    counted.map(move |((state, words), count)| {
+        let rows = data.plists("rows");
+        let rows = rows.filter(|it| it.keyword("state") == Some(state));
+        (*words, count, rows.collect())
+    })
 }
 
 fn list(elements: impl Iterator<Item = Value>) -> Value {
@@ -151,18 +158,12 @@ fn sources(policy: &PathPolicy, stop: Stop<'_>) -> Result<Vec<String>, FileError
 fn render(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let files = data.integer("files").unwrap_or_default();
-    let rows: Vec<Plist<'_>> = data.plists("rows").collect();
-    let counts = data.list("counts").filter_map(Value::as_i64);
     let mut lines = Vec::new();
-    for ((state, words), count) in STATES.iter().zip(counts) {
-        let of_state = rows.iter().filter(|it| it.keyword("state") == Some(state));
-        let of_state: Vec<String> = of_state.map(|it| line(*it)).collect();
-        if count > 0 {
-            let more = count - of_state.len() as i64;
-            lines.push(format!("{words} ({count}):"));
-            lines.extend(of_state);
-            lines.extend((more > 0).then(|| format!("  and {more} more")));
-        }
+    for (words, count, rows) in by_state(data, &STATES) {
+        let more = count - rows.len() as i64;
+        lines.push(format!("{words} ({count}):"));
+        lines.extend(rows.into_iter().map(line));
+        lines.extend((more > 0).then(|| format!("  and {more} more")));
     }
     let looked = counted(files, "file");
     Ok(match lines.is_empty() {

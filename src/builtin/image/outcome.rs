@@ -23,7 +23,8 @@ pub fn returned(reply: &ImageReply) -> Result<Plist<'_>, ToolFailure> {
 
 /// Whether the user has not allowed what REPORT tells of: conditions of the watch, which says the rest
 /// in its own words.
-fn is_denial(report: &ConditionReport) -> bool {
+#[must_use]
+pub fn is_denial(report: &ConditionReport) -> bool {
     report
         .condition_type
         .strip_prefix("AGENT-Q-IMAGE::")

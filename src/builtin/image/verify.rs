@@ -18,14 +18,16 @@ use super::drift;
 use super::execution::NAMED;
 use super::outcome;
 use super::systems::{entries, finding};
-use super::timeouts::{long, long_timeout_parameter};
+use super::timeouts::{LOOK_UP, long, long_timeout_parameter};
+use crate::builtin::files::balance::is_lisp;
 use crate::files::commit::export;
-use crate::files::systems::{ProjectSystem, project_systems};
+use crate::files::systems::{ProjectSystem, is_definition, project_systems};
 use crate::image::{ImageReply, Plist, property_list};
 use crate::protocol::Lisp;
 use crate::tool::work::{FoundForCall, ImageCalls, Running, WorkContext};
 use crate::tool::{Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
+use crate::workspace::journal::{ChangedPlace, JournalEntry};
 
 /// How many lines are told of loading, of tests and of what differs.
 const LINES: usize = 8;
@@ -136,6 +138,8 @@ struct FreshRun {
     loaded: Result<String, String>,
     /// Nothing where it could not be loaded.
     tests: Option<Tests>,
+    /// What else is to be known of what was loaded.
+    notes: Vec<String>,
 }
 
 struct Tests {
@@ -173,6 +177,7 @@ impl FreshRun {
         if let Some(tests) = &self.tests {
             lines.extend(first_lines(&tests.told));
         }
+        lines.extend(self.notes.iter().cloned());
         lines
     }
 }
@@ -290,8 +295,14 @@ fn run<'a>(
             ])
         };
         let call = |operation| images.call(fresh.lisp(), operation, asked(), deadline);
+        let mut notes = Vec::new();
         let loaded = match call("load-system").await {
-            Ok(reply) => loaded(&reply),
+            Ok(reply) => {
+                if let ImageReply::Missed(why) = &reply {
+                    notes.extend(known_to_users_image(why, context).await);
+                }
+                loaded(&reply)
+            }
             Err(failure) => Err(ended("loading it", &failure)),
         };
         let tests = match loaded {
@@ -301,13 +312,99 @@ fn run<'a>(
             }),
             Err(_) => None,
         };
+        let seconds = began.elapsed().as_secs_f64();
+        if loaded.is_ok() {
+            let files = changed_sources(root, context);
+            notes.extend(in_no_system(files, root, &fresh, images).await);
+        }
         Ok(FreshRun {
-            seconds: began.elapsed().as_secs_f64(),
+            seconds,
             loaded,
             tests,
+            notes,
         })
     }
     .boxed()
+}
+
+/// Which of the systems that WHY names, as the fresh Lisp doesn't find them, the user's image knows: it was told
+/// of them by hand.
+async fn known_to_users_image(why: &str, context: &WorkContext) -> Option<String> {
+    let asked = context.ask_image("source-places", &Value::Null, LOOK_UP);
+    let ImageReply::Returned(data) = asked.await.ok()? else {
+        return None;
+    };
+    let is_name = |it: char| it.is_alphanumeric() || "-_+./*".contains(it);
+    let words = why.split(|it| !is_name(it));
+    let names: BTreeSet<&str> = words
+        .filter_map(|it| it.trim_end_matches('.').split('/').next())
+        .collect();
+    let files = Plist::new(&data).texts("files").into_iter().map(Path::new);
+    let known: BTreeSet<String> = files
+        .filter(|file| is_definition(file))
+        .filter(|file| {
+            let name = file.file_stem().and_then(|it| it.to_str());
+            name.is_some_and(|it| names.contains(it))
+        })
+        .map(|file| file.display().to_string())
+        .collect();
+    let known: Vec<String> = known.into_iter().take(LINES).collect();
+    (!known.is_empty()).then(|| {
+        format!(
+            "The user's image knows {}, but only because it was told by hand (asdf:*central-registry*, or the file was loaded). Where every Lisp finds it: below ~/common-lisp/, or in a folder that a file in ~/.config/common-lisp/source-registry.conf.d/ names.",
+            known.join(", ")
+        )
+    })
+}
+
+/// The sources in ROOT that the chat has changed.
+fn changed_sources(root: &Path, context: &WorkContext) -> BTreeSet<PathBuf> {
+    let turns = context.workspace.journal.since(0);
+    let entries = turns.iter().flat_map(|(_, turn)| turn);
+    entries
+        .filter_map(|entry| match entry {
+            JournalEntry::Changed {
+                place: ChangedPlace::File(file),
+                ..
+            } => Some(file),
+            JournalEntry::Moved { to, .. } => Some(to),
+            JournalEntry::Changed { .. } => None,
+        })
+        .filter(|file| is_lisp(file) && !is_definition(file))
+        .filter(|file| file.starts_with(root) && file.is_file())
+        .cloned()
+        .collect()
+}
+
+/// Which of FILES, in ROOT, are in no system that FRESH has loaded.
+async fn in_no_system(
+    files: BTreeSet<PathBuf>,
+    root: &Path,
+    fresh: &FreshLisp,
+    images: &dyn ImageCalls,
+) -> Option<String> {
+    let mut others = Vec::new();
+    for file in files {
+        let asked = property_list([("file", Value::string(file.to_string_lossy()))]);
+        let reply = images.call(fresh.lisp(), "file-known", asked, LOOK_UP);
+        if let Ok(ImageReply::Returned(data)) = reply.await
+            && !Plist::new(&data).flag("known")
+        {
+            let inside = file.strip_prefix(root).unwrap_or(&file);
+            others.push(inside.display().to_string());
+        }
+    }
+    let more = match others.len().saturating_sub(LINES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    others.truncate(LINES);
+    (!others.is_empty()).then(|| {
+        format!(
+            "Changed in this chat and in no system that was loaded, so not verified: {}{more}.",
+            others.join(", ")
+        )
+    })
 }
 
 /// What REPLY says of loading a system, or why it failed.
@@ -330,13 +427,9 @@ fn loaded(reply: &ImageReply) -> Result<String, String> {
 
 /// What is told of a Lisp that gave no reply while it was DOING its work.
 fn ended(doing: &str, failure: &ToolFailure) -> String {
-    let output = failure
-        .message
-        .split_once('\n')
-        .map_or("", |(_, rest)| rest);
-    match failure.message.contains("ended during the call") {
-        true => format!("The fresh Lisp ended while it was {doing}.\n{output}"),
-        false => failure.message.clone(),
+    match &failure.ended {
+        Some(output) => format!("The fresh Lisp ended while it was {doing}.\n{output}"),
+        None => failure.message.clone(),
     }
 }
 

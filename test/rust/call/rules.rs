@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use agent_q_core::workspace::ProjectSettings;
+
 use crate::executor_bench::*;
 
 impl Bench {
@@ -195,6 +197,96 @@ async fn a_definition_from_outside_the_project_stops_rules_for_dangerous_calls()
         let ran = results[0].outcome == CallOutcome::Succeeded;
         assert_eq!(ran, !foreign, "{file}");
     }
+}
+
+#[tokio::test]
+async fn what_the_chat_wrote_outside_the_project_is_not_foreign() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let (root, file) = (folder.join("project"), folder.join("elsewhere/x.txt"));
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let mut bench = bench(Approval::Ask);
+    agent_q_core::builtin::register(&bench.batch.tools);
+    bench.batch.workspace.set_ground(&ProjectSettings {
+        root: Some(root.display().to_string()),
+        private: None,
+    });
+    bench.echo("erase", SafetyLevel::Dangerous);
+    bench.add(bench.waive("erase", "disk"));
+    for tool in ["write_file", "edit_file", "read_file"] {
+        bench.add(Rule {
+            path: Some(file.display().to_string()),
+            dangerous: Floor::Waived,
+            ..bench.rule(Effect::Allow, tool)
+        });
+    }
+    let path = file.display().to_string();
+    let write = call(
+        "a",
+        "write_file",
+        json!({"path": path, "content": "one\ntwo\n"}),
+    );
+    let edit = call(
+        "b",
+        "edit_file",
+        json!({"path": path, "old_str": "two", "new_str": "three"}),
+    );
+    let read = call("c", "read_file", json!({"path": path}));
+    let erase = call("d", "erase", json!({"text": "disk"}));
+    // Emacs visits nothing, and the image knows no libraries.
+    let nothing = || EmacsReply::done("null".to_owned());
+    let mut turn = 0;
+    let mut turn_of = async |bench: &mut Bench, calls: &[&ToolCall]| {
+        turn += 1;
+        bench.batch.place = TurnPlace::new(turn, 7, Some(&root), None);
+        let mut ran = Vec::new();
+        for call in calls {
+            let mut replies = bench.emacs.replies.lock().unwrap();
+            replies.clear();
+            replies.extend((0..20).map(|_| nothing()));
+            drop(replies);
+            let one = [(*call).clone()];
+            let results = tokio::select! {
+                results = bench.run(&one) => results,
+                _ = bench.asked() => {
+                    bench.emacs.events.lock().unwrap().clear();
+                    ran.push("asked".to_owned());
+                    continue;
+                }
+            };
+            assert_eq!(results[0].outcome, CallOutcome::Succeeded, "{results:?}");
+            ran.push(
+                results[0]
+                    .source
+                    .as_ref()
+                    .map_or(String::new(), |it| it.to_string()),
+            );
+        }
+        ran
+    };
+    let foreign = |ran: &[String]| {
+        ran.iter()
+            .any(|it| it.ends_with("from outside the project"))
+    };
+    for calls in [[&write, &erase], [&edit, &erase], [&read, &erase]] {
+        let ran = turn_of(&mut bench, &calls).await;
+        assert!(!foreign(&ran) && ran[1] != "asked", "{ran:?}");
+    }
+    // Somebody else wrote of it.
+    std::fs::write(&file, "one\nthree\nfour\n").unwrap();
+    let ran = turn_of(&mut bench, &[&read, &erase]).await;
+    assert!(foreign(&ran) && ran[1] == "asked", "{ran:?}");
+    // That stays, whatever the model changes in it.
+    let edit = call(
+        "e",
+        "edit_file",
+        json!({"path": path, "old_str": "three", "new_str": "two"}),
+    );
+    let ran = turn_of(&mut bench, &[&edit]).await;
+    assert!(!ran.is_empty());
+    let ran = turn_of(&mut bench, &[&read, &erase]).await;
+    assert!(foreign(&ran) && ran[1] == "asked", "{ran:?}");
 }
 
 #[tokio::test]

@@ -68,7 +68,8 @@ pub fn repair(text: &str, within: Range<usize>) -> Repair {
 }
 
 /// Whether TEXT seems to change how it is read: only the program's own reader knows it then.
-fn changes_reader(text: &str) -> bool {
+#[must_use]
+pub fn changes_reader(text: &str) -> bool {
     let text = text.to_lowercase();
     let names = [
         "in-readtable",
