@@ -18,8 +18,8 @@
 
 (defcustom agent-q-scratch-cache (locate-user-emacs-file "agent-q/fasl/")
   "Folder for what second Lisps compile of libraries.
-Yours is neither read nor written by them.  What they compile of the project
-is deleted when they end."
+Yours is neither read nor written by them, but for SLY's or SLIME's own server.
+What they compile of the project is deleted when they end."
   :type 'directory
   :group 'agent-q)
 
@@ -96,7 +96,8 @@ user's Lisp, which it is to be like, if any; ROOT is the folder of the project."
 ROOT is the folder of the project."
   (let ((default-directory (if (and root (file-directory-p root)) root default-directory))
         (process-environment
-         (append (list (concat "ASDF_OUTPUT_TRANSLATIONS=" (agent-q-scratch--translations lisp root)))
+         (append (list (concat "ASDF_OUTPUT_TRANSLATIONS="
+                               (agent-q-scratch--translations lisp root (plist-get options :server))))
                  (plist-get options :env) process-environment)))
     (make-process :name "agent-q-second-lisp"
                   :buffer (generate-new-buffer " *agent-q-second-lisp*")
@@ -114,9 +115,11 @@ ROOT is the folder of the project."
                  '("--disable-ldb"))
             arguments)))
 
-(defun agent-q-scratch--translations (lisp root)
+(defun agent-q-scratch--translations (lisp root server)
   "Return, in the syntax of ASDF, where LISP puts what it compiles.
-What is in ROOT, the project, goes with LISP."
+What is in ROOT, the project, goes with LISP; what is in SERVER, with the
+sources of the client's server, stays where the user's Lisps have it: to
+compile it through C takes a minute."
   (let ((cache (file-name-as-directory (expand-file-name agent-q-scratch-cache)))
         ;; Below the cache, where the image's watch lets ASDF write what it compiles.
         (own (file-name-as-directory (agent-q-scratch--own lisp))))
@@ -125,6 +128,9 @@ What is in ROOT, the project, goes with LISP."
                ,@(and root
                       (list (list (list (file-name-as-directory (expand-file-name root)) :**/ :*.*.*)
                                   (list cache :implementation own :**/ :*.*.*))))
+               ,@(and server
+                      (let ((server (file-truename server)))
+                        `(((,server :**/ :*.*.*) (:user-cache ,(substring server 1) :**/ :*.*.*)))))
                (t (,cache :implementation :**/ :*.*.*))
                :ignore-inherited-configuration)))))
 

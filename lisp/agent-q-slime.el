@@ -17,6 +17,8 @@
 (defvar slime-protocol-version)
 (defvar slime-buffer-connection)
 (defvar slime-net-coding-system)
+(defvar slime-backend)
+(defvar slime-path)
 (defvar slime-event-hooks)
 (defvar slime-net-process-close-hooks)
 (defvar slime-dispatching-connection)
@@ -171,11 +173,13 @@ Return nil when it was not started here."
 
 (defun agent-q-slime-start-options (process)
   "Return how the Lisp behind PROCESS was started, as `slime-start' takes it.
-Where it was not started here, or PROCESS is nil, return how a new one would be."
+Where it was not started here, or PROCESS is nil, return how a new one would be.
+The folder of the server's sources is in it, too."
   (let ((lisp (and process (slime-inferior-process process))))
     (append (or (and lisp (buffer-live-p (process-buffer lisp)) (slime-inferior-lisp-args lisp))
                 (slime-lisp-options))
-            (list :init #'slime-init-command :coding-system slime-net-coding-system))))
+            (list :init #'slime-init-command :coding-system slime-net-coding-system
+                  :server (file-name-directory (expand-file-name slime-backend slime-path))))))
 
 (defun agent-q-slime-connect (port lisp name function)
   "Connect to the server at PORT of the process LISP, under NAME.

@@ -17,6 +17,7 @@
 (defvar sly-ignore-protocol-mismatches)
 (defvar sly-buffer-connection)
 (defvar sly-net-coding-system)
+(defvar sly-path)
 (defvar sly-init-function)
 (defvar sly-event-hooks)
 (defvar sly-net-process-close-hooks)
@@ -174,12 +175,13 @@ Return nil when it was not started here."
 
 (defun agent-q-sly-start-options (process)
   "Return how the Lisp behind PROCESS was started, as `sly-start' takes it.
-Where it was not started here, or PROCESS is nil, return how a new one would be."
+Where it was not started here, or PROCESS is nil, return how a new one would be.
+The folder of the server's sources is in it, too."
   (let ((lisp (and process (sly-inferior-process process))))
     (append (or (and lisp (sly-inferior-lisp-args lisp))
                 (let ((current-prefix-arg nil))
                   (sly--read-interactive-args)))
-            (list :init sly-init-function :coding-system sly-net-coding-system))))
+            (list :init sly-init-function :coding-system sly-net-coding-system :server sly-path))))
 
 (defun agent-q-sly-connect (port lisp name function)
   "Connect to the server at PORT of the process LISP, under NAME.
