@@ -173,7 +173,8 @@ The user denies that."
       ("find_definition of a method" ("find_definition" :symbol "area" ,@look)
        "(DEFMETHOD AQ-LOOK::AREA :BEFORE .*(EQL 3)).*:25\n(defmethod area :before ((it (eql 3)))")
       ("find_definition of a variable" ("find_definition" :symbol "*level*" ,@look)
-       "(DEFVAR AQ-LOOK::\\*LEVEL\\*) .*:4\n(defvar \\*level\\* 1)" ,searched)
+       "(DEFVAR AQ-LOOK::\\*LEVEL\\*) .*:4\n(defvar \\*level\\* 1)"
+       ("From the project's files:\nlook\\.lisp:4\n" . ,(cdr searched)))
       ("who_calls" ("who_calls" :function "callee" ,@look) "CALLEE is called by.*:\n\\(.*\n\\)*.*CALLER"
        ,searched)
       ("who_calls of a macro" ("who_calls" :function "twice" ,@look) "expanded by.*\n\\(.*\n\\)*.*USER"
@@ -291,7 +292,7 @@ The user denies that."
        ("eval_form" :form "(defun aq-deep (x) (1+ (aq-deep x))) (aq-deep 1)")
        "\\`Error .*STACK-\\(EXHAUSTED\\|OVERFLOW\\)"
        ;; ABCL ends the thread when there is no room left to tell.
-       ("aborted the call: \\(Stack overflow\\|its thread ended\\)"
+       ("aborted the call: \\(Stack overflow\\|its thread ended\\)\\|\\`Error STORAGE-CONDITION: Stack overflow\\.\nin "
         . "told without a backtrace; CLISP also goes back to its own top level, and the connection is lost"))))
   "The rows of the table: a label, a call, what the content is where the tool works.
 The rest are pairs of what it is otherwise, and how that differs.")
