@@ -189,9 +189,7 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
          (slime-connection-counter 0)
          (process (slime-net-connect "127.0.0.1" port)))
     (set-process-query-on-exit-flag process nil)
-    (set-process-filter process (lambda (process bytes)
-                                  (let ((slime-log-events nil))
-                                    (slime-net-filter process bytes))))
+    (set-process-filter process #'agent-q-slime--read)
     (set-process-sentinel process (lambda (process message)
                                     (let ((inhibit-message t)
                                           (message-log-max nil))
@@ -215,10 +213,22 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
     (cl-letf (((symbol-function 'slime-load-contribs) #'ignore))
       (slime-set-connection-info process info))))
 
+(defun agent-q-slime--read (process bytes)
+  "Let SLIME read BYTES from PROCESS, and know of it meanwhile."
+  (let ((slime-log-events nil)
+        (reading (process-get process 'agent-q-reading)))
+    (process-put process 'agent-q-reading t)
+    (unwind-protect
+        (slime-net-filter process bytes)
+      (process-put process 'agent-q-reading reading))))
+
 (defun agent-q-slime-disconnect (process)
   "Close the connection PROCESS."
-  (when (process-live-p process)
-    (slime-net-close process)))
+  (cond ((not (process-live-p process)))
+        ;; SLIME would read on in another buffer, as its own is gone.
+        ((process-get process 'agent-q-reading)
+         (run-at-time 0.05 nil #'agent-q-slime-disconnect process))
+        (t (slime-net-close process))))
 
 (defconst agent-q-slime-client
   (list :name "SLIME"

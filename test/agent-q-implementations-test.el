@@ -137,6 +137,22 @@ The user denies that."
      connection "(fiveam:test aq-fives (fiveam:is (= 1 1)) (fiveam:is (= 1 2)))")
     (agent-q-test-implementations-call "run_tests" '(:test "aq-fives"))))
 
+(defun agent-q-implementations-test--scratch (connection)
+  "Use a second Lisp, stop a form there, and throw it away.
+One without threads, like that behind CONNECTION, also ends while it is debugged."
+  (cl-flet ((call (&rest calls)
+              (mapcar #'agent-q-tool-result-content
+                      (agent-q-execute-tool-calls-sync calls agent-q-test-patience)))
+            (evaluating (form &rest arguments)
+              `(:name "eval_form" :arguments (:form ,form :image "scratch" ,@arguments))))
+    (unless (agent-q-connection-ask connection :threads-p)
+      (should (string-prefix-p "=> 8\n" (cadr (call (evaluating "(error \"hm\")" :on_error "park")
+                                                    (evaluating "(* 2 4)"))))))
+    (string-join (call (evaluating "(list (fboundp 'aq-kept))")
+                       (evaluating "(loop)" :timeout 0.5)
+                       '(:name "end_scratch" :arguments nil))
+                 "\n")))
+
 (defun agent-q-implementations-test--form-at-point (_)
   "Tell the form around point in a source file."
   (save-window-excursion
@@ -251,7 +267,8 @@ The user denies that."
       ("verify_system" ("verify_system" :system "aq-system") "\\`LOADED, NOT TESTED: aq-system in a fresh Lisp")
       ("await_call" ("await_call" :call_id 1) "\\`There is no call 1")
       ("cancel_call" ("cancel_call" :call_id 1) "\\`There is no call 1")
-      ("end_scratch" ("end_scratch") "\\`There was none\\.")
+      ("end_scratch" agent-q-implementations-test--scratch
+       "\\`=> (NIL)\n(In image scratch, a new one.*\nStopped before.*\n\\(?:.*\n\\)*It is gone\\.\\'")
       ("trace_function" ("trace_function" :function "callee" ,@look) "\\`Traced: AQ-LOOK:CALLEE\\'")
       ("get_trace" agent-q-implementations-test--traced
        "\n  (AQ-LOOK:CALLEE 1)\n  AQ-LOOK:CALLEE => (1 1)\n")
@@ -347,7 +364,7 @@ The rest are pairs of what it is otherwise, and how that differs.")
   (let* ((directory (make-temp-file (expand-file-name "look" agent-q-test-directory) t))
          (agent-q-implementations-test--project directory)
          (agent-q-project-root directory)
-         (agent-q-test-patience 90)
+         (agent-q-test-patience 180)
          (agent-q-approval-handler (lambda (&rest _) :approved))
          (inhibit-message t))
     (agent-q-mode 1)
