@@ -272,7 +272,8 @@ Lisp of OWNER's, by its name."
   "Return the note under the reply of OPERATION, or nil.
 CONNECTION leads to the image, and OWNER is the chat that asked."
   (let ((lines (append (agent-q-debugger-opened connection operation owner)
-                       (and-let* ((note (or (agent-q-scratch-first-note connection)
+                       (and-let* ((note (or (and (not (equal "assess-form" operation))
+                                                 (agent-q-scratch-first-note connection))
                                             (agent-q-connection-note connection))))
                          (list note)))))
     (and lines (string-join lines "\n"))))

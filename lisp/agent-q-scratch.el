@@ -18,8 +18,8 @@
 
 (defcustom agent-q-scratch-cache (locate-user-emacs-file "agent-q/fasl/")
   "Folder for what second Lisps compile of libraries.
-Yours is neither read nor written by them.  What they compile of the project
-is deleted when they end."
+Yours is neither read nor written by them, but for SLY's or SLIME's own server.
+What they compile of the project is deleted when they end."
   :type 'directory
   :group 'agent-q)
 
@@ -35,13 +35,13 @@ Now and then, SLY's gives no answer to a first message.")
 
 (cl-defstruct (agent-q-scratch--lisp (:constructor agent-q-scratch--make) (:copier nil))
   "A second Lisp, called NAME, of the chat in the buffer OWNER, or of programs.
-PROCESS runs it, CONNECTION leads to it once it can be used.  FOLDER has its
-server's port; what it compiled of the project is in one of that name in the
+PROCESS runs it, GUARD ends it with Emacs, CONNECTION leads to it once it can
+be used.  FOLDER has its server's port; what it compiled of the project is in one of that name in the
 cache, and ends with it.  WAITING are the functions to call with nil when
 it can be used, or with the reason why it can't.  TIMER looks for its server
 at first, and later ends it when it isn't used.  AGAIN is non-nil once it was
 started again, as it gave no answer."
-  name owner process connection folder waiting timer again)
+  name owner process guard connection folder waiting timer again)
 
 (defvar agent-q-scratch--all nil
   "The second Lisps that run or are being started.")
@@ -82,7 +82,8 @@ user's Lisp, which it is to be like, if any; ROOT is the folder of the project."
         (setf (agent-q-scratch--lisp-folder lisp) (make-temp-file "agent-q-" t))
         (let ((process (agent-q-scratch--run lisp options root))
               (port-file (expand-file-name "port" (agent-q-scratch--lisp-folder lisp))))
-          (setf (agent-q-scratch--lisp-process lisp) process)
+          (setf (agent-q-scratch--lisp-process lisp) process
+                (agent-q-scratch--lisp-guard lisp) (agent-q-scratch--guard lisp))
           ;; One that has ended already says why to the sentinel.
           (ignore-errors
             (process-send-string process (funcall (plist-get options :init) port-file
@@ -96,13 +97,24 @@ user's Lisp, which it is to be like, if any; ROOT is the folder of the project."
 ROOT is the folder of the project."
   (let ((default-directory (if (and root (file-directory-p root)) root default-directory))
         (process-environment
-         (append (list (concat "ASDF_OUTPUT_TRANSLATIONS=" (agent-q-scratch--translations lisp root)))
+         (append (list (concat "ASDF_OUTPUT_TRANSLATIONS="
+                               (agent-q-scratch--translations lisp root (plist-get options :server))))
                  (plist-get options :env) process-environment)))
     (make-process :name "agent-q-second-lisp"
                   :buffer (generate-new-buffer " *agent-q-second-lisp*")
                   :command (agent-q-scratch--command options)
                   :connection-type 'pipe :noquery t
                   :sentinel (lambda (_process _event) (agent-q-scratch--ended lisp)))))
+
+(defun agent-q-scratch--guard (lisp)
+  "Have LISP killed when Emacs is gone, however it went, whatever LISP does then.
+A Lisp without threads can't see to that itself.  Return the process that waits
+for it: its input ends with Emacs."
+  (make-process :name "agent-q-guard"
+                :command (list "sh" "-c" "read line; kill -9 -$1 2>/dev/null || kill -9 $1" "sh"
+                               (number-to-string
+                                (process-id (agent-q-scratch--lisp-process lisp))))
+                :connection-type 'pipe :noquery t :sentinel #'ignore))
 
 (defun agent-q-scratch--command (options)
   "Return the command of OPTIONS, as one that ends when the Lisp breaks."
@@ -114,9 +126,11 @@ ROOT is the folder of the project."
                  '("--disable-ldb"))
             arguments)))
 
-(defun agent-q-scratch--translations (lisp root)
+(defun agent-q-scratch--translations (lisp root server)
   "Return, in the syntax of ASDF, where LISP puts what it compiles.
-What is in ROOT, the project, goes with LISP."
+What is in ROOT, the project, goes with LISP; what is in SERVER, with the
+sources of the client's server, stays where the user's Lisps have it: to
+compile it through C takes a minute."
   (let ((cache (file-name-as-directory (expand-file-name agent-q-scratch-cache)))
         ;; Below the cache, where the image's watch lets ASDF write what it compiles.
         (own (file-name-as-directory (agent-q-scratch--own lisp))))
@@ -125,6 +139,9 @@ What is in ROOT, the project, goes with LISP."
                ,@(and root
                       (list (list (list (file-name-as-directory (expand-file-name root)) :**/ :*.*.*)
                                   (list cache :implementation own :**/ :*.*.*))))
+               ,@(and server
+                      (let ((server (file-truename server)))
+                        `(((,server :**/ :*.*.*) (:user-cache ,(substring server 1) :**/ :*.*.*)))))
                (t (,cache :implementation :**/ :*.*.*))
                :ignore-inherited-configuration)))))
 
@@ -182,14 +199,6 @@ If it gives no answer, start LISP again, with START, but only once."
          (and (looking-at "[0-9]+[ \t\r\n]")
               (string-to-number (match-string 0))))))
 
-(defconst agent-q-scratch--leave
-  "(progn (ignore-errors (loop while (read-char #+sbcl sb-sys:*stdin* #-sbcl *standard-input* nil)))
- #+sbcl (funcall (find-symbol \"EXIT\" \"SB-EXT\") :code 0 :abort t)
- #+(or ecl clisp abcl) (funcall (find-symbol \"QUIT\" \"EXT\"))
- #+ccl (funcall (find-symbol \"QUIT\" \"CCL\")))\n"
-  "What the first thread of a second Lisp does: it ends the Lisp with its input.
-That is when Emacs is gone, however it went.")
-
 (defconst agent-q-scratch--translate
   '(cl:if (cl:find-package "ASDF")
           (cl:progn (cl:funcall (cl:find-symbol "INITIALIZE-OUTPUT-TRANSLATIONS" "ASDF") cl:nil)
@@ -210,7 +219,6 @@ So no handle of one that has ended is taken for another object.")
   "Let LISP be used, to which CONNECTION leads."
   (if (not (memq lisp agent-q-scratch--all))
       (agent-q-connection-ask connection :disconnect)
-    (process-send-string (agent-q-scratch--lisp-process lisp) agent-q-scratch--leave)
     (agent-q-connection-ask
      connection :rex `(cl:progn ,(agent-q-scratch--mark) ,agent-q-scratch--translate) t
      (lambda (_result)
@@ -287,10 +295,12 @@ That is of a second Lisp, which has nothing in it yet."
       (cancel-timer (agent-q-scratch--lisp-timer lisp)))
     (when connection
       (agent-q-connection-ask connection :disconnect))
+    (when (agent-q-scratch--lisp-guard lisp)
+      (delete-process (agent-q-scratch--lisp-guard lisp)))
     (when process
       (set-process-sentinel process #'ignore)
       (when (process-live-p process)
-        (signal-process process 'SIGKILL))
+        (kill-process process))
       (when (buffer-live-p (process-buffer process))
         (kill-buffer (process-buffer process))))
     (when folder

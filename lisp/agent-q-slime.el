@@ -17,6 +17,8 @@
 (defvar slime-protocol-version)
 (defvar slime-buffer-connection)
 (defvar slime-net-coding-system)
+(defvar slime-backend)
+(defvar slime-path)
 (defvar slime-event-hooks)
 (defvar slime-net-process-close-hooks)
 (defvar slime-dispatching-connection)
@@ -178,11 +180,13 @@ Return nil when it was not started here."
 
 (defun agent-q-slime-start-options (process)
   "Return how the Lisp behind PROCESS was started, as `slime-start' takes it.
-Where it was not started here, or PROCESS is nil, return how a new one would be."
+Where it was not started here, or PROCESS is nil, return how a new one would be.
+The folder of the server's sources is in it, too."
   (let ((lisp (and process (slime-inferior-process process))))
     (append (or (and lisp (buffer-live-p (process-buffer lisp)) (slime-inferior-lisp-args lisp))
                 (slime-lisp-options))
-            (list :init #'slime-init-command :coding-system slime-net-coding-system))))
+            (list :init #'slime-init-command :coding-system slime-net-coding-system
+                  :server (file-name-directory (expand-file-name slime-backend slime-path))))))
 
 (defun agent-q-slime-connect (port lisp name function)
   "Connect to the server at PORT of the process LISP, under NAME.
@@ -192,9 +196,7 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
          (slime-connection-counter 0)
          (process (slime-net-connect "127.0.0.1" port)))
     (set-process-query-on-exit-flag process nil)
-    (set-process-filter process (lambda (process bytes)
-                                  (let ((slime-log-events nil))
-                                    (slime-net-filter process bytes))))
+    (set-process-filter process #'agent-q-slime--read)
     (set-process-sentinel process (lambda (process message)
                                     (let ((inhibit-message t)
                                           (message-log-max nil))
@@ -218,10 +220,22 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
     (cl-letf (((symbol-function 'slime-load-contribs) #'ignore))
       (slime-set-connection-info process info))))
 
+(defun agent-q-slime--read (process bytes)
+  "Let SLIME read BYTES from PROCESS, and know of it meanwhile."
+  (let ((slime-log-events nil)
+        (reading (process-get process 'agent-q-reading)))
+    (process-put process 'agent-q-reading t)
+    (unwind-protect
+        (slime-net-filter process bytes)
+      (process-put process 'agent-q-reading reading))))
+
 (defun agent-q-slime-disconnect (process)
   "Close the connection PROCESS."
-  (when (process-live-p process)
-    (slime-net-close process)))
+  (cond ((not (process-live-p process)))
+        ;; SLIME would read on in another buffer, as its own is gone.
+        ((process-get process 'agent-q-reading)
+         (run-at-time 0.05 nil #'agent-q-slime-disconnect process))
+        (t (slime-net-close process))))
 
 (defconst agent-q-slime-client
   (list :name "SLIME"

@@ -17,6 +17,7 @@
 (defvar sly-ignore-protocol-mismatches)
 (defvar sly-buffer-connection)
 (defvar sly-net-coding-system)
+(defvar sly-path)
 (defvar sly-init-function)
 (defvar sly-event-hooks)
 (defvar sly-net-process-close-hooks)
@@ -181,12 +182,13 @@ Return nil when it was not started here."
 
 (defun agent-q-sly-start-options (process)
   "Return how the Lisp behind PROCESS was started, as `sly-start' takes it.
-Where it was not started here, or PROCESS is nil, return how a new one would be."
+Where it was not started here, or PROCESS is nil, return how a new one would be.
+The folder of the server's sources is in it, too."
   (let ((lisp (and process (sly-inferior-process process))))
     (append (or (and lisp (sly-inferior-lisp-args lisp))
                 (let ((current-prefix-arg nil))
                   (sly--read-interactive-args)))
-            (list :init sly-init-function :coding-system sly-net-coding-system))))
+            (list :init sly-init-function :coding-system sly-net-coding-system :server sly-path))))
 
 (defun agent-q-sly-connect (port lisp name function)
   "Connect to the server at PORT of the process LISP, under NAME.
@@ -196,9 +198,7 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
          (sly-connection-counter 0)
          (process (sly-net-connect "127.0.0.1" port)))
     (set-process-query-on-exit-flag process nil)
-    (set-process-filter process (lambda (process bytes)
-                                  (let ((sly-log-events nil))
-                                    (sly-net-filter process bytes))))
+    (set-process-filter process #'agent-q-sly--read)
     (set-process-sentinel process (lambda (process message)
                                     (let ((inhibit-message t)
                                           (message-log-max nil))
@@ -224,10 +224,22 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
               ((symbol-function 'sly--trampling-rename-buffer) #'ignore))
       (sly-set-connection-info process info))))
 
+(defun agent-q-sly--read (process bytes)
+  "Let SLY read BYTES from PROCESS, and know of it meanwhile."
+  (let ((sly-log-events nil)
+        (reading (process-get process 'agent-q-reading)))
+    (process-put process 'agent-q-reading t)
+    (unwind-protect
+        (sly-net-filter process bytes)
+      (process-put process 'agent-q-reading reading))))
+
 (defun agent-q-sly-disconnect (process)
   "Close the connection PROCESS."
-  (when (process-live-p process)
-    (sly-net-close process "It isn't needed any more")))
+  (cond ((not (process-live-p process)))
+        ;; SLY would read on in another buffer, as its own is gone.
+        ((process-get process 'agent-q-reading)
+         (run-at-time 0.05 nil #'agent-q-sly-disconnect process))
+        (t (sly-net-close process "It isn't needed any more"))))
 
 (defconst agent-q-sly-client
   (list :name "SLY"

@@ -137,6 +137,22 @@ The user denies that."
      connection "(fiveam:test aq-fives (fiveam:is (= 1 1)) (fiveam:is (= 1 2)))")
     (agent-q-test-implementations-call "run_tests" '(:test "aq-fives"))))
 
+(defun agent-q-implementations-test--scratch (connection)
+  "Use a second Lisp, stop a form there, and throw it away.
+One without threads, like that behind CONNECTION, also ends while it is debugged."
+  (cl-flet ((call (&rest calls)
+              (mapcar #'agent-q-tool-result-content
+                      (agent-q-execute-tool-calls-sync calls agent-q-test-patience)))
+            (evaluating (form &rest arguments)
+              `(:name "eval_form" :arguments (:form ,form :image "scratch" ,@arguments))))
+    (unless (agent-q-connection-ask connection :threads-p)
+      (should (string-prefix-p "=> 8\n" (cadr (call (evaluating "(error \"hm\")" :on_error "park")
+                                                    (evaluating "(* 2 4)"))))))
+    (string-join (call (evaluating "(list (fboundp 'aq-kept))")
+                       (evaluating "(loop)" :timeout 0.5)
+                       '(:name "end_scratch" :arguments nil))
+                 "\n")))
+
 (defun agent-q-implementations-test--form-at-point (_)
   "Tell the form around point in a source file."
   (save-window-excursion
@@ -173,7 +189,8 @@ The user denies that."
       ("find_definition of a method" ("find_definition" :symbol "area" ,@look)
        "(DEFMETHOD AQ-LOOK::AREA :BEFORE .*(EQL 3)).*:25\n(defmethod area :before ((it (eql 3)))")
       ("find_definition of a variable" ("find_definition" :symbol "*level*" ,@look)
-       "(DEFVAR AQ-LOOK::\\*LEVEL\\*) .*:4\n(defvar \\*level\\* 1)" ,searched)
+       "(DEFVAR AQ-LOOK::\\*LEVEL\\*) .*:4\n(defvar \\*level\\* 1)"
+       ("From the project's files:\nlook\\.lisp:4\n" . ,(cdr searched)))
       ("who_calls" ("who_calls" :function "callee" ,@look) "CALLEE is called by.*:\n\\(.*\n\\)*.*CALLER"
        ,searched)
       ("who_calls of a macro" ("who_calls" :function "twice" ,@look) "expanded by.*\n\\(.*\n\\)*.*USER"
@@ -250,7 +267,8 @@ The user denies that."
       ("verify_system" ("verify_system" :system "aq-system") "\\`LOADED, NOT TESTED: aq-system in a fresh Lisp")
       ("await_call" ("await_call" :call_id 1) "\\`There is no call 1")
       ("cancel_call" ("cancel_call" :call_id 1) "\\`There is no call 1")
-      ("end_scratch" ("end_scratch") "\\`There was none\\.")
+      ("end_scratch" agent-q-implementations-test--scratch
+       "\\`=> (NIL)\n(In image scratch, a new one.*\nStopped before.*\n\\(?:.*\n\\)*It is gone\\.\\'")
       ("trace_function" ("trace_function" :function "callee" ,@look) "\\`Traced: AQ-LOOK:CALLEE\\'")
       ("get_trace" agent-q-implementations-test--traced
        "\n  (AQ-LOOK:CALLEE 1)\n  AQ-LOOK:CALLEE => (1 1)\n")
@@ -291,7 +309,7 @@ The user denies that."
        ("eval_form" :form "(defun aq-deep (x) (1+ (aq-deep x))) (aq-deep 1)")
        "\\`Error .*STACK-\\(EXHAUSTED\\|OVERFLOW\\)"
        ;; ABCL ends the thread when there is no room left to tell.
-       ("aborted the call: \\(Stack overflow\\|its thread ended\\)"
+       ("aborted the call: \\(Stack overflow\\|its thread ended\\)\\|\\`Error STORAGE-CONDITION: Stack overflow\\.\nin "
         . "told without a backtrace; CLISP also goes back to its own top level, and the connection is lost"))))
   "The rows of the table: a label, a call, what the content is where the tool works.
 The rest are pairs of what it is otherwise, and how that differs.")
@@ -346,7 +364,7 @@ The rest are pairs of what it is otherwise, and how that differs.")
   (let* ((directory (make-temp-file (expand-file-name "look" agent-q-test-directory) t))
          (agent-q-implementations-test--project directory)
          (agent-q-project-root directory)
-         (agent-q-test-patience 90)
+         (agent-q-test-patience 180)
          (agent-q-approval-handler (lambda (&rest _) :approved))
          (inhibit-message t))
     (agent-q-mode 1)

@@ -59,11 +59,20 @@ The value is nil when it isn't installed."
       (ignore-errors (package-activate client)))
     (require client nil t)))
 
+;; Where a newer ASDF is installed, ASDF puts it in the place of the one that a Lisp comes with.  That
+;; takes ABCL most of a minute, ECL 21 can't load the clients' servers then, and CLISP warns a lot.
+(defconst agent-q-test-image--own-asdf
+  '("(require \"asdf\")" "(funcall (find-symbol \"REGISTER-IMMUTABLE-SYSTEM\" \"ASDF\") \"asdf\")")
+  "Forms by which a Lisp keeps the ASDF that it comes with.")
+
 (defconst agent-q-test-image-programs
-  '((sbcl "sbcl" "--no-userinit" "--no-sysinit")
-    (ecl "ecl" "--norc")
-    (abcl "abcl" "--noinit" "--nosystem")
-    (clisp "clisp" "-norc" "-q" "-E" "utf-8"))
+  (cl-flet ((evaluating (option)
+              (mapcan (lambda (form) (list option form))
+                      (copy-sequence agent-q-test-image--own-asdf))))
+    `((sbcl "sbcl" "--no-userinit" "--no-sysinit")
+      (ecl "ecl" "--norc" ,@(evaluating "--eval"))
+      (abcl "abcl" "--noinit" "--nosystem" ,@(evaluating "--eval"))
+      (clisp "clisp" "-norc" "-q" "-E" "utf-8" ,@(evaluating "-x") "-repl")))
   "The implementations that tests can run in, each with its command line.")
 
 (defun agent-q-test-image--program (client &optional implementation)

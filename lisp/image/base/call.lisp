@@ -260,7 +260,7 @@ run."
       (interrupt)
       ;; On ABCL any other thread may take the interrupt.
       (when (implementation-p "ABCL")
-        (loop repeat 20
+        (loop repeat 100
               do (sleep 0.02)
               until (or heard (not (running-p entry)))
               do (interrupt))))))

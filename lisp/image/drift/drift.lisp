@@ -523,7 +523,9 @@ a generic function that its methods made, which stays when these are gone."
   ;; Compare the definitions of the image with those of FILES, of the project below the directory
   ;; FILE. UNSAVED has files and the texts of their buffers.
   (apply #'compile-now *hot-for-drift*)
-  (let ((*drift-root* (file-key file)) (*project-systems* systems))
+  ;; CLISP finds no directory by a name that doesn't end like one.
+  (let ((*drift-root* (file-key (concatenate 'string (string-right-trim "/" file) "/")))
+        (*project-systems* systems))
     (find-drift (mapcar (lambda (it) (getf it :file)) files)
                 (mapcar (lambda (it) (list (getf it :file) (getf it :text))) unsaved))
     (destructuring-bind (rows counts files root) *drift*

@@ -157,16 +157,22 @@ defined there; USES is the name that is used there."
                     (list (if (macro-function name) 'defmacro 'defun) name))
                    (t (list kind name)))))))
 
-;; SBCL's names of methods are flat: (DEFMETHOD name :AFTER CLASS T)
+;; SBCL's names of methods are flat: (DEFMETHOD name :AFTER CLASS T). Those of ECL have the
+;; lambda list in this way: (DEFMETHOD name :AFTER (IT CLASS) OTHER &KEY SIZE)
 (defun with-specializers (what)
-  "WHAT with the specializers in a list, if it is a method as SBCL names it."
-  (let ((function (and (implementation-p "SBCL") (eq 'defmethod (first what))
+  "WHAT with the specializers in a list, if it is a method as SBCL or ECL names it."
+  (let ((function (and (or (implementation-p "SBCL") (implementation-p "ECL"))
+                       (eq 'defmethod (first what))
                        (fboundp (second what)) (fdefinition (second what)))))
     (if (typep function 'generic-function)
         (let* ((count (length (mop "GENERIC-FUNCTION-ARGUMENT-PRECEDENCE-ORDER" function)))
-               (rest (cddr what))
-               (qualifiers (butlast rest count)))
-          `(defmethod ,(second what) ,@qualifiers ,(nthcdr (length qualifiers) rest)))
+               (rest (subseq what 2 (position-if (lambda (it) (member it lambda-list-keywords)) what)))
+               (qualifiers (butlast rest count))
+               (required (nthcdr (length qualifiers) rest)))
+          `(defmethod ,(second what) ,@qualifiers
+             ,(if (implementation-p "ECL")
+                  (loop for it in required collect (if (consp it) (second it) t))
+                  required)))
         what)))
 
 (defun abcl-definitions (name)

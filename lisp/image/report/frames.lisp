@@ -203,9 +203,14 @@ names begin those of its code.")
 
 ;;; Where it stopped
 
+(defun compiled-file-p (file)
+  "Whether FILE is what ECL loads: it takes that for the source of what is compiled meanwhile."
+  (and (implementation-p "ECL")
+       (equal (pathname-type (compile-file-pathname "source.lisp")) (pathname-type file))))
+
 (defun place-plist (place)
   (case (first place)
-    (:file (list :file (second place)))
+    (:file (unless (compiled-file-p (second place)) (list :file (second place))))
     (:buffer (list :buffer (second place)))
     (:buffer-and-file (list :buffer (second place) :file (third place)))
     (:zip (list :file (second place)))

@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Redefinitions in a call. SBCL's warnings are muffled, as agents redefine on purpose; but
-;;; definitions that came from other files are counted, as they are the sign of a second copy of a
-;;; system.
+;;; Redefinitions in a call. SBCL's and CLISP's warnings are muffled, as agents redefine on purpose;
+;;; but on SBCL definitions that came from other files are counted, as they are the sign of a second
+;;; copy of a system.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -46,12 +46,15 @@ knows it this early."
    (constantly nil)))
 
 (defun call-redefining (function)
-  "Call FUNCTION without SBCL's warnings about redefinitions."
+  "Call FUNCTION without the implementation's warnings about redefinitions."
   (let ((type (guarded (lambda () (find-class (find-symbol "REDEFINITION-WARNING" "SB-KERNEL")))
                        (constantly nil)))
+        (unchecked (and (implementation-p "CLISP")
+                        (find-symbol "*SUPPRESS-CHECK-REDEFINITION*" "CUSTOM")))
         (*redefined* (list '())))
     (handler-bind ((warning (lambda (condition)
                               (when (and type (typep condition type))
                                 (note-redefinition condition)
                                 (muffle-warning condition)))))
-      (funcall function))))
+      (progv (and unchecked (list unchecked)) '(t)
+        (funcall function)))))
