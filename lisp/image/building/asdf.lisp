@@ -93,6 +93,8 @@ the primary name, comes once ASDF has had the chance to infer a system from a pa
 (defstruct build
   ;; The names of the requested systems.
   (systems '())
+  ;; What was found before the load.
+  (before '())
   ;; The compiled components, latest first, and how many were loaded.
   (compiled '()) (loaded 0))
 
@@ -261,6 +263,16 @@ change."
                     (not (eql (gethash (namestring source) *compiled-digests*)
                               (text-digest source))))))
            (constantly nil)))
+
+(defun outdated-p (component)
+  "Whether the file of COMPONENT has changed since it was compiled."
+  (let* ((compile (asdf-call "MAKE-OPERATION" (asdf-class "COMPILE-OP")))
+         (date (date-of (asdf-call "COMPONENT-PATHNAME" component)))
+         ;; ECL keeps only one of several.
+         (compiled (loop for output in (asdf-call "OUTPUT-FILES" compile component)
+                         thereis (date-of output))))
+    (and date
+         (or (null compiled) (> date compiled) (changed-unnoticed-p compile component)))))
 
 (defvar *failed-files* '()
   "The names of the files that failed to compile or load when last tried here.")
