@@ -186,10 +186,22 @@ it."
       (let ((first (missed-in)))
         (tell-missing (if (look-again) (missed-in) first))))))
 
+(defun tell-missing-component (name by)
+  "End the operation: the component BY of a system depends on a component NAME, which isn't there."
+  (let* ((parent (asdf-call "COMPONENT-PARENT" by)) (system (asdf-call "COMPONENT-SYSTEM" by))
+         (names (mapcar (lambda (it) (asdf-call "COMPONENT-NAME" it))
+                        (remove by (asdf-fact "COMPONENT-CHILDREN" parent)))))
+    (missed "In the definition of ~A~@[, ~A~], the component ~A depends on ~A, but there is none beside it.~
+             ~@[ There ~{~#[~;is ~A~:;are ~@{~A~^, ~}~]~}.~]"
+            (asdf-call "COMPONENT-NAME" system) (system-file system) (asdf-call "COMPONENT-NAME" by) name
+            (subseq names 0 (min 20 (length names))))))
+
 (defun tell-missing (condition)
   "End the operation: CONDITION says which system ASDF missed."
   (let ((requires (asdf-fact "MISSING-REQUIRES" condition))
         (by (asdf-fact "MISSING-REQUIRED-BY" condition)))
+    (when (and by (asdf-class "SYSTEM") (not (typep by (asdf-class "SYSTEM"))))
+      (tell-missing-component (princ-to-string requires) by))
     (if (typep requires '(or string symbol))
         (let* ((first (list (string-downcase requires) (and by (asdf-fact "COMPONENT-NAME" by))))
                (others (missing-systems (and *build* (build-systems *build*)))))

@@ -49,7 +49,9 @@
 (defvar *plan-exports* '()
   "The texts of the forms with EXPORT in the plan; T if it may export anything.")
 
-(defstruct (late-macro (:copier nil)) name outline place outermost)
+(defvar *plan-proof* nil "For PROOFREAD: what the files of the plan define; NIL until it is needed.")
+
+(defstruct (late-macro (:copier nil)) name outline place)
 
 (defmacro add-names (place names)
   `(setf ,place (append ,place (remove nil ,names))))

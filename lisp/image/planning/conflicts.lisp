@@ -63,8 +63,8 @@ would be in the way of it."
           (push (symbol-name symbol) lost))))
     (when lost
       (snag (written-package-rank written)
-             "~A: the package ~A of the image also exports ~A, which its definition doesn't: SBCL warns of that, ~
-              and ASDF then refuses the file. Unexport ~:[it~;them~], or load with the restart continue."
+             "~A: the package ~A of the image exports ~A, which its definition doesn't: SBCL warns of that, and ~
+              ASDF then refuses the file. Unexport ~:[it~;them~], or load with the restart continue."
              (place-of-package written) (package-name package) (few-names (sort lost #'string<)) (rest lost)))))
 
 (defun find-conflicts (written)

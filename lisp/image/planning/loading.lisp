@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Loading systems through ASDF, or only looking what will conflict. Operation: load-system.
+;;; Loading systems through ASDF, or only looking for what they will stumble over. Operation: load-system.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -43,12 +43,29 @@ long as it has the compiled files."
                 (recoveries-of recoveries)
                 (reported-notes))))))
 
-(define-operation "load-system" (system force restart systems file files)
+(defun dry-run (name force)
+  "What loading the system NAME will stumble over, and in what order it takes the project's files."
+  (unless (effects-asked-p)
+    ;; The definition is code.
+    (missed "dry_run needs an image whose effects are watched, as it loads the system's definition. ~
+             load_system says the same before it loads."))
+  (pushnew name (build-systems *build*) :test #'string=)
+  (call-looking-again
+   (lambda ()
+     (let* ((system (find-system-named name))
+            (files (mapcar #'name-in-project (plan-components name))))
+       (append (system-facts system)
+               (list :dry t
+                     :files (subseq files 0 (min *file-limit* (length files)))
+                     :file-count (length files)
+                     :before (few-snags (snags-before-loading name force))))))))
+
+(define-operation "load-system" (system force restart systems file files dry-run)
   ;; Load a system, or FILES of loaded ones alone; returns what the compiler said about its files.
-  ;; RESTART leaves an error.
+  ;; RESTART leaves an error. DRY-RUN: load nothing but the system's definition.
   (let ((*notes* (list '()))
         (*build* (make-build))
-        (*replacing* force)
+        (*replacing* (or force dry-run))
         (name (cond (files "files")
                     (file (name-of-file file system systems))
                     (t (system-name-of-text (or system (missed "Give a system to load, or files.")))))))
@@ -63,4 +80,7 @@ long as it has the compiled files."
                (note-missing-files loaded)
                (append (system-facts loaded) (reported-notes) (build-facts) (recoveries-of *recoveries*)
                        (list :output (captured-text))))))
-      (call-recovering restart (lambda () (call-with-project systems (if files #'again #'work)))))))
+      (call-recovering restart (lambda ()
+                                 (call-with-project systems (cond (dry-run (lambda () (dry-run name force)))
+                                                                  (files #'again)
+                                                                  (t #'work))))))))

@@ -71,6 +71,7 @@
   (multiple-value-bind (outlinees kept) (outline-components components)
     (let* ((*plan* outlinees)
            (*plan-packages* (index-packages outlinees))
+           (*plan-proof* nil)
            (*plan-exports* (plan-exports outlinees components))
            (pairs (make-hash-table :test 'equal)))
       (loop for outline in outlinees

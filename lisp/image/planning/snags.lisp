@@ -119,38 +119,37 @@
 ;;; Macros that come later
 
 (defun plan-definitions ()
-  "From names to the rank of the first form that may define them, and the first macros by their names."
-  (let ((ranks (make-hash-table :test 'equal)) (macros '()))
+  "The first macro of each name, and from names to the rank of the first form that may define them."
+  (let ((ranks (make-hash-table :test 'equal)) (macros (make-hash-table :test 'equal)))
     (dolist (outline *plan*)
       (maphash (lambda (name entries)
                  (dolist (entry (reverse entries))
                    (destructuring-bind (place outermost operator certain) entry
-                     (let ((rank (rank-of outline outermost)))
-                       (when (and certain (null (gethash name ranks)) (string= operator "DEFMACRO"))
-                         (push (make-late-macro :name name :outline outline :place place :outermost outermost)
-                               macros))
-                       (when (< rank (gethash name ranks most-positive-fixnum))
-                         (setf (gethash name ranks) rank))))))
+                     (when (and certain (string= operator "DEFMACRO") (null (gethash name macros)))
+                       (setf (gethash name macros)
+                             (make-late-macro :name name :outline outline :place place)))
+                     (setf (gethash name ranks)
+                           (min (rank-of outline outermost) (gethash name ranks most-positive-fixnum))))))
                (outline-definitions outline)))
-    (values ranks (nreverse macros))))
+    (values (loop for macro being the hash-values of macros collect macro) ranks)))
 
 (defparameter *forms-to-walk* 20
   "In how many forms of a file to look for the use of one macro.")
 
 (defun find-late-macros ()
-  "Find uses of macros above their definitions."
-  (let ((macros (nth-value 1 (plan-definitions))) (proof nil))
+  "Find uses of macros above their definitions, and above all else that has their names."
+  (multiple-value-bind (macros ranks) (plan-definitions)
     (dolist (macro macros)
       (let* ((name (late-macro-name macro)) (definition (late-macro-outline macro))
-             (rank (rank-of definition (late-macro-outermost macro))) (home nil))
+             (rank (gethash name ranks)) (home nil))
         (dolist (outline *plan*)
           (when (> (outline-number outline) (outline-number definition)) (return))
           (let ((uses (remove-if (lambda (use) (>= (rank-of outline (cdr use)) rank))
                                  (reverse (gethash name (outline-operators outline))))))
             (when (and uses (not (outline-strange outline)) (not (outline-strange definition)))
               (setf home (or home (home-of-definition macro) (return))
-                    proof (or proof (proof-of-plan)))
-              (let ((place (place-of-use uses name home outline proof)))
+                    *plan-proof* (or *plan-proof* (proof-of-plan)))
+              (let ((place (place-of-use uses name home outline *plan-proof*)))
                 (when (and place (not (hidden-before-p name (rank-of outline place))))
                   (tell-late-macro macro outline place home))))))))))
 
