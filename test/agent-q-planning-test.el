@@ -84,5 +84,117 @@
         (should (equal '("NIL") (agent-q-test-image-values
                                  connection (format "(find-package %S)" (upcase name)))))))))
 
+;;;; With the image
+
+(agent-q-test-tools-on-each planning-tells-with-the-load ()
+  "A load tells it, too, above the rest, whether it succeeds or not, and that the image hides a fault."
+  (let ((fails (agent-q-test-systems-system
+                "aq-told-fails" '(("a" . "(in-package :aq-told)\n") ("package" . "(defpackage :aq-told (:use :cl))\n"))))
+        (loads (agent-q-test-systems-system
+                "aq-told-loads"
+                '(("use" . "(in-package :cl-user)\n(defun aq-told-use () (aq-told-with 1))\n")
+                  ("macros" . "(in-package :cl-user)\n(defmacro aq-told-with (x) x)\n")))))
+    (mapc (apply-partially #'agent-q-test-systems-register connection) (list fails loads))
+    (let* ((line (format "Before loading: %sa.lisp:1 is in the package AQ-TOLD, which %spackage.lisp:1 defines later. Load %spackage.lisp before %sa.lisp."
+                         fails fails fails fails))
+           (told (agent-q-test-tools-ask "/load_system aq-told-fails")))
+      (ert-info (told)
+        (should (string-match-p (concat "\\`Error .*\nin loading aq-told-fails\n" (regexp-quote line) "\n") told)))
+      (agent-q-test-image-directly connection "(progn (defpackage :aq-told (:use :cl)) t)")
+      (let ((told (agent-q-test-tools-ask "/load_system aq-told-fails")))
+        (ert-info (told)
+          (should (string-match-p (concat "\\`Loaded aq-told-fails .*\n" (regexp-quote line)
+                                          " (Here it works, as the image has that package\\.)\nCompiled 2 files")
+                                  told)))))
+    (dolist (hidden '(nil t))
+      (let ((told (agent-q-test-tools-ask "/load_system system=aq-told-loads force=true")))
+        (ert-info (told)
+          (should (string-match-p (format "\\`Loaded .*\nBefore loading: %suse.lisp:2 uses the macro AQ-TOLD-WITH, which .*macros.lisp:2 defines later: from scratch it is compiled as a function call%s\\. Load "
+                                          (regexp-quote loads)
+                                          (if hidden ", though not here, where the image has the macro" ""))
+                                  told)))))))
+
+(agent-q-test-tools-on-each planning-tells-conflicts-with-the-image ()
+  "What a package will conflict with in the image is told where its file is about to be loaded there."
+  (let* ((text (lambda (options)
+                 `(("package" . ,(format "(defpackage :aq-with (:use :cl %s))\n" options)))))
+         (directory (agent-q-test-systems-system "aq-with" (funcall text ") (:export #:old")))
+         (file (expand-file-name "package.lisp" directory))
+         (place (concat file ":1: the package AQ-WITH "))
+         (way (lambda (symbol) (format " Loading this here ends with a name conflict. %s is in the way: unintern it, or start from a fresh image." symbol))))
+    (agent-q-test-systems-register connection directory)
+    (should (string-prefix-p "Loaded" (agent-q-test-tools-ask "/load_system aq-with")))
+    (agent-q-test-image-directly
+     connection "(progn (defpackage :aq-with-user (:use :cl :aq-with)) (defpackage :aq-with-used (:use :cl) (:export #:used #:fine)) (intern \"NEW\" :aq-with-user) (intern \"USED\" :aq-with) t)")
+    (should-not (agent-q-planning-test--told (agent-q-test-tools-ask "/load_system aq-with")))
+    (pcase-dolist
+        (`(,options . ,expected)
+         `((") (:export #:old #:new"
+            ,(concat file ":1: the package AQ-WITH exports NEW now, and AQ-WITH-USER uses it."
+                     (funcall way "AQ-WITH-USER::NEW")))
+           (":aq-with-used) (:export #:old"
+            ,(concat place "uses AQ-WITH-USED now, which exports USED." (funcall way "AQ-WITH::USED")))
+           (":aq-with-used) (:shadow #:used) (:export #:old")
+           (") (:import-from :aq-with-used #:used) (:export #:old"
+            ,(concat place "imports USED from AQ-WITH-USED now." (funcall way "AQ-WITH::USED")))
+           (") (:import-from :aq-with-used #:fine) (:export #:old")
+           (") (:export #:other"
+            ,(concat place "of the image exports OLD, which its definition doesn't: SBCL warns of that, and ASDF then refuses the file. Unexport it, or load with the restart continue."))))
+      (with-temp-file file (insert (cdar (funcall text options))))
+      (let ((told (agent-q-test-tools-ask "/load_system system=aq-with dry_run=true")))
+        (ert-info (told) (should (equal expected (agent-q-planning-test--told told))))))
+    ;; It is true.
+    (with-temp-file file (insert (cdar (funcall text ") (:export #:old #:new"))))
+    (should (string-match-p "\\`Error .*NAME-CONFLICT\\(?:.\\|\n\\)*\nBefore loading: .* exports NEW now"
+                            (agent-q-test-tools-ask "/load_system aq-with")))))
+
+(agent-q-test-tools-on-each planning-knows-definitions-of-systems ()
+  "Missing files, components and packages of package-inferred systems are told for what they are."
+  (let ((missing (agent-q-test-systems-system "aq-gone" '(("a" . "") ("b" . ""))))
+        (wrong (agent-q-test-systems-system "aq-wrong" '(("a" . ""))))
+        (inferred (agent-q-test-systems-system "aq-inferred" '())))
+    (delete-file (expand-file-name "b.lisp" missing))
+    (with-temp-file (expand-file-name "aq-wrong.asd" wrong)
+      (insert "(defsystem \"aq-wrong\" :components ((:file \"macros\") (:file \"a\" :depends-on (\"macroz\"))))"))
+    (with-temp-file (expand-file-name "aq-inferred.asd" inferred)
+      (insert "(defsystem \"aq-inferred\" :class :package-inferred-system :depends-on (\"aq-inferred/main\"))"))
+    (pcase-dolist (`(,file . ,text)
+                   '(("main" . "(defpackage :aq-inferred/main (:use :cl :aq-inferred/part))\n(in-package :aq-inferred/main)\n(defun run () (part))\n")
+                     ("part" . "(uiop:define-package :aq-inferred/part (:use :cl) (:import-from :aq-inferred/odd) (:export #:part))\n")
+                     ("odd" . "(defpackage :aq-inferred.odd (:use :cl))\n")))
+      (with-temp-file (expand-file-name (concat file ".lisp") inferred) (insert text)))
+    (mapc (apply-partially #'agent-q-test-systems-register connection) (list missing wrong inferred))
+    (cl-flet ((told (system) (agent-q-test-tools-ask (format "/load_system system=%s dry_run=true" system))))
+      (should (equal (list (format "b.lisp is missing, but %saq-gone.asd names it." missing))
+                     (agent-q-planning-test--told (told "aq-gone"))))
+      (should (equal (format "In the definition of aq-wrong, %saq-wrong.asd, the component a depends on macroz, but there is none beside it. There is macros." wrong)
+                     (told "aq-wrong")))
+      (should (equal (told "aq-wrong") (agent-q-test-tools-ask "/load_system aq-wrong")))
+      (let ((told (told "aq-inferred")))
+        (should (string-match-p "aq-inferred would load 3 files of the project in this order: odd.lisp, part.lisp, main.lisp\\." told))
+        (should (equal (list (format "%sodd.lisp:1: the package AQ-INFERRED.ODD is in the file of the system aq-inferred/odd, so ASDF doesn't find it where another file names it: it looks for aq-inferred.odd. Call the package AQ-INFERRED/ODD." inferred))
+                       (agent-q-planning-test--told told)))))))
+
+;;;; Sound systems
+
+(defconst agent-q-planning-test--seconds 8
+  "How long to try installed libraries.")
+
+(agent-q-test-tools-on-each planning-passes-over-sound-systems ()
+  "Nothing is told of installed libraries, but for files that are missing."
+  (let ((names (agent-q-test-image-values
+                connection
+                "(progn (require :asdf) (mapcar #'pathname-name (remove-duplicates (append (directory \"/usr/share/common-lisp/systems/*.asd\") (directory \"/usr/share/common-lisp/source/*/*.asd\")) :key #'pathname-name :test #'equal)))"))
+        (end (+ (float-time) agent-q-planning-test--seconds)) (tried 0))
+    (dolist (name (car (read-from-string (car names))))
+      (when (< (float-time) end)
+        (let ((told (agent-q-test-tools-ask (format "/load_system system=%s dry_run=true" name))))
+          (ert-info (told)
+            (when (string-prefix-p "Dry run" told) (cl-incf tried))
+            (should (seq-every-p (apply-partially #'string-search " is missing, but ")
+                                 (agent-q-planning-test--told told)))))))
+    (should (< 0 tried))
+    (message "%d systems tried" tried)))
+
 (provide 'agent-q-planning-test)
 ;;; agent-q-planning-test.el ends here
