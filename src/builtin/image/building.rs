@@ -52,7 +52,7 @@ fn load_system() -> Tool {
             Parameter::optional(
                 DRY_RUN,
                 ParameterType::Boolean,
-                "Only tell what in load order, packages and exports will conflict",
+                "Load nothing; tell what will conflict",
             ),
             restart_parameter(),
             long_timeout_parameter(),

@@ -193,6 +193,9 @@
 
 (defun outline-of-text (text file)
   "What TEXT, of FILE, says."
+  (when (> (length text) 3000)
+    (compile-now 'blanks-end 'token-end 'string-end 'name-of-token 'scan-next 'scan-datum 'scan-sharp
+                 'scan-list 'scan-token-at 'note-called 'note-definition 'note-form 'prefixed-p))
   (let ((*outline* (make-outline :file file)) (*under-feature* nil) (index 0))
     (loop
       (setf index (blanks-end text index))
