@@ -177,7 +177,7 @@
 
 ;;;; Sound systems
 
-(defconst agent-q-planning-test--seconds 8
+(defconst agent-q-planning-test--seconds 4
   "How long to try installed libraries.")
 
 (agent-q-test-tools-on-each planning-passes-over-sound-systems ()
@@ -186,15 +186,15 @@
                 connection
                 "(progn (require :asdf) (mapcar #'pathname-name (remove-duplicates (append (directory \"/usr/share/common-lisp/systems/*.asd\") (directory \"/usr/share/common-lisp/source/*/*.asd\")) :key #'pathname-name :test #'equal)))"))
         (end (+ (float-time) agent-q-planning-test--seconds)) (tried 0))
-    (dolist (name (car (read-from-string (car names))))
+    (dolist (name (sort (car (read-from-string (car names))) (lambda (_one _other) (zerop (random 2)))))
       (when (< (float-time) end)
         (let ((told (agent-q-test-tools-ask (format "/load_system system=%s dry_run=true" name))))
-          (ert-info (told)
+          (ert-info ((concat name ": " told))
             (when (string-prefix-p "Dry run" told) (cl-incf tried))
             (should (seq-every-p (apply-partially #'string-search " is missing, but ")
                                  (agent-q-planning-test--told told)))))))
-    (should (< 0 tried))
-    (message "%d systems tried" tried)))
+    (write-region (format "%d\n" tried) nil "/tmp/plan-tried" t)
+    (should (< 0 tried))))
 
 (provide 'agent-q-planning-test)
 ;;; agent-q-planning-test.el ends here

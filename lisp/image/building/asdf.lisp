@@ -184,7 +184,12 @@ it."
                                        (return-from missed-in condition)))))
                (return-from call-looking-again (funcall function)))))
       (let ((first (missed-in)))
-        (tell-missing (if (look-again) (missed-in) first))))))
+        (tell-missing (if (and (missed-by-system-p first) (look-again)) (missed-in) first))))))
+
+(defun missed-by-system-p (condition)
+  "Whether it is a system that needs what CONDITION misses, rather than a component of one."
+  (let ((by (asdf-fact "MISSING-REQUIRED-BY" condition)) (system (asdf-class "SYSTEM")))
+    (or (null by) (null system) (typep by system))))
 
 (defun tell-missing-component (name by)
   "End the operation: the component BY of a system depends on a component NAME, which isn't there."
@@ -200,7 +205,7 @@ it."
   "End the operation: CONDITION says which system ASDF missed."
   (let ((requires (asdf-fact "MISSING-REQUIRES" condition))
         (by (asdf-fact "MISSING-REQUIRED-BY" condition)))
-    (when (and by (asdf-class "SYSTEM") (not (typep by (asdf-class "SYSTEM"))))
+    (unless (missed-by-system-p condition)
       (tell-missing-component (princ-to-string requires) by))
     (if (typep requires '(or string symbol))
         (let* ((first (list (string-downcase requires) (and by (asdf-fact "COMPONENT-NAME" by))))
