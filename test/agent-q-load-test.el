@@ -333,7 +333,7 @@ Return its directory."
   "ASDF forgets that a system is loaded where testing it defines the system again."
   (let ((directory (agent-q-test-systems-system
                     "aq-kept" '(("kept" . "(defun cl-user::aq-kept () 1)\n"))
-                    ":perform (test-op (o c) (asdf:operate 'asdf:load-op \"aq-kept-test\") (format t \"ran~%\"))")))
+                    ":perform (test-op (o c) (asdf:load-asd (asdf:system-source-file c)) (asdf:operate 'asdf:load-op \"aq-kept-test\") (format t \"ran~%\"))")))
     (with-temp-buffer
       (insert "(defsystem \"aq-kept-test\" :depends-on (\"aq-kept\"))\n")
       (append-to-file nil nil (expand-file-name "aq-kept.asd" directory)))

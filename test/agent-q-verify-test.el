@@ -68,9 +68,11 @@ What was red before is said of an earlier commit."
       (should (string-match-p "PASSED: 1 of 1 checks passed" green))
       (should (string-match-p "^Commit [0-9a-f]+: .*FAILED: 0 of 1 checks passed.*red there, green now: AQ-VERIFIED/TESTS::SUM\\.$" green))
       (should (<= (length (split-string green "\n")) 10)))
-    (agent-q-verify-test-write directory "(defun sum (a b) (+ a b))\n(no-such-package:thing)")
+    (agent-q-verify-test-write directory "(defun sum (a b) (+ a b))\n(no-such-package:thing)\n'aq-verified/tests::late")
     (let ((broken (funcall ask "/verify_system against=no-such-commit")))
       (should (string-match-p "\\`NOT VERIFIED.*\nIt does not load from its files:\n\\(?:.*\n\\)*.*main.lisp:3: Package NO-SUCH-PACKAGE does not exist" broken))
+      (should (string-match-p "^Before loading: main.lisp:4 names the package AQ-VERIFIED/TESTS, which tests.lisp:1 defines later\\. Load tests.lisp before main.lisp\\.$"
+                              broken))
       (should (string-match-p "^git knows no commit no-such-commit\\.$" broken)))
     (agent-q-test-until (zerop (agent-q-verify-test-lisps)))
     ;; The user's image has nothing of it.

@@ -12,6 +12,7 @@ use super::batch::BatchContext;
 use super::decide::reason;
 use super::prepared::{Prepared, PreparedCall};
 use super::{Executor, reach};
+use crate::builtin::image::building::DRY_RUN;
 use crate::builtin::image::{compiling, outcome};
 use crate::files::path::{PathVerdict, Resolved};
 use crate::image::{self, ConditionReport, ImageReply};
@@ -276,6 +277,7 @@ fn note_compiled(
     let workspace = &context.workspace;
     match unit {
         Some(unit) => workspace.was_compiled(&unit.file, unit.form.as_deref()),
+        None if arguments.flag(DRY_RUN) => {}
         None if ["load-system", "run-tests"].contains(&operation) => {
             workspace.systems_were_loaded(arguments.text("system"));
         }

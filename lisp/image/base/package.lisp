@@ -36,6 +36,7 @@
 ;;; moot     Of an effect: over before the user has answered.
 ;;; note     As a verb, to record; as a noun, what the compiler says.
 ;;; ours     Belonging to this package; the program is the user's, not ours or the implementation's.
+;;; outline  What the text of a file enters, defines and uses, by names alone.
 ;;; park     To leave an error in the client's debugger with its stack alive, and answer the call.
 ;;; part     A token or list of a text that is proofread, with its position.
 ;;; place    Where something is, as a property list for Emacs; as in CLHS, what SETF assigns to.
@@ -47,6 +48,7 @@
 ;;; scope    In an assessment, lexical scope; of a consent, the work that the operation implies.
 ;;; settle   To decide about an effect, threads or hooks; to bring the journal up to date.
 ;;; site     Where a name is used: a list of the using definition and a place.
+;;; snag     What loading a system will stumble over, found beforehand.
 ;;; soft     Of a dangerous name: also an everyday word, so it counts only where it may be called.
 ;;; stand-in A guarded function that SBCL is given to keep in place of an original.
 ;;; track    To include a package in the journal's snapshots.

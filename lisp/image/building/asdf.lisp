@@ -93,6 +93,8 @@ the primary name, comes once ASDF has had the chance to infer a system from a pa
 (defstruct build
   ;; The names of the requested systems.
   (systems '())
+  ;; What was found before the load.
+  (before '())
   ;; The compiled components, latest first, and how many were loaded.
   (compiled '()) (loaded 0))
 
@@ -182,12 +184,29 @@ it."
                                        (return-from missed-in condition)))))
                (return-from call-looking-again (funcall function)))))
       (let ((first (missed-in)))
-        (tell-missing (if (look-again) (missed-in) first))))))
+        (tell-missing (if (and (missed-by-system-p first) (look-again)) (missed-in) first))))))
+
+(defun missed-by-system-p (condition)
+  "Whether it is a system that needs what CONDITION misses, rather than a component of one."
+  (let ((by (asdf-fact "MISSING-REQUIRED-BY" condition)) (system (asdf-class "SYSTEM")))
+    (or (null by) (null system) (typep by system))))
+
+(defun tell-missing-component (name by)
+  "End the operation: the component BY of a system depends on a component NAME, which isn't there."
+  (let* ((parent (asdf-call "COMPONENT-PARENT" by)) (system (asdf-call "COMPONENT-SYSTEM" by))
+         (names (mapcar (lambda (it) (asdf-call "COMPONENT-NAME" it))
+                        (remove by (asdf-fact "COMPONENT-CHILDREN" parent)))))
+    (missed "In the definition of ~A~@[, ~A~], the component ~A depends on ~A, but there is none beside it.~
+             ~@[ There ~{~#[~;is ~A~:;are ~@{~A~^, ~}~]~}.~]"
+            (asdf-call "COMPONENT-NAME" system) (system-file system) (asdf-call "COMPONENT-NAME" by) name
+            (subseq names 0 (min 20 (length names))))))
 
 (defun tell-missing (condition)
   "End the operation: CONDITION says which system ASDF missed."
   (let ((requires (asdf-fact "MISSING-REQUIRES" condition))
         (by (asdf-fact "MISSING-REQUIRED-BY" condition)))
+    (unless (missed-by-system-p condition)
+      (tell-missing-component (princ-to-string requires) by))
     (if (typep requires '(or string symbol))
         (let* ((first (list (string-downcase requires) (and by (asdf-fact "COMPONENT-NAME" by))))
                (others (missing-systems (and *build* (build-systems *build*)))))
@@ -261,6 +280,16 @@ change."
                     (not (eql (gethash (namestring source) *compiled-digests*)
                               (text-digest source))))))
            (constantly nil)))
+
+(defun outdated-p (component)
+  "Whether the file of COMPONENT has changed since it was compiled."
+  (let* ((compile (asdf-call "MAKE-OPERATION" (asdf-class "COMPILE-OP")))
+         (date (date-of (asdf-call "COMPONENT-PATHNAME" component)))
+         ;; ECL keeps only one of several.
+         (compiled (loop for output in (asdf-call "OUTPUT-FILES" compile component)
+                         thereis (date-of output))))
+    (and date
+         (or (null compiled) (> date compiled) (changed-unnoticed-p compile component)))))
 
 (defvar *failed-files* '()
   "The names of the files that failed to compile or load when last tried here.")

@@ -26,7 +26,7 @@
 
 (defun component-name-of-file (component)
   (let ((pathname (asdf-fact "COMPONENT-PATHNAME" component)))
-    (and pathname (native-name pathname))))
+    (and pathname (native-name (translate-logical-pathname pathname)))))
 
 (defun component-of-file (file)
   "The component that the source FILE is in a loaded system, or NIL."

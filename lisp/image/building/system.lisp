@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Loading systems through ASDF, with what the compiler said about their files; what can make a
-;;; load fail comes first. Operations: load-system, last-notes.
+;;; What the compiler said about the files of systems that ASDF builds; what can make a load fail comes
+;;; first. Operation: last-notes.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -135,7 +135,8 @@ files. Optimization notes are only counted."
                                     (others-complaint-p it)
                                     (and (not (getf it :own)) (minor-p it)))))))
         (multiple-value-bind (told more) (foremost-notes (append problems others) *note-limit*)
-          (list :notes (append (mapcar #'shown-note told)
+          (list :before (and *build* (build-before *build*))
+                :notes (append (mapcar #'shown-note told)
                                (loop for note in complaints
                                      repeat *asdf-warning-limit* collect (shown-note note)))
                 :more (+ more (max 0 (- (length complaints) *asdf-warning-limit*)))
@@ -155,7 +156,7 @@ files. Optimization notes are only counted."
           :offset offset
           :total (length *last-notes*))))
 
-;;; Loading
+;;; Building
 
 (defparameter *file-limit* 12
   "How many compiled files to name.")
@@ -218,25 +219,6 @@ back."
     (progv (and behaviour (list behaviour)) '(:ignore)
       (funcall function))))
 
-(defun load-system-named (name force)
-  "Load the system NAME, noting what the compiler says; returns the system."
-  (let ((load (asdf-function "LOAD-SYSTEM")) (system nil))
-    (flet ((work ()
-             (setf system (find-system-named name))
-             (if force
-                 (funcall load name :force t)
-                 (funcall load name))))
-      (call-building name (lambda ()
-                            (call-looking-again (lambda () (call-accepting #'work))))))
-    (dolist (component (source-components system))
-      (let ((pathname (asdf-fact "COMPONENT-PATHNAME" component)))
-        (when pathname (note-file-readings pathname))))
-    ;; The next operation may make ASDF forget which of them are loaded.
-    (dolist (entry *project-systems*)
-      (let ((other (registered-system (getf entry :name))))
-        (when other (whole-system-loaded-p other))))
-    system))
-
 (defun system-file (system)
   (let ((file (asdf-fact "SYSTEM-SOURCE-FILE" system)))
     (and file (native-name file))))
@@ -253,45 +235,3 @@ back."
           ;; The image may have another one than the project.
           :ours (and ours (not taken) (native-name ours))
           :other (and taken (registry-file name)))))
-
-(defun note-missing-files (system)
-  "Note which source files of SYSTEM, which is loaded, are missing: ASDF doesn't mention them as
-long as it has the compiled files."
-  (dolist (component (source-components system))
-    (let ((pathname (asdf-fact "COMPONENT-PATHNAME" component)))
-      (when (and pathname (null (date-of pathname)))
-        (add-note (list :severity "warning" :own t :file-name (file-text component)
-                        :message (format nil "The file ~A is missing; the image only has what was ~
-                                              loaded from it before."
-                                         (native-name pathname))))))))
-
-(defun loading-progress (name)
-  "A function for *PROGRESS* that tells how far loading the system NAME has come."
-  (let ((notes *notes*) (build *build*) (systems *project-systems*) (recoveries *recoveries*))
-    (lambda ()
-      (let ((*notes* notes) (*build* build) (*project-systems* systems))
-        (append (list :current (format nil "loading ~A" name) :output (captured-text))
-                (recoveries-of recoveries)
-                (reported-notes))))))
-
-(define-operation "load-system" (system force restart systems file files)
-  ;; Load a system, or FILES of loaded ones alone; returns what the compiler said about its files.
-  ;; RESTART leaves an error.
-  (let ((*notes* (list '()))
-        (*build* (make-build))
-        (*replacing* force)
-        (name (cond (files "files")
-                    (file (name-of-file file system systems))
-                    (t (system-name-of-text (or system (missed "Give a system to load, or files.")))))))
-    (flet ((again ()
-             (setf *progress* (loading-progress name))
-             (list* :again (load-again (mapcar (lambda (it) (getf it :file)) files))
-                    :output (captured-text)
-                    (append (reported-notes) (recoveries-of *recoveries*))))
-           (work ()
-             (setf *progress* (loading-progress name))
-             (let ((loaded (load-system-named name force)))
-               (note-missing-files loaded)
-               (append (system-facts loaded) (reported-notes) (build-facts) (recoveries-of *recoveries*)
-                       (list :output (captured-text))))))
-      (call-recovering restart (lambda () (call-with-project systems (if files #'again #'work)))))))

@@ -17,7 +17,8 @@
 
 (defun scope-of (operation arguments)
   "The work that the operation implies by itself, or NIL."
-  (cond ((member operation '("load-system" "run-tests") :test #'equal)
+  (cond ((getf arguments :dry-run) nil)
+        ((member operation '("load-system" "run-tests") :test #'equal)
          (let ((system (getf arguments :system)))
            (new-work :build (and system (system-name-of-text system)))))
         ((member operation '("compile-file" "compile-form") :test #'equal)

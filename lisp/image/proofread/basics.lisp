@@ -14,7 +14,7 @@
   ;; For a name: the symbol, and whether it is :FOUND, :MISSING or, if its package is unknown,
   ;; :UNKNOWN.
   symbol (status :unknown)
-  ;; The package in which it was looked up, and whether it was written with one.
+  ;; The package in which it was looked up, and the name of one that was written before it.
   home qualified)
 
 (defstruct (planned-package (:copier nil))
@@ -39,7 +39,9 @@
   ;; For the last text: lists of start, end, kind, reason, and packages that know the name.
   (mistakes '()) (depth 0)
   ;; What the outermost unclosed list or string is, and where it begins.
-  (unclosed nil))
+  (unclosed nil)
+  ;; A function to call with the name of each form that is no local function's, or NIL.
+  (visitor nil))
 
 (defvar *proof* nil
   "What is known of the texts being proofread in this thread.")

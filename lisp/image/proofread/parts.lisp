@@ -202,7 +202,7 @@ two colons."
           (t (multiple-value-bind (symbol status) (symbol-in-package (part-value part) package)
                (setf (part-symbol part) symbol
                      (part-home part) package
-                     (part-qualified part) (and prefix t)
+                     (part-qualified part) prefix
                      (part-status part) (cond ((eq status :unknown) :unknown)
                                               (status :found)
                                               (t :missing)))

@@ -37,8 +37,10 @@
            (unless (eq (cdr local) :macro)
              (proofread-count head (list (cdr local)) (length (rest parts)))
              (proofread-all (rest parts) scope)))
-          ((gethash (part-value head) (proof-macros *proof*)))
-          (t (proofread-call head (rest parts) scope)))))
+          (t (when (proof-visitor *proof*)
+               (funcall (proof-visitor *proof*) head))
+             (unless (gethash (part-value head) (proof-macros *proof*))
+               (proofread-call head (rest parts) scope))))))
 
 (defun looks-like-slot-p (parts)
   "Whether PARTS are a slot of a class, shown without the class."
@@ -75,7 +77,7 @@ known."
          t)
         ((or (excusable-p part)
              ;; No more are reported.
-             (nthcdr *most-mistakes* (proof-mistakes *proof*)))
+             (>= (length (proof-mistakes *proof*)) *most-mistakes*))
          nil)
         (t (note-unknown part)
            nil)))

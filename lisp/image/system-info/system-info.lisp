@@ -52,14 +52,7 @@
                      ((not (or (asdf-call "COMPONENT-LOADED-P" component)
                                (whole-system-loaded-p (asdf-call "COMPONENT-SYSTEM" component))))
                       "not loaded")
-                     (t (let* ((compile (asdf-call "MAKE-OPERATION" (asdf-class "COMPILE-OP")))
-                               ;; ECL keeps only one of several.
-                              (compiled (loop for output in (asdf-call "OUTPUT-FILES"
-                                                                       compile component)
-                                              thereis (date-of output))))
-                          (and (or (null compiled) (> date compiled)
-                                   (changed-unnoticed-p compile component))
-                               "changed since it was loaded"))))))
+                     ((outdated-p component) "changed since it was loaded"))))
            (constantly nil)))
 
 (defun component-path (component directory)

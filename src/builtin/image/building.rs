@@ -21,6 +21,9 @@ use crate::tool::{
 };
 use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
 
+/// The parameter of load_system that says to load nothing.
+pub(crate) const DRY_RUN: &str = "dry_run";
+
 #[must_use]
 pub fn tools() -> Vec<Tool> {
     vec![
@@ -46,6 +49,11 @@ fn load_system() -> Tool {
                 ParameterType::Boolean,
                 "Recompile all its files; replaces another copy",
             ),
+            Parameter::optional(
+                DRY_RUN,
+                ParameterType::Boolean,
+                "Load nothing; tell what will conflict",
+            ),
             restart_parameter(),
             long_timeout_parameter(),
             background_parameter(),
@@ -58,15 +66,23 @@ fn load_system() -> Tool {
                     ("system", text(arguments, "system")),
                     ("force", flag(arguments, "force")),
                     ("restart", text(arguments, "restart")),
+                    ("dry-run", flag(arguments, DRY_RUN)),
                 ])
             },
             render: render_loading,
             deadline: long,
         }),
     );
-    tool.assess = |level, arguments| Assessment {
-        level,
-        reason: format!("loads code into {}", image_words(arguments)),
+    tool.assess = |level, arguments| match arguments.flag(DRY_RUN) {
+        // The definition of the system may have to be loaded, which the watch asks about.
+        true => Assessment {
+            level: level.min(SafetyLevel::Cautious),
+            reason: String::new(),
+        },
+        false => Assessment {
+            level,
+            reason: format!("loads code into {}", image_words(arguments)),
+        },
     };
     tool.finding = Some(finding_to_load);
     tool.code = Some(NAMED);
@@ -75,6 +91,9 @@ fn load_system() -> Tool {
 
 fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
+    if data.flag("dry") {
+        return Ok(render_dry_run(data));
+    }
     let again = data.texts("again");
     let mut head = match again.is_empty() {
         true => format!("Loaded {}", data.text("system").unwrap_or("the system")),
@@ -90,6 +109,7 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
     head.push_str(&outcome::with_warnings(data));
     head.push_str(end);
     let mut lines = vec![head];
+    lines.extend(outcome::before(data));
     lines.extend(other_file(data));
     lines.extend(built(data));
     lines.extend(redefined(data));
@@ -97,6 +117,32 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
     lines.extend(outcome::recoveries(data));
     lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
     Ok(lines.join("\n"))
+}
+
+/// What loading a system would stumble over, and the order of its files.
+fn render_dry_run(data: Plist<'_>) -> String {
+    let files = data.texts("files");
+    let count = data.integer("file-count").unwrap_or_default();
+    let more = match count - files.len() as i64 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let mut lines = vec![format!(
+        "Dry run, nothing was loaded: {} would load {} of the project in this order: {}{more}.",
+        data.text("system").unwrap_or("the system"),
+        counted(count, "file"),
+        files.join(", "),
+    )];
+    lines.extend(other_file(data));
+    let snags = outcome::before(data);
+    if snags.is_empty() {
+        lines.push(
+            "Nothing was found in it that will conflict: packages and macros come before their uses, as far as the texts tell."
+                .to_owned(),
+        );
+    }
+    lines.extend(snags);
+    lines.join("\n")
 }
 
 fn run_tests() -> Tool {
@@ -336,6 +382,7 @@ fn tests_told(
         .integer("compiled-count")
         .is_some_and(|count| count > 0)
     {
+        lines.extend(outcome::before(data));
         lines.extend(built(data));
         lines.extend(outcome::notes(data));
     }

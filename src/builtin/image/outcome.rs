@@ -167,6 +167,7 @@ fn progress(value: &Value, message: &str) -> Vec<String> {
             count => format!("in form {}: {current}", count + 1),
         });
     }
+    lines.extend(before(plist));
     lines.extend(unprinted(plist));
     lines.extend(recoveries(plist));
     lines.extend(notes_but(plist, message));
@@ -207,6 +208,12 @@ fn unprinted(plist: Plist<'_>) -> Option<String> {
             values.join(", ")
         )
     })
+}
+
+/// What was found in a system before it was loaded, a line each.
+pub fn before(data: Plist<'_>) -> Vec<String> {
+    let found = data.texts("before").into_iter();
+    found.map(|it| format!("Before loading: {it}")).collect()
 }
 
 /// What the compiler said, a line each, and how much of it is left out.

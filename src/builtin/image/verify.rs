@@ -416,6 +416,7 @@ fn loaded(reply: &ImageReply) -> Result<String, String> {
         counted(count("compiled-count"), "file"),
         outcome::with_warnings(data)
     )];
+    lines.extend(outcome::before(data));
     // What is not listed can't be asked for any more.
     lines.extend(
         outcome::notes(data)
