@@ -297,8 +297,7 @@ That is of a second Lisp, which has nothing in it yet."
 
 (defun agent-q-scratch--compile (lisp)
   "Have a Lisp like LISP, which ends, compile the Common Lisp half for later ones."
-  (let ((owner 'agent-q-compiled)
-        (start (agent-q-scratch--lisp-start lisp)))
+  (let ((owner 'agent-q-compiled))
     (agent-q-scratch--begin
      (agent-q-scratch--make
       :name "compile" :owner owner
@@ -308,7 +307,14 @@ That is of a second Lisp, which has nothing in it yet."
                           (agent-q-scratch-connection owner "compile")
                           ;; The client has to be done with the reply.
                           (lambda () (run-at-time 0 nil #'agent-q-scratch-end owner)))))))
-     (lambda () start))))
+     (lambda () (agent-q-scratch--gently (agent-q-scratch--lisp-start lisp))))))
+
+(defun agent-q-scratch--gently (start)
+  "Return START, a client and options, changed so that other programs go first."
+  (if (executable-find "nice")
+      `(,(car start) :program "nice"
+        :program-args ("-n" "19" ,@(agent-q-scratch--command (cdr start))) ,@(cdr start))
+    start))
 
 (defun agent-q-scratch-end (owner &optional name)
   "Throw away the second Lisp of OWNER with NAME, or all of them.
