@@ -8,7 +8,8 @@
 ;; the table of them, and of what each needs.  A module is sent over a connection
 ;; when one of its operations is first called there.  Its operations are found in
 ;; its text, as (define-operation "name" ...).  The user waits for the first of them,
-;; so garbage is collected later.
+;; so garbage is collected later.  Second Lisps load them from compiled files, if
+;; there are any (agent-q-compiled.el).
 
 ;;; Code:
 
@@ -248,18 +249,24 @@ Its arguments are a status and a payload, nil when all is there."
 
 (defun agent-q-image-module--greet (shipping)
   "Ask the image of SHIPPING what it has; then send what it lacks.
-It is asked once for all modules."
+It is asked once for all modules, or each time it can load some of them."
   (let* ((process (agent-q-connection-process
                    (agent-q-image-module-shipping-connection shipping)))
-         (greeting (process-get process 'agent-q-image-greeting)))
-    (if greeting
+         (greeting (process-get process 'agent-q-image-greeting))
+         (files (agent-q-image-module--compiled-files shipping)))
+    (if (and greeting (null files))
         (agent-q-image-module--ship-unless-there shipping (car greeting))
       (agent-q-image-module--ship-form
        shipping
-       '(cl:let ((cl:symbol (cl:and (cl:find-package "AGENT-Q-IMAGE")
-                                    (cl:find-symbol "*VERSIONS*" "AGENT-Q-IMAGE"))))
-                (cl:if (cl:and cl:symbol (cl:boundp cl:symbol))
-                       (cl:symbol-value cl:symbol)))
+       `(cl:progn
+         ;; One that can't be loaded notes no version, so its text is sent.
+         ,@(and files
+                (list (agent-q-image-module--quiet-form
+                       `(cl:ignore-errors (cl:mapc (cl:function cl:load) '(,@files))))))
+         (cl:let ((cl:symbol (cl:and (cl:find-package "AGENT-Q-IMAGE")
+                                     (cl:find-symbol "*VERSIONS*" "AGENT-Q-IMAGE"))))
+                 (cl:if (cl:and cl:symbol (cl:boundp cl:symbol))
+                        (cl:symbol-value cl:symbol))))
        (lambda (versions)
          (process-put process 'agent-q-image-greeting (list versions))
          (agent-q-image-module--ship-unless-there shipping versions))))))
@@ -275,6 +282,8 @@ They go in one message: each takes longer to come and go than to be read."
                   (agent-q-image-module-shipping-modules shipping))))
     (if (null lacking)
         (agent-q-image-module--shipped shipping nil nil)
+      (process-put (agent-q-connection-process (agent-q-image-module-shipping-connection shipping))
+                   'agent-q-image-sent t)
       (agent-q-image-module--ship-form
        shipping
        `(cl:progn ,@(mapcar (lambda (module) (agent-q-image-module-shipping-form module client))
@@ -316,21 +325,26 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
                     (cl:list (cl:find-symbol "*EVALUATOR-MODE*" "SB-EXT")))
        '(:interpret)
      (cl:eval
-      '(cl:let* ((cl:*package* (cl:find-package "COMMON-LISP-USER"))
-                 (cl:*readtable* (cl:copy-readtable cl:nil))
-                 (cl:*read-base* 10)
-                 (cl:stream (cl:make-broadcast-stream))
-                 (cl:*standard-output* cl:stream)
-                 (cl:*error-output* cl:stream)
-                 (cl:*trace-output* cl:stream))
-         (cl:handler-bind ((cl:warning (cl:function cl:muffle-warning)))
-           (cl:with-compilation-unit ()
-             (cl:with-input-from-string (cl:stream ,source)
-               (cl:loop :for cl:list := (cl:read cl:stream cl:nil cl:stream)
-                        :until (cl:eq cl:list cl:stream)
-                        :do (cl:eval cl:list)))))
+      '(cl:progn
+         ,(agent-q-image-module--quiet-form
+           `(cl:with-input-from-string (cl:stream ,source)
+              (cl:loop :for cl:list := (cl:read cl:stream cl:nil cl:stream)
+                       :until (cl:eq cl:list cl:stream)
+                       :do (cl:eval cl:list))))
          (cl:funcall (cl:find-symbol "ARRIVED" "AGENT-Q-IMAGE")
                      ,client "base" ,version)))))
+
+(defun agent-q-image-module--quiet-form (form)
+  "Return a form that evaluates FORM, which reads modules, and shows nothing of it."
+  `(cl:let* ((cl:*package* (cl:find-package "COMMON-LISP-USER"))
+             (cl:*readtable* (cl:copy-readtable cl:nil))
+             (cl:*read-base* 10)
+             (cl:stream (cl:make-broadcast-stream))
+             (cl:*standard-output* cl:stream)
+             (cl:*error-output* cl:stream)
+             (cl:*trace-output* cl:stream))
+     (cl:handler-bind ((cl:warning (cl:function cl:muffle-warning)))
+       (cl:with-compilation-unit () ,form))))
 
 (defun agent-q-image-module--shipped (shipping status payload)
   "Call what waited for SHIPPING, with STATUS and PAYLOAD, nil when it is there."
@@ -346,6 +360,53 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
         (agent-q-image-module--set-there process module (null status)))
       (dolist (receiver (reverse (agent-q-image-module-shipping-waiting shipping)))
         (funcall receiver status payload)))))
+
+;;;; Modules as compiled files
+
+;; They are in the folder that a second Lisp's process has as property `agent-q-image-compiled',
+;; once that exists.  The property `agent-q-image-sent' tells that an image was sent text.
+
+(defun agent-q-image-module--compiled-files (shipping)
+  "Return the files with what is on its way by SHIPPING, compiled for its image."
+  (let ((folder (process-get (agent-q-connection-process
+                              (agent-q-image-module-shipping-connection shipping))
+                             'agent-q-image-compiled)))
+    (and folder (file-directory-p folder)
+         (mapcar (lambda (module)
+                   (expand-file-name (concat (agent-q-image-module--module-name module) ".fasl")
+                                     folder))
+                 (agent-q-image-module-shipping-modules shipping)))))
+
+(defun agent-q-image-module-version-of-all ()
+  "Return what tells this version of all modules from others."
+  (secure-hash 'sha1 (mapconcat #'agent-q-image-module--module-version
+                                (agent-q-image-module--modules) "\n")))
+
+(defun agent-q-image-module-compiling-form (folder)
+  "Write the text of all modules into FOLDER; return a form by which SBCL compiles them.
+Its value is true if that was done."
+  (let ((files (mapcar (lambda (module) (agent-q-image-module--write module folder))
+                       (agent-q-image-module--modules)))
+        (encoding :utf-8))
+    (agent-q-image-module--quiet-form
+     `(cl:let ((cl:*compile-verbose* cl:nil) (cl:*compile-print* cl:nil))
+        (cl:every (cl:lambda (cl:pathname)
+                    ;; Its macros need its functions.
+                    (cl:progv (cl:list (cl:find-symbol "*EVALUATOR-MODE*" "SB-EXT")) '(:interpret)
+                      (cl:load cl:pathname :external-format ,encoding))
+                    (cl:compile-file cl:pathname :external-format ,encoding))
+                  '(,@files))))))
+
+(defun agent-q-image-module--write (module folder)
+  "Write the text of MODULE into FOLDER, with its version at the end; return the file's name."
+  (let ((file (expand-file-name (concat (agent-q-image-module--module-name module) ".lisp") folder))
+        (coding-system-for-write 'utf-8-unix))
+    (write-region (format "%s\n(agent-q-image::note-version %S %S)\n"
+                          (agent-q-image-module--module-source module)
+                          (agent-q-image-module--module-name module)
+                          (agent-q-image-module--module-version module))
+                  nil file nil 'silent)
+    file))
 
 (provide 'agent-q-image-module)
 ;;; agent-q-image-module.el ends here

@@ -10,6 +10,7 @@
 
 ;;; Code:
 
+(require 'agent-q-compiled)
 (require 'agent-q-connection)
 (require 'agent-q-events)
 (require 'agent-q-session)
@@ -17,7 +18,7 @@
 (require 'subr-x)
 
 (defcustom agent-q-scratch-cache (locate-user-emacs-file "agent-q/fasl/")
-  "Folder for what second Lisps compile of libraries.
+  "Folder for what second Lisps compile of libraries, and of agent-q itself.
 Yours is neither read nor written by them, but for SLY's or SLIME's own server.
 What they compile of the project is deleted when they end."
   :type 'directory
@@ -35,13 +36,14 @@ Now and then, SLY's gives no answer to a first message.")
 
 (cl-defstruct (agent-q-scratch--lisp (:constructor agent-q-scratch--make) (:copier nil))
   "A second Lisp, called NAME, of the chat in the buffer OWNER, or of programs.
+It is started by the client and options START for the project in ROOT.
 PROCESS runs it, GUARD ends it with Emacs, CONNECTION leads to it once it can
 be used.  FOLDER has its server's port; what it compiled of the project is in one of that name in the
 cache, and ends with it.  WAITING are the functions to call with nil when
 it can be used, or with the reason why it can't.  TIMER looks for its server
 at first, and later ends it when it isn't used.  AGAIN is non-nil once it was
 started again, as it gave no answer."
-  name owner process guard connection folder waiting timer again)
+  name owner start root process guard connection folder waiting timer again)
 
 (defvar agent-q-scratch--all nil
   "The second Lisps that run or are being started.")
@@ -69,18 +71,18 @@ user's Lisp, which it is to be like, if any; ROOT is the folder of the project."
   (let ((lisp (agent-q-scratch--find owner name)))
     (cond ((null lisp)
            (agent-q-scratch--begin
-            (agent-q-scratch--make :name name :owner owner :waiting (list function))
-            connection root))
+            (agent-q-scratch--make :name name :owner owner :root root :waiting (list function))
+            (lambda () (agent-q-connection-start-options connection))))
           ((agent-q-scratch-connection owner name) (funcall function nil))
           (t (push function (agent-q-scratch--lisp-waiting lisp))))))
 
-(defun agent-q-scratch--begin (lisp connection root)
-  "Start LISP, like the one behind CONNECTION, for the project in ROOT."
+(defun agent-q-scratch--begin (lisp start)
+  "Start LISP, by the client and options that the function START returns."
   (push lisp agent-q-scratch--all)
   (condition-case failure
-      (pcase-let ((`(,client . ,options) (agent-q-connection-start-options connection)))
+      (pcase-let ((`(,client . ,options) (setf (agent-q-scratch--lisp-start lisp) (funcall start))))
         (setf (agent-q-scratch--lisp-folder lisp) (make-temp-file "agent-q-" t))
-        (let ((process (agent-q-scratch--run lisp options root))
+        (let ((process (agent-q-scratch--run lisp options))
               (port-file (expand-file-name "port" (agent-q-scratch--lisp-folder lisp))))
           (setf (agent-q-scratch--lisp-process lisp) process
                 (agent-q-scratch--lisp-guard lisp) (agent-q-scratch--guard lisp))
@@ -88,18 +90,17 @@ user's Lisp, which it is to be like, if any; ROOT is the folder of the project."
           (ignore-errors
             (process-send-string process (funcall (plist-get options :init) port-file
                                                   (plist-get options :coding-system))))
-          (agent-q-scratch--look-for-server lisp client port-file (float-time)
-                                            (list connection root))))
+          (agent-q-scratch--look-for-server lisp client port-file (float-time))))
     (error (agent-q-scratch--fail lisp (error-message-string failure)))))
 
-(defun agent-q-scratch--run (lisp options root)
-  "Run the program of OPTIONS for LISP, and return its process.
-ROOT is the folder of the project."
-  (let ((default-directory (if (and root (file-directory-p root)) root default-directory))
-        (process-environment
-         (append (list (concat "ASDF_OUTPUT_TRANSLATIONS="
-                               (agent-q-scratch--translations lisp root (plist-get options :server))))
-                 (plist-get options :env) process-environment)))
+(defun agent-q-scratch--run (lisp options)
+  "Run the program of OPTIONS for LISP, and return its process."
+  (let* ((root (agent-q-scratch--lisp-root lisp))
+         (default-directory (if (and root (file-directory-p root)) root default-directory))
+         (process-environment
+          (append (list (concat "ASDF_OUTPUT_TRANSLATIONS="
+                                (agent-q-scratch--translations lisp root (plist-get options :server))))
+                  (plist-get options :env) process-environment)))
     (make-process :name "agent-q-second-lisp"
                   :buffer (generate-new-buffer " *agent-q-second-lisp*")
                   :command (agent-q-scratch--command options)
@@ -149,29 +150,28 @@ compile it through C takes a minute."
   "Return the name of the folders with what LISP compiled of the project."
   (file-name-nondirectory (agent-q-scratch--lisp-folder lisp)))
 
-(defun agent-q-scratch--look-for-server (lisp client port-file since start)
-  "Connect CLIENT to LISP once PORT-FILE has its server's port.
-SINCE is when LISP was started, and START are the other arguments by which."
+(defun agent-q-scratch--look-for-server (lisp client port-file since)
+  "Connect CLIENT to LISP, started at SINCE, once PORT-FILE has its server's port."
   (when (memq lisp agent-q-scratch--all)
     (let ((port (agent-q-scratch--port port-file)))
-      (cond (port (agent-q-scratch--connect lisp client port start))
+      (cond (port (agent-q-scratch--connect lisp client port))
             ((< agent-q-scratch--start-seconds (- (float-time) since))
              (agent-q-scratch--fail
               lisp (format "It started no server within %d s.%s" agent-q-scratch--start-seconds
                            (agent-q-scratch--last-lines lisp))))
             (t (setf (agent-q-scratch--lisp-timer lisp)
                      (run-at-time 0.03 nil #'agent-q-scratch--look-for-server
-                                  lisp client port-file since start)))))))
+                                  lisp client port-file since)))))))
 
-(defun agent-q-scratch--connect (lisp client port start)
+(defun agent-q-scratch--connect (lisp client port)
   "Connect CLIENT to the server of LISP at PORT.
-If it gives no answer, start LISP again, with START, but only once."
+If it gives no answer, start LISP again, but only once."
   (let ((process (agent-q-scratch--lisp-process lisp)))
     (setf (agent-q-scratch--lisp-timer lisp)
           (run-at-time agent-q-scratch--reply-seconds nil
                        (lambda ()
                          (when (memq lisp agent-q-scratch--all)
-                           (agent-q-scratch--unanswered lisp start)))))
+                           (agent-q-scratch--unanswered lisp)))))
     (condition-case failure
         (agent-q-connection-connect client port process (agent-q-scratch--lisp-name lisp)
                                     (lambda (connection)
@@ -180,8 +180,8 @@ If it gives no answer, start LISP again, with START, but only once."
                                         (agent-q-connection-ask connection :disconnect))))
       (error (agent-q-scratch--fail lisp (error-message-string failure))))))
 
-(defun agent-q-scratch--unanswered (lisp start)
-  "Start LISP, whose server gives no answer, again with START, but only once."
+(defun agent-q-scratch--unanswered (lisp)
+  "Start LISP, whose server gives no answer, again, but only once."
   (let ((waiting (agent-q-scratch--lisp-waiting lisp)))
     (if (agent-q-scratch--lisp-again lisp)
         (agent-q-scratch--fail lisp "Its server gave no answer, twice.")
@@ -189,7 +189,7 @@ If it gives no answer, start LISP again, with START, but only once."
             (agent-q-scratch--lisp-again lisp) t)
       (agent-q-scratch--end lisp)
       (setf (agent-q-scratch--lisp-waiting lisp) waiting)
-      (apply #'agent-q-scratch--begin lisp start))))
+      (agent-q-scratch--begin lisp (lambda () (agent-q-scratch--lisp-start lisp))))))
 
 (defun agent-q-scratch--port (file)
   "Return the number in FILE, or nil as long as it isn't there."
@@ -224,6 +224,7 @@ So no handle of one that has ended is taken for another object.")
      (lambda (_result)
        (when (memq lisp agent-q-scratch--all)
          (setf (agent-q-scratch--lisp-connection lisp) connection)
+         (agent-q-compiled-use connection agent-q-scratch-cache)
          ;; What it says at its start would be taken for its last words.
          (with-current-buffer (process-buffer (agent-q-scratch--lisp-process lisp))
            (erase-buffer))
@@ -294,6 +295,8 @@ That is of a second Lisp, which has nothing in it yet."
     (when (agent-q-scratch--lisp-timer lisp)
       (cancel-timer (agent-q-scratch--lisp-timer lisp)))
     (when connection
+      (when (agent-q-compiled-wanted-p connection)
+        (agent-q-scratch--compile lisp))
       (agent-q-connection-ask connection :disconnect))
     (when (agent-q-scratch--lisp-guard lisp)
       (delete-process (agent-q-scratch--lisp-guard lisp)))
@@ -310,6 +313,27 @@ That is of a second Lisp, which has nothing in it yet."
                                                agent-q-scratch-cache))))
         (delete-directory folder t)))
     (agent-q-scratch--tell lisp "The second Lisp was ended.")))
+
+(defun agent-q-scratch--compile (lisp)
+  "Have a Lisp like LISP, which ends, compile the Common Lisp half for later ones."
+  (let ((owner 'agent-q-compiled))
+    (agent-q-scratch--begin
+     (agent-q-scratch--make
+      :name "compile" :owner owner
+      :waiting (list (lambda (reason)
+                       (unless reason
+                         (agent-q-compiled-make
+                          (agent-q-scratch-connection owner "compile")
+                          ;; The client has to be done with the reply.
+                          (lambda () (run-at-time 0 nil #'agent-q-scratch-end owner)))))))
+     (lambda () (agent-q-scratch--gently (agent-q-scratch--lisp-start lisp))))))
+
+(defun agent-q-scratch--gently (start)
+  "Return START, a client and options, changed so that other programs go first."
+  (if (executable-find "nice")
+      `(,(car start) :program "nice"
+        :program-args ("-n" "19" ,@(agent-q-scratch--command (cdr start))) ,@(cdr start))
+    start))
 
 (defun agent-q-scratch-end (owner &optional name)
   "Throw away the second Lisp of OWNER with NAME, or all of them.

@@ -88,7 +88,7 @@ It is gone with the turn."
       (should (equal (concat "=> NIL\n" agent-q-scratch-test-note) again)))
     (should process)
     (should-not (process-live-p process))
-    (should-not agent-q-scratch--all)
+    (should-not (cl-remove 'agent-q-compiled agent-q-scratch--all :key #'agent-q-scratch--lisp-owner))
     (pcase-let ((`(,connections ,default ,sly-connections ,sly-default ,buffers ,windows) before)
                 (`(,connections* ,default* ,sly-connections* ,sly-default* ,buffers* ,windows*)
                  (agent-q-scratch-test-client)))
@@ -218,6 +218,76 @@ It is gone with the turn."
                       ("eval_form" (form . "(list *aq-core* *aq-cored*)") (image . "scratch"))))))
         (should (string-prefix-p "=> (7 8)" values))))
     (should-not (directory-files-recursively directory "\\.fasl\\'"))))
+
+;; The Common Lisp half, compiled for second Lisps.
+
+(defun agent-q-scratch-test-arrival (connection)
+  "Use a scratch image like that of CONNECTION, but with nothing of ours saved in it.
+Return the modules that were sent there as text, whether some functions of ours
+are compiled by then, and whether it asked before it deleted a file."
+  (let* ((sent nil)
+         (asked nil)
+         (file (make-temp-file (expand-file-name "aq" agent-q-test-directory)))
+         (note (lambda (module &rest _) (push (agent-q-image-module--module-name module) sent))))
+    (cl-letf (((symbol-function 'agent-q-connection-start-options)
+               (agent-q-scratch-test-program "sbcl" '("--no-userinit" "--no-sysinit"))))
+      (advice-add 'agent-q-image-module-shipping-form :before note)
+      (unwind-protect
+          (pcase-let ((`(,compiled ,deleted)
+                       (agent-q-scratch-test-turn
+                        connection
+                        `(("eval_form" (image . "scratch")
+                           (form . "(every (function compiled-function-p)
+                                           (list (function agent-q-image::call)
+                                                 (function agent-q-image::operation-eval-form)))"))
+                          ("eval_form" (form . ,(format "(delete-file %S)" file)) (image . "scratch")))
+                        (lambda ()
+                          (when (agent-q-call-waiting)
+                            (push (agent-q-call-target (agent-q-call-waiting)) asked))))))
+            (should (string-prefix-p "=> T" deleted))
+            (list (nreverse sent) (string-prefix-p "=> T" compiled) (and asked t)))
+        (advice-remove 'agent-q-image-module-shipping-form note)))))
+
+(agent-q-test-image-on-each scratch-loads-what-is-compiled ()
+  "A second Lisp loads our half from compiled files, and is sent the text of what it can't load.
+The files are made by another Lisp after that, but not of a version once more."
+  (let* ((agent-q-scratch-cache (make-temp-file (expand-file-name "fasl" agent-q-test-directory) t))
+         (agent-q-compiled--tried nil)
+         (versions (expand-file-name (format "agent-q/SBCL-%s" (substring (shell-command-to-string "sbcl --version") 5 -1))
+                                     agent-q-scratch-cache))
+         (folder (expand-file-name (agent-q-image-module-version-of-all) versions))
+         (old (expand-file-name "old" versions))
+         (file (lambda (name) (expand-file-name (concat name ".fasl") folder))))
+    (dolist (directory (list folder old)) (make-directory directory t))
+    (write-region "; Not what SBCL compiled" nil (funcall file "base") nil 'silent)
+    (pcase-let ((`(,sent ,_ ,asked) (agent-q-scratch-test-arrival connection)))
+      (should (equal "base" (car sent)))
+      (should asked))
+    (agent-q-test-until (null agent-q-scratch--all))
+    (should (equal (list folder) (directory-files versions t directory-files-no-dot-files-regexp)))
+    (should (equal (sort (mapcar (lambda (module) (concat (agent-q-image-module--module-name module) ".fasl"))
+                                 (agent-q-image-module--modules))
+                         #'string<)
+                   (directory-files folder nil directory-files-no-dot-files-regexp)))
+    (should (equal '(nil t t) (agent-q-scratch-test-arrival connection)))
+    ;; A changed module isn't taken from an old file, wherever that is.
+    (let* ((agent-q-image-module--needed (make-hash-table :test #'equal))
+           (agent-q-image-module--modules (mapcar #'copy-sequence agent-q-image-module--modules))
+           (watch (agent-q-image-module--module "watch")))
+      (setf (agent-q-image-module--module-version watch) "changed")
+      (copy-directory folder (expand-file-name (agent-q-image-module-version-of-all) versions))
+      (let ((agent-q-compiled--tried (directory-files versions t)))
+        (should (equal '(("watch") t t) (agent-q-scratch-test-arrival connection)))))
+    (let* ((watch (funcall file "watch"))
+           (size (file-attribute-size (file-attributes watch))))
+      (with-temp-buffer
+        (set-buffer-multibyte nil)
+        (insert-file-contents-literally watch nil 0 (/ size 2))
+        (write-region nil nil watch nil 'silent)))
+    (pcase-let ((`(,sent ,_ ,asked) (agent-q-scratch-test-arrival connection)))
+      (should (equal "watch" (car sent)))
+      (should asked))
+    (should-not agent-q-scratch--all)))
 
 (agent-q-test-image-on-each scratch-of-two-chats ()
   "Two chats have a scratch image each."

@@ -17,8 +17,8 @@
 (declare-function agent-q-connection-process "agent-q-connection")
 
 (defconst second-bench--rounds 5 "How often each is measured, after a warm-up.")
-(defconst second-bench--files 12 "How many files the verified system has.")
-(defconst second-bench--definitions 100 "How many definitions each of them has.")
+(defconst second-bench--systems '(("verify" 12 40) ("verify-small" 1 10))
+  "The verified systems: the name of their samples, how many files, and definitions in each.")
 
 (setq agent-q-scratch-cache (expand-file-name "fasl/" agent-q-bench-scratch))
 
@@ -63,11 +63,12 @@ Return how many seconds that took."
   (with-temp-file (expand-file-name name directory)
     (apply #'insert texts)))
 
-(defun second-bench--system ()
-  "Write a system of functions with tests of FiveAM; return its directory."
+(defun second-bench--system (count definitions)
+  "Write a system with COUNT files of DEFINITIONS functions, and tests of FiveAM.
+Return its directory."
   (let ((directory (file-name-as-directory
                     (make-temp-file (expand-file-name "verified" agent-q-bench-scratch) t)))
-        (files (cl-loop for file below second-bench--files collect (format "part-%d" file))))
+        (files (cl-loop for file below count collect (format "part-%d" file))))
     (second-bench--file
      directory "aq-bench.asd"
      (format "(defsystem \"aq-bench\" :depends-on (\"fiveam\") :serial t :components (%s (:file \"tests\"))
@@ -77,7 +78,7 @@ Return how many seconds that took."
     (dolist (file files)
       (second-bench--file
        directory (concat file ".lisp") "(in-package :aq-bench)\n"
-       (cl-loop for number below second-bench--definitions concat
+       (cl-loop for number below definitions concat
                 (format "(defun %1$s-%2$d (list &key (start 0) (step %2$d))
   \"Return what is left of LIST from START on, by STEP.\"
   (loop for item in (nthcdr start list) for index from 0
@@ -133,6 +134,8 @@ Return how many seconds that took, from the user's consent on."
         (goto-char (point-max))
         (unless (re-search-backward "✓ VERIFIED: aq-bench" from t)
           (error "It was not verified: %s" (buffer-substring from (point-max))))))
+    ;; After the first one, agent-q's own half is compiled.
+    (agent-q-bench-await (lambda () (null agent-q-scratch--all)))
     (- image-bench--over agreed)))
 
 ;;;; All of it
@@ -152,14 +155,16 @@ Each FUNCTION returns seconds."
   (second-bench--in-turns (cons "second.hand" #'second-bench--by-hand)
                           (cons "second.ready" #'second-bench--ours))
   (agent-q-bench-serve '(((text . "Yes"))))
-  (let* ((directory (second-bench--system))
-         (agent-q-project-root (file-truename directory))
-         (default-directory agent-q-project-root)
-         (chat (agent-q-bench-chat)))
-    (with-current-buffer chat
-      (setq agent-q-session-connection image-bench--connection))
-    (second-bench--in-turns (cons "verify.shell" (lambda () (second-bench--in-shell directory)))
-                            (cons "verify.tool" (lambda () (second-bench--verify chat)))))
+  (pcase-dolist (`(,name ,files ,definitions) second-bench--systems)
+    (let* ((directory (second-bench--system files definitions))
+           (agent-q-project-root (file-truename directory))
+           (default-directory agent-q-project-root)
+           (chat (agent-q-bench-chat)))
+      (with-current-buffer chat
+        (setq agent-q-session-connection image-bench--connection))
+      (second-bench--in-turns
+       (cons (concat name ".shell") (lambda () (second-bench--in-shell directory)))
+       (cons (concat name ".tool") (lambda () (second-bench--verify chat))))))
   (agent-q-bench-end))
 
 (defun second-bench-main ()

@@ -133,11 +133,15 @@ output to the user."
                   do (eval form)))))))
   (arrived client module version))
 
+(defun note-version (module version)
+  "Note that the whole of MODULE has been loaded, at VERSION. In a compiled file this comes last."
+  (setf *versions* (acons module version
+                          (remove module *versions* :key #'car :test #'string=))))
+
 (defun arrived (client module version)
   "Note that MODULE has been loaded at VERSION, and start compiling it."
   (let ((*client* client))
-    (setf *versions* (acons module version
-                            (remove module *versions* :key #'car :test #'string=)))
+    (note-version module version)
     (when (call-with-lock (lambda ()
                             (and (not *compiling*)
                                  ;; On ABCL, busy threads take each other's interrupts.
