@@ -629,8 +629,10 @@ image, a list of texts."
     (agent-q-changes-line-left line)))
 
 (defun agent-q-changes--line-keep (turn function)
-  "Draw the line of TURN again, after FUNCTION made what is left of what was."
-  (when-let ((line (seq-find (lambda (line) (equal turn (agent-q-changes-line-turn line)))
+  "Draw the line of TURN again, after FUNCTION made what is left of what was.
+TURN is its name in journals, or the end of that."
+  (when-let ((line (seq-find (lambda (line)
+                               (string-suffix-p turn (agent-q-changes-line-turn line)))
                              agent-q-changes--lines)))
     (setf (agent-q-changes-line-left line)
           (funcall function (agent-q-changes-line-left line)))
@@ -641,7 +643,8 @@ image, a list of texts."
 (defun agent-q-changes-line-undone (number left)
   "Show that the turn NUMBER was undone in files, but for a rest of LEFT."
   (agent-q-changes--line-keep
-   (agent-q-changes-turn number)
+   ;; Its name has another beginning where another Emacs ran it.
+   (format "/%d" number)
    (lambda (was)
      (cons (if (= left 0) "" (agent-q-core-changes agent-q-session-number))
            (cdr was)))))
@@ -754,7 +757,7 @@ What doesn't fit is counted, and shows when the line is unfolded."
 (defun agent-q-changes-line-begin ()
   "Note what was changed last, before a turn begins.
 What was undone or rewound since the line of a turn before is not its change."
-  (when (and agent-q-session-number (not (string-empty-p agent-q-changes--line-diff)))
+  (when agent-q-session-number
     (setq agent-q-changes--line-diff (agent-q-core-changes agent-q-session-number))))
 
 (defun agent-q-changes-line-tell (then)
@@ -800,6 +803,11 @@ before PLACE, a marker: the next one may have begun since."
       (if (and place (< (1+ place) agent-q-render-end))
           (agent-q-render-above (1+ place) add)
         (funcall add)))))
+
+(defun agent-q-changes-line-past (turn diff)
+  "Add the line about TURN of a stored chat, which changed files by DIFF.
+TURN is its name in journals."
+  (agent-q-changes--line-add turn diff nil))
 
 (provide 'agent-q-changes)
 ;;; agent-q-changes.el ends here

@@ -265,19 +265,44 @@ may be outdated.  %s"
           (agent-q-markdown-past t))
       (setf (alist-get (plist-get event :turn) agent-q-chat-history-past-turns)
             (plist-get event :name))
-      (if (plist-get event :below)
-          (progn (agent-q-chat-history--past-draw past)
-                 (agent-q-render-finish))
-        (agent-q-chat-history--past-show-above past (plist-get event :older))))))
+      (cl-flet ((draw ()
+                  (agent-q-chat-history--past-draw past)
+                  (agent-q-changes-line-past (plist-get event :name) (plist-get event :changed))))
+        (if (plist-get event :below)
+            (progn (draw)
+                   (agent-q-render-finish))
+          (agent-q-chat-history--past-show-above #'draw (plist-get event :older))))
+      (agent-q-chat-history--found (plist-get event :turn)))))
 
-(defun agent-q-chat-history--past-show-above (past older)
-  "Show the turn of the events PAST above those that are shown.
+;;;;; Going to one
+
+(defvar-local agent-q-chat-history--sought nil
+  "A turn that is to be shown, and the function that is called then, a cons.")
+
+(defun agent-q-chat-history-when-shown (turn function)
+  "Call FUNCTION with the position of the message of TURN, a number.
+In a chat that is resumed, that is when the turn is shown."
+  (if-let ((position (car (rassq turn (agent-q-chat-history--rewind-turns)))))
+      (funcall function position)
+    (setq agent-q-chat-history--sought (cons turn function))
+    (when agent-q-chat-history--past-button
+      (agent-q-core-show-older agent-q-session-number most-positive-fixnum))))
+
+(defun agent-q-chat-history--found (turn)
+  "Call the function that waits for TURN, a number, if there is one."
+  (pcase agent-q-chat-history--sought
+    (`(,(pred (eql turn)) . ,function)
+     (setq agent-q-chat-history--sought nil)
+     (agent-q-chat-history-when-shown turn function))))
+
+(defun agent-q-chat-history--past-show-above (draw older)
+  "Show the turn that DRAW draws above those that are shown.
 OLDER is how many turns are still to be shown."
   (agent-q-chat-history--past-withdraw)
   (let ((start (marker-position agent-q-chat-history--past-top)))
     (agent-q-render-above
      start (lambda ()
-             (agent-q-chat-history--past-draw past)
+             (funcall draw)
              (agent-q-render-space)))
     (set-marker agent-q-chat-history--past-top start)
     (agent-q-chat-history--past-offer older)))

@@ -11,6 +11,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-chats)
+(require 'agent-q-audit)
 (require 'agent-q-test-registry)
 (require 'agent-q-chats)
 
@@ -658,6 +659,43 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
           (with-temp-buffer
             (insert-file-contents file)
             (should (search-forward "\n> use bytes\n" nil t))))))))
+
+(ert-deftest agent-q-chats-what-a-turn-changed-stands-under-it-again ()
+  "No later turn has it, it can be undone, and the audit log leads to it."
+  (agent-q-test-chats-with
+      (append '((:steps [(:tool_calls [(:name "create_file" :arguments
+                                              (:path "made.txt" :content "one\n"))])]))
+              (agent-q-test-chats-says "Made." "Nothing."))
+    (let ((agent-q-tool-levels '(("create_file" . :cautious)))
+          (file (expand-file-name "made.txt"))
+          (changed "Changed made.txt (new) \\+1 -0  \\[Diff\\] \\[Undo\\]\\(?: \\[Verify\\]\\)?\n")
+          id)
+      (agent-q-test-with-chat
+        (setq id agent-q-chat-history-id)
+        (agent-q-test-ask "make it"))
+      (agent-q-test-chats-resumed id
+        (agent-q-test-until (agent-q-test-shows "> make it"))
+        (agent-q-test-until (not agent-q-chat-send--choosing))
+        (agent-q-test-ask "and now?")
+        (let ((log (agent-q-test-log)))
+          (should (string-match-p (concat "Made\\.\n+. " changed "\n*Resumed:") log))
+          (should (string-suffix-p "Nothing.\n" log)))
+        (kill-buffer))
+      (save-window-excursion
+        (agent-q-audit-log)
+        (agent-q-test-until (> (hash-table-count agent-q-audit--chats) 0))
+        (goto-char (point-min))
+        (search-forward "create_file")
+        (should (equal "make it" (agent-q-audit--chat (tabulated-list-get-id))))
+        (agent-q-test-press "RET")
+        (agent-q-test-until (agent-q-test-shows "> make it"))
+        (should (equal id agent-q-chat-history-id))
+        (should (looking-at-p ".* create_file .*made.txt"))
+        (search-forward "[Undo]")
+        (cl-letf (((symbol-function 'y-or-n-p) #'always))
+          (push-button (1- (point))))
+        (agent-q-test-until (agent-q-test-shows "Changed made.txt (new) +1 -0 (undone)"))
+        (should-not (file-exists-p file))))))
 
 (provide 'agent-q-chats-test)
 ;;; agent-q-chats-test.el ends here

@@ -68,6 +68,7 @@ impl Engine {
         let session = SessionId::next();
         let folder = ChatFolder::new(&store.directory);
         let id = ChatId::new(SystemTime::now());
+        self.audit().note_chat(session, Some(id.to_string()));
         let writer = ChatWriter::new(folder, id, self.listener(session));
         writer.sign_with(Signer::new(store.state.clone(), Chain::default()));
         let recorder = recorder(writer, ChatPlace::default(), Vec::new(), store, session);
@@ -86,6 +87,7 @@ impl Engine {
 
     fn resume(&self, settings: SessionSettings, store: StorePlace, id: ChatId) -> SessionId {
         let session = SessionId::next();
+        self.audit().note_chat(session, Some(id.to_string()));
         let (ready, beginning) = oneshot::channel();
         let workspace = self.open_with(
             session,
