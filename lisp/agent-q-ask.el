@@ -100,6 +100,14 @@ REVIEW is as in `agent-q-chat-send-queue-message'."
   "Read what the user wants to know of LOOK; PROMPT has a place for its name."
   (read-string (format prompt (agent-q-activity-look-label look)) nil 'agent-q-ask-history))
 
+(defun agent-q-ask--named (look)
+  "Return what a message calls LOOK: the name of a definition, else \"this\"."
+  (let ((label (agent-q-activity-look-label look)))
+    (if (and (eq 'definition (agent-q-activity-look-kind look))
+             (string-match "\\`[^ ]+ \\(.+\\) ([^()]*)\\'" label))
+        (match-string 1 label)
+      "this")))
+
 (defun agent-q-ask--editable (look)
   "Signal an error unless LOOK is of a file, as it is to be changed."
   (unless (agent-q-activity-look-file look)
@@ -144,10 +152,10 @@ as in `agent-q-ask'."
   (interactive (list (agent-q-activity-look-here) current-prefix-arg))
   (agent-q-ask--editable look)
   (agent-q-ask--send
-   "Document this: write or improve its documentation string, in the style of the code \
-around it.  Look at callers if it is unclear.  Change nothing else.  Make the change in the \
-file with edit_definition; I review it as a diff."
-   look new t))
+   (format "Document %s." (agent-q-ask--named look)) look new
+   "Write or improve its documentation string, in the style of the code around it. Look at \
+callers if it is unclear. Change nothing else. Make the change in the file with \
+edit_definition; the user reviews it as a diff."))
 
 ;;;###autoload
 (defun agent-q-fix-error (look &optional new wrong)
@@ -164,11 +172,10 @@ for you to accept or reject.  LOOK and NEW are as in `agent-q-ask'."
   (when (and wrong (string-blank-p wrong))
     (user-error "Nothing is known to be wrong with %s" (agent-q-activity-look-label look)))
   (agent-q-ask--send
-   (concat (if wrong (format "This is wrong: %s\nFind the cause" wrong)
-             "Find the cause of this error")
-           " and fix it in its source.  Say in a sentence what was wrong. \
-I review the change of the file as a diff; then check in the image that it helps.")
-   look new t))
+   (if wrong (format "Fix %s: %s" (agent-q-ask--named look) wrong) "Fix this error.")
+   look new
+   "Find the cause and fix it in its source. Say in a sentence what was wrong. The user reviews \
+the change of the file as a diff; then check in the image that it helps."))
 
 ;;;###autoload
 (defun agent-q-rewrite (wish look &optional new)
@@ -181,10 +188,11 @@ as in `agent-q-ask'."
      (list (agent-q-ask--read "Rewrite %s how? " look) look current-prefix-arg)))
   (agent-q-ask--editable look)
   (agent-q-ask--send
-   (format "Rewrite this: %s\nMake the change in the file with edit_definition, or with \
-edit_file where it is not a definition; I review it as a diff."
+   (format "Rewrite %s: %s" (agent-q-ask--named look)
            (if (string-blank-p wish) "make it simpler, with the same behaviour" wish))
-   look new t))
+   look new
+   "Make the change in the file with edit_definition, or with edit_file where it is not a \
+definition; the user reviews it as a diff."))
 
 ;;;; Asking about an error in the debugger
 

@@ -65,7 +65,7 @@
      (format "/invoke_restart debugger=%s restart=use-value values=%S" name
              (format "(first (push :aq-late *features*)) #+aq-late (delete-file %S) 1" harm)))
     (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
-    (should (agent-q-test-shows (format "A running call wants to delete %s" harm)))
+    (should (agent-q-test-shows (format "The running code wants to delete %s" harm)))
     (agent-q-test-answer "n")
     (agent-q-test-until (agent-q-test-idle-p))
     (should (string-match-p "Not allowed: delete " (agent-q-test-tools-answer)))

@@ -48,7 +48,9 @@ pub enum RequestError {
     Settings(#[source] serde_json::Error),
     #[error("Cannot parse the levels of tools: {0}")]
     Levels(#[source] serde_json::Error),
-    #[error("No rule can allow the like of this, as not all that it is about is known.")]
+    #[error(
+        "No rule can allow similar calls, because not everything that this one reaches is known."
+    )]
     NoRule,
     #[error("Cannot parse the rule: {0}")]
     RuleText(#[source] serde_json::Error),

@@ -352,7 +352,7 @@ impl Workspace {
         let known = held(&self.seen).get(path).and_then(|seen| seen.known);
         match known {
             Some(version) if version.is(&now) => Ok(()),
-            Some(_) => Err(changed(shown, "you last saw it")),
+            Some(_) => Err(changed(shown, "it was last read")),
             None => self.check_proposed(path, shown, now),
         }
     }
