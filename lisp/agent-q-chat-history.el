@@ -166,6 +166,39 @@ Those that are shown, in an alist.")
 (defvar-local agent-q-chat-history--past-button nil
   "Markers around the button for older turns, a cons, or nil.")
 
+;;;;; What it is called
+
+(defvar-local agent-q-chat-history--title nil
+  "What the first message of this chat says, in short, or nil.
+It begins with \"/\" while that only calls a tool.")
+
+(defun agent-q-chat-history-called ()
+  "Return the name of this chat, or else its title, or nil."
+  (or agent-q-chat-history-past-name
+      (and agent-q-chat-history--title (string-remove-prefix "/" agent-q-chat-history--title))))
+
+(defun agent-q-chat-history-name-buffer ()
+  "Name the buffer of this chat after its project, and what the chat is called."
+  (rename-buffer (format "*agent-q: %s*"
+                         (agent-q-text-visible-line
+                          (or agent-q-chat-history-past-name
+                              (let ((project (or agent-q-session-project "chat"))
+                                    (title (agent-q-chat-history-called)))
+                                (if title (format "%s: %s" project title) project)))
+                          60))
+                 t))
+
+(defun agent-q-chat-history-titled (text about)
+  "Give this chat a title by the message TEXT, with ABOUT attached, if it has none.
+ABOUT is a list of texts."
+  (when (or (null agent-q-chat-history--title)
+            (and (string-prefix-p "/" agent-q-chat-history--title)
+                 (not (string-prefix-p "/" text))))
+    (let ((title (agent-q-text-title text about)))
+      (unless (string-empty-p title)
+        (setq agent-q-chat-history--title (concat (if (string-prefix-p "/" text) "/" "") title))
+        (agent-q-chat-history-name-buffer)))))
+
 ;;;;; Its context
 
 (defvar-local agent-q-chat-history--past-kept nil
@@ -272,6 +305,8 @@ may be outdated.  %s"
             (progn (draw)
                    (agent-q-render-finish))
           (agent-q-chat-history--past-show-above #'draw (plist-get event :older))))
+      (when (eql 0 (plist-get event :older))
+        (agent-q-chat-history-titled (plist-get (car past) :text) (plist-get (car past) :along)))
       (agent-q-chat-history--found (plist-get event :turn)))))
 
 ;;;;; Going to one

@@ -326,8 +326,8 @@ NEW non-nil means a new one."
 
 (defun agent-q-chat-resume (id name root)
   "Return the buffer of a new chat, the continuation of the stored one of ID.
-NAME is for the buffer, and ROOT the root of its project, or nil.  That may be
-gone."
+NAME is what it is called, or nil, and ROOT the root of its project, or nil.
+That may be gone."
   (let ((default-directory (if (and root (file-directory-p root))
                                (file-name-as-directory root)
                              default-directory)))
@@ -335,17 +335,19 @@ gone."
 
 (defun agent-q-chat--make (&optional id called)
   "Make a chat and return its buffer.
-ID is that of the stored chat that it continues, or nil, and CALLED how the
-buffer is called then."
+ID is that of the stored chat that it continues, or nil, and CALLED what that
+is called, or nil."
   (agent-q-chat-watch)
   (let* ((root (agent-q-project-directory))
          (name (agent-q-project-name root))
          (buffer (generate-new-buffer
-                  (format "*agent-q: %s*" (agent-q-text-visible-line (or called name) 40))))
+                  (format "*agent-q: %s*" (agent-q-text-visible-line name 40))))
          (made nil))
     (unwind-protect
         (with-current-buffer buffer
           (agent-q-chat--set-up (agent-q-connection-default-connection) root name id)
+          (when called
+            (agent-q-chat-history-titled called nil))
           (setq made t)
           (agent-q-chat-send-provider)
           (agent-q-chat-view-welcome-update))
@@ -542,6 +544,8 @@ core saves it, as JSON, or is nil."
         agent-q-chat-view-header-turn-cost nil
         agent-q-chat-view-header-turn nil)
   (agent-q-render-settle 'turn)
+  (agent-q-chat-history-titled (plist-get event :text) (plist-get event :along))
+  (agent-q-chat--file-note)
   (when (agent-q-chat-send-queue-message-review (agent-q-chat--show-message event))
     (setq-local agent-q-review-edits t
                 agent-q-chat--reviewing t))

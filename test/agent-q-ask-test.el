@@ -111,7 +111,7 @@
         (should (string-match-p (format "> Explain this\\.\n\n  with %s\n\nIt adds" about)
                                 (agent-q-test-log))))
       (should (equal (mapcar #'agent-q-chats-title (agent-q-test-chats-found "plum"))
-                     (list (format "Explain this. [%s]" about))))
+                     (list "Explain this: defun plum")))
       (let ((file (expand-file-name "out.md")))
         (agent-q-test-chats-answer "export" `(id . ,id) `(file . ,file))
         (with-temp-buffer

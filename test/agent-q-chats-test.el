@@ -526,8 +526,7 @@
                    (lambda (prompt table _predicate _match _initial _history default &rest _)
                      (setq asked (list prompt (agent-q-test-completions "elm" table)))
                      default)))
-          (agent-q-resume)
-          (agent-q-test-until asked))
+          (agent-q-resume))
         (should (equal asked '("Resume (default the elm): " ("the elm"))))))))
 
 (ert-deftest agent-q-chats-nothing-is-saved-when-that-is-off ()
@@ -696,6 +695,30 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
           (push-button (1- (point))))
         (agent-q-test-until (agent-q-test-shows "Changed made.txt (new) +1 -0 (undone)"))
         (should-not (file-exists-p file))))))
+
+(ert-deftest agent-q-chats-a-new-one-offers-to-continue-the-last ()
+  "It says what was changed since, and gives way to the other."
+  (agent-q-test-chats-with (agent-q-test-chats-says "By moving money." "Again.")
+    (write-region "old" nil "old.lisp" nil 'silent)
+    (set-file-times "old.lisp" (time-subtract nil 3600))
+    (agent-q-test-with-chat
+      (should-not (agent-q-test-shows "[Continue"))
+      (agent-q-test-ask "how does transfer work? I wonder.")
+      (should (string-suffix-p ": how does transfer work?*" (buffer-name))))
+    (write-region "new" nil "new.lisp" nil 'silent)
+    (write-region "new" nil "new.fasl" nil 'silent)
+    (let ((agent-q-provider (or agent-q-provider 'none)))
+      (save-window-excursion
+        (agent-q-chat t)
+        (agent-q-test-until (agent-q-test-shows "changed since: 1 file (new.lisp)"))
+        (let ((new (current-buffer)))
+          (goto-char (point-min))
+          (search-forward "[Continue \"how does transfer work?\"]")
+          (push-button (1- (point)))
+          (should-not (buffer-live-p new)))
+        (agent-q-test-until (agent-q-test-shows "By moving money."))
+        (should (string-suffix-p ": how does transfer work?*" (buffer-name)))
+        (kill-buffer)))))
 
 (provide 'agent-q-chats-test)
 ;;; agent-q-chats-test.el ends here

@@ -24,6 +24,7 @@ use crate::chats::search::{FoundChat, search};
 use crate::chats::signature::{Chain, Signer, key_in, knows_root};
 use crate::chats::summary::indexed;
 use crate::chats::writer::{ChatWriter, Tell};
+use crate::files::search::changed_since;
 use crate::protocol::{Event, QuestionId, SessionId};
 use crate::runtime::{handle, held};
 use crate::session::conversation::Conversation;
@@ -225,6 +226,11 @@ enum ChatsAsked {
         id: String,
         file: PathBuf,
     },
+    /// Which files below that folder were written since, in milliseconds since 1970?
+    ChangedSince {
+        root: PathBuf,
+        since: u64,
+    },
     /// Is it free to be deleted?
     Deletable {
         id: String,
@@ -311,6 +317,14 @@ fn answer(
             output.flush().map_err(io)?;
             done(json!({"file": file}))
         }
+        ChatsAsked::ChangedSince { root, since } => {
+            let since = SystemTime::UNIX_EPOCH + Duration::from_millis(since);
+            // What can't be looked at was not changed as far as is known.
+            let files = changed_since(&root, since, &|| false).unwrap_or_default();
+            done(
+                json!({"files": files.iter().map(|it| it.display().to_string()).collect::<Vec<_>>()}),
+            )
+        }
         ChatsAsked::Deletable { id } => {
             let id = ChatId::parse(&id)?;
             match folder.is_free(&id)? {
@@ -366,6 +380,7 @@ fn chat_json(chat: &FoundChat, key: Option<&Key>) -> Value {
         "image": place.image,
         "model": place.model,
         "words": summary.words,
+        "along": summary.along,
         "turns": summary.turns,
         "input": summary.tokens.input,
         "output": summary.tokens.output,
