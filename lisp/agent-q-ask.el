@@ -201,26 +201,13 @@ definition; the user reviews it as a diff."))
 
 ;;;###autoload
 (defun agent-q-explain-error ()
-  "Ask the agent in a new chat about the error in this debugger buffer."
+  "Ask the model about the error in this debugger buffer, in a new chat, and go there."
   (interactive)
-  (let ((question (agent-q-ask--explain-question (current-buffer)))
-        (connection (agent-q-ask--explain-connection (current-buffer))))
-    (pop-to-buffer (agent-q-chat-open t))
-    (when connection
-      (agent-q-set-image connection))
-    (goto-char (point-max))
-    (insert question)
-    (agent-q-chat-send)))
-
-(defun agent-q-ask--explain-connection (buffer)
-  "Return the connection of the debugger in BUFFER."
-  (let ((process (agent-q-debugger-local buffer 2)))
-    (agent-q-connection-of-process process)))
-
-(defun agent-q-ask--explain-question (buffer)
-  "Return the message that asks to explain the error in the debugger BUFFER."
-  (concat "Explain the error that I have in the debugger, and what to do about it.\n"
-          (agent-q-activity-look-error buffer)))
+  (let ((look (agent-q-activity-look-here)))
+    (unless (eq 'error (agent-q-activity-look-kind look))
+      (user-error "This is not a debugger with an error; M-x agent-q-explain explains other things"))
+    (pop-to-buffer (agent-q-explain look t))
+    (goto-char (point-max))))
 
 ;;;; Messages for commits
 

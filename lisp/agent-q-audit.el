@@ -299,7 +299,7 @@ last such call of all."
   "Show the whole step at point."
   (interactive nil agent-q-audit-mode)
   (let ((record (agent-q-audit--at-point)))
-    (with-help-window "*agent-q audit step*"
+    (agent-q-text-with-page "*agent-q audit step*"
       (maphash (lambda (key value)
                  (princ (format "%s: %s\n" (agent-q-audit--label key)
                                 (agent-q-audit--value key value record))))

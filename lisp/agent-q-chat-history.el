@@ -11,6 +11,7 @@
 
 (require 'agent-q)
 (require 'agent-q-attach)
+(require 'agent-q-call)
 (require 'agent-q-call-events)
 (require 'agent-q-changes)
 (require 'agent-q-chat-view)
@@ -423,8 +424,9 @@ CHAT is the buffer, TURN the number of its turn, and TEXT the message.
 MESSAGES is their number, FILES and LOST are texts, DEFINITIONS and KEPT
 those of the image that can and can't be undone.  NAMES are those of the
 turns in the image's journal that changed it, the latest first.  TICKED are
-the parts to undo, of `conversation', `files' and `image'."
-  chat turn text messages files lost definitions kept names ticked)
+the parts to undo, of `conversation', `files' and `image'.  CALLED is non-nil
+if a tool was called since."
+  chat turn text messages files lost definitions kept names ticked called)
 
 (defvar-local agent-q-chat-history--rewind-plan nil
   "What this buffer shows, an `agent-q-chat-history-rewind-plan'.")
@@ -457,6 +459,17 @@ the image's journal, and `turns', the names of their turns there.")
     (or (car (last (seq-take-while (lambda (turn) (<= (car turn) (point))) turns)))
         (user-error "No message of yours is here"))))
 
+(defun agent-q-chat-history--rewind-called-p (position)
+  "Whether the log has a call after POSITION."
+  (let ((called nil))
+    (while (and (not called)
+                (setq position (text-property-not-all position agent-q-render-end
+                                                      'agent-q-item nil)))
+      (setq called (agent-q-call-p (agent-q-render-item-at position))
+            position (next-single-char-property-change position 'agent-q-item nil
+                                                       agent-q-render-end)))
+    called))
+
 (defun agent-q-chat-history--rewind-text (position)
   "Return the text of the message at POSITION."
   (let* ((start (next-single-property-change position 'agent-q-turn nil agent-q-render-end))
@@ -482,7 +495,7 @@ prompt again."
                (plan (agent-q-chat-history--rewind-make-plan
                       :chat (current-buffer) :turn turn
                       :text (agent-q-chat-history--rewind-text position)
-                      :ticked '(conversation files image))))
+                      :called (agent-q-chat-history--rewind-called-p position))))
     (agent-q-chat-history-await
      (agent-q-core-plan-rewind agent-q-session-number turn)
      (lambda (answer problem)
@@ -556,6 +569,10 @@ It has the list CHANGES."
 
 (defun agent-q-chat-history--rewind-show (plan)
   "Show PLAN in a buffer of its own."
+  (setf (agent-q-chat-history-rewind-plan-ticked plan)
+        (delq nil (list 'conversation
+                        (and (agent-q-chat-history-rewind-plan-files plan) 'files)
+                        (and (agent-q-chat-history-rewind-plan-names plan) 'image))))
   (when (buffer-live-p (agent-q-chat-history-rewind-plan-chat plan))
     (let ((buffer (get-buffer-create "*agent-q rewind*")))
       (with-current-buffer buffer
@@ -625,9 +642,10 @@ It has the list CHANGES."
   "Return sentences on what can't be known, in PLAN's chat."
   (with-current-buffer (agent-q-chat-history-rewind-plan-chat plan)
     (delq nil
-          (list (unless (agent-q-connection-live-p agent-q-session-connection)
-                  "No Lisp is connected, so nothing in an image is undone.")
-                "Side effects of code: output, files of its own, state of objects."))))
+          (and (agent-q-chat-history-rewind-plan-called plan)
+               (list (unless (agent-q-connection-live-p agent-q-session-connection)
+                       "No Lisp is connected, so nothing in an image is undone.")
+                     "Side effects of code: output, files of its own, state of objects.")))))
 
 (defun agent-q-chat-history--rewind-tick (part)
   "Tick PART, or don't any more."

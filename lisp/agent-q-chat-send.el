@@ -87,6 +87,9 @@ refused; \\[agent-q-plan-do] ends this and makes the agent carry out the plan."
 (defun agent-q-chat-send-plan-offer ()
   "Show under a turn in plan mode the button that has the plan carried out."
   (when agent-q-plan-mode
+    ;; A plan ends with a list, of which the button is not a part.
+    (agent-q-render-finish)
+    (agent-q-render-space)
     (agent-q-render-button "[Do it]" #'agent-q-plan-do 'turn)))
 
 ;;;; The messages of a chat that wait

@@ -240,6 +240,8 @@ For `change-major-mode-hook'."
     (define-key map (kbd "C-c C-l") #'agent-q-plan-mode)
     (agent-q-code-block-define-keys map)
     (define-key map [remap xref-find-definitions] #'agent-q-code-find-definition)
+    ;; The menu of Text mode is about other texts.
+    (define-key map [menu-bar text] #'undefined)
     map)
   "Keymap of `agent-q-chat-mode'.")
 
@@ -599,13 +601,17 @@ core saves it, as JSON, or is nil."
 
 (defun agent-q-chat--offer-echo ()
   "Offer the echo of evaluations in the REPL."
-  (agent-q-render-notice "Show what the agent evaluates in your REPL, as comments?")
-  (pcase-dolist (`(,label . ,value) '(("[Show it]" . t) ("[Don't]" . nil)))
-    (agent-q-render-button label
-                           (lambda ()
-                             (agent-q-image-history-echo-choose value)
-                             (agent-q-render-settle 'echo))
-                           'echo)))
+  (let ((start (copy-marker agent-q-render-end)) (end (make-marker)))
+    (agent-q-render-notice "Show what the agent evaluates in your REPL, as comments?")
+    (pcase-dolist (`(,label . ,value) '(("[Show it]" . t) ("[Don't]" . nil)))
+      (agent-q-render-button label
+                             (lambda ()
+                               (agent-q-image-history-echo-choose value)
+                               (agent-q-render-settle 'echo)
+                               ;; It is about all chats, not about this turn.
+                               (agent-q-render-remove start end))
+                             'echo))
+    (set-marker end agent-q-render-end)))
 
 (defun agent-q-chat--tick (buffer)
   "Show the time that passes in the running turn of the chat BUFFER."
@@ -631,7 +637,7 @@ That is the system prompt and the context in front of each message."
   (agent-q-chat-send-configure)
   (pcase-let ((`(,prompt ,context) (agent-q-core-system-prompt agent-q-session-number
                                                                (agent-q-chat-send-context))))
-    (with-help-window "*agent-q system prompt*"
+    (agent-q-text-with-page "*agent-q system prompt*"
       (princ prompt)
       (princ "\n\n----- In front of a message that you send now -----\n\n")
       (princ context))))

@@ -91,14 +91,15 @@ wrong, a sentence or nil."
 
 (defun agent-q-chats--annotation (chat)
   "Return what stands behind CHAT, an alist, in completions."
-  (concat (propertize " " 'display '(space :align-to 60))
+  (concat (propertize " " 'display '(space :align-to 50))
           (agent-q-text-visible-line
            (string-join (delq nil (list (agent-q-chats-date chat)
                                         (alist-get 'project chat)
                                         (alist-get 'model chat)
                                         (alist-get 'excerpt chat)))
                         "  ")
-           160)))
+           ;; What doesn't fit would be broken anywhere.
+           (max 20 (- (frame-width) 54)))))
 
 (defun agent-q-chats--choose (prompt chats)
   "Ask the user with PROMPT for one of CHATS and return it."

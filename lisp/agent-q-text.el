@@ -264,6 +264,15 @@ The first BEFORE-BODY of them stay on the first line, if there is a body."
         (concat first (agent-q-text--pretty-value (cadr unit) (+ column (length first)) depth)))
     (agent-q-text--pretty-value (car unit) column depth)))
 
+;;;; Pages
+
+(defmacro agent-q-text-with-page (name &rest body)
+  "Show what BODY prints in the help buffer NAME, and select its window.
+So the key that closes a page does so wherever it came from."
+  (declare (indent 1) (debug t))
+  `(let ((help-window-select t))
+     (with-help-window ,name ,@body)))
+
 ;;;; Titles
 
 (defconst agent-q-text--title-width 48

@@ -236,8 +236,10 @@
               (should (equal connection agent-q-session-connection))
               (agent-q-test-until (and (agent-q-test-idle-p)
                                        (string-match-p "You asked for it" (agent-q-test-log))))
-              (should (string-match-p "debugger u[0-9]+: SIMPLE-ERROR: no good: 42" (agent-q-test-log)))
-              (should (string-match-p "AQ-INNER 42" (agent-q-test-log))))
+              ;; What it is about is sent, and not a part of the message.
+              (should (string-match-p "> Explain this error, and what to do about it\\.\n\n  about .*no good: 42"
+                                      (agent-q-test-log)))
+              (should (string-match-p "AQ-INNER 42" (agent-q-test-last-message))))
           (kill-buffer asked))
         (agent-q-test-tools-quit-debuggers client)))))
 

@@ -112,7 +112,7 @@ await 'The rewind was undone' 'and forth'
 holds 'the file is as the second turn left it' two
 press C-a C-k
 command agent-q-fork-chat
-await 'agent-q: project: Do the first<2>' 'the fork is a chat of its own'
+await 'agent-q: project: Do the first\*<2>' 'the fork is a chat of its own'
 await 'Resumed: ' 'with what came before'
 type_text 'And now?'
 press Enter
