@@ -16,7 +16,6 @@
 (require 'agent-q-chat-commands)
 (require 'agent-q-chat-send)
 (require 'agent-q-connection)
-(require 'agent-q-debugger)
 (require 'agent-q-events)
 (require 'agent-q-json)
 (require 'agent-q-prompt)
@@ -101,7 +100,7 @@ REVIEW is as in `agent-q-chat-send-queue-message'."
   (read-string (format prompt (agent-q-activity-look-label look)) nil 'agent-q-ask-history))
 
 (defun agent-q-ask--named (look)
-  "Return what a message calls LOOK: the name of a definition, else \"this\"."
+  "Return the name of LOOK in a message: that of a definition, else \"this\"."
   (let ((label (agent-q-activity-look-label look)))
     (if (and (eq 'definition (agent-q-activity-look-kind look))
              (string-match "\\`[^ ]+ \\(.+\\) ([^()]*)\\'" label))
@@ -201,7 +200,7 @@ definition; the user reviews it as a diff."))
 
 ;;;###autoload
 (defun agent-q-explain-error ()
-  "Ask the model about the error in this debugger buffer, in a new chat, and go there."
+  "Ask a new chat about the error in this debugger buffer, and go there."
   (interactive)
   (let ((look (agent-q-activity-look-here)))
     (unless (eq 'error (agent-q-activity-look-kind look))

@@ -70,7 +70,7 @@ wrong, a sentence or nil."
             (agent-q-session-buffers)))
 
 (defun agent-q-chats-title (chat)
-  "Return what CHAT, an alist, is called: its name, or what its first message says."
+  "Return the name of CHAT, an alist, or a title by its first message."
   (if-let ((name (alist-get 'name chat)))
       (agent-q-text-visible-line name 70)
     (agent-q-text-title (or (alist-get 'words chat) "") (alist-get 'along chat))))
@@ -171,8 +171,8 @@ With a prefix argument, offer those that have WORDS in their names or texts."
                                      chats))))))
 
 (defun agent-q-chats--found-now (query)
-  "Wait for what `agent-q-chats-find' finds by QUERY.
-Return the chats and what is wrong, as a list."
+  "Return the chats for QUERY, and what is wrong, as a list.
+Wait for what `agent-q-chats-find' has to tell."
   (let ((found nil))
     (agent-q-chats-find query (lambda (chats problem) (setq found (list chats problem))))
     (while (not found)
@@ -245,7 +245,7 @@ FILES were changed since, and in the image CHANGES, entries of its journal."
     (agent-q-chat-view-welcome-update)))
 
 (defun agent-q-chats--since (files changes)
-  "Say that FILES and CHANGES, of the image, were changed; nil if none were."
+  "Return which FILES, and definitions of CHANGES, were changed, as text or nil."
   (let ((parts (delq nil
                      (list (agent-q-chats--since-part
                             "" "file" (mapcar #'file-name-nondirectory files))
@@ -506,7 +506,7 @@ Where it is a new one, offer the latest one of its project."
 ;;;;; Rows
 
 (defun agent-q-chats--list-rows ()
-  "Return the rows: open chats, those that wait for the user first, then the stored ones."
+  "Return the rows: chats that wait for the user, open ones, stored ones."
   (let* ((open (agent-q-session-buffers))
          (stored (seq-remove (lambda (chat) (agent-q-chats-buffer (alist-get 'id chat)))
                              agent-q-chats--list-stored)))

@@ -279,9 +279,9 @@ So the key that closes a page does so wherever it came from."
   "Most columns of a title.")
 
 (defun agent-q-text-title (text &optional about)
-  "Return a short title for the message TEXT; an empty one if it says nothing.
-ABOUT is what was attached to it, a list of texts: where TEXT is as short as
-\"Explain this.\", the first one says more."
+  "Return a short title for the message TEXT, or an empty one.
+ABOUT is what was attached to it, a list of texts: the first one completes a
+TEXT as short as \"Explain this.\"."
   (let* ((case-fold-search t)
          (text (string-trim (replace-regexp-in-string "[ \t\n`]+" " " text)))
          ;; The names in mentions, the words of commands.
@@ -312,7 +312,7 @@ ABOUT is what was attached to it, a list of texts: where TEXT is as short as
       (concat (if (string-match "\\`\\(.\\{16,\\}\\)[ ,;:(]+[^ ]*\\'" cut)
                   (match-string 1 cut)
                 cut)
-              (truncate-string-ellipsis)))))
+              (if (char-displayable-p ?…) "…" "...")))))
 
 ;;;; Lists that fit their windows
 
