@@ -16,24 +16,24 @@ help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target what; do \
-	  printf '%-18s %s\n' "$$target" "$$what"; done
+	  printf '%-22s %s\n' "$$target" "$$what"; done
 	@echo
-	@echo "YES=1 answers the question before anything is installed; EMACS=… chooses another Emacs."
+	@echo "YES=1 installs without a question; EMACS=... chooses another Emacs."
 
-chat: ## Install what is missing, build, and open a chat beside a running Common Lisp
+chat: ## Install what is missing, build, open a chat beside a Lisp
 	@sh scripts/setup.sh build chat
 	@sh scripts/build.sh
 	@sh scripts/chat.sh
 
-demo-model: ## Fetch the tiny demo model (about 130 MB) for machines without a model
+demo-model: ## Fetch the tiny demo model, about 130 MB
 	@sh scripts/demo-model.sh install
 
-test: ## Run everything that CI runs; T=regexp: only the tests whose names match
+test: ## Run all that CI runs; T=regexp: tests with such names
 	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
 	@T='$(T)' sh scripts/test.sh
 
-test-all: ## Run everything twice: as byte code and native code, through SLY and SLIME, in new and saved images
+test-all: ## Run all twice: byte and native code, SLY and SLIME
 	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
 	@ALL=1 sh scripts/test.sh
@@ -43,7 +43,7 @@ test-quick: ## Run the tests that need neither an image nor a terminal
 	@sh scripts/build.sh
 	@QUICK=1 sh scripts/test.sh
 
-seen: ## Write the golden files of what the model sees (test/fixtures/seen): schemas, prompt, results of tools
+seen: ## Write what the model sees into test/fixtures/seen
 	@sh scripts/setup.sh build chat
 	@sh scripts/build.sh
 	@AGENT_Q_WRITE_SEEN=1 T=agent-q-seen-is sh scripts/test.sh
@@ -63,25 +63,25 @@ bench: ## Measure, each figure with its target
 	@sh scripts/build.sh
 	@sh scripts/bench.sh
 
-compare: ## Measure the same stream through gptel, if your Emacs has it
+compare: ## Measure the same stream through gptel
 	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
 	@ONLY=compare sh scripts/bench.sh
 
-trial: ## Have your model solve small tasks, and say how it did; PROVIDER, MODEL and TASKS choose
+trial: ## Have a model solve tasks: PROVIDER, MODEL, TASKS
 	@sh scripts/setup.sh build chat
 	@sh scripts/build.sh
 	@sh scripts/trial.sh
 
-implementations: ## Try every tool on the Lisps that are installed; write the table in IMPLEMENTATIONS.md
+implementations: ## Try all tools on all Lisps; write the table
 	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
 	@sh scripts/implementations.sh
 
-generate: ## Write the Emacs Lisp that is generated: autoloads, and the core's functions
+generate: ## Write the Emacs Lisp that is generated
 	@"$(EMACS)" -Q --batch -l scripts/generate.el
 
-facts: ## Write the facts of models from FILE=api.json of models.dev; fails if a default model is not in it
+facts: ## Write the facts of models from FILE=api.json
 	@test -n "$(FILE)" || { echo 'make facts FILE=api.json, from https://models.dev/api.json' >&2; exit 2; }
 	@"$(EMACS)" -Q --batch -l scripts/model-facts.el "$(FILE)"
 

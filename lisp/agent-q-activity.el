@@ -539,7 +539,7 @@ It is nil where they say nothing."
 
 ;;;;; Other buffers
 
-(defun agent-q-activity-look-error (buffer)
+(defun agent-q-activity--look-error (buffer)
   "Return the error in the debugger BUFFER as a text, or signal an error."
   (unless (agent-q-debugger-local buffer 3)
     (user-error "This is not a debugger buffer of SLY or SLIME"))
@@ -567,7 +567,7 @@ It is nil where they say nothing."
             (agent-q-debugger-condition-text (agent-q-debugger-local (current-buffer) 4)))
            60)
    :excerpts (list (cons "the user's debugger, which is open"
-                         (agent-q-activity--look-cut (agent-q-activity-look-error (current-buffer)))))
+                         (agent-q-activity--look-cut (agent-q-activity--look-error (current-buffer)))))
    :directory default-directory
    :process (agent-q-debugger-local (current-buffer) 2)))
 

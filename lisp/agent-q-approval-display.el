@@ -292,9 +292,9 @@ A change that is reviewed beside it is not shown here, too."
   "Return where the keys answer CALL, as a sentence."
   (if (and (agent-q-call-below call) (not agent-q-session-mcp-client))
       (substitute-command-keys
-       "Keys answer here: \\<agent-q-chat-mode-map>\\[agent-q-goto-approval] goes to its beginning, \
+       "Press a key here; \\<agent-q-chat-mode-map>\\[agent-q-goto-approval] goes to its beginning, \
 SPC reads on")
-    (concat "Keys answer here and at the "
+    (concat "Press a key here or at the "
             (cond (agent-q-session-mcp-client "end of the buffer")
                   ;; In the normal state they are Evil's there.
                   ((bound-and-true-p evil-local-mode) "empty prompt in insert state")

@@ -16,7 +16,6 @@
 (require 'agent-q-chat-commands)
 (require 'agent-q-chat-send)
 (require 'agent-q-connection)
-(require 'agent-q-debugger)
 (require 'agent-q-events)
 (require 'agent-q-json)
 (require 'agent-q-prompt)
@@ -100,6 +99,14 @@ REVIEW is as in `agent-q-chat-send-queue-message'."
   "Read what the user wants to know of LOOK; PROMPT has a place for its name."
   (read-string (format prompt (agent-q-activity-look-label look)) nil 'agent-q-ask-history))
 
+(defun agent-q-ask--named (look)
+  "Return the name of LOOK in a message: that of a definition, else \"this\"."
+  (let ((label (agent-q-activity-look-label look)))
+    (if (and (eq 'definition (agent-q-activity-look-kind look))
+             (string-match "\\`[^ ]+ \\(.+\\) ([^()]*)\\'" label))
+        (match-string 1 label)
+      "this")))
+
 (defun agent-q-ask--editable (look)
   "Signal an error unless LOOK is of a file, as it is to be changed."
   (unless (agent-q-activity-look-file look)
@@ -144,10 +151,10 @@ as in `agent-q-ask'."
   (interactive (list (agent-q-activity-look-here) current-prefix-arg))
   (agent-q-ask--editable look)
   (agent-q-ask--send
-   "Document this: write or improve its documentation string, in the style of the code \
-around it.  Look at callers if it is unclear.  Change nothing else.  Make the change in the \
-file with edit_definition; I review it as a diff."
-   look new t))
+   (format "Document %s." (agent-q-ask--named look)) look new
+   "Write or improve its documentation string, in the style of the code around it. Look at \
+callers if it is unclear. Change nothing else. Make the change in the file with \
+edit_definition; the user reviews it as a diff."))
 
 ;;;###autoload
 (defun agent-q-fix-error (look &optional new wrong)
@@ -164,11 +171,10 @@ for you to accept or reject.  LOOK and NEW are as in `agent-q-ask'."
   (when (and wrong (string-blank-p wrong))
     (user-error "Nothing is known to be wrong with %s" (agent-q-activity-look-label look)))
   (agent-q-ask--send
-   (concat (if wrong (format "This is wrong: %s\nFind the cause" wrong)
-             "Find the cause of this error")
-           " and fix it in its source.  Say in a sentence what was wrong. \
-I review the change of the file as a diff; then check in the image that it helps.")
-   look new t))
+   (if wrong (format "Fix %s: %s" (agent-q-ask--named look) wrong) "Fix this error.")
+   look new
+   "Find the cause and fix it in its source. Say in a sentence what was wrong. The user reviews \
+the change of the file as a diff; then check in the image that it helps."))
 
 ;;;###autoload
 (defun agent-q-rewrite (wish look &optional new)
@@ -181,10 +187,11 @@ as in `agent-q-ask'."
      (list (agent-q-ask--read "Rewrite %s how? " look) look current-prefix-arg)))
   (agent-q-ask--editable look)
   (agent-q-ask--send
-   (format "Rewrite this: %s\nMake the change in the file with edit_definition, or with \
-edit_file where it is not a definition; I review it as a diff."
+   (format "Rewrite %s: %s" (agent-q-ask--named look)
            (if (string-blank-p wish) "make it simpler, with the same behaviour" wish))
-   look new t))
+   look new
+   "Make the change in the file with edit_definition, or with edit_file where it is not a \
+definition; the user reviews it as a diff."))
 
 ;;;; Asking about an error in the debugger
 
@@ -193,26 +200,13 @@ edit_file where it is not a definition; I review it as a diff."
 
 ;;;###autoload
 (defun agent-q-explain-error ()
-  "Ask the agent in a new chat about the error in this debugger buffer."
+  "Ask a new chat about the error in this debugger buffer, and go there."
   (interactive)
-  (let ((question (agent-q-ask--explain-question (current-buffer)))
-        (connection (agent-q-ask--explain-connection (current-buffer))))
-    (pop-to-buffer (agent-q-chat-open t))
-    (when connection
-      (agent-q-set-image connection))
-    (goto-char (point-max))
-    (insert question)
-    (agent-q-chat-send)))
-
-(defun agent-q-ask--explain-connection (buffer)
-  "Return the connection of the debugger in BUFFER."
-  (let ((process (agent-q-debugger-local buffer 2)))
-    (agent-q-connection-of-process process)))
-
-(defun agent-q-ask--explain-question (buffer)
-  "Return the message that asks to explain the error in the debugger BUFFER."
-  (concat "Explain the error that I have in the debugger, and what to do about it.\n"
-          (agent-q-activity-look-error buffer)))
+  (let ((look (agent-q-activity-look-here)))
+    (unless (eq 'error (agent-q-activity-look-kind look))
+      (user-error "This is not a debugger with an error; M-x agent-q-explain explains other things"))
+    (pop-to-buffer (agent-q-explain look t))
+    (goto-char (point-max))))
 
 ;;;; Messages for commits
 

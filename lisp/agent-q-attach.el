@@ -25,10 +25,11 @@
 ;; buffer, as the core is given it with each message.  The system prompt stays the
 ;; same within a chat, so what changes is not in it.
 
-(defun agent-q-attach-context-json (connection &optional excerpts)
+(defun agent-q-attach-context-json (connection &optional excerpts how)
   "Return as JSON where the user is now.
 CONNECTION is the one of the current buffer, a chat, or nil.  EXCERPTS are
-texts that are sent along, each as (WHERE . TEXT)."
+texts that are sent along, each as (WHERE . TEXT), and HOW is what only the
+model is told of how to do what the message says, or nil."
   (let ((root (agent-q-project-directory)))
     (agent-q-json-serialize
      `((date . ,(format-time-string "%Y-%m-%d"))
@@ -43,7 +44,8 @@ texts that are sent along, each as (WHERE . TEXT)."
                   (mapcar (pcase-lambda (`(,where . ,text))
                             `((what . ,(agent-q-text-clean where))
                               (text . ,(agent-q-text-clean text))))
-                          excerpts)))))))
+                          excerpts)))
+       (how . ,(or how :null))))))
 
 (defun agent-q-attach--context-text (text)
   "Return TEXT as JSON takes it; it may be nil."

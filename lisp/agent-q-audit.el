@@ -5,13 +5,19 @@
 ;;; Commentary:
 
 ;; Shows the audit log, to which the core appends a JSON line before and after
-;; each cautious or dangerous call.  Nothing here writes to it.
+;; each cautious or dangerous call, and leads from a step to its call in the chat.  Nothing
+;; here writes to it.
 
 ;;; Code:
 
 (require 'agent-q)
+(require 'agent-q-call)
+(require 'agent-q-chat-history)
+(require 'agent-q-chats)
 (require 'agent-q-json)
 (require 'agent-q-registry)
+(require 'agent-q-render)
+(require 'agent-q-session)
 (require 'agent-q-text)
 (require 'cl-lib)
 (require 'parse-time)
@@ -28,12 +34,15 @@ To read and draw all that fits into `agent-q-audit-tail' takes seconds.")
 (defvar-local agent-q-audit--shown agent-q-audit-page
   "Number of steps shown in this buffer.")
 
+(defvar-local agent-q-audit--chats nil
+  "The saved chats, alists, by their ids.")
+
 (defvar-local agent-q-audit--note nil
   "The overlay that says how many steps there are.")
 
 (defconst agent-q-audit--columns
-  '((10 "Time" 14 t) (1 "Chat" 11 nil) (10 "Tool" 17 t) (3 "Level" 9 t)
-    (4 "Decision" 10 t) (2 "By" 7 t) (9 "Outcome" 9 t) (5 "ms" 6 nil :right-align t)
+  '((10 "Time" 14 t) (4 "Chat" 20 t) (10 "Tool" 17 t) (3 "Level" 9 t)
+    (5 "Decision" 10 t) (2 "By" 7 t) (9 "Outcome" 9 t) (6 "ms" 6 nil :right-align t)
     (10 "Arguments" 0 nil))
   "The columns of the audit log, as for `agent-q-text-list-setup'.")
 
@@ -48,17 +57,21 @@ To read and draw all that fits into `agent-q-audit-tail' takes seconds.")
 
 (defvar agent-q-audit-mode-map
   (let ((map (make-sparse-keymap)))
-    (define-key map (kbd "RET") #'agent-q-audit-describe)
+    (define-key map (kbd "RET") #'agent-q-audit-visit)
+    (define-key map "d" #'agent-q-audit-describe)
     (define-key map "+" #'agent-q-audit-more)
     map)
   "Keymap of `agent-q-audit-mode'.")
 
 (define-derived-mode agent-q-audit-mode tabulated-list-mode "agent-q audit"
   "Major mode of the audit log, the latest step first.
+\\<agent-q-audit-mode-map>\\[agent-q-audit-visit] goes to the call in its chat, \
+\\[agent-q-audit-describe] shows all that the log has of it.
 
 \\{agent-q-audit-mode-map}"
   (setq tabulated-list-printer #'agent-q-audit--print
         agent-q-audit--shown agent-q-audit-page
+        agent-q-audit--chats (make-hash-table :test #'equal)
         agent-q-audit--note (make-overlay (point-min) (point-max) nil nil t))
   (agent-q-text-list-setup agent-q-audit--columns #'agent-q-audit--entries
                            "No call of a cautious or dangerous tool yet.\n"))
@@ -70,6 +83,24 @@ For `tabulated-list-printer', whose usual function takes far longer."
     (insert (apply #'format (agent-q-audit--line-format) (append columns nil)))
     (add-text-properties start (point) `(tabulated-list-id ,record
                                          tabulated-list-entry ,columns))))
+
+(defun agent-q-audit--name-chats ()
+  "Ask the core for the saved chats, and show their titles in this list."
+  (agent-q-chats-find
+   "" (lambda (chats _problem)
+        (clrhash agent-q-audit--chats)
+        (dolist (chat chats)
+          (puthash (alist-get 'id chat) chat agent-q-audit--chats))
+        (agent-q-text-list-print))))
+
+(defun agent-q-audit--chat (record)
+  "Return what the chat of RECORD is called.
+That of another program has its name; one that isn't saved, its number."
+  (let* ((id (gethash "saved_as" record))
+         (chat (gethash id agent-q-audit--chats)))
+    (cond ((gethash "client" record))
+          (chat (agent-q-chats-title chat))
+          (t (agent-q-audit--text (or id (gethash "chat" record)))))))
 
 (defun agent-q-audit-more ()
   "Show the older part of the log."
@@ -94,6 +125,7 @@ Calls outside chats have chat 0."
      (agent-q-audit-mode)
      (agent-q-text-list-print)
      (goto-char (point-min))
+     (agent-q-audit--name-chats)
      (current-buffer))))
 
 (defun agent-q-audit-records (&optional most)
@@ -142,7 +174,7 @@ The value is a cons."
   (let ((ended (make-hash-table :test #'equal))
         (calls nil))
     (dolist (record records)
-      (let ((call (list (gethash "chat" record) (gethash "tool" record)
+      (let ((call (list (gethash "saved_as" record) (gethash "chat" record) (gethash "tool" record)
                         (agent-q-audit--text (gethash "arguments" record)))))
         (if (equal (gethash "step" record) "started")
             (if (> (gethash call ended 0) 0)
@@ -161,7 +193,7 @@ The value is a cons."
                 (agent-q-audit--text value)))
       ("decision" (if (equal value "not_needed") "automatic"
                     (string-replace "_" " " (agent-q-audit--text value))))
-      ("chat" (or (gethash "client" record) (agent-q-audit--text value)))
+      ("chat" (agent-q-audit--text (agent-q-audit--chat record)))
       ("outcome" (or value (gethash "step" record) ""))
       ("arguments" (agent-q-audit--short value))
       (_ (agent-q-audit--text value)))))
@@ -211,12 +243,63 @@ By default, that is short, and today has the time only."
         ((numberp value) (number-to-string value))
         (t (agent-q-text-visible-line (agent-q-json-encode value)))))
 
+(defun agent-q-audit--at-point ()
+  "Return the record at point."
+  (or (tabulated-list-get-id)
+      (user-error "No step on this line")))
+
+(defun agent-q-audit-visit ()
+  "Go to the call at point in its chat, which is opened if it isn't yet.
+A call outside of chats is described instead."
+  (interactive nil agent-q-audit-mode)
+  (let* ((record (agent-q-audit--at-point))
+         (id (gethash "saved_as" record))
+         (client (gethash "client" record))
+         (turn (gethash "turn" record)))
+    (cond ((and (null id) (null client)) (agent-q-audit-describe))
+          (client
+           (pop-to-buffer
+            (or (seq-find (lambda (buffer)
+                            (equal client (buffer-local-value 'agent-q-session-mcp-client buffer)))
+                          (agent-q-session-buffers))
+                (user-error "%s is not connected any more" (agent-q-text-visible-line client 40))))
+           (agent-q-audit--go-to record nil))
+          ((or (agent-q-chats-buffer id) (gethash id agent-q-audit--chats))
+           (let ((agent-q-chat-history-turns most-positive-fixnum))
+             (agent-q-chats-go (or (gethash id agent-q-audit--chats) `((id . ,id)))))
+           (agent-q-chat-history-when-shown
+            turn (lambda (message) (agent-q-audit--go-to record message))))
+          (t (user-error "This chat isn't saved any more; d shows what the log has")))))
+
+(defun agent-q-audit--go-to (record place)
+  "Go to the call of RECORD in this chat, the first one after PLACE.
+Where the log of the chat hasn't it, go to PLACE.  Without PLACE, it is the
+last such call of all."
+  (let ((item (or place (point-min))) (call nil))
+    (while (and (not (and call place))
+                (setq item (text-property-not-all item agent-q-render-end 'agent-q-item nil)))
+      (when (agent-q-audit--call-p (agent-q-render-item-at item) record)
+        (setq call item))
+      (setq item (next-single-char-property-change item 'agent-q-item nil agent-q-render-end)))
+    (goto-char (or call place (point-max)))
+    (when-let ((window (get-buffer-window)))
+      (set-window-point window (point)))))
+
+(defun agent-q-audit--call-p (item record)
+  "Whether ITEM of a chat's log is the call of RECORD."
+  (and (agent-q-call-p item)
+       (equal (agent-q-call-tool item) (gethash "tool" record))
+       (or (hash-table-empty-p (gethash "arguments" record))
+           (equal (agent-q-json-encode (agent-q-json-parse (agent-q-call-arguments item)))
+                  (agent-q-json-encode (gethash "arguments" record)))
+           ;; The log cuts long ones.
+           (string-search "more bytes left out" (agent-q-json-encode (gethash "arguments" record))))))
+
 (defun agent-q-audit-describe ()
   "Show the whole step at point."
   (interactive nil agent-q-audit-mode)
-  (let ((record (or (tabulated-list-get-id)
-                    (user-error "No step on this line"))))
-    (with-help-window "*agent-q audit step*"
+  (let ((record (agent-q-audit--at-point)))
+    (agent-q-text-with-page "*agent-q audit step*"
       (maphash (lambda (key value)
                  (princ (format "%s: %s\n" (agent-q-audit--label key)
                                 (agent-q-audit--value key value record))))
@@ -233,7 +316,7 @@ By default, that is short, and today has the time only."
   (pcase key
     ((guard (hash-table-p value)) (agent-q-audit--arguments value))
     ("time" (agent-q-audit--time value "%F %T"))
-    ("decision" (agent-q-audit--cell key record))
+    ((or "chat" "decision") (agent-q-audit--cell key record))
     (_ (agent-q-audit--text value))))
 
 (defun agent-q-audit--arguments (arguments)

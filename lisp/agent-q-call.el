@@ -124,7 +124,11 @@ The core lets few of a message do so, however many it has.")
               (said (string-trim-left (string-remove-prefix agent-q-call--denied begins)
                                       "[ \t\n:]+"))
               ;; The sign before it says that.
-              (said (replace-regexp-in-string "\\`Error \\([^ ]+\\(?: at [^ ]+\\)?: \\)" "\\1" said)))
+              (said (replace-regexp-in-string "\\`Error \\([^ ]+\\(?: at [^ ]+\\)?: \\)" "\\1" said))
+              ;; The model is told so twice.
+              (said (replace-regexp-in-string
+                     "\\`Missing required field: \\([^ ]+\\) (required .*? missing)"
+                     "the model left out '\\1'" said)))
     (unless (string-empty-p said)
       (agent-q-text-visible
        (agent-q-call-on-one-line
@@ -444,7 +448,7 @@ The end of a line is in the face, too, where that goes on to the edge."
 
 (defun agent-q-call-effect-head (call)
   "Return the first line of the request for the effect CALL."
-  (concat "A running call wants to " (agent-q-call-effect-words call)))
+  (concat "The running code wants to " (agent-q-call-effect-words call)))
 
 (defun agent-q-call--effect-part (text)
   "Return TEXT, a line, as a part of a request."

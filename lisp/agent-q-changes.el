@@ -150,13 +150,12 @@ FUNCTION gets its value, in this buffer."
            agent-q-changes--image-shown (agent-q-changes--image-shown value))
      (agent-q-text-list-setup
       (agent-q-changes--image-columns)
-      (lambda () (mapcar #'agent-q-changes--image-row agent-q-changes--image-entries)))
-     (tabulated-list-print t)
+      (lambda () (mapcar #'agent-q-changes--image-row agent-q-changes--image-entries))
+      (concat (agent-q-changes--image-nothing (plist-get value :total)) ".\n"))
+     (agent-q-text-list-print)
      (force-mode-line-update)
-     (cond ((null agent-q-changes--image-entries)
-            (message "%s" (agent-q-changes--image-nothing (plist-get value :total))))
-           ((not (string-empty-p agent-q-changes--image-shown))
-            (message "%s" (string-trim-left agent-q-changes--image-shown "[, ]+")))))))
+     (unless (string-empty-p agent-q-changes--image-shown)
+       (message "%s" (string-trim-left agent-q-changes--image-shown "[, ]+"))))))
 
 (defun agent-q-changes--image-loads-last (rows)
   "Sort ROWS: what can be undone comes first, whole files last."
@@ -174,10 +173,8 @@ FUNCTION gets its value, in this buffer."
   "Say that nothing is listed, of TOTAL entries in the image."
   (cond ((eql 0 total) "The agent has changed nothing in this image")
         ((agent-q-changes--image-one-chat-p)
-         (substitute-command-keys
-          (format "\\<agent-q-changes-image-mode-map>This chat has changed nothing here; \
-\\[agent-q-changes-image-toggle-all] lists the %d changes of others"
-                  total)))
+         (format "This chat has changed nothing here; \\[agent-q-changes-image-toggle-all] \
+lists the %d changes of others" total))
         (t "There is nothing to list")))
 
 (defun agent-q-changes--image-chat-text (name)
@@ -223,7 +220,7 @@ FUNCTION gets its value, in this buffer."
   "Show the form that made the change at point."
   (interactive nil agent-q-changes-image-mode)
   (let ((change (agent-q-changes--image-at-point)))
-    (with-help-window "*agent-q change*"
+    (agent-q-text-with-page "*agent-q change*"
       (princ (format "%s %s, %s\n" (plist-get change :kind) (plist-get change :name)
                      (plist-get change :what)))
       (when (plist-get change :was)
@@ -256,6 +253,7 @@ What another chat has changed since is left alone."
    "journal-restore" arguments
    (lambda (value)
      (message "%s" (string-join (plist-get value :results) "\n"))
+     (agent-q-changes--lines-undone-in-image agent-q-changes--image-connection)
      (agent-q-changes--image-refresh))))
 
 ;;;; What a turn changed, and undoing it
@@ -433,13 +431,16 @@ TURN is its name in journals."
   (agent-q-changes--call
    connection "journal-list" '(:limit 1000)
    (lambda (value)
-     (funcall function
-              (agent-q-changes--definitions
-               (seq-filter (lambda (change)
-                             (and (equal turn (plist-get change :turn))
-                                  (not (plist-get change :load))
-                                  (not (plist-get change :restored))))
-                           (plist-get value :changes)))))))
+     (funcall function (agent-q-changes--of-turn turn (plist-get value :changes))))))
+
+(defun agent-q-changes--of-turn (turn entries)
+  "Return what is left of what TURN changed, by ENTRIES of an image's journal."
+  (agent-q-changes--definitions
+   (seq-filter (lambda (change)
+                 (and (equal turn (plist-get change :turn))
+                      (not (plist-get change :load))
+                      (not (plist-get change :restored))))
+               entries)))
 
 (defun agent-q-changes--definitions (entries)
   "Return what ENTRIES of one turn, the latest first, came to, as texts.
@@ -629,8 +630,10 @@ image, a list of texts."
     (agent-q-changes-line-left line)))
 
 (defun agent-q-changes--line-keep (turn function)
-  "Draw the line of TURN again, after FUNCTION made what is left of what was."
-  (when-let ((line (seq-find (lambda (line) (equal turn (agent-q-changes-line-turn line)))
+  "Draw the line of TURN again, after FUNCTION made what is left of what was.
+TURN is its name in journals, or the end of that."
+  (when-let ((line (seq-find (lambda (line)
+                               (string-suffix-p turn (agent-q-changes-line-turn line)))
                              agent-q-changes--lines)))
     (setf (agent-q-changes-line-left line)
           (funcall function (agent-q-changes-line-left line)))
@@ -641,7 +644,8 @@ image, a list of texts."
 (defun agent-q-changes-line-undone (number left)
   "Show that the turn NUMBER was undone in files, but for a rest of LEFT."
   (agent-q-changes--line-keep
-   (agent-q-changes-turn number)
+   ;; Its name has another beginning where another Emacs ran it.
+   (format "/%d" number)
    (lambda (was)
      (cons (if (= left 0) "" (agent-q-core-changes agent-q-session-number))
            (cdr was)))))
@@ -655,6 +659,24 @@ image, a list of texts."
        (when (buffer-live-p chat)
          (with-current-buffer chat
            (agent-q-changes--line-keep turn (lambda (was) (cons (car was) definitions)))))))))
+
+(defun agent-q-changes--lines-undone-in-image (connection)
+  "Show in the lines of all chats about CONNECTION what is left in that image."
+  (agent-q-changes--call
+   connection "journal-list" '(:limit 1000)
+   (lambda (value)
+     (when value
+       (dolist (chat (agent-q-session-buffers))
+         (with-current-buffer chat
+           (when (equal connection agent-q-session-connection)
+             (dolist (line agent-q-changes--lines)
+               (when (cdr (agent-q-changes-line-left line))
+                 (let ((turn (agent-q-changes-line-turn line)))
+                   (agent-q-changes--line-keep
+                    turn
+                    (lambda (was)
+                      (cons (car was)
+                            (agent-q-changes--of-turn turn (plist-get value :changes)))))))))))))))
 
 ;;;;; Drawing
 
@@ -754,7 +776,7 @@ What doesn't fit is counted, and shows when the line is unfolded."
 (defun agent-q-changes-line-begin ()
   "Note what was changed last, before a turn begins.
 What was undone or rewound since the line of a turn before is not its change."
-  (when (and agent-q-session-number (not (string-empty-p agent-q-changes--line-diff)))
+  (when agent-q-session-number
     (setq agent-q-changes--line-diff (agent-q-core-changes agent-q-session-number))))
 
 (defun agent-q-changes-line-tell (then)
@@ -800,6 +822,11 @@ before PLACE, a marker: the next one may have begun since."
       (if (and place (< (1+ place) agent-q-render-end))
           (agent-q-render-above (1+ place) add)
         (funcall add)))))
+
+(defun agent-q-changes-line-past (turn diff)
+  "Add the line about TURN of a stored chat, which changed files by DIFF.
+TURN is its name in journals."
+  (agent-q-changes--line-add turn diff nil))
 
 (provide 'agent-q-changes)
 ;;; agent-q-changes.el ends here

@@ -560,18 +560,21 @@ While a turn runs, it is shown when the turn is over."
   (agent-q-session-check)
   (agent-q-events-ensure)
   (agent-q-chat-send-configure)
-  (push (agent-q-core-show-window agent-q-session-number) agent-q-chat-commands--usage-questions)
+  (push (cons (agent-q-core-show-window agent-q-session-number) (selected-window))
+        agent-q-chat-commands--usage-questions)
   (when (agent-q-chat-view-header-busy-p)
     (message "The window is shown when this turn is over")))
 
 (defun agent-q-chat-commands--usage-answered (event)
   "Show the report in EVENT, if the user has asked for it."
-  (when (memq (plist-get event :question) agent-q-chat-commands--usage-questions)
+  (when-let ((question (assq (plist-get event :question) agent-q-chat-commands--usage-questions)))
     (setq agent-q-chat-commands--usage-questions
-          (delq (plist-get event :question) agent-q-chat-commands--usage-questions))
+          (delq question agent-q-chat-commands--usage-questions))
     (if (plist-get event :problem)
         (message "%s" (plist-get event :problem))
-      (let ((report (agent-q-json-parse (plist-get event :report))))
+      (let ((report (agent-q-json-parse (plist-get event :report)))
+            ;; A user who went on elsewhere stays there.
+            (help-window-select (eq (cdr question) (selected-window))))
         (with-help-window "*agent-q window*"
           (princ (agent-q-chat-commands--usage-text report)))))))
 
@@ -603,7 +606,7 @@ set agent-q-context-window to tell.\n"
             (format "Older messages are summarized beyond %s tokens (agent-q-compact-at).\n"
                     (agent-q-chat-commands--usage-number limit)))
            (t "Older messages are summarized when the host refuses more.\n"))
-     "\n"
+     (format "\n%-14s %5s %12s\n" "" "Count" "Tokens")
      (mapconcat (lambda (row) (agent-q-chat-commands--usage-row row (if (numberp window) window tokens)))
                 (gethash "rows" report) "")
      (agent-q-chat-commands--usage-largest (append (gethash "largest" report) nil))
@@ -627,7 +630,7 @@ set agent-q-context-window to tell.\n"
   "Return MESSAGES, the largest ones, as lines."
   (if (null messages) ""
     (concat
-     "\nThe largest\n\n"
+     (format "\n%-14s %5s %12s\n" "The largest" "Turn" "Tokens")
      (mapconcat (lambda (message)
                   (format "%-14s %5s %12s  %s\n"
                           (gethash "what" message)

@@ -11,6 +11,7 @@
 
 (require 'agent-q)
 (require 'agent-q-attach)
+(require 'agent-q-call)
 (require 'agent-q-call-events)
 (require 'agent-q-changes)
 (require 'agent-q-chat-view)
@@ -166,6 +167,39 @@ Those that are shown, in an alist.")
 (defvar-local agent-q-chat-history--past-button nil
   "Markers around the button for older turns, a cons, or nil.")
 
+;;;;; What it is called
+
+(defvar-local agent-q-chat-history--title nil
+  "What the first message of this chat says, in short, or nil.
+It begins with \"/\" while that only calls a tool.")
+
+(defun agent-q-chat-history-called ()
+  "Return the name of this chat, or else its title, or nil."
+  (or agent-q-chat-history-past-name
+      (and agent-q-chat-history--title (string-remove-prefix "/" agent-q-chat-history--title))))
+
+(defun agent-q-chat-history-name-buffer ()
+  "Name the buffer of this chat after its project, and what the chat is called."
+  (rename-buffer (format "*agent-q: %s*"
+                         (agent-q-text-visible-line
+                          (or agent-q-chat-history-past-name
+                              (let ((project (or agent-q-session-project "chat"))
+                                    (title (agent-q-chat-history-called)))
+                                (if title (format "%s: %s" project title) project)))
+                          60))
+                 t))
+
+(defun agent-q-chat-history-titled (text about)
+  "Give this chat a title by the message TEXT, with ABOUT attached, if it has none.
+ABOUT is a list of texts."
+  (when (or (null agent-q-chat-history--title)
+            (and (string-prefix-p "/" agent-q-chat-history--title)
+                 (not (string-prefix-p "/" text))))
+    (let ((title (agent-q-text-title text about)))
+      (unless (string-empty-p title)
+        (setq agent-q-chat-history--title (concat (if (string-prefix-p "/" text) "/" "") title))
+        (agent-q-chat-history-name-buffer)))))
+
 ;;;;; Its context
 
 (defvar-local agent-q-chat-history--past-kept nil
@@ -265,19 +299,46 @@ may be outdated.  %s"
           (agent-q-markdown-past t))
       (setf (alist-get (plist-get event :turn) agent-q-chat-history-past-turns)
             (plist-get event :name))
-      (if (plist-get event :below)
-          (progn (agent-q-chat-history--past-draw past)
-                 (agent-q-render-finish))
-        (agent-q-chat-history--past-show-above past (plist-get event :older))))))
+      (cl-flet ((draw ()
+                  (agent-q-chat-history--past-draw past)
+                  (agent-q-changes-line-past (plist-get event :name) (plist-get event :changed))))
+        (if (plist-get event :below)
+            (progn (draw)
+                   (agent-q-render-finish))
+          (agent-q-chat-history--past-show-above #'draw (plist-get event :older))))
+      (when (eql 0 (plist-get event :older))
+        (agent-q-chat-history-titled (plist-get (car past) :text) (plist-get (car past) :along)))
+      (agent-q-chat-history--found (plist-get event :turn)))))
 
-(defun agent-q-chat-history--past-show-above (past older)
-  "Show the turn of the events PAST above those that are shown.
+;;;;; Going to one
+
+(defvar-local agent-q-chat-history--sought nil
+  "A turn that is to be shown, and the function that is called then, a cons.")
+
+(defun agent-q-chat-history-when-shown (turn function)
+  "Call FUNCTION with the position of the message of TURN, a number.
+In a chat that is resumed, that is when the turn is shown."
+  (if-let ((position (car (rassq turn (agent-q-chat-history--rewind-turns)))))
+      (funcall function position)
+    (setq agent-q-chat-history--sought (cons turn function))
+    (when agent-q-chat-history--past-button
+      (agent-q-core-show-older agent-q-session-number most-positive-fixnum))))
+
+(defun agent-q-chat-history--found (turn)
+  "Call the function that waits for TURN, a number, if there is one."
+  (pcase agent-q-chat-history--sought
+    (`(,(pred (eql turn)) . ,function)
+     (setq agent-q-chat-history--sought nil)
+     (agent-q-chat-history-when-shown turn function))))
+
+(defun agent-q-chat-history--past-show-above (draw older)
+  "Show the turn that DRAW draws above those that are shown.
 OLDER is how many turns are still to be shown."
   (agent-q-chat-history--past-withdraw)
   (let ((start (marker-position agent-q-chat-history--past-top)))
     (agent-q-render-above
      start (lambda ()
-             (agent-q-chat-history--past-draw past)
+             (funcall draw)
              (agent-q-render-space)))
     (set-marker agent-q-chat-history--past-top start)
     (agent-q-chat-history--past-offer older)))
@@ -363,8 +424,9 @@ CHAT is the buffer, TURN the number of its turn, and TEXT the message.
 MESSAGES is their number, FILES and LOST are texts, DEFINITIONS and KEPT
 those of the image that can and can't be undone.  NAMES are those of the
 turns in the image's journal that changed it, the latest first.  TICKED are
-the parts to undo, of `conversation', `files' and `image'."
-  chat turn text messages files lost definitions kept names ticked)
+the parts to undo, of `conversation', `files' and `image'.  CALLED is non-nil
+if a tool was called since."
+  chat turn text messages files lost definitions kept names ticked called)
 
 (defvar-local agent-q-chat-history--rewind-plan nil
   "What this buffer shows, an `agent-q-chat-history-rewind-plan'.")
@@ -397,6 +459,17 @@ the image's journal, and `turns', the names of their turns there.")
     (or (car (last (seq-take-while (lambda (turn) (<= (car turn) (point))) turns)))
         (user-error "No message of yours is here"))))
 
+(defun agent-q-chat-history--rewind-called-p (position)
+  "Whether the log has a call after POSITION."
+  (let ((called nil))
+    (while (and (not called)
+                (setq position (text-property-not-all position agent-q-render-end
+                                                      'agent-q-item nil)))
+      (setq called (agent-q-call-p (agent-q-render-item-at position))
+            position (next-single-char-property-change position 'agent-q-item nil
+                                                       agent-q-render-end)))
+    called))
+
 (defun agent-q-chat-history--rewind-text (position)
   "Return the text of the message at POSITION."
   (let* ((start (next-single-property-change position 'agent-q-turn nil agent-q-render-end))
@@ -422,7 +495,7 @@ prompt again."
                (plan (agent-q-chat-history--rewind-make-plan
                       :chat (current-buffer) :turn turn
                       :text (agent-q-chat-history--rewind-text position)
-                      :ticked '(conversation files image))))
+                      :called (agent-q-chat-history--rewind-called-p position))))
     (agent-q-chat-history-await
      (agent-q-core-plan-rewind agent-q-session-number turn)
      (lambda (answer problem)
@@ -496,6 +569,10 @@ It has the list CHANGES."
 
 (defun agent-q-chat-history--rewind-show (plan)
   "Show PLAN in a buffer of its own."
+  (setf (agent-q-chat-history-rewind-plan-ticked plan)
+        (delq nil (list 'conversation
+                        (and (agent-q-chat-history-rewind-plan-files plan) 'files)
+                        (and (agent-q-chat-history-rewind-plan-names plan) 'image))))
   (when (buffer-live-p (agent-q-chat-history-rewind-plan-chat plan))
     (let ((buffer (get-buffer-create "*agent-q rewind*")))
       (with-current-buffer buffer
@@ -565,9 +642,10 @@ It has the list CHANGES."
   "Return sentences on what can't be known, in PLAN's chat."
   (with-current-buffer (agent-q-chat-history-rewind-plan-chat plan)
     (delq nil
-          (list (unless (agent-q-connection-live-p agent-q-session-connection)
-                  "No Lisp is connected, so nothing in an image is undone.")
-                "Side effects of code: output, files of its own, state of objects."))))
+          (and (agent-q-chat-history-rewind-plan-called plan)
+               (list (unless (agent-q-connection-live-p agent-q-session-connection)
+                       "No Lisp is connected, so nothing in an image is undone.")
+                     "Side effects of code: output, files of its own, state of objects.")))))
 
 (defun agent-q-chat-history--rewind-tick (part)
   "Tick PART, or don't any more."

@@ -87,6 +87,9 @@ refused; \\[agent-q-plan-do] ends this and makes the agent carry out the plan."
 (defun agent-q-chat-send-plan-offer ()
   "Show under a turn in plan mode the button that has the plan carried out."
   (when agent-q-plan-mode
+    ;; A plan ends with a list, of which the button is not a part.
+    (agent-q-render-finish)
+    (agent-q-render-space)
     (agent-q-render-button "[Do it]" #'agent-q-plan-do 'turn)))
 
 ;;;; The messages of a chat that wait
@@ -99,8 +102,9 @@ refused; \\[agent-q-plan-do] ends this and makes the agent carry out the plan."
   "A message that the user sends.
 TEXT is what they typed.  SEND is a function that hands it to the core, whose
 error is the user's, and returns ID, the number that the core gives it.  LOOK
-is what they send along, or nil, and REVIEW says that the changes of files
-which its turn makes are reviewed as diffs.  EXCERPTS are what is attached
+is what they send along, or nil, and REVIEW is non-nil if the changes of files
+which its turn makes are reviewed as diffs: the sentence that only the model
+reads on how to make them.  EXCERPTS are what is attached
 because the message mentions it.  WAITS is `next-step' if the running turn is
 to take it in, `queued' if it is sent when that turn ends, and else nil."
   text send look review excerpts id waits)
@@ -408,11 +412,12 @@ another image.")))
     (when (= (point) agent-q-prompt-start)
       (goto-char (point-max)))))
 
-(defun agent-q-chat-send-context (&optional pairs)
+(defun agent-q-chat-send-context (&optional pairs how)
   "Return as JSON what the model is told with a message that is sent now.
-PAIRS, as of `agent-q-activity-look-excerpts', are sent along."
+PAIRS, as of `agent-q-activity-look-excerpts', are sent along.  HOW is as in
+`agent-q-attach-context-json'."
   (agent-q-attach-context-json (and (agent-q-chat-send-connected-p) agent-q-session-connection)
-                               pairs))
+                               pairs how))
 
 (defun agent-q-chat-send--message (text look pairs review excerpts)
   "Return the message TEXT, with where the user is now.
@@ -421,7 +426,8 @@ are as in `agent-q-chat-send-queue-message'."
   (let* ((console (agent-q-prompt-console-line-p text))
          ;; No model reads it then.
          (context (and (not console)
-                       (agent-q-chat-send-context (append pairs (agent-q-attach-kinds-excerpt-pairs excerpts))))))
+                       (agent-q-chat-send-context
+                        (append pairs (agent-q-attach-kinds-excerpt-pairs excerpts)) review))))
     (agent-q-chat-send-queue-message
      :text text :look look :review review :excerpts excerpts
      :send (lambda ()
@@ -450,7 +456,7 @@ What was attached to it is attached again, as it was then."
 (defun agent-q-chat-send-submit (text &optional look pairs review)
   "Send TEXT from this chat, not what is at its prompt.
 LOOK names what is sent along and PAIRS are its texts, each (WHERE . TEXT);
-with REVIEW, changes of files in its turn are reviewed as diffs.  What TEXT
+REVIEW is as in `agent-q-chat-send-queue-message'.  What TEXT
 mentions is fetched first, as is what the chat has in its context.  While a
 turn runs, the message waits.  Signal an error if it can't be sent."
   (agent-q-chat-send--check)

@@ -400,6 +400,11 @@ A percent sign would begin a construct there."
 (defvar-local agent-q-chat-view--welcome-hint nil
   "What is said of the model of this chat below its name, or nil.")
 
+(defvar-local agent-q-chat-view-welcome-earlier nil
+  "The earlier chat that can be continued instead of this new one, or nil.
+It is a list: its title, when it was, what has changed since, and a function
+that continues it.")
+
 (defvar agent-q-chat-view-welcome-map
   (let ((map (make-sparse-keymap)))
     (define-key map (kbd "TAB") #'agent-q-chat-view-welcome-next)
@@ -485,6 +490,16 @@ The demo model answers no questions, so only the console's are left with it."
     (`(nil t ,_) '("/describe_symbol mapcar" "/apropos_search hash" "/eval_form (+ 1 2)"))
     (_ '("/get_project_root" "/search_files *.lisp" "/list_buffers"))))
 
+(defun agent-q-chat-view--welcome-earlier ()
+  "Return what is said of the earlier chat, with a button to continue it."
+  (pcase agent-q-chat-view-welcome-earlier
+    (`(,title ,when ,since ,function)
+     (agent-q-chat-view--welcome-entry
+      "Last" (concat (agent-q-chat-view--welcome-button
+                      (format "[Continue \"%s\"]" title) "open this earlier chat again" function)
+                     " " when (if since (concat "\n       " since) ""))))
+    (_ "")))
+
 (defun agent-q-chat-view--welcome-entry (title text)
   "Return TEXT under TITLE, a line that wraps beside it."
   (let ((entry (format "%-6s %s\n" title text)))
@@ -513,6 +528,7 @@ The demo model answers no questions, so only the console's are left with it."
                   "Files" "none: they are on another machine, where tools don't reach"))
                (agent-q-chat-view--welcome-entry "Image" (agent-q-chat-view--welcome-image))
                (agent-q-chat-view--welcome-entry "Model" (agent-q-chat-view--welcome-model))
+               (agent-q-chat-view--welcome-earlier)
                (agent-q-chat-view--welcome-entry "Try" (mapconcat #'agent-q-chat-view--welcome-suggestion
                                                                   (agent-q-chat-view--welcome-suggestions) "\n       "))
                (substitute-command-keys

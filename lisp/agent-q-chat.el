@@ -241,6 +241,8 @@ For `change-major-mode-hook'."
     (define-key map (kbd "C-c C-r") #'agent-q-rewind)
     (define-key map (kbd "C-c C-s") #'agent-q-plan-mode)
     (agent-q-code-block-define-keys map)
+    ;; The menu of Text mode is about other texts.
+    (define-key map [menu-bar text] #'undefined)
     map)
   "Keymap of `agent-q-chat-mode'.")
 
@@ -327,8 +329,8 @@ NEW non-nil means a new one."
 
 (defun agent-q-chat-resume (id name root)
   "Return the buffer of a new chat, the continuation of the stored one of ID.
-NAME is for the buffer, and ROOT the root of its project, or nil.  That may be
-gone."
+NAME is what it is called, or nil, and ROOT the root of its project, or nil.
+That may be gone."
   (let ((default-directory (if (and root (file-directory-p root))
                                (file-name-as-directory root)
                              default-directory)))
@@ -336,17 +338,19 @@ gone."
 
 (defun agent-q-chat--make (&optional id called)
   "Make a chat and return its buffer.
-ID is that of the stored chat that it continues, or nil, and CALLED how the
-buffer is called then."
+ID is that of the stored chat that it continues, or nil, and CALLED what that
+is called, or nil."
   (agent-q-chat-watch)
   (let* ((root (agent-q-project-directory))
          (name (agent-q-project-name root))
          (buffer (generate-new-buffer
-                  (format "*agent-q: %s*" (agent-q-text-visible-line (or called name) 40))))
+                  (format "*agent-q: %s*" (agent-q-text-visible-line name 40))))
          (made nil))
     (unwind-protect
         (with-current-buffer buffer
           (agent-q-chat--set-up (agent-q-connection-default-connection) root name id)
+          (when called
+            (agent-q-chat-history-titled called nil))
           (setq made t)
           (agent-q-chat-send-provider)
           (agent-q-chat-view-welcome-update))
@@ -547,6 +551,8 @@ core saves it, as JSON, or is nil."
         agent-q-chat-view-header-turn-cost nil
         agent-q-chat-view-header-turn nil)
   (agent-q-render-settle 'turn)
+  (agent-q-chat-history-titled (plist-get event :text) (plist-get event :along))
+  (agent-q-chat--file-note)
   (when (agent-q-chat-send-queue-message-review (agent-q-chat--show-message event))
     (setq-local agent-q-review-edits t
                 agent-q-chat--reviewing t))
@@ -600,13 +606,17 @@ core saves it, as JSON, or is nil."
 
 (defun agent-q-chat--offer-echo ()
   "Offer the echo of evaluations in the REPL."
-  (agent-q-render-notice "Show what the agent evaluates in your REPL, as comments?")
-  (pcase-dolist (`(,label . ,value) '(("[Show it]" . t) ("[Don't]" . nil)))
-    (agent-q-render-button label
-                           (lambda ()
-                             (agent-q-image-history-echo-choose value)
-                             (agent-q-render-settle 'echo))
-                           'echo)))
+  (let ((start (copy-marker agent-q-render-end)) (end (make-marker)))
+    (agent-q-render-notice "Show what the agent evaluates in your REPL, as comments?")
+    (pcase-dolist (`(,label . ,value) '(("[Show it]" . t) ("[Don't]" . nil)))
+      (agent-q-render-button label
+                             (lambda ()
+                               (agent-q-image-history-echo-choose value)
+                               (agent-q-render-settle 'echo)
+                               ;; It is about all chats, not about this turn.
+                               (agent-q-render-remove start end))
+                             'echo))
+    (set-marker end agent-q-render-end)))
 
 (defun agent-q-chat--tick (buffer)
   "Show the time that passes in the running turn of the chat BUFFER."
@@ -632,7 +642,7 @@ That is the system prompt and the context in front of each message."
   (agent-q-chat-send-configure)
   (pcase-let ((`(,prompt ,context) (agent-q-core-system-prompt agent-q-session-number
                                                                (agent-q-chat-send-context))))
-    (with-help-window "*agent-q system prompt*"
+    (agent-q-text-with-page "*agent-q system prompt*"
       (princ prompt)
       (princ "\n\n----- In front of a message that you send now -----\n\n")
       (princ context))))

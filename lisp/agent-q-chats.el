@@ -15,6 +15,7 @@
 (require 'agent-q-chat-history)
 (require 'agent-q-chat-view)
 (require 'agent-q-connection)
+(require 'agent-q-image)
 (require 'agent-q-module)
 (require 'agent-q-project)
 (require 'agent-q-prompt)
@@ -69,12 +70,10 @@ wrong, a sentence or nil."
             (agent-q-session-buffers)))
 
 (defun agent-q-chats-title (chat)
-  "Return what CHAT, an alist, is called: its name or its first words."
-  (agent-q-text-visible-line
-   (let ((name (alist-get 'name chat)))
-     (if name name
-       (replace-regexp-in-string "[ \t\n]+" " " (or (alist-get 'words chat) ""))))
-   70))
+  "Return the name of CHAT, an alist, or a title by its first message."
+  (if-let ((name (alist-get 'name chat)))
+      (agent-q-text-visible-line name 70)
+    (agent-q-text-title (or (alist-get 'words chat) "") (alist-get 'along chat))))
 
 (defun agent-q-chats-date (chat)
   "Return when something happened in CHAT, an alist, last."
@@ -92,14 +91,15 @@ wrong, a sentence or nil."
 
 (defun agent-q-chats--annotation (chat)
   "Return what stands behind CHAT, an alist, in completions."
-  (concat (propertize " " 'display '(space :align-to 60))
+  (concat (propertize " " 'display '(space :align-to 50))
           (agent-q-text-visible-line
            (string-join (delq nil (list (agent-q-chats-date chat)
                                         (alist-get 'project chat)
                                         (alist-get 'model chat)
                                         (alist-get 'excerpt chat)))
                         "  ")
-           160)))
+           ;; What doesn't fit would be broken anywhere.
+           (max 20 (- (frame-width) 54)))))
 
 (defun agent-q-chats--choose (prompt chats)
   "Ask the user with PROMPT for one of CHATS and return it."
@@ -151,7 +151,7 @@ Open it there? "
   "Go to CHAT, an alist, which is opened if it isn't yet."
   (let ((id (alist-get 'id chat)))
     (pop-to-buffer (or (agent-q-chats-buffer id)
-                       (agent-q-chat-resume id (alist-get 'name chat)
+                       (agent-q-chat-resume id (agent-q-chats-title chat)
                                             (agent-q-chats-root chat)))))
   (goto-char (point-max)))
 
@@ -160,21 +160,118 @@ Open it there? "
   "Choose a saved chat and continue it.
 With a prefix argument, offer those that have WORDS in their names or texts."
   (interactive (list (and current-prefix-arg (read-string "Chats with the words: "))))
-  (agent-q-chats-find
-   (or words "")
-   (lambda (chats problem)
-     (cond ((and problem (null chats)) (message "%s" problem))
-           ((null chats)
-            (message (if (or (null words) (string-blank-p words)) "No chat was saved yet"
-                       "No chat matches")))
-           ;; An event must not wait for the user.
-           (t (run-at-time 0 nil #'agent-q-chats--resume-one chats problem))))))
+  ;; What is typed until then is for the choice, not for the buffer at hand.
+  (pcase-let ((`(,chats ,problem) (agent-q-chats--found-now (or words ""))))
+    (cond ((and problem (null chats)) (message "%s" problem))
+          ((null chats)
+           (message (if (or (null words) (string-blank-p words)) "No chat was saved yet"
+                      "No chat matches")))
+          (t (agent-q-chats-go
+              (agent-q-chats--choose (if problem (format "Resume (%s)" problem) "Resume")
+                                     chats))))))
 
-(defun agent-q-chats--resume-one (chats problem)
-  "Have the user choose one of CHATS, and go there.  PROBLEM is said, if any."
-  (with-local-quit
-    (agent-q-chats-go
-     (agent-q-chats--choose (if problem (format "Resume (%s)" problem) "Resume") chats))))
+(defun agent-q-chats--found-now (query)
+  "Return the chats for QUERY, and what is wrong, as a list.
+Wait for what `agent-q-chats-find' has to tell."
+  (let ((found nil))
+    (agent-q-chats-find query (lambda (chats problem) (setq found (list chats problem))))
+    (while (not found)
+      (accept-process-output nil 0.05))
+    found))
+
+;;;;; Continuing the last one
+
+;; A new chat offers the latest one of its project, with what was changed since.
+
+(defconst agent-q-chats--recent 50
+  "How many of the latest chats are looked at for one of the same project.")
+
+(defun agent-q-chats-offer-last ()
+  "Offer in the first lines of this new chat the latest chat of its project.
+It isn't when that is open already."
+  (agent-q-chat-history-ask
+   "search"
+   (lambda (answer _problem)
+     (when-let* ((root (and (agent-q-chat-view-welcome-shown-p) agent-q-session-root))
+                 (chat (seq-find (lambda (chat)
+                                   (and (equal root (alist-get 'root chat))
+                                        (alist-get 'root_known chat)
+                                        (< 0 (alist-get 'turns chat))
+                                        (not (string-empty-p (agent-q-chats-title chat)))
+                                        (not (agent-q-chats-buffer (alist-get 'id chat)))))
+                                 (alist-get 'chats answer))))
+       (agent-q-chats--offer chat nil nil)
+       (agent-q-chats--since-in-files chat)))
+   '(query . "") `(limit . ,agent-q-chats--recent)))
+
+(defun agent-q-chats--since-in-files (chat)
+  "Find out which files were changed since CHAT, then about the image."
+  (agent-q-chat-history-ask
+   "changed_since"
+   (lambda (answer _problem)
+     (agent-q-chats--since-in-image chat (alist-get 'files answer)))
+   `(root . ,(alist-get 'root chat)) `(since . ,(alist-get 'latest chat))))
+
+(defun agent-q-chats--since-in-image (chat files)
+  "Find out what agents changed in the image since CHAT, then offer CHAT.
+FILES were changed since."
+  (let ((here (current-buffer))
+        (since (- (float-time) (/ (alist-get 'latest chat) 1000.0))))
+    (if (not (agent-q-connection-live-p agent-q-session-connection))
+        (agent-q-chats--offer chat files nil)
+      (agent-q-image-query
+       agent-q-session-connection "journal-list" '(:limit 1000)
+       (lambda (reply &rest _)
+         (when (buffer-live-p here)
+           (with-current-buffer here
+             (agent-q-chats--offer
+              chat files
+              (pcase reply
+                (`(:outcome :returned :value ,value . ,_)
+                 (seq-filter (lambda (change)
+                               (and (< (plist-get change :seconds-ago) since)
+                                    (not (plist-get change :restored))))
+                             (plist-get value :changes))))))))))))
+
+(defun agent-q-chats--offer (chat files changes)
+  "Offer CHAT in the first lines of this chat, while it is empty.
+FILES were changed since, and in the image CHANGES, entries of its journal."
+  (when (agent-q-chat-view-welcome-shown-p)
+    (setq agent-q-chat-view-welcome-earlier
+          (list (agent-q-chats-title chat)
+                (agent-q-chats-date chat)
+                (agent-q-chats--since files changes)
+                (lambda () (agent-q-chats--continue chat))))
+    (agent-q-chat-view-welcome-update)))
+
+(defun agent-q-chats--since (files changes)
+  "Return which FILES, and definitions of CHANGES, were changed, as text or nil."
+  (let ((parts (delq nil
+                     (list (agent-q-chats--since-part
+                            "" "file" (mapcar #'file-name-nondirectory files))
+                           (agent-q-chats--since-part
+                            "in the image " "definition"
+                            (delete-dups (mapcar (lambda (change) (plist-get change :name))
+                                                 changes)))))))
+    (and parts (concat "changed since: " (string-join parts "; ")))))
+
+(defun agent-q-chats--since-part (where what names)
+  "Return as text how many NAMES there are of WHAT in WHERE; nil if none."
+  (when names
+    (let ((count (length names)))
+      (format "%s%d %s%s (%s%s)" where count what (if (= count 1) "" "s")
+              (mapconcat (lambda (name) (agent-q-text-visible-line name 30))
+                         (seq-take names 3) ", ")
+              (if (> count 3) ", ..." "")))))
+
+(defun agent-q-chats--continue (chat)
+  "Go to CHAT, an alist, in place of this new chat."
+  (let ((new (current-buffer))
+        (display-buffer-overriding-action '(display-buffer-same-window)))
+    (agent-q-chats-go chat)
+    (with-current-buffer new
+      (when (and (agent-q-chat-view-welcome-shown-p) (string-blank-p (agent-q-prompt-text)))
+        (kill-buffer)))))
 
 ;;;;; What can be done with one
 
@@ -212,11 +309,7 @@ It calls FUNCTION with the answer, and says WHAT, or what went wrong."
         (when (buffer-live-p buffer)
           (with-current-buffer buffer
             (setq agent-q-chat-history-past-name (unless (string-empty-p name) name))
-            (rename-buffer (format "*agent-q: %s*"
-                                   (agent-q-text-visible-line
-                                    (or agent-q-chat-history-past-name agent-q-session-project "chat")
-                                    40))
-                           t)))
+            (agent-q-chat-history-name-buffer)))
         (when function (funcall function))))
      `(id . ,id) `(name . ,name))))
 
@@ -226,7 +319,7 @@ It calls FUNCTION with the answer, and says WHAT, or what went wrong."
 Files and the image stay as they are."
   (interactive)
   (agent-q-chats-fork (agent-q-chats--here) nil
-                      agent-q-chat-history-past-name agent-q-session-root))
+                      (agent-q-chat-history-called) agent-q-session-root))
 
 ;;;###autoload
 (defun agent-q-chats-fork-here ()
@@ -236,7 +329,7 @@ This is for the buffer that shows what going back to it would do."
   (let ((plan (agent-q-chat-history-rewind-take)))
     (with-current-buffer (agent-q-chat-history-rewind-plan-chat plan)
       (agent-q-chats-fork (agent-q-chats--here) (agent-q-chat-history-rewind-plan-turn plan)
-                          agent-q-chat-history-past-name agent-q-session-root
+                          (agent-q-chat-history-called) agent-q-session-root
                           (agent-q-chat-history-rewind-plan-text plan)))))
 
 (defun agent-q-chats-fork (id before name root &optional text)
@@ -305,18 +398,20 @@ FUNCTION is called when that is done, or can't be."
 
 ;;;###autoload
 (defun agent-q-chats-set-up ()
-  "Let bookmarks, `desktop' and the keys of a rewind know this chat."
+  "Let bookmarks, `desktop' and the keys of a rewind know this chat.
+Where it is a new one, offer the latest one of its project."
+  (agent-q-chats-offer-last)
   (setq-local bookmark-make-record-function #'agent-q-chats-bookmark
               desktop-save-buffer #'agent-q-chats-desktop-data)
   (define-key agent-q-chat-history-rewind-mode-map "F" #'agent-q-chats-fork-here))
 
 (defun agent-q-chats-bookmark ()
   "Return a bookmark of this chat."
-  `(,(or agent-q-chat-history-past-name (buffer-name))
+  `(,(or (agent-q-chat-history-called) (buffer-name))
     (handler . agent-q-chats-jump)
     (filename . ,(agent-q-chat-history-folder))
     (agent-q-id . ,(agent-q-chats--here))
-    (agent-q-name . ,agent-q-chat-history-past-name)
+    (agent-q-name . ,(agent-q-chat-history-called))
     (agent-q-root . ,agent-q-session-root)))
 
 ;;;###autoload
@@ -328,7 +423,7 @@ FUNCTION is called when that is done, or can't be."
 
 (defun agent-q-chats-desktop-data (_directory)
   "Return what `desktop' is to save of this chat."
-  (list :id agent-q-chat-history-id :name agent-q-chat-history-past-name
+  (list :id agent-q-chat-history-id :name (agent-q-chat-history-called)
         :root agent-q-session-root))
 
 ;;;###autoload
@@ -398,20 +493,26 @@ FUNCTION is called when that is done, or can't be."
      (when problem (message "%s" problem)))))
 
 (defun agent-q-chats--list-columns ()
-  "Return the columns of the list."
-  '((10 "State" 12 t) (6 "When" 16 t) (8 "Project" 12 t) (4 "Image" 12 t)
-    (3 "Model" 14 t) (2 "Turns" 5 nil :right-align t) (7 "Tokens" 7 nil :right-align t)
-    (5 "Cost" 9 nil :right-align t) (11 "Chat" 0 nil)))
+  "Return the columns of the list; where all chats are of a project, without it."
+  (let* ((rows (agent-q-chats--list-rows))
+         (project (lambda (row) (aref (cadr row) 2)))
+         (one (seq-every-p (lambda (row)
+                             (equal (funcall project row) (funcall project (car rows))))
+                           rows)))
+    `((10 "State" 12 t) (9 "When" 16 t) (,(if one 0 8) "Project" 12 t) (4 "Image" 12 t)
+      (3 "Model" 14 t) (2 "Turns" 5 nil :right-align t) (5 "Tokens" 7 nil :right-align t)
+      (7 "Cost" 9 nil :right-align t) (11 "Chat" 0 nil :least 34))))
 
 ;;;;; Rows
 
 (defun agent-q-chats--list-rows ()
-  "Return the rows: open chats, then those that are only stored."
+  "Return the rows: chats that wait for the user, open ones, stored ones."
   (let* ((open (agent-q-session-buffers))
          (stored (seq-remove (lambda (chat) (agent-q-chats-buffer (alist-get 'id chat)))
                              agent-q-chats--list-stored)))
     (append
-     (delq nil (mapcar #'agent-q-chats--list-open-row open))
+     (seq-sort-by (lambda (row) (if (get-text-property 0 'face (aref (cadr row) 0)) 0 1)) #'<
+                  (delq nil (mapcar #'agent-q-chats--list-open-row open)))
      (mapcar (lambda (chat) (agent-q-chats--list-row chat "")) stored))))
 
 (defun agent-q-chats--list-open-row (buffer)
@@ -535,7 +636,7 @@ FUNCTION is called when that is done, or can't be."
   "Continue in a new chat that begins like the one at point."
   (interactive nil agent-q-chats-list-mode)
   (let ((chat (agent-q-chats--list-saved-at-point)))
-    (agent-q-chats-fork (alist-get 'id chat) nil (alist-get 'name chat)
+    (agent-q-chats-fork (alist-get 'id chat) nil (agent-q-chats-title chat)
                         (agent-q-chats-root chat))))
 
 (defun agent-q-chats-list-export ()

@@ -16,6 +16,7 @@
 (require 'agent-q-image)
 (require 'agent-q-prompt)
 (require 'agent-q-session)
+(require 'agent-q-text)
 (require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
@@ -167,7 +168,7 @@ The value is as that of `agent-q-completion-slash-action'."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (let ((names (agent-q-completion-slash-names)))
-    (with-help-window "*agent-q slash*"
+    (agent-q-text-with-page "*agent-q slash*"
       (princ "At the prompt of a chat, after /:\n\n")
       (pcase-dolist (`(,name . ,about) names)
         (princ (format "/%-16s %s\n" name about)))

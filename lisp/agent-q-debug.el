@@ -208,7 +208,7 @@ what it is about.  Keys are masked.
                   (user-error "There is nothing on this line")))
         (line (buffer-substring-no-properties (line-beginning-position)
                                               (line-end-position))))
-    (with-help-window "*agent-q debug line*"
+    (agent-q-text-with-page "*agent-q debug line*"
       (princ (string-trim-right (substring line 0 (min (length line) 80))))
       (princ "\n\n")
       (princ text)

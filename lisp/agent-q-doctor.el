@@ -220,11 +220,15 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
             (concat "Without it, tools that change anything don't run: make it writable,"
                     " or set `agent-q-log-file'")))))
 
+(defun agent-q-doctor--finding-clients ()
+  "Return those of SLY and SLIME that are installed, symbols."
+  (seq-filter (lambda (client)
+                (or (featurep client) (locate-library (symbol-name client))))
+              '(sly slime)))
+
 (defun agent-q-doctor--finding-client ()
   "Return the finding about SLY and SLIME."
-  (let ((found (seq-filter (lambda (client)
-                             (or (featurep client) (locate-library (symbol-name client))))
-                           '(sly slime))))
+  (let ((found (agent-q-doctor--finding-clients)))
     (if found
         (list 'ok "Lisp client" (mapconcat (lambda (client) (upcase (symbol-name client)))
                                            found " and ")
@@ -234,10 +238,8 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
 
 (defun agent-q-doctor--finding-starters ()
   "Return the commands that start a Lisp, of the clients that are installed."
-  (let ((found (seq-filter (lambda (client)
-                             (or (featurep client) (locate-library (symbol-name client))))
-                           '(sly slime))))
-    (mapconcat (lambda (client) (format "M-x %s" client)) (or found '(sly slime)) " or ")))
+  (mapconcat (lambda (client) (format "M-x %s" client))
+             (or (agent-q-doctor--finding-clients) '(sly slime)) " or "))
 
 (defun agent-q-doctor--finding-connections ()
   "Return the finding about connections to Lisp images."
@@ -247,7 +249,8 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
            (list 'ok "Lisp image" (mapconcat #'agent-q-connection-label connections ", ") nil))
           ((executable-find "sbcl")
            (list 'missing "Lisp image" "none is connected"
-                 (format "%s starts SBCL" (agent-q-doctor--finding-starters))))
+                 (format "%s starts SBCL%s" (agent-q-doctor--finding-starters)
+                         (if (agent-q-doctor--finding-clients) "" ", once one of them is installed"))))
           (t (list 'missing "Lisp image" "none is connected, and sbcl is not on the path"
                    (format "Install SBCL (apt-get install sbcl), then %s"
                          (agent-q-doctor--finding-starters)))))))

@@ -21,7 +21,7 @@
 (autoload 'agent-q-rewrite "agent-q-ask"
   "Ask the model to rewrite the definition at point, or the region, by WISH." t)
 (autoload 'agent-q-explain-error "agent-q-ask"
-  "Ask the agent in a new chat about the error in this debugger buffer." t)
+  "Ask a new chat about the error in this debugger buffer, and go there." t)
 (autoload 'agent-q-commit-message "agent-q-ask"
   "Insert a message at point for the commit that this buffer is about." t)
 

@@ -15,6 +15,7 @@
 (require 'agent-q-mcp)
 (require 'agent-q-module)
 (require 'agent-q-project)
+(require 'agent-q-text)
 (require 'cl-lib)
 (require 'diff)
 (require 'seq)
@@ -732,7 +733,7 @@ The agent is told not to ask about agent-q's tools, as Emacs asks.  Then
 
 (defun agent-q-mcp-install--show-snippet ()
   "Show what programs need that are not known here."
-  (with-help-window "*agent-q registration*"
+  (agent-q-text-with-page "*agent-q registration*"
     (princ "A server of the kind stdio, which most programs take as JSON:\n\n")
     (princ (agent-q-json-pretty
             `(:mcpServers (,(intern (concat ":" agent-q-mcp-install--name))

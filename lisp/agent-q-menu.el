@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-loaddefs)
+(require 'agent-q-text)
 (require 'easymenu)
 (require 'seq)
 (require 'subr-x)
@@ -224,7 +225,7 @@
                                                      (format "\\[%s]" command))))
                                       entries)))
                       groups)))
-    (with-help-window "*agent-q menu*"
+    (agent-q-text-with-page "*agent-q menu*"
       (pcase-dolist (`(,title . ,entries) keys)
         (princ (concat title "\n"))
         (pcase-dolist (`(,label ,key) entries)

@@ -120,7 +120,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
   "Show the whole rule at point, as its file has it."
   (interactive nil agent-q-rules-mode)
   (let ((rule (agent-q-rules--at-point)))
-    (with-help-window "*agent-q rule*"
+    (agent-q-text-with-page "*agent-q rule*"
       (princ (format "%s\n\n%s\n\nPermanent rules are in %s\n"
                      (gethash "description" rule)
                      (agent-q-json-pretty rule)

@@ -264,6 +264,56 @@ The first BEFORE-BODY of them stay on the first line, if there is a body."
         (concat first (agent-q-text--pretty-value (cadr unit) (+ column (length first)) depth)))
     (agent-q-text--pretty-value (car unit) column depth)))
 
+;;;; Pages
+
+(defmacro agent-q-text-with-page (name &rest body)
+  "Show what BODY prints in the help buffer NAME, and select its window.
+So the key that closes a page does so wherever it came from."
+  (declare (indent 1) (debug t))
+  `(let ((help-window-select t))
+     (with-help-window ,name ,@body)))
+
+;;;; Titles
+
+(defconst agent-q-text--title-width 48
+  "Most columns of a title.")
+
+(defun agent-q-text-title (text &optional about)
+  "Return a short title for the message TEXT, or an empty one.
+ABOUT is what was attached to it, a list of texts: the first one completes a
+TEXT as short as \"Explain this.\"."
+  (let* ((case-fold-search t)
+         (text (string-trim (replace-regexp-in-string "[ \t\n`]+" " " text)))
+         ;; The names in mentions, the words of commands.
+         (text (replace-regexp-in-string
+                "\\(\\`\\|[ ([]\\)@[a-z]+:\"?\\(?:[^] \"]*/\\)?\\([^] \"]+\\)\"?" "\\1\\2" text))
+         (text (replace-regexp-in-string "\\(\\`\\|[ ([]\\)@\\([a-z]+\\_>\\)" "\\1\\2" text))
+         (text (if (string-match "\\`/[-_a-z]+" text)
+                   (replace-match (string-replace "_" " " (substring (match-string 0 text) 1))
+                                  t t text)
+                 text))
+         (text (replace-regexp-in-string
+                "\\`\\(?:[#>*-]+ \\|please,? \\|\\(?:can\\|could\\|would\\) you \\(?:please \\)?\\)+" "" text))
+         (text (if (and (string-match ".\\{8\\}.*?[.?!]\\(?: \\|\\'\\)" text)
+                        (not (string-match-p "\\(?:e\\.g\\|i\\.e\\)\\. \\'" (match-string 0 text))))
+                   (string-remove-suffix "." (string-trim (match-string 0 text)))
+                 text))
+         (about (car about)))
+    (agent-q-text--cut-at-word
+     (agent-q-text-visible-line
+      (if (and about (< (length (split-string text)) 3))
+          (string-remove-prefix ": " (concat text ": " (car (split-string about ","))))
+        text)))))
+
+(defun agent-q-text--cut-at-word (text)
+  "Return TEXT, or as many of its words as a title may have."
+  (if (<= (string-width text) agent-q-text--title-width) text
+    (let ((cut (truncate-string-to-width text (1- agent-q-text--title-width))))
+      (concat (if (string-match "\\`\\(.\\{16,\\}\\)[ ,;:(]+[^ ]*\\'" cut)
+                  (match-string 1 cut)
+                cut)
+              (if (char-displayable-p ?…) "…" "...")))))
+
 ;;;; Lists that fit their windows
 
 ;; Tables of which a narrow window shows the columns that matter most.  They are

@@ -199,7 +199,7 @@ To keep it, save the option `agent-q-tool-levels'."
                  (agent-q-get-tool name))))
     (unless tool
       (user-error "The tool %s no longer exists" name))
-    (with-help-window "*agent-q tool*"
+    (agent-q-text-with-page "*agent-q tool*"
       (princ (format "%s is a %s tool (%s)\n\n%s\n\nSchema of its arguments:\n%s\n"
                      name (agent-q-tool-level-name (agent-q-tool-safety-level tool))
                      (agent-q-tool-list--origin tool library)

@@ -3,6 +3,7 @@
 //! the call runs, so that even a call that takes Emacs down has left its trace.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -29,6 +30,8 @@ pub struct AuditLog {
     told: AtomicBool,
     /// Whether what was appended may not be on the disk yet.
     unsynced: AtomicBool,
+    /// The ids of the chats that are saved.
+    chats: Mutex<HashMap<SessionId, String>>,
 }
 
 /// Why a step of a call is not in the log.
@@ -47,7 +50,8 @@ pub enum AuditStep {
     Started,
     Finished {
         outcome: CallOutcome,
-        elapsed: Duration,
+        /// How long it ran; none where it did not.
+        ran: Option<Duration>,
     },
 }
 
@@ -55,6 +59,8 @@ pub enum AuditStep {
 #[derive(Debug)]
 pub struct AuditRecord<'a> {
     pub session: SessionId,
+    /// The turn that it is of; 0 outside of turns.
+    pub turn: u64,
     /// The program that calls; none in chats.
     pub mcp_client: Option<&'a str>,
     pub tool: &'a str,
@@ -70,6 +76,10 @@ struct AuditLine<'a> {
     time: String,
     step: &'static str,
     chat: u64,
+    /// By which the chat is found again, in any Emacs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saved_as: Option<String>,
+    turn: u64,
     #[serde(rename = "client", skip_serializing_if = "Option::is_none")]
     mcp_client: Option<&'a str>,
     tool: &'a str,
@@ -95,7 +105,17 @@ impl AuditLog {
             path: Some(path.to_owned()),
             told: AtomicBool::new(false),
             unsynced: AtomicBool::new(false),
+            chats: Mutex::default(),
         }
+    }
+
+    /// Notes that SESSION is saved under ID, or no longer open.
+    pub fn note_chat(&self, session: SessionId, id: Option<String>) {
+        let mut chats = held(&self.chats);
+        match id {
+            Some(id) => chats.insert(session, id),
+            None => chats.remove(&session),
+        };
     }
 
     /// Why nothing can be written, for the user, as far as that is known before there is something
@@ -124,7 +144,8 @@ impl AuditLog {
     /// When the line could not be written whole.
     pub async fn append(self: &Arc<Self>, record: &AuditRecord<'_>) -> Result<(), AuditFailure> {
         let log = Arc::clone(self);
-        let line = serde_json::to_vec(&line(record)).map_err(io::Error::from);
+        let saved_as = held(&self.chats).get(&record.session).cloned();
+        let line = serde_json::to_vec(&line(record, saved_as)).map_err(io::Error::from);
         let written = match line {
             Ok(line) => spawn_blocking(move || log.write(line))
                 .await
@@ -211,19 +232,21 @@ fn is_torn(file: &mut File) -> io::Result<bool> {
     Ok(last != [b'\n'])
 }
 
-fn line<'a>(record: &'a AuditRecord<'a>) -> AuditLine<'a> {
+fn line<'a>(record: &'a AuditRecord<'a>, saved_as: Option<String>) -> AuditLine<'a> {
     let (step, outcome, milliseconds) = match record.step {
         AuditStep::Started => ("started", None, None),
-        AuditStep::Finished { outcome, elapsed } => (
+        AuditStep::Finished { outcome, ran } => (
             "finished",
             Some(outcome.name()),
-            Some(elapsed.as_millis().try_into().unwrap_or(u64::MAX)),
+            ran.map(|ran| ran.as_millis().try_into().unwrap_or(u64::MAX)),
         ),
     };
     AuditLine {
         time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
         step,
         chat: record.session.0,
+        saved_as,
+        turn: record.turn,
         mcp_client: record.mcp_client,
         tool: record.tool,
         level: record.level.name(),

@@ -129,15 +129,15 @@
 (ert-deftest agent-q-approve-under-evil-a-request-says-in-which-state-the-prompt-answers ()
   (let ((evil-local-mode t))
     (agent-q-approval-test--with-chat
-      (should (agent-q-test-shows "Keys answer here and at the empty prompt in insert state\n"))
+      (should (agent-q-test-shows "Press a key here or at the empty prompt in insert state\n"))
       (agent-q-chat-send-cancel))))
 
 (ert-deftest agent-q-approve-a-request-says-how-to-get-there ()
   (agent-q-approval-test--with-chat
     (should (agent-q-test-shows "? Run t_erase?\n"))
-    (should (agent-q-test-shows "Keys answer here and at the empty prompt\n"))
+    (should (agent-q-test-shows "Press a key here or at the empty prompt\n"))
     ;; Those behind the next one are a line each.
-    (should (= 1 (how-many "Keys answer here" (point-min) (point-max))))
+    (should (= 1 (how-many "Press a key here" (point-min) (point-max))))
     (should (agent-q-test-shows "\n? t_erase b count=2 waits\n? t_erase c count=2 waits\n"))
     (should (string-match-p "3 wait" (agent-q-chat-view-header-line)))
     (agent-q-chat-send-cancel)))

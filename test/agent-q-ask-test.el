@@ -111,7 +111,7 @@
         (should (string-match-p (format "> Explain this\\.\n\n  with %s\n\nIt adds" about)
                                 (agent-q-test-log))))
       (should (equal (mapcar #'agent-q-chats-title (agent-q-test-chats-found "plum"))
-                     (list (format "Explain this. [%s]" about))))
+                     (list "Explain this: defun plum")))
       (let ((file (expand-file-name "out.md")))
         (agent-q-test-chats-answer "export" `(id . ,id) `(file . ,file))
         (with-temp-buffer
@@ -179,7 +179,12 @@
           (let ((agent-q-events-subscribers (copy-alist agent-q-events-subscribers)))
             (agent-q-events-subscribe :text (lambda (_) (push agent-q-review-edits reviewed)))
             (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "one"))))
-          (should-not agent-q-review-edits))))
+          (should-not agent-q-review-edits)
+          ;; How to do it is said to the model alone.
+          (should (string-match-p "> Rewrite transfer: add one\n" (agent-q-test-log)))
+          (should-not (agent-q-test-shows "edit_definition"))
+          (should (string-match-p "with edit_definition.*\n\nRewrite transfer: add one\\'"
+                                  (agent-q-test-last-message))))))
     (with-temp-buffer
       (insert "no file")
       (should-error (agent-q-rewrite "x" (agent-q-activity-look-here)) :type 'user-error))))
@@ -314,7 +319,7 @@
       (agent-q-test-send "first")
       ;; The same text twice, with other things attached.
       (agent-q-chat-send-submit "same" "a.lisp")
-      (agent-q-chat-send-submit "same" "b.lisp" nil t)
+      (agent-q-chat-send-submit "same" "b.lisp" nil "Review.")
       (agent-q-plan-mode)
       (agent-q-test-until (agent-q-test-idle-p))
       (should (string-match-p "> same\n\n  about a.lisp\n\ntwo\n.*\n\n> same\n\n  about b.lisp\n\nthree\n"

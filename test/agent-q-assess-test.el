@@ -264,7 +264,7 @@ Nor does what is looked at again in its turn."
     (should-not (agent-q-call-waiting))
     (should (string-match-p "eval_form (\\* 6 7) " (agent-q-test-log)))
     (agent-q-assess-test--ask connection "/eval_form (uiop:run-program \"true\")")
-    (should (agent-q-test-shows "A running call wants to run `true`"))
+    (should (agent-q-test-shows "The running code wants to run `true`"))
     (agent-q-test-answer "n")
     (agent-q-test-until (agent-q-test-idle-p))
     (should-not (string-match-p "waits" (agent-q-assess-test--ask
@@ -283,7 +283,7 @@ Nor does what is looked at again in its turn."
                               (concat "/compile_form " form)))
             (ert-info (line)
               (agent-q-assess-test--ask connection line)
-              (should (agent-q-test-shows (format "A running call wants to delete %s" (agent-q-test-assess-harm))))
+              (should (agent-q-test-shows (format "The running code wants to delete %s" (agent-q-test-assess-harm))))
               (agent-q-test-answer "n")
               (agent-q-test-until (agent-q-test-idle-p))
               (should (string-match-p "Not allowed: delete .*\\. The user denied it\\."
@@ -303,7 +303,7 @@ Nor does what is looked at again in its turn."
                                            "(* 6 7) #+aq-late (macrolet ((m () `(eval (list (print '+) 1 3)))) (m))"))
                                   (while (agent-q-call-waiting)
                                     (cl-incf questions)
-                                    (should (string-match-p (format "A running call wants to run form %d, which evaluates" (* 2 questions))
+                                    (should (string-match-p (format "The running code wants to run form %d, which evaluates" (* 2 questions))
                                                             (agent-q-test-log)))
                                     (agent-q-test-answer "y")
                                     (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p))))

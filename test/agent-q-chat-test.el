@@ -381,10 +381,10 @@
                                         :content why)))
             (edit "{\"path\":\"src/a.lisp\",\"original\":\"(in-package :a) (defun f (x) x)\"}"))
         (cl-letf (((symbol-function 'agent-q-call-width) (lambda () 79)))
-          (funcall fail 1 edit "'src/a.lisp' was changed since you last saw it; nothing was done. Read.")
+          (funcall fail 1 edit "'src/a.lisp' was changed since it was last read; nothing was done. Read.")
           (funcall fail 2 edit "It can't be written: the disk is full, or so it seems, and this is long.")
           (funcall fail 3 edit "No."))
-        (should (string-match-p "edit ✗ 'src/a.lisp' was changed since you last saw it; nothing was do"
+        (should (string-match-p "edit ✗ 'src/a.lisp' was changed since it was last read; nothing was do"
                                 (agent-q-test-log)))
         (should (string-match-p "edit src/a.lisp ✗ It can't be written: the disk is full, or"
                                 (agent-q-test-log)))

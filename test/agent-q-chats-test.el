@@ -11,6 +11,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-chats)
+(require 'agent-q-audit)
 (require 'agent-q-test-registry)
 (require 'agent-q-chats)
 
@@ -525,8 +526,7 @@
                    (lambda (prompt table _predicate _match _initial _history default &rest _)
                      (setq asked (list prompt (agent-q-test-completions "elm" table)))
                      default)))
-          (agent-q-resume)
-          (agent-q-test-until asked))
+          (agent-q-resume))
         (should (equal asked '("Resume (default the elm): " ("the elm"))))))))
 
 (ert-deftest agent-q-chats-nothing-is-saved-when-that-is-off ()
@@ -658,6 +658,67 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
           (with-temp-buffer
             (insert-file-contents file)
             (should (search-forward "\n> use bytes\n" nil t))))))))
+
+(ert-deftest agent-q-chats-what-a-turn-changed-stands-under-it-again ()
+  "No later turn has it, it can be undone, and the audit log leads to it."
+  (agent-q-test-chats-with
+      (append '((:steps [(:tool_calls [(:name "create_file" :arguments
+                                              (:path "made.txt" :content "one\n"))])]))
+              (agent-q-test-chats-says "Made." "Nothing."))
+    (let ((agent-q-tool-levels '(("create_file" . :cautious)))
+          (file (expand-file-name "made.txt"))
+          (changed "Changed made.txt (new) \\+1 -0  \\[Diff\\] \\[Undo\\]\\(?: \\[Verify\\]\\)?\n")
+          id)
+      (agent-q-test-with-chat
+        (setq id agent-q-chat-history-id)
+        (agent-q-test-ask "make it"))
+      (agent-q-test-chats-resumed id
+        (agent-q-test-until (agent-q-test-shows "> make it"))
+        (agent-q-test-until (not agent-q-chat-send--choosing))
+        (agent-q-test-ask "and now?")
+        (let ((log (agent-q-test-log)))
+          (should (string-match-p (concat "Made\\.\n+. " changed "\n*Resumed:") log))
+          (should (string-suffix-p "Nothing.\n" log)))
+        (kill-buffer))
+      (save-window-excursion
+        (agent-q-audit-log)
+        (agent-q-test-until (> (hash-table-count agent-q-audit--chats) 0))
+        (goto-char (point-min))
+        (search-forward "create_file")
+        (should (equal "make it" (agent-q-audit--chat (tabulated-list-get-id))))
+        (agent-q-test-press "RET")
+        (agent-q-test-until (agent-q-test-shows "> make it"))
+        (should (equal id agent-q-chat-history-id))
+        (should (looking-at-p ".* create_file .*made.txt"))
+        (search-forward "[Undo]")
+        (cl-letf (((symbol-function 'y-or-n-p) #'always))
+          (push-button (1- (point))))
+        (agent-q-test-until (agent-q-test-shows "Changed made.txt (new) +1 -0 (undone)"))
+        (should-not (file-exists-p file))))))
+
+(ert-deftest agent-q-chats-a-new-one-offers-to-continue-the-last ()
+  "It says what was changed since, and gives way to the other."
+  (agent-q-test-chats-with (agent-q-test-chats-says "By moving money." "Again.")
+    (write-region "old" nil "old.lisp" nil 'silent)
+    (set-file-times "old.lisp" (time-subtract nil 3600))
+    (agent-q-test-with-chat
+      (should-not (agent-q-test-shows "[Continue"))
+      (agent-q-test-ask "how does transfer work? I wonder.")
+      (should (string-suffix-p ": how does transfer work?*" (buffer-name))))
+    (write-region "new" nil "new.lisp" nil 'silent)
+    (write-region "new" nil "new.fasl" nil 'silent)
+    (let ((agent-q-provider (or agent-q-provider 'none)))
+      (save-window-excursion
+        (agent-q-chat t)
+        (agent-q-test-until (agent-q-test-shows "changed since: 1 file (new.lisp)"))
+        (let ((new (current-buffer)))
+          (goto-char (point-min))
+          (search-forward "[Continue \"how does transfer work?\"]")
+          (push-button (1- (point)))
+          (should-not (buffer-live-p new)))
+        (agent-q-test-until (agent-q-test-shows "By moving money."))
+        (should (string-suffix-p ": how does transfer work?*" (buffer-name)))
+        (kill-buffer)))))
 
 (provide 'agent-q-chats-test)
 ;;; agent-q-chats-test.el ends here

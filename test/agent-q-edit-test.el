@@ -68,7 +68,7 @@
     (agent-q-test-files-write "b.txt" "old\n")
     (agent-q-test-files-succeeds)
     (agent-q-test-files-write "a.txt" "one\nand more\n")
-    (agent-q-test-files-fails "changed since you last saw it")
+    (agent-q-test-files-fails "changed since it was last read")
     (agent-q-test-files-succeeds)
     (agent-q-test-files-succeeds)
     ;; What the model wrote itself it has seen.
@@ -94,8 +94,8 @@
     (agent-q-test-files-write "a.lisp" ";; new\n(defun a () 1)\n(defun b () 2)\n")
     (dotimes (_ 3)
       (agent-q-test-files-succeeds
-       "^The file had changed since you last saw it\\. Read it again before you change more of it\\."))
-    (agent-q-test-files-fails "changed since you last saw it")
+       "^The file had changed since it was last read\\. Read it again before you change more of it\\."))
+    (agent-q-test-files-fails "changed since it was last read")
     (let ((agent-q-test-files-before-answer
            (lambda () (agent-q-test-files-write "a.lisp" "(defun a () 11)\n"))))
       ;; It still fits what is there now, so the user is asked about that.
@@ -114,7 +114,7 @@
       (agent-q-test-files-write "a.lisp" text)
       (agent-q-test-files-succeeds)
       (agent-q-test-files-write "a.lisp" (concat ";; new\n" text))
-      (agent-q-test-files-fails "changed since you last saw it")
+      (agent-q-test-files-fails "changed since it was last read")
       (agent-q-test-files-succeeds)
       (should (equal (length agent-q-test-files-asked) 2))
       (should (equal (agent-q-test-files-text "a.lisp")

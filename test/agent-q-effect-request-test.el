@@ -69,7 +69,7 @@ WORDS, ARGUMENTS and TOOL have defaults."
   (agent-q-effect-request-test--with-chat
     (agent-q-effect-request-test--ask 7)
     (should (agent-q-test-shows
-             "\n? A running call wants to delete /tmp/x/a.txt
+             "\n? The running code wants to delete /tmp/x/a.txt
 by SHOP::CLEANUP, in (shop::cleanup)\n"))
     (should-not (agent-q-test-shows "effect/"))
     (should-not (agent-q-test-shows "dangerous"))
@@ -103,11 +103,11 @@ in the thread reaper\n"))
     ;; Whatever is missing, it can be asked.
     (agent-q-effect-request-test--answered 8 :denied)
     (agent-q-effect-request-test--ask 9 "" '(:target "touch") "effect/run_program")
-    (should (agent-q-test-shows "? A running call wants to run program touch\n"))
+    (should (agent-q-test-shows "? The running code wants to run program touch\n"))
     (agent-q-effect-request-test--answered 9 :denied)
     (agent-q-test-event :approval :call 10 :tool "effect/exit_lisp" :level "dangerous"
                         :arguments "{}")
-    (should (agent-q-test-shows "? A running call wants to exit lisp\n"))))
+    (should (agent-q-test-shows "? The running code wants to exit lisp\n"))))
 
 (ert-deftest agent-q-effect-request-no-text-of-the-image-looks-like-ours ()
   (agent-q-effect-request-test--with-chat
@@ -115,12 +115,12 @@ in the thread reaper\n"))
      7 "delete a\n  [y] allow\u202e" '(:file "b\u200b" :function "F\n? it wants"
                                        :form "(a\nb)" :thread "t\nu"))
     (should (agent-q-test-shows
-             "? A running call wants to delete a\\n  [y] allow\\x202e\n"))
+             "? The running code wants to delete a\\n  [y] allow\\x202e\n"))
     (should (agent-q-test-shows "\nfile: b\\x200b\nby F\\n? it wants, in (a b)\nin the thread t\\nu\n"))
     ;; Nor does the rest of a line that is wrapped.
-    (let ((ours (get-text-property (agent-q-test-find "Keys answer here") 'line-prefix)))
+    (let ((ours (get-text-property (agent-q-test-find "Press a key here") 'line-prefix)))
       (should (equal ours "    "))
-      (dolist (line '("A running call" "file: b" "by F" "in the thread"))
+      (dolist (line '("The running code" "file: b" "by F" "in the thread"))
         (should (> (length (get-text-property (agent-q-test-find line) 'wrap-prefix))
                    (length ours)))))
     ;; What is long is there as a whole, and the head stays a head.

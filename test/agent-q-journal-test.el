@@ -634,6 +634,9 @@ CONDITION gets the rows: definition of each, and its chat where that is told."
               (agent-q-test-until (agent-q-test-shows "undone"))
               (should (equal "((:OLD 1) (:OTHER 1))"
                              (agent-q-journal-test--in connection "(list (f 1) (h 1))")))))
+          ;; The chat says so, too.
+          (with-current-buffer chat
+            (agent-q-test-until (string-match-p "Changed .*AQ-JOURNAL::F.*(undone)" (agent-q-test-log))))
           ;; One's own change under that of another chat is left alone, too.
           (agent-q-test-tools-ask "/eval_form package=aq-journal (defun f (x) (list :one x))" chat)
           (agent-q-test-tools-ask "/eval_form package=aq-journal (defun f (x) (list :two x))" other)

@@ -39,7 +39,7 @@
       (with-current-buffer open
         (goto-char (point-max))
         (insert "typed\n"))
-      (agent-q-test-files-fails "changed since you last saw it")
+      (agent-q-test-files-fails "changed since it was last read")
       (should (equal (with-current-buffer open (buffer-string)) "1\ntyped\n")))
     (agent-q-test-files-succeeds)
     (agent-q-test-files-succeeds)))
@@ -195,7 +195,7 @@
     (should (string-match-p "Read it again before" (cdr agent-q-test-files--result)))
     (should (equal (agent-q-test-files-text "a.txt") "zero\none\n2\n"))
     ;; It can't overwrite what it has not seen.
-    (agent-q-test-files-fails "changed since you last saw it")))
+    (agent-q-test-files-fails "changed since it was last read")))
 
 (provide 'agent-q-review-tools-test)
 ;;; agent-q-review-tools-test.el ends here

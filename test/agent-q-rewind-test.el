@@ -292,7 +292,10 @@ PROJECT is its directory, A the file, ID the chat, and OUTSIDE another directory
     (should (string-search "Files: 0 files" plan))
     (should (string-match-p "Can't be undone:\n.*File changes up to turn [0-9]+ are no longer on record" plan)))
   (with-current-buffer "*agent-q rewind*"
+    ;; Nothing is known of files, so they are not ticked.
     (agent-q-test-press "c")
+    (should-error (agent-q-chat-history-rewind-do) :type 'user-error)
+    (agent-q-test-press "f")
     (agent-q-chat-history-rewind-do))
   (agent-q-test-until (agent-q-test-shows "[Undo this]")))
 

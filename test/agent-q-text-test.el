@@ -158,5 +158,19 @@
                                   (replace-regexp-in-string agent-q-text--no-unicode "?"
                                                             text)))))))))))
 
+(ert-deftest agent-q-text-titles-are-short-and-say-what-a-message-is-about ()
+  (pcase-dolist (`(,title ,text . ,about)
+                 '(("how does transfer work?" "how does transfer work?\nI tried.")
+                   ("Explain this: defun transfer" "Explain this." "defun transfer, lines 3 to 9")
+                   ("look at bank.lisp and tell me why withdraw fails"
+                    "Please look at @file:src/bank.lisp and tell me why `withdraw` fails. Thanks!")
+                   ("describe symbol car" "/describe_symbol car")
+                   ("Use e.g. a hash table, ,@body or me@x.com" "Use e.g. a hash table, ,@body or me@x.com")
+                   ("rewrite the whole of the banking module so…"
+                    "Could you rewrite the whole of the banking module so that it is generic?")
+                   ("" " \n")))
+    (should (equal title (agent-q-text-title text about))))
+  (should (= 48 (string-width (agent-q-text-title (make-string 90 ?x))))))
+
 (provide 'agent-q-text-test)
 ;;; agent-q-text-test.el ends here

@@ -215,7 +215,7 @@ fn describe(arguments: &Arguments, context: &WorkContext) -> Result<String, Tool
         .map(|(name, tools)| format!("{name} ({})", tools.len()))
         .collect();
     if others.is_empty() {
-        return Ok("You have all tools already.".to_owned());
+        return Ok("All tools are offered already.".to_owned());
     }
     Err(ToolFailure::new(format!(
         "The group {group} has no further tools. Groups that do: {}.",

@@ -153,7 +153,7 @@ impl PlanMode {
         };
         (!runs).then(|| {
             format!(
-                "The user has switched plan mode on, and {} could change something. Go on without it; say in your plan what you would do with it.",
+                "Plan mode is on, and {} could change something. Go on without it, and say in the plan what it would do.",
                 tool.name
             )
         })

@@ -303,11 +303,8 @@ impl Executor {
                     return Err(CallEnding::new(CallOutcome::Denied, problem));
                 }
                 Decision::Modified(given) => {
-                    call.consent = Consent::Modified;
-                    if let Err(ending) = self.modify(call, given, batch).await {
-                        call.consent = Consent::Unfit;
-                        return Err(ending);
-                    }
+                    call.consent = Consent::Unfit;
+                    call.consent = self.modify(call, given, batch).await?;
                     if call.pending.is_none() {
                         return Ok(());
                     }
@@ -316,14 +313,14 @@ impl Executor {
         }
     }
 
-    /// Puts the user's arguments in place. Where they show something that the old ones did not,
-    /// the user is asked again.
+    /// Puts the user's arguments in place, and says whether they are others. Where they show
+    /// something that the old ones did not, the user is asked again.
     async fn modify(
         &self,
         call: &mut PreparedCall,
         mut given: Map<String, Value>,
         batch: &BatchContext,
-    ) -> Result<(), CallEnding> {
+    ) -> Result<Consent, CallEnding> {
         call.review = take_review(&mut given, &call.tool);
         let reviewed = take_reviewed(&mut given);
         let unfit = given.clone();
@@ -331,10 +328,15 @@ impl Executor {
             call.reviewed = reviewed;
             call.tool.check(given)
         });
-        call.arguments = used.map_err(|failure| {
+        let used = used.map_err(|failure| {
             call.unfit = Some(Value::Object(unfit));
             CallEnding::new(CallOutcome::Failed, failure.message)
         })?;
+        // A review of all that was proposed comes back as texts, too.
+        let proposed = call.preview.as_ref().map(as_reviewed);
+        let same = used.to_json() == call.arguments.to_json()
+            && (call.reviewed.is_none() || call.reviewed == proposed);
+        call.arguments = used;
         self.assess_anew(call, batch).await?;
         let context = WorkContext {
             reviewed: call.reviewed.clone(),
@@ -351,7 +353,10 @@ impl Executor {
                 self.ask_if_needed(call, batch);
             }
         }
-        Ok(())
+        Ok(match same {
+            true => Consent::Approved,
+            false => Consent::Modified,
+        })
     }
 
     /// Assesses code and paths once more just before they are used: while the call waited for its

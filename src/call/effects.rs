@@ -336,11 +336,12 @@ impl<'a> Asking<'a> {
             EffectDecision::Allow => AuditStep::Started,
             EffectDecision::Deny(_) | EffectDecision::Stop => AuditStep::Finished {
                 outcome: CallOutcome::Denied,
-                elapsed: self.since.elapsed(),
+                ran: None,
             },
         };
         let record = AuditRecord {
             session: self.batch.session,
+            turn: self.batch.place.turn,
             mcp_client: self.batch.place.mcp_client.as_deref(),
             tool: &self.tool,
             level: SafetyLevel::Dangerous,

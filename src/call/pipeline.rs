@@ -23,8 +23,8 @@ use super::result::{self, CallEnding, RESULT_LIMIT, cap, remark, too_many};
 use crate::audit::{AuditFailure, AuditRecord, AuditStep};
 use crate::builtin::more;
 use crate::protocol::{
-    CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId,
-    SessionState, ToolCall,
+    CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionState,
+    ToolCall,
 };
 use crate::runtime::panic_message;
 use crate::tool::work::{Echo, NextCalls};
@@ -255,7 +255,6 @@ impl Executor {
         mut call: PreparedCall,
         batch: &BatchContext,
     ) -> CallResult {
-        let waiting = Instant::now();
         let (ending, run) = match self.decide(&mut call, batch).await {
             Ok(()) => {
                 let started = Instant::now();
@@ -272,21 +271,20 @@ impl Executor {
         if run.is_some() && call.verdict.assessment.level > SafetyLevel::Safe {
             self.approvals.files_changed();
         }
-        let elapsed = run.unwrap_or_else(|| waiting.elapsed());
         let key = MetricsKey::of(&call.tool, call.facts.mcp_client());
         self.metrics
             .record(key, ending.outcome, run, ending.content.len());
-        self.audit_end(&call, &ending, elapsed, batch.session).await;
+        self.audit_end(&call, &ending, run, batch).await;
         let level = Some(call.verdict.assessment.level);
-        tracing::debug!(outcome = ?ending.outcome, consent = ?call.consent, ?elapsed, "ended");
-        ending.result(id, elapsed, level, call.consent)
+        tracing::debug!(outcome = ?ending.outcome, consent = ?call.consent, ?run, "ended");
+        ending.result(id, run.unwrap_or_default(), level, call.consent)
     }
 
     async fn run_one(&self, call: &PreparedCall, batch: &BatchContext) -> CallEnding {
         let session = batch.session;
         let arguments = call.arguments.to_json();
         if let Err(failure) = self
-            .audit(call, &arguments, AuditStep::Started, session)
+            .audit(call, &arguments, AuditStep::Started, batch)
             .await
         {
             return CallEnding::new(CallOutcome::Failed, failure.to_string());
@@ -355,18 +353,18 @@ impl Executor {
         &self,
         call: &PreparedCall,
         ending: &CallEnding,
-        elapsed: Duration,
-        session: SessionId,
+        ran: Option<Duration>,
+        batch: &BatchContext,
     ) {
         let step = AuditStep::Finished {
             outcome: ending.outcome,
-            elapsed,
+            ran,
         };
         let arguments = match &call.unfit {
             Some(unfit) => unfit.clone(),
             None => call.arguments.to_json(),
         };
-        if let Err(failure) = self.audit(call, &arguments, step, session).await {
+        if let Err(failure) = self.audit(call, &arguments, step, batch).await {
             // It is too late to stop it, but the user can know that the log is not whole.
             self.audit.tell_once(&failure, &*self.emacs);
         }
@@ -378,11 +376,12 @@ impl Executor {
         call: &PreparedCall,
         arguments: &serde_json::Value,
         step: AuditStep,
-        session: SessionId,
+        batch: &BatchContext,
     ) -> Result<(), AuditFailure> {
         if call.verdict.assessment.level >= SafetyLevel::Cautious {
             let record = AuditRecord {
-                session,
+                session: batch.session,
+                turn: batch.place.turn,
                 mcp_client: call.facts.mcp_client(),
                 tool: &call.tool.name,
                 level: call.verdict.assessment.level,

@@ -72,7 +72,7 @@ pub(super) fn too_many(count: usize) -> CallEnding {
     CallEnding::new(
         CallOutcome::Failed,
         format!(
-            "Not run: this message has {count} tool calls, and only the first {MOST_CALLS} of a message are run. Send this call again in a later message if you still need it."
+            "Not run: this message has {count} tool calls, and only the first {MOST_CALLS} of a message are run. Send this call again in a later message if it is still needed."
         ),
     )
 }

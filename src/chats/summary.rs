@@ -13,10 +13,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::ChatError;
 use super::folder::{ChatFolder, ChatId, LONGEST_LINE, LineRead, next_line};
 use super::reader::{Tokens, beginning};
-use super::record::{ChatLine, ChatPlace, Record, RecordKind, kind_of, parse, words};
+use super::record::{ChatLine, ChatPlace, Record, RecordKind, kind_of, parse};
 
 /// The version of the index; one of another version is made again.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The most bytes of a message that a list has.
 const WORDS: usize = 200;
 /// How much of a chat's end tells whether it only grew.
@@ -28,8 +28,10 @@ pub struct Summary {
     pub name: Option<String>,
     #[serde(flatten)]
     pub place: ChatPlace,
-    /// The beginning of its first message.
+    /// The beginning of its first message, if there is one that calls no tool.
     pub words: String,
+    /// What was attached to that.
+    pub along: Vec<String>,
     pub turns: usize,
     pub tokens: Tokens,
     /// In milliseconds since 1970.
@@ -235,8 +237,10 @@ impl Summary {
             Record::Place(place) => self.place.update(place),
             Record::Turn { text, along, .. } => {
                 self.turns += 1;
-                if self.words.is_empty() {
-                    beginning(&words(&text, &along), WORDS).clone_into(&mut self.words);
+                let calls = |text: &str| text.starts_with('/');
+                if self.words.is_empty() || calls(&self.words) && !calls(&text) {
+                    beginning(&text, WORDS).clone_into(&mut self.words);
+                    self.along = along;
                 }
             }
             record @ Record::Usage { .. } => self.tokens.add(&record),

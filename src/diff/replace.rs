@@ -20,7 +20,7 @@ pub enum EditError {
     )]
     NotFound { near: Vec<Near> },
     #[error(
-        "Found {count} matches for the text to replace (lines {}); include more of the lines around the one you mean.",
+        "Found {count} matches for the text to replace (lines {}); include more of the lines around the one that is meant.",
         shown(lines, *count)
     )]
     Several { count: usize, lines: Vec<usize> },

@@ -146,10 +146,7 @@ fn files_of(workspace: &Workspace) -> Result<(Vec<String>, u64), String> {
 
 fn search(policy: &PathPolicy) -> Result<(Vec<PathBuf>, u64), FileError> {
     let folder = policy.judge(".").resolved()?;
-    let all = FileSearch {
-        limit: MOST_FILES,
-        ..FileSearch::new("*")
-    };
+    let all = FileSearch::readable(MOST_FILES);
     let found = search_files(policy, &folder, &all, &|| false)?;
     Ok((found.paths, found.more))
 }

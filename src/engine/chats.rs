@@ -24,6 +24,7 @@ use crate::chats::search::{FoundChat, search};
 use crate::chats::signature::{Chain, Signer, key_in, knows_root};
 use crate::chats::summary::indexed;
 use crate::chats::writer::{ChatWriter, Tell};
+use crate::files::search::changed_since;
 use crate::protocol::{Event, QuestionId, SessionId};
 use crate::runtime::{handle, held};
 use crate::session::conversation::Conversation;
@@ -68,6 +69,7 @@ impl Engine {
         let session = SessionId::next();
         let folder = ChatFolder::new(&store.directory);
         let id = ChatId::new(SystemTime::now());
+        self.audit().note_chat(session, Some(id.to_string()));
         let writer = ChatWriter::new(folder, id, self.listener(session));
         writer.sign_with(Signer::new(store.state.clone(), Chain::default()));
         let recorder = recorder(writer, ChatPlace::default(), Vec::new(), store, session);
@@ -86,6 +88,7 @@ impl Engine {
 
     fn resume(&self, settings: SessionSettings, store: StorePlace, id: ChatId) -> SessionId {
         let session = SessionId::next();
+        self.audit().note_chat(session, Some(id.to_string()));
         let (ready, beginning) = oneshot::channel();
         let workspace = self.open_with(
             session,
@@ -223,6 +226,11 @@ enum ChatsAsked {
         id: String,
         file: PathBuf,
     },
+    /// Which files below that folder were written since, in milliseconds since 1970?
+    ChangedSince {
+        root: PathBuf,
+        since: u64,
+    },
     /// Is it free to be deleted?
     Deletable {
         id: String,
@@ -309,6 +317,14 @@ fn answer(
             output.flush().map_err(io)?;
             done(json!({"file": file}))
         }
+        ChatsAsked::ChangedSince { root, since } => {
+            let since = SystemTime::UNIX_EPOCH + Duration::from_millis(since);
+            // What can't be looked at was not changed as far as is known.
+            let files = changed_since(&root, since, &|| false).unwrap_or_default();
+            done(
+                json!({"files": files.iter().map(|it| it.display().to_string()).collect::<Vec<_>>()}),
+            )
+        }
         ChatsAsked::Deletable { id } => {
             let id = ChatId::parse(&id)?;
             match folder.is_free(&id)? {
@@ -364,6 +380,7 @@ fn chat_json(chat: &FoundChat, key: Option<&Key>) -> Value {
         "image": place.image,
         "model": place.model,
         "words": summary.words,
+        "along": summary.along,
         "turns": summary.turns,
         "input": summary.tokens.input,
         "output": summary.tokens.output,

@@ -36,7 +36,7 @@ use crate::tool::definition::InvalidTool;
 use crate::tool::libraries::Libraries;
 use crate::tool::registry::Registry;
 use crate::trust::SafetyLevel;
-use crate::workspace::{Workspace, journal};
+use crate::workspace::Workspace;
 use open_chats::OpenChats;
 
 /// Why Emacs's request could not be passed on.
@@ -48,7 +48,9 @@ pub enum RequestError {
     Settings(#[source] serde_json::Error),
     #[error("Cannot parse the levels of tools: {0}")]
     Levels(#[source] serde_json::Error),
-    #[error("No rule can allow the like of this, as not all that it is about is known.")]
+    #[error(
+        "No rule can allow similar calls, because not everything that this one reaches is known."
+    )]
     NoRule,
     #[error("Cannot parse the rule: {0}")]
     RuleText(#[source] serde_json::Error),
@@ -188,9 +190,11 @@ impl Engine {
         let workspace = Arc::clone(&session.workspace);
         held(&self.sessions).insert(id, session);
         let chats = Arc::clone(&self.chats);
+        let audit = Arc::clone(&self.shared.executor.audit);
         on_emacs::spawn(self.guarded(async move {
             actor.await;
             chats.close(id);
+            audit.note_chat(id, None);
         }));
         workspace
     }
@@ -325,9 +329,7 @@ impl Engine {
         let sessions = held(&self.sessions);
         let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
         let turn = session.workspace.journal.last().unwrap_or_default();
-        let policy = session.workspace.policy().and_then(Result::ok);
-        let root = policy.as_ref().map(|policy| policy.root());
-        Ok(journal::as_diff(&turn, root))
+        Ok(session.workspace.diff(&turn))
     }
 
     /// Has the session's model told that the user took back changes in the image; RESULTS is the

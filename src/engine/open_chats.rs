@@ -58,6 +58,7 @@ pub struct OpenChats {
 
 /// A chat that was read, for showing more of it.
 struct StoredChat {
+    workspace: Arc<Workspace>,
     file: File,
     path: PathBuf,
     turns: Vec<NamedTurn>,
@@ -221,6 +222,7 @@ impl ChatReading {
             .map(|(name, stored)| NamedTurn { stored, name })
             .partition(|turn| turn.stored.shown());
         let chat = Arc::new(StoredChat {
+            workspace: self.workspace,
             older: Mutex::new(turns.len()),
             turns,
             taken_back,
@@ -338,12 +340,16 @@ impl StoredChat {
     /// TURN as an event of SESSION, with OLDER ones left to be shown.
     fn event(&self, session: SessionId, turn: &NamedTurn, older: usize, place: PastPlace) -> Event {
         let records = records(&self.file, &self.path, &turn.stored.bytes).unwrap_or_default();
+        let number = turn.stored.turn;
+        let since = self.workspace.journal.since(number);
+        let changes = since.iter().find(|(it, _)| *it == number);
         Event::PastTurn {
             session,
-            turn: TurnId(turn.stored.turn),
+            turn: TurnId(number),
             name: turn.name.clone(),
             at: records.first().map_or(0, |first| first.at),
             events: events(session, records),
+            changed: changes.map_or_else(String::new, |(_, it)| self.workspace.diff(it)),
             older,
             place,
         }

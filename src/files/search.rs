@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 pub use super::walk::Hidden;
 
@@ -97,6 +98,51 @@ fn keep_first(kept: &mut BTreeSet<PathBuf>, path: &Path, limit: usize) {
         kept.pop_last();
     }
     kept.insert(path.to_owned());
+}
+
+/// What compilers write, which nobody reads.
+const COMPILED: [&str; 4] = ["*.fasl", "*.fas", "*.*fsl", "*.abcl"];
+
+impl FileSearch {
+    /// All files that people may want to read.
+    #[must_use]
+    pub fn readable(limit: usize) -> Self {
+        Self {
+            excludes: COMPILED.map(str::to_owned).to_vec(),
+            limit,
+            ..Self::new("*")
+        }
+    }
+}
+
+/// How many files are looked at for their times.
+const MOST_TIMES: usize = 20_000;
+
+/// The files of the project at ROOT that were written after SINCE, the latest first, but for
+/// compiled ones and those that are hidden, private or ignored.
+///
+/// # Errors
+///
+/// There is no folder, or STOP said so.
+pub fn changed_since(
+    root: &Path,
+    since: SystemTime,
+    stop: Stop<'_>,
+) -> Result<Vec<PathBuf>, FileError> {
+    let policy = PathPolicy::new(root, None)?;
+    let folder = policy.judge(".").resolved()?;
+    let search = FileSearch::readable(MOST_TIMES);
+    let mut changed = Vec::new();
+    for path in search_files(&policy, &folder, &search, stop)?.paths {
+        let metadata = policy.root().join(&path).symlink_metadata();
+        if let Ok(time) = metadata.and_then(|it| it.modified())
+            && time > since
+        {
+            changed.push((time, path));
+        }
+    }
+    changed.sort_by(|one, other| other.cmp(one));
+    Ok(changed.into_iter().map(|(_, path)| path).collect())
 }
 
 /// Finds the files below FOLDER that SEARCH describes.

@@ -87,9 +87,9 @@ fn asks(line: &str) -> bool {
     let asked = |word: &str| line.strip_prefix(word).and_then(|it| it.strip_suffix('?'));
     asked("Run ").is_some_and(|it| !it.contains(' '))
         || asked("Apply ").is_some_and(|it| it.contains(": "))
-        || line.starts_with("A running call wants to ")
+        || line.starts_with("The running code wants to ")
         || line.contains("waits for your answer")
-        || line.contains("Keys answer here")
+        || line.contains("Press a key here")
         || line.starts_with("Queued: ")
         || (line.starts_with("Press ") && line.contains(" again to add this rule"))
 }

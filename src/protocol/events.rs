@@ -358,6 +358,8 @@ pub enum Event {
         at: u64,
         /// What happened in it.
         events: Vec<Event>,
+        /// What it changed in files, as far as that was not undone, as one diff.
+        changed: String,
         /// How many older ones are left to be shown.
         older: usize,
         #[serde(rename = "below", serialize_with = "is_below")]

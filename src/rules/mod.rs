@@ -123,7 +123,7 @@ impl Rule {
                 "Always allow edits of files of this project, and new files in it".to_owned()
             }
             (None, false) => format!(
-                "Always run {} if this is all that it asks about: {}",
+                "Always run {} calls whose only risk is: {}",
                 self.tool,
                 alarms.join("; ")
             ),

@@ -156,6 +156,8 @@ pub struct Context {
     source: Option<SourceBuffer>,
     /// What the user sends along, such as the definition that the message asks about.
     along: Vec<Excerpt>,
+    /// How the user's command wants it done, which their message doesn't say.
+    how: Option<String>,
 }
 
 /// A text that the user sends along. It was written by whoever wrote the buffer.
@@ -226,6 +228,10 @@ impl Context {
             };
             block.push_str("\n\n");
             block.push_str(&fence(&excerpt.text, &source, draw()));
+        }
+        if let Some(how) = &self.how {
+            block.push_str("\n\n");
+            block.push_str(how);
         }
         block
     }

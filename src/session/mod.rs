@@ -139,8 +139,10 @@ pub fn open_with(
     let agenda = Arc::new(Agenda::default());
     let mut own = Settings::default();
     own.apply(settings);
-    let settings = Arc::new(Mutex::new(own));
     let workspace = Arc::new(Workspace::default());
+    // What a chat changed before is shown before its first turn.
+    workspace.set_ground(&own.ground);
+    let settings = Arc::new(Mutex::new(own));
     let offer = Arc::new(Offer::new(Arc::clone(&shared.registry)));
     let prefix = Arc::new(Mutex::new(Prefix::default()));
     let past = Arc::new(PastResults::default());

@@ -87,7 +87,7 @@ impl Offer {
                 (Ok(tool), Unoffered::Callable) => Ok(tool),
                 (Err(failure), Unoffered::Callable) if !self.all.is_empty() => Err(failure),
                 (Ok(tool), _) => Err(ToolFailure::new(format!(
-                    "{} {} in this chat. Do without it, or tell the user what you need it for.",
+                    "{} {} in this chat. Do without it, or say what it is needed for.",
                     unoffered.reason(),
                     tool.name
                 ))),

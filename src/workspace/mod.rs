@@ -16,7 +16,7 @@ use crate::files::path::PathPolicy;
 use crate::files::private::{DEFAULT_PATTERNS, PrivateFiles};
 use crate::files::{FileError, Trouble};
 use crate::runtime::held;
-use journal::Journal;
+use journal::{Journal, JournalEntry, as_diff};
 
 /// Where the files of a chat are, as Emacs says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -135,6 +135,13 @@ impl Workspace {
             held.1 = Some(make_policy(&root, held.0.private.as_deref()));
         }
         held.1.clone()
+    }
+
+    /// TURN as one diff, with paths as they are in the project.
+    #[must_use]
+    pub fn diff(&self, turn: &[JournalEntry]) -> String {
+        let policy = self.policy().and_then(Result::ok);
+        as_diff(turn, policy.as_ref().map(|policy| policy.root()))
     }
 
     /// The files that hold secrets; where the user's list can't be used, all do.
@@ -374,7 +381,7 @@ impl Workspace {
         let known = held(&self.seen).get(path).and_then(|seen| seen.known);
         match known {
             Some(version) if version.is(&now) => Ok(()),
-            Some(_) => Err(changed(shown, "you last saw it")),
+            Some(_) => Err(changed(shown, "it was last read")),
             None => self.check_proposed(path, shown, now),
         }
     }

@@ -89,8 +89,8 @@ terminal new-session -d -x 110 -y 50 \
   "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color \
     '$EMACS' -nw -Q -l '$scratch/again.el' 2>> '$scratch/emacs.log'" || fail 'tmux did not start'
 await 'scratch' 'another Emacs is there'
+# Keys that come before the choice are for it.
 command agent-q-resume
-await 'Resume (default' 'the chats are offered'
 press Enter
 await 'Resumed: ' 'the chat was resumed'
 await 'Interrupted: Emacs exited during this turn' 'the last turn is shown as cut off'
@@ -112,7 +112,7 @@ await 'The rewind was undone' 'and forth'
 holds 'the file is as the second turn left it' two
 press C-a C-k
 command agent-q-fork-chat
-await 'agent-q: .*<2>' 'the fork is a chat of its own'
+await 'agent-q: project: Do the first\*<2>' 'the fork is a chat of its own'
 await 'Resumed: ' 'with what came before'
 type_text 'And now?'
 press Enter

@@ -28,22 +28,22 @@ answer() { # KEY PATTERN
 
 type_text 'Clean up.'
 press Enter
-await 'A running call wants to make a definition that deletes' 'the definition asks'
+await 'The running code wants to make a definition that deletes' 'the definition asks'
 answer y 'wants to make a definition that deletes'
 
-await 'A running call wants to delete .*one.txt' 'the function waits where it deletes'
+await 'The running code wants to delete .*one.txt' 'the function waits where it deletes'
 [ -e "$scratch/shop/one.txt" ] || fail 'it was deleted already'
 shows 'by SHOP-CLEANUP' || fail 'the function is not named'
-answer n 'A running call wants to delete .*one.txt'
+answer n 'The running code wants to delete .*one.txt'
 await 'delete .*one.txt  denied' 'it is denied'
 
-await 'A running call wants to delete .*two.txt' 'the next one waits'
+await 'The running code wants to delete .*two.txt' 'the next one waits'
 [ -e "$scratch/shop/one.txt" ] || fail 'what was denied was done'
 press C-c C-a
 patiently 'the rule is not shown' sh -c "tmux -u -S '$socket' send-keys -t 0 C-c C-a; sleep 0.6; \
   tmux -u -S '$socket' send-keys -t 0 -l '!'; sleep 0.4; \
   tmux -u -S '$socket' capture-pane -p -t 0 | grep -q 'SHOP-CLEANUP may delete files under'"
-answer '!' 'A running call wants to delete .*two.txt'
+answer '!' 'The running code wants to delete .*two.txt'
 
 # The rule answers the third.
 await 'All done' 'the turn ends'

@@ -102,7 +102,7 @@ const CREATED: &str = "Created file";
 
 /// What is said of a change of a text that the model does not know as a whole.
 pub(super) const UNSEEN: &str =
-    "\nThe file had changed since you last saw it. Read it again before you change more of it.";
+    "\nThe file had changed since it was last read. Read it again before you change more of it.";
 
 /// What the user made of the change in a review, which was of the whole file.
 pub(super) async fn plan_reviewed(

@@ -100,6 +100,13 @@ async fn the_user_decides() {
     };
     let (result, _) = answered(Decision::Modified(other)).await;
     assert_eq!(told(&result), ("1", CallOutcome::Succeeded, "y"));
+    assert_eq!(result.consent, Consent::Modified);
+    let Value::Object(same) = json!({"text": "x"}) else {
+        unreachable!()
+    };
+    let (result, _) = answered(Decision::Modified(same)).await;
+    assert_eq!(told(&result), ("1", CallOutcome::Succeeded, "x"));
+    assert_eq!(result.consent, Consent::Approved, "they are as they were");
     let Value::Object(unfit) = json!({"text": 1}) else {
         unreachable!()
     };
@@ -370,6 +377,7 @@ async fn the_trace_of_what_nobody_decided_says_so() {
     let first = log.lines().next().unwrap();
     assert!(first.contains(r#""arguments":{"text":7}"#), "{first}");
     // Nothing ran, so there are no times.
+    assert!(!log.contains("milliseconds"), "{log}");
     let snapshot = bench.executor.metrics.snapshot();
     assert_eq!(snapshot[0].1.calls, 3);
     assert_eq!(snapshot[0].1.median(), None);

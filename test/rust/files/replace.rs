@@ -54,7 +54,7 @@ fn what_can_not_be_replaced_is_explained() {
     );
     assert_eq!(
         replaced("foo\nfoo foo\n", "foo", "x").unwrap_err(),
-        "Found 3 matches for the text to replace (lines 1, 2, 2); include more of the lines around the one you mean."
+        "Found 3 matches for the text to replace (lines 1, 2, 2); include more of the lines around the one that is meant."
     );
     let many = "x\n".repeat(20);
     assert!(

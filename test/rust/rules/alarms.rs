@@ -60,7 +60,7 @@ fn wider_rules_are_for_the_same_operators_or_the_same_reasons() {
     );
     assert_eq!(
         offers[1].1.describe_beside_its_call(),
-        "Always run eval_form if this is all that it asks about: runs programs, in this chat."
+        "Always run eval_form calls whose only risk is: runs programs, in this chat."
     );
     let other = asked(&[(RUNS, Some("SB-EXT:RUN-PROGRAM"))]);
     let both = asked(&[

@@ -200,7 +200,7 @@ async fn what_is_not_offered_can_be_called_unless_the_user_left_it_out() {
     let results = chat.results();
     assert_eq!(
         results[0].1,
-        "The user doesn't offer echo in this chat. Do without it, or tell the user what you need it for."
+        "The user doesn't offer echo in this chat. Do without it, or say what it is needed for."
     );
     assert_eq!(results[2].1, "Unknown tool: ecco");
 }

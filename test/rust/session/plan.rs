@@ -39,7 +39,7 @@ async fn nothing_is_changed_until_it_is_switched_off() {
     assert!(!messages[2].1.contains("plan mode"), "{}", messages[2].1);
     for refused in [&messages[3].1, &messages[4].1] {
         assert!(
-            refused.contains("plan mode") && refused.ends_with("changed nothing."),
+            refused.contains("Plan mode is on, and") && refused.ends_with("changed nothing."),
             "{refused}"
         );
     }
