@@ -66,7 +66,7 @@ DOCSTRING says what is shown."
          (rex (if (eq client 'sly) '(slynk:interactive-eval) '(swank:interactive-eval)))
          (answer nil))
     (agent-q-connection-ask connection :rex
-                        (append rex '("(progn (sleep 4) (+ 4 5))")) t
+                        (append rex '("(cl:progn (cl:sleep 4) (cl:+ 4 5))")) t
                         (lambda (result) (setq answer result)))
     (let ((end (agent-q-test-image-end
                 (agent-q-test-image-start connection "(setf (get 'aq-late 'ran) t)" 0.3))))
