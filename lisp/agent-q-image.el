@@ -464,7 +464,7 @@ called exactly once, with two arguments, the status and a payload:
 \"unresponsive\"   the tail of the Lisp's own output; it did not stop
 \"aborted\"        why the client gave the call up
 \"disconnected\"   the tail of the Lisp's own output, or nil
-\"ended\"          the last output of a second Lisp, which ended meanwhile
+\"ended\"          the last output of a second Lisp, which has ended
 \"no-connection\"  nil
 \"signalled\"      what went wrong here, in Emacs
 

@@ -211,7 +211,8 @@ The user's initialization file or core may have said otherwise.")
 So no handle of one that has ended is taken for another object.")
 
 (defun agent-q-scratch--mark ()
-  "Return a form that tells a Lisp that it is a second one, and how its handles begin."
+  "Return a form for a second Lisp, by which it knows that it is one.
+It also says after which number its handles start."
   (prog1 `(cl:progn (cl:setf (cl:get :agent-q-second-lisp :handles) ,agent-q-scratch--handles) cl:nil)
     (cl-incf agent-q-scratch--handles 1000)))
 

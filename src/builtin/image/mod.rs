@@ -12,7 +12,7 @@ pub mod history;
 pub mod inspection;
 pub mod introspection;
 pub mod measuring;
-pub mod outcome;
+pub(crate) mod outcome;
 pub mod systems;
 pub mod timeouts;
 pub mod verify;

@@ -299,7 +299,7 @@ fn run<'a>(
         let loaded = match call("load-system").await {
             Ok(reply) => {
                 if let ImageReply::Missed(why) = &reply {
-                    notes.extend(known_to_users_image(why, context).await);
+                    notes.extend(known_to_users_image(why, systems, context).await);
                 }
                 loaded(&reply)
             }
@@ -328,20 +328,25 @@ fn run<'a>(
 }
 
 /// Which of the systems that WHY names, as the fresh Lisp doesn't find them, the user's image knows: it was told
-/// of them by hand.
-async fn known_to_users_image(why: &str, context: &WorkContext) -> Option<String> {
+/// of them by hand. The fresh one was told of the project's SYSTEMS.
+async fn known_to_users_image(
+    why: &str,
+    systems: &[ProjectSystem],
+    context: &WorkContext,
+) -> Option<String> {
     let asked = context.ask_image("source-places", &Value::Null, LOOK_UP);
     let ImageReply::Returned(data) = asked.await.ok()? else {
         return None;
     };
-    let is_name = |it: char| it.is_alphanumeric() || "-_+./*".contains(it);
-    let words = why.split(|it| !is_name(it));
-    let names: BTreeSet<&str> = words
-        .filter_map(|it| it.trim_end_matches('.').split('/').next())
+    // "... the system a, which b needs; c, which b needs. Near names: ..."
+    let missing = why.split_once(" the system")?.1.split(". ").next()?;
+    let missing = missing.trim_start_matches('s').split("; ");
+    let names: BTreeSet<&str> = missing
+        .filter_map(|it| it.trim().split([',', '/']).next())
         .collect();
     let files = Plist::new(&data).texts("files").into_iter().map(Path::new);
     let known: BTreeSet<String> = files
-        .filter(|file| is_definition(file))
+        .filter(|file| is_definition(file) && systems.iter().all(|it| it.file != **file))
         .filter(|file| {
             let name = file.file_stem().and_then(|it| it.to_str());
             name.is_some_and(|it| names.contains(it))

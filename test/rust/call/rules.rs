@@ -242,10 +242,8 @@ async fn what_the_chat_wrote_outside_the_project_is_not_foreign() {
         bench.batch.place = TurnPlace::new(turn, 7, Some(&root), None);
         let mut ran = Vec::new();
         for call in calls {
-            let mut replies = bench.emacs.replies.lock().unwrap();
-            replies.clear();
-            replies.extend((0..20).map(|_| nothing()));
-            drop(replies);
+            let prepared = (0..20).map(|_| nothing()).collect();
+            *bench.emacs.replies.lock().unwrap() = prepared;
             let one = [(*call).clone()];
             let results = tokio::select! {
                 results = bench.run(&one) => results,
@@ -260,7 +258,7 @@ async fn what_the_chat_wrote_outside_the_project_is_not_foreign() {
                 results[0]
                     .source
                     .as_ref()
-                    .map_or(String::new(), |it| it.to_string()),
+                    .map_or(String::new(), ToString::to_string),
             );
         }
         ran
