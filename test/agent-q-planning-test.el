@@ -167,6 +167,8 @@
     (cl-flet ((told (system) (agent-q-test-tools-ask (format "/load_system system=%s dry_run=true" system))))
       (should (equal (list (format "b.lisp is missing, but %saq-gone.asd names it." missing))
                      (agent-q-planning-test--told (told "aq-gone"))))
+      ;; Only a definition that isn't loaded is asked about.
+      (agent-q-test-tools-unasked (told "aq-gone"))
       (should (equal (format "In the definition of aq-wrong, %saq-wrong.asd, the component a depends on macroz, but there is none beside it. There is macros." wrong)
                      (told "aq-wrong")))
       (should (equal (told "aq-wrong") (agent-q-test-tools-ask "/load_system aq-wrong")))

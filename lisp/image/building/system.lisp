@@ -169,11 +169,17 @@ files. Optimization notes are only counted."
         (subseq file 0 end)
         "")))
 
+(defun file-of-system-or-primary (system)
+  "The file that defines SYSTEM. Of those that ASDF infers from packages, it may know only the first one's."
+  (or (system-file system)
+      (let ((primary (registered-system (primary-name (asdf-fact "COMPONENT-NAME" system)))))
+        (and primary (system-file primary)))))
+
 (defun name-in-project (component)
   "The file of COMPONENT relative to the project's directory, or to that of its system."
   (let* ((pathname (asdf-fact "COMPONENT-PATHNAME" component))
          (name (if pathname (native-name pathname) "a file"))
-         (own (system-file (asdf-call "COMPONENT-SYSTEM" component)))
+         (own (file-of-system-or-primary (asdf-call "COMPONENT-SYSTEM" component)))
          (roots (append (mapcar #'root-of *project-systems*)
                         (and own (list (subseq own 0 (1+ (or (position #\/ own :from-end t) -1)))))))
          (root (find-if (lambda (root) (and (string/= root "") (prefixed-p root name))) roots)))

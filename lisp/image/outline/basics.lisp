@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The basis of checking a system before it is loaded: what is kept of a file, of a package that it
-;;; defines, and of the running check.
+;;; defines, and of the running check. The module planning fills and reads the last.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -54,4 +54,5 @@
 (defstruct (late-macro (:copier nil)) name outline place)
 
 (defmacro add-names (place names)
+  "Add to PLACE, a list, those of NAMES that aren't NIL."
   `(setf ,place (append ,place (remove nil ,names))))

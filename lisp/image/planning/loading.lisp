@@ -63,6 +63,8 @@ long as it has the compiled files."
 (define-operation "load-system" (system force restart systems file files dry-run)
   ;; Load a system, or FILES of loaded ones alone; returns what the compiler said about its files.
   ;; RESTART leaves an error. DRY-RUN: load nothing but the system's definition.
+  (when (and dry-run files)
+    (missed "dry_run is about a system; name one, without files. Nothing was loaded."))
   (let ((*notes* (list '()))
         (*build* (make-build))
         (*replacing* (or force dry-run))

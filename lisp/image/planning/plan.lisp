@@ -122,7 +122,7 @@
     (mapcar #'cdr (stable-sort (nreverse *snags*) #'< :key #'car))))
 
 (defun system-file-text (system)
-  (let ((file (system-file system)))
+  (let ((file (file-of-system-or-primary system)))
     (if file (shown-file file) (system-name system))))
 
 (defun few-snags (snags)
