@@ -335,7 +335,7 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
                      ,client "base" ,version)))))
 
 (defun agent-q-image-module--quiet-form (form)
-  "Return FORM, which reads modules, as one that is quiet."
+  "Return FORM, for reading modules, as one that is quiet."
   `(cl:let* ((cl:*package* (cl:find-package "COMMON-LISP-USER"))
              (cl:*readtable* (cl:copy-readtable cl:nil))
              (cl:*read-base* 10)
