@@ -425,9 +425,11 @@ Call FUNCTION when it isn't needed any more."
      connection :rex (agent-q-image-module--compiling-form new) t
      (lambda (result)
        (unwind-protect
-           (if (cadr result)
-               (agent-q-image-module--put-compiled new folder)
-             (delete-directory new t))
+           ;; Another Emacs may have put its own there, and deleted ours.
+           (when (file-directory-p new)
+             (if (equal result '(:ok t))
+                 (agent-q-image-module--put-compiled new folder)
+               (delete-directory new t)))
          (funcall function))))))
 
 (defun agent-q-image-module--put-compiled (new folder)

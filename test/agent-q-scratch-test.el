@@ -241,16 +241,18 @@ The files are made by another Lisp after that, but not of a version once more."
                                      agent-q-scratch-cache))
          (folder (expand-file-name (agent-q-image-module--version-of-all) versions))
          (old (expand-file-name "old" versions))
-         (file (lambda (name) (expand-file-name (concat name ".fasl") folder))))
+         (file (lambda (name) (expand-file-name (concat name ".fasl") folder)))
+         ;; Whatever else the machine does goes before compiling.
+         (agent-q-test-patience 120))
+    ;; What another test began.
+    (agent-q-test-until (null agent-q-scratch--all))
     (when (file-directory-p versions) (delete-directory versions t))
     (dolist (directory (list folder old)) (make-directory directory t))
     (write-region "; Not what SBCL compiled" nil (funcall file "base") nil 'silent)
     (pcase-let ((`(,sent ,_ ,asked) (agent-q-scratch-test-arrival connection)))
       (should (equal "base" (car sent)))
       (should asked))
-    ;; Whatever else the machine does goes first.
-    (let ((agent-q-test-patience 120))
-      (agent-q-test-until (null agent-q-scratch--all)))
+    (agent-q-test-until (null agent-q-scratch--all))
     (should (equal (list folder) (directory-files versions t directory-files-no-dot-files-regexp)))
     (should (equal (sort (mapcar (lambda (module) (concat (agent-q-image-module--module-name module) ".fasl"))
                                  (agent-q-image-module--modules))
