@@ -9,7 +9,7 @@
 ;; when one of its operations is first called there.  Its operations are found in
 ;; its text, as (define-operation "name" ...).  The user waits for the first of them,
 ;; so garbage is collected later.  Second Lisps load them from compiled files, if
-;; there are any (agent-q-compiled.el).
+;; there are any.
 
 ;;; Code:
 
@@ -335,7 +335,7 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
                      ,client "base" ,version)))))
 
 (defun agent-q-image-module--quiet-form (form)
-  "Return a form that evaluates FORM, which reads modules, and shows nothing of it."
+  "Return FORM, for reading modules, as one that is quiet."
   `(cl:let* ((cl:*package* (cl:find-package "COMMON-LISP-USER"))
              (cl:*readtable* (cl:copy-readtable cl:nil))
              (cl:*read-base* 10)
@@ -363,27 +363,86 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
 
 ;;;; Modules as compiled files
 
-;; They are in the folder that a second Lisp's process has as property `agent-q-image-compiled',
-;; once that exists.  The property `agent-q-image-sent' tells that an image was sent text.
+;; A second Lisp does little else than its work, so compiling what arrives there as text would take
+;; most of its time.  SBCL loads compiled files instead: a folder for each version of SBCL and of all
+;; modules, which a second Lisp's process has as property `agent-q-image-compiled'.  The first second
+;; Lisp still gets the text, as its property `agent-q-image-sent' tells; when it ends, another one
+;; compiles the modules.  Other implementations don't compile what arrives, or take minutes for it.
+
+(defvar agent-q-image-module--compiled nil
+  "The folders that this Emacs has had filled, or tried to.
+Where they can't be loaded, doing that again would give the same.")
+
+(defun agent-q-image-module-use-compiled (connection cache)
+  "Let the image behind CONNECTION load modules that are compiled in CACHE."
+  (let ((implementation (agent-q-connection-ask connection :implementation)))
+    (when (and (string-prefix-p "SBCL " implementation)
+               (member "sb-thread" (agent-q-connection-features connection)))
+      (process-put (agent-q-connection-process connection) 'agent-q-image-compiled
+                   ;; Not where the image's watch lets ASDF write.
+                   (expand-file-name
+                    (format "agent-q/%s/%s"
+                            (replace-regexp-in-string "[^[:alnum:].+-]" "-" implementation)
+                            (agent-q-image-module--version-of-all))
+                    cache)))))
+
+(defun agent-q-image-module--version-of-all ()
+  "Return a name for this version of all modules."
+  (secure-hash 'sha1 (mapconcat #'agent-q-image-module--module-version
+                                (agent-q-image-module--modules) "\n")))
+
+(defun agent-q-image-module--folder (connection)
+  "Return the folder for the image behind CONNECTION; it may be nil, or missing."
+  (process-get (agent-q-connection-process connection) 'agent-q-image-compiled))
 
 (defun agent-q-image-module--compiled-files (shipping)
   "Return the files with what is on its way by SHIPPING, compiled for its image."
-  (let ((folder (process-get (agent-q-connection-process
-                              (agent-q-image-module-shipping-connection shipping))
-                             'agent-q-image-compiled)))
-    (and folder (file-directory-p folder)
+  (let ((folder (agent-q-image-module--folder (agent-q-image-module-shipping-connection shipping))))
+    (and folder
+         (file-directory-p folder)
          (mapcar (lambda (module)
                    (expand-file-name (concat (agent-q-image-module--module-name module) ".fasl")
                                      folder))
                  (agent-q-image-module-shipping-modules shipping)))))
 
-(defun agent-q-image-module-version-of-all ()
-  "Return what tells this version of all modules from others."
-  (secure-hash 'sha1 (mapconcat #'agent-q-image-module--module-version
-                                (agent-q-image-module--modules) "\n")))
+(defun agent-q-image-module-claim-compiling (connection)
+  "Return non-nil if the modules should be compiled for images like CONNECTION's.
+It was sent text, as there were no files.  That is asked once for each version."
+  (let ((folder (agent-q-image-module--folder connection)))
+    (and folder
+         (process-get (agent-q-connection-process connection) 'agent-q-image-sent)
+         (not (member folder agent-q-image-module--compiled))
+         (push folder agent-q-image-module--compiled))))
 
-(defun agent-q-image-module-compiling-form (folder)
-  "Write the text of all modules into FOLDER; return a form by which SBCL compiles them.
+(defun agent-q-image-module-compile (connection function)
+  "Have the image behind CONNECTION compile all modules.
+Call FUNCTION when it isn't needed any more."
+  (let* ((folder (agent-q-image-module--folder connection))
+         (versions (file-name-directory folder))
+         (new (progn (make-directory versions t)
+                     (make-temp-file (expand-file-name "new-" versions) t))))
+    (agent-q-connection-ask
+     connection :rex (agent-q-image-module--compiling-form new) t
+     (lambda (result)
+       (unwind-protect
+           ;; Another Emacs may have put its own there, and deleted ours.
+           (when (file-directory-p new)
+             (if (equal result '(:ok t))
+                 (agent-q-image-module--put-compiled new folder)
+               (delete-directory new t)))
+         (funcall function))))))
+
+(defun agent-q-image-module--put-compiled (new folder)
+  "Make NEW, in which all is compiled, FOLDER; delete the other versions beside it."
+  (dolist (other (directory-files (file-name-directory folder) t
+                                  directory-files-no-dot-files-regexp))
+    (unless (equal other new)
+      (delete-directory other t)))
+  (mapc #'delete-file (directory-files new t "\\.lisp\\'"))
+  (rename-file new folder))
+
+(defun agent-q-image-module--compiling-form (folder)
+  "Write the texts of all modules into FOLDER; return a form to compile them.
 Its value is true if that was done."
   (let ((files (mapcar (lambda (module) (agent-q-image-module--write module folder))
                        (agent-q-image-module--modules)))
@@ -398,7 +457,8 @@ Its value is true if that was done."
                   '(,@files))))))
 
 (defun agent-q-image-module--write (module folder)
-  "Write the text of MODULE into FOLDER, with its version at the end; return the file's name."
+  "Write the text of MODULE into FOLDER, with its version at the end.
+Return the name of the file."
   (let ((file (expand-file-name (concat (agent-q-image-module--module-name module) ".lisp") folder))
         (coding-system-for-write 'utf-8-unix))
     (write-region (format "%s\n(agent-q-image::note-version %S %S)\n"

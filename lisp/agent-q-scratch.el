@@ -10,9 +10,9 @@
 
 ;;; Code:
 
-(require 'agent-q-compiled)
 (require 'agent-q-connection)
 (require 'agent-q-events)
+(require 'agent-q-image-module)
 (require 'agent-q-session)
 (require 'cl-lib)
 (require 'subr-x)
@@ -77,7 +77,7 @@ user's Lisp, which it is to be like, if any; ROOT is the folder of the project."
           (t (push function (agent-q-scratch--lisp-waiting lisp))))))
 
 (defun agent-q-scratch--begin (lisp start)
-  "Start LISP, by the client and options that the function START returns."
+  "Start LISP, by the client and options that START, a function, has."
   (push lisp agent-q-scratch--all)
   (condition-case failure
       (pcase-let ((`(,client . ,options) (setf (agent-q-scratch--lisp-start lisp) (funcall start))))
@@ -225,7 +225,7 @@ It also says after which number its handles start."
      (lambda (_result)
        (when (memq lisp agent-q-scratch--all)
          (setf (agent-q-scratch--lisp-connection lisp) connection)
-         (agent-q-compiled-use connection agent-q-scratch-cache)
+         (agent-q-image-module-use-compiled connection agent-q-scratch-cache)
          ;; What it says at its start would be taken for its last words.
          (with-current-buffer (process-buffer (agent-q-scratch--lisp-process lisp))
            (erase-buffer))
@@ -296,7 +296,7 @@ That is of a second Lisp, which has nothing in it yet."
     (when (agent-q-scratch--lisp-timer lisp)
       (cancel-timer (agent-q-scratch--lisp-timer lisp)))
     (when connection
-      (when (agent-q-compiled-wanted-p connection)
+      (when (agent-q-image-module-claim-compiling connection)
         (agent-q-scratch--compile lisp))
       (agent-q-connection-ask connection :disconnect))
     (when (agent-q-scratch--lisp-guard lisp)
@@ -323,7 +323,7 @@ That is of a second Lisp, which has nothing in it yet."
       :name "compile" :owner owner
       :waiting (list (lambda (reason)
                        (unless reason
-                         (agent-q-compiled-make
+                         (agent-q-image-module-compile
                           (agent-q-scratch-connection owner "compile")
                           ;; The client has to be done with the reply.
                           (lambda () (run-at-time 0 nil #'agent-q-scratch-end owner)))))))
@@ -331,10 +331,12 @@ That is of a second Lisp, which has nothing in it yet."
 
 (defun agent-q-scratch--gently (start)
   "Return START, a client and options, changed so that other programs go first."
-  (if (executable-find "nice")
-      `(,(car start) :program "nice"
-        :program-args ("-n" "19" ,@(agent-q-scratch--command (cdr start))) ,@(cdr start))
-    start))
+  (pcase-let ((`(,program . ,arguments) (agent-q-scratch--command (cdr start))))
+    (if (executable-find "nice")
+        `(,(car start) :program "nice"
+          :program-args ("-n" "19" ,(or (executable-find program) program) ,@arguments)
+          ,@(cdr start))
+      start)))
 
 (defun agent-q-scratch-end (owner &optional name)
   "Throw away the second Lisp of OWNER with NAME, or all of them.

@@ -251,13 +251,17 @@ are compiled by then, and whether it asked before it deleted a file."
 (agent-q-test-image-on-each scratch-loads-what-is-compiled ()
   "A second Lisp loads our half from compiled files, and is sent the text of what it can't load.
 The files are made by another Lisp after that, but not of a version once more."
-  (let* ((agent-q-scratch-cache (make-temp-file (expand-file-name "fasl" agent-q-test-directory) t))
-         (agent-q-compiled--tried nil)
+  (let* ((agent-q-image-module--compiled nil)
          (versions (expand-file-name (format "agent-q/SBCL-%s" (substring (shell-command-to-string "sbcl --version") 5 -1))
                                      agent-q-scratch-cache))
-         (folder (expand-file-name (agent-q-image-module-version-of-all) versions))
+         (folder (expand-file-name (agent-q-image-module--version-of-all) versions))
          (old (expand-file-name "old" versions))
-         (file (lambda (name) (expand-file-name (concat name ".fasl") folder))))
+         (file (lambda (name) (expand-file-name (concat name ".fasl") folder)))
+         ;; Whatever else the machine does goes before compiling.
+         (agent-q-test-patience 120))
+    ;; What another test began.
+    (agent-q-test-until (null agent-q-scratch--all))
+    (when (file-directory-p versions) (delete-directory versions t))
     (dolist (directory (list folder old)) (make-directory directory t))
     (write-region "; Not what SBCL compiled" nil (funcall file "base") nil 'silent)
     (pcase-let ((`(,sent ,_ ,asked) (agent-q-scratch-test-arrival connection)))
@@ -275,8 +279,8 @@ The files are made by another Lisp after that, but not of a version once more."
            (agent-q-image-module--modules (mapcar #'copy-sequence agent-q-image-module--modules))
            (watch (agent-q-image-module--module "watch")))
       (setf (agent-q-image-module--module-version watch) "changed")
-      (copy-directory folder (expand-file-name (agent-q-image-module-version-of-all) versions))
-      (let ((agent-q-compiled--tried (directory-files versions t)))
+      (copy-directory folder (expand-file-name (agent-q-image-module--version-of-all) versions))
+      (let ((agent-q-image-module--compiled (directory-files versions t)))
         (should (equal '(("watch") t t) (agent-q-scratch-test-arrival connection)))))
     (let* ((watch (funcall file "watch"))
            (size (file-attribute-size (file-attributes watch))))

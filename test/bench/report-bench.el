@@ -190,7 +190,7 @@
     ("second Lisps through %s | by hand"
      ("ready, from its start | SBCL and %s" "second.ready" "second.hand" ms (ratio 1.5))
      ("verify_system, from your yes on | sbcl in a shell" "verify.tool" "verify.shell" ms (within 0.15))
-     ("the same of a system of 10 functions" "verify-small.tool" "verify-small.shell" ms))
+     ("the same of a system of 10 functions" "verify-small.tool" "verify-small.shell" ms (above 700)))
     ("calls of other agents through %s | what each names"
      ("describe, by MCP through the bridge | in a chat" "describe.mcp" "describe.chat-alone" ms (ratio 1.5))
      ("more_tools by MCP | an echo over the same bridge" "mcp.rust" "mcp.ping" ms (above 0.5))

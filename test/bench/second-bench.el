@@ -18,7 +18,7 @@
 
 (defconst second-bench--rounds 5 "How often each is measured, after a warm-up.")
 (defconst second-bench--systems '(("verify" 12 40) ("verify-small" 1 10))
-  "The verified systems: the name of their samples, how many files, and definitions in each.")
+  "The systems: names of samples, how many files, and definitions in each.")
 
 (setq agent-q-scratch-cache (expand-file-name "fasl/" agent-q-bench-scratch))
 
