@@ -33,7 +33,7 @@
 
 (defun outline-components (components)
   "The OUTLINEs of the files of COMPONENTS, in order, and the components."
-  (let ((number 0) (lisp (asdf-class "CL-SOURCE-FILE")) (seen '()) (outlinees '()) (kept '()))
+  (let ((number 0) (lisp (asdf-class "CL-SOURCE-FILE")) (seen '()) (outlines '()) (kept '()))
     (dolist (component components)
       (let* ((file (component-name-of-file component))
              (outline (and file (typep component lisp) (not (member file seen :test #'string=))
@@ -46,35 +46,35 @@
             (setf (outline-strange outline) t))
           (dolist (written (outline-packages outline))
             (setf (written-package-rank written) (+ (* 100000000 number) (written-package-start written))))
-          (push outline outlinees)
+          (push outline outlines)
           (push component kept))))
-    (values (nreverse outlinees) (nreverse kept))))
+    (values (nreverse outlines) (nreverse kept))))
 
-(defun index-packages (outlinees)
+(defun index-packages (outlines)
   (let ((table (make-hash-table :test 'equal)))
-    (dolist (outline (reverse outlinees) table)
+    (dolist (outline (reverse outlines) table)
       (dolist (written (reverse (outline-packages outline)))
         (dolist (name (cons (planned-package-name written) (written-package-other-names written)))
           (push written (gethash name table)))))))
 
-(defun plan-exports (outlinees components)
+(defun plan-exports (outlines components)
   "For *PLAN-EXPORTS*."
   (if (or (notevery #'plain-file-p components)
-          (some (lambda (it) (or (outline-open it) (outline-strange it))) outlinees))
+          (some (lambda (it) (or (outline-open it) (outline-strange it))) outlines))
       t
-      (loop for outline in outlinees
+      (loop for outline in outlines
             append (loop for (start . end) in (outline-exports outline)
                          collect (subseq (plan-text outline) start end)))))
 
 (defun find-in-files (components force)
   "Find what the files of COMPONENTS will stumble over. FORCE says that all of them are loaded again."
-  (multiple-value-bind (outlinees kept) (outline-components components)
-    (let* ((*plan* outlinees)
-           (*plan-packages* (index-packages outlinees))
+  (multiple-value-bind (outlines kept) (outline-components components)
+    (let* ((*plan* outlines)
+           (*plan-packages* (index-packages outlines))
            (*plan-proof* nil)
-           (*plan-exports* (plan-exports outlinees components))
+           (*plan-exports* (plan-exports outlines components))
            (pairs (make-hash-table :test 'equal)))
-      (loop for outline in outlinees
+      (loop for outline in outlines
             for component in kept
             do (find-late-packages outline)
                (find-unexported outline)
