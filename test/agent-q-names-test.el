@@ -208,7 +208,7 @@
     (agent-q-test-event :approval :call 1 :tool "eval_form" :level "dangerous"
                         :arguments "{\"form\":\"(inspect $v1) ; a.lisp:3\"}")
     (let ((keys (lambda () (list (key-binding (kbd "RET")) (key-binding "y") (key-binding "n")))) own)
-      (agent-q-test-find "eval_form")
+      (agent-q-test-find "(inspect")
       (setq own (funcall keys))
       (should (nth 1 own))
       (dolist (text '("v1)" "a.lisp:3"))
