@@ -245,7 +245,8 @@ FILES were changed since, and in the image CHANGES, entries of its journal."
     (agent-q-chat-view-welcome-update)))
 
 (defun agent-q-chats--since (files changes)
-  "Return which FILES, and definitions of CHANGES, were changed, as text or nil."
+  "Return as text what was changed, or nil.
+That are FILES, and the definitions of CHANGES."
   (let ((parts (delq nil
                      (list (agent-q-chats--since-part
                             "" "file" (mapcar #'file-name-nondirectory files))

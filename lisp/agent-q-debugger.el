@@ -321,7 +321,7 @@ some minutes.  In programs, NAME chooses a parked one."
       (agent-q-chat-view-header-update))))
 
 (defun agent-q-debugger-take-restart (name number)
-  "Leave the error that this chat holds under NAME by its restart of NUMBER.
+  "Leave the error NAME of this chat by its restart of NUMBER.
 Your own debugger opens for that, and asks for what the restart needs."
   (let ((buffers (buffer-list)))
     (agent-q-debugger-hand-over name)

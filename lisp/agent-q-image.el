@@ -47,9 +47,9 @@
   "Functions called with the process of a connection and what happened on it.
 That is the client's event by which the user's debugger opens; `other-tools'
 when the program defined or removed tools; `closed'; (kept CALL KEPT), when
-the stack of CALL, which failed, is kept or isn't any more; or (refused CHAT THREAD
-WHAT) when the thread of that name wanted to do WHAT after its call, which
-was of CHAT or of none.")
+the stack of CALL, which failed, is kept or isn't any more; or (refused
+CHAT THREAD WHAT) when the thread of that name wanted to do WHAT after
+its call, which was of CHAT or of none.")
 
 (defun agent-q-image--effect-take (process text data)
   "Take TEXT of the image behind PROCESS, which is DATA."
@@ -241,7 +241,8 @@ FUNCTION gets whether it was still there."
          (when function (funcall function (equal result '(:ok t))))))))
 
 (defun agent-q-image--kept-over (process calls)
-  "Note that the stacks of CALLS over PROCESS are not kept any more."
+  "Note that over PROCESS, some stacks are not kept any more.
+They are those of CALLS."
   (dolist (call calls)
     (when (memq call agent-q-image--kept)
       (setq agent-q-image--kept (delq call agent-q-image--kept))

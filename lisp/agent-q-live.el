@@ -87,7 +87,7 @@ The value is a list of its start, its end and what is there, or nil."
     (append (agent-q-live--find-restarts text) (delq nil found))))
 
 (defun agent-q-live--find-restarts (text)
-  "Return the restarts of a parked error that TEXT is about, as `agent-q-live--find'.
+  "Return the restarts of the parked error in TEXT, as `agent-q-live--find' does.
 They are told as NAME (what it does), with commas between them, some with
 their numbers."
   (when-let* ((place (and (string-match "^Restarts: " text) (match-end 0)))
@@ -102,8 +102,8 @@ their numbers."
       found)))
 
 (defun agent-q-live--after-comma (text place end)
-  "Return the place in TEXT behind the next comma from PLACE on, before END, or nil.
-What is in parentheses is passed over."
+  "Return the place in TEXT after the next comma from PLACE on, before END.
+It is nil where there is none.  What is in parentheses is passed over."
   (let ((depth 0) (after nil))
     (while (and (not after) (< place end))
       (pcase (aref text place)
@@ -114,7 +114,7 @@ What is in parentheses is passed over."
     after))
 
 (defun agent-q-live-mark (text)
-  "Give what is alive in TEXT, a new string, its looks; return it.
+  "Dress what is alive in TEXT, a new string, and return TEXT.
 What has keys of its own is left alone."
   (pcase-dolist (`(,start ,end ,thing) (agent-q-live--find text))
     (unless (text-property-not-all start end 'keymap nil text)
@@ -123,7 +123,7 @@ What has keys of its own is left alone."
   text)
 
 (defun agent-q-live-mark-here (start end file-p)
-  "Give what is alive in this buffer from START to END its looks and keys.
+  "Dress what is alive in this buffer from START to END.
 What stands for something already is left alone, and so are places in files
 that FILE-P returns nil for: prose has names of hosts, too."
   (pcase-dolist (`(,from ,to ,thing) (agent-q-live--find (buffer-substring-no-properties start end)))

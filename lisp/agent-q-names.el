@@ -178,7 +178,7 @@ Where the image knows it by another package, that is the one that is meant."
                (user-error "The image knows no %s" name))
               (t (list name package)))))))
 
-(defun agent-q-names--ask-client (key)
+(defun agent-q-names--do (key)
   "Have the client do KEY with the symbol at point, and show its errors."
   (let ((meant (agent-q-names--meant)))
     (condition-case failure
@@ -193,13 +193,13 @@ Where the image knows it by another package, that is the one that is meant."
   (interactive)
   (if (memq (car (get-text-property (point) 'agent-q-live)) '(place value error restart kept))
       (agent-q-names-follow)
-    (agent-q-names--ask-client :edit-definition)))
+    (agent-q-names--do :edit-definition)))
 
 (defun agent-q-names-describe ()
   "Describe the symbol at point."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (agent-q-names--ask-client :describe))
+  (agent-q-names--do :describe))
 
 (defun agent-q-names-follow ()
   "Go to what is at point: a place, a value, an error or a definition."
@@ -211,7 +211,7 @@ Where the image knows it by another package, that is the one that is meant."
     (`(error ,name) (agent-q-debugger-hand-over name))
     (`(kept ,call) (agent-q-image-debug-kept call))
     (`(restart ,name ,number) (agent-q-debugger-take-restart name number))
-    (`(name . ,_) (agent-q-names--ask-client :edit-definition))
+    (`(name . ,_) (agent-q-names--do :edit-definition))
     (_ (user-error "Nothing here leads anywhere"))))
 
 (defun agent-q-names-follow-mouse (event)
@@ -222,7 +222,7 @@ Where the image knows it by another package, that is the one that is meant."
   (agent-q-names-follow))
 
 (defun agent-q-names--file (name)
-  "Return the file that a text of this chat calls NAME, or nil.
+  "Return the file named NAME in a text of this chat, or nil.
 Nothing is asked of other machines."
   (let* ((root (or agent-q-session-root default-directory))
          (file (cond ((not (file-name-absolute-p name)) (expand-file-name name root))
@@ -232,7 +232,7 @@ Nothing is asked of other machines."
     (and file (or (file-remote-p file) (file-regular-p file)) file)))
 
 (defun agent-q-names--visit (name line column)
-  "Go to LINE and COLUMN of the file that a text of this chat calls NAME."
+  "Go to LINE and COLUMN of the file named NAME in a text of this chat."
   (agent-q-markdown-link-go
    (or (agent-q-names--file name)
        (user-error "There is no file %s" (agent-q-text-visible-line name)))
@@ -363,7 +363,7 @@ For `completion-at-point-functions'."
   "The timer that looks at what is on the screen, or nil.")
 
 (defun agent-q-names-setup ()
-  "Look at what this chat shows from now on."
+  "Keep what is on the screen of this chat marked."
   (add-hook 'window-scroll-functions #'agent-q-names--scrolled nil t)
   (add-hook 'kill-buffer-hook #'agent-q-names--stop nil t))
 
@@ -373,7 +373,7 @@ For `completion-at-point-functions'."
     (cancel-timer agent-q-names--timer)))
 
 (defun agent-q-names--scrolled (window _start)
-  "Look soon at what WINDOW shows.
+  "Look soon at WINDOW.
 For `window-scroll-functions'."
   (with-current-buffer (window-buffer window)
     (agent-q-names-later)))
@@ -422,7 +422,7 @@ For `window-scroll-functions'."
        (agent-q-connection-ask agent-q-session-connection :threads-p)))
 
 (defun agent-q-names--mark-prose (start end)
-  "Mark places, values and errors in what is no item of a call from START to END."
+  "Mark places, values and errors from START to END, outside of calls."
   (goto-char start)
   (goto-char (line-beginning-position))
   (while (< (point) end)

@@ -108,7 +108,7 @@ user's Lisp, which it is to be like, if any; ROOT is the folder of the project."
                   :sentinel (lambda (_process _event) (agent-q-scratch--ended lisp)))))
 
 (defun agent-q-scratch--guard (lisp)
-  "Have LISP killed when Emacs is gone, however it went, whatever LISP does then.
+  "Have LISP killed when Emacs is gone, however it went.
 A Lisp without threads can't see to that itself.  Return the process that waits
 for it: its input ends with Emacs."
   (make-process :name "agent-q-guard"

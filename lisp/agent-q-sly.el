@@ -225,7 +225,7 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
       (sly-set-connection-info process info))))
 
 (defun agent-q-sly--read (process bytes)
-  "Let SLY read BYTES from PROCESS, and know of it meanwhile."
+  "Let SLY read BYTES from PROCESS, and know of it while it reads."
   (let ((sly-log-events nil)
         (reading (process-get process 'agent-q-reading)))
     (process-put process 'agent-q-reading t)

@@ -13,10 +13,10 @@
   ;; NIL while it waits, then :LEAVE or :DEBUG.
   way)
 
-(defvar *kept* '()
+(defvar *kept-stacks* '()
   "The stacks that are kept, latest first.")
 
-(lasts-for-the-process '*kept*)
+(lasts-for-the-process '*kept-stacks*)
 
 (defvar *clean-up-before* nil
   "The block of clean-up forms that was innermost before the form that is evaluated.")
@@ -27,10 +27,10 @@
 (defparameter *signalling-functions* '("ERROR" "CERROR" "SIGNAL" "WARN" "BREAK" "INTERNAL-ERROR")
   "The names of SBCL's functions that signal an error for the program.")
 
-(defun names-in (name)
+(defun frame-symbols (name)
   "The symbols in NAME, that of a frame's function."
   (cond ((and name (symbolp name)) (list name))
-        ((consp name) (loop for part in name repeat 8 append (names-in part)))))
+        ((consp name) (loop for part in name repeat 8 append (frame-symbols part)))))
 
 (defun stack-frames ()
   "The frames of this thread, innermost first: lists of an address, above which what it holds ends,
@@ -40,15 +40,15 @@ and of the symbols in its name. Those beyond the form that is evaluated are left
       (internal "SB-DEBUG" "MAP-BACKTRACE"
                 (lambda (frame)
                   (push (list (internal "SB-SYS" "SAP-INT" (internal "SB-DI" "FRAME-POINTER" frame))
-                              (names-in (internal "SB-DI" "DEBUG-FUN-NAME"
+                              (frame-symbols (internal "SB-DI" "DEBUG-FUN-NAME"
                                                   (internal "SB-DI" "FRAME-DEBUG-FUN" frame))))
                         frames)
-                  (when (or (> (first (first frames)) (address-of *clean-up-before*))
+                  (when (or (> (first (first frames)) (block-address *clean-up-before*))
                             (nthcdr 2000 frames))
                     (return nil)))))
     (nreverse frames)))
 
-(defun address-of (block)
+(defun block-address (block)
   (internal "SB-KERNEL" "GET-LISP-OBJ-ADDRESS" block))
 
 (defun ours-p (names)
@@ -81,8 +81,8 @@ and of the symbols in its name. Those beyond the form that is evaluated are left
 (defun clean-up-addresses ()
   "Where the clean-up forms of this thread stand on its stack, in the form that is evaluated. Stacks
 grow towards lower addresses."
-  (loop with end = (address-of *clean-up-before*)
-        for address = (address-of (innermost-clean-up))
+  (loop with end = (block-address *clean-up-before*)
+        for address = (block-address (innermost-clean-up))
           then (internal "SB-SYS" "SAP-REF-WORD" (internal "SB-SYS" "INT-SAP" address) 0)
         until (or (zerop address) (>= address end))
         collect address))
@@ -134,7 +134,7 @@ grow towards lower addresses."
 (defun keep (condition seconds)
   "Keep the stack of CONDITION for SECONDS, if it may be. Returns when it isn't to be kept."
   (when (ignore-errors (keepable-p condition))
-    (compile-now 'stack-frames 'stack-facts 'names-in 'ours-p 'clean-up-addresses 'address-of)
+    (compile-now 'stack-frames 'stack-facts 'frame-symbols 'ours-p 'clean-up-addresses 'block-address)
     (multiple-value-bind (locks unclean) (stack-facts)
       (if locks
           (let ((progress *progress*))
@@ -145,7 +145,7 @@ grow towards lower addresses."
 
 (defun hold-stack (kept condition seconds)
   "Wait with KEPT, the stack of CONDITION, for SECONDS at most; then debug it, if that is wanted."
-  (call-with-lock (lambda () (push kept *kept*)))
+  (call-with-lock (lambda () (push kept *kept-stacks*)))
   (unwind-protect
        (progn (ignore-errors (funcall *settle*))
               (call-without-handlers (lambda () (tell-kept condition)))
@@ -157,7 +157,7 @@ grow towards lower addresses."
     (ignore-errors (funcall *settle* :forget))))
 
 (defun drop-kept (kept)
-  (call-with-lock (lambda () (setf *kept* (remove kept *kept*)))))
+  (call-with-lock (lambda () (setf *kept-stacks* (remove kept *kept-stacks*)))))
 
 ;;; What is called for
 
@@ -167,7 +167,7 @@ grow towards lower addresses."
 
 (defun leave-kept (client id way)
   "Let the kept call ID of CLIENT go on by WAY, \"debug\" or \"leave\". Returns true if it is kept."
-  (let* ((*client* client) (kept (find id *kept* :key #'kept-id)))
+  (let* ((*client* client) (kept (find id *kept-stacks* :key #'kept-id)))
     (when kept
       (call-for-kept kept (if (equal way "debug") :debug :leave))
       t)))
@@ -175,7 +175,7 @@ grow towards lower addresses."
 (defun leave-unclean ()
   "Let the stacks go that have clean-up forms of the program, and wait until these have run: the
 next call may need what they free."
-  (let ((unclean (remove-if-not #'kept-unclean *kept*)))
+  (let ((unclean (remove-if-not #'kept-unclean *kept-stacks*)))
     (dolist (kept unclean)
       (call-for-kept kept :leave))
     (loop repeat 100
