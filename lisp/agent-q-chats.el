@@ -244,15 +244,15 @@ FILES were changed since, and in the image CHANGES, entries of its journal."
                 (lambda () (agent-q-chats--continue chat))))
     (agent-q-chat-view-welcome-update)))
 
-(defun agent-q-chats--since (files changes)
-  "Return which FILES, and definitions of CHANGES, were changed, as text or nil."
+(defun agent-q-chats--since (files entries)
+  "Return which FILES were changed, and what ENTRIES are about, as text or nil."
   (let ((parts (delq nil
                      (list (agent-q-chats--since-part
                             "" "file" (mapcar #'file-name-nondirectory files))
                            (agent-q-chats--since-part
                             "in the image " "definition"
-                            (delete-dups (mapcar (lambda (change) (plist-get change :name))
-                                                 changes)))))))
+                            (delete-dups (mapcar (lambda (entry) (plist-get entry :name))
+                                                 entries)))))))
     (and parts (concat "changed since: " (string-join parts "; ")))))
 
 (defun agent-q-chats--since-part (where what names)
@@ -538,7 +538,7 @@ Where it is a new one, offer the latest one of its project."
   "Return what the chat of this buffer does, as text."
   (cond ((agent-q-call-waiting)
          (propertize "needs you" 'face 'agent-q-attention))
-        ((eq agent-q-chat-view-header-state :paused) (propertize "go on?" 'face 'agent-q-attention))
+        ((eq agent-q-chat-view-header-state :paused) (propertize "continue?" 'face 'agent-q-attention))
         ((agent-q-chat-view-header-busy-p) "works")
         (agent-q-chat-history-busy "read only")
         (t "open")))

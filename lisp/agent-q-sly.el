@@ -220,7 +220,7 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
 (defun agent-q-sly-disconnect (process)
   "Close the connection PROCESS."
   (when (process-live-p process)
-    (sly-net-close process "It isn't needed any more")))
+    (sly-net-close process "It is no longer needed")))
 
 (defconst agent-q-sly-client
   (list :name "SLY"
