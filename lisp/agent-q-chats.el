@@ -183,7 +183,7 @@ Wait for what `agent-q-chats-find' has to tell."
 
 ;; A new chat offers the latest one of its project, with what was changed since.
 
-(defconst agent-q-chats--recent 50
+(defvar agent-q-chats-recent 50
   "How many of the latest chats are looked at for one of the same project.")
 
 (defun agent-q-chats-offer-last ()
@@ -202,7 +202,7 @@ It isn't when that is open already."
                                  (alist-get 'chats answer))))
        (agent-q-chats--offer chat nil nil)
        (agent-q-chats--since-in-files chat)))
-   '(query . "") `(limit . ,agent-q-chats--recent)))
+   '(query . "") `(limit . ,agent-q-chats-recent)))
 
 (defun agent-q-chats--since-in-files (chat)
   "Find out which files were changed since CHAT, then about the image."
