@@ -262,14 +262,14 @@ A call outside of chats is described instead."
             (or (seq-find (lambda (buffer)
                             (equal client (buffer-local-value 'agent-q-session-mcp-client buffer)))
                           (agent-q-session-buffers))
-                (user-error "%s is not connected any more" (agent-q-text-visible-line client 40))))
+                (user-error "%s is no longer connected" (agent-q-text-visible-line client 40))))
            (agent-q-audit--go-to record nil))
           ((or (agent-q-chats-buffer id) (gethash id agent-q-audit--chats))
            (let ((agent-q-chat-history-turns most-positive-fixnum))
              (agent-q-chats-go (or (gethash id agent-q-audit--chats) `((id . ,id)))))
            (agent-q-chat-history-when-shown
             turn (lambda (message) (agent-q-audit--go-to record message))))
-          (t (user-error "This chat isn't saved any more; d shows what the log has")))))
+          (t (user-error "This chat is no longer saved; d shows what the log has")))))
 
 (defun agent-q-audit--go-to (record place)
   "Go to the call of RECORD in this chat, the first one after PLACE.

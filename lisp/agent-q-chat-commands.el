@@ -349,10 +349,10 @@ and its answer came before its time as it is counted here."
   (agent-q-chat-commands--retry-follow))
 
 (defun agent-q-chat-commands--retry-ask-for-more ()
-  "Ask the model to go on where it stopped.
+  "Ask the model to continue where it stopped.
 Its changes of files are reviewed as before."
   (let ((latest (agent-q-chat-send-queue-latest)))
-    (agent-q-chat-send-submit "Go on." nil nil
+    (agent-q-chat-send-submit "Continue." nil nil
                               (and latest (agent-q-chat-send-queue-message-review latest)))))
 
 (defun agent-q-chat-commands--retry-go-on ()
@@ -374,7 +374,7 @@ Its changes of files are reviewed as before."
 (defun agent-q-chat-commands-retry-ask (text)
   "Ask the user whether a turn may go on that met a limit, which TEXT names."
   (agent-q-render-notice (concat text " Continue? (y or n, then RET)") 'agent-q-attention)
-  (agent-q-render-button "[Go on]" #'agent-q-chat-commands--retry-go-on 'limit)
+  (agent-q-render-button "[Continue]" #'agent-q-chat-commands--retry-go-on 'limit)
   (agent-q-render-button "[Stop]" #'agent-q-chat-commands--retry-stop 'limit)
   (agent-q-attention-tell "The turn met a limit; continue?"))
 

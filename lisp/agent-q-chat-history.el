@@ -760,7 +760,7 @@ restored ones." (car systems)))
     (agent-q-render-button "[Undo this]"
                            (lambda ()
                              (unless (eql rewind (car agent-q-chat-history--rewind-latest))
-                               (user-error "That can't be undone any more"))
+                               (user-error "That can no longer be undone"))
                              (agent-q-undo-rewind))
                            'turn)))
 

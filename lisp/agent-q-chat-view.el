@@ -122,7 +122,7 @@ It is nil when one of them may have changed since.")
                                         "mouse-1: go to the pending request"
                                         'waiting
                                         'agent-q-attention))
-    (:paused (agent-q-chat-view--header-segment "Go on?" "mouse-1: continue the turn" 'paused
+    (:paused (agent-q-chat-view--header-segment "Continue?" "mouse-1: continue the turn" 'paused
                                                 'agent-q-attention))
     (:waiting "Waiting")
     (:streaming "Writing")
@@ -688,7 +688,7 @@ that asks whether to continue."
 That is a button, the last one of its kind in the log."
   (save-excursion
     (goto-char agent-q-render-end)
-    (if (search-backward "\n[Go on]\n" nil t) (1+ (point)) (point-max))))
+    (if (search-backward "\n[Continue]\n" nil t) (1+ (point)) (point-max))))
 
 (defun agent-q-chat-view--waiting ()
   "Return the buffer of the chat where something waits for its user, or nil."

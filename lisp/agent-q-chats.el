@@ -183,7 +183,7 @@ Wait for what `agent-q-chats-find' has to tell."
 
 ;; A new chat offers the latest one of its project, with what was changed since.
 
-(defconst agent-q-chats--recent 50
+(defvar agent-q-chats-recent 50
   "How many of the latest chats are looked at for one of the same project.")
 
 (defun agent-q-chats-offer-last ()
@@ -202,7 +202,7 @@ It isn't when that is open already."
                                  (alist-get 'chats answer))))
        (agent-q-chats--offer chat nil nil)
        (agent-q-chats--since-in-files chat)))
-   '(query . "") `(limit . ,agent-q-chats--recent)))
+   '(query . "") `(limit . ,agent-q-chats-recent)))
 
 (defun agent-q-chats--since-in-files (chat)
   "Find out which files were changed since CHAT, then about the image."
@@ -244,16 +244,15 @@ FILES were changed since, and in the image CHANGES, entries of its journal."
                 (lambda () (agent-q-chats--continue chat))))
     (agent-q-chat-view-welcome-update)))
 
-(defun agent-q-chats--since (files changes)
-  "Return as text what was changed, or nil.
-That are FILES, and the definitions of CHANGES."
+(defun agent-q-chats--since (files entries)
+  "Return which FILES were changed, and what ENTRIES are about, as text or nil."
   (let ((parts (delq nil
                      (list (agent-q-chats--since-part
                             "" "file" (mapcar #'file-name-nondirectory files))
                            (agent-q-chats--since-part
                             "in the image " "definition"
-                            (delete-dups (mapcar (lambda (change) (plist-get change :name))
-                                                 changes)))))))
+                            (delete-dups (mapcar (lambda (entry) (plist-get entry :name))
+                                                 entries)))))))
     (and parts (concat "changed since: " (string-join parts "; ")))))
 
 (defun agent-q-chats--since-part (where what names)
@@ -539,7 +538,7 @@ Where it is a new one, offer the latest one of its project."
   "Return what the chat of this buffer does, as text."
   (cond ((agent-q-call-waiting)
          (propertize "needs you" 'face 'agent-q-attention))
-        ((eq agent-q-chat-view-header-state :paused) (propertize "go on?" 'face 'agent-q-attention))
+        ((eq agent-q-chat-view-header-state :paused) (propertize "continue?" 'face 'agent-q-attention))
         ((agent-q-chat-view-header-busy-p) "works")
         (agent-q-chat-history-busy "read only")
         (t "open")))

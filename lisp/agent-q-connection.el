@@ -185,7 +185,7 @@ SBCL has its low-level debugger then, and the connection stays open."
                    (string-match-p "\nldb> *\\'"
                                    (buffer-substring-no-properties
                                     (max (point-min) (- (point-max) 10)) (point-max))))))
-      (format "This Lisp has crashed and answers nothing any more: kill %s, and start another with M-x %s.\n%s"
+      (format "This Lisp has crashed and no longer answers: kill %s, and start another with M-x %s.\n%s"
               (buffer-name buffer) (agent-q-connection-client connection)
               (agent-q-connection--output-tail connection)))))
 

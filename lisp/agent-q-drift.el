@@ -82,7 +82,7 @@ image found, or nil and why there is nothing."
   "Keymap of `agent-q-drift-mode'.")
 
 (define-derived-mode agent-q-drift-mode tabulated-list-mode "agent-q drift"
-  "Major mode of the list of what a Lisp image and the files don't have alike.
+  "Major mode of the list of differences between a Lisp image and the files.
 
 \\<agent-q-drift-mode-map>\\[agent-q-drift-visit] goes to the definition in its file, \
 \\[agent-q-drift-compare] compares both texts, \\[agent-q-drift-put] puts
@@ -383,7 +383,7 @@ The file's buffer isn't saved, so that you can look at it, and undo it."
                         (agent-q-drift-line-names line)))
          (more (- (length names) 6)))
     (if (null names)
-        (propertize "Nothing is only in the image any more." 'face 'agent-q-dim)
+        (propertize "Nothing is left only in the image." 'face 'agent-q-dim)
       (concat (propertize (format "Only in the image: %s%s. "
                                   (string-join (seq-take names 6) ", ")
                                   (if (> more 0) (format " and %d more" more) ""))

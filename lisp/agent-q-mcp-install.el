@@ -768,7 +768,7 @@ Each change is shown as a diff first."
               results)))
     (message "%s" (cond ((seq-find #'stringp results))
                         ((memq 'refused results) "Not everything was removed")
-                        ((memq 'changed results) "No other agent starts agent-q any more")
+                        ((memq 'changed results) "No other agent starts agent-q now")
                         (t "No other agent was registered")))))
 
 (defun agent-q-mcp-install-registered ()

@@ -415,14 +415,14 @@ For `window-scroll-functions'."
       (agent-q-names--ask (seq-take (delete-dups open) agent-q-names--most)))))
 
 (defun agent-q-names--may-ask-p ()
-  "Whether the image may be asked about what somebody reads."
+  "Whether the image may be asked about names on the screen."
   (and agent-q-names-look-up
        (agent-q-connection-live-p agent-q-session-connection)
        ;; Where calls queue up, the user's own would wait for this.
        (agent-q-connection-ask agent-q-session-connection :threads-p)))
 
 (defun agent-q-names--mark-prose (start end)
-  "Mark places, values and errors from START to END, outside of calls."
+  "Mark places, values and errors from START to END, but no items."
   (goto-char start)
   (goto-char (line-beginning-position))
   (while (< (point) end)

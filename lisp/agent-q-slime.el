@@ -221,7 +221,7 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
       (slime-set-connection-info process info))))
 
 (defun agent-q-slime--read (process bytes)
-  "Let SLIME read BYTES from PROCESS, and know of it while it reads."
+  "Let SLIME read BYTES from PROCESS, and know that it does."
   (let ((slime-log-events nil)
         (reading (process-get process 'agent-q-reading)))
     (process-put process 'agent-q-reading t)

@@ -225,7 +225,7 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
       (sly-set-connection-info process info))))
 
 (defun agent-q-sly--read (process bytes)
-  "Let SLY read BYTES from PROCESS, and know of it while it reads."
+  "Let SLY read BYTES from PROCESS, and know that it does."
   (let ((sly-log-events nil)
         (reading (process-get process 'agent-q-reading)))
     (process-put process 'agent-q-reading t)
@@ -239,7 +239,7 @@ hook of the user's runs.  Call FUNCTION with its process, once it can be used."
         ;; SLY would read on in another buffer, as its own is gone.
         ((process-get process 'agent-q-reading)
          (run-at-time 0.05 nil #'agent-q-sly-disconnect process))
-        (t (sly-net-close process "It isn't needed any more"))))
+        (t (sly-net-close process "It is no longer needed"))))
 
 (defconst agent-q-sly-client
   (list :name "SLY"

@@ -221,7 +221,7 @@ impl EffectKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchMessage {
     Asked(Box<Question>),
-    /// The question of this number needs no answer any more.
+    /// The question of this number no longer needs an answer.
     Withdrawn(i64),
 }
 

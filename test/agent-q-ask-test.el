@@ -322,7 +322,7 @@
       (agent-q-chat-send-submit "same" "b.lisp" nil "Review.")
       (agent-q-plan-mode)
       (agent-q-test-until (agent-q-test-idle-p))
-      (should (string-match-p "> same\n\n  about a.lisp\n\ntwo\n.*\n\n> same\n\n  about b.lisp\n\nthree\n"
+      (should (string-match-p "> same\n\n  about a.lisp\n\ntwo\n\n.*\n\n> same\n\n  about b.lisp\n\nthree\n"
                               (agent-q-test-log)))
       (let ((requests (with-temp-buffer
                         (insert-file-contents agent-q-test-requests)
@@ -332,7 +332,7 @@
       ;; What is sent again has what was attached to the last one.
       (agent-q-retry)
       (agent-q-test-until (agent-q-test-idle-p))
-      (should (string-suffix-p "> same\n\n  about b.lisp\n\nfour\n[Do it]\n" (agent-q-test-log))))))
+      (should (string-suffix-p "> same\n\n  about b.lisp\n\nfour\n\n[Do it]\n" (agent-q-test-log))))))
 
 (ert-deftest agent-q-ask-a-draft-outlives-its-chat ()
   (let ((agent-q-provider 'none) (agent-q-prompt--drafts nil) (inhibit-message t))

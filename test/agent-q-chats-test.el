@@ -707,7 +707,7 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
       (should (string-suffix-p ": how does transfer work?*" (buffer-name))))
     (write-region "new" nil "new.lisp" nil 'silent)
     (write-region "new" nil "new.fasl" nil 'silent)
-    (let ((agent-q-provider (or agent-q-provider 'none)))
+    (let ((agent-q-provider (or agent-q-provider 'none)) (agent-q-chats-recent 50))
       (save-window-excursion
         (agent-q-chat t)
         (agent-q-test-until (agent-q-test-shows "changed since: 1 file (new.lisp)"))

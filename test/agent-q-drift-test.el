@@ -270,7 +270,7 @@ FILE is its file.  The tools have loaded it if LOADED is non-nil."
         (agent-q-test-ask "and now")
         (should (= 1 (how-many "Only in the image" (point-min) (point-max))))
         (agent-q-test-image-value connection "journal-restore" :turn turn))
-      (agent-q-test-until (agent-q-test-shows "Nothing is only in the image any more."))
+      (agent-q-test-until (agent-q-test-shows "Nothing is left only in the image."))
       (should-not (string-search "only in image" (agent-q-chat-view-header-line)))
       ;; What an edit removed is still there.
       (agent-q-test-send "remove it")

@@ -365,7 +365,7 @@ in the thread reaper\n"))
           (agent-q-rules)
           (should (agent-q-test-shows " effect/change_attributes "))
           (goto-char (point-min))
-          (agent-q-rules-describe)
+          (save-window-excursion (agent-q-rules-describe))
           (with-current-buffer "*agent-q rule*"
             (should (agent-q-test-shows "\"tool\": \"effect/change_attributes\"")))
           (cl-letf (((symbol-function 'y-or-n-p) (lambda (_prompt) t)))

@@ -31,20 +31,20 @@
 (ert-deftest agent-q-limit-the-chat-asks-and-goes-on ()
   (agent-q-limit-test--with-rounds
     (should (agent-q-test-shows
-             "The turn has used 1 request (agent-q-max-iterations). Continue? (y or n, then RET)\n[Go on]\n[Stop]"))
-    (should (string-match-p "\\` Go on\\?" (agent-q-chat-view-header-line)))
+             "The turn has used 1 request (agent-q-max-iterations). Continue? (y or n, then RET)\n[Continue]\n[Stop]"))
+    (should (string-match-p "\\` Continue\\?" (agent-q-chat-view-header-line)))
     (should (string-match-p "agent-q asks" agent-q-attention-mark))
     (should agent-q-chat-view-header-since)
     (save-window-excursion
       (with-temp-buffer
         (agent-q-goto-approval)))
-    (should (looking-at-p "\\[Go on\\]$"))
+    (should (looking-at-p "\\[Continue\\]$"))
     (agent-q-test-press "RET")
     (agent-q-test-until (agent-q-test-idle-p))
     (should (string-suffix-p "\nThe end.\n" (agent-q-test-log)))
     (should-not agent-q-attention-mark)
-    (should-not (agent-q-test-shows "> Go on."))
-    (dolist (answered '("[Go on]" "[Stop]"))
+    (should-not (agent-q-test-shows "> Continue."))
+    (dolist (answered '("[Continue]" "[Stop]"))
       (should-not (button-at (agent-q-test-find answered))))))
 
 (ert-deftest agent-q-limit-stopping-ends-the-turn ()
@@ -80,7 +80,7 @@
   (agent-q-test-with-model
       "{\"turns\":[{\"steps\":[{\"text\":\"One, two\"},{\"cut\":true}]},
                   {\"steps\":[{\"text\":\"and three.\"}],
-                   \"expect\":{\"contains\":[\"One, two\",\"Go on.\"]}}]}"
+                   \"expect\":{\"contains\":[\"One, two\",\"Continue.\"]}}]}"
     (agent-q-test-with-chat
       (agent-q-test-ask "count")
       (should (string-match-p "One, two\n\n.*was lost before the reply was complete\\.\n\\[Continue\\]\n\\'"

@@ -28,7 +28,7 @@
         (should agent-q-plan-mode)
         (should (string-match-p "\\bPlan\\b" (agent-q-chat-view-header-line)))
         (agent-q-test-ask "go")
-        (should (string-suffix-p "The plan.\n[Do it]\n" (agent-q-test-log)))
+        (should (string-suffix-p "The plan.\n\n[Do it]\n" (agent-q-test-log)))
         (agent-q-test-find "[Do it]")
         (agent-q-test-press "RET")
         (should-not agent-q-plan-mode)

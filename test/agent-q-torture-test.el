@@ -148,7 +148,7 @@ A row is a console line and a regexp for the whole of the answer."
                 (let ((text (agent-q-call-content (car (last (agent-q-test-calls))))))
                   (should (string-match-p
                            (if (agent-q-connection-live-p crashed)
-                               "This Lisp has crashed and answers nothing any more: kill .*, and start another with M-x "
+                               "This Lisp has crashed and no longer answers: kill .*, and start another with M-x "
                              "No Lisp image\\|lost")
                            text))))
             (ert-fail "The Lisp goes on")))

@@ -180,7 +180,7 @@ impl Executor {
         self.judge(call, batch);
         call.pending = None;
         let outcome = match call.explanation.outcome {
-            Outcome::Run => "needs no answer any more",
+            Outcome::Run => "no longer needs an answer",
             Outcome::Deny => "denied by a rule",
             Outcome::Ask => return self.ask_if_needed(call, batch),
         };

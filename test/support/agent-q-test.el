@@ -39,6 +39,9 @@
   (setenv "GIT_CEILING_DIRECTORIES" (string-join names ":")))
 
 (setq agent-q-chat-history-directory (expand-file-name "chats/" agent-q-test-directory))
+;; Chats of tests before have nothing to do with a new one.
+(defvar agent-q-chats-recent)
+(setq agent-q-chats-recent 0)
 
 (setq agent-q-log-file (expand-file-name "core.log" agent-q-test-directory))
 

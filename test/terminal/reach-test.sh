@@ -38,7 +38,7 @@ await '(\* 2 x));x' 'keys still go to the source'
 press C-_
 press C-x o
 press C-x 1
-await '\*agent-q: project\*' 'the chat is named by its project'
+await '\*agent-q: project: ' 'the chat is named by its project and its title'
 
 # The queue, and typing in the log.
 type_text 'Be slow.'

@@ -64,7 +64,7 @@ type_text 'and this'
 press M-Enter
 await '^Next step: and this' 'M-RET puts a message into the running turn'
 await 'used \$0\.60 (agent-q-max-turn-cost)' 'the turn asks at its cost'
-screen | sed -n 2p | grep -q 'Go on?.*\$0\.60' || fail 'the header does not say what was paid'
+screen | sed -n 2p | grep -q 'Continue?.*\$0\.60' || fail 'the header does not say what was paid'
 send 'y'
 # The server answers this request only with the effort and the message in it.
 await 'used another \$0\.60' 'y lets it go on, until it has cost as much again'
