@@ -316,6 +316,19 @@ TEXT as short as \"Explain this.\"."
 
 ;;;; Lists that fit their windows
 
+(defconst agent-q-text--word-faces
+  '((error "dangerous" "denied" "failed" "deny" "missing" "interrupted")
+    (warning "cautious" "cancelled" "ask" "modified" "started")
+    (success "approved" "succeeded" "allow" "safe"))
+  "Faces, and the words of lists that have them: levels, decisions and outcomes.")
+
+(defun agent-q-text-coloured (word)
+  "Return WORD of a list in the colour of what it says."
+  (if-let ((face (car (seq-find (lambda (row) (member (downcase word) (cdr row)))
+                                agent-q-text--word-faces))))
+      (propertize word 'face face)
+    word))
+
 ;; Tables of which a narrow window shows the columns that matter most.  They are
 ;; `tabulated-list-mode' below that, and are drawn again when their window's width changes.
 
