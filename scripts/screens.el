@@ -1,0 +1,144 @@
+;;; screens.el --- The session of which screens.sh takes pictures  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Plays a session without a model and takes a picture of each of its parts: events as the core
+;; sends them, through the same door.
+
+;;; Code:
+
+(let ((root (expand-file-name ".." (file-name-directory (or load-file-name buffer-file-name)))))
+  (push (expand-file-name "lisp" root) load-path))
+(require 'agent-q-module)
+(require 'agent-q)
+(require 'cl-lib)
+
+(defvar agent-q-provider)
+(defvar agent-q-log-file)
+(declare-function agent-q-events-hand-over "agent-q-events")
+(declare-function agent-q-chat "agent-q-chat")
+(declare-function agent-q-chat-handle "agent-q-chat")
+(declare-function agent-q-code-highlight-flush "agent-q-code-highlight")
+(declare-function agent-q-audit-log "agent-q-audit")
+
+(defconst agent-q-screens--scratch (getenv "SCREENS_SCRATCH")
+  "The folder of the pictures, and of all that the session writes.")
+
+(defun agent-q-screens--event (type &rest properties)
+  "Hand an event of TYPE with PROPERTIES to this chat."
+  (agent-q-chat-handle `(:type ,type ,@properties)))
+
+(defun agent-q-screens--take (name)
+  "Take a picture called NAME."
+  (let ((file (expand-file-name (format "%s-%s.png" name
+                                        (if (equal (getenv "SCREENS_THEME") "modus-vivendi")
+                                            "dark" "light"))
+                                agent-q-screens--scratch)))
+    (message nil)
+    ;; What is drawn when nothing is typed, and the window's first map, come before.
+    (sit-for 1)
+    (redisplay t)
+    (unless (zerop (call-process "import" nil nil nil "-window" "root" file))
+      (error "No picture was taken"))))
+
+(defconst agent-q-screens--answer
+  "`transfer` takes the money **before** it looks whether the other account exists, \
+so an unknown name *loses* it.  Look at both first:
+
+```lisp
+(defun transfer (amount from to)
+  \"Move AMOUNT from the account called FROM to the one called TO.\"
+  (let ((source (find-account from))
+        (target (find-account to)))
+    (withdraw source amount)
+    (deposit target amount)))
+```
+
+| Call | Before | After |
+|---|---|---:|
+| `(transfer 5 :ann :bob)` | works | works |
+| `(transfer 5 :ann :bib)` | ~~5 are lost~~ | NO-SUCH-ACCOUNT |
+
+1. `find-account` signals, so nothing moves.
+2. The test in `test/ledger.lisp:14` covers it.
+"
+  "An answer.")
+
+(defun agent-q-screens--answer ()
+  "Show a question and its answer."
+  (agent-q-screens--event :turn-started :turn 1 :text "Why is money lost in transfers to unknown accounts?")
+  (agent-q-screens--event :call-proposed :call 1 :tool "find_definition" :arguments "{\"name\":\"bank:transfer\"}")
+  (agent-q-screens--event :call-finished :call 1 :outcome :succeeded :milliseconds 12
+                          :content "(DEFUN BANK:TRANSFER) src/ledger.lisp:31")
+  (agent-q-screens--event :text :text agent-q-screens--answer)
+  (agent-q-screens--event :turn-ended :outcome :finished)
+  (agent-q-code-highlight-flush)
+  (agent-q-screens--take "answer"))
+
+(defun agent-q-screens--request ()
+  "Show a request."
+  (agent-q-screens--event :turn-started :turn 2 :text "Which revision is this?")
+  (agent-q-screens--event :text :text "I ask git for it.\n")
+  (agent-q-screens--event :call-proposed :call 2 :tool "eval_form"
+                          :arguments "{\"form\":\"(uiop:run-program \\\"git describe\\\" :output :string)\"}")
+  (agent-q-screens--event :approval :call 2 :tool "eval_form" :level "dangerous"
+                          :reason "runs programs: UIOP:RUN-PROGRAM in (uiop:run-program \"git describe\" :output :string)"
+                          :arguments "{\"form\":\"(uiop:run-program \\\"git describe\\\" :output :string)\"}")
+  (goto-char (point-max))
+  (agent-q-screens--take "request"))
+
+(defun agent-q-screens--edit ()
+  "Show an edit under review."
+  (agent-q-screens--event :approval-settled :call 2)
+  (agent-q-screens--event
+   :approval :call 3 :tool "propose_file_edit" :level "cautious" :reason ""
+   :arguments (format "{\"path\":%S}" (expand-file-name "ledger.lisp" agent-q-screens--scratch))))
+
+(defun agent-q-screens--list ()
+  "Show the audit log."
+  (with-temp-file (expand-file-name "audit.jsonl" agent-q-screens--scratch)
+    (cl-loop for (time tool level decision by outcome form) in
+             '(("09:12:41" "eval_form" "cautious" "not_needed" "policy" "succeeded" "(bank:balance :ann)")
+               ("09:13:02" "eval_form" "dangerous" "approved" "user" "succeeded" "(uiop:run-program \\\"git describe\\\")")
+               ("09:13:30" "eval_form" "dangerous" "denied" "user" "denied" "(delete-file \\\"ledger.db\\\")")
+               ("09:14:11" "compile_form" "cautious" "not_needed" "policy" "failed" "(defun transfer (amount from to")
+               ("09:15:27" "run_tests" "cautious" "approved" "rule" "succeeded" "bank/test"))
+             do (insert (format "{\"time\":\"2026-05-04T%sZ\",\"chat\":1,\"tool\":%S,\"level\":%S,\"decision\":%S,\"decided_by\":%S,\"step\":\"finished\",\"outcome\":%S,\"milliseconds\":12,\"arguments\":{\"form\":\"%s\"}}\n"
+                                time tool level decision by outcome form))))
+  (agent-q-audit-log)
+  (delete-other-windows)
+  (agent-q-screens--take "list"))
+
+(defun agent-q-screens ()
+  "Play the session, and leave Emacs."
+  (setq agent-q-provider 'none
+        agent-q-log-file (expand-file-name "core.log" agent-q-screens--scratch)
+        inhibit-startup-screen t
+        use-dialog-box nil
+        default-directory (file-name-as-directory agent-q-screens--scratch))
+  (tool-bar-mode -1)
+  (menu-bar-mode -1)
+  (scroll-bar-mode -1)
+  (blink-cursor-mode -1)
+  (set-frame-font "DejaVu Sans Mono-10" nil t)
+  (set-frame-position nil 0 0)
+  (set-frame-size nil 980 740 t)
+  (load-theme (intern (getenv "SCREENS_THEME")) t)
+  (agent-q-chat)
+  (delete-other-windows)
+  (agent-q-screens--answer)
+  (agent-q-screens--request)
+  (agent-q-screens--list)
+  (let ((confirm-kill-emacs nil) (kill-emacs-query-functions nil))
+    (kill-emacs 0)))
+
+(add-hook 'window-setup-hook
+          (lambda ()
+            (condition-case failure (agent-q-screens)
+              (error (message "%S" failure)
+                     (princ (format "%S\n" failure) #'external-debugging-output)
+                     (kill-emacs 1)))))
+
+;;; screens.el ends here
