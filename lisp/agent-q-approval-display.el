@@ -31,10 +31,6 @@
   "The block of a request."
   :group 'agent-q-faces)
 
-(defface agent-q-request-head '((t :inherit agent-q-attention :overline t :extend t))
-  "The first line of a request."
-  :group 'agent-q-faces)
-
 (defface agent-q-reason '((t :inherit bold))
   "Why a request needs your decision."
   :group 'agent-q-faces)
@@ -43,7 +39,8 @@
   "Why a request about something dangerous needs your decision."
   :group 'agent-q-faces)
 
-(defface agent-q-button '((((type graphic)) :inherit custom-button) (t :inherit link))
+(defface agent-q-button
+  '((((type graphic)) :inherit link :underline nil :box (:line-width -1)) (t :inherit link))
   "The buttons of a request."
   :group 'agent-q-faces)
 
@@ -297,7 +294,7 @@ A change that is reviewed beside it is not shown here, too."
                              (concat (agent-q-text-visible-line agent-q-session-mcp-client 40) ": ")
                            "")
                          (if effect (agent-q-call-effect-head call) (agent-q-approval-display--head call)))
-                 'face 'agent-q-request-head 'wrap-prefix agent-q-call-value-prefix)
+                 'face 'agent-q-attention 'wrap-prefix agent-q-call-value-prefix)
      (agent-q-approval-display--notes call body)
      (if (or effect (agent-q-approval-display--mere-edit-p call)) ""
        (concat "\n" (agent-q-approval-display--why call)))
@@ -317,7 +314,7 @@ A change that is reviewed beside it is not shown here, too."
   "Return PARTS, those of a request, as one text with a bar and a band.
 The bar takes one of the blanks before each of its lines."
   (let ((text (apply #'concat parts))
-        (bar (propertize (if (char-displayable-p ?▌) "▌" "|") 'face 'agent-q-request-head))
+        (bar (propertize (if (char-displayable-p ?▌) "▌" "|") 'face 'agent-q-attention))
         (barred nil))
     (dolist (property '(line-prefix wrap-prefix))
       (let ((place 0))

@@ -558,7 +558,9 @@ What you copy still has it.  This is for new chats;
                `(agent-q-code t agent-q-gutter t line-prefix ,agent-q-markdown--code-prefix))
               ((agent-q-markdown--bit style 4)
                `(agent-q-code t line-prefix ,agent-q-markdown--code-prefix))
-              ((agent-q-markdown--bit style 6) `(line-prefix ,agent-q-markdown--code-prefix))
+              ;; The last line may be hidden, and would lend it to what is behind it.
+              ((and (agent-q-markdown--bit style 6) (agent-q-markdown--bit style 9))
+               `(line-prefix ,agent-q-markdown--code-prefix))
               ;; A model's line that begins like one of ours isn't ours.
               ((agent-q-markdown--bit style 15)
                (list 'line-prefix (propertize "| " 'face 'agent-q-markup)
@@ -569,7 +571,8 @@ What you copy still has it.  This is for new chats;
 (defun agent-q-markdown-fence-end-p (place)
   "Whether the character at PLACE is of the last line of a fence, which may be hidden."
   (and (eq 'agent-q-markup (get-text-property place 'invisible))
-       (eq 'agent-q-code-label (get-text-property place 'face))))
+       (eq 'agent-q-code-label (get-text-property place 'face))
+       (null (get-text-property place 'line-prefix))))
 
 (defun agent-q-markdown--of-style (style)
   "Return the text properties of STYLE."

@@ -14,10 +14,10 @@
 (require 'agent-q-module)
 (require 'agent-q)
 (require 'cl-lib)
+(require 'json)
 
 (defvar agent-q-provider)
 (defvar agent-q-log-file)
-(declare-function agent-q-events-hand-over "agent-q-events")
 (declare-function agent-q-chat "agent-q-chat")
 (declare-function agent-q-chat-handle "agent-q-chat")
 (declare-function agent-q-code-highlight-flush "agent-q-code-highlight")
@@ -40,12 +40,13 @@
     ;; What is drawn when nothing is typed, and the window's first map, come before.
     (sit-for 1)
     (redisplay t)
-    (unless (zerop (call-process "import" nil nil nil "-window" "root" file))
+    (unless (zerop (call-process "import" nil nil nil "-window"
+                                 (frame-parameter nil 'outer-window-id) file))
       (error "No picture was taken"))))
 
 (defconst agent-q-screens--answer
   "`transfer` takes the money **before** it looks whether the other account exists, \
-so an unknown name *loses* it.  Look at both first:
+so an unknown name loses it.  Look at both first:
 
 ```lisp
 (defun transfer (amount from to)
@@ -89,12 +90,32 @@ so an unknown name *loses* it.  Look at both first:
   (goto-char (point-max))
   (agent-q-screens--take "request"))
 
+(defconst agent-q-screens--file
+  (concat "(in-package #:bank)\n\n"
+          "(defun transfer (amount from to)\n"
+          "  \"Move AMOUNT from the account called FROM to the one called TO.\"\n"
+          "  (withdraw (find-account from) amount)\n"
+          "  (deposit (find-account to) amount))\n")
+  "The file that is edited.")
+
 (defun agent-q-screens--edit ()
   "Show an edit under review."
-  (agent-q-screens--event :approval-settled :call 2)
+  (agent-q-screens--event :call-finished :call 2 :outcome :succeeded :content "v1.4" :milliseconds 9)
+  (with-temp-file "ledger.lisp" (insert agent-q-screens--file))
   (agent-q-screens--event
-   :approval :call 3 :tool "propose_file_edit" :level "cautious" :reason ""
-   :arguments (format "{\"path\":%S}" (expand-file-name "ledger.lisp" agent-q-screens--scratch))))
+   :approval :call 3 :tool "propose_file_edit" :level "cautious" :reason "It changes a file"
+   :arguments
+   (json-encode
+    `((path . ,(expand-file-name "ledger.lisp"))
+      (original . ,agent-q-screens--file)
+      (modified . ,(replace-regexp-in-string
+                    "  (withdraw .*\n.*\n"
+                    (concat "  (let ((source (find-account from))\n        (target (find-account to)))\n"
+                            "    (withdraw source amount)\n    (deposit target amount)))\n")
+                    agent-q-screens--file t t))
+      (description . "look at both accounts first"))))
+  (goto-char (point-max))
+  (agent-q-screens--take "edit"))
 
 (defun agent-q-screens--list ()
   "Show the audit log."
@@ -113,11 +134,13 @@ so an unknown name *loses* it.  Look at both first:
 
 (defun agent-q-screens ()
   "Play the session, and leave Emacs."
-  (setq agent-q-provider 'none
+  (make-directory (expand-file-name "bank" agent-q-screens--scratch) t)
+  ;; Nothing is sent there.
+  (setq agent-q-provider '(:name "example" :base-url "http://127.0.0.1:9/v1" :model "a-model")
         agent-q-log-file (expand-file-name "core.log" agent-q-screens--scratch)
         inhibit-startup-screen t
         use-dialog-box nil
-        default-directory (file-name-as-directory agent-q-screens--scratch))
+        default-directory (expand-file-name "bank/" agent-q-screens--scratch))
   (tool-bar-mode -1)
   (menu-bar-mode -1)
   (scroll-bar-mode -1)
@@ -130,6 +153,7 @@ so an unknown name *loses* it.  Look at both first:
   (delete-other-windows)
   (agent-q-screens--answer)
   (agent-q-screens--request)
+  (agent-q-screens--edit)
   (agent-q-screens--list)
   (let ((confirm-kill-emacs nil) (kill-emacs-query-functions nil))
     (kill-emacs 0)))

@@ -35,6 +35,6 @@ for theme in modus-operandi modus-vivendi; do
 done
 for picture in "$scratch"/*.png; do
   name=docs/screens/$(basename "$picture")
-  convert "$picture" -colors 64 -strip "PNG8:$name" || exit 1
+  convert "$picture" +dither -colors 64 -strip "PNG8:$name" || exit 1
   echo "screens: $name, $(($(wc -c < "$name") / 1024)) kB"
 done

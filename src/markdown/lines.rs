@@ -183,7 +183,11 @@ pub fn opening_looks(line: &str, around: Style) -> [(usize, Style); 2] {
     let words = line.trim_start_matches([' ', '\t', '\r', '`', '~']);
     let fence = around.only(Style::FENCE);
     [
-        (line.len() - words.len(), fence.with(Style::MARKUP)),
+        // With SIGN it is told from the last line, before which no label stands.
+        (
+            line.len() - words.len(),
+            fence.with(Style::MARKUP | Style::SIGN),
+        ),
         (words.len(), fence.with(Style::SIGN)),
     ]
 }
