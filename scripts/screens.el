@@ -4,8 +4,8 @@
 
 ;;; Commentary:
 
-;; Plays a session without a model and takes a picture of each of its parts: events as the core
-;; sends them, through the same door.
+;; Plays a session and takes a picture of each of its parts.  Most are events as the core sends
+;; them, through the same door; the edit is of a real turn, with a script for the model.
 
 ;;; Code:
 
@@ -15,10 +15,12 @@
 (require 'agent-q)
 (require 'cl-lib)
 (require 'json)
+(require 'seq)
 
 (defvar agent-q-provider)
 (defvar agent-q-log-file)
 (declare-function agent-q-chat "agent-q-chat")
+(declare-function agent-q-chat-send "agent-q-chat-send")
 (declare-function agent-q-chat-handle "agent-q-chat")
 (declare-function agent-q-code-highlight-flush "agent-q-code-highlight")
 (declare-function agent-q-audit-log "agent-q-audit")
@@ -98,24 +100,66 @@ so an unknown name loses it.  Look at both first:
           "  (deposit (find-account to) amount))\n")
   "The file that is edited.")
 
+(defun agent-q-screens--script ()
+  "Return the script of a model that edits the file."
+  (json-encode
+   `((turns
+      . [((steps
+           . [((text . "I look at both accounts first."))
+              ((tool_calls
+                . [((name . "propose_file_edit")
+                    (arguments
+                     . ((path . "ledger.lisp")
+                        (original . ,agent-q-screens--file)
+                        (modified . ,(replace-regexp-in-string
+                                      "  (withdraw .*\n.*\n"
+                                      (concat "  (let ((source (find-account from))\n"
+                                              "        (target (find-account to)))\n"
+                                              "    (withdraw source amount)\n"
+                                              "    (deposit target amount)))\n")
+                                      agent-q-screens--file t t))
+                        (description . "both accounts first"))))]))]))]))))
+
+(defun agent-q-screens--await (what test)
+  "Wait until TEST, a function, returns non-nil, and return that; WHAT is for errors."
+  (let ((tries 600) (found nil))
+    (while (not (setq found (funcall test)))
+      (when (zerop (setq tries (1- tries)))
+        (error "This did not come: %s" what))
+      (accept-process-output nil 0.05))
+    found))
+
+(defun agent-q-screens--review ()
+  "Return the window of a review, or nil."
+  (seq-find (lambda (window)
+              (with-current-buffer (window-buffer window) (derived-mode-p 'agent-q-review-mode)))
+            (window-list)))
+
 (defun agent-q-screens--edit ()
-  "Show an edit under review."
-  (agent-q-screens--event :call-finished :call 2 :outcome :succeeded :content "v1.4" :milliseconds 9)
+  "Show an edit under review, in a chat of its own, for which a script is the model."
   (with-temp-file "ledger.lisp" (insert agent-q-screens--file))
-  (agent-q-screens--event
-   :approval :call 3 :tool "propose_file_edit" :level "cautious" :reason "It changes a file"
-   :arguments
-   (json-encode
-    `((path . ,(expand-file-name "ledger.lisp"))
-      (original . ,agent-q-screens--file)
-      (modified . ,(replace-regexp-in-string
-                    "  (withdraw .*\n.*\n"
-                    (concat "  (let ((source (find-account from))\n        (target (find-account to)))\n"
-                            "    (withdraw source amount)\n    (deposit target amount)))\n")
-                    agent-q-screens--file t t))
-      (description . "look at both accounts first"))))
-  (goto-char (point-max))
-  (agent-q-screens--take "edit"))
+  (with-temp-file "../script.json" (insert (agent-q-screens--script)))
+  (let* ((output (generate-new-buffer " *scripted server*"))
+         (server (make-process :name "scripted server" :buffer output :noquery t
+                               :command (list (getenv "SCREENS_SERVER")
+                                              (expand-file-name "../script.json")))))
+    (unwind-protect
+        (let* ((address (agent-q-screens--await
+                         "the server"
+                         (lambda ()
+                           (with-current-buffer output
+                             (goto-char (point-min))
+                             (and (re-search-forward "listening on \\(.+\\)" nil t)
+                                  (match-string 1))))))
+               (agent-q-provider `(:name "example" :base-url ,(format "http://%s/v1" address)
+                                         :model "a-model")))
+          (agent-q-chat t)
+          (delete-other-windows)
+          (insert "Don't lose money in transfers.")
+          (agent-q-chat-send)
+          (agent-q-screens--await "the review" (lambda () (agent-q-screens--review)))
+          (agent-q-screens--take "edit"))
+      (delete-process server))))
 
 (defun agent-q-screens--list ()
   "Show the audit log."

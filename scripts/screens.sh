@@ -11,6 +11,9 @@ for program in Xvfb import convert; do
   command -v "$program" >/dev/null || { echo "screens: $program is not installed" >&2; exit 1; }
 done
 
+server=${CARGO_TARGET_DIR:-target}/debug/examples/scripted-server
+[ -x "$server" ] || cargo build --quiet --example scripted-server || exit 1
+
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-screens.XXXXXX") || exit 1
 display=''
 finish() {
@@ -30,7 +33,7 @@ mkdir -p docs/screens "$scratch/home"
 for theme in modus-operandi modus-vivendi; do
   # shellcheck disable=SC2086
   env -u WAYLAND_DISPLAY DISPLAY=":$number" HOME="$scratch/home" SCREENS_THEME="$theme" \
-    SCREENS_SCRATCH="$scratch" "$EMACS" $EMACS_ARGUMENTS -Q -l scripts/screens.el \
+    SCREENS_SCRATCH="$scratch" SCREENS_SERVER="$(realpath "$server")" "$EMACS" $EMACS_ARGUMENTS -Q -l scripts/screens.el \
     2> "$scratch/emacs.log" || { cat "$scratch/emacs.log" >&2; exit 1; }
 done
 for picture in "$scratch"/*.png; do
