@@ -40,7 +40,7 @@
   :group 'agent-q-faces)
 
 (defface agent-q-button
-  '((((type graphic)) :inherit link :underline nil :box (:line-width -1)) (t :inherit link))
+  '((((type graphic)) :inherit link :underline nil :box (:line-width (-1 . -1))) (t :inherit link))
   "The buttons of a request."
   :group 'agent-q-faces)
 
@@ -312,9 +312,10 @@ A change that is reviewed beside it is not shown here, too."
 
 (defun agent-q-approval-display--frame (&rest parts)
   "Return PARTS, those of a request, as one text with a bar and a band.
-The bar takes one of the blanks before each of its lines."
+The bar takes one of the blanks before each of its lines.  A terminal that
+can't draw it has none: other signs stand before what imitates a request."
   (let ((text (apply #'concat parts))
-        (bar (propertize (if (char-displayable-p ?▌) "▌" "|") 'face 'agent-q-attention))
+        (bar (propertize (if (char-displayable-p ?▌) "▌" " ") 'face 'agent-q-attention))
         (barred nil))
     (dolist (property '(line-prefix wrap-prefix))
       (let ((place 0))
@@ -322,14 +323,11 @@ The bar takes one of the blanks before each of its lines."
           (let ((prefix (get-text-property place property text))
                 (end (or (next-single-property-change place property text) (length text))))
             (when (and (stringp prefix) (string-prefix-p " " prefix))
-              (put-text-property
-               place end property
-               ;; Equal ones are one, so that they stay one stretch.
-               (or (cdr (assoc prefix barred))
-                   (cdar (push (cons prefix (concat bar (propertize (substring prefix 1)
-                                                                    'face 'agent-q-request)))
-                               barred)))
-               text))
+              ;; Equal ones are one, so that they stay one stretch.
+              (unless (assoc prefix barred)
+                (push (cons prefix (concat bar (propertize (substring prefix 1) 'face 'agent-q-request)))
+                      barred))
+              (put-text-property place end property (cdr (assoc prefix barred)) text))
             (setq place end)))))
     (add-face-text-property 0 (length text) 'agent-q-request t text)
     text))

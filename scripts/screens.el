@@ -90,7 +90,9 @@ so an unknown name loses it.  Look at both first:
                           :reason "runs programs: UIOP:RUN-PROGRAM in (uiop:run-program \"git describe\" :output :string)"
                           :arguments "{\"form\":\"(uiop:run-program \\\"git describe\\\" :output :string)\"}")
   (goto-char (point-max))
-  (agent-q-screens--take "request"))
+  (agent-q-screens--take "request")
+  (agent-q-screens--event :call-finished :call 2 :outcome :succeeded :content "v1.4" :milliseconds 9)
+  (agent-q-screens--event :turn-ended :outcome :finished))
 
 (defconst agent-q-screens--file
   (concat "(in-package #:bank)\n\n"
