@@ -253,8 +253,8 @@ At least one is shown."
     (put-text-property start end 'display (propertize text 'face '(agent-q-markup agent-q-code)))))
 
 (defvar agent-q-markdown--table-borders (make-hash-table :test #'equal)
-  "Cache of the text between cells, by the blanks before and after the line,
-and whether that is drawn.")
+  "Cache of the text between cells.
+Its keys are the blanks before and after the line, and whether that is drawn.")
 
 (defun agent-q-markdown--table-border (before after)
   "Return a line between cells with BEFORE and AFTER blanks.
@@ -569,7 +569,7 @@ What you copy still has it.  This is for new chats;
              (list 'display (agent-q-markdown--bar))))))
 
 (defun agent-q-markdown-fence-end-p (place)
-  "Whether the character at PLACE is of the last line of a fence, which may be hidden."
+  "Whether PLACE is in the last line of a fence, which may be hidden."
   (and (eq 'agent-q-markup (get-text-property place 'invisible))
        (eq 'agent-q-code-label (get-text-property place 'face))
        (null (get-text-property place 'line-prefix))))

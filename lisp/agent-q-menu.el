@@ -144,7 +144,8 @@
     (agent-q-undo-turn agent-q-chat-view-header-busy-p nil)
     (agent-q-verify agent-q-chat-view-header-busy-p nil))
   "Commands that do nothing at times: (COMMAND FUNCTION WANTED).
-In a chat, they can be used when FUNCTION returns non-nil if WANTED is, else nil.")
+In a chat, they can be used when FUNCTION returns non-nil, or, if WANTED is
+nil, when it returns nil.")
 
 (defconst agent-q-menu--states
   '((agent-q-set-model . agent-q-chat-view-header-model) (agent-q-set-effort . agent-q-session-effort)
@@ -376,7 +377,7 @@ In Org and Markdown, the key opens links."
 
 ;;;###autoload
 (defun agent-q-menu-context (menu click)
-  "Add the commands of agent-q to MENU: those for the place of CLICK, and the buffer's."
+  "Add the commands of agent-q to MENU, first those for the place of CLICK."
   (define-key-after menu [agent-q-separator] menu-bar-separator)
   (agent-q-menu--context-at menu click)
   (define-key-after menu [agent-q]

@@ -317,14 +317,14 @@ TEXT as short as \"Explain this.\"."
 ;;;; Lists that fit their windows
 
 (defconst agent-q-text--word-faces
-  '((error "dangerous" "denied" "failed" "deny" "missing" "interrupted")
-    (warning "cautious" "cancelled" "ask" "modified" "started")
-    (success "approved" "succeeded" "allow" "safe"))
-  "Faces, and the words of lists that have them: levels, decisions and outcomes.")
+  '((("dangerous" "denied" "failed" "deny" "missing" "interrupted") . error)
+    (("cautious" "cancelled" "ask" "modified" "started") . warning)
+    (("approved" "succeeded" "allow" "safe") . success))
+  "Words of lists, levels, decisions and outcomes, and their faces.")
 
 (defun agent-q-text-coloured (word)
-  "Return WORD of a list in the colour of what it says."
-  (if-let ((face (car (seq-find (lambda (row) (member (downcase word) (cdr row)))
+  "Return WORD of a list in the colour of its meaning."
+  (if-let ((face (cdr (seq-find (lambda (row) (member (downcase word) (car row)))
                                 agent-q-text--word-faces))))
       (propertize word 'face face)
     word))

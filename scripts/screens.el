@@ -123,7 +123,8 @@ so an unknown name loses it.  Look at both first:
                         (description . "both accounts first"))))]))]))]))))
 
 (defun agent-q-screens--await (what test)
-  "Wait until TEST, a function, returns non-nil, and return that; WHAT is for errors."
+  "Wait until the function TEST returns non-nil, and return that.
+An error names WHAT was awaited."
   (let ((tries 600) (found nil))
     (while (not (setq found (funcall test)))
       (when (zerop (setq tries (1- tries)))
@@ -138,7 +139,7 @@ so an unknown name loses it.  Look at both first:
             (window-list)))
 
 (defun agent-q-screens--edit ()
-  "Show an edit under review, in a chat of its own, for which a script is the model."
+  "Show an edit under review, in a chat whose model is a script."
   (with-temp-file "ledger.lisp" (insert agent-q-screens--file))
   (with-temp-file "../script.json" (insert (agent-q-screens--script)))
   (let* ((output (generate-new-buffer " *scripted server*"))
@@ -187,9 +188,9 @@ so an unknown name loses it.  Look at both first:
         inhibit-startup-screen t
         use-dialog-box nil
         default-directory (expand-file-name "bank/" agent-q-screens--scratch))
-  (tool-bar-mode -1)
-  (menu-bar-mode -1)
-  (scroll-bar-mode -1)
+  ;; An Emacs without windows, which compiles this, has none of them.
+  (dolist (mode '(tool-bar-mode menu-bar-mode scroll-bar-mode))
+    (funcall mode -1))
   (blink-cursor-mode -1)
   (set-frame-font "DejaVu Sans Mono-10" nil t)
   (set-frame-position nil 0 0)

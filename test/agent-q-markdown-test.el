@@ -149,7 +149,7 @@ See https://example.org/a and [here](shop.lisp:2).\n")
       (should (string-search "Look:\nlisp\n(a)\n- so\n  \n  (b)\n> c\n> d;\n\nend\n\n> Next"
                              (agent-q-markdown-test--seen)))
       (should (get-text-property (agent-q-markdown-test--find "(a)") 'agent-q-code))
-      (should (memq 'agent-q-code-label (agent-q-markdown-test--faces "lisp"))))
+      (should (eq 'agent-q-code-label (get-text-property (+ 3 (agent-q-markdown-test--find "```lisp")) 'face))))
     ;; A fence at the end of an answer takes no line, either.
     (agent-q-test-with-chat
       (agent-q-markdown-test--add "```lisp\n(a)\n```" size)
