@@ -24,6 +24,26 @@
 
 ;;;; Lines and buttons
 
+(defface agent-q-request
+  '((((min-colors 256) (background light)) :inherit nil :background "gray92" :extend t)
+    (((min-colors 256) (background dark)) :inherit nil :background "gray16" :extend t)
+    (t :inherit nil :extend t))
+  "The block of a request."
+  :group 'agent-q-faces)
+
+(defface agent-q-reason '((t :inherit bold))
+  "Why a request needs your decision."
+  :group 'agent-q-faces)
+
+(defface agent-q-reason-dangerous '((t :inherit (error bold)))
+  "Why a request about something dangerous needs your decision."
+  :group 'agent-q-faces)
+
+(defface agent-q-button
+  '((((type graphic)) :inherit link :underline nil :box (:line-width (-1 . -1))) (t :inherit link))
+  "The buttons of a request."
+  :group 'agent-q-faces)
+
 (defconst agent-q-approval-display--indent "    "
   "Prefix of the lines in a request that agent-q itself wrote.")
 
@@ -37,7 +57,7 @@ Where it goes on is further right than where our own lines begin."
 (defun agent-q-approval-display--button (label keymap)
   "Return LABEL, such as \"[y] run\", as a button for its key in KEYMAP."
   (let ((command (lookup-key keymap (substring label 1 2))))
-    (propertize label 'face 'link 'mouse-face 'highlight
+    (propertize label 'face 'agent-q-button 'mouse-face 'highlight
                 'agent-q-answer command
                 'help-echo (documentation command))))
 
@@ -151,6 +171,7 @@ What it quotes of FORM, the code that is shown anyway, is left out."
 The reasons may quote the program, whose lines must not look like ours."
   (let* ((form (agent-q-approval-display--form call))
          (level (agent-q-approval-display--capital (or (agent-q-call-level call) "")))
+         (face (if (equal "Dangerous" level) 'agent-q-reason-dangerous 'agent-q-reason))
          (most (1- agent-q-approval-display--most-reasons))
          (all (agent-q-approval-display--reasons (or (agent-q-call-reason call) "")))
          (reasons (append
@@ -163,14 +184,15 @@ The reasons may quote the program, whose lines must not look like ours."
                    (mapcar (lambda (rest) (agent-q-text-visible-line rest agent-q-render-body-limit))
                            (nthcdr most all)))))
     (if (cdr reasons)
-        (concat (agent-q-approval-display--line (concat level ":"))
+        (concat (agent-q-approval-display--line (concat level ":") face)
                 (mapconcat (lambda (reason)
-                             (concat "\n" (propertize reason 'face 'agent-q-dim
+                             (concat "\n" (propertize reason 'face face
                                                       'line-prefix "    - "
                                                       'wrap-prefix "        ")))
                            reasons ""))
       (agent-q-approval-display--line
-       (concat level (if reasons (concat ": " (car reasons)) ""))))))
+       (concat level (if reasons (concat ": " (car reasons)) ""))
+       face))))
 
 (defun agent-q-approval-display-level (call)
   "Return the safety level of CALL as a line, empty where it has none."
@@ -266,7 +288,7 @@ A change that is reviewed beside it is not shown here, too."
   "Return the block that asks about CALL, whose keys are in KEYMAP."
   (let* ((effect (agent-q-call-effect-p call))
          (body (if effect (agent-q-call-effect-body call) (agent-q-approval-display--body call))))
-    (concat
+    (agent-q-approval-display--frame
      (propertize (concat "? "
                          (if agent-q-session-mcp-client
                              (concat (agent-q-text-visible-line agent-q-session-mcp-client 40) ": ")
@@ -287,6 +309,28 @@ A change that is reviewed beside it is not shown here, too."
      (agent-q-approval-display--end
       (agent-q-approval-display--buttons (agent-q-approval-display-labels call) keymap))
      "\n" (agent-q-approval-display--line (agent-q-approval-display--where call)))))
+
+(defun agent-q-approval-display--frame (&rest parts)
+  "Return PARTS, those of a request, as one text with a bar and a band.
+The bar takes one of the blanks before each of its lines.  A terminal that
+can't draw it has none: other signs stand before what imitates a request."
+  (let ((text (apply #'concat parts))
+        (bar (propertize (if (char-displayable-p ?▌) "▌" " ") 'face 'agent-q-attention))
+        (barred nil))
+    (dolist (property '(line-prefix wrap-prefix))
+      (let ((place 0))
+        (while (< place (length text))
+          (let ((prefix (get-text-property place property text))
+                (end (or (next-single-property-change place property text) (length text))))
+            (when (and (stringp prefix) (string-prefix-p " " prefix))
+              ;; Equal ones are one, so that they stay one stretch.
+              (unless (assoc prefix barred)
+                (push (cons prefix (concat bar (propertize (substring prefix 1) 'face 'agent-q-request)))
+                      barred))
+              (put-text-property place end property (cdr (assoc prefix barred)) text))
+            (setq place end)))))
+    (add-face-text-property 0 (length text) 'agent-q-request t text)
+    text))
 
 (defun agent-q-approval-display--where (call)
   "Return where the keys answer CALL, as a sentence."

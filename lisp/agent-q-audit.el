@@ -192,9 +192,10 @@ The value is a cons."
       ("tool" (if (agent-q-registry-effect-p value) (agent-q-registry-effect-words value)
                 (agent-q-audit--text value)))
       ("decision" (if (equal value "not_needed") "automatic"
-                    (string-replace "_" " " (agent-q-audit--text value))))
+                    (agent-q-text-coloured (string-replace "_" " " (agent-q-audit--text value)))))
+      ("level" (agent-q-text-coloured (agent-q-audit--text value)))
       ("chat" (agent-q-audit--text (agent-q-audit--chat record)))
-      ("outcome" (or value (gethash "step" record) ""))
+      ("outcome" (agent-q-text-coloured (or value (gethash "step" record) "")))
       ("arguments" (agent-q-audit--short value))
       (_ (agent-q-audit--text value)))))
 

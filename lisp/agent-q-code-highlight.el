@@ -210,7 +210,7 @@ Gutters are left out, and so are line ends that were put in."
                 (face (get-text-property place 'face hidden)))
             (when face
               (put-text-property (+ marker (- place start)) (+ marker (- next start))
-                                 'face (list face 'agent-q-code)))
+                                 'face (list face 'agent-q-code-block)))
             (setq place next))))
       (cl-incf start length))))
 

@@ -163,7 +163,7 @@ It is not evaluated.  Point moves there."
   (let ((map (make-sparse-keymap)))
     (define-key map [mouse-1] (agent-q-code--block-clicked command))
     (define-key map [mouse-2] (agent-q-code--block-clicked command))
-    (propertize label 'face '(link agent-q-markup) 'mouse-face 'highlight
+    (propertize label 'face 'agent-q-code-label 'mouse-face 'highlight
                 'help-echo help 'keymap map)))
 
 (defun agent-q-code--block-make-buttons (repl)

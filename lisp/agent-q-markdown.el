@@ -220,6 +220,10 @@ At least one is shown."
   "Return the sign for what is left out, as this terminal can show it."
   (if (char-displayable-p ?…) "…" "."))
 
+(defun agent-q-markdown--table-drawn-p ()
+  "Whether this terminal can draw the lines of tables."
+  (and (char-displayable-p ?│) (char-displayable-p ?┼)))
+
 (defun agent-q-markdown--table-align (table room)
   "Align TABLE so that it takes no more than ROOM columns, if that can be."
   (let* ((start (agent-q-markdown-table-start table))
@@ -237,8 +241,9 @@ At least one is shown."
     (let ((dashes (agent-q-markdown-table-dashes table)))
       (agent-q-markdown--table-show
        (+ start (car dashes)) (+ start (cdr dashes))
-       (concat "|" (mapconcat (lambda (width) (make-string (+ 2 width) ?-)) widths "+") "|"
-               more)))
+       (if (agent-q-markdown--table-drawn-p)
+           (concat "├" (mapconcat (lambda (width) (make-string (+ 2 width) ?─)) widths "┼") "┤" more)
+         (concat "|" (mapconcat (lambda (width) (make-string (+ 2 width) ?-)) widths "+") "|" more))))
     (unless (equal widths wanted)
       (agent-q-markdown--table-offer-whole table))))
 
@@ -248,14 +253,17 @@ At least one is shown."
     (put-text-property start end 'display (propertize text 'face '(agent-q-markup agent-q-code)))))
 
 (defvar agent-q-markdown--table-borders (make-hash-table :test #'equal)
-  "Cache of the text between cells, by the blanks before and after the line.")
+  "Cache of the text between cells.
+Its keys are the blanks before and after the line, and whether that is drawn.")
 
 (defun agent-q-markdown--table-border (before after)
   "Return a line between cells with BEFORE and AFTER blanks.
 Most tables need the same few, so they are kept."
-  (let ((key (cons before after)))
+  (let* ((drawn (agent-q-markdown--table-drawn-p))
+         (key (list before after drawn)))
     (or (gethash key agent-q-markdown--table-borders)
-        (puthash key (propertize (concat (make-string before ?\s) "|" (make-string after ?\s))
+        (puthash key (propertize (concat (make-string before ?\s) (if drawn "│" "|")
+                                         (make-string after ?\s))
                                  'face '(agent-q-markup agent-q-code))
                  agent-q-markdown--table-borders))))
 
@@ -450,7 +458,7 @@ For `eldoc-documentation-functions'."
 
 ;;;;; Hiding markup
 
-(defcustom agent-q-markdown-hide-markup nil
+(defcustom agent-q-markdown-hide-markup t
   "Whether to hide Markdown markup in answers.
 What you copy still has it.  This is for new chats;
 \\[agent-q-toggle-markup] changes the current one."
@@ -505,15 +513,18 @@ What you copy still has it.  This is for new chats;
         (quoted (/= 0 (logand 15 (ash style -23)))))
     (when (agent-q-markdown--bit style 10)
       (push 'agent-q-markup faces))
+    (when (agent-q-markdown--bit style 8)
+      (setq faces (delq 'agent-q-strike faces)))
     (when (and (agent-q-markdown--bit style 7) (not (memq 'agent-q-markup faces)))
       (push 'link faces))
     (when (/= heading 0)
       (setq faces (append faces (list (intern (format "agent-q-heading-%d" heading))))))
     (when (and quoted (not (agent-q-markdown--bit style 4)))
       (setq faces (append faces '(agent-q-quote))))
-    ;; Code in lines of its own, and tables.
-    (when (/= 0 (logand style (logior (ash 1 4) (ash 1 13))))
-      (setq faces (append faces '(agent-q-code))))
+    (cond ((agent-q-markdown--bit style 4) (setq faces (append faces '(agent-q-code-block))))
+          ;; The first line of a fence is its label, and the last one is seen with the markup only.
+          ((agent-q-markdown--bit style 6) (setq faces (list 'agent-q-code-label)))
+          ((agent-q-markdown--bit style 13) (setq faces (append faces '(agent-q-code)))))
     (if (cdr faces) faces (car faces))))
 
 (defun agent-q-markdown--prefix (style)
@@ -524,7 +535,11 @@ What you copy still has it.  This is for new chats;
          (code (if (agent-q-markdown--bit style 4) 2 0)))
     (when (> (+ indent depth code) 0)
       (concat (propertize bars 'face 'agent-q-markup)
-              (make-string (max 0 (- (+ indent code) (length bars))) ?\s)))))
+              (let ((blanks (make-string (max 0 (- (+ indent code) (length bars))) ?\s)))
+                (if (= code 0) blanks (propertize blanks 'face 'agent-q-code-block)))))))
+
+(defconst agent-q-markdown--code-prefix (propertize "  " 'face 'agent-q-code-block)
+  "What stands before the lines of a block of code.")
 
 (defun agent-q-markdown--make-properties (style)
   "Return the text properties of STYLE."
@@ -540,14 +555,24 @@ What you copy still has it.  This is for new chats;
               ((agent-q-markdown--bit style 3) '(agent-q-word code))
               ((agent-q-markdown--bit style 17) '(agent-q-word starred)))
       ,@(cond ((agent-q-markdown--bit style 5)
-               '(agent-q-code t agent-q-gutter t line-prefix "  "))
-              ((agent-q-markdown--bit style 4) '(agent-q-code t line-prefix "  "))
+               `(agent-q-code t agent-q-gutter t line-prefix ,agent-q-markdown--code-prefix))
+              ((agent-q-markdown--bit style 4)
+               `(agent-q-code t line-prefix ,agent-q-markdown--code-prefix))
+              ;; The last line may be hidden, and would lend it to what is behind it.
+              ((and (agent-q-markdown--bit style 6) (agent-q-markdown--bit style 9))
+               `(line-prefix ,agent-q-markdown--code-prefix))
               ;; A model's line that begins like one of ours isn't ours.
               ((agent-q-markdown--bit style 15)
                (list 'line-prefix (propertize "| " 'face 'agent-q-markup)
                      'agent-q-disguise t)))
       ,@(and (agent-q-markdown--bit style 10)
              (list 'display (agent-q-markdown--bar))))))
+
+(defun agent-q-markdown-fence-end-p (place)
+  "Whether PLACE is in the last line of a fence, which may be hidden."
+  (and (eq 'agent-q-markup (get-text-property place 'invisible))
+       (eq 'agent-q-code-label (get-text-property place 'face))
+       (null (get-text-property place 'line-prefix))))
 
 (defun agent-q-markdown--of-style (style)
   "Return the text properties of STYLE."

@@ -22,7 +22,7 @@
 ;; shows: a transient, or a page of keys where Emacs has no transient.
 
 (defconst agent-q-menu--lists
-  '("Lists" ("t" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
+  '("Lists" ("T" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
     ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
     ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor))
   "The lists of agent-q.")
@@ -57,28 +57,29 @@
 
 (defconst agent-q-menu--modes
   `((agent-q-chat-mode
-     ("Message" ("s" "Send" agent-q-chat-send) ("k" "Cancel the turn" agent-q-chat-send-cancel)
-      ("e" "Compose in a buffer" agent-q-compose) ("h" "Earlier messages" agent-q-prompt-search)
-      ("q" "Edit queued message" agent-q-chat-send-queue-edit) ("b" "Steer the turn" agent-q-chat-send-steer)
-      ("o" "Plan mode" agent-q-plan-mode))
+     ;; The letters of keys after C-c, where there are any.
+     ("Message" ("RET" "Send" agent-q-chat-send) ("k" "Cancel the turn" agent-q-chat-send-cancel)
+      ("e" "Compose in a buffer" agent-q-compose) ("M-r" "Earlier messages" agent-q-prompt-search)
+      ("q" "Edit queued message" agent-q-chat-send-queue-edit) ("M-RET" "Steer the turn" agent-q-chat-send-steer)
+      ("s" "Plan mode" agent-q-plan-mode))
      ("Turn" ("a" "Pending request" agent-q-goto-approval)
-      ("d" "Take over a parked error" agent-q-debugger-hand-over)
+      ("b" "Take over a parked error" agent-q-debugger-hand-over)
       ("c" "What the turn changed" agent-q-changes) ("u" "Undo the turn" agent-q-undo-turn)
       ("V" "Verify in a fresh Lisp" agent-q-verify)
-      ("B" "Rewind..." agent-q-rewind))
-     ("This chat" ("m" "Model" agent-q-set-model) ("E" "Reasoning effort" agent-q-set-effort)
+      ("r" "Rewind..." agent-q-rewind))
+     ("This chat" ("v" "Model" agent-q-set-model) ("t" "Reasoning effort" agent-q-set-effort)
       ("l" "Lisp image" agent-q-set-image) ("g" "Agent" agent-q-chat-use-agent)
       ("n" "Another chat" agent-q-menu-new-chat) ("C" "All chats" agent-q-chats)
       ("M" "More..." agent-q-menu-more))
      ("What the model reads" ("p" "System prompt" agent-q-show-system-prompt)
-      ("r" "Request" agent-q-show-request) ("x" "Context" agent-q-context)
-      ("w" "Context usage" agent-q-context-usage) ("z" "Summarize" agent-q-compact))
+      ("j" "Request" agent-q-show-request) ("x" "Context" agent-q-context)
+      ("m" "Context usage" agent-q-context-usage) ("o" "Summarize" agent-q-compact))
      ,agent-q-menu--lists)
     (agent-q-mcp-client-mode
      ("Agent" ("k" "Stop what runs" agent-q-mcp-client-stop)
       ("p" "Pause or resume" agent-q-mcp-client-pause) ("C" "All agents" agent-q-mcp-clients))
      ("Calls" ("a" "Pending request" agent-q-goto-approval)
-      ("d" "Take over a parked error" agent-q-debugger-hand-over)
+      ("b" "Take over a parked error" agent-q-debugger-hand-over)
       ("c" "What was changed" agent-q-changes) ("u" "Undo the changes" agent-q-undo-turn)
       ("f" "Unfold or fold all" agent-q-chat-view-toggle-all))
      ,agent-q-menu--lists)
@@ -132,6 +133,53 @@
       ("e" "Edit the hunk" agent-q-review-edit-this-hunk) ("c" "Comment" agent-q-review-comment)
       ("a" "Apply" agent-q-review-apply) ("r" "Reject all" agent-q-review-reject))))
   "The commands of each mode, in groups: a title and entries (KEY LABEL COMMAND).")
+
+;; What a command needs and sets, so that menus can tell.
+
+(defconst agent-q-menu--needs
+  '((agent-q-chat-send-cancel agent-q-chat-view-header-busy-p t)
+    (agent-q-chat-send-steer agent-q-chat-view-header-busy-p t)
+    (agent-q-goto-approval agent-q-call-all-waiting t)
+    (agent-q-rewind agent-q-chat-view-header-busy-p nil)
+    (agent-q-undo-turn agent-q-chat-view-header-busy-p nil)
+    (agent-q-verify agent-q-chat-view-header-busy-p nil))
+  "Commands that do nothing at times: (COMMAND FUNCTION WANTED).
+In a chat, they can be used when FUNCTION returns non-nil, or, if WANTED is
+nil, when it returns nil.")
+
+(defconst agent-q-menu--states
+  '((agent-q-set-model . agent-q-chat-view-header-model) (agent-q-set-effort . agent-q-session-effort)
+    (agent-q-plan-mode . agent-q-plan-mode))
+  "Commands, and the variables that they set in a chat.")
+
+(defun agent-q-menu--available-p (command)
+  "Whether COMMAND can do something in this buffer now."
+  (pcase (and (derived-mode-p 'agent-q-chat-mode) (assq command agent-q-menu--needs))
+    (`(,_ ,function ,wanted) (eq wanted (and (funcall function) t)))
+    (_ t)))
+
+(defun agent-q-menu--state (command)
+  "Return what COMMAND has set in this chat as text, or nil."
+  (when-let ((variable (and (derived-mode-p 'agent-q-chat-mode)
+                            (alist-get command agent-q-menu--states))))
+    (pcase (symbol-value variable)
+      ('nil (and (eq command 'agent-q-plan-mode) "off"))
+      ('t "on")
+      (value (agent-q-text-visible-line (format "%s" value) 20)))))
+
+(defconst agent-q-menu--roomy 120
+  "The least width of a frame whose transients show the usual keys, too.")
+
+(defun agent-q-menu--label (key label command)
+  "Return LABEL of COMMAND for a transient where its key is KEY.
+It has what the command has set, and its usual key where there is room."
+  (let ((state (agent-q-menu--state command))
+        (usual (and (>= (frame-width) agent-q-menu--roomy)
+                    (where-is-internal command nil t))))
+    (concat label
+            (and state (concat " " (propertize state 'face 'success)))
+            (and usual (not (equal key (key-description usual)))
+                 (concat " " (propertize (key-description usual) 'face 'shadow))))))
 
 (defconst agent-q-menu--slash
   '(("help" agent-q-completion-slash-help "what can be typed after /")
@@ -202,6 +250,12 @@
       (agent-q-menu--transient groups)
     (agent-q-menu--page groups)))
 
+(defun agent-q-menu--transient-entry (entry)
+  "Return ENTRY of a group for a transient."
+  (pcase-let ((`(,key ,label ,command) entry))
+    `(,key ,(agent-q-menu--label key label command) ,command
+           ,@(unless (agent-q-menu--available-p command) '(:inapt-if always)))))
+
 (defun agent-q-menu--transient (groups)
   "Show GROUPS as a transient."
   ;; A prefix is defined by a macro, and the groups differ.
@@ -210,7 +264,8 @@
            ;; More than three columns are too wide for 80 characters.
            ,@(mapcar (lambda (row)
                        (vconcat (mapcar (pcase-lambda (`(,title . ,entries))
-                                          (vconcat (list title) entries))
+                                          (vconcat (list title)
+                                                   (mapcar #'agent-q-menu--transient-entry entries)))
                                         row)))
                      (seq-partition groups 3)))
         t)
@@ -221,8 +276,12 @@
   (let ((keys (mapcar (pcase-lambda (`(,title . ,entries))
                         (cons title
                               (mapcar (pcase-lambda (`(,_ ,label ,command))
-                                        (list label (substitute-command-keys
-                                                     (format "\\[%s]" command))))
+                                        (list (concat label
+                                                      (if-let ((state (agent-q-menu--state command)))
+                                                          (format " (%s)" state)
+                                                        ""))
+                                              (substitute-command-keys
+                                               (format "\\[%s]" command))))
                                       entries)))
                       groups)))
     (agent-q-text-with-page "*agent-q menu*"
@@ -243,7 +302,8 @@ The whole of it has to fit into a terminal of 24 lines.")
   (let ((lines 0))
     (cdr (seq-mapcat (pcase-lambda (`(,title . ,entries))
                        (let ((items (mapcar (pcase-lambda (`(,_ ,label ,command))
-                                              (vector label command))
+                                              (vector label command :enable
+                                                      `(agent-q-menu--available-p ',command)))
                                             entries)))
                          (setq lines (+ lines 1 (length items)))
                          (if (<= lines agent-q-menu--most-lines) (cons "--" items)
@@ -275,10 +335,51 @@ In Org and Markdown, the key opens links."
   "Add our commands to the menu of the right mouse button in this buffer."
   (add-hook 'context-menu-functions #'agent-q-menu-context nil t))
 
+(defconst agent-q-menu--places
+  '((agent-q-live "Open" agent-q-names-follow) (agent-q-link "Open" agent-q-markdown-link-follow)
+    (agent-q-code "Copy this code" agent-q-code-block-copy)
+    (agent-q-code "Insert this code" agent-q-code-block-insert)
+    (agent-q-code "This code to the REPL" agent-q-code-block-stage)
+    (agent-q-item "Unfold or fold" agent-q-render-toggle)
+    (agent-q-turn "Rewind to here..." agent-q-rewind))
+  "What can be done where a text property of a chat is: (PROPERTY LABEL COMMAND).")
+
+(defun agent-q-menu--at (place)
+  "Return the labels and commands for what is at PLACE in this buffer."
+  (let ((line (save-excursion (goto-char place) (line-beginning-position))))
+    (append
+     (mapcan (pcase-lambda (`(,property ,label ,command))
+               (and (get-text-property (if (eq property 'agent-q-turn) line place) property)
+                    (list (list label command))))
+             agent-q-menu--places)
+     ;; Only the latest one can be.
+     (and (derived-mode-p 'agent-q-chat-mode)
+          (not (text-property-not-all (min (1+ place) (point-max)) (point-max) 'agent-q-turn nil))
+          '(("Undo this turn" agent-q-undo-turn))))))
+
+(defun agent-q-menu--context-at (menu click)
+  "Add what can be done at the place of CLICK to MENU."
+  (let* ((end (event-end click))
+         (window (posn-window end))
+         (place (posn-point end)))
+    (when (and (windowp window) (integer-or-marker-p place))
+      (with-current-buffer (window-buffer window)
+        (pcase-dolist (`(,label ,command) (agent-q-menu--at place))
+          (define-key-after menu (vector (intern (concat "agent-q " label)))
+            (list 'menu-item label
+                  (lambda ()
+                    (interactive)
+                    (with-selected-window window
+                      (save-excursion
+                        (goto-char place)
+                        (call-interactively command))))
+                  :enable (agent-q-menu--available-p command))))))))
+
 ;;;###autoload
-(defun agent-q-menu-context (menu _click)
-  "Add the commands of agent-q for this buffer to MENU."
+(defun agent-q-menu-context (menu click)
+  "Add the commands of agent-q to MENU, first those for the place of CLICK."
   (define-key-after menu [agent-q-separator] menu-bar-separator)
+  (agent-q-menu--context-at menu click)
   (define-key-after menu [agent-q]
     (list 'menu-item "agent-q"
           (easy-menu-create-menu "agent-q" (agent-q-menu--items (agent-q-menu--here)))))

@@ -27,6 +27,18 @@ Where the text around them is proportional, they have the face
 `fixed-pitch', too."
   :group 'agent-q-faces)
 
+;; Where a terminal has few colours, a band would be too strong for what stands on it.
+(defface agent-q-code-block
+  '((((min-colors 256) (background light)) :inherit agent-q-code :background "gray95" :extend t)
+    (((min-colors 256) (background dark)) :inherit agent-q-code :background "gray13" :extend t)
+    (t :inherit agent-q-code :extend t))
+  "The lines of a block of code in an answer."
+  :group 'agent-q-faces)
+
+(defface agent-q-code-label '((t :inherit (shadow agent-q-code-block)))
+  "The line above a block of code, with its language and buttons."
+  :group 'agent-q-faces)
+
 (defconst agent-q-render-body--pitch-one-width 90
   "The least spacing of fonts whose characters have one width, or twice that.")
 

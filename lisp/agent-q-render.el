@@ -27,6 +27,12 @@
 (defface agent-q-user '((t :inherit font-lock-keyword-face))
   "Your messages in a chat.")
 
+(defface agent-q-turn
+  '((((min-colors 256) (background light)) :inherit nil :background "gray90" :extend t)
+    (((min-colors 256) (background dark)) :inherit nil :background "gray20" :extend t)
+    (t :inherit nil :extend t))
+  "The band on which your messages stand in a chat, where a turn begins.")
+
 (defface agent-q-prompt '((t :inherit minibuffer-prompt))
   "The prompt of a chat.")
 
@@ -176,7 +182,10 @@ Use inside `agent-q-render--with-log'."
   (when (agent-q-render-reasoning-p agent-q-render--open)
     (agent-q-render--thought agent-q-render--open))
   (unless (agent-q-render--line-start-p)
-    (agent-q-render--append "\n"))
+    ;; The last line of a fence, which has no end and may be hidden, takes none.
+    (if (agent-q-markdown-fence-end-p (1- agent-q-render-end))
+        (agent-q-render--append "\n" 'invisible 'agent-q-markup)
+      (agent-q-render--append "\n")))
   (setq agent-q-render--open nil))
 
 (defun agent-q-render--blank-line ()
@@ -225,13 +234,14 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
   (setq agent-q-render-message text)
   (agent-q-render--with-log
     (agent-q-render--blank-line)
-    (agent-q-render--append "> " 'face 'agent-q-prompt 'agent-q-turn (or turn t))
-    (let ((lines (split-string text "\n")))
-      (agent-q-render--append (concat (car lines) "\n") 'face 'agent-q-user
-                              'wrap-prefix "  ")
+    (agent-q-render--append "> " 'face '(agent-q-prompt agent-q-turn) 'agent-q-turn (or turn t))
+    (let ((lines (split-string text "\n"))
+          (face '(agent-q-user agent-q-turn))
+          (indent (propertize "  " 'face 'agent-q-turn)))
+      (agent-q-render--append (concat (car lines) "\n") 'face face 'wrap-prefix indent)
       (when (cdr lines)
         (agent-q-render--append (concat (string-join (cdr lines) "\n") "\n")
-                                'face 'agent-q-user 'line-prefix "  " 'wrap-prefix "  ")))
+                                'face face 'line-prefix indent 'wrap-prefix indent)))
     (agent-q-render--append "\n")))
 
 (defun agent-q-render--apart-p ()

@@ -87,7 +87,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
   (mapcar (lambda (rule)
             (list (gethash "id" rule)
                   (vector (gethash "name" rule)
-                          (gethash "effect" rule)
+                          (agent-q-text-coloured (gethash "effect" rule))
                           (gethash "tool" rule)
                           (gethash "for" (gethash "scope" rule))
                           (if (eq (gethash "dangerous" rule) t) "yes" "no")

@@ -316,6 +316,19 @@ TEXT as short as \"Explain this.\"."
 
 ;;;; Lists that fit their windows
 
+(defconst agent-q-text--word-faces
+  '((("dangerous" "denied" "failed" "deny" "missing" "interrupted") . error)
+    (("cautious" "cancelled" "ask" "modified" "started") . warning)
+    (("approved" "succeeded" "allow" "safe") . success))
+  "Words of lists, levels, decisions and outcomes, and their faces.")
+
+(defun agent-q-text-coloured (word)
+  "Return WORD of a list in the colour of its meaning."
+  (if-let ((face (cdr (seq-find (lambda (row) (member (downcase word) (car row)))
+                                agent-q-text--word-faces))))
+      (propertize word 'face face)
+    word))
+
 ;; Tables of which a narrow window shows the columns that matter most.  They are
 ;; `tabulated-list-mode' below that, and are drawn again when their window's width changes.
 

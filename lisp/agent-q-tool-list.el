@@ -117,7 +117,7 @@ The row is known by the name of the tool, and a library's by a list of both."
 
 (defun agent-q-tool-list--level (tool)
   "Return the level of TOOL, marked if the user set it."
-  (concat (agent-q-tool-level-name (agent-q-tool-safety-level tool))
+  (concat (agent-q-text-coloured (agent-q-tool-level-name (agent-q-tool-safety-level tool)))
           (if (agent-q-tool-user-level (agent-q-tool-name tool)) " (yours)" "")))
 
 (defun agent-q-tool-list--milliseconds (milliseconds)

@@ -363,6 +363,44 @@
     (let ((keys (mapcar #'car (seq-mapcat #'cdr groups))))
       (should (equal keys (delete-dups (copy-sequence keys)))))))
 
+(ert-deftest agent-q-ask-menus-show-what-is-set-and-what-can-be-done ()
+  (require 'agent-q-menu)
+  (agent-q-test-with-chat
+    (let ((entry (lambda (command)
+                   (seq-some (lambda (group)
+                               (seq-find (lambda (it) (eq (nth 2 it) command)) (cdr group)))
+                             (agent-q-menu--here)))))
+      (setq agent-q-session-effort 'high)
+      (should (equal "Reasoning effort high"
+                     (nth 1 (agent-q-menu--transient-entry (funcall entry 'agent-q-set-effort)))))
+      (should (equal "Plan mode off"
+                     (nth 1 (agent-q-menu--transient-entry (funcall entry 'agent-q-plan-mode)))))
+      (should (memq :inapt-if (agent-q-menu--transient-entry (funcall entry 'agent-q-chat-send-cancel))))
+      (agent-q-test-event :turn-started :turn 1 :text "Go on")
+      (should-not (memq :inapt-if (agent-q-menu--transient-entry (funcall entry 'agent-q-chat-send-cancel))))
+      (should (memq :inapt-if (agent-q-menu--transient-entry (funcall entry 'agent-q-rewind)))))))
+
+(ert-deftest agent-q-ask-the-menu-of-the-mouse-knows-what-is-under-it ()
+  (require 'agent-q-menu)
+  (agent-q-test-with-chat
+    (switch-to-buffer (current-buffer))
+    (agent-q-test-event :turn-started :turn 1 :text "Go on")
+    (agent-q-test-event :text :text "```lisp\n(car x)\n```\n\nSome words.\n")
+    (agent-q-test-event :turn-ended :outcome :finished)
+    (let* ((click (lambda (text)
+                    `(mouse-3 (,(selected-window) ,(agent-q-test-find text) (0 . 0) 0))))
+           (items (lambda (text)
+                    (cdr (agent-q-menu-context (make-sparse-keymap "Menu") (funcall click text)))))
+           (labels (lambda (text) (mapcar #'caddr (seq-filter #'consp (funcall items text))))))
+      (should (member "Rewind to here..." (funcall labels "Go on")))
+      (should-not (member "Copy this code" (funcall labels "Some words")))
+      (should (member "Copy this code" (funcall labels "(car x)")))
+      (goto-char (point-max))
+      (call-interactively
+       (nth 3 (seq-find (lambda (it) (equal "Copy this code" (nth 2 it)))
+                        (seq-filter #'consp (funcall items "(car x)")))))
+      (should (equal "(car x)" (current-kill 0))))))
+
 (ert-deftest agent-q-ask-has-keys-in-debuggers-only ()
   (require 'agent-q-menu)
   (let ((agent-q-mode t))

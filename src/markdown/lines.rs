@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use super::style::Style;
+
 /// How many quotes and lists within each other are read; what is deeper is text. Each line is read
 /// once for each of them.
 const DEEPEST: usize = 64;
@@ -60,7 +62,8 @@ fn flatten(line: &mut [u8]) {
 /// nobody takes it for one. A test in Emacs Lisp has real lines of these go through here.
 #[must_use]
 pub fn disguised(line: &str) -> bool {
-    let bare = line.trim_start_matches(|it: char| it.is_whitespace() || "*_~`#>|-+\\".contains(it));
+    let bare =
+        line.trim_start_matches(|it: char| it.is_whitespace() || "*_~`#>|-+\\▌".contains(it));
     let mut characters = bare.chars();
     let begins = match characters.next() {
         Some('?') => matches!(characters.next(), None | Some(' ' | '*' | '_' | '`')),
@@ -172,6 +175,27 @@ impl Fence {
             .take_while(|it| matches!(it, b' ' | b'\r'))
             .count()
     }
+}
+
+/// The looks of LINE, the first one of a fence: its signs may be hidden, what is said of the code stays.
+#[must_use]
+pub fn opening_looks(line: &str, around: Style) -> [(usize, Style); 2] {
+    let words = line.trim_start_matches([' ', '\t', '\r', '`', '~']);
+    let fence = around.only(Style::FENCE);
+    [
+        // With SIGN it is told from the last line, before which no label stands.
+        (
+            line.len() - words.len(),
+            fence.with(Style::MARKUP | Style::SIGN),
+        ),
+        (words.len(), fence.with(Style::SIGN)),
+    ]
+}
+
+/// The look of the last line of a fence, its end included: all of it may be hidden.
+#[must_use]
+pub fn closing_look(around: Style) -> Style {
+    around.only(Style::FENCE | Style::MARKUP)
 }
 
 /// The language in WORDS, what stands behind the signs of a fence.

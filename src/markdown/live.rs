@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::lines::{Fence, readable};
+use super::lines::{Fence, closing_look, opening_looks, readable};
 use super::paint::{Definitions, Painted, paint};
 use super::style::{Offsets, Part, PartKind, Run, Style, characters, in_characters, push};
 
@@ -231,9 +231,10 @@ impl LiveText {
         if let Some(line) = first_line(rest)
             && let Some(fence) = Fence::opened_by(line)
         {
-            let style = Style::default().only(Style::FENCE | Style::SIGN);
-            let length = line.len() + 1;
-            found.take(length, style);
+            let line = &rest[..=line.len()];
+            for (length, style) in opening_looks(line, Style::default()) {
+                found.take(length, style);
+            }
             let from = self.place(found.settled);
             self.fence = Some(OpenFence {
                 fence,
@@ -272,9 +273,7 @@ impl LiveText {
             };
             let range = open.from..self.place(found.settled);
             found.placed.push(Part { range, kind });
-            let style = Style::default().only(Style::FENCE | Style::SIGN);
-            found.take(length, style);
-            found.take(1, Style::default());
+            found.take(length + 1, closing_look(Style::default()));
             self.fence = None;
             return true;
         }
@@ -345,8 +344,7 @@ impl LiveText {
             // The line that closes it may be the last one, without an end.
             let closed = !open.within_line && open.fence.closed_by(rest);
             if closed {
-                let style = Style::default().only(Style::FENCE | Style::SIGN);
-                push(&mut runs, rest.len(), style);
+                push(&mut runs, rest.len(), closing_look(Style::default()));
             } else {
                 for (length, style) in code_looks(rest, open) {
                     push(&mut runs, length, style);

@@ -9,7 +9,7 @@ use pulldown_cmark::{
     BrokenLink, CodeBlockKind, CowStr, Event, LinkType, Options, Parser, RefDefs, Tag,
 };
 
-use super::lines::{are_backquotes, disguised, language};
+use super::lines::{are_backquotes, closing_look, disguised, language, opening_looks};
 use super::style::{Alignment, DEEPEST_QUOTE, Part, PartKind, Run, Style, WIDEST_INDENT, push};
 
 /// A text as it looks, in bytes.
@@ -360,7 +360,9 @@ impl Painter<'_> {
                     self.fill(range.start);
                 }
                 self.fill(self.line_start(range.start));
-                self.mark(self.at..line, around.only(Style::FENCE | Style::SIGN));
+                for (length, style) in opening_looks(&self.text[self.at..line], around) {
+                    self.mark(self.at..self.at + length, style);
+                }
                 let part = Part {
                     range: line..range.end,
                     kind: PartKind::Code {
@@ -384,8 +386,9 @@ impl Painter<'_> {
         let bare = rest.trim_start_matches([' ', '\t', '>']);
         part.range.end = self.at.max(part.range.start);
         if bare.starts_with(['`', '~']) {
-            let style = self.style().only(Style::FENCE | Style::SIGN);
-            self.mark(self.at..self.trimmed(range), style);
+            let end = self.trimmed(range);
+            let line = end + usize::from(self.text[end..].starts_with('\n'));
+            self.mark(self.at..line, closing_look(self.style()));
         } else {
             self.fill(range.end);
             part.range.end = range.end;
@@ -701,7 +704,13 @@ fn mark_quotes(text: &str, quotes: &[Range<usize>], runs: &mut Vec<Run>) {
         }
     }
     marks.sort_by_key(|it| it.start);
-    overlay(runs, &marks, |style| style.only(Style::QUOTE_MARK));
+    overlay(runs, &marks, |style| {
+        if style == closing_look(style) {
+            style
+        } else {
+            style.only(Style::QUOTE_MARK)
+        }
+    });
 }
 
 /// The lines of TEXT that begin like those of a request, but for lines of code.

@@ -18,9 +18,9 @@ await 'That is all' 'the answer is there'
 
 coloured "$escape\[[0-9;]*m.*special variable" || fail 'strong text has no look of its own'
 patiently 'the code has no colours' coloured "$escape\[[0-9;]*mdefun$escape"
-shows '^# What \*print-base\* is$' || fail 'the heading lost its sign or its earmuffs'
-shows '^| `\*print-base\*` |      10 |$' || fail 'the table is not aligned'
-shows '^| x              | decimal |$' || fail 'the rows of the table are not aligned'
+shows '^What \*print-base\* is$' || fail 'the heading has its sign, or lost its earmuffs'
+shows '^│ \*print-base\* │      10 │$' || fail 'the table is not aligned'
+shows '^│ x            │ decimal │$' || fail 'the rows of the table are not aligned'
 shows '^  wrapped\|^  [a-z]' || fail 'the item does not hang'
 shows '^▌ quoted' || fail 'the quote has no bar'
 shows '^  (defun base ()' || fail 'code is not set off'
@@ -36,12 +36,12 @@ await 'Copied 42 characters of code' 'code is copied'
 press M-x
 type_text 'agent-q-toggle-markup'
 press Enter
-await '^What \*print-base\* is$' 'markup is hidden'
-await '^| \*print-base\* |      10 |$' 'and the table aligned anew'
+await '^# What' 'markup is shown'
+await '^│ `\*print-base\*` │      10 │$' 'and the table aligned again'
 press M-x
 type_text 'agent-q-toggle-markup'
 press Enter
-await '^# What' 'markup is back'
+await '^What \*print-base\* is$' 'markup is hidden again'
 
 press M-'>'
 type_text 'Nothing?'
@@ -66,7 +66,7 @@ await '"bare"' 'an old answer that is out of sight has no looks'
 press M-'<'
 patiently 'an old answer gets no looks' coloured "$escape\[[0-9;]*m.*special variable"
 patiently 'its code gets no colours' coloured "$escape\[[0-9;]*mdefun$escape"
-shows '^| `\*print-base\*` |      10 |$' || fail 'its table is not aligned'
+shows '^│ \*print-base\* │      10 │$' || fail 'its table is not aligned'
 shows '\[copy\] \[insert\] \[REPL\]' || fail 'its code has no buttons'
 echo 'markdown: an old answer is shown as Markdown again'
 press C-x C-c

@@ -16,7 +16,7 @@ await '\[y\] apply' 'the chat follows, so that the end of the request is shown'
 sleep 1
 press y
 await '? Apply long.txt (new)' 'y goes to its head'
-await '^ *[0-9][0-9] more lines below: SPC shows more; y works once the end was shown' 'more is said to be below'
+await '^▌ *[0-9][0-9] more lines below: SPC shows more; y works once the end was shown' 'more is said to be below'
 await 'first line' 'the head is shown'
 
 # However often and however late, y does nothing without the end.
@@ -74,7 +74,7 @@ await 'That is there, too\.' 'the second y runs it'
 press M-\>
 type_text 'Make a fitting file.'
 press Enter
-await '^ *\[y\] apply' 'a request comes that just fits'
+await '^▌ *\[y\] apply' 'a request comes that just fits'
 sleep 1.5
 shows '? Apply fits.txt (new)' || fail 'it does not fit'
 press !

@@ -85,7 +85,12 @@ fn emphasis_is_told_with_its_signs() {
 fn code_is_told_without_its_gutter() {
     let text = "1. one\n   ```c\n   x\n   ```\n";
     assert_eq!(with(Style::GUTTER, text), ["   "]);
-    assert_eq!(with(Style::FENCE, text), ["```c\n", "   ```"]);
+    assert_eq!(with(Style::FENCE | Style::SIGN, text), ["```c\n"]);
+    assert_eq!(
+        with(Style::FENCE | Style::MARKUP, text),
+        ["```", "   ```\n"],
+        "what may be hidden"
+    );
     let code = parts(text);
     assert_eq!(
         code[0].kind,
