@@ -681,7 +681,7 @@ HEADLINE is its first line.  The value is as that of `agent-q-call--outcome'."
                              (if unfinished ", did not finish" ""))))))
           ((string-match-p "\\`\\(?:FAILED\\|NOT VERIFIED\\)" headline)
            (cons 'failure headline))
-          ((string-prefix-p "LOADED, NOT TESTED" headline)
+          ((string-match-p "\\`LOADED, \\(?:NOT TESTED\\|TESTS NOT COUNTED\\)" headline)
            (cons 'unknown headline))
           ((string-match-p "\\`Not counted: the tests returned" headline)
            ;; What they printed comes last.

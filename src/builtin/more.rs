@@ -218,7 +218,7 @@ fn describe(arguments: &Arguments, context: &WorkContext) -> Result<String, Tool
         return Ok("All tools are offered already.".to_owned());
     }
     Err(ToolFailure::new(format!(
-        "The group {group} has no further tools. Groups that do: {}.",
+        "There are no further tools in a group {group}. Groups that have some: {}.",
         others.join(", ")
     )))
 }

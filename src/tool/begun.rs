@@ -89,6 +89,8 @@ pub enum CallStep {
     /// For the user, who is asked for this reason.
     Asking(String),
     Running,
+    /// For the user, who is asked about this effect of what runs.
+    Stopped(String),
 }
 
 /// What the model reads of a call that is over.
@@ -200,6 +202,10 @@ impl BegunCall {
     /// Notes what EVENT, one of its own, says that it waits for now.
     pub fn see(&self, event: &Event) {
         match event {
+            // Code that runs is stopped before an effect.
+            Event::ApprovalRequested { reason, .. } if self.step() == CallStep::Running => {
+                self.reach(CallStep::Stopped(reason.clone()));
+            }
             Event::ApprovalRequested { reason, .. } => self.reach(CallStep::Asking(reason.clone())),
             Event::CallStarted { call, .. } => {
                 // A call that it makes itself comes later.
@@ -228,6 +234,11 @@ impl BegunCall {
             CallStep::Asking(reason) => format!(
                 "waits for the user's consent in Emacs; nothing has run (asked because: {})",
                 reason.trim_end_matches('.')
+            ),
+            CallStep::Stopped(effect) => format!(
+                "has run, {} s so far, and waits for the user's consent in Emacs to: {}",
+                self.seconds(),
+                effect.trim_end_matches('.')
             ),
             CallStep::Running => format!("is running, {} s so far", self.seconds()),
         }

@@ -425,7 +425,7 @@ fn nothing_reaches(data: Plist<'_>) -> String {
     match (data.texts("changed").is_empty(), of) {
         (true, _) => "No test was run: no definition is known to have changed since its tests passed. Without affected, run_tests runs all.".to_owned(),
         (false, 0) => format!(
-            "No test was run: the image has no tests of a known framework; give the system that has them. Changed: {}.",
+            "No test was run: no loaded test is of a known framework, so it can't be told which reach the change. Give the system that has others, or run its tests without affected. Changed: {}.",
             what_changed(data)
         ),
         (false, _) => format!(
@@ -613,6 +613,12 @@ fn whose(data: Plist<'_>) -> Option<String> {
         whose.push_str(if next.is_some() { ", " } else { ": " });
     }
     last.map(|_| whose)
+}
+
+/// Whether tests ran, in the run that DATA tells of, without a check that can be counted, and printed something.
+pub(super) fn is_uncounted(data: Plist<'_>) -> bool {
+    // What was printed without a test operation is what loading the system prints.
+    !data.flag("no-test-operation") && data.text("output").is_some_and(|it| !it.trim().is_empty())
 }
 
 /// What is said of tests without a check that can be counted, which PRINTED something, or nothing.

@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join, join3};
 use lexpr::Value;
 
-use super::building::{render_tests, test_result};
+use super::building::{is_uncounted, render_tests, test_result};
 use super::common::{background_parameter, counted};
 use super::drift;
 use super::execution::NAMED;
@@ -154,6 +154,8 @@ enum TestsOutcome {
     Red,
     /// No test ran.
     None,
+    /// They ran, and only what they printed says how.
+    Uncounted,
 }
 
 impl FreshRun {
@@ -161,6 +163,7 @@ impl FreshRun {
         match self.tests.as_ref().map(|it| it.outcome) {
             Some(TestsOutcome::Green) => "VERIFIED",
             Some(TestsOutcome::None) => "LOADED, NOT TESTED",
+            Some(TestsOutcome::Uncounted) => "LOADED, TESTS NOT COUNTED",
             Some(TestsOutcome::Red) | None => "NOT VERIFIED",
         }
     }
@@ -174,17 +177,38 @@ impl FreshRun {
                 lines.extend(first_lines(why));
             }
         }
-        if let Some(tests) = &self.tests {
-            lines.extend(first_lines(&tests.told));
+        match &self.tests {
+            // What they printed last says how they went.
+            Some(tests) if tests.outcome == TestsOutcome::Uncounted => {
+                lines.extend(both_ends(&tests.told));
+            }
+            Some(tests) => lines.extend(first_lines(&tests.told)),
+            None => {}
         }
         lines.extend(self.notes.iter().cloned());
         lines
     }
 }
 
+fn filled_lines(text: &str) -> Vec<&str> {
+    text.lines().filter(|it| !it.trim().is_empty()).collect()
+}
+
+/// The first line of TEXT, and the last ones.
+fn both_ends(text: &str) -> Vec<String> {
+    let lines = filled_lines(text);
+    let left_out = lines.len().saturating_sub(LINES);
+    let mut told: Vec<String> = lines.iter().take(1).map(|it| shortened(it)).collect();
+    if left_out > 0 {
+        told.push(format!("({} left out.)", counted(left_out as i64, "line")));
+    }
+    told.extend(lines.iter().skip(1 + left_out).map(|it| shortened(it)));
+    told
+}
+
 /// The beginning of TEXT.
 fn first_lines(text: &str) -> Vec<String> {
-    let lines: Vec<&str> = text.lines().filter(|it| !it.trim().is_empty()).collect();
+    let lines = filled_lines(text);
     let mut told: Vec<String> = lines.iter().take(LINES).map(|it| shortened(it)).collect();
     if let Some(more @ 1..) = lines.len().checked_sub(LINES) {
         told.push(format!("({} more.)", counted(more as i64, "line")));
@@ -464,6 +488,7 @@ fn tested(reply: &ImageReply) -> Tests {
     Tests {
         outcome: match (count("total"), count("failed")) {
             _ if data.flag("problem") => TestsOutcome::Red,
+            (0, _) if is_uncounted(data) => TestsOutcome::Uncounted,
             (0, _) => TestsOutcome::None,
             // All may have been skipped.
             (_, 0) if count("passed") > 0 => TestsOutcome::Green,
