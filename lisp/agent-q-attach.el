@@ -28,7 +28,8 @@
 (defun agent-q-attach-context-json (connection &optional excerpts how)
   "Return as JSON where the user is now.
 CONNECTION is the one of the current buffer, a chat, or nil.  EXCERPTS are
-texts that are sent along, each as (WHERE . TEXT), and HOW is what only the
+texts that are sent along, each as (WHERE . TEXT), or (WHERE TEXT PICTURE) with
+the bytes of a picture in base64, and HOW is what only the
 model is told of how to do what the message says, or nil."
   (let ((root (agent-q-project-directory)))
     (agent-q-json-serialize
@@ -41,9 +42,11 @@ model is told of how to do what the message says, or nil."
        (source . ,(let ((buffer (agent-q-attach--context-source-buffer root)))
                     (if buffer (agent-q-attach--context-source buffer) :null)))
        (along . ,(vconcat
-                  (mapcar (pcase-lambda (`(,where . ,text))
-                            `((what . ,(agent-q-text-clean where))
-                              (text . ,(agent-q-text-clean text))))
+                  (mapcar (pcase-lambda (`(,where . ,what))
+                            (pcase-let ((`(,text ,picture) (ensure-list what)))
+                              `((what . ,(agent-q-text-clean where))
+                                (text . ,(agent-q-text-clean text))
+                                ,@(and picture `((picture . ,picture))))))
                           excerpts)))
        (how . ,(or how :null))))))
 
@@ -191,7 +194,8 @@ returns."
 (defun agent-q-attach--mention-look (fetch)
   "Call the function of FETCH if all is there, or something is missing."
   (let* ((results (agent-q-attach-mention-fetch-results fetch))
-         (problems (seq-filter #'stringp results)))
+         (problems (or (seq-filter #'stringp results)
+                       (agent-q-attach-kinds-pictures-trouble (delq nil (append results nil))))))
     (when (and (agent-q-attach-mention-fetch-asked fetch)
                (not (agent-q-attach-mention-fetch-over fetch))
                (or problems (seq-every-p #'identity results)))

@@ -10,7 +10,8 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 
 use super::conversation::{Entry, EntryContent, Live};
-use crate::provider::{ChatMessage, ChatRequest, MessagePart, ModelOrigin, PartContent};
+use crate::protocol::Picture;
+use crate::provider::{ChatMessage, ChatRequest, MessagePart, ModelOrigin, PartContent, Said};
 use crate::runtime::held;
 
 /// Bytes per token of a model that nothing is known of. Code has fewer than prose.
@@ -79,10 +80,17 @@ pub fn request_bytes(request: &ChatRequest) -> usize {
 pub fn message_bytes(message: &ChatMessage) -> usize {
     FRAME
         + match message {
-            ChatMessage::System(text) | ChatMessage::User(text) => text.len(),
+            ChatMessage::System(text) => text.len(),
+            ChatMessage::User(said) => said.text.len() + pictures_bytes(said),
             ChatMessage::Tool { content, .. } => content.len(),
             ChatMessage::Assistant { parts, .. } => parts.iter().map(part_bytes).sum(),
         }
+}
+
+/// The bytes of text that the pictures of SAID are as long as for a model, about.
+fn pictures_bytes(said: &Said) -> usize {
+    let tokens: usize = said.pictures.iter().map(Picture::tokens).sum();
+    (tokens as f64 * USUAL_RATIO) as usize
 }
 
 /// The bytes of PART that a model reads. Whether thinking goes back depends on the model; it counts.
@@ -191,8 +199,8 @@ fn largest(live: &Live<'_>, tokens: &impl Fn(usize) -> u64) -> Vec<Value> {
     named
         .filter_map(|(entry, bytes)| {
             let (what, text) = match (&entry.what, entry.message()?.as_ref()) {
-                (EntryContent::Asked { shown, .. }, ChatMessage::User(text)) => {
-                    ("your message", shown.as_deref().unwrap_or(text).into())
+                (EntryContent::Asked { shown, .. }, ChatMessage::User(said)) => {
+                    ("your message", shown.as_deref().unwrap_or(&said.text).into())
                 }
                 (_, ChatMessage::Tool { content, .. }) => ("result", unfenced(content)),
                 (_, ChatMessage::Assistant { .. }) => ("answer", "".into()),
