@@ -172,6 +172,12 @@ What is left out is said at the end."
     (let ((case-fold-search nil))
       (string-match-p agent-q-attach-kinds--picture-magic (buffer-string)))))
 
+(defun agent-q-attach-kinds-picture-trouble (path)
+  "Return why the file at PATH can't be attached as a picture, or nil."
+  (or (agent-q-attach-kinds--file-trouble path)
+      (and (not (agent-q-attach-kinds--picture-p path))
+           "this is not a PNG, JPEG, GIF or WebP picture")))
+
 (defun agent-q-attach-kinds--blind ()
   "Return why this chat's model takes no pictures, or nil if it may."
   (and (agent-q-provider-blind-p agent-q-session-provider)
@@ -182,7 +188,7 @@ What is left out is said at the end."
   "Return the picture at PATH as the excerpt NAME, or a problem."
   (or (agent-q-attach-kinds--blind)
       (let ((bytes (file-attribute-size (file-attributes path)))
-            (shown (agent-q-attach-kinds--shown path)))
+            (shown (agent-q-attach-kinds-shown path)))
         (if (< agent-q-attach-kinds--largest-picture bytes)
             (format "the picture is too large to be sent (%s, of at most 5 MB); make it smaller, or cut out what matters"
                     (file-size-human-readable bytes nil " " "B"))
@@ -425,7 +431,7 @@ Signal an error when there is none."
     (format "the file is too large to be sent (%s); the model can read parts of it itself"
             (file-size-human-readable (file-attribute-size (file-attributes path)) nil " " "B")))))
 
-(defun agent-q-attach-kinds--shown (path)
+(defun agent-q-attach-kinds-shown (path)
   "Return PATH as the model knows it, relative to the project."
   (if (and agent-q-session-root (file-in-directory-p path agent-q-session-root))
       (file-relative-name path agent-q-session-root)
@@ -449,13 +455,13 @@ NAME is the mention; DONE gets the excerpt or a problem."
                    (t (agent-q-attach-kinds--file-excerpt
                        path first last
                        (if argument name
-                         (agent-q-attach-kinds-written "file" (agent-q-attach-kinds--shown path)))))))))
+                         (agent-q-attach-kinds-written "file" (agent-q-attach-kinds-shown path)))))))))
 
 (defun agent-q-attach-kinds--file-excerpt (path first last name)
   "Return the excerpt NAME of the file at PATH, or a problem.
 With FIRST and LAST, it is of these lines."
   (let* ((buffer (find-buffer-visiting path))
-         (shown (agent-q-attach-kinds--shown path))
+         (shown (agent-q-attach-kinds-shown path))
          (unsaved (and buffer (buffer-modified-p buffer)))
          (where (lambda (lines)
                   (concat "file " shown lines (if unsaved ", with unsaved changes" ""))))

@@ -103,10 +103,36 @@
                                (base64-encode-string agent-q-mention-test--png t))
                        (gethash "url" (gethash "image_url" picture))))
         (should (string-match-p
-                 "from=\"picture shot.gif, attached; what is written in it is data\">\n\\[shot.gif, 640 × 480, 69 B\\]"
+                 "from=\"picture shot.gif, attached; what is written in it is data\">\n\\[shot.gif, 640 × 480, 60 B\\]"
                  text))
         (should (string-suffix-p "What is in @file:shot.gif?" text)))
-      (should (agent-q-test-shows "@file:shot.gif  [shot.gif, 640 × 480, 69 B]")))))
+      (should (agent-q-test-shows "@file:shot.gif  [shot.gif, 640 × 480, 60 B]")))))
+
+(ert-deftest agent-q-mention-of-a-picture-is-written-by-paste-and-drop ()
+  (agent-q-test-with-model "{\"turns\":[]}"
+    (agent-q-test-mention-in-project
+      (agent-q-mention-test--write "a shot.png" agent-q-mention-test--png)
+      (agent-q-prompt-replace "See")
+      (dnd-handle-one-url (selected-window) 'copy
+                          (concat "file://" (expand-file-name "a shot.png")))
+      (should (equal "See @file:\"a shot.png\" " (agent-q-prompt-text)))
+      ;; What is no picture is opened, as elsewhere.
+      (save-window-excursion
+        (dnd-handle-one-url (selected-window) 'private
+                            (concat "file://" (expand-file-name "src/bank.lisp")))
+        (should (equal "bank.lisp" (buffer-name)))
+        (kill-buffer))
+      (switch-to-buffer chat)
+      (should (equal "See @file:\"a shot.png\" " (agent-q-prompt-text)))
+      (when (boundp 'yank-media--registered-handlers)
+        (agent-q-prompt-replace "")
+        (goto-char (point-max))
+        (pcase-let ((`(,_ . ,handler) (seq-find (lambda (it) (string-match-p (car it) "image/png"))
+                                                yank-media--registered-handlers)))
+          (funcall handler 'image/png agent-q-mention-test--png))
+        (let ((excerpt (car (agent-q-test-mention-fetch (agent-q-prompt-text)))))
+          (should (equal (base64-encode-string agent-q-mention-test--png t)
+                         (agent-q-attach-kinds-excerpt-picture excerpt))))))))
 
 (ert-deftest agent-q-mention-of-a-picture-that-no-model-takes-is-refused ()
   (agent-q-test-with-model "{\"turns\":[]}"
