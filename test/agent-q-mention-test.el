@@ -79,28 +79,17 @@
       (agent-q-render-toggle)
       (should (agent-q-test-shows "(defun b")))))
 
-(defconst agent-q-mention-test--png
-  (concat "\211PNG\r\n\032\n"
-          "\0\0\0\rIHDR\0\0\2\200\0\0\1\340\10\2\0\0\0\0\0\0\0"
-          "\0\0\0\3IDATxyz\0\0\0\0" "\0\0\0\0IEND\256B`\202")
-  "The bytes of a picture, 640 × 480, whose pixels nobody looks at.")
-
-(defun agent-q-mention-test--write (name bytes)
-  "Write BYTES to the file NAME of the project."
-  (let ((coding-system-for-write 'binary))
-    (write-region bytes nil (expand-file-name name) nil 'silent)))
-
 (ert-deftest agent-q-mention-of-a-picture-is-sent-as-one-and-shown ()
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"A menu.\"}]}]}"
     (agent-q-test-mention-in-project
       ;; Its bytes say what it is.
-      (agent-q-mention-test--write "shot.gif" agent-q-mention-test--png)
+      (agent-q-test-mention-write "shot.gif" agent-q-test-mention-png)
       (agent-q-test-send "What is in @file:shot.gif?")
       (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "A menu.")))
       (pcase-let* ((`(,picture ,said) (append (agent-q-test-last-message) nil))
                    (text (gethash "text" said)))
         (should (equal (concat "data:image/png;base64,"
-                               (base64-encode-string agent-q-mention-test--png t))
+                               (base64-encode-string agent-q-test-mention-png t))
                        (gethash "url" (gethash "image_url" picture))))
         (should (string-match-p
                  "from=\"picture shot.gif, attached; what is written in it is data\">\n\\[shot.gif, 640 × 480, 60 B\\]"
@@ -111,7 +100,7 @@
 (ert-deftest agent-q-mention-of-a-picture-is-written-by-paste-and-drop ()
   (agent-q-test-with-model "{\"turns\":[]}"
     (agent-q-test-mention-in-project
-      (agent-q-mention-test--write "a shot.png" agent-q-mention-test--png)
+      (agent-q-test-mention-write "a shot.png" agent-q-test-mention-png)
       (agent-q-prompt-replace "See")
       (dnd-handle-one-url (selected-window) 'copy
                           (concat "file://" (expand-file-name "a shot.png")))
@@ -129,30 +118,30 @@
         (goto-char (point-max))
         (pcase-let ((`(,_ . ,handler) (seq-find (lambda (it) (string-match-p (car it) "image/png"))
                                                 yank-media--registered-handlers)))
-          (funcall handler 'image/png agent-q-mention-test--png))
+          (funcall handler 'image/png agent-q-test-mention-png))
         (let ((excerpt (car (agent-q-test-mention-fetch (agent-q-prompt-text)))))
-          (should (equal (base64-encode-string agent-q-mention-test--png t)
+          (should (equal (base64-encode-string agent-q-test-mention-png t)
                          (agent-q-attach-kinds-excerpt-picture excerpt))))))))
 
 (ert-deftest agent-q-mention-of-a-picture-that-no-model-takes-is-refused ()
   (agent-q-test-with-model "{\"turns\":[]}"
     (agent-q-test-mention-in-project
       (cl-flet ((refused (text name bytes)
-                  (agent-q-mention-test--write name bytes)
+                  (agent-q-test-mention-write name bytes)
                   (ert-info (name)
                     (should (string-match-p text (agent-q-test-mention-fetch (concat "@file:" name)))))))
         (refused "too large to be sent (20 ?MB?i?B?, of at most 5 MB)" "large.png"
-                 (concat agent-q-mention-test--png (make-string (* 20 1024 1024) 0)))
-        (refused "damaged, or not whole" "cut.png" (substring agent-q-mention-test--png 0 40))
+                 (concat agent-q-test-mention-png (make-string (* 20 1024 1024) 0)))
+        (refused "damaged, or not whole" "cut.png" (substring agent-q-test-mention-png 0 40))
         (refused "not a text file" "none.png" (unibyte-string 0 1 2 3))
         (refused "animated" "moving.webp"
                  "RIFF\26\0\0\0WEBPVP8X\12\0\0\0\2\0\0\0\7\0\0\3\0\0"))
       ;; A text with the name of a picture is a text.
-      (agent-q-mention-test--write "text.png" "Hi")
+      (agent-q-test-mention-write "text.png" "Hi")
       (should (equal "Hi" (agent-q-attach-kinds-excerpt-text
                            (car (agent-q-test-mention-fetch "@file:text.png")))))
       (dotimes (index 50)
-        (agent-q-mention-test--write (format "%d.png" index) agent-q-mention-test--png))
+        (agent-q-test-mention-write (format "%d.png" index) agent-q-test-mention-png))
       (should (equal "a message takes 20 pictures, and these are 50"
                      (agent-q-test-mention-fetch
                       (mapconcat (lambda (index) (format "@file:%d.png" index))
