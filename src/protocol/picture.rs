@@ -91,6 +91,12 @@ impl Picture {
         })
     }
 
+    /// How many bytes it has.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.data.trim_end_matches('=').len() * 3 / 4
+    }
+
     /// It as a URL that holds it.
     #[must_use]
     pub fn url(&self) -> String {
@@ -273,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hosts_refuse_is_refused() {
+    fn what_nobody_takes_is_refused() {
         let moving = png_of(&[HEAD, b"acTL\0\0\0\x02\0\0\0\0", b"IDATxyz", b"IEND"]);
         assert_eq!(read(&moving), Err(BadPicture::Animated));
         let moving = [b"GIF89a\x03\0\x02\0\0\0\0", FRAME, FRAME, b"\x3b"].concat();

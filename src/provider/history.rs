@@ -194,6 +194,22 @@ impl Messages {
             .into()
     }
 
+    /// These as people look at them, without the bytes of pictures.
+    #[must_use]
+    pub fn to_look_at(&self) -> Self {
+        let shown = |message: &Arc<ChatMessage>| match message.as_ref() {
+            ChatMessage::User(said) if !said.pictures.is_empty() => {
+                let mut said = said.clone();
+                for picture in &mut said.pictures {
+                    picture.data = format!("({} bytes)", picture.bytes());
+                }
+                Arc::new(ChatMessage::User(said))
+            }
+            _ => Arc::clone(message),
+        };
+        Self(self.0.iter().map(shown).collect())
+    }
+
     /// Whether anything in them is only for one provider.
     #[must_use]
     pub fn have_seals(&self) -> bool {

@@ -242,6 +242,27 @@ mod tests {
     }
 
     #[test]
+    fn a_picture_counts_by_what_is_seen_of_it() {
+        let counted = |(width, height)| {
+            let picture = Picture {
+                format: crate::protocol::picture::PictureFormat::Png,
+                width,
+                height,
+                data: "a".repeat(1_000_000),
+            };
+            let bytes = pictures_bytes(&Said {
+                text: String::new(),
+                pictures: vec![picture],
+            });
+            TokenRatios::default().estimate(&ModelOrigin::default(), bytes)
+        };
+        assert_eq!(
+            [(16, 16), (640, 480), (4000, 3000)].map(counted),
+            [85, 409, 1600]
+        );
+    }
+
+    #[test]
     fn each_part_of_a_request_has_its_row() {
         let mut it = Conversation::default();
         it.ask("x".repeat(100), "x");

@@ -4,6 +4,7 @@
 use agent_q_core::protocol::picture::{Picture, PictureFormat};
 use agent_q_core::protocol::{CallArguments, CallOutcome, ToolCall};
 use agent_q_core::provider::dialect::request_body;
+use agent_q_core::provider::http::shown_request;
 use agent_q_core::provider::{
     ChatMessage, ChatRequest, Dialect, MessagePart, ModelFacts, ProviderSettings, RequestPosition,
     Said, ToolChoice,
@@ -65,6 +66,30 @@ fn answer(settings: &ProviderSettings, parts: Vec<MessagePart>) -> ChatMessage {
     }
 }
 
+#[test]
+fn a_request_that_is_looked_at_has_no_bytes_of_pictures() {
+    let request = ChatRequest {
+        messages: vec![ChatMessage::User(pictured_message())].into(),
+        ..request()
+    };
+    let shown = shown_request(&settings(), &request).unwrap().to_string();
+    assert!(!shown.contains("aGk="), "{shown}");
+    assert!(shown.contains("data:image/png;base64,(2 bytes)"), "{shown}");
+}
+
+fn pictured_message() -> Said {
+    let picture = Picture {
+        format: PictureFormat::Png,
+        width: 640,
+        height: 480,
+        data: "aGk=".into(),
+    };
+    Said {
+        text: "What is this?".into(),
+        pictures: vec![picture],
+    }
+}
+
 /// What the dialect DIALECT sends of a message with a picture to a model of FACTS.
 fn pictured(dialect: Dialect, facts: ModelFacts) -> Value {
     let settings = ProviderSettings {
@@ -72,18 +97,8 @@ fn pictured(dialect: Dialect, facts: ModelFacts) -> Value {
         facts,
         ..settings()
     };
-    let picture = Picture {
-        format: PictureFormat::Png,
-        width: 640,
-        height: 480,
-        data: "aGk=".into(),
-    };
-    let said = Said {
-        text: "What is this?".into(),
-        pictures: vec![picture],
-    };
     let request = ChatRequest {
-        messages: vec![ChatMessage::User(said)].into(),
+        messages: vec![ChatMessage::User(pictured_message())].into(),
         ..request()
     };
     let body = request_body(&settings, &request);
