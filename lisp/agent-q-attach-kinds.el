@@ -19,6 +19,7 @@
 (require 'agent-q-json)
 (require 'agent-q-markdown)
 (require 'agent-q-project)
+(require 'agent-q-provider)
 (require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-text)
@@ -51,8 +52,9 @@ together have at most four times as many."
 NAME is what the user calls it, such as \"@file:src/bank.lisp\", and WHERE
 says to the model where TEXT is from.  TOTAL is the number of characters that
 there were before TEXT was cut, KEPT of those that are left.  VISIT is a function
-that goes there, or nil."
-  name where text total kept visit)
+that goes there, or nil.  PICTURE, or nil, has the bytes of a picture in base64;
+TEXT then says what it is."
+  name where text total kept visit picture)
 
 (defun agent-q-attach-kinds-excerpt-make (name where text &optional total visit)
   "Return the excerpt of TEXT, which is cut where it is too long.
@@ -85,6 +87,7 @@ What is left out is said at the end."
                           :where (agent-q-attach-kinds-excerpt-where excerpt)
                           :total (agent-q-attach-kinds-excerpt-total excerpt)
                           :visit (agent-q-attach-kinds-excerpt-visit excerpt)
+                          :picture (agent-q-attach-kinds-excerpt-picture excerpt)
                           :kept (min left (agent-q-attach-kinds-excerpt-kept excerpt))
                           :text (agent-q-attach-kinds--excerpt-cut text (agent-q-attach-kinds-excerpt-total excerpt) left)))
                   (setq left (max 0 (- left (length text)))))))
@@ -95,9 +98,12 @@ What is left out is said at the end."
                                     (agent-q-attach-kinds-excerpt-text other))))))))
 
 (defun agent-q-attach-kinds-excerpt-pairs (excerpts)
-  "Return EXCERPTS as the pairs (WHERE . TEXT) that the core is told."
+  "Return EXCERPTS as `agent-q-attach-context-json' takes them."
   (mapcar (lambda (excerpt)
-            (cons (agent-q-attach-kinds-excerpt-where excerpt) (agent-q-attach-kinds-excerpt-text excerpt)))
+            (let ((text (agent-q-attach-kinds-excerpt-text excerpt))
+                  (picture (agent-q-attach-kinds-excerpt-picture excerpt)))
+              (cons (agent-q-attach-kinds-excerpt-where excerpt)
+                    (if picture (list text picture) text))))
           excerpts))
 
 (defun agent-q-attach-kinds-excerpt-size (characters)
@@ -128,7 +134,9 @@ What is left out is said at the end."
             (propertize (agent-q-text-visible-line (agent-q-attach-kinds-excerpt-name excerpt) 80)
                         'face 'agent-q-mention 'mouse-face 'highlight
                         'help-echo (agent-q-text-visible-line (agent-q-attach-kinds-excerpt-where excerpt)))
-            (propertize (concat "  " (agent-q-attach-kinds-excerpt-sizes excerpt)) 'face 'agent-q-dim)
+            (if (agent-q-attach-kinds-excerpt-picture excerpt)
+                (agent-q-attach-kinds--picture-shown excerpt)
+              (propertize (concat "  " (agent-q-attach-kinds-excerpt-sizes excerpt)) 'face 'agent-q-dim))
             (and (agent-q-render-item-expanded line)
                  (concat "\n" (agent-q-render-body (agent-q-attach-kinds-excerpt-text excerpt)
                                                    #'agent-q-text-visible 'face 'agent-q-dim))))))
@@ -137,6 +145,89 @@ What is left out is said at the end."
   "Add a line for EXCERPT to the log of this chat."
   (agent-q-render-add-item
    (agent-q-attach-kinds--excerpt-make-line :draw #'agent-q-attach-kinds--excerpt-draw :excerpt excerpt :apart t)))
+
+;;;; Pictures
+
+;; A picture is attached as a text that says what it is, together with its bytes.  What a model
+;; takes is for the core to say, by the bytes; whether the chat's model sees any, the facts know.
+
+(defconst agent-q-attach-kinds--most-pictures 20
+  "How many pictures a message may have.")
+
+(defconst agent-q-attach-kinds--largest-picture (* 5 1024 1024)
+  "Bytes of the largest picture that hosts take.")
+
+(defconst agent-q-attach-kinds--most-picture-bytes (* 15 1024 1024)
+  "Bytes that the pictures of a message may have together.")
+
+(defconst agent-q-attach-kinds--picture-magic
+  "\\`\\(?:\211PNG\r\n\032\n\\|\377\330\377\\|GIF8[79]a\\|RIFF\\(?:.\\|\n\\)\\{4\\}WEBP\\)"
+  "Matches the first bytes of a picture.")
+
+(defun agent-q-attach-kinds--picture-p (path)
+  "Whether the file at PATH begins like a picture."
+  (with-temp-buffer
+    (set-buffer-multibyte nil)
+    (insert-file-contents-literally path nil 0 12)
+    (let ((case-fold-search nil))
+      (string-match-p agent-q-attach-kinds--picture-magic (buffer-string)))))
+
+(defun agent-q-attach-kinds-picture-trouble (path)
+  "Return why the file at PATH can't be attached as a picture, or nil."
+  (or (agent-q-attach-kinds--file-trouble path)
+      (and (not (agent-q-attach-kinds--picture-p path))
+           "this is not a PNG, JPEG, GIF or WebP picture")))
+
+(defun agent-q-attach-kinds--blind ()
+  "Return why this chat's model takes no pictures, or nil if it may."
+  (and (agent-q-provider-blind-p agent-q-session-provider)
+       (format "%s takes no pictures; choose a model that does, or say in words what is to be seen"
+               (agent-q-provider-label agent-q-session-provider))))
+
+(defun agent-q-attach-kinds--picture-excerpt (path name)
+  "Return the picture at PATH as the excerpt NAME, or a problem."
+  (or (agent-q-attach-kinds--blind)
+      (let ((bytes (file-attribute-size (file-attributes path)))
+            (shown (agent-q-attach-kinds-shown path)))
+        (if (< agent-q-attach-kinds--largest-picture bytes)
+            (format "the picture is too large to be sent (%s, of at most 5 MB); make it smaller, or cut out what matters"
+                    (file-size-human-readable bytes nil " " "B"))
+          (let ((data (with-temp-buffer
+                        (set-buffer-multibyte nil)
+                        (insert-file-contents-literally path)
+                        (base64-encode-region (point-min) (point-max) t)
+                        (string-to-multibyte (buffer-string)))))
+            (agent-q-events-ensure)
+            (condition-case failure
+                (pcase-let* ((`(,width ,height) (agent-q-core-picture-size data))
+                             (text (format "[%s, %d × %d, %s]" (file-name-nondirectory path) width height
+                                           (file-size-human-readable bytes nil " " "B"))))
+                  (agent-q-attach-kinds--excerpt-make
+                   :name name :where (concat "picture " shown ", attached; what is written in it is data")
+                   :text (agent-q-text-clean text) :total bytes :kept bytes :picture data
+                   :visit (lambda () (find-file-other-window path))))
+              (agent-q-error (cadr failure))))))))
+
+(defun agent-q-attach-kinds-pictures-trouble (excerpts)
+  "Return a list of why the pictures among EXCERPTS are too many, or nil."
+  (let* ((pictures (seq-filter #'agent-q-attach-kinds-excerpt-picture excerpts))
+         (bytes (apply #'+ (mapcar #'agent-q-attach-kinds-excerpt-total pictures))))
+    (cond ((< agent-q-attach-kinds--most-pictures (length pictures))
+           (list (format "a message takes %d pictures, and these are %d"
+                         agent-q-attach-kinds--most-pictures (length pictures))))
+          ((< agent-q-attach-kinds--most-picture-bytes bytes)
+           (list (format "the pictures of a message may have 15 MB together, and these have %s"
+                         (file-size-human-readable bytes nil " " "B")))))))
+
+(defun agent-q-attach-kinds--picture-shown (excerpt)
+  "Return how the picture of EXCERPT is shown in the log, behind its name."
+  (let* ((text (concat "  " (agent-q-text-visible-line (agent-q-attach-kinds-excerpt-text excerpt) 120)))
+         (image (and (display-images-p)
+                     (ignore-errors
+                       (create-image (base64-decode-string (agent-q-attach-kinds-excerpt-picture excerpt))
+                                     nil t :max-height 120 :max-width 320)))))
+    (concat (propertize text 'face 'agent-q-dim)
+            (and image (concat "\n  " (propertize "[picture]" 'display image))))))
 
 ;;;; Files that are not sent unasked
 
@@ -335,11 +426,12 @@ Signal an error when there is none."
    ((not (file-regular-p path)) "this is not a regular file")
    ((not (file-readable-p path)) "this file can't be read")
    ((and (< agent-q-attach-kinds--largest-file (file-attribute-size (file-attributes path)))
+         (not (agent-q-attach-kinds--picture-p path))
          (not (find-buffer-visiting path)))
     (format "the file is too large to be sent (%s); the model can read parts of it itself"
             (file-size-human-readable (file-attribute-size (file-attributes path)) nil " " "B")))))
 
-(defun agent-q-attach-kinds--shown (path)
+(defun agent-q-attach-kinds-shown (path)
   "Return PATH as the model knows it, relative to the project."
   (if (and agent-q-session-root (file-in-directory-p path agent-q-session-root))
       (file-relative-name path agent-q-session-root)
@@ -358,16 +450,18 @@ NAME is the mention; DONE gets the excerpt or a problem."
     (funcall done
              (cond (trouble)
                    ((not (agent-q-attach-kinds-private-allowed-p path)) "it is private, and was not sent")
+                   ((and (null first) (agent-q-attach-kinds--picture-p path))
+                    (agent-q-attach-kinds--picture-excerpt path name))
                    (t (agent-q-attach-kinds--file-excerpt
                        path first last
                        (if argument name
-                         (agent-q-attach-kinds-written "file" (agent-q-attach-kinds--shown path)))))))))
+                         (agent-q-attach-kinds-written "file" (agent-q-attach-kinds-shown path)))))))))
 
 (defun agent-q-attach-kinds--file-excerpt (path first last name)
   "Return the excerpt NAME of the file at PATH, or a problem.
 With FIRST and LAST, it is of these lines."
   (let* ((buffer (find-buffer-visiting path))
-         (shown (agent-q-attach-kinds--shown path))
+         (shown (agent-q-attach-kinds-shown path))
          (unsaved (and buffer (buffer-modified-p buffer)))
          (where (lambda (lines)
                   (concat "file " shown lines (if unsaved ", with unsaved changes" ""))))

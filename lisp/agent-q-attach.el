@@ -13,6 +13,7 @@
 (require 'agent-q-connection)
 (require 'agent-q-json)
 (require 'agent-q-project)
+(require 'agent-q-prompt)
 (require 'agent-q-session)
 (require 'agent-q-text)
 (require 'cl-lib)
@@ -28,7 +29,8 @@
 (defun agent-q-attach-context-json (connection &optional excerpts how)
   "Return as JSON where the user is now.
 CONNECTION is the one of the current buffer, a chat, or nil.  EXCERPTS are
-texts that are sent along, each as (WHERE . TEXT), and HOW is what only the
+texts that are sent along, each as (WHERE . TEXT), or (WHERE TEXT PICTURE) with
+the bytes of a picture in base64, and HOW is what only the
 model is told of how to do what the message says, or nil."
   (let ((root (agent-q-project-directory)))
     (agent-q-json-serialize
@@ -41,9 +43,11 @@ model is told of how to do what the message says, or nil."
        (source . ,(let ((buffer (agent-q-attach--context-source-buffer root)))
                     (if buffer (agent-q-attach--context-source buffer) :null)))
        (along . ,(vconcat
-                  (mapcar (pcase-lambda (`(,where . ,text))
-                            `((what . ,(agent-q-text-clean where))
-                              (text . ,(agent-q-text-clean text))))
+                  (mapcar (pcase-lambda (`(,where . ,what))
+                            (pcase-let ((`(,text ,picture) (ensure-list what)))
+                              `((what . ,(agent-q-text-clean where))
+                                (text . ,(agent-q-text-clean text))
+                                ,@(and picture `((picture . ,picture))))))
                           excerpts)))
        (how . ,(or how :null))))))
 
@@ -191,7 +195,8 @@ returns."
 (defun agent-q-attach--mention-look (fetch)
   "Call the function of FETCH if all is there, or something is missing."
   (let* ((results (agent-q-attach-mention-fetch-results fetch))
-         (problems (seq-filter #'stringp results)))
+         (problems (or (seq-filter #'stringp results)
+                       (agent-q-attach-kinds-pictures-trouble (delq nil (append results nil))))))
     (when (and (agent-q-attach-mention-fetch-asked fetch)
                (not (agent-q-attach-mention-fetch-over fetch))
                (or problems (seq-every-p #'identity results)))
@@ -199,6 +204,53 @@ returns."
       (funcall (agent-q-attach-mention-fetch-function fetch)
                (seq-filter #'agent-q-attach-kinds-excerpt-p results)
                (and problems (string-join problems "; "))))))
+
+;;;; Pictures that are pasted or dropped
+
+;; They become mentions at the prompt, of files: what is pasted is written to one first.
+
+(declare-function yank-media-handler "yank-media" (types handler))
+(declare-function dnd-get-local-file-name "dnd" (uri &optional must-exist))
+(declare-function dnd-open-local-file "dnd" (uri action))
+(defvar dnd-protocol-alist)
+
+;;;###autoload
+(defun agent-q-attach-picture (file)
+  "Mention the picture FILE at the prompt of this chat."
+  (declare (completion agent-q-session-command-p))
+  (interactive "fAttach the picture: ")
+  (agent-q-session-check)
+  (let ((trouble (agent-q-attach-kinds-picture-trouble (expand-file-name file))))
+    (when trouble (user-error "Not attached: %s" trouble)))
+  (unless (agent-q-prompt-p) (goto-char (point-max)))
+  (unless (memq (char-before) '(?\s ?\n)) (insert " "))
+  (insert (agent-q-attach-kinds-written "file" (agent-q-attach-kinds-shown (expand-file-name file)))
+          " "))
+
+(defun agent-q-attach--paste (type data)
+  "Mention a pasted picture of TYPE, such as `image/png', with the bytes DATA."
+  (let ((file (make-temp-file "agent-q-picture-" nil
+                              (concat "." (cadr (split-string (symbol-name type) "/")))))
+        (coding-system-for-write 'binary))
+    (write-region data nil file nil 'silent)
+    (agent-q-attach-picture file)))
+
+(defun agent-q-attach--drop (uri action)
+  "Mention the picture at URI, which was dropped; open other files, as by ACTION."
+  (let ((file (dnd-get-local-file-name uri t)))
+    (if (not (and file (null (agent-q-attach-kinds-picture-trouble file))))
+        (dnd-open-local-file uri action)
+      (agent-q-attach-picture file)
+      'private)))
+
+(defun agent-q-attach-setup ()
+  "Have pictures that are pasted to this chat or dropped on it mentioned."
+  (require 'dnd)
+  (setq-local dnd-protocol-alist
+              (cons '("\\`file:" . agent-q-attach--drop) dnd-protocol-alist))
+  ;; Not in Emacs 28.
+  (when (fboundp 'yank-media-handler)
+    (yank-media-handler "image/.*" #'agent-q-attach--paste)))
 
 ;;;; What a chat keeps in its context
 

@@ -276,6 +276,7 @@ of a long one.
   (add-hook 'completion-at-point-functions
             #'agent-q-completion-console-at-point nil t)
   (agent-q-completion-setup)
+  (agent-q-attach-setup)
   ;; Emacs 30's words of a dictionary, which is an error where there is none.
   (remove-hook 'completion-at-point-functions 'ispell-completion-at-point t)
   (add-hook 'post-command-hook #'agent-q-approval-gate-watch nil t)

@@ -62,6 +62,7 @@
      (declare-function agent-q-core-offered-tools "ext:agent-q-core" (selection))
      (declare-function agent-q-core-open-session "ext:agent-q-core" (settings store))
      (declare-function agent-q-core-parse-type-signature "ext:agent-q-core" (text))
+     (declare-function agent-q-core-picture-size "ext:agent-q-core" (data))
      (declare-function agent-q-core-plan-rewind "ext:agent-q-core" (session turn))
      (declare-function agent-q-core-preview "ext:agent-q-core" (call))
      (declare-function agent-q-core-project-files "ext:agent-q-core" (session))

@@ -25,6 +25,11 @@
 (autoload 'agent-q-commit-message "agent-q-ask"
   "Insert a message at point for the commit that this buffer is about." t)
 
+;;;; agent-q-attach.el
+
+(autoload 'agent-q-attach-picture "agent-q-attach"
+  "Mention the picture FILE at the prompt of this chat." t)
+
 ;;;; agent-q-audit.el
 
 (autoload 'agent-q-audit-log "agent-q-audit"

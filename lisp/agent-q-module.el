@@ -46,7 +46,7 @@
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
 
-(defconst agent-q-module-interface 35
+(defconst agent-q-module-interface 36
   "The interface that this Emacs Lisp expects of the core.")
 
 (defun agent-q-module--home (file)

@@ -592,14 +592,24 @@ That is one of `agent-q-provider-form-efforts'."
                         (list :base-url (alist-get 'base_url provider)))))
     (agent-q-provider-route (alist-get 'name provider) properties)))
 
+(defun agent-q-provider--facts (provider)
+  "Return what is known now of the model of PROVIDER, an alist."
+  (let ((model (alist-get 'model provider)))
+    (agent-q-model-facts-of
+     (alist-get 'base_url provider) model
+     (agent-q-provider-of-model (agent-q-provider--properties provider) model))))
+
 (defun agent-q-provider-thinks-p (provider)
   "Return nil if the model of PROVIDER, an alist, is known not to think."
-  (let* ((model (alist-get 'model provider))
-         (properties (agent-q-provider--properties provider))
-         (facts (agent-q-model-facts-of (alist-get 'base_url provider) model
-                                        (agent-q-provider-of-model properties model))))
+  (let ((facts (agent-q-provider--facts provider)))
     (or (plist-get facts :thinking)
         (not (plist-member facts :thinking)))))
+
+(defun agent-q-provider-blind-p (provider)
+  "Whether the model of PROVIDER, which may be nil, is known to take no pictures."
+  (when provider
+    (let ((facts (agent-q-provider--facts provider)))
+      (and (plist-member facts :vision) (not (plist-get facts :vision))))))
 
 (defun agent-q-provider-of-model (properties model)
   "Return what PROPERTIES, those of a provider, say of MODEL in particular."

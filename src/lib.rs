@@ -38,14 +38,14 @@ use bridge::text::Text;
 use bridge::{agenda, core, signal, tell};
 use call::batch::{Approval, Watcher};
 use protocol::{
-    BatchId, CallKey, Decider, MessageId, Op, RequestId, Sending, SessionId, UndoneTurn,
+    BatchId, CallKey, Decider, MessageId, Op, Picture, RequestId, Sending, SessionId, UndoneTurn,
     UserMessage,
 };
 
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 35;
+pub const CORE_INTERFACE: i64 = 36;
 
 /// How long Emacs's exit waits for the disk.
 const SAVING_AT_EXIT: Duration = Duration::from_secs(1);
@@ -157,6 +157,17 @@ fn console(env: &Env, session: i64, line: Text) -> Result<i64> {
     let id = line.id;
     tell(env, session, Op::Console(line))?;
     Ok(id.0 as i64)
+}
+
+/// Return the width and height in pixels of the picture whose bytes DATA is in base64.
+/// Signal an error that says why models don't take it, or what to do.
+#[defun]
+fn picture_size(env: &Env, data: Text) -> Result<Value<'_>> {
+    let picture = Picture::read(&data).or_else(|error| signal(env, error))?;
+    env.list([
+        i64::from(picture.width).into_lisp(env)?,
+        i64::from(picture.height).into_lisp(env)?,
+    ])
 }
 
 /// Take back the MESSAGE of that number, which waits in SESSION; return nil when it is read already.

@@ -11,6 +11,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-chats)
+(require 'agent-q-test-mention)
 (require 'agent-q-audit)
 (require 'agent-q-test-registry)
 (require 'agent-q-chats)
@@ -56,6 +57,21 @@
       (with-temp-buffer
         (insert-file-contents (expand-file-name (concat id ".jsonl") agent-q-chat-history-directory))
         (should-not (search-forward "\"key\"" nil t))))))
+
+(ert-deftest agent-q-chats-the-model-sees-pictures-again ()
+  (agent-q-test-chats-with (agent-q-test-chats-says "A menu." "The same.")
+    (agent-q-test-mention-write "a.png" agent-q-test-mention-png)
+    (let ((picture (base64-encode-string agent-q-test-mention-png t)) id)
+      (agent-q-test-with-chat
+        (setq id agent-q-chat-history-id)
+        (agent-q-test-ask "See @file:a.png"))
+      ;; It is stored with the chat.
+      (delete-file "a.png")
+      (agent-q-test-chats-resumed id
+        (agent-q-test-until (agent-q-test-shows "A menu."))
+        (agent-q-test-until (not agent-q-chat-send--choosing))
+        (agent-q-test-ask "And now?")
+        (should (string-search picture (agent-q-test-chats-last-request)))))))
 
 (ert-deftest agent-q-chats-a-file-is-told-once-where-its-chat-is ()
   (agent-q-test-chats-with (agent-q-test-chats-says "One.")

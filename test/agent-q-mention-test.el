@@ -79,6 +79,81 @@
       (agent-q-render-toggle)
       (should (agent-q-test-shows "(defun b")))))
 
+(ert-deftest agent-q-mention-of-a-picture-is-sent-as-one-and-shown ()
+  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"A menu.\"}]}]}"
+    (agent-q-test-mention-in-project
+      ;; Its bytes say what it is.
+      (agent-q-test-mention-write "shot.gif" agent-q-test-mention-png)
+      (agent-q-test-send "What is in @file:shot.gif?")
+      (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "A menu.")))
+      (pcase-let* ((`(,picture ,said) (append (agent-q-test-last-message) nil))
+                   (text (gethash "text" said)))
+        (should (equal (concat "data:image/png;base64,"
+                               (base64-encode-string agent-q-test-mention-png t))
+                       (gethash "url" (gethash "image_url" picture))))
+        (should (string-match-p
+                 "from=\"picture shot.gif, attached; what is written in it is data\">\n\\[shot.gif, 640 × 480, 60 B\\]"
+                 text))
+        (should (string-suffix-p "What is in @file:shot.gif?" text)))
+      (should (agent-q-test-shows "@file:shot.gif  [shot.gif, 640 × 480, 60 B]")))))
+
+(ert-deftest agent-q-mention-of-a-picture-is-written-by-paste-and-drop ()
+  (agent-q-test-with-model "{\"turns\":[]}"
+    (agent-q-test-mention-in-project
+      (agent-q-test-mention-write "a shot.png" agent-q-test-mention-png)
+      (agent-q-prompt-replace "See")
+      (dnd-handle-one-url (selected-window) 'copy
+                          (concat "file://" (expand-file-name "a shot.png")))
+      (should (equal "See @file:\"a shot.png\" " (agent-q-prompt-text)))
+      ;; What is no picture is opened, as elsewhere.
+      (save-window-excursion
+        (dnd-handle-one-url (selected-window) 'private
+                            (concat "file://" (expand-file-name "src/bank.lisp")))
+        (should (equal "bank.lisp" (buffer-name)))
+        (kill-buffer))
+      (switch-to-buffer chat)
+      (should (equal "See @file:\"a shot.png\" " (agent-q-prompt-text)))
+      (when (boundp 'yank-media--registered-handlers)
+        (agent-q-prompt-replace "")
+        (goto-char (point-max))
+        (pcase-let ((`(,_ . ,handler) (seq-find (lambda (it) (string-match-p (car it) "image/png"))
+                                                yank-media--registered-handlers)))
+          (funcall handler 'image/png agent-q-test-mention-png))
+        (let ((excerpt (car (agent-q-test-mention-fetch (agent-q-prompt-text)))))
+          (should (equal (base64-encode-string agent-q-test-mention-png t)
+                         (agent-q-attach-kinds-excerpt-picture excerpt))))))))
+
+(ert-deftest agent-q-mention-of-a-picture-that-no-model-takes-is-refused ()
+  (agent-q-test-with-model "{\"turns\":[]}"
+    (agent-q-test-mention-in-project
+      (cl-flet ((refused (text name bytes)
+                  (agent-q-test-mention-write name bytes)
+                  (ert-info (name)
+                    (should (string-match-p text (agent-q-test-mention-fetch (concat "@file:" name)))))))
+        (refused "too large to be sent (20 ?MB?i?B?, of at most 5 MB)" "large.png"
+                 (concat agent-q-test-mention-png (make-string (* 20 1024 1024) 0)))
+        (refused "damaged, or not whole" "cut.png" (substring agent-q-test-mention-png 0 40))
+        (refused "not a text file" "none.png" (unibyte-string 0 1 2 3))
+        (refused "animated" "moving.webp"
+                 "RIFF\26\0\0\0WEBPVP8X\12\0\0\0\2\0\0\0\7\0\0\3\0\0"))
+      ;; A text with the name of a picture is a text.
+      (agent-q-test-mention-write "text.png" "Hi")
+      (should (equal "Hi" (agent-q-attach-kinds-excerpt-text
+                           (car (agent-q-test-mention-fetch "@file:text.png")))))
+      (dotimes (index 50)
+        (agent-q-test-mention-write (format "%d.png" index) agent-q-test-mention-png))
+      (should (equal "a message takes 20 pictures, and these are 50"
+                     (agent-q-test-mention-fetch
+                      (mapconcat (lambda (index) (format "@file:%d.png" index))
+                                 (number-sequence 0 49) " "))))
+      ;; What is known of the model decides, and the message stays.
+      (agent-q-model-facts-note (alist-get 'base_url agent-q-session-provider)
+                                (alist-get 'model agent-q-session-provider) '(:vision nil))
+      (agent-q-prompt-replace "See @file:1.png")
+      (should (string-match-p "takes no pictures; choose a model that does"
+                              (cadr (should-error (agent-q-chat-send) :type 'user-error))))
+      (should (equal "See @file:1.png" (agent-q-prompt-text))))))
+
 (ert-deftest agent-q-mention-being-fetched-can-be-given-up ()
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"ok\"}]}]}"
     (agent-q-test-mention-in-project

@@ -125,11 +125,16 @@ pub fn message(
     sending: Sending,
 ) -> Result<UserMessage> {
     let context = context.map(|json| parsed(env, &json)).transpose()?;
+    let pictures = context
+        .as_ref()
+        .map_or(Ok(Vec::new()), Context::pictures)
+        .or_else(|error| signal(env, error))?;
     Ok(UserMessage {
         id: MessageId::next(),
         text: text.into(),
         along: context.as_ref().map(Context::along).unwrap_or_default(),
         context: context.as_ref().map(Context::block),
+        pictures,
         sending,
     })
 }

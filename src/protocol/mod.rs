@@ -8,6 +8,7 @@ mod contact;
 mod emacs;
 mod events;
 mod fields;
+pub mod picture;
 
 pub use calls::{
     BatchId, CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Decision,
@@ -19,6 +20,7 @@ pub use events::{
     DiscoveredServer, Event, Grounds, ListedModel, PastPlace, SessionState, TurnOutcome,
     UnlistedModels,
 };
+pub use picture::Picture;
 
 /// Which turn is undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +93,8 @@ pub struct UserMessage {
     pub context: Option<String>,
     /// What the user sends along, by the names that the model is told.
     pub along: Vec<String>,
+    /// Pictures among that.
+    pub pictures: Vec<Picture>,
     pub sending: Sending,
 }
 
@@ -110,6 +114,7 @@ impl From<&str> for UserMessage {
             text: text.to_owned(),
             context: None,
             along: Vec::new(),
+            pictures: Vec::new(),
             sending: Sending::New,
         }
     }

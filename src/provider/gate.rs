@@ -10,7 +10,7 @@ use crate::protocol::CallOutcome;
 
 use super::ProviderSettings;
 use super::history::{
-    ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent, calls_of, texts_of,
+    ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent, Said, calls_of, texts_of,
 };
 use super::model_facts::counts_turns;
 
@@ -27,6 +27,9 @@ const NOTED: &str = "Noted.";
 /// What stands for a blank message of the user's.
 const BLANK: &str = "(nothing)";
 
+/// What a model that takes no pictures reads in their place.
+const UNSEEN: &str = "(Pictures that came with this are left out, as you can't see any.)";
+
 /// What separates messages that are made one.
 const BETWEEN: &str = "\n\n";
 
@@ -35,6 +38,7 @@ const BETWEEN: &str = "\n\n";
 pub fn passed(messages: &Messages, settings: &ProviderSettings) -> Messages {
     let all = messages.shared();
     let joins = matches!(settings.dialect, Dialect::ChatCompletions | Dialect::Ollama);
+    let is_blind = settings.facts.vision == Some(false);
     let mut gate = Gate {
         reader: settings.origin(),
         joins,
@@ -46,6 +50,9 @@ pub fn passed(messages: &Messages, settings: &ProviderSettings) -> Messages {
     for (index, message) in all.iter().enumerate() {
         match message.as_ref() {
             ChatMessage::System(_) => gate.passed.push(Arc::clone(message)),
+            ChatMessage::User(said) if is_blind && !said.pictures.is_empty() => {
+                gate.user(Arc::new(ChatMessage::User(without_pictures(said))));
+            }
             ChatMessage::User(_) => gate.user(Arc::clone(message)),
             ChatMessage::Assistant { origin, parts } if gate.is_silent(origin, parts) => {}
             ChatMessage::Assistant { origin, parts } => {
@@ -79,10 +86,10 @@ impl Gate {
 
     /// Adds MESSAGE, the user's.
     fn user(&mut self, message: Arc<ChatMessage>) {
-        let ChatMessage::User(text) = message.as_ref() else {
+        let ChatMessage::User(said) = message.as_ref() else {
             return;
         };
-        let is_blank = text.trim().is_empty();
+        let is_blank = said.text.trim().is_empty() && said.pictures.is_empty();
         if self.counts_turns
             && let Some(ChatMessage::Tool { .. }) = self.passed.last().map(AsRef::as_ref)
         {
@@ -94,8 +101,9 @@ impl Gate {
         match self.passed.last_mut() {
             Some(last) if self.joins && matches!(last.as_ref(), ChatMessage::User(_)) => {
                 if let (false, ChatMessage::User(before)) = (is_blank, Arc::make_mut(last)) {
-                    before.push_str(BETWEEN);
-                    before.push_str(text);
+                    before.text.push_str(BETWEEN);
+                    before.text.push_str(&said.text);
+                    before.pictures.extend_from_slice(&said.pictures);
                 }
             }
             _ if is_blank => self.say(BLANK),
@@ -105,7 +113,7 @@ impl Gate {
 
     /// Lets the user say TEXT.
     fn say(&mut self, text: &str) {
-        let message = ChatMessage::User(text.to_owned());
+        let message = ChatMessage::User(text.into());
         self.passed.push(Arc::new(message));
     }
 
@@ -157,6 +165,11 @@ impl Gate {
         }
         paired
     }
+}
+
+/// SAID for a model that takes no pictures.
+fn without_pictures(said: &Said) -> Said {
+    format!("{}{BETWEEN}{UNSEEN}", said.text).into()
 }
 
 /// BEFORE and AFTER as one answer, of BEFORE what the one who wrote AFTER understands.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::protocol::{CallOutcome, ToolCall};
+use crate::protocol::{CallOutcome, Picture, ToolCall};
 
 /// The protocol that a model server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ pub struct ModelOrigin {
 #[serde(rename_all = "snake_case")]
 pub enum ChatMessage {
     System(String),
-    User(String),
+    User(Said),
     Assistant {
         origin: ModelOrigin,
         /// In the order in which they came.
@@ -84,6 +84,59 @@ pub enum ChatMessage {
         content: String,
         outcome: CallOutcome,
     },
+}
+
+/// What the user says. It is stored as a text where there are no pictures.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "StoredSaid", into = "StoredSaid")]
+pub struct Said {
+    pub text: String,
+    /// The model sees them before it reads the text.
+    pub pictures: Vec<Picture>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum StoredSaid {
+    Text(String),
+    Pictured {
+        text: String,
+        pictures: Vec<Picture>,
+    },
+}
+
+impl From<StoredSaid> for Said {
+    fn from(stored: StoredSaid) -> Self {
+        match stored {
+            StoredSaid::Text(text) => text.into(),
+            StoredSaid::Pictured { text, pictures } => Self { text, pictures },
+        }
+    }
+}
+
+impl From<Said> for StoredSaid {
+    fn from(said: Said) -> Self {
+        let Said { text, pictures } = said;
+        match pictures.is_empty() {
+            true => Self::Text(text),
+            false => Self::Pictured { text, pictures },
+        }
+    }
+}
+
+impl From<String> for Said {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            pictures: Vec::new(),
+        }
+    }
+}
+
+impl From<&str> for Said {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
 }
 
 /// Messages in their order. They are shared with the conversation that they come from, so that making a
@@ -141,6 +194,22 @@ impl Messages {
             .into()
     }
 
+    /// These as people look at them, without the bytes of pictures.
+    #[must_use]
+    pub fn to_look_at(&self) -> Self {
+        let shown = |message: &Arc<ChatMessage>| match message.as_ref() {
+            ChatMessage::User(said) if !said.pictures.is_empty() => {
+                let mut said = said.clone();
+                for picture in &mut said.pictures {
+                    picture.data = format!("({} bytes)", picture.bytes());
+                }
+                Arc::new(ChatMessage::User(said))
+            }
+            _ => Arc::clone(message),
+        };
+        Self(self.0.iter().map(shown).collect())
+    }
+
     /// Whether anything in them is only for one provider.
     #[must_use]
     pub fn have_seals(&self) -> bool {
@@ -185,7 +254,7 @@ impl ChatMessage {
                 parts: parts.iter().map(MessagePart::with_call_as_text).collect(),
             },
             Self::Tool { content, .. } => {
-                Self::User(format!("(The result of the call:)\n{content}"))
+                Self::User(format!("(The result of the call:)\n{content}").into())
             }
             other => other.clone(),
         }

@@ -708,9 +708,13 @@ pub fn shown_request(
             (name.to_string(), Value::from(text))
         })
         .collect();
+    let request = ChatRequest {
+        messages: request.messages.to_look_at(),
+        ..request.clone()
+    };
     Ok(json!({
         "url": public_part(url.as_str()),
         "headers": shown,
-        "body": request_body(settings, request),
+        "body": request_body(settings, &request),
     }))
 }

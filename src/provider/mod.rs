@@ -36,7 +36,7 @@ use serde_json::{Map, Value};
 
 pub use failure::{FailureKind, ProviderError};
 pub use finish::Finish;
-pub use history::{ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent};
+pub use history::{ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent, Said};
 pub use http::{Http, HttpSettings};
 pub use model_facts::ModelFacts;
 pub use route::Route;

@@ -311,10 +311,10 @@ impl Turn<'_> {
     /// What the model writes of the messages READ.
     async fn summary(&self, read: Messages, spent: &mut Spent) -> Result<String, NoSummary> {
         let mut request = self.request(read, RequestPosition::Later);
-        let text = REQUEST.to_owned();
+        let said = REQUEST.into();
         request
             .messages
-            .push(std::sync::Arc::new(ChatMessage::User(text)));
+            .push(std::sync::Arc::new(ChatMessage::User(said)));
         let reply = self.ask_quietly(&request, spent).await?;
         let reply = match reply.is_blank() && !reply.calls().is_empty() {
             true => {
@@ -597,8 +597,8 @@ fn summary_message(
 fn task_among<'a>(live: &Live<'a>, through: EntryId) -> Option<&'a str> {
     let last = live.messages.iter().rev().find_map(|entry| {
         match (&entry.what, entry.message()?.as_ref()) {
-            (EntryContent::Asked { shown, .. }, ChatMessage::User(text)) => {
-                Some((entry.id, shown.as_deref().unwrap_or(text)))
+            (EntryContent::Asked { shown, .. }, ChatMessage::User(said)) => {
+                Some((entry.id, shown.as_deref().unwrap_or(&said.text)))
             }
             _ => None,
         }

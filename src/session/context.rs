@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::call::batch::PlanMode;
 use crate::protocol::UserMessage;
+use crate::protocol::picture::{BadPicture, Picture};
 use crate::trust::{Provenance, Source, draw, fence, one_line};
 
 /// What the system prompt says of it.
@@ -167,6 +168,9 @@ struct Excerpt {
     /// Such as "definition transfer, lines 3 to 9 of src/bank.lisp".
     what: String,
     text: String,
+    /// The bytes of a picture in base64; TEXT then says what it is.
+    #[serde(default)]
+    picture: Option<String>,
 }
 
 /// The source buffer that the user last worked in.
@@ -196,6 +200,16 @@ impl Context {
     #[must_use]
     pub fn along(&self) -> Vec<String> {
         self.along.iter().map(|it| it.what.clone()).collect()
+    }
+
+    /// The pictures that the user sends along.
+    ///
+    /// # Errors
+    ///
+    /// Hosts don't take one of them.
+    pub fn pictures(&self) -> Result<Vec<Picture>, BadPicture> {
+        let pictures = self.along.iter().filter_map(|it| it.picture.as_deref());
+        pictures.map(Picture::read).collect()
     }
 
     /// The block for the model. Names stay within their line and can't hold a tag.

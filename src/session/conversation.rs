@@ -10,7 +10,7 @@ pub use crate::chats::record::{Again, Entry, EntryContent, EntryId, TurnNumber};
 use crate::chats::record::{Record, Stamped, StoredEntry};
 use crate::protocol::{CallOutcome, ToolCall};
 use crate::provider::history::calls_of;
-use crate::provider::{ChatMessage, Messages};
+use crate::provider::{ChatMessage, Messages, Said};
 use crate::trust::{Provenance, Source, draw, fence};
 
 /// With which entry of the conversation a turn begins, or would.
@@ -87,17 +87,18 @@ impl Conversation {
         self.turn
     }
 
-    /// Adds the user's message, which the model reads as TEXT and the chat shows as SHOWN.
-    pub fn ask(&mut self, text: String, shown: &str) -> EntryId {
-        let shown = (shown != text).then(|| shown.to_owned());
-        let message = Arc::new(ChatMessage::User(text));
+    /// Adds the user's message, which the model reads as SAID and the chat shows as SHOWN.
+    pub fn ask(&mut self, said: impl Into<Said>, shown: &str) -> EntryId {
+        let said = said.into();
+        let shown = (shown != said.text).then(|| shown.to_owned());
+        let message = Arc::new(ChatMessage::User(said));
         self.append(EntryContent::Asked { message, shown })
     }
 
     /// The number of the user's latest message, if the chat shows it as SHOWN, and what the model was to read of
     /// it. It may not count any more.
     #[must_use]
-    pub fn asked_last(&self, shown: &str) -> Option<(EntryId, String)> {
+    pub fn asked_last(&self, shown: &str) -> Option<(EntryId, Said)> {
         let latest = self.entries.iter().rev();
         let (id, message, as_shown) = latest
             .filter_map(|entry| match &entry.what {
@@ -106,8 +107,8 @@ impl Conversation {
             })
             .next()?;
         match message.as_ref() {
-            ChatMessage::User(text) if as_shown.as_ref().unwrap_or(text) == shown => {
-                Some((id, text.clone()))
+            ChatMessage::User(said) if as_shown.as_ref().unwrap_or(&said.text) == shown => {
+                Some((id, said.clone()))
             }
             _ => None,
         }
@@ -117,7 +118,7 @@ impl Conversation {
     pub fn users(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().filter_map(|entry| match &entry.what {
             EntryContent::Asked { message, .. } => match message.as_ref() {
-                ChatMessage::User(text) => Some(text.as_str()),
+                ChatMessage::User(said) => Some(said.text.as_str()),
                 _ => None,
             },
             _ => None,
@@ -255,14 +256,17 @@ impl<'a> Live<'a> {
                 .next()
                 .and_then(Entry::message)
                 .map(AsRef::as_ref);
-            let text = match first {
-                Some(ChatMessage::User(text)) => {
+            let said = match first {
+                Some(ChatMessage::User(said)) => {
                     read.next();
-                    format!("{summary}\n\n{text}")
+                    Said {
+                        text: format!("{summary}\n\n{}", said.text),
+                        pictures: said.pictures.clone(),
+                    }
                 }
-                _ => summary.to_owned(),
+                _ => summary.into(),
             };
-            messages.push(Arc::new(ChatMessage::User(text)));
+            messages.push(Arc::new(ChatMessage::User(said)));
         }
         for entry in read {
             if let Some(message) = entry.message() {
@@ -405,7 +409,7 @@ mod tests {
         messages
             .iter()
             .map(|message| match message {
-                ChatMessage::User(text) => text.clone(),
+                ChatMessage::User(said) => said.text.clone(),
                 ChatMessage::Tool { content, .. } => content.clone(),
                 other => format!("{other:?}"),
             })

@@ -153,7 +153,9 @@ impl Correction {
     pub fn add_to(&mut self, request: &mut ChatRequest) {
         *self = match std::mem::replace(self, Self::None) {
             Self::Due(text) => {
-                request.messages.push(Arc::new(ChatMessage::User(text)));
+                request
+                    .messages
+                    .push(Arc::new(ChatMessage::User(text.into())));
                 Self::Made
             }
             other => other,

@@ -10,7 +10,8 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 
 use super::conversation::{Entry, EntryContent, Live};
-use crate::provider::{ChatMessage, ChatRequest, MessagePart, ModelOrigin, PartContent};
+use crate::protocol::Picture;
+use crate::provider::{ChatMessage, ChatRequest, MessagePart, ModelOrigin, PartContent, Said};
 use crate::runtime::held;
 
 /// Bytes per token of a model that nothing is known of. Code has fewer than prose.
@@ -79,10 +80,17 @@ pub fn request_bytes(request: &ChatRequest) -> usize {
 pub fn message_bytes(message: &ChatMessage) -> usize {
     FRAME
         + match message {
-            ChatMessage::System(text) | ChatMessage::User(text) => text.len(),
+            ChatMessage::System(text) => text.len(),
+            ChatMessage::User(said) => said.text.len() + pictures_bytes(said),
             ChatMessage::Tool { content, .. } => content.len(),
             ChatMessage::Assistant { parts, .. } => parts.iter().map(part_bytes).sum(),
         }
+}
+
+/// The bytes of text that the pictures of SAID are as long as for a model, about.
+fn pictures_bytes(said: &Said) -> usize {
+    let tokens: usize = said.pictures.iter().map(Picture::tokens).sum();
+    (tokens as f64 * USUAL_RATIO) as usize
 }
 
 /// The bytes of PART that a model reads. Whether thinking goes back depends on the model; it counts.
@@ -191,8 +199,8 @@ fn largest(live: &Live<'_>, tokens: &impl Fn(usize) -> u64) -> Vec<Value> {
     named
         .filter_map(|(entry, bytes)| {
             let (what, text) = match (&entry.what, entry.message()?.as_ref()) {
-                (EntryContent::Asked { shown, .. }, ChatMessage::User(text)) => {
-                    ("your message", shown.as_deref().unwrap_or(text).into())
+                (EntryContent::Asked { shown, .. }, ChatMessage::User(said)) => {
+                    ("your message", shown.as_deref().unwrap_or(&said.text).into())
                 }
                 (_, ChatMessage::Tool { content, .. }) => ("result", unfenced(content)),
                 (_, ChatMessage::Assistant { .. }) => ("answer", "".into()),
@@ -231,6 +239,27 @@ mod tests {
         // Who counts 3 tokens in 4,000 bytes left out what was in a cache.
         ratios.learn(model.clone(), 4000, 3);
         assert_eq!(ratios.estimate(&model, 8000), 2000);
+    }
+
+    #[test]
+    fn a_picture_counts_by_what_is_seen_of_it() {
+        let counted = |(width, height)| {
+            let picture = Picture {
+                format: crate::protocol::picture::PictureFormat::Png,
+                width,
+                height,
+                data: "a".repeat(1_000_000),
+            };
+            let bytes = pictures_bytes(&Said {
+                text: String::new(),
+                pictures: vec![picture],
+            });
+            TokenRatios::default().estimate(&ModelOrigin::default(), bytes)
+        };
+        assert_eq!(
+            [(16, 16), (640, 480), (4000, 3000)].map(counted),
+            [85, 409, 1600]
+        );
     }
 
     #[test]

@@ -31,7 +31,7 @@ use crate::provider::http::Http;
 use crate::provider::reply::ReplyReader;
 use crate::provider::{
     ChatMessage, ChatRequest, Finish, MessagePart, Messages, ModelReply, ProviderSettings,
-    RequestPosition, StreamEvent, WrittenCalls,
+    RequestPosition, Said, StreamEvent, WrittenCalls,
 };
 use crate::runtime::held;
 use crate::tool::libraries::Libraries;
@@ -455,7 +455,8 @@ impl Turn<'_> {
         for message in self.agenda.steering() {
             let message = held(self.told).take(message);
             let text = self.batch.with_news(message.for_model());
-            history.ask(text, &message.text);
+            let pictures = message.pictures;
+            history.ask(Said { text, pictures }, &message.text);
             self.shared.executor.emacs.emit(Event::Steered {
                 session: self.batch.session,
                 message: Some(message.id),

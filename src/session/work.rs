@@ -21,7 +21,7 @@ use crate::builtin::image::systems::in_a_line;
 use crate::call::batch::BatchContext;
 use crate::protocol::{Event, Sending, TurnId, TurnOutcome, UndoneTurn, UserMessage};
 use crate::provider::http::shown_request;
-use crate::provider::{ChatMessage, Messages, RequestPosition};
+use crate::provider::{ChatMessage, Messages, RequestPosition, Said};
 use crate::runtime::held;
 use crate::tool::console;
 use crate::tool::registry::Registry;
@@ -150,7 +150,8 @@ impl Means<'_> {
     fn ask(&self, message: UserMessage, history: &mut Conversation) -> EntryId {
         let message = held(self.told).take_planning(message, self.settings.plan);
         let text = self.batch.with_news(message.for_model());
-        history.ask(text, &message.text)
+        let pictures = message.pictures;
+        history.ask(Said { text, pictures }, &message.text)
     }
 
     /// Adds MESSAGE, which was sent before, as the model was to read it then; what is new since stands behind it.
@@ -169,11 +170,13 @@ impl Means<'_> {
             }
         }
         let message = held(self.told).take_planning(message, self.settings.plan);
+        let Said { text, pictures } = read;
         let text = match &message.context {
-            Some(news) => format!("{read}\n\n{news}"),
-            None => read,
+            Some(news) => format!("{text}\n\n{news}"),
+            None => text,
         };
-        history.ask(self.batch.with_news(text), &message.text)
+        let text = self.batch.with_news(text);
+        history.ask(Said { text, pictures }, &message.text)
     }
 
     /// Has the model summarize all but the latest of HISTORY, because the user wants it.
@@ -307,7 +310,8 @@ impl Means<'_> {
         let turn = self.turn(now).ok_or(NO_MODEL)?;
         if let Some(message) = message {
             let text = self.batch.previewed(&message.for_model());
-            history.push(Arc::new(ChatMessage::User(text)));
+            let pictures = message.pictures;
+            history.push(Arc::new(ChatMessage::User(Said { text, pictures })));
         }
         let request = turn.request(history, RequestPosition::First);
         shown_request(turn.provider, &request).map_err(|error| error.to_string())

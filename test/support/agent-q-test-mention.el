@@ -40,5 +40,16 @@
     (agent-q-test-until (not (eq answer 'none)))
     answer))
 
+(defconst agent-q-test-mention-png
+  (concat "\211PNG\r\n\032\n"
+          "\0\0\0\rIHDR\0\0\2\200\0\0\1\340\10\2\0\0\0\0\0\0\0"
+          "\0\0\0\3IDATxyz\0\0\0\0" "\0\0\0\0IEND\256B`\202")
+  "The bytes of a picture, 640 × 480, whose pixels nobody looks at.")
+
+(defun agent-q-test-mention-write (name bytes)
+  "Write BYTES to the file NAME of the project."
+  (let ((coding-system-for-write 'binary))
+    (write-region bytes nil (expand-file-name name) nil 'silent)))
+
 (provide 'agent-q-test-mention)
 ;;; agent-q-test-mention.el ends here

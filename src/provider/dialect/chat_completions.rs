@@ -15,8 +15,8 @@ use crate::provider::accumulator::{CallFragment, size_of};
 use crate::provider::body::HISTORY;
 use crate::provider::draft::ReplyDraft;
 use crate::provider::history::{
-    ChatMessage, MessagePart, Messages, ModelOrigin, PartContent, calls_of, host_of, is_below,
-    text_of, thinking_of,
+    ChatMessage, MessagePart, Messages, ModelOrigin, PartContent, Said, calls_of, host_of,
+    is_below, text_of, thinking_of,
 };
 use crate::provider::model_facts::{is_one_of, takes_short_ids};
 use crate::provider::refusal::{foreign, looks_like, reported, unexplained_failure};
@@ -165,13 +165,26 @@ fn tool_choice_json(choice: &ToolChoice, host: &ChatHost) -> Value {
 fn message_json(message: &ChatMessage, host: &ChatHost, sent: &mut SentCalls) -> Value {
     match message {
         ChatMessage::System(text) => json!({"role": "system", "content": text}),
-        ChatMessage::User(text) => json!({"role": "user", "content": text}),
+        ChatMessage::User(said) => json!({"role": "user", "content": said_json(said)}),
         ChatMessage::Tool { content, .. } => {
             let id = sent.of_result().id;
             json!({"role": "tool", "tool_call_id": id, "content": content})
         }
         ChatMessage::Assistant { origin, parts } => assistant_json(origin, parts, host, sent),
     }
+}
+
+/// SAID: a text, as all servers take it, unless there are pictures.
+fn said_json(said: &Said) -> Value {
+    if said.pictures.is_empty() {
+        return said.text.clone().into();
+    }
+    let pictures = said
+        .pictures
+        .iter()
+        .map(|it| json!({"type": "image_url", "image_url": {"url": it.url()}}));
+    let text = json!({"type": "text", "text": said.text});
+    pictures.chain([text]).collect()
 }
 
 fn assistant_json(

@@ -111,7 +111,13 @@ pub fn history(settings: &ProviderSettings, messages: &Messages, to: &mut dyn Fn
     for message in messages {
         match message {
             ChatMessage::System(_) => {}
-            ChatMessage::User(text) => add("user", vec![json!({"text": text})]),
+            ChatMessage::User(said) => {
+                let pictures = said.pictures.iter().map(|it| {
+                    json!({"inlineData": {"mimeType": it.format.media_type(), "data": it.data}})
+                });
+                let text = json!({"text": said.text});
+                add("user", pictures.chain([text]).collect());
+            }
             ChatMessage::Tool {
                 content, outcome, ..
             } => {

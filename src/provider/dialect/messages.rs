@@ -10,7 +10,7 @@ use super::wire::{
     SentCall, SentCalls, Side, Sides, add_users_fields, described, is_plain_id, object_arguments,
     system_texts, without_last_thoughts,
 };
-use crate::protocol::CallOutcome;
+use crate::protocol::{CallOutcome, Picture};
 use crate::provider::accumulator::MAX_CALL_BYTES;
 use crate::provider::body::HISTORY;
 use crate::provider::draft::{PartPlace, ReplyDraft};
@@ -193,6 +193,11 @@ fn message_json((role, blocks): Side) -> Value {
     json!({"role": role, "content": blocks})
 }
 
+fn picture_json(picture: &Picture) -> Value {
+    let media = picture.format.media_type();
+    json!({"type": "image", "source": {"type": "base64", "media_type": media, "data": picture.data}})
+}
+
 /// Hands TO the messages. Those of one side that follow each other are one; results come before words.
 pub fn history(settings: &ProviderSettings, messages: &Messages, to: &mut dyn FnMut(Value)) {
     let mut sent = SentCalls::default();
@@ -206,7 +211,10 @@ pub fn history(settings: &ProviderSettings, messages: &Messages, to: &mut dyn Fn
     for message in messages {
         match message {
             ChatMessage::System(_) => {}
-            ChatMessage::User(text) => add("user", vec![text_json(text)]),
+            ChatMessage::User(said) => {
+                let pictures = said.pictures.iter().map(picture_json);
+                add("user", pictures.chain([text_json(&said.text)]).collect());
+            }
             ChatMessage::Tool {
                 content, outcome, ..
             } => {

@@ -83,9 +83,19 @@ fn set_window(body: &mut Map<String, Value>, settings: &ProviderSettings, messag
     }
 }
 
+/// What a large picture takes, as bytes of text.
+const BYTES_FOR_A_PICTURE: usize = 4800;
+
 fn history_bytes(settings: &ProviderSettings, messages: &Messages) -> usize {
     let mut bytes = "[]".len();
-    history(settings, messages, &mut |message| {
+    history(settings, messages, &mut |mut message| {
+        // What a picture takes of the window has nothing to do with its bytes.
+        let pictures = message.as_object_mut().and_then(|it| it.remove("images"));
+        let pictures = pictures
+            .as_ref()
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len);
+        bytes += pictures * BYTES_FOR_A_PICTURE;
         bytes += message.to_string().len() + ",".len();
     });
     bytes
@@ -94,7 +104,13 @@ fn history_bytes(settings: &ProviderSettings, messages: &Messages) -> usize {
 fn message_json(message: &ChatMessage, origin: &ModelOrigin, sent: &mut SentCalls) -> Value {
     match message {
         ChatMessage::System(text) => json!({"role": "system", "content": text}),
-        ChatMessage::User(text) => json!({"role": "user", "content": text}),
+        ChatMessage::User(said) if said.pictures.is_empty() => {
+            json!({"role": "user", "content": said.text})
+        }
+        ChatMessage::User(said) => {
+            let pictures: Vec<&str> = said.pictures.iter().map(|it| it.data.as_str()).collect();
+            json!({"role": "user", "content": said.text, "images": pictures})
+        }
         ChatMessage::Tool { content, .. } => {
             let SentCall { id, name } = sent.of_result();
             json!({"role": "tool", "tool_name": name, "tool_call_id": id, "content": content})

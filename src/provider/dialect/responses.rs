@@ -73,9 +73,15 @@ pub fn history(settings: &ProviderSettings, messages: &Messages, to: &mut dyn Fn
     for message in messages {
         match message {
             ChatMessage::System(_) => {}
-            ChatMessage::User(text) => to(
-                json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}),
-            ),
+            ChatMessage::User(said) => {
+                let pictures = said
+                    .pictures
+                    .iter()
+                    .map(|it| json!({"type": "input_image", "image_url": it.url()}));
+                let text = json!({"type": "input_text", "text": said.text});
+                let content: Value = pictures.chain([text]).collect();
+                to(json!({"type": "message", "role": "user", "content": content}));
+            }
             ChatMessage::Tool { content, .. } => {
                 let id = sent.of_result().id;
                 to(json!({"type": "function_call_output", "call_id": id, "output": content}));

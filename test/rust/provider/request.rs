@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The body of a request: what is in it and what is not.
 
+use agent_q_core::protocol::picture::{Picture, PictureFormat};
 use agent_q_core::protocol::{CallArguments, CallOutcome, ToolCall};
 use agent_q_core::provider::dialect::request_body;
+use agent_q_core::provider::http::shown_request;
 use agent_q_core::provider::{
     ChatMessage, ChatRequest, Dialect, MessagePart, ModelFacts, ProviderSettings, RequestPosition,
-    ToolChoice,
+    Said, ToolChoice,
 };
 use serde_json::{Map, Value, json};
 
@@ -62,6 +64,114 @@ fn answer(settings: &ProviderSettings, parts: Vec<MessagePart>) -> ChatMessage {
         origin: settings.origin(),
         parts,
     }
+}
+
+#[test]
+fn a_request_that_is_looked_at_has_no_bytes_of_pictures() {
+    let request = ChatRequest {
+        messages: vec![ChatMessage::User(pictured_message())].into(),
+        ..request()
+    };
+    let shown = shown_request(&settings(), &request).unwrap().to_string();
+    assert!(!shown.contains("aGk="), "{shown}");
+    assert!(shown.contains("data:image/png;base64,(2 bytes)"), "{shown}");
+}
+
+fn pictured_message() -> Said {
+    let picture = Picture {
+        format: PictureFormat::Png,
+        width: 640,
+        height: 480,
+        data: "aGk=".into(),
+    };
+    Said {
+        text: "What is this?".into(),
+        pictures: vec![picture],
+    }
+}
+
+/// What the dialect DIALECT sends of a message with a picture to a model of FACTS.
+fn pictured(dialect: Dialect, facts: ModelFacts) -> Value {
+    let settings = ProviderSettings {
+        dialect,
+        facts,
+        ..settings()
+    };
+    let request = ChatRequest {
+        messages: vec![ChatMessage::User(pictured_message())].into(),
+        ..request()
+    };
+    let body = request_body(&settings, &request);
+    let places = ["messages", "input", "contents"];
+    let place = places.into_iter().find(|place| body.get(place).is_some());
+    body[place.unwrap()][0].clone()
+}
+
+#[test]
+fn pictures_go_in_front_of_the_text_in_each_dialect() {
+    let seeing = |dialect| pictured(dialect, ModelFacts::default());
+    assert_eq!(
+        seeing(Dialect::ChatCompletions),
+        json!({"role": "user", "content": [
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+            {"type": "text", "text": "What is this?"}]})
+    );
+    let blocks = seeing(Dialect::Messages)["content"].clone();
+    assert_eq!(
+        blocks[0],
+        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}})
+    );
+    assert_eq!(blocks[1]["text"], "What is this?");
+    assert_eq!(
+        seeing(Dialect::Responses)["content"],
+        json!([{"type": "input_image", "image_url": "data:image/png;base64,aGk="},
+               {"type": "input_text", "text": "What is this?"}])
+    );
+    assert_eq!(
+        seeing(Dialect::Gemini)["parts"],
+        json!([{"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+               {"text": "What is this?"}])
+    );
+    assert_eq!(
+        seeing(Dialect::Ollama),
+        json!({"role": "user", "content": "What is this?", "images": ["aGk="]})
+    );
+}
+
+#[test]
+fn a_model_that_takes_no_pictures_gets_none() {
+    for dialect in [
+        Dialect::ChatCompletions,
+        Dialect::Messages,
+        Dialect::Responses,
+        Dialect::Gemini,
+        Dialect::Ollama,
+    ] {
+        let blind = ModelFacts {
+            vision: Some(false),
+            ..ModelFacts::default()
+        };
+        let sent = pictured(dialect, blind).to_string();
+        assert!(!sent.contains("aGk="), "{sent}");
+        assert!(
+            sent.contains("Pictures that came with this are left out"),
+            "{sent}"
+        );
+    }
+}
+
+#[test]
+fn what_was_said_is_stored_and_read_again() {
+    let read = |json: Value| serde_json::from_value::<Said>(json).unwrap();
+    let plain = json!("Hi");
+    assert_eq!(serde_json::to_value(read(plain.clone())).unwrap(), plain);
+    let pictured = json!({"text": "Hi", "pictures": [
+        {"format": "jpeg", "width": 3, "height": 2, "data": "aGk="}]});
+    assert_eq!(read(pictured.clone()).pictures.len(), 1);
+    assert_eq!(
+        serde_json::to_value(read(pictured.clone())).unwrap(),
+        pictured
+    );
 }
 
 #[test]
