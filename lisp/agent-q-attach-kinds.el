@@ -508,7 +508,7 @@ DONE gets the excerpt or a problem."
          (file (and buffer (buffer-local-value 'buffer-file-name buffer))))
     (funcall
      done
-     (cond ((null buffer) "this buffer no longer exists")
+     (cond ((null buffer) "there is no such buffer")
            ((not (agent-q-attach-kinds-private-allowed-p file)) "its file is private, and was not sent")
            (t (with-current-buffer buffer
                 (save-restriction
@@ -543,7 +543,7 @@ DONE gets the excerpt or a problem."
   "Fetch the region of the buffer ARGUMENT, or of the user's.
 NAME is the mention; DONE gets the excerpt or a problem."
   (let ((buffer (if argument (get-buffer argument) (agent-q-attach-kinds--users-buffer))))
-    (funcall done (if (null buffer) "this buffer no longer exists"
+    (funcall done (if (null buffer) "there is no such buffer"
                     (agent-q-attach-kinds--look
                      (with-current-buffer buffer (agent-q-activity-look-region)) name)))))
 
