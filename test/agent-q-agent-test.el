@@ -268,6 +268,7 @@ The registry has a tool of that name besides."
         (with-current-buffer "*agent-q tool*"
           (should (string-match-p "sayHello is a dangerous tool (library l-two)"
                                   (buffer-string))))
+        (set-buffer "*agent-q tools*")
         ;; The others are there too, but nothing can be switched.
         (dolist (name '("t_other" "library l-one"))
           (agent-q-test-find name)

@@ -144,7 +144,7 @@
       (with-current-buffer (car (agent-q-test-image-debuggers))
         (agent-q-test-until (agent-q-test-shows "Backtrace:"))
         (should (string-match-p "\\`Debugger u[0-9]+: SIMPLE-ERROR: aq 42\nForm: (error \"aq ~a\" 42)\nRestarts: "
-                                (agent-q-activity-look-error (current-buffer)))))
+                                (agent-q-activity--look-error (current-buffer)))))
     (agent-q-test-tools-quit-debuggers client)))
 
 (agent-q-test-tools-on-each ask-live-results-of-tests-are-sent ()

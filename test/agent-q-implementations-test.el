@@ -264,7 +264,7 @@ One without threads, like that behind CONNECTION, also ends while it is debugged
       ("image_drift" ("image_drift") "compared\\.)\\'")
       ("run_tests" agent-q-implementations-test--tests
        "\\`FAILED: 1 of 2 checks passed, 1 failed, in [^(]* (FiveAM)\\.\nfailed in AQ-FIVES: (= 1 2)")
-      ("verify_system" ("verify_system" :system "aq-system") "\\`LOADED, NOT TESTED: aq-system in a fresh Lisp")
+      ("verify_system" ("verify_system" :system "aq-system") "\\`LOADED, \\(?:NOT TESTED\\|TESTS NOT COUNTED\\): aq-system in a fresh Lisp")
       ("await_call" ("await_call" :call_id 1) "\\`There is no call 1")
       ("cancel_call" ("cancel_call" :call_id 1) "\\`There is no call 1")
       ("end_scratch" agent-q-implementations-test--scratch

@@ -65,7 +65,7 @@ Otherwise it has to succeed."
 (agent-q-test-image-on-each a-rule-by-operator-is-for-that-operator ()
   "Another operator, and another reason beside it, ask."
   (agent-q-rule-widths-test--with-chat
-    (should (string-match-p "asks about: runs programs (UIOP:RUN-PROGRAM), in "
+    (should (string-match-p "whose only risk is: runs programs (UIOP:RUN-PROGRAM), in "
                             (agent-q-rule-widths-test--allow
                              "(uiop:run-program \"true\")" 1)))
     (should-not (agent-q-rule-widths-test--asks-p "(uiop:run-program \"false\" :ignore-error-status t)"))
@@ -78,7 +78,7 @@ Otherwise it has to succeed."
 (agent-q-test-image-on-each a-rule-by-reason-is-for-that-reason ()
   "Other operators for the same run; whatever else is asked about still asks."
   (agent-q-rule-widths-test--with-chat
-    (should (string-match-p "asks about: runs programs, in "
+    (should (string-match-p "whose only risk is: runs programs, in "
                             (agent-q-rule-widths-test--allow
                              "(uiop:run-program \"true\")" 2)))
     (should-not (agent-q-rule-widths-test--asks-p "(progn (uiop:launch-program \"true\") t)"))

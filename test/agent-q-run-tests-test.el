@@ -332,7 +332,7 @@ So are those that a test operation loads itself."
     (write-region "(defpackage :aq-conflict (:use :cl) (:import-from :aq-framework :aq-signals))\n"
                   nil (expand-file-name "code.lisp" directory) nil 'silent)
     (let ((told (agent-q-test-tools-ask "/run_tests system=aq-conflict")))
-      (should (string-match-p "\\`Error NAME-CONFLICT at .*code.lisp:1: .*AQ-FRAMEWORK:AQ-SIGNALS.*\nAQ-CONFLICT::AQ-SIGNALS has no meaning; .* restart shadowing-import-it, or unintern it\\.\nin loading aq-conflict\nRestarts: SHADOWING-IMPORT-IT [^)]*), DONT-IMPORT-IT [^)]*)\\'" told))
+      (should (string-match-p "\\`Error NAME-CONFLICT at .*code.lisp:1: .*AQ-FRAMEWORK:AQ-SIGNALS.*\nAQ-CONFLICT::AQ-SIGNALS has no meaning; .* restart shadowing-import-it, or unintern it\\.\nin loading aq-conflict\n\\(?:Before loading: .*\n\\)?Restarts: SHADOWING-IMPORT-IT [^)]*), DONT-IMPORT-IT [^)]*)\\'" told))
       (should-not (string-search "See also" told)))
     (let ((told (agent-q-test-tools-ask "/run_tests system=aq-conflict restart=shadowing-import-it")))
       (should (string-match-p "^  NAME-CONFLICT: .* -> SHADOWING-IMPORT-IT$" told))

@@ -62,12 +62,13 @@
 ;;;; Requests
 
 (defun agent-q-visible-test--lines ()
-  "Return the lines of the current chat with their prefixes, as they look."
+  "Return the lines of the current chat with their prefixes, as they look.
+The bar beside a request is left out."
   (let ((lines nil))
     (save-excursion
       (goto-char (point-min))
       (while (< (point) agent-q-render-end)
-        (push (concat (get-text-property (point) 'line-prefix)
+        (push (concat (string-replace "▌" " " (or (get-text-property (point) 'line-prefix) ""))
                       (buffer-substring-no-properties (point) (line-end-position)))
               lines)
         (forward-line)))

@@ -57,7 +57,7 @@ await '^The second answer\.' 'then it is sent'
 # The menu.
 press C-c C-o
 await 'Cancel the turn' 'the menu shows its commands'
-press t
+press T
 await 'Offered' 'and opens a list'
 press C-x 1
 for column in Offered Tool Level Calls Description; do

@@ -70,7 +70,7 @@ are."
 (defun call-tidying-symbols (text package function)
   "Call FUNCTION, which reads TEXT in PACKAGE, runs it and returns a reply. If that is a failure,
 forget the symbols that reading made."
-  (let ((*symbols-before* '()))
+  (let ((*symbols-before* '()) (*tidy* *tidy*))
     (flet ((there (function)
              ;; Nothing in here is an answer; in a debugger, the answer is that of the call that
              ;; stopped there.
@@ -82,12 +82,14 @@ forget the symbols that reading made."
                         (constantly nil)))))
       (there (lambda ()
                (remember-symbols *package* text)))
+      (setf *tidy* (lambda ()
+                     ;; This reads as the program does: reader macros may be those of a call, or of a
+                     ;; parked error.
+                     (call-looking
+                      (lambda ()
+                        (there (lambda ()
+                                 (forget-symbols-of-text text (forms-done (funcall *progress*)))))))))
       (let ((reply (funcall function)))
         (unless (eq (getf reply :outcome) :returned)
-          ;; This reads as the program does: reader macros may be those of a call, or of a parked
-          ;; error.
-          (call-looking
-           (lambda ()
-             (there (lambda ()
-                      (forget-symbols-of-text text (forms-done (funcall *progress*))))))))
+          (funcall *tidy*))
         reply))))

@@ -174,6 +174,9 @@ have defined, get no effects: nobody expects a look to have any."
                               (lambda (words) (push words denials)))))
     (append reply (and denials (list :denials (reverse denials))))))
 
+(defvar *tidy* (constantly nil)
+  "A function that removes what reading the code of this call left behind.")
+
 (defun perform-tidily (id operation arguments)
   "Like PERFORM-WATCHED. If running code fails, remove what reading it left behind."
   (let ((tidy (optional-function "AGENT-Q-IMAGE" "CALL-TIDYING-SYMBOLS"))

@@ -148,6 +148,7 @@ grow towards lower addresses."
   (call-with-lock (lambda () (push kept *kept-stacks*)))
   (unwind-protect
        (progn (ignore-errors (funcall *settle*))
+              (ignore-errors (funcall *tidy*))
               (call-without-handlers (lambda () (tell-kept condition)))
               (wait-kept kept seconds)
               (drop-kept kept)

@@ -16,7 +16,7 @@
 in the user's. Those of an earlier second Lisp have other numbers."
   (get :agent-q-second-lisp :handles))
 
-(defvar *last-handle* (or (second-lisp-base) 0))
+(defvar *last-handle* 0)
 
 (defun handle-name (number)
   "The name of the handle NUMBER of this image."
@@ -33,7 +33,7 @@ in the user's. Those of an earlier second Lisp have other numbers."
    (lambda ()
      (let ((known (rassoc object *handles* :test #'eq)))
        (unless known
-         (setf known (cons (incf *last-handle*) object)
+         (setf known (cons (setf *last-handle* (1+ (max *last-handle* (or (second-lisp-base) 0)))) object)
                *handles* (cons known *handles*))
          (let ((last (nthcdr (1- *handle-limit*) *handles*)))
            (when last

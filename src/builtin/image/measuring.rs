@@ -183,7 +183,8 @@ fn profile(data: Plist<'_>) -> Vec<String> {
         time("cpu"),
         time("milliseconds")
     )];
-    if samples == 0 {
+    // One may be of the end of the measurement.
+    if samples < 2 {
         lines.push("It used too little CPU time to say where: it may wait, or be done at once. call_tool image_status with part threads says where threads wait.".to_owned());
         return lines;
     }
