@@ -278,11 +278,16 @@ So the key that closes a page does so wherever it came from."
 (defconst agent-q-text--title-width 48
   "Most columns of a title.")
 
+(defconst agent-q-text--title-reach 2000
+  "Characters of a message that are read for its title.
+The patterns below would take hours on a long line without an end.")
+
 (defun agent-q-text-title (text &optional about)
   "Return a short title for the message TEXT, or an empty one.
 ABOUT is what was attached to it, a list of texts: the first one completes a
 TEXT as short as \"Explain this.\"."
   (let* ((case-fold-search t)
+         (text (substring text 0 (min agent-q-text--title-reach (length text))))
          (text (string-trim (replace-regexp-in-string "[ \t\n`]+" " " text)))
          ;; The names in mentions, the words of commands.
          (text (replace-regexp-in-string
