@@ -350,6 +350,9 @@ For `completion-at-point-functions'."
 (defconst agent-q-names--most 200
   "Most names that the image is asked about at once.")
 
+(defconst agent-q-names--above 300
+  "Most characters before the screen that are searched for places.")
+
 (defconst agent-q-names--kept 5000
   "Most names that a chat remembers.")
 
@@ -424,7 +427,8 @@ For `window-scroll-functions'."
 (defun agent-q-names--mark-prose (start end)
   "Mark places, values and errors from START to END, but no items."
   (goto-char start)
-  (goto-char (line-beginning-position))
+  ;; A place may begin above, but a message can be one line of megabytes.
+  (goto-char (max (- start agent-q-names--above) (line-beginning-position)))
   (while (< (point) end)
     (let ((next (min end (or (next-single-property-change (point) 'agent-q-item) end))))
       (unless (get-text-property (point) 'agent-q-item)
