@@ -173,6 +173,25 @@
     (agent-q-image-release-owned chat)
     (agent-q-test-until (= 0 (count)))))
 
+(agent-q-test-tools-on-each names-failed-evaluations-go-on-with-what-is-defined-since ()
+  "Reading the form made the name: it is gone until the debugger opens, and then the same."
+  (cl-flet ((made () (agent-q-test-image-values connection "(not (null (find-symbol \"AQ-LATER\" :cl-user)))")))
+    (save-window-excursion
+      (switch-to-buffer chat)
+      (agent-q-test-tools-ask "/eval_form (defparameter *aq-made* (aq-later 4))")
+      (should (string-match-p "The function COMMON-LISP-USER::AQ-LATER is undefined"
+                              (agent-q-test-tools-whole-answer)))
+      (should (equal '("NIL") (made)))
+      (agent-q-test-find "[Debug]")
+      (agent-q-test-press "RET")
+      (let ((debugger (car (agent-q-test-until (agent-q-test-image-debuggers)))))
+        (should (equal '("T") (made)))
+        (agent-q-test-image-directly connection "(defun aq-later (n) (* 3 n))")
+        (with-current-buffer debugger
+          (agent-q-test-tools-client-call (if (eq client 'sly) 'sly-db 'sldb) "invoke-restart-0")))
+      (agent-q-test-until (not (agent-q-test-image-debuggers)))
+      (agent-q-test-until (equal '("12") (agent-q-test-image-values connection "(ignore-errors (symbol-value (find-symbol \"*AQ-MADE*\" :cl-user)))"))))))
+
 (ert-deftest agent-q-names-of-places-lead-to-files ()
   (agent-q-test-with-chat
     (let* ((file (make-temp-file (expand-file-name "place" agent-q-test-directory) nil ".lisp" "one\ntwo\nthree\n"))

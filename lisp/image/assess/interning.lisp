@@ -28,6 +28,9 @@ are."
           (not (or (boundp symbol) (fboundp symbol) (funcall info symbol))))
         (constantly nil))))
 
+(defvar *forgotten-symbols* '()
+  "The symbols of this call that were forgotten, each with the package that it was in.")
+
 (defun forget-symbol (symbol)
   "Unintern SYMBOL if reading made it in a remembered package and it means nothing."
   (let ((before (and symbol (symbol-package symbol)
@@ -36,7 +39,15 @@ are."
                (gethash (symbol-name symbol) (rest before))
                (meaningless-p symbol)
                (not (locked-p (first before))))
+      (push (cons symbol (first before)) *forgotten-symbols*)
       (unintern symbol (first before)))))
+
+(defun remember-forgotten-symbols ()
+  "Put the forgotten symbols back that have no successor: the user may define in the debugger what
+the code called, and try again."
+  (loop for (symbol . package) in *forgotten-symbols*
+        unless (nth-value 1 (find-symbol (symbol-name symbol) package))
+          do (import symbol package)))
 
 (defun forget-unread (text start)
   "Forget the symbols of TEXT after START, where it can't be read and so has no forms."
@@ -70,7 +81,7 @@ are."
 (defun call-tidying-symbols (text package function)
   "Call FUNCTION, which reads TEXT in PACKAGE, runs it and returns a reply. If that is a failure,
 forget the symbols that reading made."
-  (let ((*symbols-before* '()) (*tidy* *tidy*))
+  (let ((*symbols-before* '()) (*forgotten-symbols* '()) (*tidy* *tidy*))
     (flet ((there (function)
              ;; Nothing in here is an answer; in a debugger, the answer is that of the call that
              ;; stopped there.

@@ -112,10 +112,12 @@ grow towards lower addresses."
        (not (held-p *lock*))))
 
 (defun tell-kept (condition)
-  "Send the reply of this call to Emacs, before its thread waits."
+  "Send the reply of this call to Emacs, before its thread waits. What reading its code left behind
+is gone by then, as after other failures, but not before the reply has named it."
   (let ((reply (append (report-of condition)
                        (list :output (captured-text) :value (funcall *progress*))
                        (denials-so-far))))
+    (ignore-errors (funcall *tidy*))
     (funcall (client-symbol-named *client* "SEND-TO-EMACS")
              (list :background-message
                    (concatenate '(simple-array character (*))
@@ -148,11 +150,11 @@ grow towards lower addresses."
   (call-with-lock (lambda () (push kept *kept-stacks*)))
   (unwind-protect
        (progn (ignore-errors (funcall *settle*))
-              (ignore-errors (funcall *tidy*))
               (call-without-handlers (lambda () (tell-kept condition)))
               (wait-kept kept seconds)
               (drop-kept kept)
               (when (eq :debug (kept-way kept))
+                (ignore-errors (remember-forgotten-symbols))
                 (call-without-handlers (lambda () (funcall (client-debugger) condition nil)))))
     (drop-kept kept)
     (ignore-errors (funcall *settle* :forget))))
