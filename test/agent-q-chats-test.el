@@ -721,8 +721,10 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
       (should-not (agent-q-test-shows "[Continue"))
       (agent-q-test-ask "how does transfer work? I wonder.")
       (should (string-suffix-p ": how does transfer work?*" (buffer-name))))
-    (write-region "new" nil "new.lisp" nil 'silent)
-    (write-region "new" nil "new.fasl" nil 'silent)
+    ;; The clock of files is coarser than that of chats.
+    (dolist (file '("new.lisp" "new.fasl"))
+      (write-region "new" nil file nil 'silent)
+      (set-file-times file (time-add nil 1)))
     (let ((agent-q-provider (or agent-q-provider 'none)) (agent-q-chats-recent 50))
       (save-window-excursion
         (agent-q-chat t)
