@@ -536,6 +536,10 @@ pub(super) enum Renewed {
 /// nobody.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// How old the last change of a file is if it can't have come between the reading of the file for a
+/// request and the first look.
+const SETTLED_AFTER: Duration = Duration::from_secs(3);
+
 impl Executor {
     /// Waits until the file that the request about CALL is about was changed on disk.
     pub(super) async fn touched(&self, call: &PreparedCall) {
@@ -543,9 +547,14 @@ impl Executor {
             return pending().await;
         };
         let before = stamp(&preview.file).await;
+        let settled = before.is_none_or(|(changed, _)| {
+            SystemTime::now()
+                .duration_since(changed)
+                .map_or(true, |age| age > SETTLED_AFTER)
+        });
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            if stamp(&preview.file).await != before {
+            if !settled || stamp(&preview.file).await != before {
                 return;
             }
         }
