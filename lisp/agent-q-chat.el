@@ -475,6 +475,7 @@ core saves it, as JSON, or is nil."
     (:approval-changed (agent-q-chat--approval-changed event))
     (:approval-settled (agent-q-call-events-settled-elsewhere event))
     (:call-started (agent-q-call-events-started-event event))
+    (:call-progress (agent-q-call-events-progress event))
     (:call-finished (agent-q-call-events-finished event))
     (:usage (agent-q-chat-view-header-usage event))
     (:retrying (agent-q-chat-commands-backoff-show event))
