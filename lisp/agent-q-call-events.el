@@ -27,9 +27,9 @@
 
 ;;;; Calls in the image while they run
 
-;; What a call prints is shown while it runs.  The image is asked for it soon after the call
-;; began, often while it prints and else with the clock of the turn, one question for each call at a
-;; time, and answers beside the call.  A key shows where the call is; nothing is stopped for that.
+;; What a call prints is shown while it runs, and how far it is.  The image is asked for both soon
+;; after the call began, often while they change and else with the clock of the turn, one question for
+;; each call at a time, and answers beside the call.  A key shows where the call is; nothing is stopped for that.
 
 (defconst agent-q-call-events--live-operations
   '("eval-form" "compile-form" "compile-file" "load-system" "run-tests" "eval-in-frame"
@@ -40,8 +40,11 @@
 (defconst agent-q-call-events--live-seconds 5
   "Seconds that the image may take to answer.")
 
-(defconst agent-q-call-events--live-pace 0.15
+(defconst agent-q-call-events--live-pace 0.2
   "Seconds until the image is asked again what a call that prints has printed.")
+
+(defconst agent-q-call-events--live-width 60
+  "Most columns that are shown of how far a call is.")
 
 (defconst agent-q-call-events--live-frames 12
   "How many functions a model is told that a call is in.")
@@ -90,7 +93,13 @@ The answers come later; while one is awaited, there is no other question."
                         (not (memq call agent-q-call-events--live-asked))
                         (agent-q-call-events--live-image-call (agent-q-call-key call))))
           (chat (current-buffer)))
-      (when running
+      (cond
+       ((null running))
+       ;; It waits for the Common Lisp half.
+       ((null (agent-q-connection-call-continuation running))
+        (when (agent-q-call-events--progress-note call "preparing the image")
+          (agent-q-call-events--live-draw call)))
+       (t
         (push call agent-q-call-events--live-asked)
         (agent-q-call-events--live-query
          running "call-output"
@@ -98,7 +107,7 @@ The answers come later; while one is awaited, there is no other question."
            (when (buffer-live-p chat)
              (with-current-buffer chat
                (setq agent-q-call-events--live-asked (delq call agent-q-call-events--live-asked))
-               (agent-q-call-events--live-take call value)))))))))
+               (agent-q-call-events--live-take call value))))))))))
 
 (defun agent-q-call-events-live-soon ()
   "Ask the image soon what each running call of this chat has printed."
@@ -115,17 +124,39 @@ The answers come later; while one is awaited, there is no other question."
       (agent-q-call-events-live-tick))))
 
 (defun agent-q-call-events--live-take (call value)
-  "Show VALUE, what CALL has printed according to the image.
-While it prints, the next question comes soon."
+  "Show VALUE, what CALL has printed and how far it is according to the image.
+While that changes, the next question comes soon."
   (let ((text (plist-get value :text))
         (printed (plist-get value :printed)))
-    (when (and text printed (> printed 0)
-               (eq (agent-q-call-state call) 'running)
-               (not (eql printed (nth 1 (agent-q-call-output call)))))
-      (setf (agent-q-call-output call) (list text printed (current-time)))
-      (agent-q-render-update-item call)
-      (agent-q-chat-view-header-update)
-      (agent-q-call-events-live-soon))))
+    (when (and text printed (eq (agent-q-call-state call) 'running))
+      (let ((news (agent-q-call-events--progress-note call (plist-get value :stage))))
+        (when (and (> printed 0) (not (eql printed (nth 1 (agent-q-call-output call)))))
+          (setf (agent-q-call-output call) (list text printed (current-time))
+                news t))
+        (when news
+          (agent-q-call-events--live-draw call)
+          (agent-q-call-events-live-soon))))))
+
+(defun agent-q-call-events--live-draw (call)
+  "Show what is known of CALL now."
+  (agent-q-render-update-item call)
+  (agent-q-chat-view-header-update))
+
+(defun agent-q-call-events--progress-note (call text)
+  "Note TEXT as how far CALL is; nil or an empty one when that isn't known.
+Return non-nil if that is new."
+  (let ((line (and text (not (string-empty-p text))
+                   (agent-q-text-visible-line text agent-q-call-events--live-width))))
+    (unless (equal line (car (agent-q-call-progress call)))
+      (setf (agent-q-call-progress call) (and line (cons line (current-time))))
+      t)))
+
+(defun agent-q-call-events-progress (event)
+  "Show how far the call of EVENT is."
+  (let ((call (gethash (plist-get event :call) agent-q-call-table)))
+    (when (and call (eq (agent-q-call-state call) 'running)
+               (agent-q-call-events--progress-note call (plist-get event :text)))
+      (agent-q-call-events--live-draw call))))
 
 (agent-q-events-operation-define "call-look" (operation call)
   "Return what the chat's CALL, a key, has printed so far, and where it is."
@@ -141,20 +172,23 @@ While it prints, the next question comes soon."
             (lambda (place _reply)
               (agent-q-events-operation-end
                operation "done"
-               (agent-q-call-events--live-told (plist-get output :text)
-                                               (plist-get place :frames)))))))
+               (agent-q-call-events--live-told output (plist-get place :frames)))))))
         nil))))
 
-(defun agent-q-call-events--live-told (output frames)
-  "Return for a model that code has printed OUTPUT and is in FRAMES."
-  (string-join
-   (delq nil (list (and output (not (string-empty-p output))
-                        (concat "Output so far:\n" (string-trim-right output)))
-                   (and frames
-                        (concat "It is in, innermost first: "
-                                (string-join (seq-take frames agent-q-call-events--live-frames)
-                                             " < ")))))
-   "\n"))
+(defun agent-q-call-events--live-told (said frames)
+  "Return for a model what the image SAID of a call, which is in FRAMES.
+That is what it has printed, and how far it is."
+  (let ((stage (plist-get said :stage))
+        (output (plist-get said :text)))
+    (string-join
+     (delq nil (list (and stage (concat "So far: " stage))
+                     (and output (not (string-empty-p output))
+                          (concat "Output so far:\n" (string-trim-right output)))
+                     (and frames
+                          (concat "It is in, innermost first: "
+                                  (string-join (seq-take frames agent-q-call-events--live-frames)
+                                               " < ")))))
+     "\n")))
 
 ;;;;; Where it is
 
@@ -328,6 +362,7 @@ TARGET returns what the call concerns, a line or nil."
           (agent-q-call-arguments call) (or (plist-get event :arguments)
                                             (agent-q-call-arguments call))
           (agent-q-call-output call) nil
+          (agent-q-call-progress call) nil
           (agent-q-call-started call) (current-time))
     ;; What it asks of the image comes with it, and can be on its way meanwhile.
     (agent-q-events-afterwards (lambda () (agent-q-render-update-item call)))

@@ -46,12 +46,13 @@ of the change itself.  CHANGE is what it makes of a file, an
 `agent-q-call-file-change'.  PARSED, SUMMARY and OUTCOME are what was made of
 ARGUMENTS or CONTENT last, a cons with them.  OUTPUT is what it has printed
 while it runs, a list of the end of that, the number of its characters, and
-when it came.  KEPT is the call into the image whose stack is kept since it
+when it came.  PROGRESS is how far it is, a cons of a line and when that
+came, or nil.  KEPT is the call into the image whose stack is kept since it
 failed.  LAST is the last of the calls that it made itself, MAKER the call that
 made it, if one did."
   key tool arguments state content milliseconds started
   level reason grounds armed since ended below tail decided target timer drawn
-  offer review beside change parsed summary outcome output kept last maker)
+  offer review beside change parsed summary outcome output progress kept last maker)
 
 (defvar-local agent-q-call-table nil
   "The tool calls of this chat by key.")
@@ -726,14 +727,16 @@ more forms, each above its values."
   "Seconds without output after which a call that has printed counts as silent.")
 
 (defun agent-q-call-text-running (call)
-  "Return for how long CALL has been running, and for how long it has been silent."
+  "Return for how long CALL has been running, how far it is, and its silence."
   (let* ((since (lambda (time) (if time (floor (float-time (time-since time))) 0)))
          (seconds (funcall since (agent-q-call-started call)))
+         (progress (agent-q-call-progress call))
          (printed (nth 2 (agent-q-call-output call)))
-         (silent (if printed (funcall since printed) seconds)))
+         (silent (apply #'min seconds (mapcar since (delq nil (list printed (cdr progress)))))))
     (concat (if (< seconds 1) "running" (format "running %d s" seconds))
+            (if progress (concat ", " (car progress)) "")
             (cond ((< silent agent-q-call--quiet) "")
-                  (printed (format ", silent for %d s" silent))
+                  ((or printed progress) (format ", silent for %d s" silent))
                   (t ", no output")))))
 
 (defun agent-q-call-text-output (call)

@@ -92,6 +92,34 @@ refused; \\[agent-q-plan-do] ends this and makes the agent carry out the plan."
     (agent-q-render-space)
     (agent-q-render-button "[Do it]" #'agent-q-plan-do 'turn)))
 
+;; A plan is a list of items with boxes, which the agent ticks by writing them again.
+
+(defconst agent-q-chat-send--plan-item
+  "^[ \t]*\\(?:[-*+]\\|[0-9]+[.)]\\) +\\[\\([ xX]\\)\\] +\\(.+\\)$"
+  "An item of a plan: its tick, and its text.")
+
+(defun agent-q-chat-send--plan-items (text)
+  "Return the items of plans in TEXT, each as (ITEM . DONE)."
+  (let ((items nil) (start 0))
+    (while (string-match agent-q-chat-send--plan-item text start)
+      (setq start (match-end 0))
+      (setf (alist-get (agent-q-text-visible-line (match-string 2 text) 200) items nil nil #'equal)
+            (not (equal (match-string 1 text) " "))))
+    (nreverse items)))
+
+(defun agent-q-chat-send-plan-note ()
+  "Take in the items of a plan that the last answer of this chat has.
+Those of another plan take its place; of the same, some may be ticked."
+  (let ((items (agent-q-chat-send--plan-items (or (agent-q-render-last-answer) "")))
+        (known agent-q-chat-view-header-items))
+    (when (and items (not (equal items known)))
+      (setq agent-q-chat-view-header-items
+            (if (seq-some (lambda (item) (assoc (car item) items)) known)
+                (append (mapcar (lambda (item) (or (assoc (car item) items) item)) known)
+                        (seq-remove (lambda (item) (assoc (car item) known)) items))
+              items))
+      (agent-q-chat-view-header-update))))
+
 ;;;; The messages of a chat that wait
 
 ;; The core keeps what is sent while a turn runs until the turn is over, or until the running

@@ -67,6 +67,9 @@ Tokens sent, tokens received, requests of a known price, and other requests.")
 (defvar-local agent-q-chat-view-header-planning nil
   "Whether the agent only plans and changes nothing.")
 
+(defvar-local agent-q-chat-view-header-items nil
+  "The items of the plan that this chat follows, each as (TEXT . DONE).")
+
 (defvar-local agent-q-chat-view-header-drift 0
   "How many definitions this chat has left only in the image.")
 
@@ -311,6 +314,16 @@ Tokens received: %d"
        'window
        (and (agent-q-chat-view--header-nearly-full-p) 'agent-q-attention)))))
 
+(defun agent-q-chat-view--header-items ()
+  "Return how many items of the plan are done, or nil without one that is open."
+  (let ((done (cl-count-if #'cdr agent-q-chat-view-header-items))
+        (all (length agent-q-chat-view-header-items)))
+    (and (< done all)
+         (propertize (format "%d of %d done" done all)
+                     'help-echo (mapconcat (pcase-lambda (`(,text . ,done))
+                                             (concat (if done "[x] " "[ ] ") text))
+                                           agent-q-chat-view-header-items "\n")))))
+
 (defun agent-q-chat-view--header-all ()
   "Return the parts of the line in their order, each as (WORTH . TEXT).
 In a narrow window, those worth least are left out."
@@ -336,6 +349,7 @@ In a narrow window, those worth least are left out."
                    (agent-q-chat-view--header-segment
                     "Plan" "Nothing is changed in plan mode\nmouse-1: switch it off"
                     'plan 'agent-q-attention)))
+      (cons 6 (agent-q-chat-view--header-items))
       (cons (if (agent-q-chat-view--header-nearly-full-p) 7 4) (agent-q-chat-view--header-window))
       (cons 5 (and (> agent-q-chat-view-header-queued 0)
                    (format "%d queued" agent-q-chat-view-header-queued)))

@@ -469,12 +469,14 @@ core saves it, as JSON, or is nil."
     (:turn-ended (agent-q-chat--turn-ended (plist-get event :outcome)
                                            (plist-get event :message)
                                            (plist-get event :why)))
-    (:call-proposed (agent-q-review-draft-stop)
+    (:call-proposed (agent-q-chat-send-plan-note)
+                    (agent-q-review-draft-stop)
                     (agent-q-call-events-proposed event))
     (:approval (agent-q-chat--approval event))
     (:approval-changed (agent-q-chat--approval-changed event))
     (:approval-settled (agent-q-call-events-settled-elsewhere event))
     (:call-started (agent-q-call-events-started-event event))
+    (:call-progress (agent-q-call-events-progress event))
     (:call-finished (agent-q-call-events-finished event))
     (:usage (agent-q-chat-view-header-usage event))
     (:retrying (agent-q-chat-commands-backoff-show event))
@@ -579,6 +581,7 @@ core saves it, as JSON, or is nil."
 (defun agent-q-chat--turn-ended (outcome message why)
   "Show that a turn ended with OUTCOME, for the reason WHY, and MESSAGE, if any."
   (agent-q-render-finish)
+  (agent-q-chat-send-plan-note)
   (agent-q-call-events-abandon)
   (agent-q-review-forget-drafts)
   (pcase outcome

@@ -47,7 +47,6 @@ with_native_code() {
 
 began=$(date +%s)
 {
-  echo "== $file ($label)"
   case "$label" in
     terminal) if within sh "$file"; then sum='1 0 0'; else sum='0 1 0'; fi ;;
     'module assertions') with_images && with_native_code && ert --module-assertions ;;

@@ -120,12 +120,17 @@ jobs_of() { # LABEL FILE... -> a line for each, for xargs
 }
 
 # A test of an image waits most of its time, for the Lisp, for Emacs, for a key; so one file more runs
-# than there are processors. Each is shown when it and those before it are done.
+# than there are processors. Each is shown when it and those before it are done; until then its number
+# stands there.
 run_files() { # those in $files/jobs
   xargs -n 2 -P "$(($(sh scripts/jobs.sh) + 1))" sh scripts/test-file.sh "$files" < "$files/jobs" &
   pool=$!
   sed 's/" "/ /; s/"//g' "$files/jobs" > "$files/names"
+  all=$(wc -l < "$files/names")
+  number=0
   while read -r what; do
+    number=$((number + 1))
+    echo "$number of $((all)): $what"
     show_file "$what"
   done < "$files/names"
   wait "$pool"
@@ -218,6 +223,7 @@ matching_tests() {
 
 # Cargo's tests, once they are compiled, run beside the files, and are shown after them.
 all_beside() {
+  echo 'Compiling the tests in Rust'
   cargo test --quiet --lib --tests --no-run || true
   (
     passed=0 failed=0 skipped=0 failures=''
@@ -272,6 +278,7 @@ slowest() {
 # What is kept for the next compilation is large, and most people run the tests once.
 : "${CARGO_INCREMENTAL:=0}"
 export CARGO_INCREMENTAL
+echo 'Building the scripted server and the MCP client'
 cargo build --quiet --example scripted-server --example mcp-client ||
   count 0 1 0 'building the scripted server and the MCP client'
 if [ -n "$T" ]; then

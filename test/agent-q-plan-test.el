@@ -38,6 +38,29 @@
         (should-not (string-match-p "\\bPlan\\b" (agent-q-chat-view-header-line)))
         (should-error (agent-q-plan-do) :type 'user-error)))))
 
+(ert-deftest agent-q-plan-items-are-counted-as-they-are-ticked ()
+  "The header says how many are done, until all are; another plan takes the place of one."
+  (cl-flet ((header-says (text) (string-match-p (regexp-quote text) (agent-q-chat-view-header-line))))
+    (agent-q-test-with-chat
+      (agent-q-test-event :turn-started :turn 1)
+      (agent-q-test-event :text :text "The plan:\n\n- [ ] Rename `a`\n- [ ] Test it\n1. [x] Look\n\nNo - [ ] item.\n")
+      (agent-q-test-event :call-proposed :call 1 :tool "t_run" :arguments "{}")
+      (should (header-says "1 of 3 done"))
+      (agent-q-test-event :text :text "- [x] Rename `a`\n")
+      (agent-q-test-event :call-proposed :call 2 :tool "t_run" :arguments "{}")
+      (should (header-says "2 of 3 done"))
+      (agent-q-test-event :text :text "- [X] Test it\n- [ ] One more")
+      (agent-q-test-event :turn-ended :turn 1 :outcome :finished)
+      (should (header-says "3 of 4 done"))
+      (agent-q-test-event :turn-started :turn 2)
+      (agent-q-test-event :text :text "* [x] One more")
+      (agent-q-test-event :turn-ended :turn 2 :outcome :finished)
+      (should-not (header-says " done"))
+      (agent-q-test-event :turn-started :turn 3)
+      (agent-q-test-event :text :text "- [ ] Another")
+      (agent-q-test-event :turn-ended :turn 3 :outcome :finished)
+      (should (header-says "0 of 1 done")))))
+
 (ert-deftest agent-q-plan-is-a-matter-of-chats ()
   (with-temp-buffer
     (should-error (agent-q-plan-mode) :type 'user-error)

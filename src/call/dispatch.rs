@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::batch::BatchContext;
+use super::batch::{BatchContext, Watcher};
 use super::decide::reason;
 use super::prepared::{Prepared, PreparedCall};
 use super::{Executor, reach};
@@ -51,7 +51,9 @@ impl Executor {
                     reviewed: call.reviewed.clone(),
                     next: call.next.clone(),
                     echo: call.echo.clone(),
-                    ..self.context(batch).judged(&call.verdict.reached.judged)
+                    ..self
+                        .context_of(call, batch)
+                        .judged(&call.verdict.reached.judged)
                 };
                 task(call.arguments.clone(), context).await
             }
@@ -61,13 +63,22 @@ impl Executor {
                     call,
                     batch,
                 };
-                run(&call.arguments, &self.context(batch), &images).await
+                run(&call.arguments, &self.context_of(call, batch), &images).await
             }
             Runner::Emacs(tool) => self.run_on_emacs(tool, call, batch).await,
             Runner::Operation(tool) => self.run_operation(tool, call, batch).await,
             Runner::Handler(handler) => self.run_handler(*handler, call, batch).await,
         };
         text.map(Content::from)
+    }
+
+    /// What the work of CALL may reach, which can tell how far it is.
+    fn context_of(&self, call: &PreparedCall, batch: &BatchContext) -> WorkContext {
+        let is_shown = matches!(batch.watcher, Watcher::Chat | Watcher::Beside);
+        WorkContext {
+            call: is_shown.then_some(call.key),
+            ..self.context(batch)
+        }
     }
 
     async fn run_on_emacs(
@@ -135,7 +146,9 @@ impl Executor {
         batch: &BatchContext,
     ) -> Result<Content, ToolFailure> {
         let deadline = (tool.deadline)(&call.arguments, batch.eval_deadline);
-        let context = self.context(batch).about(call.tool.lisp(&call.arguments));
+        let context = self
+            .context_of(call, batch)
+            .about(call.tool.lisp(&call.arguments));
         context.start_lisp().await?;
         let unit = call.verdict.unit.clone().transpose()?;
         let (operation, arguments) = match &unit {

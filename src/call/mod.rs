@@ -44,6 +44,7 @@ impl Executor {
     pub fn context(&self, batch: &BatchContext) -> WorkContext {
         WorkContext {
             session: batch.session,
+            call: None,
             lisp: Lisp::Users,
             emacs: Arc::clone(&self.emacs),
             workspace: Arc::clone(&batch.workspace),

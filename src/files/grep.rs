@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
@@ -14,7 +14,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use super::path::{PathKind, PathPolicy, Resolved};
 use super::patterns::FileGlob;
 use super::search::{Hidden, private_note};
-use super::walk::{Ground, Walk, WalkedEntry};
+use super::walk::{Ground, Walk, WalkedEntry, WalkedKind};
 use super::{FileError, Stop, Trouble, cancelled, count};
 
 /// How many matching lines are shown when nobody says.
@@ -34,8 +34,35 @@ pub enum Case {
     Smart,
 }
 
+/// How far a search is: how many files were searched, and how many there are, if they were counted.
+#[derive(Debug, Default)]
+pub struct SearchProgress {
+    searched: AtomicU64,
+    all: AtomicU64,
+}
+
+impl SearchProgress {
+    /// In words.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let searched = grouped(self.searched.load(Ordering::Relaxed));
+        match self.all.load(Ordering::Relaxed) {
+            0 => format!("{searched} files"),
+            all => format!("{searched} of {} files", grouped(all)),
+        }
+    }
+}
+
+/// NUMBER with commas, such as 1,200.
+fn grouped(number: u64) -> String {
+    match number / 1000 {
+        0 => number.to_string(),
+        thousands => format!("{},{:03}", grouped(thousands), number % 1000),
+    }
+}
+
 /// What to look for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Grep {
     pub pattern: String,
     /// Only files that this glob matches.
@@ -46,6 +73,7 @@ pub struct Grep {
     /// The most matching lines to show.
     pub limit: usize,
     pub hidden: Hidden,
+    pub progress: Arc<SearchProgress>,
 }
 
 impl Grep {
@@ -58,6 +86,7 @@ impl Grep {
             context: 0,
             limit: DEFAULT_MATCHES,
             hidden: Hidden::LeaveOut,
+            progress: Arc::default(),
         }
     }
 }
@@ -172,6 +201,7 @@ pub fn grep(
             let mut worker = Worker::new(&matcher, grep, &collector, stop);
             let glob = glob.as_ref();
             move |entry: &WalkedEntry<'_>| {
+                grep.progress.searched.fetch_add(1, Ordering::Relaxed);
                 worker.visit(glob, entry);
                 Walk::On
             }
@@ -183,6 +213,30 @@ pub fn grep(
         return Err(cancelled());
     }
     Ok(collector.finish(target, private))
+}
+
+/// Counts the files of TARGET for the progress of GREP, unless STOP says so before. That takes longer than a
+/// search of few.
+///
+/// # Errors
+///
+/// TARGET is no folder any more.
+pub fn count_files(
+    policy: &PathPolicy,
+    target: &Resolved,
+    grep: &Grep,
+    stop: Stop<'_>,
+) -> Result<(), FileError> {
+    let ground = Ground::new(policy, target, grep.hidden, Vec::new())?;
+    let mut all = 0;
+    ground.in_order(usize::MAX, &mut |entry| {
+        all += u64::from(entry.kind == WalkedKind::File);
+        if stop() { Walk::Ends } else { Walk::On }
+    });
+    if !stop() {
+        grep.progress.all.store(all, Ordering::Relaxed);
+    }
+    Ok(())
 }
 
 fn matcher(grep: &Grep) -> Result<RegexMatcher, FileError> {

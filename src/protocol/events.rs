@@ -203,6 +203,12 @@ pub enum Event {
         #[serde(serialize_with = "fields::text")]
         arguments: Value,
     },
+    /// How far a tool call is that runs, in a few words; empty when that isn't known any more.
+    CallProgress {
+        session: SessionId,
+        call: CallKey,
+        text: String,
+    },
     /// A tool call has its one result. The content is whole here; the model gets it capped.
     CallFinished {
         session: SessionId,
@@ -395,6 +401,7 @@ impl Event {
             | Self::ApprovalSettled { session, .. }
             | Self::EffectDecided { session, .. }
             | Self::CallStarted { session, .. }
+            | Self::CallProgress { session, .. }
             | Self::CallFinished { session, .. }
             | Self::Usage { session, .. }
             | Self::Retrying { session, .. }

@@ -47,6 +47,8 @@ pub struct BegunCall {
     key: OnceCell<CallKey>,
     started: Instant,
     step: Mutex<CallStep>,
+    /// How far it is, while it runs; empty where that isn't known.
+    progress: Mutex<String>,
     pub cancel: CancellationToken,
     pub why: Arc<OnceCell<String>>,
     outcome: watch::Sender<Option<CallText>>,
@@ -150,6 +152,7 @@ impl BegunCall {
             key: OnceCell::new(),
             started: Instant::now(),
             step: Mutex::new(CallStep::Queued),
+            progress: Mutex::default(),
             cancel,
             why: Arc::default(),
             outcome: watch::Sender::new(None),
@@ -213,6 +216,9 @@ impl BegunCall {
                 self.reach(CallStep::Running);
             }
             Event::EffectDecided { .. } => self.reach(CallStep::Running),
+            Event::CallProgress { call, text, .. } if self.key.get() == Some(call) => {
+                held(&self.progress).clone_from(text);
+            }
             _ => {}
         }
     }
@@ -240,7 +246,10 @@ impl BegunCall {
                 self.seconds(),
                 effect.trim_end_matches('.')
             ),
-            CallStep::Running => format!("is running, {} s so far", self.seconds()),
+            CallStep::Running => match held(&self.progress).as_str() {
+                "" => format!("is running, {} s so far", self.seconds()),
+                progress => format!("is running, {} s so far ({progress})", self.seconds()),
+            },
         }
     }
 

@@ -23,13 +23,18 @@ use crate::files::path::{PathPolicy, Resolved};
 use crate::files::{FileError, Stop, Trouble};
 use crate::image::{self, ImageReply};
 use crate::protocol::Emacs;
-use crate::protocol::{Done, EmacsReply, EmacsRequest, ImageRequest, Lisp, SessionId};
+use crate::protocol::{
+    CallKey, Done, EmacsReply, EmacsRequest, Event, ImageRequest, Lisp, SessionId,
+};
 use crate::provider::ChatMessage;
 use crate::runtime::held;
 use crate::workspace::{ProjectSettings, Workspace};
 
 /// Emacs replies within its own slice, unless it is busy for long.
 pub(crate) const EMACS_DEADLINE: Duration = Duration::from_secs(120);
+
+/// How often the user is told how far a call is.
+const PROGRESS_PACE: Duration = Duration::from_millis(500);
 
 /// Work under way for a call, which has a result or fails.
 pub type Running<T = String> = BoxFuture<'static, Result<T, ToolFailure>>;
@@ -163,6 +168,8 @@ pub enum Proposal {
 #[derive(Clone)]
 pub struct WorkContext {
     pub session: SessionId,
+    /// The call, where anybody wants to know how far it is.
+    pub call: Option<CallKey>,
     /// The Lisp that the call is about.
     pub lisp: Lisp,
     pub emacs: Arc<dyn Emacs>,
@@ -264,7 +271,49 @@ impl WorkContext {
     /// Why it can't be started.
     pub async fn start_second(&self, name: &str, root: Option<&Path>) -> Result<(), ToolFailure> {
         let asked = serde_json::json!({ "name": name, "root": root });
-        self.ask_emacs("start-lisp", asked).await.map(drop)
+        let started = self.ask_emacs("start-lisp", asked);
+        self.telling(started, || "starting a Lisp".to_owned())
+            .await
+            .map(drop)
+    }
+
+    /// What WORK, a part of the call, comes to. If it takes long, the user is told from time to time what
+    /// PROGRESS says then.
+    pub async fn telling<T>(
+        &self,
+        work: impl Future<Output = T>,
+        progress: impl Fn() -> String,
+    ) -> T {
+        let Some(call) = self.call else {
+            return work.await;
+        };
+        let session = self.session;
+        let tell = |text: String| {
+            self.emacs.emit(Event::CallProgress {
+                session,
+                call,
+                text,
+            });
+        };
+        let mut work = std::pin::pin!(work);
+        let mut told = String::new();
+        loop {
+            match tokio::time::timeout(PROGRESS_PACE, &mut work).await {
+                Ok(done) => {
+                    if !told.is_empty() {
+                        tell(String::new());
+                    }
+                    return done;
+                }
+                Err(_) => {
+                    let now = progress();
+                    if now != told {
+                        told.clone_from(&now);
+                        tell(now);
+                    }
+                }
+            }
+        }
     }
 
     /// What the Lisp that the call is about replies to OPERATION, unless it takes longer than DEADLINE twice.

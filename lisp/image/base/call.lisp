@@ -6,8 +6,8 @@
 
 (defvar *running* '()
   "The running calls: lists of the call's id, thread, client, operation, start time, whether it is
-to be stopped, its output, the heap at its start, and a list with whether an interrupt is on its
-way.")
+to be stopped, its output, the heap at its start, a list with whether an interrupt is on its way, and
+one with what NOTE-STAGE got.")
 
 (defvar *lock* (let ((*client* (if (backend-package :slynk) :slynk :swank)))
                  (backend "MAKE-LOCK" :name "agent-q calls")))
@@ -21,6 +21,14 @@ if none were, as the watch meets what they do; NIL if that doesn't matter.")
 
 (defvar *progress* (constantly nil)
   "A function that returns what the operation has done so far, in case it doesn't finish.")
+
+(defvar *stage* (list nil)
+  "A list with what NOTE-STAGE got in this call.")
+
+(defun note-stage (function)
+  "From now on, FUNCTION tells how far this call is. It is called in any thread and returns a text, or
+NIL."
+  (setf (first *stage*) function))
 
 (defvar *on-condition* (constantly nil)
   "Called with an unhandled condition before it is reported; may leave by a restart.")
@@ -58,13 +66,15 @@ restart)."
       (guard-stack (first end)))))
 
 (defun call-with-registration (id operation function)
-  (let ((entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time)
-                     ;; Whether it is to be stopped.
-                     nil
-                     *captured*
-                     (let ((begun (optional-function "AGENT-Q-IMAGE" "HEAP-BEGUN")))
-                       (and begun (funcall begun)))
-                     (list nil))))
+  (let* ((*stage* (list nil))
+         (entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time)
+                      ;; Whether it is to be stopped.
+                      nil
+                      *captured*
+                      (let ((begun (optional-function "AGENT-Q-IMAGE" "HEAP-BEGUN")))
+                        (and begun (funcall begun)))
+                      (list nil)
+                      *stage*)))
     (call-guarding-stack
      (lambda ()
        (unwind-protect

@@ -96,7 +96,9 @@ the primary name, comes once ASDF has had the chance to infer a system from a pa
   ;; What was found before the load.
   (before '())
   ;; The compiled components, latest first, and how many were loaded.
-  (compiled '()) (loaded 0))
+  (compiled '()) (loaded 0)
+  ;; The components that are compiled or loaded, with whether that was begun, and of how many it was.
+  (planned (make-hash-table :test 'eq)) (begun 0))
 
 ;;; Names
 
@@ -309,9 +311,39 @@ change."
       (unless done
         (pushnew name *failed-files* :test #'equal)))))
 
+(defun plan-files (components)
+  "Count those of COMPONENTS that are Lisp files as what is going to be compiled or loaded."
+  (let ((class (asdf-class "CL-SOURCE-FILE")))
+    (dolist (component components)
+      (when (and class (typep component class))
+        (let ((planned (build-planned *build*)))
+          (setf (gethash component planned) (gethash component planned)))))))
+
+(defun components-of-plan (plan)
+  "The components that PLAN, one of ASDF's or a list of its actions, is going to do something with."
+  (loop for action in (if (listp plan) plan (guarded (lambda () (asdf-call "PLAN-ACTIONS" plan))
+                                                     (constantly '())))
+        when (consp action) collect (cdr action)))
+
+(defun begin-file (component)
+  "Note that COMPONENT is being compiled or loaded now."
+  (let ((planned (build-planned *build*)))
+    (unless (gethash component planned)
+      (setf (gethash component planned) t)
+      (incf (build-begun *build*)))
+    (let ((number (build-begun *build*)) (all (hash-table-count planned))
+          (name (guarded (lambda ()
+                           (format nil "~@[~A/~]~A"
+                                   (unless (project-component-p component)
+                                     (asdf-call "COMPONENT-NAME" (asdf-call "COMPONENT-SYSTEM" component)))
+                                   (name-in-project component)))
+                         (constantly "a file"))))
+      (note-stage (lambda () (format nil "~:D of ~:D file~:P: ~A" number all name))))))
+
 (defun call-compiling (component function)
   (if *build*
       (let ((*component* component))
+        (begin-file component)
         (push component (build-compiled *build*))
         (guarded (lambda ()
                    (remember-text (asdf-call "COMPONENT-PATHNAME" component))
@@ -334,6 +366,7 @@ change."
 (defun call-loading (component function)
   (if *build*
       (let ((*component* component))
+        (begin-file component)
         (unless (member component (build-compiled *build*))
           (guarded (lambda () (note-project-text component)) (constantly nil)))
         (multiple-value-prog1 (call-counting-failure component function)
@@ -351,13 +384,17 @@ change."
                 (guarded (lambda () (list (funcall make class :force t))) (constantly '())))))))
 
 (defun observing-methods ()
-  "Forms that define methods on ASDF's functions. No program can have the same ones: they specialize
-on the very objects that stand for the operations."
+  "Forms that define methods on ASDF's functions. No program has the same ones: but for the first, they
+specialize on the very objects that stand for the operations."
   (let ((file (asdf-class "CL-SOURCE-FILE"))
         (perform (find-symbol "PERFORM" "ASDF"))
+        (perform-all (find-symbol "PERFORM-PLAN" "ASDF"))
         (done (find-symbol "OPERATION-DONE-P" "ASDF")))
     (when (and file perform done)
       (append
+       (and perform-all (fboundp perform-all)
+            `((defmethod ,perform-all :before ((plan t) &key &allow-other-keys)
+                (when *build* (plan-files (components-of-plan plan))))))
        (loop for compile in (operation-objects "COMPILE-OP")
              collect `(defmethod ,perform :around ((operation (eql ',compile)) (component ,file))
                         (call-compiling component (lambda () (call-next-method))))

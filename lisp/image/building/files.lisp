@@ -81,6 +81,7 @@ nothing else of those; returns their names."
                such a file."
               strays (null (rest strays))))
     (flet ((work ()
+             (plan-files components)
              (dolist (component components)
                (dolist (operation '("COMPILE-OP" "LOAD-OP"))
                  (asdf-call "PERFORM" (asdf-call "MAKE-OPERATION" (asdf-class operation)) component))

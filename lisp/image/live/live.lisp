@@ -8,15 +8,21 @@
   "The entry of the call ID, or NIL if it has ended."
   (call-with-lock (lambda () (find id *running* :key #'first))))
 
+(defun stage-text (entry)
+  "How far the call of ENTRY is, a text, or NIL."
+  (let ((stage (first (tenth entry))))
+    (and stage (guarded stage (constantly nil)))))
+
 (define-operation "call-output" (call)
-  ;; The end of what CALL has printed so far, and how many characters that were.
-  (let ((capture (seventh (running-call call))))
+  ;; The end of what CALL has printed so far, how many characters that were, and how far it is.
+  (let* ((entry (running-call call)) (capture (seventh entry)))
     (if (null capture)
         (list :gone t)
         (progn
           ;; The stream buffers its output, under a lock of its own.
           (guarded (lambda () (finish-output (captured-stream capture))) #'identity)
-          (list :text (captured-latest capture) :printed (captured-printed capture))))))
+          (list :text (captured-latest capture) :printed (captured-printed capture)
+                :stage (stage-text entry))))))
 
 ;;; Where it is
 

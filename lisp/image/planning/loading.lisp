@@ -7,6 +7,7 @@
   "Load the system NAME, noting what the compiler says; returns the system."
   (let ((load (asdf-function "LOAD-SYSTEM")) (system nil))
     (flet ((work ()
+             (note-stage (constantly "planning"))
              (setf system (find-system-named name))
              (note-snags name force)
              (if force

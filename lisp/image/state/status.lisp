@@ -221,11 +221,13 @@ of none of SYSTEMS."
 
 (defun running-texts ()
   "Our running calls, except the one that asks."
-  (loop for (id nil nil operation start) in *running*
+  (loop for entry in *running*
+        for (id nil nil operation start) = entry
         unless (eql id *call*)
-          collect (format nil "~A for ~D s" operation
+          collect (format nil "~A for ~D s~@[ (~A)~]" operation
                           (round (- (get-internal-real-time) start)
-                                 internal-time-units-per-second))))
+                                 internal-time-units-per-second)
+                          (stage-text entry))))
 
 (defun status-part (part limit offset thread)
   "A page of PART of the status, of which the summary has only the beginning."

@@ -137,14 +137,32 @@ program a failed check is, if known.")
 (defun entries-of (framework result surroundings)
   (ask-framework framework #'test-framework-entries result surroundings))
 
-(defun failed-entry (framework result surroundings)
-  "What RESULT, which was just made, says of a failure, if it does yet."
-  (find-if (lambda (entry) (member (getf entry :status) '("failed" "error") :test #'string=))
-           (guarded (lambda () (entries-of framework result surroundings)) (constantly '()))))
+(defvar *counted* (list 0 0 0)
+  "The numbers of the results since the tests began, of their checks, as far as they told them when they
+were made, and of those that failed.")
+
+(defun counted-text (counted)
+  "How far tests are, by COUNTED."
+  (destructuring-bind (results checks failed) counted
+    (cond ((plusp checks) (format nil "~:D check~:P~[~:;, ~:*~:D failed~]" checks failed))
+          ((plusp results) (format nil "~:D test~:P" results))
+          (t "testing"))))
+
+(defun count-entries (entries)
+  "Count ENTRIES, of a result that was just made; returns one that failed."
+  (let ((failures (remove-if-not (lambda (entry)
+                                   (member (getf entry :status) '("failed" "error") :test #'string=))
+                                 entries)))
+    (flet ((total (list) (loop for entry in list sum (getf entry :count 1))))
+      (incf (first *counted*))
+      (incf (second *counted*) (total entries))
+      (incf (third *counted*) (total failures)))
+    (first failures)))
 
 (defun note-result (framework result)
   (let* ((surroundings (ask-framework framework #'test-framework-surroundings))
-         (failed (failed-entry framework result surroundings)))
+         (failed (count-entries
+                  (guarded (lambda () (entries-of framework result surroundings)) (constantly '())))))
     (push (list framework result surroundings
                 (and failed
                      (< (count-if #'fourth *results*) *result-limit*)
@@ -222,6 +240,8 @@ program a failed check is, if known.")
 (defun call-observing (function)
   "Call FUNCTION; returns the results that were made, latest first."
   (setf *results* '())
+  (let ((counted (setf *counted* (list 0 0 0))))
+    (note-stage (lambda () (counted-text counted))))
   (let ((ends (mapcan #'observe-framework (loaded-frameworks))))
     (unwind-protect (call-quietly function)
       (mapc #'funcall ends)))

@@ -3,17 +3,19 @@
 //! threads of ours; only a file that Emacs visits with unsaved changes is asked for there.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::change::{LiveBuffer, Wanted, visiting};
-use crate::files::grep::{DEFAULT_MATCHES, Grep, MOST_CONTEXT, grep};
+use crate::files::grep::{DEFAULT_MATCHES, Grep, MOST_CONTEXT, count_files, grep};
 use crate::files::listing::{
     DEFAULT_DEPTH, SortBy, TreeOptions, directory_tree, file_info, list_directory,
     project_root_text,
 };
-use crate::files::path::{PathKind, PathVerdict, Resolved};
+use crate::files::path::{PathKind, PathPolicy, PathVerdict, Resolved};
 use crate::files::read::{LARGEST_PAGE, Window, read_page};
 use crate::files::search::{DEFAULT_FILES, FileSearch, search_files};
 use crate::files::systems::source_folders;
@@ -321,35 +323,58 @@ fn grep_project() -> Tool {
                     hidden: hidden(&arguments),
                     ..Grep::new(arguments.required_text("pattern"))
                 };
-                context
-                    .on_a_thread(move |stop| {
-                        let found = grep(&policy, &target, &what, stop)?;
-                        let any = FileSearch {
-                            limit: 1,
-                            ..FileSearch::new("**/*.{lisp,lsp,cl}")
-                        };
-                        match of_system {
-                            Some(system)
-                                if found.matches == 0
-                                    && search_files(&policy, &target, &any, stop)?
-                                        .paths
-                                        .is_empty() =>
-                            {
-                                Err(FileError::new(
-                                    Trouble::Missing,
-                                    format!(
-                                        "{system} has no sources here: {} has no Lisp files.",
-                                        target.path.display()
-                                    ),
-                                ))
-                            }
-                            _ => Ok(found.text()),
+                let progress = Arc::clone(&what.progress);
+                let counted = counting(&policy, &target, &what);
+                let searched = context.on_a_thread(move |stop| {
+                    let found = grep(&policy, &target, &what, stop)?;
+                    let any = FileSearch {
+                        limit: 1,
+                        ..FileSearch::new("**/*.{lisp,lsp,cl}")
+                    };
+                    match of_system {
+                        Some(system)
+                            if found.matches == 0
+                                && search_files(&policy, &target, &any, stop)?.paths.is_empty() =>
+                        {
+                            Err(FileError::new(
+                                Trouble::Missing,
+                                format!(
+                                    "{system} has no sources here: {} has no Lisp files.",
+                                    target.path.display()
+                                ),
+                            ))
                         }
-                    })
-                    .await
+                        _ => Ok(found.text()),
+                    }
+                });
+                let searched = context.telling(searched, || progress.text()).await;
+                drop(counted);
+                searched
             })
         },
     )
+}
+
+/// How long a search takes before its files are counted, so that its progress can be told.
+const QUICK_SEARCH: Duration = Duration::from_millis(500);
+
+/// Counts the files that WHAT searches in TARGET, if that takes long; ends when the value is dropped.
+fn counting(policy: &Arc<PathPolicy>, target: &Resolved, what: &Grep) -> DropGuard {
+    let ended = CancellationToken::new();
+    let guard = ended.clone().drop_guard();
+    let (policy, target, what) = (Arc::clone(policy), target.clone(), what.clone());
+    tokio::spawn(async move {
+        if tokio::time::timeout(QUICK_SEARCH, ended.cancelled())
+            .await
+            .is_err()
+        {
+            tokio::task::spawn_blocking(move || {
+                // A search of one file has nothing to count.
+                let _ = count_files(&policy, &target, &what, &|| ended.is_cancelled());
+            });
+        }
+    });
+    guard
 }
 
 /// How long the image may take to say where a system is.

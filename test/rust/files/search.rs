@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agent_q_core::files::Trouble;
-use agent_q_core::files::grep::{Case, FoundLines, Grep, Role, grep};
+use agent_q_core::files::grep::{Case, FoundLines, Grep, Role, count_files, grep};
 use agent_q_core::files::listing::{
     EntryKind, Possible, SortBy, TreeOptions, directory_tree, file_info, list_directory, utc,
 };
@@ -160,6 +160,24 @@ fn searching_a_folder_names_files_from_the_project() {
     let file = project.policy.judge("test.el").resolved().unwrap();
     let error = search_files(&project.policy, &file, &FileSearch::new("*"), &|| false).unwrap_err();
     assert_eq!(error.message, "'test.el' is a file, not a directory.");
+}
+
+#[test]
+fn a_search_says_how_far_it_is() {
+    let project = Project::of_sources();
+    fs::create_dir(project.path("many")).unwrap();
+    for number in 0..1_200 {
+        fs::write(project.path(&format!("many/{number}.lisp")), "").unwrap();
+    }
+    let folder = project.policy.judge("many").resolved().unwrap();
+    let search = Grep::new("top");
+    assert_eq!(search.progress.text(), "0 files");
+    count_files(&project.policy, &folder, &search, &|| true).unwrap();
+    assert_eq!(search.progress.text(), "0 files");
+    count_files(&project.policy, &folder, &search, &|| false).unwrap();
+    assert_eq!(search.progress.text(), "0 of 1,200 files");
+    grep(&project.policy, &folder, &search, &|| false).unwrap();
+    assert_eq!(search.progress.text(), "1,200 of 1,200 files");
 }
 
 #[test]
