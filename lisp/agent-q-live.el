@@ -31,6 +31,7 @@ agent-q-names.el puts its commands there.")
   '((place . "RET: go there") (value . "RET: inspect it") (error . "RET: open it in your debugger")
     (kept . "RET: open your debugger on this error")
     (restart . "RET: leave the error by this restart")
+    (connect . "RET: connect a Lisp image")
     (name . "RET: go to its definition"))
   "What is said of each kind under the mouse.")
 

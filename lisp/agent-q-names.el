@@ -26,6 +26,8 @@
 (require 'seq)
 (require 'subr-x)
 
+(declare-function agent-q-set-image "agent-q-chat-commands")
+
 (defcustom agent-q-names-look-up t
   "Whether the chat's image is asked about names in answers.
 Those that it knows get the colour of what they are, and lead to their
@@ -191,7 +193,7 @@ Where the image knows it by another package, that is the one that is meant."
   "Go to the definition of the symbol at point, or to the place in a file there."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (if (memq (car (get-text-property (point) 'agent-q-live)) '(place value error restart kept))
+  (if (memq (car (get-text-property (point) 'agent-q-live)) '(place value error restart kept connect))
       (agent-q-names-follow)
     (agent-q-names--do :edit-definition)))
 
@@ -211,8 +213,20 @@ Where the image knows it by another package, that is the one that is meant."
     (`(error ,name) (agent-q-debugger-hand-over name))
     (`(kept ,call) (agent-q-image-debug-kept call))
     (`(restart ,name ,number) (agent-q-debugger-take-restart name number))
+    ('(connect) (agent-q-names--connect))
     (`(name . ,_) (agent-q-names--do :edit-definition))
     (_ (user-error "Nothing here leads anywhere"))))
+
+(defun agent-q-names--connect ()
+  "Connect this chat to an image, which is started where none runs."
+  (if (agent-q-connection-connections) (call-interactively #'agent-q-set-image)
+    (let ((clients (agent-q-connection-installed)))
+      (unless clients
+        (user-error "Neither SLY nor SLIME is installed"))
+      (call-interactively
+       (if (null (cdr clients)) (car clients)
+         (intern (completing-read "Start a Lisp with: " clients nil t nil nil
+                                  (symbol-name (car clients)))))))))
 
 (defun agent-q-names-follow-mouse (event)
   "Go to what EVENT clicked on."
