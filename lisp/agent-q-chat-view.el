@@ -452,9 +452,7 @@ It is loaded by then; some files that have such a command stand on this one."
   "Return the words on the image of this chat."
   (if (agent-q-chat-view--welcome-connected-p)
       (agent-q-text-visible-line (agent-q-connection-facts agent-q-session-connection) 60)
-    (let ((clients (seq-filter (lambda (client)
-                                 (or (featurep client) (locate-library (symbol-name client))))
-                               '(sly slime))))
+    (let ((clients (agent-q-connection-installed)))
       (if clients
           (concat "none; "
                   (mapconcat (lambda (client) (agent-q-chat-view--welcome-command (symbol-name client)))
@@ -501,9 +499,14 @@ The demo model answers no questions, so only the console's are left with it."
     (_ "")))
 
 (defun agent-q-chat-view--welcome-entry (title text)
-  "Return TEXT under TITLE, a line that wraps beside it."
-  (let ((entry (format "%-6s %s\n" title text)))
-    (add-text-properties 0 (length entry) '(wrap-prefix "       ") entry)
+  "Return TEXT under TITLE, lines that wrap beside it.
+Each line of TEXT begins in the same column, also where letters differ in width."
+  (let* ((column '(space :align-to 7))
+         (gap (lambda (spaces) (propertize spaces 'display column)))
+         (entry (concat title (funcall gap (make-string (max 1 (- 7 (length title))) ?\s))
+                        (string-replace "\n       " (concat "\n" (funcall gap "       ")) text)
+                        "\n")))
+    (add-text-properties 0 (length entry) `(wrap-prefix ,column) entry)
     entry))
 
 (defun agent-q-chat-view--welcome-dim (text)

@@ -372,6 +372,15 @@
           (should (eq long (funcall unfold 2)))
           (should (= (window-start) (agent-q-render-item-start long))))))))
 
+;; With letters of different widths, blanks don't line up.
+(ert-deftest agent-q-chat-the-first-lines-line-up ()
+  (agent-q-test-with-chat
+    (dolist (start '("Image  " "Try    " "       [/list_buffers]"))
+      (agent-q-test-find start)
+      (goto-char (+ (point) 6))
+      (should (equal '(space :align-to 7) (get-text-property (point) 'display)))
+      (should-not (get-text-property (1+ (point)) 'display)))))
+
 (defun agent-q-chat-test--seen ()
   "Return what is seen of this chat's log."
   (let ((place (point-min)) (text ""))
