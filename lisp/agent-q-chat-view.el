@@ -270,13 +270,17 @@ Tokens received: %d"
 
 (defun agent-q-chat-view-header-dollars (dollars)
   "Return DOLLARS as text, to at least two digits that count."
-  (format (if (< dollars 0.1) "$%.4f" "$%.2f") dollars))
+  (cond ((zerop dollars) "nothing")
+        ((< dollars 0.1) (format "$%.4f" dollars))
+        (t (format "$%.2f" dollars))))
 
 (defun agent-q-chat-view--header-cost ()
-  "Return what this chat cost, or nil before anything."
+  "Return what this chat cost; nil before anything, and where it is nothing."
   (and (> (+ agent-q-chat-view-header-input agent-q-chat-view-header-output) 0)
+       (or (< 0 agent-q-chat-view-header-unpriced)
+           (not (memql agent-q-chat-view-header-cost '(0 0.0))))
        (propertize
-        (cond ((null agent-q-chat-view-header-cost) "$?")
+        (cond ((memql agent-q-chat-view-header-cost '(nil 0 0.0)) "$?")
               (t (concat (agent-q-chat-view-header-dollars agent-q-chat-view-header-cost)
                          (if (< 0 agent-q-chat-view-header-unpriced) "+?" ""))))
         'help-echo
@@ -287,7 +291,9 @@ Tokens received: %d"
                 "\nIts last turn: "
                 (if agent-q-chat-view-header-turn-cost (agent-q-chat-view-header-dollars agent-q-chat-view-header-turn-cost)
                   "unknown")
-                (format "\nPrices as of %s" (or (agent-q-model-facts-date) "nowhere"))))))
+                (if-let ((date (agent-q-provider-prices-date agent-q-session-provider)))
+                    (format "\nPrices as of %s" date)
+                  "")))))
 
 (defun agent-q-chat-view--header-share ()
   "Return how much of the model's window is full, in percent, or nil."

@@ -69,6 +69,7 @@ a turn."
   ;; The numbers are tokens of this model: 8 begins a call in its template, 2 ends an answer, 1002
   ;; goes on to an argument that the model need not give, and would only babble in.
   `((name . ,agent-q-provider-demo-name)
+    (facts . ,(agent-q-model-facts-json (list :prices agent-q-model-facts-free)))
     (base_url . ,base-url)
     (model . ,agent-q-doctor--demo-model)
     (key . :null)
