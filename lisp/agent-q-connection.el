@@ -54,7 +54,7 @@ Its first argument is the connection's process."
                          (funcall (plist-get functions :connections)))))
 
 (defun agent-q-connection-installed ()
-  "Return the clients that are installed, symbols that are commands to start a Lisp."
+  "Return the installed clients, symbols, which are commands that start a Lisp."
   (seq-filter (lambda (client) (or (featurep client) (locate-library (symbol-name client))))
               '(sly slime)))
 

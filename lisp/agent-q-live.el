@@ -45,6 +45,15 @@ HELP is shown before what RET does there.  In a buffer it has its keys, too."
      ,@(unless text (list 'keymap agent-q-live-map)))
    text))
 
+(defun agent-q-live-put-keymap (text keymap)
+  "Give what is alive in TEXT, a new string, KEYMAP; return TEXT."
+  (let ((live 0))
+    (while (setq live (text-property-not-all live (length text) 'agent-q-live nil text))
+      (let ((end (or (next-single-property-change live 'agent-q-live text) (length text))))
+        (put-text-property live end 'keymap keymap text)
+        (setq live end))))
+  text)
+
 ;;;; Finding them
 
 (defconst agent-q-live--outside "][ \t\n()<>{}\"'`,;:|=*"

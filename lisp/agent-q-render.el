@@ -355,11 +355,7 @@ that nothing of it is seen: another item speaks for it."
                        text)
   (agent-q-live-mark text)
   ;; Parts of an item may have a keymap of their own.
-  (let ((live 0))
-    (while (setq live (text-property-not-all live (length text) 'agent-q-live nil text))
-      (let ((end (or (next-single-property-change live 'agent-q-live text) (length text))))
-        (put-text-property live end 'keymap agent-q-render--live-map text)
-        (setq live end))))
+  (agent-q-live-put-keymap text agent-q-render--live-map)
   (agent-q-render-fill-keymap text agent-q-render-item-map))
 
 (defun agent-q-render-fill-keymap (text keymap)

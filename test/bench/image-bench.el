@@ -32,7 +32,7 @@
 (defvar image-bench--rex nil "Function that makes a bare call.")
 
 (defun image-bench-connect (&optional client)
-  "Start SBCL through CLIENT, else the one that is wanted, and await the connection."
+  "Start SBCL through CLIENT, else the one that is wanted, and connect."
   (setq image-bench-client (or client (intern (getenv "AGENT_Q_BENCH"))))
   (agent-q-ide-use image-bench-client)
   (set (intern (format "%s-kill-without-query-p" image-bench-client)) t)
