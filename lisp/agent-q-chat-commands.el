@@ -605,7 +605,7 @@ set agent-q-context-window to tell.\n"
             (format "Older messages are summarized beyond %s tokens (agent-q-compact-at).\n"
                     (agent-q-chat-commands--usage-number limit)))
            (t "Older messages are summarized when the host refuses more.\n"))
-     (format "\n%-14s %5s %12s\n" "" "Count" "Tokens")
+     (format "\n%-14s %5s %12s  %s\n" "" "Count" "Tokens" "Share")
      (mapconcat (lambda (row) (agent-q-chat-commands--usage-row row (if (numberp window) window tokens)))
                 (gethash "rows" report) "")
      (agent-q-chat-commands--usage-largest (append (gethash "largest" report) nil))
@@ -629,7 +629,7 @@ set agent-q-context-window to tell.\n"
   "Return MESSAGES, the largest ones, as lines."
   (if (null messages) ""
     (concat
-     (format "\n%-14s %5s %12s\n" "The largest" "Turn" "Tokens")
+     (format "\n%-14s %5s %12s  %s\n" "The largest" "Turn" "Tokens" "Begins with")
      (mapconcat (lambda (message)
                   (format "%-14s %5s %12s  %s\n"
                           (gethash "what" message)
