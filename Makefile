@@ -20,7 +20,7 @@ help: ## Say what each target does
 	@echo
 	@echo "YES=1 installs without a question; EMACS=... chooses another Emacs."
 
-chat: ## Install what is missing, build, open a chat beside a Lisp
+chat: ## Install what is missing, build, chat beside a Lisp
 	@sh scripts/setup.sh build chat
 	@sh scripts/build.sh
 	@sh scripts/chat.sh

@@ -244,6 +244,7 @@ For `agent-q-image-event-functions'."
          (with-current-buffer chat
            (when-let ((call (gethash (agent-q-connection-call-key running) agent-q-call-table)))
              (setf (agent-q-call-kept call) (and kept running))
+             (agent-q-call-events--unfold call)
              (unless (gethash (agent-q-call-key call) agent-q-call-unfinished)
                (agent-q-render-update-item call)))))))))
 
@@ -307,7 +308,8 @@ followed; OUTCOME is nil when none did."
                :state (if outcome (intern (substring (symbol-name outcome) 1)) 'cancelled)
                :content content :milliseconds milliseconds)))
     (puthash (agent-q-call-key call) call agent-q-call-table)
-    (agent-q-call-events--add event call)))
+    (agent-q-call-events--add event call)
+    (agent-q-call-events--fold call)))
 
 (defun agent-q-call-events--activate (call state)
   "Note that CALL is in STATE, `waiting' or `running'."
@@ -386,7 +388,46 @@ TARGET returns what the call concerns, a line or nil."
   (remhash (agent-q-call-key call) agent-q-call-unfinished)
   (setq agent-q-call-active (delq call agent-q-call-active))
   (agent-q-render-update-item call)
+  (agent-q-call-events--fold call)
   (agent-q-approval-gate-draw-running call))
+
+(defun agent-q-call-events--equal-p (call other)
+  "Whether CALL and OTHER failed in the same way, and one line can say so."
+  (and (eq 'failed (agent-q-call-state call))
+       (eq 'failed (agent-q-call-state other))
+       (agent-q-call-content call)
+       (equal (agent-q-call-content call) (agent-q-call-content other))
+       (not (seq-some (lambda (call)
+                        (or (agent-q-call-effect-p call) (agent-q-call-change call)
+                            (agent-q-call-kept call) (agent-q-call-maker call)
+                            (agent-q-call-last call)
+                            (agent-q-render-item-expanded call)))
+                      (list call other)))))
+
+(defun agent-q-call-events--fold (call)
+  "Let one line speak for CALL and those beside it that failed in the same way."
+  (pcase-dolist (`(,upper ,lower) `((,(agent-q-render-item-before call) ,call)
+                                    (,call ,(agent-q-render-item-after call))))
+    (when (and (agent-q-call-p upper) (agent-q-call-p lower)
+               (agent-q-call-events--equal-p upper lower))
+      (let ((head (or (agent-q-call-head upper) upper)))
+        (unless (agent-q-render-item-expanded head)
+          (dolist (each (append (agent-q-call-equal lower) (list lower)))
+            (setf (agent-q-call-head each) head
+                  (agent-q-render-item-hidden each) t)
+            (agent-q-render-update-item each))
+          (setf (agent-q-call-equal head) (append (agent-q-call-equal lower) (list lower)
+                                                  (agent-q-call-equal head))
+                (agent-q-call-equal lower) nil)
+          (agent-q-render-update-item head))))))
+
+(defun agent-q-call-events--unfold (call)
+  "Let CALL have a line of its own again."
+  (when-let ((head (agent-q-call-head call)))
+    (setf (agent-q-call-head call) nil
+          (agent-q-render-item-hidden call) nil
+          (agent-q-call-equal head) (delq call (agent-q-call-equal head)))
+    (agent-q-render-update-item head)))
 
 (defun agent-q-call-events-abandon ()
   "Show every call that is still open as cancelled: the turn is over."

@@ -49,10 +49,11 @@ while it runs, a list of the end of that, the number of its characters, and
 when it came.  PROGRESS is how far it is, a cons of a line and when that
 came, or nil.  KEPT is the call into the image whose stack is kept since it
 failed.  LAST is the last of the calls that it made itself, MAKER the call that
-made it, if one did."
+made it, if one did.  EQUAL are the calls below it that failed the same way,
+latest first, and HEAD is the call whose line speaks for this one, too."
   key tool arguments state content milliseconds started
   level reason grounds armed since ended below tail decided target timer drawn
-  offer review beside change parsed summary outcome output progress kept last maker)
+  offer review beside change parsed summary outcome output progress kept last maker equal head)
 
 (defvar-local agent-q-call-table nil
   "The tool calls of this chat by key.")
@@ -110,6 +111,9 @@ The core lets few of a message do so, however many it has.")
 (defconst agent-q-call--denied "User denied tool execution"
   "How the result begins of what the user denied; the reason follows.")
 
+(defconst agent-q-call--unconnected "No Lisp image is connected"
+  "How the core begins to say that a call needs an image; a button says the rest.")
+
 (defun agent-q-call-verdict (text)
   "Return TEXT from its verdict on, where it begins with what was tested."
   (if (string-match "\\`Tests of .*?: \\(?:FAILED\\|PASSED\\|No test\\|The tests\\)" text)
@@ -129,7 +133,9 @@ The core lets few of a message do so, however many it has.")
               ;; The model is told so twice.
               (said (replace-regexp-in-string
                      "\\`Missing required field: \\([^ ]+\\) (required .*? missing)"
-                     "the model left out '\\1'" said)))
+                     "the model left out '\\1'" said))
+              (said (if (string-prefix-p agent-q-call--unconnected said) agent-q-call--unconnected
+                      said)))
     (unless (string-empty-p said)
       (agent-q-text-visible
        (agent-q-call-on-one-line
@@ -765,33 +771,46 @@ more forms, each above its values."
     ('denied (propertize "denied" 'face 'agent-q-failure))
     ('cancelled (propertize "cancelled" 'face 'agent-q-failure))))
 
+(defconst agent-q-call--unchanged "already has exactly this content\\|^The new text is the same as the old one"
+  "What the core says of a change that is none.")
+
 (defun agent-q-call--trouble-text (call trouble width)
   "Return TROUBLE, which ended CALL, as the end of its line of WIDTH columns."
   (let* ((denied (eq (agent-q-call-state call) 'denied))
-         (sign (if denied "denied: "
-                 (concat (agent-q-render-sign 'failed) " ")))
-         (duration (if (or denied (< width 25)) ""
+         (unchanged (string-match-p agent-q-call--unchanged trouble))
+         (count (1+ (length (agent-q-call-equal call))))
+         (sign (cond (denied "denied: ")
+                     (unchanged "")
+                     (t (concat (agent-q-render-sign 'failed) " "))))
+         (sign (if (= count 1) sign (format "%s%d times: " sign count)))
+         (duration (if (or denied (< width 25) (> count 1)) ""
                      (agent-q-call--duration call)))
-         (debug (agent-q-call--debug-button call)))
+         (button (agent-q-call--button call trouble)))
     (concat (propertize (concat sign
                                 (agent-q-call-cut trouble (max 10 (- width (string-width sign)
-                                                                      (length duration) (length debug))))
+                                                                      (length duration) (length button))))
                                 duration)
-                        'face 'agent-q-failure)
-            debug)))
+                        ;; Such a call does no harm, and leaves nothing to mend.
+                        'face (if unchanged 'agent-q-dim 'agent-q-failure))
+            button)))
 
-(defun agent-q-call--debug-button (call)
-  "Return the button that opens the debugger on CALL, or an empty text."
+(defun agent-q-call--button (call trouble)
+  "Return the button of CALL, which ended by TROUBLE, or an empty text.
+It opens the debugger, or connects an image."
   (let ((kept (agent-q-call-kept call)))
-    (if (not kept) ""
-      (let ((button (propertize "[Debug]" 'face 'agent-q-live)))
-        (agent-q-live-put 0 (length button) (list 'kept kept) button)
-        (concat " " button)))))
+    (pcase-let ((`(,label . ,thing)
+                 (cond (kept (list "[Debug]" 'kept kept))
+                       ((equal agent-q-call--unconnected trouble)
+                        (list "[Connect]" 'connect)))))
+      (if (not label) ""
+        (let ((button (propertize label 'face 'agent-q-live)))
+          (agent-q-live-put 0 (length button) thing button)
+          (concat " " button))))))
 
 (defun agent-q-call--line (head summary tail width)
   "Return HEAD, SUMMARY and TAIL as a line of WIDTH columns; SUMMARY is cut to fit."
   (let* ((left (- width (string-width head) (string-width tail) 1))
-         (shown (if (< left 4) "" (agent-q-call-cut summary left))))
+         (shown (if (< left (min 4 (string-width summary))) "" (agent-q-call-cut summary left))))
     (concat head shown (if (string-empty-p shown) "" " ") tail)))
 
 (defun agent-q-call--done-line (head summary call width)
@@ -876,10 +895,17 @@ What went wrong comes first."
          (arguments (and (not diff) (agent-q-call-arguments-body call)))
          (result (or diff (agent-q-call--result-body call) (agent-q-call--output-body call))))
     (string-join
-     (delq nil (if (memq (agent-q-call-state call) '(succeeded running))
-                   (list arguments result)
-                 (list result arguments)))
+     (delq nil `(,@(if (memq (agent-q-call-state call) '(succeeded running))
+                       (list arguments result)
+                     (list result arguments))
+                 ,@(mapcar #'agent-q-call--equal-body (reverse (agent-q-call-equal call)))))
      "\n")))
+
+(defun agent-q-call--equal-body (call)
+  "Return CALL, for which the line of another speaks, as part of the body of that."
+  (concat (propertize (concat (agent-q-call-tool call) "\n")
+                      'face 'agent-q-tool 'line-prefix "    ")
+          (agent-q-call-arguments-body call)))
 
 (defun agent-q-call-arguments-body (call)
   "Return all arguments of CALL as the body of an item."

@@ -16,6 +16,7 @@
 (require 'agent-q-events)
 (require 'agent-q-image)
 (require 'agent-q-json)
+(require 'agent-q-names)
 (require 'agent-q-project)
 (require 'agent-q-render)
 (require 'agent-q-review)
@@ -35,9 +36,6 @@
 ;; The journal of an image as a list: each definition that the agent made or
 ;; replaced in this chat, or in any, with the form that did it.  A key restores
 ;; one or all.
-
-(defvar-local agent-q-changes--image-connection nil
-  "The connection to the image whose changes are listed.")
 
 (defvar-local agent-q-changes--image-chat nil
   "The buffer of the chat from which the list was asked for, or nil.")
@@ -60,6 +58,7 @@
     (define-key map "u" #'agent-q-changes-image-restore)
     (define-key map "U" #'agent-q-changes-image-restore-all)
     (define-key map "a" #'agent-q-changes-image-toggle-all)
+    (agent-q-names-define-keys map)
     map)
   "Keymap of `agent-q-changes-image-mode'.")
 
@@ -71,6 +70,7 @@ From a chat, it is what was changed in this chat.
 \\[agent-q-changes-image-restore] restores what was there
 before, \\[agent-q-changes-image-restore-all] does that for all that is listed, and \
 \\[agent-q-changes-image-toggle-all] lists all chats.
+\\[agent-q-names-find-definition] goes to the definition.
 
 \\{agent-q-changes-image-mode-map}"
   (setq mode-line-process '(:eval (if (agent-q-changes--image-one-chat-p)
@@ -95,7 +95,7 @@ From a chat, list the changes of this chat in its image."
     (pop-to-buffer (get-buffer-create "*agent-q image changes*"))
     (unless (derived-mode-p 'agent-q-changes-image-mode)
       (agent-q-changes-image-mode))
-    (setq agent-q-changes--image-connection connection
+    (setq agent-q-session-connection connection
           agent-q-changes--image-chat chat
           agent-q-changes--image-whose
           (let ((client (and chat (buffer-local-value 'agent-q-session-mcp-client chat))))
@@ -128,7 +128,7 @@ From a chat, list the changes of this chat in its image."
 FUNCTION gets its value, in this buffer."
   (let ((buffer (current-buffer)))
     (agent-q-image-query
-     agent-q-changes--image-connection operation arguments
+     agent-q-session-connection operation arguments
      (lambda (reply status _payload)
        (when (buffer-live-p buffer)
          (with-current-buffer buffer
@@ -189,16 +189,16 @@ lists the %d changes of others" total))
 
 (defun agent-q-changes--image-columns ()
   "Return the columns of the list; a list of one chat need not name it."
-  (append '((10 "Definition" 26 t) (5 "Kind" 14 t) (6 "Change" 10 t) (3 "When" 8 nil)
+  (append '((10 "Definition" 24 t :most 60) (5 "Kind" 14 t) (6 "Change" 10 t) (3 "When" 8 nil)
             (7 "State" 14 t))
           (unless (agent-q-changes--image-one-chat-p) '((8 "Chat" 18 t)))
-          '((9 "Form" 0 nil))))
+          '((9 "Form" 0 nil :least 12))))
 
 (defun agent-q-changes--image-row (change)
   "Return the row of CHANGE."
   (list (plist-get change :id)
         (vconcat
-         (list (plist-get change :name)
+         (list (agent-q-names-cell (plist-get change :name))
                (plist-get change :kind)
                (plist-get change :what)
                (format-seconds "%dd %hh %mm%z%ss" (plist-get change :seconds-ago))
@@ -253,7 +253,7 @@ What another chat has changed since is left alone."
    "journal-restore" arguments
    (lambda (value)
      (message "%s" (string-join (plist-get value :results) "\n"))
-     (agent-q-changes--lines-undone-in-image agent-q-changes--image-connection)
+     (agent-q-changes--lines-undone-in-image agent-q-session-connection)
      (agent-q-changes--image-refresh))))
 
 ;;;; What a turn changed, and undoing it

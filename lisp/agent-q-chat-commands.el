@@ -18,7 +18,6 @@
 (require 'agent-q-events)
 (require 'agent-q-image-tools)
 (require 'agent-q-json)
-(require 'agent-q-model-facts)
 (require 'agent-q-module)
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
@@ -606,7 +605,7 @@ set agent-q-context-window to tell.\n"
             (format "Older messages are summarized beyond %s tokens (agent-q-compact-at).\n"
                     (agent-q-chat-commands--usage-number limit)))
            (t "Older messages are summarized when the host refuses more.\n"))
-     (format "\n%-14s %5s %12s\n" "" "Count" "Tokens")
+     (format "\n%-14s %5s %12s  %s\n" "" "Count" "Tokens" "Share")
      (mapconcat (lambda (row) (agent-q-chat-commands--usage-row row (if (numberp window) window tokens)))
                 (gethash "rows" report) "")
      (agent-q-chat-commands--usage-largest (append (gethash "largest" report) nil))
@@ -630,7 +629,7 @@ set agent-q-context-window to tell.\n"
   "Return MESSAGES, the largest ones, as lines."
   (if (null messages) ""
     (concat
-     (format "\n%-14s %5s %12s\n" "The largest" "Turn" "Tokens")
+     (format "\n%-14s %5s %12s  %s\n" "The largest" "Turn" "Tokens" "Begins with")
      (mapconcat (lambda (message)
                   (format "%-14s %5s %12s  %s\n"
                           (gethash "what" message)
@@ -650,8 +649,9 @@ set agent-q-context-window to tell.\n"
 (defun agent-q-chat-commands-cost-text (dollars unpriced)
   "Return DOLLARS as a short text; UNPRICED requests had no known price.
 DOLLARS is nil if none of them had one."
-  (cond (dollars (concat (agent-q-chat-view-header-dollars dollars)
-                         (if (< 0 (or unpriced 0)) "+?" "")))
+  (cond ((and dollars (< 0 dollars))
+         (concat (agent-q-chat-view-header-dollars dollars)
+                 (if (< 0 (or unpriced 0)) "+?" "")))
         ((< 0 (or unpriced 0)) "?")
         (t "")))
 
@@ -690,10 +690,11 @@ Requests of unknown price are listed as such."
                           (agent-q-chat-view-header-tokens agent-q-chat-view-header-cached))
                 ""))
              "."
-             (cond ((null agent-q-chat-view-header-cost)
-                    "  :prices in the :models of `agent-q-providers' says what a model costs.")
-                   ((agent-q-model-facts-date) (format "  Prices as of %s." (agent-q-model-facts-date)))
-                   (t ""))))))
+             (let ((date (agent-q-provider-prices-date agent-q-session-provider)))
+               (cond ((null agent-q-chat-view-header-cost)
+                      "  :prices in the :models of `agent-q-providers' says what a model costs.")
+                     (date (format "  Prices as of %s." date))
+                     (t "")))))))
 
 (provide 'agent-q-chat-commands)
 ;;; agent-q-chat-commands.el ends here

@@ -273,13 +273,17 @@ Tokens received: %d"
 
 (defun agent-q-chat-view-header-dollars (dollars)
   "Return DOLLARS as text, to at least two digits that count."
-  (format (if (< dollars 0.1) "$%.4f" "$%.2f") dollars))
+  (cond ((zerop dollars) "nothing")
+        ((< dollars 0.1) (format "$%.4f" dollars))
+        (t (format "$%.2f" dollars))))
 
 (defun agent-q-chat-view--header-cost ()
-  "Return what this chat cost, or nil before anything."
+  "Return what this chat cost; nil before anything, and where it is nothing."
   (and (> (+ agent-q-chat-view-header-input agent-q-chat-view-header-output) 0)
+       (or (< 0 agent-q-chat-view-header-unpriced)
+           (not (memql agent-q-chat-view-header-cost '(0 0.0))))
        (propertize
-        (cond ((null agent-q-chat-view-header-cost) "$?")
+        (cond ((memql agent-q-chat-view-header-cost '(nil 0 0.0)) "$?")
               (t (concat (agent-q-chat-view-header-dollars agent-q-chat-view-header-cost)
                          (if (< 0 agent-q-chat-view-header-unpriced) "+?" ""))))
         'help-echo
@@ -290,7 +294,9 @@ Tokens received: %d"
                 "\nIts last turn: "
                 (if agent-q-chat-view-header-turn-cost (agent-q-chat-view-header-dollars agent-q-chat-view-header-turn-cost)
                   "unknown")
-                (format "\nPrices as of %s" (or (agent-q-model-facts-date) "nowhere"))))))
+                (if-let ((date (agent-q-provider-prices-date agent-q-session-provider)))
+                    (format "\nPrices as of %s" date)
+                  "")))))
 
 (defun agent-q-chat-view--header-share ()
   "Return how much of the model's window is full, in percent, or nil."
@@ -466,9 +472,7 @@ It is loaded by then; some files that have such a command stand on this one."
   "Return the words on the image of this chat."
   (if (agent-q-chat-view--welcome-connected-p)
       (agent-q-text-visible-line (agent-q-connection-facts agent-q-session-connection) 60)
-    (let ((clients (seq-filter (lambda (client)
-                                 (or (featurep client) (locate-library (symbol-name client))))
-                               '(sly slime))))
+    (let ((clients (agent-q-connection-installed)))
       (if clients
           (concat "none; "
                   (mapconcat (lambda (client) (agent-q-chat-view--welcome-command (symbol-name client)))
@@ -515,9 +519,14 @@ The demo model answers no questions, so only the console's are left with it."
     (_ "")))
 
 (defun agent-q-chat-view--welcome-entry (title text)
-  "Return TEXT under TITLE, a line that wraps beside it."
-  (let ((entry (format "%-6s %s\n" title text)))
-    (add-text-properties 0 (length entry) '(wrap-prefix "       ") entry)
+  "Return TEXT under TITLE, lines that wrap beside it.
+Each line of TEXT begins in the same column, also where letters differ in width."
+  (let* ((column '(space :align-to 7))
+         (gap (lambda (spaces) (propertize spaces 'display column)))
+         (entry (concat title (funcall gap (make-string (max 1 (- 7 (length title))) ?\s))
+                        (string-replace "\n       " (concat "\n" (funcall gap "       ")) text)
+                        "\n")))
+    (add-text-properties 0 (length entry) `(wrap-prefix ,column) entry)
     entry))
 
 (defun agent-q-chat-view--welcome-dim (text)

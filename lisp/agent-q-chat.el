@@ -554,6 +554,7 @@ core saves it, as JSON, or is nil."
         agent-q-chat-view-header-turn-cost nil
         agent-q-chat-view-header-turn nil)
   (agent-q-render-settle 'turn)
+  (agent-q-chat--withdraw-echo)
   (agent-q-chat-history-titled (plist-get event :text) (plist-get event :along))
   (agent-q-chat--file-note)
   (when (agent-q-chat-send-queue-message-review (agent-q-chat--show-message event))
@@ -608,19 +609,28 @@ core saves it, as JSON, or is nil."
     (agent-q-chat-send-plan-offer))
   (agent-q-attention-ended outcome))
 
+(defvar-local agent-q-chat--echo-offer nil
+  "Where the offer of the echo is in this log, a cons of markers, or nil.")
+
 (defun agent-q-chat--offer-echo ()
-  "Offer the echo of evaluations in the REPL."
-  (let ((start (copy-marker agent-q-render-end)) (end (make-marker)))
+  "Offer the echo of evaluations in the REPL, until the next turn."
+  (let ((start (copy-marker agent-q-render-end)))
     (agent-q-render-notice "Show what the agent evaluates in your REPL, as comments?")
     (pcase-dolist (`(,label . ,value) '(("[Show it]" . t) ("[Don't]" . nil)))
       (agent-q-render-button label
                              (lambda ()
                                (agent-q-image-history-echo-choose value)
-                               (agent-q-render-settle 'echo)
-                               ;; It is about all chats, not about this turn.
-                               (agent-q-render-remove start end))
+                               (agent-q-chat--withdraw-echo))
                              'echo))
-    (set-marker end agent-q-render-end)))
+    (setq agent-q-chat--echo-offer (cons start (copy-marker agent-q-render-end)))))
+
+(defun agent-q-chat--withdraw-echo ()
+  "Remove the offer of the echo, which is about all chats, not about a turn."
+  (pcase agent-q-chat--echo-offer
+    (`(,start . ,end)
+     (setq agent-q-chat--echo-offer nil)
+     (agent-q-render-settle 'echo)
+     (agent-q-render-remove start end))))
 
 (defun agent-q-chat--tick (buffer)
   "Show the time that passes in the running turn of the chat BUFFER."

@@ -499,8 +499,8 @@ Where it is a new one, offer the latest one of its project."
          (one (seq-every-p (lambda (row)
                              (equal (funcall project row) (funcall project (car rows))))
                            rows)))
-    `((10 "State" 12 t) (9 "When" 16 t) (,(if one 0 8) "Project" 12 t) (4 "Image" 12 t)
-      (3 "Model" 14 t) (2 "Turns" 5 nil :right-align t) (5 "Tokens" 7 nil :right-align t)
+    `((10 "State" 12 t) (9 "When" 16 t) (,(if one 0 8) "Project" 12 t :most 24) (4 "Image" 12 t)
+      (3 "Model" 14 t :most 30) (2 "Turns" 5 nil :right-align t) (5 "Tokens" 7 nil :right-align t)
       (7 "Cost" 9 nil :right-align t) (11 "Chat" 0 nil :least 34))))
 
 ;;;;; Rows

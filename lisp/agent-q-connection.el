@@ -14,6 +14,7 @@
 (require 'agent-q-sly)
 (require 'agent-q-text)
 (require 'cl-lib)
+(require 'seq)
 (require 'subr-x)
 
 ;;;; Connections to Lisp images
@@ -51,6 +52,11 @@ Its first argument is the connection's process."
            nconc (mapcar (lambda (process)
                            (agent-q-connection--make client process))
                          (funcall (plist-get functions :connections)))))
+
+(defun agent-q-connection-installed ()
+  "Return the installed clients, symbols, which are commands that start a Lisp."
+  (seq-filter (lambda (client) (or (featurep client) (locate-library (symbol-name client))))
+              '(sly slime)))
 
 (defun agent-q-connection-of-process (process)
   "Return the open connection whose process is PROCESS, or nil."

@@ -69,6 +69,7 @@ a turn."
   ;; The numbers are tokens of this model: 8 begins a call in its template, 2 ends an answer, 1002
   ;; goes on to an argument that the model need not give, and would only babble in.
   `((name . ,agent-q-provider-demo-name)
+    (facts . ,(agent-q-model-facts-json (list :prices agent-q-model-facts-free)))
     (base_url . ,base-url)
     (model . ,agent-q-doctor--demo-model)
     (key . :null)
@@ -220,15 +221,9 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
             (concat "Without it, tools that change anything don't run: make it writable,"
                     " or set `agent-q-log-file'")))))
 
-(defun agent-q-doctor--finding-clients ()
-  "Return those of SLY and SLIME that are installed, symbols."
-  (seq-filter (lambda (client)
-                (or (featurep client) (locate-library (symbol-name client))))
-              '(sly slime)))
-
 (defun agent-q-doctor--finding-client ()
   "Return the finding about SLY and SLIME."
-  (let ((found (agent-q-doctor--finding-clients)))
+  (let ((found (agent-q-connection-installed)))
     (if found
         (list 'ok "Lisp client" (mapconcat (lambda (client) (upcase (symbol-name client)))
                                            found " and ")
@@ -239,7 +234,7 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
 (defun agent-q-doctor--finding-starters ()
   "Return the commands that start a Lisp, of the clients that are installed."
   (mapconcat (lambda (client) (format "M-x %s" client))
-             (or (agent-q-doctor--finding-clients) '(sly slime)) " or "))
+             (or (agent-q-connection-installed) '(sly slime)) " or "))
 
 (defun agent-q-doctor--finding-connections ()
   "Return the finding about connections to Lisp images."
@@ -250,7 +245,7 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
           ((executable-find "sbcl")
            (list 'missing "Lisp image" "none is connected"
                  (format "%s starts SBCL%s" (agent-q-doctor--finding-starters)
-                         (if (agent-q-doctor--finding-clients) "" ", once one of them is installed"))))
+                         (if (agent-q-connection-installed) "" ", once one of them is installed"))))
           (t (list 'missing "Lisp image" "none is connected, and sbcl is not on the path"
                    (format "Install SBCL (apt-get install sbcl), then %s"
                          (agent-q-doctor--finding-starters)))))))

@@ -16,6 +16,7 @@
 (require 'agent-q-execute)
 (require 'agent-q-image)
 (require 'agent-q-image-source)
+(require 'agent-q-names)
 (require 'agent-q-project)
 (require 'agent-q-render)
 (require 'agent-q-session)
@@ -59,9 +60,6 @@ image found, or nil and why there is nothing."
 
 ;;;; The list
 
-(defvar-local agent-q-drift--connection nil
-  "The connection to the image that is compared.")
-
 (defvar-local agent-q-drift--chat nil
   "The chat from which the list was asked for, or nil.")
 
@@ -78,6 +76,7 @@ image found, or nil and why there is nothing."
     (define-key map "p" #'agent-q-drift-put)
     (define-key map "l" #'agent-q-drift-load)
     (define-key map "f" #'agent-q-drift-forget)
+    (agent-q-names-define-keys map)
     map)
   "Keymap of `agent-q-drift-mode'.")
 
@@ -88,7 +87,7 @@ image found, or nil and why there is nothing."
 \\[agent-q-drift-compare] compares both texts, \\[agent-q-drift-put] puts
 the image's into the file, \\[agent-q-drift-load] loads the file's, and \
 \\[agent-q-drift-forget] removes the definition
-from the image.
+from the image.  \\[agent-q-names-find-definition] goes where the image says that it is defined.
 
 \\{agent-q-drift-mode-map}"
   (setq mode-line-process '(:eval (list agent-q-drift--said agent-q-text-list-hint))
@@ -109,7 +108,7 @@ From a chat, it is about the chat's image and project."
     (pop-to-buffer (get-buffer-create "*agent-q drift*"))
     (unless (derived-mode-p 'agent-q-drift-mode)
       (agent-q-drift-mode))
-    (setq agent-q-drift--connection connection
+    (setq agent-q-session-connection connection
           agent-q-drift--chat chat
           default-directory directory)
     (agent-q-drift--refresh)))
@@ -122,7 +121,7 @@ From a chat, it is about the chat's image and project."
     (setq agent-q-drift--said ", comparing...")
     (force-mode-line-update)
     (agent-q-drift--look
-     agent-q-drift--chat agent-q-drift--connection
+     agent-q-drift--chat agent-q-session-connection
      (lambda (value problem)
        (when (buffer-live-p buffer)
          (with-current-buffer buffer
@@ -138,7 +137,7 @@ From a chat, it is about the chat's image and project."
                               (format ": %d in %d file%s" (apply #'+ (plist-get value :counts))
                                       files (if (eql files 1) "" "s"))))
   (agent-q-text-list-setup
-   '((10 "Definition" 28 t) (5 "Kind" 12 t) (9 "State" 13 t) (7 "Place" 20 t) (4 "Why" 0 nil))
+   '((10 "Definition" 24 t :most 60) (5 "Kind" 12 t) (9 "State" 13 t) (7 "Place" 20 t :most 50) (4 "Why" 0 nil))
    (lambda () (mapcar #'agent-q-drift--row agent-q-drift--rows))
    "The image has what the files have.  \\<agent-q-drift-mode-map>\\[revert-buffer] compares again.")
   (agent-q-text-list-print)
@@ -154,10 +153,11 @@ From a chat, it is about the chat's image and project."
 (defun agent-q-drift--row (row)
   "Return the entry of the list for ROW."
   (list (plist-get row :id)
-        (vector (agent-q-text-visible-line (plist-get row :name) 200)
+        (vector (agent-q-names-cell (agent-q-text-visible-line (plist-get row :name) 200))
                 (plist-get row :kind)
                 (alist-get (plist-get row :state) agent-q-drift--states)
-                (agent-q-text-visible-line (agent-q-drift--place row) 200)
+                (agent-q-names-places-cell
+                 (agent-q-text-visible-line (agent-q-drift--place row) 200))
                 (agent-q-text-visible-line (or (plist-get row :detail) "") 200))))
 
 (defun agent-q-drift--place (row)
@@ -177,7 +177,7 @@ From a chat, it is about the chat's image and project."
 (defun agent-q-drift--file (row)
   "Return the file of ROW on this machine, or nil."
   (and-let* ((name (plist-get row :file)))
-    (agent-q-image-source-file-here agent-q-drift--connection name)))
+    (agent-q-image-source-file-here agent-q-session-connection name)))
 
 (defun agent-q-drift--buffer (row)
   "Return a buffer with the file of ROW, with point on its definition.
@@ -204,7 +204,7 @@ An error if it has none."
   "Call FUNCTION with what the image knows of the texts of ROW, in this buffer."
   (let ((buffer (current-buffer)))
     (agent-q-drift--query
-     agent-q-drift--connection "drift-text" (list :id (plist-get row :id))
+     agent-q-session-connection "drift-text" (list :id (plist-get row :id))
      (lambda (value problem)
        (if (null value)
            (message "%s" problem)
@@ -331,7 +331,7 @@ The file's buffer isn't saved, so that you can look at it, and undo it."
   (let ((buffer (current-buffer)))
     (message "Loading %s..." (plist-get row :name))
     (agent-q-drift--query
-     agent-q-drift--connection operation arguments
+     agent-q-session-connection operation arguments
      (lambda (value problem)
        (message "%s" (agent-q-text-visible-line
                       (cond ((null value) (or problem "It was not loaded"))
@@ -356,7 +356,7 @@ The file's buffer isn't saved, so that you can look at it, and undo it."
       (user-error "The image doesn't have %s" (plist-get row :name)))
     (when (y-or-n-p (format "Remove %s from the image? " (plist-get row :name)))
       (agent-q-drift--query
-       agent-q-drift--connection "drift-forget" (list :id (plist-get row :id) :chat chat)
+       agent-q-session-connection "drift-forget" (list :id (plist-get row :id) :chat chat)
        (lambda (value problem)
          (message "%s" (if value (format "Removed %s" (plist-get value :forgotten)) problem))
          (when (buffer-live-p buffer)

@@ -31,6 +31,7 @@ agent-q-names.el puts its commands there.")
   '((place . "RET: go there") (value . "RET: inspect it") (error . "RET: open it in your debugger")
     (kept . "RET: open your debugger on this error")
     (restart . "RET: leave the error by this restart")
+    (connect . "RET: connect a Lisp image")
     (name . "RET: go to its definition"))
   "What is said of each kind under the mouse.")
 
@@ -43,6 +44,15 @@ HELP is shown before what RET does there.  In a buffer it has its keys, too."
      help-echo ,(concat help (and help "; ") (alist-get (car thing) agent-q-live--helps))
      ,@(unless text (list 'keymap agent-q-live-map)))
    text))
+
+(defun agent-q-live-put-keymap (text keymap)
+  "Give what is alive in TEXT, a new string, KEYMAP; return TEXT."
+  (let ((live 0))
+    (while (setq live (text-property-not-all live (length text) 'agent-q-live nil text))
+      (let ((end (or (next-single-property-change live 'agent-q-live text) (length text))))
+        (put-text-property live end 'keymap keymap text)
+        (setq live end))))
+  text)
 
 ;;;; Finding them
 

@@ -198,6 +198,9 @@ hosts that the catalogue doesn't have are passed over."
   (cl-loop for (name value) on facts by #'cddr
            unless (memq name properties) append (list name value)))
 
+(defconst agent-q-model-facts-free '(0 0)
+  "The prices of a model that costs nothing, as one on this machine.")
+
 (defun agent-q-model-facts--merge (facts more)
   "Return FACTS with MORE, which wins."
   (append (agent-q-model-facts--without (cl-loop for (name) on more by #'cddr collect name) facts)

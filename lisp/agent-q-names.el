@@ -25,6 +25,7 @@
 (require 'lisp-mode)
 (require 'seq)
 (require 'subr-x)
+(require 'text-property-search)
 
 (defcustom agent-q-names-look-up t
   "Whether the chat's image is asked about names in answers.
@@ -109,7 +110,8 @@ It is what this answer has entered before point, else the one of the REPL."
         (case-fold-search t)
         (found nil))
     (save-excursion
-      (while (and (not found) (re-search-backward agent-q-session-user-in-package turn t))
+      (while (and agent-q-session-chat-p (not found)
+                  (re-search-backward agent-q-session-user-in-package turn t))
         (agent-q-markdown-dress (match-beginning 1))
         (when (agent-q-names-code-p (match-beginning 1))
           (setq found (upcase (match-string-no-properties 1))))))
@@ -161,10 +163,21 @@ CL-USER; or nil without an answer."
      (funcall function (pcase reply
                          (`(:outcome :returned :value ,value . ,_) (plist-get value :known)))))))
 
+(defun agent-q-names--thing ()
+  "Return what is alive at point, or the definition that this row of a list has."
+  (or (get-text-property (point) 'agent-q-live)
+      (and (derived-mode-p 'tabulated-list-mode)
+           (save-excursion
+             (beginning-of-line)
+             (when-let* ((match (text-property-search-forward
+                                 'agent-q-live 'name (lambda (kind thing) (eq kind (car thing)))))
+                         ((<= (prop-match-beginning match) (line-end-position))))
+               (prop-match-value match))))))
+
 (defun agent-q-names--meant ()
   "Return the symbol at point and its package, as the user's client is to read it.
 Where the image knows it by another package, that is the one that is meant."
-  (let ((known (get-text-property (point) 'agent-q-live)))
+  (let ((known (agent-q-names--thing)))
     (if (eq (car known) 'name)
         (list (cadr known) "COMMON-LISP-USER")
       (agent-q-names--connection)
@@ -191,7 +204,7 @@ Where the image knows it by another package, that is the one that is meant."
   "Go to the definition of the symbol at point, or to the place in a file there."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (if (memq (car (get-text-property (point) 'agent-q-live)) '(place value error restart kept))
+  (if (memq (car (agent-q-names--thing)) '(place value error restart kept connect))
       (agent-q-names-follow)
     (agent-q-names--do :edit-definition)))
 
@@ -211,8 +224,22 @@ Where the image knows it by another package, that is the one that is meant."
     (`(error ,name) (agent-q-debugger-hand-over name))
     (`(kept ,call) (agent-q-image-debug-kept call))
     (`(restart ,name ,number) (agent-q-debugger-take-restart name number))
+    ('(connect) (agent-q-names--connect))
     (`(name . ,_) (agent-q-names--do :edit-definition))
     (_ (user-error "Nothing here leads anywhere"))))
+
+(defun agent-q-names--connect ()
+  "Connect this chat to an image; start one where there is none."
+  (if (agent-q-connection-connections)
+      ;; The file with this command stands on this one.
+      (call-interactively (intern "agent-q-set-image"))
+    (let ((clients (agent-q-connection-installed)))
+      (unless clients
+        (user-error "Neither SLY nor SLIME is installed"))
+      (call-interactively
+       (if (null (cdr clients)) (car clients)
+         (intern (completing-read "Start a Lisp with: " clients nil t nil nil
+                                  (symbol-name (car clients)))))))))
 
 (defun agent-q-names-follow-mouse (event)
   "Go to what EVENT clicked on."
@@ -269,6 +296,26 @@ Nothing is asked of other machines."
   "Give MAP the keys on what is at point, which are those of a source buffer."
   (define-key map [remap xref-find-definitions] #'agent-q-names-find-definition)
   (define-key map (kbd "C-c C-d") agent-q-names-describe-map))
+
+;;;;; In lists
+
+(defvar agent-q-names--cell-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map [follow-link] 'mouse-face)
+    (define-key map [mouse-2] #'agent-q-names-follow-mouse)
+    map)
+  "Keymap on names and places in lists, where RET is about the row.")
+
+(defun agent-q-names-cell (text)
+  "Return TEXT, of a list, with the name of a definition at its beginning alive."
+  (let ((text (copy-sequence text)))
+    (when (string-match "\\`(?\\(?:[Ss][Ee][Tt][Ff] +\\)?\\([^][ \t\n()\"';`,|]+\\)" text)
+      (agent-q-live-put 0 (length text) (list 'name (match-string 1 text)) text))
+    (agent-q-live-put-keymap text agent-q-names--cell-map)))
+
+(defun agent-q-names-places-cell (text)
+  "Return TEXT, of a list, with the places, values and errors in it alive."
+  (agent-q-live-put-keymap (agent-q-live-mark (copy-sequence text)) agent-q-names--cell-map))
 
 ;;;; ElDoc
 

@@ -599,6 +599,16 @@ That is one of `agent-q-provider-form-efforts'."
      (alist-get 'base_url provider) model
      (agent-q-provider-of-model (agent-q-provider--properties provider) model))))
 
+(defun agent-q-provider-prices-date (provider)
+  "Return of when the prices of the model of PROVIDER are, or nil.
+That is unknown of those that the user has set."
+  (and provider
+       (not (plist-member (agent-q-provider-of-model (agent-q-provider--properties provider)
+                                                     (alist-get 'model provider))
+                          :prices))
+       (plist-get (agent-q-provider--facts provider) :prices)
+       (agent-q-model-facts-date)))
+
 (defun agent-q-provider-thinks-p (provider)
   "Return nil if the model of PROVIDER, an alist, is known not to think."
   (let ((facts (agent-q-provider--facts provider)))
@@ -631,8 +641,7 @@ PUBLIC is what `agent-q-provider-public' returned; nil for no model."
            (named (agent-q-provider-named name model)))
       (cond ((agent-q-provider-demo-p public) agent-q-provider-demo)
             ((equal url (alist-get 'base_url named)) named)
-            ;; A server on this machine.
-            (t (agent-q-provider-make name (list :base-url url) model))))))
+            (t (agent-q-provider--here name url model))))))
 
 (defun agent-q-provider-demo-p (provider)
   "Return non-nil if PROVIDER is the demo model."
@@ -714,10 +723,17 @@ They are as `agent-q-provider-discover' gives them.  The server that has
          (agent-q-provider-of-server
           server (if wanted agent-q-model (car (agent-q-provider-chat-models server)))))))
 
+(defun agent-q-provider--here (name url model)
+  "Return the provider NAME of MODEL on a server on this machine, at URL.
+It costs nothing."
+  (agent-q-provider-make name
+                         (list :base-url url
+                               :models (list (list model :prices agent-q-model-facts-free)))
+                         model))
+
 (defun agent-q-provider-of-server (server model)
   "Return a provider of MODEL on SERVER, one as it is discovered."
-  (agent-q-provider-make (plist-get server :name)
-                          (list :base-url (plist-get server :base-url)) model))
+  (agent-q-provider--here (plist-get server :name) (plist-get server :base-url) model))
 
 (defun agent-q-provider-note-limits (url event)
   "Note what the host at URL said in EVENT of the limits of its models."

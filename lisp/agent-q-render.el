@@ -327,8 +327,9 @@ POSITION is the beginning of a line of plain text in the log."
   "Something in the log that is drawn again when it changes.
 DRAW is called with the item and returns its text, a new string.  START and END
 are markers around that text; a newline follows it.  APART is non-nil if a line
-from agent-q does not belong to the item behind which it stands."
-  draw start end expanded apart)
+from agent-q does not belong to the item behind which it stands.  HIDDEN means
+that nothing of it is seen: another item speaks for it."
+  draw start end expanded apart hidden)
 
 (defvar agent-q-render-item-map
   (let ((map (make-sparse-keymap)))
@@ -349,14 +350,12 @@ from agent-q does not belong to the item behind which it stands."
 (defun agent-q-render--dress (item text)
   "Put the properties that all text of ITEM has on TEXT, a new string; return it."
   (add-text-properties 0 (length text)
-                       `(agent-q-item ,item ,@agent-q-render--properties) text)
+                       `(agent-q-item ,item ,@agent-q-render--properties
+                         ,@(and (agent-q-render-item-hidden item) '(invisible t)))
+                       text)
   (agent-q-live-mark text)
   ;; Parts of an item may have a keymap of their own.
-  (let ((live 0))
-    (while (setq live (text-property-not-all live (length text) 'agent-q-live nil text))
-      (let ((end (or (next-single-property-change live 'agent-q-live text) (length text))))
-        (put-text-property live end 'keymap agent-q-render--live-map text)
-        (setq live end))))
+  (agent-q-live-put-keymap text agent-q-render--live-map)
   (agent-q-render-fill-keymap text agent-q-render-item-map))
 
 (defun agent-q-render-fill-keymap (text keymap)
@@ -405,7 +404,8 @@ from agent-q does not belong to the item behind which it stands."
       (set-marker (agent-q-render-item-end item) (point))
       (let ((face (get-text-property (1- (point)) 'face)))
         (put-text-property (point) (1+ (point)) 'face
-                           (and (agent-q-render-body-extends-p face) face))))
+                           (and (agent-q-render-body-extends-p face) face)))
+      (put-text-property (point) (1+ (point)) 'invisible (agent-q-render-item-hidden item)))
     ;; Those who stood in the old text stand at the same place of the new one.
     (let ((limit (- (agent-q-render-item-end item) start)))
       (when offset
@@ -417,6 +417,18 @@ from agent-q does not belong to the item behind which it stands."
 (defun agent-q-render-item-at (position)
   "Return the item at POSITION, or nil."
   (get-text-property position 'agent-q-item))
+
+(defun agent-q-render-item-before (item)
+  "Return the item that stands directly above ITEM in the log, or nil."
+  (let ((place (- (agent-q-render-item-start item) 2)))
+    (and (<= (point-min) place)
+         (agent-q-render-item-at place))))
+
+(defun agent-q-render-item-after (item)
+  "Return the item that stands directly below ITEM in the log, or nil."
+  (let ((place (1+ (agent-q-render-item-end item))))
+    (and (< place agent-q-render-end)
+         (agent-q-render-item-at place))))
 
 (defun agent-q-render-toggle ()
   "Unfold or fold the item at point, or the one that ends there."

@@ -42,7 +42,7 @@ Deny beats ask, and ask beats allow.
 
 \\{agent-q-rules-mode-map}"
   (agent-q-text-list-setup
-   '((1 "No." 5 agent-q-rules--before) (10 "Effect" 6 t) (9 "Tool" 20 t) (7 "Scope" 8 t)
+   '((1 "No." 5 agent-q-rules--before) (10 "Effect" 6 t) (9 "Tool" 20 t :most 36) (7 "Scope" 8 t)
      (6 "Also dangerous" 14 t) (10 "Applies to" 0 nil :least 40))
    #'agent-q-rules--entries
    "No rules yet; the level of each tool decides.\n\n\

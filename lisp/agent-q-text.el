@@ -355,12 +355,16 @@ TEXT as short as \"Explain this.\"."
 (defconst agent-q-text--list-least 16
   "Least width of the last column unless it says so itself.")
 
+(defconst agent-q-text--list-more 40
+  "What the last column gets beyond its least width before others grow.")
+
 (defun agent-q-text-list-setup (columns rows &optional empty)
   "Make the current buffer a list of COLUMNS, with the entries of ROWS, a function.
 A column is (WORTH NAME WIDTH SORT . PROPERTIES), as in
 `tabulated-list-format'.  Where the window is too narrow, the columns worth
-least are left out.  The last one takes the rest of the line, if its width is
-0, and that is at least its property `:least'.  EMPTY is what
+least are left out; where it is wide, those with the property `:most' grow up
+to that.  The last one takes the rest of the line, if its width is 0, and that
+is at least its property `:least'.  EMPTY is what
 `agent-q-text-list-print' says when there is no entry, with keys as for
 `substitute-command-keys'."
   (setq agent-q-text--list-columns columns
@@ -399,13 +403,25 @@ least are left out.  The last one takes the rest of the line, if its width is
                             columns))))
     (mapcar (lambda (column) (cl-position column agent-q-text--list-columns)) columns)))
 
+(defun agent-q-text--list-widened (columns spare)
+  "Return COLUMNS, less their worths, with at most SPARE more characters."
+  (mapcar (pcase-lambda (`(,_ ,name ,width ,sort . ,properties))
+            (let ((more (min spare (- (or (plist-get properties :most) width) width))))
+              (setq spare (- spare more))
+              `(,name ,(+ width more) ,sort ,@properties)))
+          columns))
+
 (defun agent-q-text--list-fit ()
   "Choose the columns for the window; return non-nil if these are others."
-  (let ((shown (agent-q-text--list-fitting (agent-q-text--list-width))))
-    (unless (equal shown agent-q-text--list-shown)
+  (let* ((width (agent-q-text--list-width))
+         (shown (agent-q-text--list-fitting width))
+         (columns (mapcar (lambda (number) (nth number agent-q-text--list-columns)) shown))
+         (spare (max 0 (- width (agent-q-text--list-needs columns) agent-q-text--list-more)))
+         (format (vconcat (agent-q-text--list-widened columns spare))))
+    (unless (and (equal shown agent-q-text--list-shown)
+                 (equal format tabulated-list-format))
       (setq agent-q-text--list-shown shown
-            tabulated-list-format
-            (vconcat (mapcar (lambda (number) (cdr (nth number agent-q-text--list-columns))) shown)))
+            tabulated-list-format format)
       (unless (seq-some (lambda (column) (equal (car column) (car tabulated-list-sort-key)))
                         tabulated-list-format)
         (setq tabulated-list-sort-key nil))

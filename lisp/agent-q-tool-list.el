@@ -46,7 +46,7 @@ agent's tools, with the libraries that they are from.
 
 \\{agent-q-tool-list-mode-map}"
   (agent-q-text-list-setup
-   '((10 "Offered" 7 t) (10 "Tool" 22 t) (8 "Level" 16 t) (3 "Origin" 12 t)
+   '((10 "Offered" 7 t) (10 "Tool" 22 t :most 36) (8 "Level" 16 t) (3 "Origin" 12 t)
      (1 "Categories" 24 t) (5 "Calls" 6 agent-q-tool-list--fewer :right-align t)
      (4 "Failed" 6 agent-q-tool-list--fewer :right-align t)
      (2 "Median ms" 9 agent-q-tool-list--fewer :right-align t)
@@ -221,7 +221,7 @@ milliseconds, nil when nothing ran; :result-bytes is the size of all results."
 (define-derived-mode agent-q-tool-list-statistics-mode tabulated-list-mode "agent-q statistics"
   "Major mode of the statistics of tools."
   (agent-q-text-list-setup
-   `((10 "Tool" 22 t) (1 "Library" 12 t)
+   `((10 "Tool" 22 t :most 36) (1 "Library" 12 t)
      ;; Where no other agent called, there is nothing in it.
      (,(if (seq-some (lambda (row) (plist-get row :client)) (agent-q-tool-statistics-data)) 7 0)
       "Client" 12 t)

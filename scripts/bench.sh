@@ -5,7 +5,7 @@
 
 set -eu
 cd "$(dirname "$0")/.."
-: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load cancel image edit second mcp idle tools decode files chats}"
+: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream looks byte load cancel image edit second mcp idle tools decode files chats}"
 # The group `compare' is measured on demand alone, as it needs packages of others.
 
 command -v tmux >/dev/null || {
@@ -133,6 +133,11 @@ stream() {
   done
 }
 
+looks() {
+  for what in 'plain markdown 0' 'looks markdown 0' 'plain markdown 0 busy' 'looks markdown 0 busy' \
+    'pages names 0'; do in_terminal stream-bench "$what"; done
+}
+
 resume() {
   # In turns, so that what else the machine does meets both.
   for what in 'resume chat 0' 'rest small 0'; do in_terminal stream-bench "$what"; done
@@ -162,6 +167,13 @@ if wanted compare; then
   fi
 fi
 if wanted stream; then repeat "$RUNS" stream; fi
+if wanted looks; then
+  if ide_there sly || ide_there slime; then
+    repeat "$RUNS" looks
+  else
+    echo 'bench: neither SLY nor SLIME was found, so names are not measured' >&2
+  fi
+fi
 if wanted byte; then
   in_terminal first-byte-bench filter
   in_terminal first-byte-bench chat

@@ -10,7 +10,8 @@
 ;;; Code:
 
 (let ((root (expand-file-name ".." (file-name-directory (or load-file-name buffer-file-name)))))
-  (push (expand-file-name "lisp" root) load-path))
+  (push (expand-file-name "lisp" root) load-path)
+  (load (expand-file-name "scripts/lisp-ide.el" root) nil t))
 (require 'agent-q-module)
 (require 'agent-q)
 (require 'cl-lib)
@@ -24,13 +25,40 @@
 (declare-function agent-q-chat-handle "agent-q-chat")
 (declare-function agent-q-code-highlight-flush "agent-q-code-highlight")
 (declare-function agent-q-audit-log "agent-q-audit")
+(declare-function agent-q-connection-connections "agent-q-connection")
+(declare-function agent-q-connection-ask "agent-q-connection")
+(declare-function agent-q-ide-find "lisp-ide")
+(declare-function agent-q-ide-use "lisp-ide")
+(defvar inferior-lisp-program)
 
 (defconst agent-q-screens--scratch (getenv "SCREENS_SCRATCH")
   "The folder of the pictures, and of all that the session writes.")
 
+(defconst agent-q-screens--project "~/bank/"
+  "The folder of the project, in the session's own home.")
+
+(defun agent-q-screens--await (what test)
+  "Wait until the function TEST returns non-nil, and return that.
+An error names WHAT was awaited."
+  (let ((tries 600) (found nil))
+    (while (not (setq found (funcall test)))
+      (when (zerop (setq tries (1- tries)))
+        (error "This did not come: %s" what))
+      (accept-process-output nil 0.05))
+    found))
+
 (defun agent-q-screens--event (type &rest properties)
   "Hand an event of TYPE with PROPERTIES to this chat."
   (agent-q-chat-handle `(:type ,type ,@properties)))
+
+(defun agent-q-screens--neutral ()
+  "Let no window show where the home of this session is."
+  (dolist (window (window-list))
+    (with-current-buffer (window-buffer window)
+      (save-excursion
+        (goto-char (point-min))
+        (while (search-forward (expand-file-name "~/") nil t)
+          (overlay-put (make-overlay (match-beginning 0) (point)) 'display "~/"))))))
 
 (defun agent-q-screens--take (name)
   "Take a picture called NAME."
@@ -41,6 +69,7 @@
     (message nil)
     ;; What is drawn when nothing is typed, and the window's first map, come before.
     (sit-for 1)
+    (agent-q-screens--neutral)
     (redisplay t)
     (unless (zerop (call-process "import" nil nil nil "-window"
                                  (frame-parameter nil 'outer-window-id) file))
@@ -78,6 +107,8 @@ so an unknown name loses it.  Look at both first:
   (agent-q-screens--event :text :text agent-q-screens--answer)
   (agent-q-screens--event :turn-ended :outcome :finished)
   (agent-q-code-highlight-flush)
+  ;; Names are looked up meanwhile.
+  (sit-for 2)
   (agent-q-screens--take "answer"))
 
 (defun agent-q-screens--request ()
@@ -94,6 +125,10 @@ so an unknown name loses it.  Look at both first:
   (agent-q-screens--event :call-finished :call 2 :outcome :succeeded :content "v1.4" :milliseconds 9)
   (agent-q-screens--event :turn-ended :outcome :finished))
 
+(defconst agent-q-screens--package
+  "(defpackage #:bank (:use #:cl) (:export #:transfer #:balance #:find-account))\n"
+  "The file of the package.")
+
 (defconst agent-q-screens--file
   (concat "(in-package #:bank)\n\n"
           "(defun transfer (amount from to)\n"
@@ -101,6 +136,29 @@ so an unknown name loses it.  Look at both first:
           "  (withdraw (find-account from) amount)\n"
           "  (deposit (find-account to) amount))\n")
   "The file that is edited.")
+
+(defun agent-q-screens--start-lisp ()
+  "Start a Lisp that has the project loaded."
+  (let ((client (or (seq-find #'agent-q-ide-find '(sly slime))
+                    (error "Neither SLY nor SLIME was found"))))
+    (agent-q-ide-use client)
+    (require 'agent-q-connection)
+    (setq inferior-lisp-program "sbcl --no-userinit --no-sysinit")
+    (set (intern (format "%s-kill-without-query-p" client)) t)
+    (funcall client)
+    (let ((connection (agent-q-screens--await
+                       "the Lisp" (lambda () (car (agent-q-connection-connections)))))
+          (loaded nil))
+      (agent-q-connection-ask
+       connection :rex
+       `(cl:progn ,@(mapcar (lambda (file) `(cl:load ,(expand-file-name file)))
+                            '("package.lisp" "ledger.lisp"))
+                  (cl:eval (cl:read-from-string
+                            "(progn (defun bank:find-account (name) name) (defun bank::withdraw (account amount) (list account amount)) (defun bank::deposit (account amount) (list account amount)))")))
+       t (lambda (_result) (setq loaded t)))
+      (agent-q-screens--await "the project" (lambda () loaded))
+      ;; The REPL shows itself a little later.
+      (sit-for 1))))
 
 (defun agent-q-screens--script ()
   "Return the script of a model that edits the file."
@@ -122,16 +180,6 @@ so an unknown name loses it.  Look at both first:
                                       agent-q-screens--file t t))
                         (description . "both accounts first"))))]))]))]))))
 
-(defun agent-q-screens--await (what test)
-  "Wait until the function TEST returns non-nil, and return that.
-An error names WHAT was awaited."
-  (let ((tries 600) (found nil))
-    (while (not (setq found (funcall test)))
-      (when (zerop (setq tries (1- tries)))
-        (error "This did not come: %s" what))
-      (accept-process-output nil 0.05))
-    found))
-
 (defun agent-q-screens--review ()
   "Return the window of a review, or nil."
   (seq-find (lambda (window)
@@ -140,7 +188,6 @@ An error names WHAT was awaited."
 
 (defun agent-q-screens--edit ()
   "Show an edit under review, in a chat whose model is a script."
-  (with-temp-file "ledger.lisp" (insert agent-q-screens--file))
   (with-temp-file "../script.json" (insert (agent-q-screens--script)))
   (let* ((output (generate-new-buffer " *scripted server*"))
          (server (make-process :name "scripted server" :buffer output :noquery t
@@ -181,13 +228,15 @@ An error names WHAT was awaited."
 
 (defun agent-q-screens ()
   "Play the session, and leave Emacs."
-  (make-directory (expand-file-name "bank" agent-q-screens--scratch) t)
+  (make-directory agent-q-screens--project t)
   ;; Nothing is sent there.
   (setq agent-q-provider '(:name "example" :base-url "http://127.0.0.1:9/v1" :model "a-model")
         agent-q-log-file (expand-file-name "core.log" agent-q-screens--scratch)
         inhibit-startup-screen t
         use-dialog-box nil
-        default-directory (expand-file-name "bank/" agent-q-screens--scratch))
+        default-directory agent-q-screens--project)
+  (with-temp-file "package.lisp" (insert agent-q-screens--package))
+  (with-temp-file "ledger.lisp" (insert agent-q-screens--file))
   ;; An Emacs without windows, which compiles this, has none of them.
   (dolist (mode '(tool-bar-mode menu-bar-mode scroll-bar-mode))
     (funcall mode -1))
@@ -196,6 +245,7 @@ An error names WHAT was awaited."
   (set-frame-position nil 0 0)
   (set-frame-size nil 980 740 t)
   (load-theme (intern (getenv "SCREENS_THEME")) t)
+  (agent-q-screens--start-lisp)
   (agent-q-chat)
   (delete-other-windows)
   (agent-q-screens--answer)

@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Writes docs/screens: what a session looks like in a light and in a dark theme. EMACS names an Emacs
-# with windows, `make build' has been run. Needs Xvfb, and import and convert of ImageMagick.
+# with windows, `make build' has been run. Needs Xvfb, import and convert of ImageMagick, and SBCL with SLY
+# or SLIME. No picture says where or when it was taken.
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
 : "${EMACS:=emacs}"
 : "${EMACS_ARGUMENTS:=}"
-for program in Xvfb import convert; do
+for program in Xvfb import convert sbcl; do
   command -v "$program" >/dev/null || { echo "screens: $program is not installed" >&2; exit 1; }
 done
 
@@ -29,10 +30,12 @@ Xvfb -displayfd 3 -screen 0 1000x760x24 -nolisten tcp 3> "$scratch/number" 2> "$
 display=$!
 read -r number < "$scratch/number" || { cat "$scratch/xvfb.log" >&2; exit 1; }
 
-mkdir -p docs/screens "$scratch/home"
+mkdir -p docs/screens
 for theme in modus-operandi modus-vivendi; do
+  rm -rf "$scratch/home"
+  mkdir "$scratch/home"
   # shellcheck disable=SC2086
-  env -u WAYLAND_DISPLAY DISPLAY=":$number" HOME="$scratch/home" SCREENS_THEME="$theme" \
+  env -u WAYLAND_DISPLAY DISPLAY=":$number" HOME="$scratch/home" TZ=UTC SCREENS_THEME="$theme" \
     SCREENS_SCRATCH="$scratch" SCREENS_SERVER="$(realpath "$server")" "$EMACS" $EMACS_ARGUMENTS -Q -l scripts/screens.el \
     2> "$scratch/emacs.log" || { cat "$scratch/emacs.log" >&2; exit 1; }
 done

@@ -55,7 +55,9 @@ check_rust() {
     fail_for_rust 'there is none' "$(rust_remedy)"
   fi
   minor=$(rustc --version 2>/dev/null | sed -n 's/^rustc 1\.\([0-9]*\)\..*/\1/p')
-  if [ -z "$minor" ]; then
+  if [ -z "$minor" ] && have rustup; then
+    fail_for_rust 'rustup has no toolchain chosen' 'rustup default stable'
+  elif [ -z "$minor" ]; then
     fail_for_rust 'rustc does not say its version' "$(rust_remedy)"
   elif [ "$minor" -lt "$wanted" ]; then
     fail_for_rust "this is 1.$minor" "$(rust_remedy)"

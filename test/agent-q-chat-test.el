@@ -372,6 +372,25 @@
           (should (eq long (funcall unfold 2)))
           (should (= (window-start) (agent-q-render-item-start long))))))))
 
+;; With letters of different widths, blanks don't line up.
+(ert-deftest agent-q-chat-the-first-lines-line-up ()
+  (agent-q-test-with-chat
+    (dolist (start '("Image  " "Try    " "       [/list_buffers]"))
+      (agent-q-test-find start)
+      (goto-char (+ (point) 6))
+      (should (equal '(space :align-to 7) (get-text-property (point) 'display)))
+      (should-not (get-text-property (1+ (point)) 'display)))))
+
+(defun agent-q-chat-test--seen ()
+  "Return what is seen of this chat's log."
+  (let ((place (point-min)) (text ""))
+    (while (< place agent-q-render-end)
+      (let ((next (next-single-char-property-change place 'invisible nil agent-q-render-end)))
+        (unless (invisible-p place)
+          (setq text (concat text (buffer-substring-no-properties place next))))
+        (setq place next)))
+    text))
+
 (ert-deftest agent-q-chat-the-line-of-a-failed-call-leaves-its-room-to-the-reason ()
   (save-window-excursion
     (agent-q-test-with-chat
@@ -390,6 +409,64 @@
                                 (agent-q-test-log)))
         (should (string-match-p "edit src/a.lisp original=(in-package :a).*✗ No\\. 3 ms"
                                 (agent-q-test-log)))))))
+
+;; A list of ten lines that say the same hides what is different.
+(ert-deftest agent-q-chat-equal-failures-have-one-line ()
+  (save-window-excursion
+    (agent-q-test-with-chat
+      (switch-to-buffer (current-buffer))
+      (let ((why "No Lisp image is connected. The user starts one with M-x sly or M-x slime; ask again then.")
+            (names '("car" "cdr" "let*" "let" "mapcar"))
+            (started nil))
+        (cl-flet ((propose (key name)
+                    (agent-q-test-event :call-proposed :call key :tool "describe_symbol"
+                                        :arguments (format "{\"name\":\"%s\"}" name)))
+                  (fail (key content)
+                    (agent-q-test-event :call-finished :call key :outcome :failed :milliseconds 3
+                                        :content content))
+                  (lines () (seq-drop-while (lambda (line) (not (string-match-p "\\`[▸▾]" line)))
+                                            (split-string (agent-q-chat-test--seen) "\n" t))))
+          (cl-letf (((symbol-function 'agent-q-call-width) (lambda () 99)))
+            (cl-loop for name in names for key from 1 do (propose key name))
+            ;; They end in any order.
+            (dolist (key '(2 4 3 5 1)) (fail key why))
+            (should (equal '("▸ describe_symbol car ✗ 5 times: No Lisp image is connected [Connect]")
+                           (lines)))
+            (propose 6 "car")
+            (fail 6 "No symbol is called car")
+            (propose 7 "car")
+            (fail 7 why)
+            (should (equal '("▸ describe_symbol car ✗ 5 times: No Lisp image is connected [Connect]"
+                             "▸ describe_symbol car ✗ No symbol is called car 3 ms"
+                             "▸ describe_symbol car ✗ No Lisp image is connected 3 ms [Connect]")
+                           (lines)))
+            ;; Unfolded, it has them all.
+            (goto-char (agent-q-render-item-start (gethash 1 agent-q-call-table)))
+            (agent-q-test-press "TAB")
+            (should (equal names
+                           (seq-filter #'identity
+                                       (mapcar (lambda (line)
+                                                 (and (string-match "\\`name: \\(.+\\)" line)
+                                                      (match-string 1 line)))
+                                               (lines)))))
+            (agent-q-test-press "TAB")
+            (should (= 3 (length (lines))))
+            (agent-q-test-find "[Connect]")
+            (cl-letf (((symbol-function 'agent-q-connection-connections) #'ignore)
+                      ((symbol-function 'agent-q-connection-installed) (lambda () '(sly)))
+                      ((symbol-function 'call-interactively)
+                       (lambda (command &rest _) (setq started command))))
+              (funcall (key-binding (kbd "RET"))))
+            (should (eq started 'sly))))))))
+
+(ert-deftest agent-q-chat-a-write-that-changes-nothing-is-no-failure ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :call-proposed :call 1 :tool "write_file" :arguments "{\"path\":\"a.txt\"}")
+    (agent-q-test-event :call-finished :call 1 :outcome :failed :milliseconds 3
+                        :content "'a.txt' already has exactly this content; nothing was changed.")
+    (should-not (string-search "✗" (agent-q-test-log)))
+    (goto-char (point-min))
+    (should-not (text-property-search-forward 'face 'agent-q-failure t))))
 
 (ert-deftest agent-q-chat-the-line-of-a-failed-call-says-why-within-the-window ()
   (agent-q-test-with-chat

@@ -198,6 +198,25 @@
       (let ((found (car (agent-q-test-chats-found ""))))
         (should (equal (list (alist-get 'cost found) (alist-get 'unpriced found)) '(0.012 1)))))))
 
+(ert-deftest agent-q-chats-what-costs-nothing-has-no-price ()
+  (agent-q-test-chats-with '((:steps [(:text "A.") (:usage [1000 100])])
+                              (:steps [(:text "B.") (:usage [1000 100])]))
+    (agent-q-test-with-chat
+      (agent-q-chat-use-provider
+       (agent-q-provider-of-server (list :name "Ollama" :base-url (plist-get agent-q-provider :base-url))
+                                   "scripted"))
+      (agent-q-test-ask "one")
+      (agent-q-cost)
+      (should (agent-q-test-shows "This chat cost nothing; 1000 tokens sent, 100 received.\n"))
+      (should-not (string-search "$" (format "%s" (agent-q-chat-view-header-fitted 200)))))
+    ;; The catalogue's date is not that of prices that the user has set.
+    (let ((agent-q-provider (append agent-q-provider '(:models (("scripted" :prices (10.0 20.0)))))))
+      (agent-q-test-with-chat
+        (agent-q-test-ask "two")
+        (agent-q-cost)
+        (should (agent-q-test-shows "This chat cost $0.0120"))
+        (should-not (agent-q-test-shows "Prices as of"))))))
+
 (defun agent-q-chats-test--other-emacs (form)
   "Return what FORM prints in another Emacs with these chats and no model."
   (with-temp-buffer

@@ -99,9 +99,11 @@
             (with-current-buffer "*agent-q window*"
               (dolist (line '("of the 8,000 that it can take (50%)\\."
                               "^Older messages are summarized beyond 6,400 "
+                              "^ +Count +Tokens  Share$"
                               "^System prompt +1 +[0-9,]+  #+$"
                               "^Tools +[0-9]+ +[0-9,]+  #+$"
                               "^Your messages +1 "
+                              "^The largest +Turn +Tokens  Begins with$"
                               "^your message +#1 +[0-9,]+  .*one"))
                 (goto-char (point-min))
                 (should (re-search-forward line nil t))))

@@ -299,6 +299,30 @@ FILE is its file.  The tools have loaded it if LOADED is non-nil."
   (search-forward name)
   (beginning-of-line))
 
+(agent-q-test-tools-on-each drift-has-names-and-places-alive ()
+  "M-. goes to the definition of the row, or to the place under point, and d describes it."
+  (agent-q-drift-test--with-project t
+    (agent-q-drift-test--replace file "(defun host () :sbcl)" "(defun host () :it)")
+    (agent-q-drift-test--in-list
+     (dolist (where '("HOST" "differs" "drift.lisp:"))
+       (set-buffer "*agent-q drift*")
+       (agent-q-drift-test--go "HOST")
+       (search-forward where (line-end-position) t)
+       (goto-char (match-beginning 0))
+       (save-window-excursion
+         (switch-to-buffer (current-buffer))
+         (call-interactively (key-binding (kbd "M-.")))
+         (with-current-buffer (agent-q-test-until (find-buffer-visiting file))
+           (should (agent-q-test-until (looking-at-p "(defun host\\|.*\n?.*(defun host"))))
+         (kill-buffer (find-buffer-visiting file))))
+     (set-buffer "*agent-q drift*")
+     (agent-q-drift-test--go "HOST")
+     (let ((asked nil))
+       (cl-letf (((symbol-function 'agent-q-connection-ask)
+                  (lambda (&rest arguments) (setq asked (cdr arguments)))))
+         (call-interactively (key-binding (kbd "C-c C-d d"))))
+       (should (equal asked '(:describe "AQ-DRIFT::HOST" "COMMON-LISP-USER")))))))
+
 (agent-q-test-tools-on-each drift-can-be-evened-out ()
   "The keys of the list put the image's text into the file, load the file's, compare, and forget."
   (agent-q-drift-test--with-project t

@@ -152,7 +152,19 @@
                  (lambda (&rest arguments) (setq saved arguments))))
         (agent-q-test-find "[Show it]")
         (push-button))
-      (should (equal '(agent-q-echo-evaluations t) saved)))))
+      (should (equal '(agent-q-echo-evaluations t) saved))
+      (should-not (agent-q-test-shows "Show what the agent")))))
+
+(ert-deftest agent-q-echo-is-offered-until-the-next-turn ()
+  "The log is about what was done, not about what was never answered."
+  (let ((agent-q-echo-evaluations 'ask) (agent-q-image-history--echo-offer nil))
+    (agent-q-test-with-chat
+      (agent-q-image-history-echo-call (agent-q-connection-call-make :operation "eval-form") "done" nil)
+      (agent-q-test-event :turn-ended :outcome :finished)
+      (should (agent-q-test-shows "Show what the agent"))
+      (agent-q-test-event :turn-started :turn 2 :text "Go on")
+      (should-not (string-match-p "Show what\\|Show it\\|Don't" (agent-q-test-log)))
+      (should (string-match-p "^> Go on" (agent-q-test-log))))))
 
 (provide 'agent-q-echo-test)
 ;;; agent-q-echo-test.el ends here

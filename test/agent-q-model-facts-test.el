@@ -204,7 +204,7 @@
     (should (string-match-p (regexp-quote "$0.0250") (agent-q-chat-view-header-line)))
     (let ((help (get-text-property (string-search "$0.0250" (agent-q-chat-view-header-line)) 'help-echo
                                    (agent-q-chat-view-header-line))))
-      (should (string-match-p "This chat: \\$0\\.0250\nIts last turn: \\$0\\.0055\n" help)))))
+      (should (equal "This chat: $0.0250\nIts last turn: $0.0055" help)))))
 
 (ert-deftest agent-q-facts-an-unknown-price-is-unknown ()
   (agent-q-model-facts-test--in-chat nil agent-q-model-facts-test--script

@@ -72,6 +72,21 @@
       (with-current-buffer buffer (set-buffer-modified-p nil))
       (kill-buffer buffer))))
 
+(agent-q-test-tools-on-each names-in-the-audit-log-lead-to-definitions ()
+  "What was evaluated names functions of the program."
+  (let ((file (make-temp-file (expand-file-name "audited" agent-q-test-directory) nil ".lisp"
+                              "(in-package :cl-user)\n(defun aq-audited (x) x)\n")))
+    (agent-q-test-image-load connection file)
+    (save-window-excursion
+      (switch-to-buffer chat)
+      (agent-q-test-tools-ask "/eval_form (aq-audited 3)")
+      (agent-q-audit-log)
+      (agent-q-test-find "aq-audited")
+      (call-interactively (key-binding (kbd "M-.")))
+      (agent-q-test-until (equal (buffer-file-name (window-buffer)) (file-truename file)))
+      (kill-buffer "*agent-q audit*"))
+    (kill-buffer (get-file-buffer file))))
+
 (agent-q-test-tools-on-each names-of-values-lead-to-the-inspector ()
   "And a parked error to the user's debugger."
   (save-window-excursion

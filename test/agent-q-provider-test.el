@@ -334,7 +334,7 @@
         (should (equal (agent-q-provider-test--fields
                         (agent-q-provider-again agent-q-session-provider))
                        '("first" "one" "hidden"))))))
-  (let ((local (agent-q-provider-make "Ollama" '(:base-url "http://127.0.0.1:9/v1") "tiny")))
+  (let ((local (agent-q-provider-of-server '(:name "Ollama" :base-url "http://127.0.0.1:9/v1") "tiny")))
     (should (equal local (agent-q-provider-again (agent-q-provider-public local)))))
   (should-not (agent-q-provider-again nil)))
 

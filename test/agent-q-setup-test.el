@@ -86,6 +86,7 @@ to answer, and YES=1 is set."
          (nil ((rustc . "echo 'rustc 1.85.0 (Debian)'")
                (apt-cache . "echo '  Candidate: 1.27.1-1'")) .
               "this is 1.85): sudo apt-get install rustup && rustup default stable")
+         (nil ((rustc . "exit 1") (rustup . "exit 0")) . "rustup has no toolchain chosen): rustup default stable")
          (nil ((rustc . "echo 'rustc 1.70.0 (x)'") (rustup . "exit 0")) .
               "this is 1.70): rustup update stable && rustup default stable")))
     (pcase-let ((`(,status ,text ,notes)

@@ -223,6 +223,18 @@
           (should (re-search-forward (nth 2 list) (line-end-position) t))
           (kill-buffer))))))
 
+(ert-deftest agent-q-tool-list-names-are-whole-where-there-is-room ()
+  (let ((name (make-string 30 ?n)))
+    (with-temp-buffer
+      (tabulated-list-mode)
+      (dolist (width '(40 200))
+        (agent-q-tool-list-test--in-columns width
+          (agent-q-text-list-setup '((10 "Name" 10 t :most 40) (9 "Rest" 0 nil))
+                                   (lambda () (list (list 1 (vector name "rest")))))
+          (agent-q-text-list-print))
+        ;; What is cut is there, under a sign.
+        (should (eq (= width 200) (null (get-text-property 30 'display))))))))
+
 (ert-deftest agent-q-tool-list-a-call-is-one-row-of-the-audit-log ()
   (agent-q-tool-list-test--with-tools
     (agent-q-test-call "t_try" '(:text "first"))

@@ -191,6 +191,13 @@ It reads an **integer** in a *given radix* from a string, see [here](https://exa
         (setq texts (nconc (nreverse (seq-partition text 6)) texts))))
     (nreverse texts)))
 
+(defun agent-q-bench-names (count)
+  "Return texts of prose with COUNT names in it, no two the same."
+  (mapcar (lambda (number)
+            (format "`bench-%d` calls `(cl-user::bench-%d 3)`, and *then*%s" number number
+                    (if (zerop (% number 5)) ".\n\n" ", ")))
+          (number-sequence 1 count)))
+
 (defun agent-q-bench-line (bytes)
   "Return a line of BYTES in 10,000 small texts."
   (let ((size (/ bytes 10000)))

@@ -31,9 +31,9 @@
 (defvar image-bench--connection nil "The connection to the image.")
 (defvar image-bench--rex nil "Function that makes a bare call.")
 
-(defun image-bench-connect ()
-  "Start SBCL through the client that is wanted, and wait for the connection."
-  (setq image-bench-client (intern (getenv "AGENT_Q_BENCH")))
+(defun image-bench-connect (&optional client)
+  "Start SBCL through CLIENT, else the one that is wanted, and connect."
+  (setq image-bench-client (or client (intern (getenv "AGENT_Q_BENCH"))))
   (agent-q-ide-use image-bench-client)
   (set (intern (format "%s-kill-without-query-p" image-bench-client)) t)
   (setq inferior-lisp-program "sbcl --no-userinit --no-sysinit")
@@ -52,6 +52,16 @@
              ((:ok value) (funcall ended value))
              ((:abort condition)
               (error "The bare call was aborted: %s" condition)))))))
+
+(defun image-bench-define-names (count)
+  "Define every other one of COUNT functions, as `agent-q-bench-names' names them."
+  (image-bench--seconds
+   (lambda ()
+     (image-bench--bare
+      `(cl:loop :for number :from 2 :to ,count :by 2
+                :do (cl:setf (cl:fdefinition
+                              (cl:intern (cl:format nil "BENCH-~D" number) "COMMON-LISP-USER"))
+                             (cl:function cl:list)))))))
 
 (defun image-bench--backend (name)
   "Return the symbol NAME of the client's own half in the image."

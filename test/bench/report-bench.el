@@ -35,7 +35,14 @@
     ("gap of a 5 ms timer without collections, p99" (p99 "chat.markdown.0.gap-outside") (p99 "filter.markdown.0.gap-outside") ms 8)
     ("most processor time between two ticks" (p99 "chat.markdown.0.busy") (p99 "filter.markdown.0.busy") ms 8)
     ("longest gap without collections" "chat.markdown.0.outside" "filter.markdown.0.outside" ms 15)
-    "the same | gptel with markdown-mode, as in your packages"
+    "10,000 events of Markdown, markup hidden and names alive | with a Lisp, too, but without these looks"
+    ("wall time" "looks.markdown.0.wall" "plain.markdown.0.wall" ms (ratio 1.2))
+    ("processor time of Emacs, all threads" "looks.markdown.0.cpu" "plain.markdown.0.cpu" ms (ratio 1.2))
+    ("gap of a 5 ms timer without collections, p99" (p99 "looks.markdown.0.gap-outside") (p99 "plain.markdown.0.gap-outside") ms 8)
+    ("most processor time between two ticks" (p99 "looks.markdown.0.busy") (p99 "plain.markdown.0.busy") ms 8)
+    "pages full of names that the image is asked about, terminal"
+    ("most processor time for which a key would wait" "pages.names.0.longest" nil ms 5)
+    "10,000 events of Markdown | gptel with markdown-mode, as in your packages"
     ("wall time" "chat.markdown.0.wall" "gptel.markdown.0.wall" ms (ratio 1))
     ("processor time of Emacs, all threads" "chat.markdown.0.cpu" "gptel.markdown.0.cpu" ms (ratio 1))
     ("gap of a 5 ms timer, p99 of all runs" (p99 "chat.markdown.0.gap") (p99 "gptel.markdown.0.gap") ms (ratio 1))

@@ -6,11 +6,13 @@
 
 ;; One measured stream in a fresh Emacs in a terminal, through a chat or a bare
 ;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, a dialect in which a chat
-;; hears it, draft, gptel, filter or rest, STREAM small, markdown, tables, megabyte (of
+;; hears it, looks (a chat with a Lisp, in which markup is hidden and names are alive), plain (the same
+;; without these), draft, gptel, filter or rest, STREAM small, markdown, tables, megabyte (of
 ;; Markdown), line, large or calls, PRELOAD the bytes in the buffer beforehand, or 100calls for
 ;; that many folded calls.  A fourth word, busy, asks for the processor time between runs of the timer, and for nothing else: that
 ;; number does not depend on what else the machine does.  With the word keys somebody types meanwhile.
-;; "resume chat 0" is no stream: the newest turns of a stored chat come.
+;; "resume chat 0" is no stream: the newest turns of a stored chat come.  Nor is "pages names 0", which
+;; goes through an answer full of names page by page.
 
 ;;; Code:
 
@@ -25,9 +27,15 @@
 (declare-function gptel-send "ext:gptel")
 (declare-function markdown-mode "ext:markdown-mode")
 (defvar agent-q-chat-history-directory)
+(defvar agent-q-code-highlight-limit)
+(defvar agent-q-markdown-hide-markup)
+(defvar agent-q-names-look-up)
 (defvar agent-q-review-edits)
 (defvar agent-q-chat-history-turns)
 (declare-function agent-q-chats-open "agent-q-chats")
+(declare-function agent-q-ide-find "lisp-ide")
+(declare-function image-bench-connect "image-bench")
+(declare-function image-bench-define-names "image-bench")
 
 (defconst stream-bench--period 0.005
   "The period of the timer whose gaps are measured.")
@@ -36,6 +44,9 @@
 (defvar stream-bench--name nil "How the samples' names begin.")
 (defvar stream-bench--steps nil "The steps of the measured turn.")
 (defvar stream-bench--text nil "The text of the measured turn.")
+
+(defconst stream-bench--names 2000
+  "How many names there are in an answer that is full of them.")
 
 ;;;; Gaps of a timer
 
@@ -164,13 +175,14 @@
                    ("megabyte" (agent-q-bench-markdown 10000 100))
                    ("tables" (agent-q-bench-tables 100))
                    ("line" (agent-q-bench-line 90000))
+                   ("names" (agent-q-bench-names stream-bench--names))
                    (_ (agent-q-bench-words 10000)))))
       (setq stream-bench--way way
             stream-bench--busy (and (equal more '("busy")) (agent-q-bench-main-cpu) (list 0))
             stream-bench--typing (and (equal more '("keys")) 'wanted)
             stream-bench--name (format "%s.%s.%s" way stream preload))
       (pcase stream
-        ((or "small" "markdown" "tables" "megabyte" "line")
+        ((or "small" "markdown" "tables" "megabyte" "line" "names")
          (setq stream-bench--steps (agent-q-bench-text-steps words)
                stream-bench--text (apply #'concat words)))
         ("large" (setq stream-bench--steps '(((big_text . 1048576)))
@@ -181,6 +193,11 @@
         ("chat" (stream-bench--chat (string-to-number preload) (string-suffix-p "calls" preload)))
         ((or "messages" "responses" "gemini" "ollama")
          (stream-bench--chat (string-to-number preload) nil (intern way)))
+        ((or "looks" "plain")
+         (stream-bench--connect (equal way "looks"))
+         (stream-bench--turns (list (agent-q-bench-text-steps
+                                     (agent-q-bench-markdown 1 600)))))
+        ("pages" (stream-bench--pages))
         ("draft" (stream-bench--draft))
         ("gptel" (stream-bench--gptel))
         ("resume" (stream-bench--resume))
@@ -199,16 +216,21 @@
   "Measure the stream through a chat with PRELOAD bytes, or with so many CALLS.
 It comes in DIALECT."
   ;; The first turn opens the connection, and may fill the buffer.
+  (stream-bench--turns (if calls
+                           (list (stream-bench--calls preload) '(((text . "All of them are done."))))
+                         (list (agent-q-bench-bulk-steps preload)))
+                       dialect))
+
+(defun stream-bench--turns (turns &optional dialect)
+  "Measure the stream through a chat in DIALECT, after TURNS, lists of steps."
   (apply #'agent-q-bench-serve
-         (append (if calls
-                     (list (stream-bench--calls preload) '(((text . "All of them are done."))))
-                   (list (agent-q-bench-bulk-steps preload)))
-                 (list stream-bench--steps '(((text . "Done."))))))
+         (append turns (list stream-bench--steps '(((text . "Done."))))))
   (let ((chat (agent-q-bench-chat nil dialect)))
     (agent-q-bench-ask
      chat
      (lambda ()
        (stream-bench--later
+        (stream-bench--warm-up)
         (stream-bench--begin)
         (advice-add 'agent-q-events-dispatch :before #'stream-bench--await-text)
         (agent-q-bench-ask chat #'stream-bench--end))))))
@@ -234,6 +256,58 @@ It comes in DIALECT."
                       (when (eq (plist-get event :type) :approval)
                         (agent-q-bench-guard (stream-bench--end)))))
         (agent-q-bench-ask chat #'ignore))))))
+
+(defconst stream-bench--most-pages 15
+  "How many pages of such an answer are looked at.")
+
+(defun stream-bench--connect (looks)
+  "Start a Lisp for the chat; LOOKS says whether it has all its looks."
+  (require 'lisp-ide)
+  (require 'image-bench)
+  (require 'agent-q-chat)
+  (setq agent-q-markdown-hide-markup looks
+        agent-q-names-look-up looks
+        agent-q-code-highlight-limit (and looks agent-q-code-highlight-limit))
+  (image-bench-connect (seq-find #'agent-q-ide-find '(sly slime)))
+  ;; The REPL shows itself a little later.
+  (agent-q-bench-await (lambda () (string-match-p "repl" (buffer-name (window-buffer)))))
+  (delete-other-windows))
+
+(defun stream-bench--warm-up ()
+  "Let the image, where there is one, get our half, which takes long but once."
+  (when (featurep 'image-bench)
+    (sit-for 2)))
+
+(defun stream-bench--pages ()
+  "Measure what is done about names, which the image knows half of, page by page."
+  (stream-bench--connect t)
+  (image-bench-define-names stream-bench--names)
+  (agent-q-bench-serve stream-bench--steps)
+  (let ((longest 0.0))
+    (advice-add 'agent-q-names--mark-all :around
+                (lambda (function &rest arguments)
+                  (let ((start (agent-q-bench-main-cpu)) (collecting gc-elapsed))
+                    (apply function arguments)
+                    (setq longest (max longest (- (agent-q-bench-main-cpu) start
+                                                  (- gc-elapsed collecting)))))))
+    (let ((chat (agent-q-bench-chat)))
+      (agent-q-bench-ask
+       chat
+       (lambda ()
+         (stream-bench--later
+           (with-current-buffer chat
+             (stream-bench--warm-up)
+             (setq longest 0.0)
+             (goto-char (point-min))
+             (dotimes (_ stream-bench--most-pages)
+               (redisplay t)
+               ;; Until they were looked up, and their answer is there.
+               (sit-for 0.6)
+               (scroll-up))
+             (unless (text-property-not-all (point-min) (point-max) 'agent-q-live nil)
+               (error "No name is alive")))
+           (stream-bench--note "longest" longest)
+           (agent-q-bench-end)))))))
 
 (defun stream-bench--resume ()
   "Measure until the newest turn of a stored chat is shown, and until all are."
