@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::protocol::{CallArguments, ToolCall};
-use crate::tool::offer::Groups;
+use crate::tool::offer::{Groups, Offer};
 use crate::tool::registry::Registry;
 use crate::tool::work::WorkContext;
 use crate::tool::{Arguments, Parameter, ParameterType, Returns, Runner, Tool, ToolFailure};
@@ -122,6 +122,16 @@ fn call_tool() -> Tool {
     );
     tool.returns = Returns::Words;
     tool
+}
+
+/// How a model that is offered what OFFER says calls the tool NAME: "call_tool xref", or "xref" where it is listed
+/// or nothing stands between.
+#[must_use]
+pub fn calling(name: &str, offer: &Offer) -> String {
+    match offer.lists(name) || offer.goes_without(CALL) {
+        true => name.to_owned(),
+        false => format!("{CALL} {name}"),
+    }
 }
 
 /// TEXT, which names tools of ALL to be called by `call_tool`, for a model that calls them by their names:
