@@ -119,19 +119,27 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
     Ok(lines.join("\n"))
 }
 
-/// What loading a system would stumble over, and the order of its files.
+/// What loading a system would stumble over, the order of its files, and which of them it would load.
 fn render_dry_run(data: Plist<'_>) -> String {
-    let files = data.texts("files");
-    let count = data.integer("file-count").unwrap_or_default();
-    let more = match count - files.len() as i64 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
+    let few = |name: &str, count: i64| {
+        let files = data.texts(name);
+        match count - files.len() as i64 {
+            0 => files.join(", "),
+            more => format!("{} and {more} more", files.join(", ")),
+        }
+    };
+    let number = |name: &str| data.integer(name).unwrap_or_default();
+    let (count, load) = (number("file-count"), number("load-count"));
+    let would = match load {
+        0 => "They are all loaded as they are, so it would load none.".to_owned(),
+        _ if load == count => "It would load them all.".to_owned(),
+        _ => format!("It would load {load} of them: {}.", few("to-load", load)),
     };
     let mut lines = vec![format!(
-        "Dry run, nothing was loaded: {} would load {} of the project in this order: {}{more}.",
-        data.text("system").unwrap_or("the system"),
+        "Dry run, nothing was loaded. {} takes {} of the project in this order: {}. {would}",
+        data.text("system").unwrap_or("The system"),
         counted(count, "file"),
-        files.join(", "),
+        few("files", count),
     )];
     lines.extend(other_file(data));
     let snags = outcome::before(data);
