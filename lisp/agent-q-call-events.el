@@ -141,20 +141,22 @@ While it prints, the next question comes soon."
             (lambda (place _reply)
               (agent-q-events-operation-end
                operation "done"
-               (agent-q-call-events--live-told (plist-get output :text)
-                                               (plist-get place :frames)))))))
+               (agent-q-call-events--live-told (plist-get output :text) place))))))
         nil))))
 
-(defun agent-q-call-events--live-told (output frames)
-  "Return for a model that code has printed OUTPUT and is in FRAMES."
-  (string-join
-   (delq nil (list (and output (not (string-empty-p output))
-                        (concat "Output so far:\n" (string-trim-right output)))
-                   (and frames
-                        (concat "It is in, innermost first: "
-                                (string-join (seq-take frames agent-q-call-events--live-frames)
-                                             " < ")))))
-   "\n"))
+(defun agent-q-call-events--live-told (output place)
+  "Return for a model that code has printed OUTPUT and is in PLACE.
+That is a property list of functions and a file that is compiled or loaded."
+  (let ((file (plist-get place :file)) (frames (plist-get place :frames)))
+    (string-join
+     (delq nil (list (and output (not (string-empty-p output))
+                          (concat "Output so far:\n" (string-trim-right output)))
+                     (and file (format "It compiles or loads %s." file))
+                     (and frames
+                          (concat "It is in, innermost first: "
+                                  (string-join (seq-take frames agent-q-call-events--live-frames)
+                                               " < ")))))
+     "\n")))
 
 ;;;;; Where it is
 

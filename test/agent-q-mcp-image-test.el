@@ -193,6 +193,20 @@ That of another test may be connected, too."
                 (should-not (string-prefix-p "Error" told)))))
         (customize-set-variable 'agent-q-mcp-patience 45)))))
 
+(agent-q-test-image-on-each "mcp-a-look-into-a-load-names-the-file" ()
+  "While a file is loaded, awaiting its call for no time says which."
+  (agent-q-mcp-image-test--serving connection
+    (let* ((client (agent-q-test-mcp-client))
+           (answer (agent-q-mcp-image-test--text
+                    client "eval_form" :background t
+                    :form "(let ((*load-truename* #p\"/aq/aq-slow.lisp\")) (sleep 20))"))
+           (id (progn (string-match "call_id \\([0-9]+\\)" answer)
+                      (string-to-number (match-string 1 answer)))))
+      (agent-q-test-until
+       (string-match-p "^It compiles or loads aq-slow\\.lisp\\.\nIt is in, .*SLEEP"
+                       (agent-q-mcp-image-test--text client "await_call" :call_id id :seconds 0)))
+      (agent-q-mcp-image-test--text client "cancel_call" :call_id id))))
+
 (agent-q-test-image-on-each "mcp-a-call-is-begun-in-the-background" ()
   "It is answered at once, looked into, and awaited, by call_tool as well."
   (agent-q-mcp-image-test--serving connection
