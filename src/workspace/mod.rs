@@ -5,7 +5,7 @@
 pub mod journal;
 pub mod quoting;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -45,6 +45,8 @@ pub struct Workspace {
     lacking: Mutex<BTreeMap<String, Vec<String>>>,
     /// What stands in the files outside of the project that hold only what the model wrote.
     written: Mutex<HashMap<PathBuf, String>>,
+    /// What tests ran in the user's image last, by the names of their systems.
+    tests: Mutex<HashMap<String, TestsRun>>,
     /// The last change that was refused, as its parentheses are not balanced.
     unbalanced: Mutex<Option<Unbalanced>>,
     pub journal: Journal,
@@ -67,6 +69,14 @@ pub enum Still {
     Definitions,
     /// What this system had in its files.
     System(String),
+}
+
+/// The tests of a system that ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TestsRun {
+    pub checks: i64,
+    /// Their names, as far as their framework tells them.
+    pub names: BTreeSet<String>,
 }
 
 /// A change that was refused.
@@ -251,6 +261,19 @@ impl Workspace {
     /// Notes that all that was changed has passed its tests.
     pub fn all_passed(&self) {
         held(&self.tested).clear();
+    }
+
+    /// Notes that all tests of SYSTEM ran in the user's image, as RUN says.
+    pub fn tests_ran(&self, system: &str, run: TestsRun) {
+        held(&self.tests).insert(system.trim().to_lowercase(), run);
+    }
+
+    /// What ran there of the tests of SYSTEM last.
+    #[must_use]
+    pub fn last_tests(&self, system: &str) -> Option<TestsRun> {
+        held(&self.tests)
+            .get(&system.trim().to_lowercase())
+            .cloned()
     }
 
     /// Notes that the model is told that the image lacks these definitions of files, and gives those files of

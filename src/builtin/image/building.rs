@@ -15,11 +15,13 @@ use super::xref::place_of_check;
 use crate::builtin::files::reading::texts_parameter;
 use crate::builtin::more;
 use crate::image::{ImageReply, Plist, property_list};
+use crate::protocol::Lisp;
 use crate::tool::work::{Running, WorkContext};
 use crate::tool::{
     Arguments, Assessment, Content, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
 use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
+use crate::workspace::TestsRun;
 
 /// The parameter of load_system that says to load nothing.
 pub(crate) const DRY_RUN: &str = "dry_run";
@@ -227,8 +229,22 @@ fn after_tests(
         if number("passed") > 0 && number("failed") == 0 && is_all {
             context.workspace.all_passed();
         }
+        if let Some(system) = arguments.text("system")
+            && context.lisp == Lisp::Users
+            && !arguments.flag("affected")
+        {
+            context.workspace.tests_ran(system, tests_run(data));
+        }
     }
     with_places(arguments, reply, context)
+}
+
+/// Which tests ran, as DATA of a reply says.
+pub(super) fn tests_run(data: Plist<'_>) -> TestsRun {
+    TestsRun {
+        checks: data.integer("total").unwrap_or_default(),
+        names: data.texts("ran").into_iter().map(str::to_owned).collect(),
+    }
 }
 
 /// How many failed checks are looked for in the project's files.
