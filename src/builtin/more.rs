@@ -290,7 +290,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tool::offer::groups_beyond;
+    use crate::tool::offer::{Unoffered, groups_beyond};
 
     fn call(arguments: Value) -> ToolCall {
         let Value::Object(arguments) = arguments else {
@@ -376,6 +376,23 @@ mod tests {
             ),
         ] {
             assert_eq!(by_name(text, &registry), by);
+        }
+    }
+
+    #[test]
+    fn a_tool_is_named_as_it_can_be_called() {
+        let registry = Registry::default();
+        crate::builtin::register(&registry);
+        let listed =
+            |names: &[&str]| Registry::of(names.iter().map(|it| registry.get(it).unwrap()));
+        let offer = Offer::default();
+        for (names, xref, repair) in [
+            (vec!["xref", CALL], "xref", "call_tool repair_parens"),
+            (vec!["xref"], "xref", "repair_parens"),
+        ] {
+            offer.begin_turn(&listed(&names), Unoffered::Callable);
+            assert_eq!(calling("xref", &offer), xref);
+            assert_eq!(calling("repair_parens", &offer), repair);
         }
     }
 

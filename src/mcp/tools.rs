@@ -339,6 +339,15 @@ mod tests {
         assert_eq!(schema["properties"][WHICH_IMAGE]["type"], "string");
     }
 
+    #[test]
+    fn who_has_no_call_tool_is_offered_what_results_name() {
+        let (registry, host) = (registry(), SEARCH_THEMSELVES[0]);
+        let offered = offered(&Profile::Image, &registry, host);
+        assert!(offered.get(more::CALL).is_none() && offered.get(REPAIR).is_some());
+        let told = tools(&Profile::Image, &registry, host).to_string();
+        assert!(!told.contains(more::CALL), "{told}");
+    }
+
     /// `AGENT_Q_WRITE_OFFER=1` writes the file again.
     #[test]
     fn the_bridge_says_the_same_without_emacs() {
