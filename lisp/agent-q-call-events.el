@@ -172,18 +172,25 @@ Return non-nil if that is new."
             (lambda (place _reply)
               (agent-q-events-operation-end
                operation "done"
-               (agent-q-call-events--live-told output (plist-get place :frames)))))))
+               (agent-q-call-events--live-told output place))))))
         nil))))
 
-(defun agent-q-call-events--live-told (said frames)
-  "Return for a model what the image SAID of a call, which is in FRAMES.
-That is what it has printed, and how far it is."
-  (let ((stage (plist-get said :stage))
-        (output (plist-get said :text)))
+(defun agent-q-call-events--live-told (said place)
+  "Return for a model what the image SAID of a call, which is in PLACE.
+SAID is what it has printed, and how far it is; PLACE is a property list of
+functions and a file that is compiled or loaded."
+  (let* ((stage (plist-get said :stage))
+         (output (plist-get said :text))
+         (path (plist-get place :file))
+         (file (and path
+                    (not (and stage (string-search (file-name-nondirectory path) stage)))
+                    path))
+         (frames (plist-get place :frames)))
     (string-join
      (delq nil (list (and stage (concat "So far: " stage))
                      (and output (not (string-empty-p output))
                           (concat "Output so far:\n" (string-trim-right output)))
+                     (and file (format "It compiles or loads %s." file))
                      (and frames
                           (concat "It is in, innermost first: "
                                   (string-join (seq-take frames agent-q-call-events--live-frames)

@@ -27,6 +27,7 @@
 (require 'agent-q-prompt)
 (require 'agent-q-registry)
 (require 'agent-q-render)
+(require 'agent-q-scratch)
 (require 'agent-q-session)
 (require 'agent-q-text)
 (require 'seq)
@@ -392,6 +393,7 @@ parameter \"image\":\n" (agent-q-mcp--client-list connections)))))))
                             (eql client (buffer-local-value 'agent-q-mcp--client-number buffer)))
                           (agent-q-mcp-client-buffers))))
     (when buffer
+      (agent-q-scratch-end buffer)
       (with-current-buffer buffer
         (setq agent-q-mcp--client-there nil
               agent-q-mcp--client-left (current-time))

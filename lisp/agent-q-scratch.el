@@ -6,7 +6,8 @@
 
 ;; Second Lisps: a chat's scratch image, where a model may try what loops or breaks a Lisp, and those in
 ;; which a system is verified from its files.  They are started as the user's own are, through the same
-;; client, and end with the turn or with Emacs.
+;; client, and end with the turn or with Emacs; those of another agent, whose turns nobody sees begin and
+;; end, with its connection.
 
 ;;; Code:
 
@@ -246,10 +247,23 @@ That is of a second Lisp, which has nothing in it yet."
     (when (and (agent-q-connection-second-p connection)
                (null (process-get process 'agent-q-scratch-told)))
       (process-put process 'agent-q-scratch-told t)
-      (format "(In image %s, a new one, which has nothing of the project loaded. It ends with this turn.)"
-              (agent-q-connection-label connection)))))
+      (format "(In image %s, a new one, which has nothing of the project loaded. It ends %s.)"
+              (agent-q-connection-label connection)
+              (if (agent-q-scratch--kept-p (agent-q-scratch--owner connection))
+                  "when you disconnect, or after ten minutes without use"
+                "with this turn")))))
 
 ;;;; Its end
+
+(defun agent-q-scratch--owner (connection)
+  "Return the owner of the second Lisp to which CONNECTION leads, or nil."
+  (let ((lisp (cl-find connection agent-q-scratch--all :key #'agent-q-scratch--lisp-connection)))
+    (and lisp (agent-q-scratch--lisp-owner lisp))))
+
+(defun agent-q-scratch--kept-p (owner)
+  "Whether the Lisps of OWNER, another agent, are kept while it is connected."
+  (and (bufferp owner)
+       (buffer-local-value 'agent-q-session-mcp-client owner)))
 
 (defun agent-q-scratch--wait-for-use (lisp)
   "End LISP if it isn't used for a while from now on."
@@ -351,7 +365,9 @@ Return non-nil when there was one."
 
 (defun agent-q-scratch--turn-ended (event)
   "Throw away the Lisps of the chat whose turn ends with EVENT."
-  (agent-q-scratch-end (agent-q-events-buffer (plist-get event :session))))
+  (let ((owner (agent-q-events-buffer (plist-get event :session))))
+    (unless (agent-q-scratch--kept-p owner)
+      (agent-q-scratch-end owner))))
 
 (defun agent-q-scratch--batch-finished (_event)
   "Throw away the Lisps of programs, which are done."

@@ -266,6 +266,8 @@ Return what tools call the user's debugger."
   (let* ((name (car (agent-q-debugger-frames-test-park connection "(fast 1)")))
          (frames (agent-q-test-tools-ask (format "/debugger_frames %s" name)))
          (fast (agent-q-debugger-frames-test-number frames "AQ-SHOP::FAST")))
+    (should (string-match-p "eval_in_frame with a frame's number, or invoke_restart\\. No frame can be called again or left\\."
+                            frames))
     (should (string-match-p "can't be left by restart_frame: .*(debug 0)"
                             (agent-q-test-tools-ask
                              (format "/restart_frame debugger=%s frame=%s" name fast))))

@@ -506,7 +506,7 @@
         ("repair_parens" (path . "two.lisp")))
     (agent-q-test-files-write "a.lisp" "(defun a (x) x)\n\n(defun é ())\n")
     (agent-q-test-files-fails
-     "unbalanced.*Exactly one repair fits.*put ) into line 3, which becomes: (print x))\n.*call_tool repair_parens")
+     "unbalanced.*Exactly one repair fits.*put ) into line 3, which becomes: (print x))\nrepair_parens with this path")
     (should-not agent-q-test-files-asked)
     (agent-q-test-files-succeeds "Repaired a.lisp")
     (should agent-q-test-files-asked)
@@ -516,7 +516,30 @@
     (agent-q-test-files-succeeds)
     (should (equal (agent-q-test-files-text "new.lisp") agent-q-edit-test--mended))
     (should-not (string-match-p "repair" (agent-q-test-files-fails "unbalanced")))
-    (agent-q-test-files-fails "does not exist\\|no file\\|No file\\|not found")))
+    (agent-q-test-files-fails "No repair of the change that was refused fits .*: send it again .*two.lisp")))
+
+(ert-deftest agent-q-edit-what-can-not-be-repaired-is-told-as-it-is ()
+  "A file that is balanced isn't called so where a refused change, or a doubt, is what matters."
+  (agent-q-test-files-in-project
+      '(("edit_definition" (path . "a.lisp") (name . "a") (new_source . "(defun a (x)\n  (foo (bar x)\n"))
+        ("repair_parens" (path . "a.lisp"))
+        ("repair_parens" (path . "odd.lisp")))
+    (agent-q-test-files-write "a.lisp" "(defun a (x) x)\n")
+    (agent-q-test-files-write "odd.lisp" "(defun a (x)\n  (when x\n    (foo)\n (bar)))\n")
+    (agent-q-test-files-fails "unbalanced")
+    (agent-q-test-files-fails "No repair of the change that was refused fits .*'a.lisp' is balanced. Nothing was changed")
+    (agent-q-test-files-fails "No repair of 'odd.lisp' fits .*: It is balanced; but line 4.* is inside the form at line [12].*Nothing was changed")))
+
+(ert-deftest agent-q-edit-parens-are-checked-whatever-the-file-is-called ()
+  "Both tools take a file whose name says nothing of Lisp."
+  (agent-q-test-files-in-project
+      '(("check_parens" (path . "script"))
+        ("repair_parens" (path . "script"))
+        ("check_parens" (path . "script")))
+    (agent-q-test-files-write "script" agent-q-edit-test--lost)
+    (agent-q-test-files-succeeds "is unbalanced.*Exactly one repair fits")
+    (agent-q-test-files-succeeds)
+    (agent-q-test-files-succeeds "is balanced")))
 
 (ert-deftest agent-q-edit-a-broken-file-is-repaired ()
   "So is one that is balanced and yet not as it stands."

@@ -56,22 +56,60 @@ That of another test may be connected, too."
                                                         client "eval_form" :form "(aq-mcp)"))))
         (customize-set-variable 'agent-q-mcp-turn-pause 60)))))
 
+(defun agent-q-mcp-image-test--second-lisps ()
+  "Return how many second Lisps run, but for those that compile our half."
+  (cl-count 'agent-q-compiled agent-q-scratch--all
+            :key #'agent-q-scratch--lisp-owner :test-not #'eq))
+
 (agent-q-test-image-on-each "mcp-clients-have-a-scratch-image" ()
-  "A client's scratch image lasts until its turn ends, and each client has its own."
+  "A client's scratch image outlives its turns and ends with its connection; each has its own."
   (agent-q-mcp-image-test--serving connection
     (let ((one (agent-q-test-mcp-client "one"))
           (two (agent-q-test-mcp-client "two")))
-      (agent-q-mcp-image-test--text one "compile_form" :form "(defun aq-mcp-scratch () 2)" :image "scratch")
-      (should (string-match-p "=> 2" (agent-q-mcp-image-test--text
-                                      one "eval_form" :form "(aq-mcp-scratch)" :image "scratch")))
+      (should (string-match-p
+               "It ends when you disconnect, or after ten minutes without use\\.)"
+               (agent-q-mcp-image-test--text one "compile_form" :form "(defun aq-mcp-scratch () 2)" :image "scratch")))
       (dolist (where '("scratch" nil))
         (should (string-match-p "=> NIL"
                                 (apply #'agent-q-mcp-image-test--text two "eval_form"
                                        :form "(fboundp 'aq-mcp-scratch)" (and where (list :image where))))))
       (customize-set-variable 'agent-q-mcp-turn-pause 0.05)
       (unwind-protect
-          (agent-q-test-until (null agent-q-scratch--all))
-        (customize-set-variable 'agent-q-mcp-turn-pause 60)))))
+          (let ((turns 0))
+            (cl-letf* ((end (symbol-function 'agent-q-mcp--client-turn-ended))
+                       ((symbol-function 'agent-q-mcp--client-turn-ended)
+                        (lambda () (cl-incf turns) (funcall end))))
+              (agent-q-test-until (= 2 turns) "the turns to end"))
+            (should (= 2 (agent-q-mcp-image-test--second-lisps))))
+        (customize-set-variable 'agent-q-mcp-turn-pause 60))
+      (should (string-match-p "=> 2" (agent-q-mcp-image-test--text
+                                      one "eval_form" :form "(aq-mcp-scratch)" :image "scratch")))
+      (agent-q-test-mcp-close two)
+      (agent-q-test-until (= 1 (agent-q-mcp-image-test--second-lisps)) "that of two to end")
+      (agent-q-test-mcp-close one)
+      (agent-q-test-until (= 0 (agent-q-mcp-image-test--second-lisps)) "that of one to end"))))
+
+(agent-q-test-image-on-each "mcp-tools-say-whether-they-take-scratch" ()
+  "Debuggers and the state of the scratch image can be asked for; what can't says so."
+  (agent-q-mcp-image-test--serving connection
+    (let ((client (agent-q-test-mcp-client)))
+      (agent-q-mcp-image-test--text client "eval_form" :form "(error \"aq in scratch\")" :on_error "park"
+                                    :image "scratch")
+      (dolist (image '("scratch" nil))
+        (let ((told (apply #'agent-q-mcp-image-test--text client "debugger_frames"
+                           (and image (list :image image)))))
+          (should (string-match-p "aq in scratch" told))
+          (should (string-match-p "(In image scratch\\.)" told))
+          (should (string-match-p "from=\"the image\"" told))))
+      (should (string-match-p "SBCL" (agent-q-mcp-image-test--text
+                                      client "call_tool" :name "image_status" :arguments '(:image "scratch"))))
+      (dolist (tool '("get_compilation_notes" "describe_symbol"))
+        (pcase-let ((`(,text . ,failed)
+                     (agent-q-test-mcp-call client "call_tool"
+                                            `(:name ,tool :arguments (:image "scratch" :symbol "car")))))
+          (should failed)
+          (should (string-match-p (concat "\\`Error: " tool " is not for the image scratch, .*For scratch there are .*eval_form.*debugger_frames")
+                                  text)))))))
 
 (agent-q-test-image-on-each "mcp-results-name-tools-as-the-client-calls-them" ()
   "One whose host lists all tools calls them by their names, another one by call_tool."
@@ -150,10 +188,24 @@ That of another test may be connected, too."
               (agent-q-test-until
                (string-match-p "is running.*\n<data-.*\nOutput so far:\n+:BEGUN ?\nIt is in, .*SLEEP"
                                (agent-q-mcp-image-test--text client "await_call" :call_id id)))
-              (should (string-match-p "the client cancelled it"
-                                      (agent-q-mcp-image-test--text client "cancel_call"
-                                                                    :call_id id)))))
+              (let ((told (agent-q-mcp-image-test--text client "cancel_call" :call_id id)))
+                (should (string-match-p "the client cancelled it" told))
+                (should-not (string-prefix-p "Error" told)))))
         (customize-set-variable 'agent-q-mcp-patience 45)))))
+
+(agent-q-test-image-on-each "mcp-a-look-into-a-load-names-the-file" ()
+  "While a file is loaded, awaiting its call for no time says which."
+  (agent-q-mcp-image-test--serving connection
+    (let* ((client (agent-q-test-mcp-client))
+           (answer (agent-q-mcp-image-test--text
+                    client "eval_form" :background t
+                    :form "(let ((*load-truename* #p\"/aq/aq-slow.lisp\")) (sleep 20))"))
+           (id (progn (string-match "call_id \\([0-9]+\\)" answer)
+                      (string-to-number (match-string 1 answer)))))
+      (agent-q-test-until
+       (string-match-p "^So far: 1 of 1 file: aq-slow\\.lisp\nIt is in, .*SLEEP"
+                       (agent-q-mcp-image-test--text client "await_call" :call_id id :seconds 0)))
+      (agent-q-mcp-image-test--text client "cancel_call" :call_id id))))
 
 (agent-q-test-image-on-each "mcp-a-call-is-begun-in-the-background" ()
   "It is answered at once, looked into, and awaited, by call_tool as well."

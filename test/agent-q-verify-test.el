@@ -79,6 +79,21 @@ What was red before is said of an earlier commit."
     (should-not (equal '("T") (agent-q-test-image-values
                                connection "(and (asdf:component-loaded-p \"aq-verified\") t)")))))
 
+(agent-q-test-image-on-each verify-says-why-it-counts-otherwise ()
+  "Tests that only the user's image has, which run_tests runs, too, are named."
+  (agent-q-test-systems-need connection "fiveam")
+  (let ((directory (agent-q-verify-test-system "(defun sum (a b) (+ a b))"
+                                               "(5am:is (= 5 (aq-verified::sum 2 3)))")))
+    (agent-q-test-systems-in-project directory connection
+      (should (string-match-p "PASSED: 1 of 1 checks" (agent-q-test-tools-ask "/run_tests aq-verified")))
+      (should-not (string-match-p "last counted" (agent-q-test-tools-ask "/verify_system")))
+      (agent-q-test-image-eval
+       connection "(let ((*package* (find-package :aq-verified/tests)))
+                     (eval (read-from-string \"(5am:test (gone :suite all) (5am:is (= 1 1)) (5am:is (= 2 2)))\")))")
+      (should (string-match-p "PASSED: 3 of 3 checks" (agent-q-test-tools-ask "/run_tests aq-verified")))
+      (should (string-match-p "PASSED: 1 of 1 checks .*\nrun_tests last counted 3 checks in the user's image: only there ran .*GONE\\.$"
+                              (agent-q-test-tools-ask "/verify_system"))))))
+
 ;; What a fresh Lisp has not is told: files of no system, and systems that only the user's image was told of.
 (agent-q-test-image-on-each verify-tells-what-it-could-not-see ()
   "Changed files of no system aren't verified, and a system known by hand isn't found; both are said."

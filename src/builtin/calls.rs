@@ -87,13 +87,17 @@ async fn await_call(arguments: Arguments, context: WorkContext) -> Result<String
 
 async fn cancel_call(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
     let call = found(&arguments, &context)?;
+    if let Some(outcome) = call.outcome() {
+        return given(&call, outcome, &context);
+    }
     // What it has printed is lost with it.
     let looked = call.look(&*context.emacs, context.session).await;
     call.stop("you cancelled it");
     match call.outcome_within(STOPPING_TIME).await {
         // To have stopped it is what was wanted.
         Some(outcome) => {
-            let texts: Vec<String> = [Some(outcome.text), looked].into_iter().flatten().collect();
+            let texts = [Some(outcome.bare()), looked.as_deref()];
+            let texts: Vec<&str> = texts.into_iter().flatten().collect();
             given(&call, CallText::result(texts.join("\n")), &context)
         }
         None => Ok(still_pending(&call, &context).await),
@@ -122,9 +126,7 @@ fn given(
     match outcome.kind {
         CallTextKind::Result => Ok(outcome.text),
         // A failure says so itself where it is read.
-        CallTextKind::Problem => Err(ToolFailure::new(
-            outcome.text.trim_start_matches("Error:").trim_start(),
-        )),
+        CallTextKind::Problem => Err(ToolFailure::new(outcome.bare())),
     }
 }
 

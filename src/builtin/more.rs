@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::protocol::{CallArguments, ToolCall};
-use crate::tool::offer::Groups;
+use crate::tool::offer::{Groups, Offer};
 use crate::tool::registry::Registry;
 use crate::tool::work::WorkContext;
 use crate::tool::{Arguments, Parameter, ParameterType, Returns, Runner, Tool, ToolFailure};
@@ -122,6 +122,16 @@ fn call_tool() -> Tool {
     );
     tool.returns = Returns::Words;
     tool
+}
+
+/// How a model that is offered what OFFER says calls the tool NAME: "call_tool xref", or "xref" where it is listed
+/// or nothing stands between.
+#[must_use]
+pub fn calling(name: &str, offer: &Offer) -> String {
+    match offer.lists(name) || offer.goes_without(CALL) {
+        true => name.to_owned(),
+        false => format!("{CALL} {name}"),
+    }
 }
 
 /// TEXT, which names tools of ALL to be called by `call_tool`, for a model that calls them by their names:
@@ -280,7 +290,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tool::offer::groups_beyond;
+    use crate::tool::offer::{Unoffered, groups_beyond};
 
     fn call(arguments: Value) -> ToolCall {
         let Value::Object(arguments) = arguments else {
@@ -366,6 +376,23 @@ mod tests {
             ),
         ] {
             assert_eq!(by_name(text, &registry), by);
+        }
+    }
+
+    #[test]
+    fn a_tool_is_named_as_it_can_be_called() {
+        let registry = Registry::default();
+        crate::builtin::register(&registry);
+        let listed =
+            |names: &[&str]| Registry::of(names.iter().map(|it| registry.get(it).unwrap()));
+        let offer = Offer::default();
+        for (names, xref, repair) in [
+            (vec!["xref", CALL], "xref", "call_tool repair_parens"),
+            (vec!["xref"], "xref", "repair_parens"),
+        ] {
+            offer.begin_turn(&listed(&names), Unoffered::Callable);
+            assert_eq!(calling("xref", &offer), xref);
+            assert_eq!(calling("repair_parens", &offer), repair);
         }
     }
 

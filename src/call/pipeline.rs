@@ -241,7 +241,7 @@ impl Executor {
         );
         let BatchContext { tools, offer, .. } = batch;
         if (ours || result.outcome == CallOutcome::Failed) && offer.goes_without(more::CALL) {
-            result.content = more::by_name(&result.content, tools);
+            result.content = more::by_name(&result.content, offer.all());
         }
         if let Some(note) = offer.not_here(&result.content, tools) {
             result.add_remark(note);

@@ -61,7 +61,10 @@ impl Prepared {
     pub(super) fn returns_our_words(&self) -> bool {
         match self {
             Self::Runnable(call) => {
-                matches!(call.tool.runner, Runner::Image(_) | Runner::Operation(_))
+                matches!(
+                    call.tool.runner,
+                    Runner::Image(_) | Runner::Operation(_) | Runner::Steps(_)
+                )
             }
             Self::Failed(_) | Self::Doubtful(..) | Self::Unassessed(_) => true,
         }

@@ -102,6 +102,8 @@ pub(crate) fn source_of_call(
             (None, Runner::Image(_)) if tool.lisp(arguments) != Lisp::Users => {
                 format!("image {SCRATCH}")
             }
+            // It may be the chat's scratch image: only Emacs knows.
+            (None, Runner::Operation(_)) if about("debugger") => "the image".into(),
             (None, Runner::Image(_) | Runner::Operation(_)) => {
                 let name = place.connection.as_deref();
                 name.map_or("the image".into(), |name| format!("image {name}"))

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use super::tools::{self, Profile, WHICH_IMAGE, has_image, looks_into_image, takes_image};
+use super::tools::{
+    self, Profile, WHICH_IMAGE, has_debuggers, has_image, looks_into_image, no_scratch, takes_image,
+};
 use super::transport::SHARE;
 use crate::builtin::more::called_through;
 use crate::engine::Engine;
@@ -286,7 +288,10 @@ impl McpClient {
         call: &Arc<BegunCall>,
         (mark, order): (Option<&str>, CallOrder),
     ) -> CallText {
-        let image = self.take_image(&mut asked);
+        let image = match self.take_image(&mut asked) {
+            Ok(image) => image,
+            Err(problem) => return CallText::problem(format!("Error: {problem}")),
+        };
         let admitted = async {
             let gate = self.hold_image(image.as_deref()).await;
             let entered = self.enter(gate.as_deref(), mark).await;
@@ -339,23 +344,35 @@ impl McpClient {
     }
 
     /// Takes the image that ASKED names out of its arguments.
-    fn take_image(&self, asked: &mut ToolCall) -> Option<String> {
-        let tool = self.engine.registry().resolve(&asked.name).ok()?;
-        let CallArguments::Object(arguments) = &mut asked.arguments else {
-            return None;
+    ///
+    /// # Errors
+    ///
+    /// When it is the scratch image and the tool has nothing to do with that.
+    fn take_image(&self, asked: &mut ToolCall) -> Result<Option<String>, String> {
+        let registry = self.engine.registry();
+        let (Ok(tool), CallArguments::Object(arguments)) =
+            (registry.resolve(&asked.name), &mut asked.arguments)
+        else {
+            return Ok(None);
         };
         if !takes_image(&tool) {
-            return None;
+            return Ok(None);
         }
-        let is_scratch = |it: &Value| it.as_str().map(str::trim) == Some(SCRATCH);
-        if has_image(&tool) && arguments.get(WHICH_IMAGE).is_some_and(is_scratch) {
-            return None;
+        let given = arguments.get(WHICH_IMAGE).and_then(Value::as_str);
+        let is_scratch = given.map(str::trim) == Some(SCRATCH);
+        if is_scratch && has_image(&tool) {
+            return Ok(None);
         }
-        let image = arguments.shift_remove(WHICH_IMAGE)?;
+        if is_scratch && !has_debuggers(&tool) {
+            return Err(no_scratch(&tool.name, registry));
+        }
+        let Some(image) = arguments.shift_remove(WHICH_IMAGE) else {
+            return Ok(None);
+        };
         asked.raw_arguments = json!(arguments).to_string();
-        // Some models fill in every parameter.
+        // Some models fill in every parameter. Debuggers are found by their names, in each image.
         let image = image.as_str().map(str::trim).filter(|it| !it.is_empty());
-        image.map(str::to_owned)
+        Ok(image.filter(|_| !is_scratch).map(str::to_owned))
     }
 
     /// Holds the image in use for a call, which is the one NAMED, or the client's own.

@@ -474,12 +474,16 @@ impl ClientConnection {
     }
 
     async fn stop(&self, call: &BegunCall) -> Value {
+        if let Some(outcome) = call.outcome() {
+            self.client.forget(call.id);
+            return to_json(&outcome);
+        }
         call.stop("the client cancelled it");
         match call.outcome_within(STOPPING_TIME).await {
             Some(outcome) => {
                 self.client.forget(call.id);
                 // To have stopped it is what was wanted.
-                to_json(&CallText::result(outcome.text))
+                to_json(&CallText::result(outcome.bare()))
             }
             None => pending(call, None),
         }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::prompts;
+use crate::builtin::files::balance::REPAIR;
 use crate::builtin::more;
 use crate::tool::begun::{AWAIT, CANCEL};
 use crate::tool::offer::{Unoffered, groups_beyond};
@@ -131,6 +132,24 @@ pub fn has_image(tool: &Tool) -> bool {
         .is_some()
 }
 
+/// Whether TOOL is about errors whose stack is alive, which a client's scratch image has as well.
+#[must_use]
+pub fn has_debuggers(tool: &Tool) -> bool {
+    matches!(tool.runner, Runner::Operation(_)) && tool.categories.iter().any(|it| it == "debugger")
+}
+
+/// That the tool NAME of REGISTRY is not for the scratch image, and which are.
+#[must_use]
+pub fn no_scratch(name: &str, registry: &Registry) -> String {
+    let mut others = registry.all();
+    others.retain(|it| takes_image(it) && (has_image(it) || has_debuggers(it)));
+    let others: Vec<&str> = others.iter().map(|it| it.name.as_str()).collect();
+    format!(
+        "{name} is not for the image scratch, only for those of list_images. For scratch there are {}.",
+        others.join(", ")
+    )
+}
+
 /// A tool of LEVEL as clients are told of it.
 #[must_use]
 pub fn described(name: &str, description: &str, schema: &Value, level: SafetyLevel) -> Value {
@@ -232,8 +251,10 @@ pub fn offered(profile: &Profile, registry: &Registry, emacs: &str) -> Registry 
     let searches = *profile == Profile::Image && SEARCH_THEMSELVES.contains(&emacs);
     if searches {
         let all = registry.all();
-        for tool in all.into_iter().filter(|tool| looks_into_image(tool)) {
-            offered.add(tool);
+        for tool in all {
+            if looks_into_image(&tool) || tool.name == REPAIR {
+                offered.add(tool);
+            }
         }
     }
     let groups = groups_beyond(registry, &offered);
@@ -316,6 +337,15 @@ mod tests {
         let schema = &described_tool(&registry.get("eval_form").unwrap())["inputSchema"];
         assert_eq!(schema["type"], "object");
         assert_eq!(schema["properties"][WHICH_IMAGE]["type"], "string");
+    }
+
+    #[test]
+    fn who_has_no_call_tool_is_offered_what_results_name() {
+        let (registry, host) = (registry(), SEARCH_THEMSELVES[0]);
+        let offered = offered(&Profile::Image, &registry, host);
+        assert!(offered.get(more::CALL).is_none() && offered.get(REPAIR).is_some());
+        let told = tools(&Profile::Image, &registry, host).to_string();
+        assert!(!told.contains(more::CALL), "{told}");
     }
 
     /// `AGENT_Q_WRITE_OFFER=1` writes the file again.

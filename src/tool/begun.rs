@@ -125,6 +125,13 @@ impl CallText {
             kind: CallTextKind::Problem,
         }
     }
+
+    /// The text without the word by which a failure is known.
+    #[must_use]
+    pub fn bare(&self) -> &str {
+        let text = self.text.as_str();
+        text.strip_prefix("Error:").map_or(text, str::trim_start)
+    }
 }
 
 impl From<&CallResult> for CallText {
@@ -175,6 +182,11 @@ impl BegunCall {
 
     pub fn finish(&self, outcome: CallText) {
         self.outcome.send_replace(Some(outcome));
+    }
+
+    #[must_use]
+    pub fn outcome(&self) -> Option<CallText> {
+        self.outcome.borrow().clone()
     }
 
     #[must_use]
@@ -384,7 +396,7 @@ impl BegunCalls {
         let mut ended: Vec<(String, u64)> = Vec::new();
         let mut length = 0;
         for call in held(&self.calls).values() {
-            let Some(outcome) = call.outcome.borrow().clone() else {
+            let Some(outcome) = call.outcome() else {
                 continue;
             };
             length += outcome.text.len();

@@ -54,6 +54,12 @@ impl Offer {
         }
     }
 
+    /// All tools there are, offered or not.
+    #[must_use]
+    pub fn all(&self) -> &Registry {
+        &self.all
+    }
+
     /// Says which tools requests list in the turn that begins, and what becomes of calls of others.
     pub fn begin_turn(&self, listed: &Registry, unoffered: Unoffered) {
         *held(&self.unoffered) = unoffered;

@@ -159,12 +159,39 @@ fn problem(problem: json_schema::ValueProblem) -> ArgumentProblem {
 }
 
 fn unknown(names: &[String], known: &[String]) -> String {
-    let names = names.join(", ");
+    let shown = names.join(", ");
     if known.is_empty() {
-        format!("{names}: this tool takes no parameters")
-    } else {
-        format!("{names}: no such parameter; it takes {}", known.join(", "))
+        return format!("{shown}: this tool takes no parameters");
     }
+    let meant: Vec<&str> = names.iter().filter_map(|it| nearest(it, known)).collect();
+    let known = known.join(", ");
+    match meant.is_empty() {
+        true => format!("{shown}: no such parameter; it takes {known}"),
+        false => format!(
+            "{shown}: no such parameter. Did you mean {}? It takes {known}",
+            meant.join(", ")
+        ),
+    }
+}
+
+/// How alike two names have to be for one to be suggested for the other.
+const SUGGESTION_LIKENESS: f64 = 0.85;
+
+/// The one of KNOWN that NAME, which is none of them, seems to mean: it shares a word with it, such as
+/// `old_text` for `old_str`, or looks like it.
+fn nearest<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
+    let name = name.to_lowercase().replace('-', "_");
+    let likeness = |it: &str| {
+        let is_shared = |word: &str| word.len() > 2 && it.split('_').any(|other| other == word);
+        let shared = f64::from(u8::from(name.split('_').any(is_shared)));
+        shared + strsim::jaro_winkler(it, &name)
+    };
+    known
+        .iter()
+        .map(|it| (likeness(it), it.as_str()))
+        .filter(|(likeness, _)| *likeness >= SUGGESTION_LIKENESS)
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, it)| it)
 }
 
 fn prefix(path: &str) -> String {
@@ -382,6 +409,20 @@ mod tests {
     }
 
     #[test]
+    fn a_stranger_is_told_whom_it_resembles() {
+        let known = ["path", "name", "old_text", "new_source"].map(str::to_owned);
+        for (name, meant) in [
+            ("old_str", Some("old_text")),
+            ("new_str", Some("new_source")),
+            ("file-path", Some("path")),
+            ("Nmae", Some("name")),
+            ("seconds", None),
+        ] {
+            assert_eq!(nearest(name, &known), meant, "{name}");
+        }
+    }
+
+    #[test]
     fn strangers_pass_or_are_refused() {
         let strict = ArgumentSchema::compile(person(), Strangers::Refused).unwrap();
         let problems = strict
@@ -390,7 +431,7 @@ mod tests {
             .to_string();
         assert_eq!(
             problems,
-            "nmae: no such parameter; it takes name, age, address, tags"
+            "nmae: no such parameter. Did you mean name? It takes name, age, address, tags"
         );
         assert_eq!(strict.json.get("additionalProperties"), None);
     }

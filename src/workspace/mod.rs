@@ -5,7 +5,7 @@
 pub mod journal;
 pub mod quoting;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -45,8 +45,10 @@ pub struct Workspace {
     lacking: Mutex<BTreeMap<String, Vec<String>>>,
     /// What stands in the files outside of the project that hold only what the model wrote.
     written: Mutex<HashMap<PathBuf, String>>,
-    /// The last change that was refused and could be repaired.
-    repaired: Mutex<Option<Repaired>>,
+    /// What tests ran in the user's image last, by the names of their systems.
+    tests: Mutex<HashMap<String, TestsRun>>,
+    /// The last change that was refused, as its parentheses are not balanced.
+    unbalanced: Mutex<Option<Unbalanced>>,
     pub journal: Journal,
     /// What the model is told with the user's next message.
     news: Mutex<Vec<News>>,
@@ -69,13 +71,22 @@ pub enum Still {
     System(String),
 }
 
-/// What a refused change can be repaired to.
+/// The tests of a system that ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TestsRun {
+    pub checks: i64,
+    /// Their names, as far as their framework tells them.
+    pub names: BTreeSet<String>,
+}
+
+/// A change that was refused.
 #[derive(Debug)]
-struct Repaired {
+struct Unbalanced {
     path: PathBuf,
     /// Of the text that stood there; none where there was no file.
     before: Option<u64>,
-    after: String,
+    /// What it can be repaired to.
+    repaired: Option<String>,
 }
 
 /// What is known to have stood at a path.
@@ -252,6 +263,19 @@ impl Workspace {
         held(&self.tested).clear();
     }
 
+    /// Notes that all tests of SYSTEM ran in the user's image, as RUN says.
+    pub fn tests_ran(&self, system: &str, run: TestsRun) {
+        held(&self.tests).insert(system.trim().to_lowercase(), run);
+    }
+
+    /// What ran there of the tests of SYSTEM last.
+    #[must_use]
+    pub fn last_tests(&self, system: &str) -> Option<TestsRun> {
+        held(&self.tests)
+            .get(&system.trim().to_lowercase())
+            .cloned()
+    }
+
     /// Notes that the model is told that the image lacks these definitions of files, and gives those files of
     /// them of which it lacks any that the model wasn't told of before.
     pub fn tell_lacking(
@@ -316,22 +340,22 @@ impl Workspace {
         written.get(path).is_some_and(|it| it == text)
     }
 
-    /// Keeps AFTER, to which a refused change of BEFORE at PATH can be repaired.
-    pub fn keep_repaired(&self, path: &Path, before: Option<&str>, after: String) {
-        *held(&self.repaired) = Some(Repaired {
+    /// Notes that a change of BEFORE at PATH was refused, and to what it can be REPAIRED, if it can be.
+    pub fn refused_unbalanced(&self, path: &Path, before: Option<&str>, repaired: Option<String>) {
+        *held(&self.unbalanced) = Some(Unbalanced {
             path: path.to_owned(),
             before: before.map(text_hash),
-            after,
+            repaired,
         });
     }
 
-    /// To what the last refused change of BEFORE at PATH can be repaired, if that was the last one.
+    /// If the last refused change was one of BEFORE at PATH, to what it can be repaired, if it can be.
     #[must_use]
-    pub fn repaired(&self, path: &Path, before: Option<&str>) -> Option<String> {
-        let held = held(&self.repaired);
+    pub fn last_unbalanced(&self, path: &Path, before: Option<&str>) -> Option<Option<String>> {
+        let held = held(&self.unbalanced);
         let kept = held.as_ref()?;
         let same = kept.path == path && kept.before == before.map(text_hash);
-        same.then(|| kept.after.clone())
+        same.then(|| kept.repaired.clone())
     }
 
     /// Nothing is known of PATH any more.

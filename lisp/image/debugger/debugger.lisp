@@ -170,6 +170,7 @@ compiler or to a macro."
                :restarts (loop for restart in (debugger-restarts)
                                collect (list (symbol-name (restart-name restart))
                                              (printed restart :limit 200 :writer #'princ)))
+               :leavable (any-leavable-p frames)
                :total (length frames)
                :frames (loop for frame in frames
                              repeat limit

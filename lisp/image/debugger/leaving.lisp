@@ -48,6 +48,13 @@
         when (backend "FRAME-RESTARTABLE-P" (frame-object number))
           collect number))
 
+(defun any-leavable-p (frames)
+  "Whether one of FRAMES can be called again or left, as far as is known."
+  (and (or (implemented-p "RESTART-FRAME") (implemented-p "RETURN-FROM-FRAME"))
+       (or (not (implementation-p "SBCL"))
+           (some (lambda (frame) (backend "FRAME-RESTARTABLE-P" (frame-object (first frame)))) frames))
+       t))
+
 (defun check-leavable (number tool)
   "Miss if TOOL can't leave by frame NUMBER, before evaluating anything for it."
   (unless (implemented-p (substitute #\- #\_ (string-upcase tool)))

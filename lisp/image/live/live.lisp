@@ -84,15 +84,30 @@ program: its printers may be what runs."
   (unless (implementation-p "SBCL")
     (unavailable "Looking at a running call" "its threads can't be looked into while they run")))
 
+(defun file-under-way ()
+  "The name of the file that this thread compiles or loads, or NIL."
+  (let ((component (and (boundp '*component*) (symbol-value '*component*)))
+        (file (or *compile-file-truename* *load-truename*)))
+    (guarded (lambda ()
+               (cond (component (funcall 'name-in-project component))
+                     (file (file-namestring file))))
+             (constantly nil))))
+
 (define-operation "call-backtrace" (call)
-  ;; The functions that CALL is in now, innermost first, as texts.
+  ;; The functions that CALL is in now, innermost first, as texts, and the file that it compiles or loads.
   (check-threads-visible)
   (let* ((thread (or (second (running-call call)) (missed "The call has ended.")))
-         (names (first (names-in-threads (list thread) (lambda () (eql *call* call))))))
+         (file nil)
+         (names (first (names-in-threads (list thread)
+                                         (lambda ()
+                                           (when (eql *call* call)
+                                             (setf file (file-under-way))
+                                             t))))))
     (unless names
       (missed "The call's thread did not answer in ~D seconds: it can't be interrupted now."
               *patience-for-backtrace*))
-    (list :frames (mapcar (lambda (name) (if (stringp name) name (printed name :limit 200)))
+    (list :file file
+          :frames (mapcar (lambda (name) (if (stringp name) name (printed name :limit 200)))
                           (program-names names)))))
 
 ;;; Threads of the program

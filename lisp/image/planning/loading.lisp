@@ -44,8 +44,25 @@ long as it has the compiled files."
                 (recoveries-of recoveries)
                 (reported-notes))))))
 
+(defun components-to-load (name force components)
+  "Those of COMPONENTS that loading the system NAME loads now, by ASDF's plan; all where it makes none."
+  (let* ((load (asdf-class "LOAD-OP")) (system (asdf-call "FIND-SYSTEM" name))
+         (actions (guarded (lambda ()
+                             (asdf-call "PLAN-ACTIONS" (asdf-call "MAKE-PLAN" nil (asdf-call "MAKE-OPERATION" load)
+                                                                  system)))
+                           (constantly t))))
+    (if (listp actions)
+        (remove-if-not (lambda (component)
+                         (or (and force (eq system (asdf-call "COMPONENT-SYSTEM" component)))
+                             (failed-p component)
+                             (find-if (lambda (action)
+                                        (and (consp action) (typep (car action) load) (eq component (cdr action))))
+                                      actions)))
+                       components)
+        components)))
+
 (defun dry-run (name force)
-  "What loading the system NAME will stumble over, and in what order it takes the project's files."
+  "What loading the system NAME will stumble over, and which of the project's files it takes in what order."
   (unless (effects-asked-p)
     ;; The definition is code.
     (missed "dry_run needs an image whose effects are watched, as it loads the system's definition. ~
@@ -54,11 +71,14 @@ long as it has the compiled files."
   (call-looking-again
    (lambda ()
      (let* ((system (find-system-named name))
-            (files (mapcar #'name-in-project (plan-components name))))
+            (components (plan-components name))
+            (loaded (components-to-load name force components)))
        (append (system-facts system)
                (list :dry t
-                     :files (subseq files 0 (min *file-limit* (length files)))
-                     :file-count (length files)
+                     :files (mapcar #'name-in-project (page components 0 *file-limit*))
+                     :file-count (length components)
+                     :to-load (mapcar #'name-in-project (page loaded 0 *file-limit*))
+                     :load-count (length loaded)
                      :before (few-snags (snags-before-loading name force))))))))
 
 (define-operation "load-system" (system force restart systems file files dry-run)

@@ -199,6 +199,9 @@ and the names of the tests that were run instead, if its test operation runs non
     (unless (member nil names)
       (remove-duplicates names :test #'string=))))
 
+(defparameter *ran-limit* 1000
+  "The names of how many tests that ran to tell.")
+
 (defun summary (results problem &optional only)
   "What RESULTS say, for the wire; if ONLY is given, only about that test. PROBLEM is what ended the
 run, if anything did."
@@ -214,6 +217,7 @@ run, if anything did."
           :known (framework-titles *frameworks*)
           :total total
           :tests (length tests)
+          :ran (page tests 0 *ran-limit*)
           :test (or only (and tests (null (rest tests)) (first tests)))
           :passed passed
           :skipped skipped

@@ -11,9 +11,13 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::nesting::{OneCharacter, Repair, apply, repair};
+use crate::builtin::more::calling;
 use crate::diff::difference;
 use crate::tool::ToolFailure;
 use crate::tool::work::{WorkContext, read_reply};
+
+/// The tool that repairs a text.
+pub const REPAIR: &str = "repair_parens";
 
 /// Files whose text has to be Lisp that can be read, by the end of their names.
 const LISP_FILES: [&str; 9] = [
@@ -92,7 +96,7 @@ pub async fn mended(
     within: Range<usize>,
 ) -> Result<Option<Mended>, ToolFailure> {
     let extension = path.extension().and_then(|it| it.to_str());
-    if !is_lisp(path) || extension.is_some_and(|it| OTHER_LISPS.contains(&it)) {
+    if extension.is_some_and(|it| OTHER_LISPS.contains(&it)) {
         return Ok(None);
     }
     let broken = text.to_owned();
@@ -159,7 +163,7 @@ pub async fn check_change(
             None => {
                 let doubt = doubt(context, around.after, shown, around.line).await?;
                 let mended = mended(context, path, after, around.within()).await?;
-                Ok(odd(doubt, mended))
+                Ok(odd(context, doubt, mended))
             }
         };
     }
@@ -171,7 +175,7 @@ pub async fn check_change(
         return match whole {
             Some(found) => {
                 let mended = mended(context, path, after, around.within()).await?;
-                Err(refused(shown, &found, mended))
+                Err(refused(context, shown, &found, mended))
             }
             None => Ok(None),
         };
@@ -179,13 +183,13 @@ pub async fn check_change(
     if let (Rewritten::Whole, Some(found)) = (extent, &whole)
         && !found.is_as(&was)
     {
-        return Err(refused(shown, found, None));
+        return Err(refused(context, shown, found, None));
     }
     // A file that seems to be mended as a whole can be so by what the change breaks.
     if let Some(found) = part {
         let was = imbalance(context, around.before, shown, around.line).await?;
         if was.is_none_or(|was| found.excess > was.excess) {
-            return Err(refused(shown, &found, None));
+            return Err(refused(context, shown, &found, None));
         }
     }
     Ok(Some(format!(
@@ -194,11 +198,17 @@ pub async fn check_change(
     )))
 }
 
-fn refused(shown: &str, found: &Imbalance, mended: Option<Mended>) -> Refused {
+fn refused(
+    context: &WorkContext,
+    shown: &str,
+    found: &Imbalance,
+    mended: Option<Mended>,
+) -> Refused {
     let advice = match &mended {
         Some(mended) => format!(
-            "Nothing was changed. Exactly one repair fits the indentation: {}\ncall_tool repair_parens with this path makes the change with it; or send it again with balanced parentheses.",
-            mended.told
+            "Nothing was changed. Exactly one repair fits the indentation: {}\n{} with this path makes the change with it; or send it again with balanced parentheses.",
+            mended.told,
+            calling(REPAIR, &context.offer)
         ),
         None => "Nothing was changed; send it again with balanced parentheses.".to_owned(),
     };
@@ -211,7 +221,7 @@ fn refused(shown: &str, found: &Imbalance, mended: Option<Mended>) -> Refused {
 
 /// What is said of a text that is balanced, by what hardly is as it was meant in it, and its repair.
 #[must_use]
-pub fn odd(doubt: Option<String>, mended: Option<Mended>) -> Option<String> {
+pub fn odd(context: &WorkContext, doubt: Option<String>, mended: Option<Mended>) -> Option<String> {
     let Some(Mended { told, .. }) = mended else {
         return doubt;
     };
@@ -219,13 +229,16 @@ pub fn odd(doubt: Option<String>, mended: Option<Mended>) -> Option<String> {
         "It is balanced; but the indentation says that a parenthesis is in the wrong place."
             .to_owned()
     });
-    Some(format!("{odd} {}", offered(&told)))
+    Some(format!("{odd} {}", offered(context, &told)))
 }
 
 /// How a repair that is TOLD is offered.
 #[must_use]
-pub fn offered(told: &str) -> String {
-    format!("Exactly one repair fits the indentation: {told}\ncall_tool repair_parens does that.")
+pub fn offered(context: &WorkContext, told: &str) -> String {
+    format!(
+        "Exactly one repair fits the indentation: {told}\n{} does that.",
+        calling(REPAIR, &context.offer)
+    )
 }
 
 /// What keeps TEXT, which starts at LINE of the file SHOWN, from being read as Lisp.

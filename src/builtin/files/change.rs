@@ -260,10 +260,8 @@ impl Plan {
         let place = (self.target.path.as_path(), shown.as_str());
         let checked = check_change(context, self.extent, before, &self.after, place).await;
         checked.map_err(|refused| {
-            if let Some(mended) = refused.mended {
-                let path = &self.target.path;
-                context.workspace.keep_repaired(path, before, mended.text);
-            }
+            let (path, repaired) = (&self.target.path, refused.mended.map(|it| it.text));
+            context.workspace.refused_unbalanced(path, before, repaired);
             refused.failure
         })
     }

@@ -2,7 +2,7 @@
 //! The tools that tell whether a Lisp file is balanced, which edits check by themselves, and that repair
 //! one, or the last change that was refused.
 
-use super::balance::{doubt, imbalance, is_lisp, mended, odd, offered};
+use super::balance::{REPAIR, doubt, imbalance, mended, odd, offered};
 use super::change::{Basis, Home, Plan, load, look};
 use super::edits::{UNSEEN, by_plan, plan_merged, plan_reviewed, report, tool};
 use super::nesting::changes_reader;
@@ -26,20 +26,18 @@ fn check_parens() -> Tool {
                 return Err(missing(&target).into());
             }
             let shown = target.shown();
-            if !is_lisp(&target.path) {
-                return Err(ToolFailure::new(format!("'{shown}' is not a Lisp file.")));
-            }
             let (text, path) = (&current.text, &target.path);
             let found = imbalance(&context, text, &shown, 1).await?;
             let mended = mended(&context, path, text, 0..text.len()).await?;
             let Some(found) = found else {
-                let odd = odd(doubt(&context, text, &shown, 1).await?, mended);
+                let doubt = doubt(&context, text, &shown, 1).await?;
+                let odd = odd(&context, doubt, mended);
                 return Ok(odd.unwrap_or_else(|| format!("'{shown}' is balanced.")));
             };
             let mut told = format!("'{shown}' is unbalanced: {}", found.problem);
             if let Some(mended) = mended {
                 told.push(' ');
-                told.push_str(&offered(&mended.told));
+                told.push_str(&offered(&context, &mended.told));
             }
             Ok(told)
         })
@@ -60,7 +58,7 @@ fn check_parens() -> Tool {
 fn repair_parens() -> Tool {
     let (task, precheck) = by_plan!(plan_repair, "Repaired");
     tool(
-        "repair_parens",
+        REPAIR,
         "Repair the parentheses of a Common Lisp file, or of the change to it that was refused last, where exactly one repair fits the indentation. A file that changes the reader is refused.",
         vec![path_parameter("")],
         task,
@@ -75,31 +73,50 @@ async fn plan_repair(arguments: &Arguments, context: &WorkContext) -> Result<Pla
         Home::Nowhere => None,
         Home::Disk(..) | Home::Buffer(_) => Some(current.text.as_str()),
     };
-    if let Some(after) = context.workspace.repaired(&target.path, before) {
+    let refused = context.workspace.last_unbalanced(&target.path, before);
+    if let Some(Some(after)) = refused {
         return Ok(Plan::new(target, current, after));
     }
+    let lead = match refused {
+        Some(_) => {
+            "No repair of the change that was refused fits its indentation, or more than one does: send it again with balanced parentheses. "
+        }
+        None => "",
+    };
     if before.is_none() {
-        return Err(missing(&target).into());
+        let missing = ToolFailure::from(missing(&target));
+        return Err(ToolFailure {
+            message: format!("{lead}{}", missing.message),
+            ..missing
+        });
     }
-    let (shown, text) = (target.shown(), &current.text);
+    let text = &current.text;
     let Some(mended) = mended(context, &target.path, text, 0..text.len()).await? else {
-        let problem = match imbalance(context, text, &shown, 1).await? {
-            Some(found) if changes_reader(text) => format!(
-                "'{shown}' changes how it is read, so it isn't repaired: {}",
-                found.problem
-            ),
-            Some(found) => format!(
-                "No repair of '{shown}' fits its indentation, or more than one does: {}",
-                found.problem
-            ),
-            None => format!("'{shown}' is balanced."),
-        };
+        let problem = unrepaired(context, text, &target.shown()).await?;
         return Err(ToolFailure::quoting(format!(
-            "{problem} Nothing was changed."
+            "{lead}{problem} Nothing was changed."
         )));
     };
     Ok(Plan {
         basis: Basis::Quote,
         ..Plan::new(target, current, mended.text)
+    })
+}
+
+/// Why TEXT, of the file SHOWN, is not repaired, as sentences.
+async fn unrepaired(context: &WorkContext, text: &str, shown: &str) -> Result<String, ToolFailure> {
+    let found = imbalance(context, text, shown, 1).await?;
+    let doubt = match found {
+        Some(_) => None,
+        None => doubt(context, text, shown, 1).await?,
+    };
+    let Some(problem) = found.map(|it| it.problem).or(doubt) else {
+        return Ok(format!("'{shown}' is balanced."));
+    };
+    Ok(match changes_reader(text) {
+        true => format!("'{shown}' changes how it is read, so it isn't repaired: {problem}"),
+        false => {
+            format!("No repair of '{shown}' fits its indentation, or more than one does: {problem}")
+        }
     })
 }

@@ -15,11 +15,13 @@ use super::xref::place_of_check;
 use crate::builtin::files::reading::texts_parameter;
 use crate::builtin::more;
 use crate::image::{ImageReply, Plist, property_list};
+use crate::protocol::Lisp;
 use crate::tool::work::{Running, WorkContext};
 use crate::tool::{
     Arguments, Assessment, Content, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
 use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
+use crate::workspace::TestsRun;
 
 /// The parameter of load_system that says to load nothing.
 pub(crate) const DRY_RUN: &str = "dry_run";
@@ -119,19 +121,27 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
     Ok(lines.join("\n"))
 }
 
-/// What loading a system would stumble over, and the order of its files.
+/// What loading a system would stumble over, the order of its files, and which of them it would load.
 fn render_dry_run(data: Plist<'_>) -> String {
-    let files = data.texts("files");
-    let count = data.integer("file-count").unwrap_or_default();
-    let more = match count - files.len() as i64 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
+    let few = |name: &str, count: i64| {
+        let files = data.texts(name);
+        match count - files.len() as i64 {
+            0 => files.join(", "),
+            more => format!("{} and {more} more", files.join(", ")),
+        }
+    };
+    let number = |name: &str| data.integer(name).unwrap_or_default();
+    let (count, load) = (number("file-count"), number("load-count"));
+    let would = match load {
+        0 => "They are all loaded as they are, so it would load none.".to_owned(),
+        _ if load == count => "It would load them all.".to_owned(),
+        _ => format!("It would load {load} of them: {}.", few("to-load", load)),
     };
     let mut lines = vec![format!(
-        "Dry run, nothing was loaded: {} would load {} of the project in this order: {}{more}.",
-        data.text("system").unwrap_or("the system"),
+        "Dry run, nothing was loaded. {} takes {} of the project in this order: {}. {would}",
+        data.text("system").unwrap_or("The system"),
         counted(count, "file"),
-        files.join(", "),
+        few("files", count),
     )];
     lines.extend(other_file(data));
     let snags = outcome::before(data);
@@ -219,8 +229,22 @@ fn after_tests(
         if number("passed") > 0 && number("failed") == 0 && is_all {
             context.workspace.all_passed();
         }
+        if let Some(system) = arguments.text("system")
+            && context.lisp == Lisp::Users
+            && !arguments.flag("affected")
+        {
+            context.workspace.tests_ran(system, tests_run(data));
+        }
     }
     with_places(arguments, reply, context)
+}
+
+/// Which tests ran, as DATA of a reply says.
+pub(super) fn tests_run(data: Plist<'_>) -> TestsRun {
+    TestsRun {
+        checks: data.integer("total").unwrap_or_default(),
+        names: data.texts("ran").into_iter().map(str::to_owned).collect(),
+    }
 }
 
 /// How many failed checks are looked for in the project's files.

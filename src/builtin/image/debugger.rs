@@ -244,9 +244,14 @@ fn render_frames(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailur
     if more > 0 {
         lines.push(format!("({more} more; call again with a larger limit.)"));
     }
-    lines.push(format!(
-        "Next, with debugger {name}: call_tool eval_in_frame and restart_frame or return_from_frame with a frame's number, or invoke_restart."
-    ));
+    lines.push(match data.flag("leavable") {
+        true => format!(
+            "Next, with debugger {name}: call_tool eval_in_frame and restart_frame or return_from_frame with a frame's number, or invoke_restart."
+        ),
+        false => format!(
+            "Next, with debugger {name}: call_tool eval_in_frame with a frame's number, or invoke_restart. No frame can be called again or left."
+        ),
+    });
     Ok(lines.join("\n"))
 }
 

@@ -155,6 +155,7 @@ fn image_status() -> Tool {
         ),
     ];
     parameters.extend(page_parameters(100, 500));
+    parameters.push(image_parameter());
     let mut tool = looking(
         "image_status",
         "Show the state of the running image: implementation, memory, threads, loaded systems, packages, features, and which of your calls are still running.",

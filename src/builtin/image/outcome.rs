@@ -43,7 +43,9 @@ fn error(report: &ConditionReport) -> String {
         true => message.to_owned(),
         false => format!("Error {}{place}: {message}", report.condition_type),
     }];
-    lines.extend(progress(&report.value, message));
+    let mut progress = progress(&report.value, message);
+    progress.retain(|line| !is_same_conflict(line, report));
+    lines.extend(progress);
     if !denial {
         let choices = report.restarts.iter();
         lines.extend(restarts(choices.map(|(name, what)| (&**name, &**what))));
@@ -60,6 +62,25 @@ fn error(report: &ConditionReport) -> String {
             .map(|why| format!("(The stack is not kept for the user's debugger: {why}.)")),
     );
     lines.join("\n")
+}
+
+/// Whether LINE is what was found, before a system was loaded, of the name conflict that REPORT tells of.
+fn is_same_conflict(line: &str, report: &ConditionReport) -> bool {
+    let names_package = |found: &str| {
+        let after = found.split("the package ").nth(1);
+        let name = after.and_then(|it| it.split(' ').next());
+        name.is_some_and(|it| report.message.contains(it))
+    };
+    report.condition_type.ends_with("NAME-CONFLICT")
+        && line.strip_prefix(BEFORE).is_some_and(|found| {
+            [
+                " ends with a name conflict.",
+                " which are different symbols.",
+            ]
+            .iter()
+            .any(|end| found.contains(end))
+                && names_package(found)
+        })
 }
 
 /// RESTARTS, names and what each does, of which one can be chosen.
@@ -210,10 +231,13 @@ fn unprinted(plist: Plist<'_>) -> Option<String> {
     })
 }
 
+/// How a line on what was found in a system before it was loaded begins.
+const BEFORE: &str = "Before loading: ";
+
 /// What was found in a system before it was loaded, a line each.
 pub fn before(data: Plist<'_>) -> Vec<String> {
     let found = data.texts("before").into_iter();
-    found.map(|it| format!("Before loading: {it}")).collect()
+    found.map(|it| format!("{BEFORE}{it}")).collect()
 }
 
 /// What the compiler said, a line each, and how much of it is left out.

@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join, join3};
 use lexpr::Value;
 
-use super::building::{is_uncounted, render_tests, test_result};
+use super::building::{is_uncounted, render_tests, test_result, tests_run};
 use super::common::{background_parameter, counted};
 use super::drift;
 use super::execution::NAMED;
@@ -27,6 +27,7 @@ use crate::protocol::Lisp;
 use crate::tool::work::{FoundForCall, ImageCalls, Running, WorkContext};
 use crate::tool::{Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
+use crate::workspace::TestsRun;
 use crate::workspace::journal::{ChangedPlace, JournalEntry};
 
 /// How many lines are told of loading, of tests and of what differs.
@@ -145,6 +146,7 @@ struct FreshRun {
 struct Tests {
     told: String,
     outcome: TestsOutcome,
+    ran: TestsRun,
     failed: BTreeSet<String>,
 }
 
@@ -234,7 +236,7 @@ async fn verify(
     let now = run(&system, (&root, &systems), deadline, context, images);
     let Some(commit) = arguments.text("against") else {
         let (now, differs) = join(now, drift::in_a_line(context)).await;
-        return Ok(told(&system, &now?, differs.into_iter().collect()));
+        return Ok(told(&system, &now?, differs.into_iter().collect(), context));
     };
     let exported = {
         let (root, commit) = (root.clone(), commit.to_owned());
@@ -245,7 +247,7 @@ async fn verify(
         Err(failure) => {
             let (now, differs) = join(now, drift::in_a_line(context)).await;
             let more = differs.into_iter().chain([failure.message]);
-            return Ok(told(&system, &now?, more.collect()));
+            return Ok(told(&system, &now?, more.collect(), context));
         }
     };
     let there: Vec<ProjectSystem> = systems
@@ -270,6 +272,7 @@ async fn verify(
         &system,
         &now,
         differs.into_iter().chain(more).collect(),
+        context,
     ))
 }
 
@@ -468,6 +471,7 @@ impl Tests {
         Self {
             told,
             outcome: TestsOutcome::Red,
+            ran: TestsRun::default(),
             failed: BTreeSet::new(),
         }
     }
@@ -506,6 +510,7 @@ fn tested(reply: &ImageReply) -> Tests {
                 .collect::<Vec<_>>()
                 .join("\n"),
         },
+        ran: tests_run(data),
         failed: failed_tests(data),
     }
 }
@@ -516,6 +521,42 @@ fn failed_tests(data: Plist<'_>) -> BTreeSet<String> {
     names.collect()
 }
 
+/// Why NOW, the run of SYSTEM, counts otherwise than the last run of its tests in the user's image, if it does.
+fn other_tests(system: &str, now: &FreshRun, context: &WorkContext) -> Option<String> {
+    let here = &now.tests.as_ref()?.ran;
+    let there = context.workspace.last_tests(system)?;
+    if here.checks == 0 || here.checks == there.checks {
+        return None;
+    }
+    let parts = [
+        ("only there ran", &there.names - &here.names),
+        ("only here", &here.names - &there.names),
+    ];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(what, names)| format!("{what} {}", few(&names)))
+        .collect();
+    let why = match (parts.is_empty(), here.names.is_empty()) {
+        (false, _) => parts.join("; "),
+        (true, false) => "the same tests made more or fewer checks".to_owned(),
+        (true, true) => "it may have tests that are in no file".to_owned(),
+    };
+    Some(format!(
+        "run_tests last counted {} in the user's image: {why}.",
+        counted(there.checks, "check")
+    ))
+}
+
+/// Some of NAMES, and how many more there are.
+fn few(names: &BTreeSet<String>) -> String {
+    let told: Vec<&str> = names.iter().take(LINES).map(String::as_str).collect();
+    match names.len().saturating_sub(LINES) {
+        0 => told.join(", "),
+        more => format!("{} and {more} more", told.join(", ")),
+    }
+}
+
 /// TEXT without what to choose from: nobody can any more.
 fn without_restarts(text: &str) -> String {
     let kept = text.lines().filter(|it| !it.starts_with("Restarts: "));
@@ -523,13 +564,14 @@ fn without_restarts(text: &str) -> String {
 }
 
 /// What is told of NOW, the run of SYSTEM, with lines MORE.
-fn told(system: &str, now: &FreshRun, more: Vec<String>) -> String {
+fn told(system: &str, now: &FreshRun, more: Vec<String>, context: &WorkContext) -> String {
     let verdict = now.verdict();
     let mut lines = vec![format!(
         "{verdict}: {system} in a fresh Lisp, {:.1} s.",
         now.seconds
     )];
     lines.extend(now.lines());
+    lines.extend(other_tests(system, now, context));
     lines.extend(more);
     lines.join("\n")
 }
@@ -548,22 +590,15 @@ fn compared(now: &FreshRun, name: &str, before: Result<FreshRun, ToolFailure>) -
         &tests.failed,
         now.tests.as_ref().map_or(&none, |it| &it.failed),
     );
-    let names = |names: Vec<&String>| {
-        let told: Vec<&str> = names.iter().take(LINES).map(|it| it.as_str()).collect();
-        match names.len().saturating_sub(LINES) {
-            0 => told.join(", "),
-            more => format!("{} and {more} more", told.join(", ")),
-        }
-    };
     let parts = [
-        ("red there, green now", old.difference(new).collect()),
-        ("red in both", old.intersection(new).collect()),
-        ("red only now", new.difference(old).collect::<Vec<_>>()),
+        ("red there, green now", old - new),
+        ("red in both", old & new),
+        ("red only now", new - old),
     ];
     let parts: Vec<String> = parts
         .into_iter()
         .filter(|(_, tests)| !tests.is_empty())
-        .map(|(what, tests)| format!("{what}: {}", names(tests)))
+        .map(|(what, tests)| format!("{what}: {}", few(&tests)))
         .collect();
     let first = tests.told.lines().next().unwrap_or_default();
     match parts.is_empty() {

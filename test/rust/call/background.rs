@@ -115,7 +115,7 @@ async fn one_that_is_stopped_says_why() {
     let stopped = bench.reads("cancel_call", json!({"call_id": id})).await;
     assert_eq!(
         stopped,
-        "Error: The call was stopped or did not run: you cancelled it."
+        "The call was stopped or did not run: you cancelled it."
     );
     let again = bench.reads("cancel_call", json!({"call_id": id})).await;
     assert!(again.contains("given already"), "{again}");
