@@ -41,6 +41,7 @@
 (require 'agent-q-render)
 (require 'agent-q-review)
 (require 'agent-q-review-draft)
+(require 'agent-q-review-place)
 (require 'agent-q-session)
 (require 'agent-q-text)
 (eval-when-compile (require 'agent-q-core-functions))
@@ -527,7 +528,7 @@ core saves it, as JSON, or is nil."
                       (and (agent-q-chat-send-connected-p)
                            (agent-q-connection-label agent-q-session-connection))))))))
     (unless (agent-q-registry-effect-p (plist-get event :tool))
-      (agent-q-review-review event))
+      (agent-q-review-review event #'agent-q-review-place-or-diff))
     (agent-q-attention-asked (gethash (plist-get event :call) agent-q-call-table))))
 
 (defun agent-q-chat--approval-changed (event)
