@@ -63,7 +63,7 @@ The symbol `pause' means that they will in a moment; nil, that they are text.")
 
 (defun agent-q-review-place--changes (hunk)
   "Return the runs of changed lines in HUNK: lists (LINE OLD NEW).
-LINE is the number of the first one in the file, OLD and NEW are lists of texts."
+LINE is how many lines are before it in the file, OLD and NEW are lists of texts."
   (let ((line (agent-q-review-hunk-old hunk)) (changes nil) (old nil) (new nil))
     (cl-flet ((end ()
                 (when (or old new)
@@ -85,7 +85,7 @@ LINE is the number of the first one in the file, OLD and NEW are lists of texts.
   (let ((edit agent-q-review-hunks-edit)
         (hunks (append agent-q-review-hunks-all nil))
         ;; What overlays insert can't be scrolled through.
-        (most (- (frame-height) 10)))
+        (most (max 12 (- (frame-height) 10))))
     (cond ((agent-q-review-target-new edit) "the file is new")
           ((agent-q-review-target-one edit) "this edit is more than a change of lines")
           ((string-empty-p (agent-q-review-target-base edit)) "the file is empty")
@@ -210,7 +210,7 @@ The value is a cons of the ranges in OLD and of those in NEW."
                 (pcase-let ((`(,from . ,to) (or (agent-q-review-place--find line old)
                                                 (throw 'other nil))))
                   (setq start (or start from) end to)
-                  (let ((first (+ line shift -1)))
+                  (let ((first (+ line shift)))
                     (agent-q-review-place--draw-change
                      hunk from to (seq-subseq lines (min first (length lines))
                                               (min (+ first (length new)) (length lines)))))
@@ -219,9 +219,9 @@ The value is a cons of the ranges in OLD and of those in NEW."
           t)))))
 
 (defun agent-q-review-place--find (line old)
-  "Return start and end of the lines OLD if they begin at LINE, else nil."
+  "Return start and end of the lines OLD if they are after LINE lines, else nil."
   (goto-char (point-min))
-  (forward-line (1- line))
+  (forward-line line)
   (let ((from (point)))
     (forward-line (length old))
     (and (equal (string-join old "\n")

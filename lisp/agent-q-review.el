@@ -117,15 +117,13 @@ When none waits any more, stop noticing that."
   "Return a buffer that visits the file of EDIT, with the text that EDIT is about.
 Return nil if the file has another text now."
   (let* ((file (agent-q-review-target-file edit))
-         (fresh (not (agent-q-review-target-changed-p edit)))
          (buffer (or (agent-q-review--target-buffer file)
                      ;; Whoever looks at an edit wants no questions about the file.
                      (let ((enable-local-variables :safe))
                        (find-file-noselect file t))))
          (base (agent-q-review-target-base edit)))
     (when (equal base (agent-q-review--target-like base (agent-q-review--target-live file)))
-      (when fresh
-        (setf (agent-q-review-target-stamp edit) (agent-q-review--target-stamp file)))
+      (setf (agent-q-review-target-stamp edit) (agent-q-review--target-stamp file))
       (agent-q-review-target-watch file)
       buffer)))
 
