@@ -410,10 +410,12 @@ and commented on.  \\`C-c C-c' takes all that is left and applies the edit,
   "Show the edit in the buffer REVIEW in place; return the buffer of its file.
 Signal an error if that can't be."
   (with-current-buffer review
+    (when (agent-q-review-target-changed-p agent-q-review-hunks-edit)
+      (agent-q-review-refresh))
     (when-let ((problem (agent-q-review-place--objection)))
       (user-error "This can't be shown in place: %s" problem))
     (let ((source (or (agent-q-review-target-visit agent-q-review-hunks-edit)
-                      (user-error "The file has changed; d shows the edit as it fits now"))))
+                      (user-error "The file has another text"))))
       (when (not (memq (buffer-local-value 'agent-q-review-place--review source)
                        (list nil review)))
         (user-error "Another edit is shown in %s; decide on that one first" source))
@@ -432,20 +434,34 @@ REVIEW is a buffer or anything else."
        (buffer-live-p review)
        (buffer-local-value 'agent-q-review-place--source review)))
 
-(defun agent-q-review-place-or-diff (review)
-  "Show REVIEW, a new one of the current chat, where its user looks.
-That is in place if the file is in a window, or if the chat is in none, and
-else as a diff beside the chat."
+(defun agent-q-review-place-in-sight (review)
+  "Show REVIEW, of the current chat, in place if its user can see that.
+The file has to be in a window, or its buffer may be anywhere if the chat is in
+none.  Return the buffer, or nil if it isn't shown."
   (let* ((file (agent-q-review-target-file
                 (buffer-local-value 'agent-q-review-hunks-edit review)))
-         (source (find-buffer-visiting file))
-         (shown (get-buffer-window (current-buffer))))
-    (if (and source
-             (or (get-buffer-window source) (not shown))
-             (ignore-error user-error (agent-q-review-place-show review)))
-        (agent-q-review-hide review)
-      (when shown
-        (agent-q-review-display review)))))
+         (source (find-buffer-visiting file)))
+    (and source
+         (or (get-buffer-window source) (not (get-buffer-window (current-buffer))))
+         (ignore-error user-error (agent-q-review-place-show review)))))
+
+(defun agent-q-review-place-or-diff (review)
+  "Show REVIEW, a new one of the current chat, where its user looks.
+That is in place or, if that can't be, as a diff beside the chat."
+  (cond ((agent-q-review-place-in-sight review)
+         (agent-q-review-hide review))
+        ((get-buffer-window (current-buffer))
+         (agent-q-review-display review))))
+
+(defun agent-q-review-place-again ()
+  "Show the edits of the current chat in place that have waited for another one."
+  (dolist (call (agent-q-call-all-waiting))
+    (let ((review (agent-q-call-review call)))
+      (unless (or (not (bufferp review))
+                  (not (buffer-live-p review))
+                  (agent-q-review-place-shown review)
+                  (agent-q-review-hunks-visible-p review))
+        (agent-q-review-place-in-sight review)))))
 
 (defun agent-q-review-place-visit (review)
   "Go to the first hunk of the edit in the buffer REVIEW, in the buffer of its file."

@@ -53,8 +53,17 @@
       (insert-file-contents agent-q-review-place-test--file))
     (buffer-string)))
 
+(defun agent-q-review-place-test--calls (original modified)
+  "Return the calls that make MODIFIED of ORIGINAL."
+  (vconcat
+   (mapcar (pcase-lambda (`(,old . ,new))
+             `(:name "propose_file_edit"
+               :arguments (:path "bank.lisp" :original ,old :modified ,new :description "x")))
+           (if (stringp modified) (list (cons original modified)) modified))))
+
 (defmacro agent-q-review-place-test--with (original modified &rest body)
   "Run BODY where an edit of a file from ORIGINAL to MODIFIED waits.
+MODIFIED may be a list, of pairs of texts that are to be replaced at once.
 The file is visited in the selected window, its buffer is `source'; the chat is
 `chat' and in none."
   (declare (indent 2) (debug t))
@@ -76,9 +85,7 @@ The file is visited in the selected window, its buffer is `source'; the chat is
              (agent-q-test-with-model
                  (agent-q-json-encode
                   `(:turns [(:steps [(:tool_calls
-                                      [(:name "propose_file_edit"
-                                        :arguments (:path "bank.lisp" :original ,original
-                                                    :modified ,,modified :description "x"))])])
+                                      ,(agent-q-review-place-test--calls original ,modified))])
                             (:steps [(:text "Done.")])]))
                (agent-q-test-with-chat
                  (delete-other-windows)
@@ -310,6 +317,77 @@ The file is visited in the selected window, its buffer is `source'; the chat is
     (agent-q-test-press "y")
     (agent-q-review-place-test--end chat)
     (should (equal "(a)\r\n(bb)\r\n(c)\r\n(d)" (agent-q-review-place-test--disk)))))
+
+(ert-deftest agent-q-place-one-edit-of-a-file-waits-for-the-other ()
+  (agent-q-review-place-test--with agent-q-review-place-test--bank
+      '(("(defun one () 1)\n" . "(defun one () 11)\n")
+        ("(defun one () 1)\n\n(defun two () 2)" . "(defun one () 12)\n\n(defun two () 3)")
+        ("(defun three () 3)" . "(defun three () 4)"))
+    (let ((waiting (with-current-buffer chat (agent-q-call-all-waiting))))
+      (should (= 3 (length waiting)))
+      (should (looking-at "(defun one"))
+      (should (string-search "[-(defun one () 1)\n-](defun one () 11)" (agent-q-review-place-test--shown)))
+      (should-not (string-search "12" (agent-q-review-place-test--shown)))
+      (should-error (agent-q-review-place-visit (agent-q-call-review (nth 1 waiting)))
+                    :type 'user-error)
+      (switch-to-buffer source)
+      (agent-q-test-press "y")
+      ;; The second doesn't fit any more, and the third is shown by itself.
+      (agent-q-test-until (and agent-q-review-place-mode
+                               (string-search "(defun three () 4)" (agent-q-review-place-test--shown))))
+      (agent-q-review-place-test--await source)
+      (agent-q-test-press "y")
+      (agent-q-review-place-test--end chat)
+      (should (equal (string-replace "one () 1" "one () 11"
+                                     (string-replace "three () 3" "three () 4" original))
+                     (agent-q-review-place-test--disk))))))
+
+(ert-deftest agent-q-place-a-rewrite-shows-no-chat ()
+  (let* ((directory (file-name-as-directory
+                     (make-temp-file (expand-file-name "project" agent-q-test-directory) t)))
+         (agent-q-review-place-test--file (expand-file-name "bank.lisp" directory))
+         (chats (agent-q-session-buffers))
+         (inhibit-message t))
+    (write-region "" nil (expand-file-name "bank.asd" directory) nil 'silent)
+    (write-region agent-q-review-place-test--bank nil agent-q-review-place-test--file nil 'silent)
+    (agent-q-test-with-model
+        (agent-q-json-encode
+         '(:turns [(:steps [(:tool_calls [(:name "edit_definition"
+                                           :arguments (:path "bank.lisp" :name "two"
+                                                       :new_source "(defun two () 22)"))])])
+                   (:steps [(:text "Done.")])
+                   (:steps [(:text "It is best as it is.")])]))
+      (save-window-excursion
+        (let ((source (find-file-noselect agent-q-review-place-test--file)))
+          (delete-other-windows)
+          (switch-to-buffer source)
+          (search-forward "two")
+          (let ((asked (agent-q-rewrite "more" (agent-q-activity-look-here))))
+            (should agent-q-ask-rewriting-mode)
+            (should (eq (key-binding (kbd "C-g")) #'agent-q-ask-rewrite-cancel))
+            (agent-q-test-until agent-q-review-place-mode)
+            (should-not agent-q-ask-rewriting-mode)
+            (should (equal (list (selected-window)) (get-buffer-window-list source)))
+            (should-not (get-buffer-window asked t))
+            ;; Who waited is at the change.
+            (should (looking-at "(defun two"))
+            (agent-q-review-place-test--await source)
+            (agent-q-test-press "y")
+            (agent-q-review-place-test--end asked)
+            (should (equal (string-replace "() 2" "() 22" agent-q-review-place-test--bank)
+                           (agent-q-review-place-test--disk)))
+            (with-current-buffer asked
+              (should (agent-q-test-shows "> Rewrite two: more\n")))
+            ;; Without a change nothing is left of it.
+            (goto-char (point-min))
+            (search-forward "two")
+            (agent-q-rewrite "less" (agent-q-activity-look-here))
+            (should agent-q-ask-rewriting-mode)
+            (agent-q-test-until (not agent-q-ask-rewriting-mode))
+            (should-not (overlays-in (point-min) (point-max)))
+            (mapc #'kill-buffer (seq-difference (agent-q-session-buffers) chats)))
+          (set-buffer-modified-p nil)
+          (kill-buffer source))))))
 
 (provide 'agent-q-review-place-test)
 ;;; agent-q-review-place-test.el ends here
