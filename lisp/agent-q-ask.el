@@ -183,21 +183,22 @@ the change of the file as a diff; then check in the image that it helps."))
 (defun agent-q-rewrite (wish look &optional new)
   "Ask the model to rewrite the definition at point, or the region, by WISH.
 The change is shown here, in place, for you to accept or reject; no chat is
-shown.  \\<agent-q-ask-rewriting-map>\\[agent-q-ask-rewrite-cancel] on what is being rewritten \
-cancels that.  LOOK and NEW are as in `agent-q-ask'."
+shown.  Until then \\<agent-q-ask-rewriting-map>\\[agent-q-ask-rewrite-cancel] there \
+cancels it.  LOOK and NEW are as in `agent-q-ask'."
   (interactive
    (let ((look (agent-q-activity-look-here)))
      (agent-q-ask--editable look)
      (list (agent-q-ask--read "Rewrite %s how? " look) look current-prefix-arg)))
   (agent-q-ask--editable look)
-  (let ((chat (agent-q-ask--send
-               (format "Rewrite %s: %s" (agent-q-ask--named look)
-                       (if (string-blank-p wish) "make it simpler, with the same behaviour" wish))
-               look new
-               "Make the change in the file with edit_definition, or with edit_file where it is \
+  (let* ((bounds (agent-q-ask--bounds))
+         (chat (agent-q-ask--send
+                (format "Rewrite %s: %s" (agent-q-ask--named look)
+                        (if (string-blank-p wish) "make it simpler, with the same behaviour" wish))
+                look new
+                "Make the change in the file with edit_definition, or with edit_file where it is \
 not a definition; the user reviews it as a diff."
-               t)))
-    (agent-q-ask--rewriting look chat)
+                t)))
+    (agent-q-ask--rewriting look chat bounds)
     chat))
 
 ;;;; What is being rewritten
@@ -225,25 +226,27 @@ not a definition; the user reviews it as a diff."
       (delete-overlay agent-q-ask--rewrite)
       (setq agent-q-ask--rewrite nil))))
 
-(defun agent-q-ask--rewriting (look chat)
-  "Show in the current buffer that CHAT rewrites LOOK."
-  (let ((bounds (cond ((use-region-p) (cons (region-beginning) (region-end)))
-                      ((bounds-of-thing-at-point 'defun))
-                      (t (cons (line-beginning-position) (line-beginning-position 2))))))
-    ;; A program may ask about the file of another buffer.
-    (when (and buffer-file-name
-               (equal (file-truename buffer-file-name)
-                      (file-truename (agent-q-activity-look-file look))))
-      (when agent-q-ask-rewriting-mode
-        (agent-q-ask-rewriting-mode -1))
-      (agent-q-events-subscribe :approval #'agent-q-ask--rewrite-asked)
-      (agent-q-events-subscribe :turn-ended #'agent-q-ask--rewrite-ended)
-      (setq agent-q-ask--rewrite (make-overlay (car bounds) (cdr bounds)))
-      (overlay-put agent-q-ask--rewrite 'face 'agent-q-request)
-      (overlay-put agent-q-ask--rewrite 'keymap agent-q-ask-rewriting-map)
-      (overlay-put agent-q-ask--rewrite 'agent-q-chat chat)
-      (agent-q-ask-rewriting-mode)
-      (message "Rewriting %s...  (C-g on it cancels)" (agent-q-activity-look-label look)))))
+(defun agent-q-ask--bounds ()
+  "Return where the region, the definition or the line at point begins and ends."
+  (cond ((use-region-p) (cons (region-beginning) (region-end)))
+        ((bounds-of-thing-at-point 'defun))
+        (t (cons (line-beginning-position) (line-beginning-position 2)))))
+
+(defun agent-q-ask--rewriting (look chat bounds)
+  "Show at BOUNDS in the current buffer that CHAT rewrites LOOK."
+  ;; A program may ask about the file of another buffer.
+  (when (and buffer-file-name
+             (equal (file-truename buffer-file-name)
+                    (file-truename (agent-q-activity-look-file look))))
+    (agent-q-ask-rewriting-mode -1)
+    (agent-q-events-subscribe :approval #'agent-q-ask--rewrite-asked)
+    (agent-q-events-subscribe :turn-ended #'agent-q-ask--rewrite-ended)
+    (setq agent-q-ask--rewrite (make-overlay (car bounds) (cdr bounds)))
+    (overlay-put agent-q-ask--rewrite 'face 'agent-q-request)
+    (overlay-put agent-q-ask--rewrite 'keymap agent-q-ask-rewriting-map)
+    (overlay-put agent-q-ask--rewrite 'agent-q-chat chat)
+    (agent-q-ask-rewriting-mode)
+    (message "Rewriting %s...  (C-g on it cancels)" (agent-q-activity-look-label look))))
 
 (defun agent-q-ask--rewrite-buffers (event)
   "Return the buffers of which the chat of EVENT rewrites something."

@@ -779,18 +779,18 @@ What doesn't fit is counted, and shows when the line is unfolded."
            (agent-q-changes-undo turn diff definitions))
           (t (user-error "Undo the later turn or rewind first")))))
 
-(defun agent-q-changes--line-console (calls)
-  "Run CALLS, texts, in this chat as if the user had typed them."
+(defun agent-q-changes--line-console (lines)
+  "Type LINES, each a call of a tool, in this chat for the user."
   (when (agent-q-chat-view-header-busy-p)
     (user-error "A turn is running; wait until it ends"))
-  (dolist (call calls)
-    (agent-q-core-console agent-q-session-number call)))
+  (dolist (line lines)
+    (agent-q-core-console agent-q-session-number line)))
 
 (defconst agent-q-changes--line-most 8
   "How many definitions are compiled one by one; of more, their files are.")
 
 (defun agent-q-changes--line-compile (line)
-  "Compile and load in this chat's image what LINE says is not compiled."
+  "Compile and load in this chat's image what it has not of LINE."
   (let ((behind (agent-q-changes-line-behind line)))
     (agent-q-changes--line-console
      (if (> (length behind) agent-q-changes--line-most)
@@ -801,7 +801,7 @@ What doesn't fit is counted, and shows when the line is unfolded."
                behind)))))
 
 (defun agent-q-changes--line-test ()
-  "Run the tests that reach what was changed."
+  "Run in this chat's image the suites that reach a change."
   (agent-q-changes--line-console '("/run_tests affected=true")))
 
 (defun agent-q-changes-line-tell-behind (turn behind)
@@ -824,7 +824,7 @@ That is a list as in `agent-q-changes-line'."
         (agent-q-changes--line-set-behind line left)))))
 
 (defun agent-q-changes-lines-behind-p ()
-  "Whether a line of this chat tells that something is not compiled."
+  "Whether something of a line of this chat is not compiled."
   (seq-some #'agent-q-changes-line-behind agent-q-changes--lines))
 
 (defun agent-q-changes--line-set-behind (line behind)

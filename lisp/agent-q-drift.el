@@ -393,7 +393,7 @@ The file's buffer isn't saved, so that you can look at it, and undo it."
                                 'action (lambda (_button) (agent-q-drift)))))))
 
 (defun agent-q-drift--in-diff-p (row diff)
-  "Whether the file of ROW is one that DIFF changes."
+  "Whether the file of ROW is one of those in DIFF."
   (and (plist-get row :path)
        (string-search (format "--- a/%s\n" (plist-get row :path)) diff)))
 
@@ -485,7 +485,7 @@ What of its files is not in the image is told in the line of what it changed."
   "The operations after which the image may have what it had not.")
 
 (defun agent-q-drift--call-ended (call &rest _)
-  "Look again in the chats about the image of CALL, if it may have changed the lines."
+  "Look again in the chats about the image of CALL, where their lines need it."
   (let* ((operation (agent-q-connection-call-operation call))
          (undoes (member operation '("journal-restore" "journal-undo" "journal-redo")))
          (compiles (member operation agent-q-drift--catching-up)))
@@ -499,7 +499,7 @@ What of its files is not in the image is told in the line of what it changed."
             (agent-q-drift--look-soon)))))))
 
 (defun agent-q-drift--look-soon ()
-  "Look again for this chat once the calls at hand are over."
+  "Look again for this chat in a moment, when all at hand is over."
   (when agent-q-drift--timer
     (cancel-timer agent-q-drift--timer))
   (setq agent-q-drift--timer

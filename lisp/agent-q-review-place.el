@@ -62,8 +62,9 @@ The symbol `pause' means that they will in a moment; nil, that they are text.")
           (split-string (string-remove-suffix "\n" (agent-q-review-hunk-body hunk)) "\n")))
 
 (defun agent-q-review-place--changes (hunk)
-  "Return the runs of changed lines in HUNK: lists (LINE OLD NEW).
-LINE is how many lines are before it in the file, OLD and NEW are lists of texts."
+  "Return the changed lines in HUNK: lists (LINE OLD NEW), one for each place.
+LINE is how many lines are before it in the file, OLD and NEW are lists of
+texts."
   (let ((line (agent-q-review-hunk-old hunk)) (changes nil) (old nil) (new nil))
     (cl-flet ((end ()
                 (when (or old new)
@@ -116,7 +117,7 @@ LINE is how many lines are before it in the file, OLD and NEW are lists of texts
                             text t t))
 
 (defun agent-q-review-place--words (old new)
-  "Return what OLD and NEW, texts, don't have alike, or nil if that is most of them.
+  "Return what OLD and NEW, texts, don't have alike, or nil if that is most.
 The value is a cons of the ranges in OLD and of those in NEW."
   (when (and (< 0 (length old)) (< 0 (length new))
              (< (+ (length old) (length new)) agent-q-review-place--most))
@@ -147,7 +148,7 @@ The value is a cons of the ranges in OLD and of those in NEW."
   `(menu-item "" ,command :filter ,(lambda (it) (and agent-q-review-place--armed it))))
 
 (defun agent-q-review-place--quit-key (command)
-  "Return COMMAND as a binding that is none where C-g has something else to end."
+  "Return COMMAND as a binding that is none where a region can be quit."
   `(menu-item "" ,command
               :filter ,(lambda (it) (and agent-q-review-place--armed (not (region-active-p)) it))))
 
@@ -167,7 +168,7 @@ The value is a cons of the ranges in OLD and of those in NEW."
 
 
 (defun agent-q-review-place--new-lines (review)
-  "Return the lines of the file once all of REVIEW is applied, in its mode's colours."
+  "Return the lines of the file once all of REVIEW is applied, in colours."
   (let ((mode major-mode))
     (with-current-buffer review
       (let ((text (string-replace
@@ -252,9 +253,9 @@ The value is a cons of the ranges in OLD and of those in NEW."
                                (unless (display-color-p) '(line-prefix "- " wrap-prefix "- ")))))))
 
 (defun agent-q-review-place--draw-state (hunk all from to)
-  "Show above the text from FROM to TO what was answered on HUNK, one of ALL."
+  "Show above the text from FROM to TO what was decided on HUNK, one of ALL."
   (let ((state (format "%d/%d %s" (agent-q-review-hunk-number hunk) all
-                       (cond ((not (agent-q-review-hunk-answered hunk))
+                       (cond ((not (agent-q-review-hunk-decided hunk))
                               (if (agent-q-review-hunk-chosen hunk) "y accept, k reject"
                                 "changed since: y accept, k reject"))
                              ((agent-q-review-hunk-chosen hunk) "accepted")
@@ -268,7 +269,7 @@ The value is a cons of the ranges in OLD and of those in NEW."
      'agent-q-place hunk
      'keymap agent-q-review-place-hunk-map
      'before-string (propertize (concat state (if comment (concat ": " comment) "") "\n")
-                                'face (list (cond ((not (agent-q-review-hunk-answered hunk))
+                                'face (list (cond ((not (agent-q-review-hunk-decided hunk))
                                                    'agent-q-attention)
                                                   ((agent-q-review-hunk-chosen hunk)
                                                    'agent-q-success)
@@ -285,11 +286,15 @@ The value is a cons of the ranges in OLD and of those in NEW."
 
 (define-minor-mode agent-q-review-place-mode
   "Minor mode for a buffer in which an edit under review is shown in place.
-On a hunk these keys count: \\<agent-q-review-place-hunk-map>\
-\\`y' takes it, \\`k' leaves it, \\`n' and \\`p' go to the next one and
-to the one before, \\`d' shows the edit as a diff, where hunks can be edited
-and commented on.  \\`C-c C-c' takes all that is left and applies the edit,
-\\`C-c C-k' and \\`C-g' reject all of it."
+These keys count on a hunk:
+\\<agent-q-review-place-hunk-map>\\[agent-q-review-place-accept] takes it, \
+\\[agent-q-review-place-reject] leaves it, \\[agent-q-review-place-next] and
+\\[agent-q-review-place-previous] go to the next one and the one before,
+\\[agent-q-review-place-diff] shows the edit as a diff, where hunks can be edited
+and commented on, \\[agent-q-review-place-apply] takes all that is left and
+applies the edit, \\[agent-q-review-place-reject-all] rejects all of it.
+
+\\{agent-q-review-place-hunk-map}"
   :lighter " Edit"
   :interactive nil
   (if agent-q-review-place-mode
@@ -309,10 +314,10 @@ and commented on.  \\`C-c C-c' takes all that is left and applies the edit,
 (put 'agent-q-review-place--leave 'permanent-local-hook t)
 
 (defun agent-q-review-place--head ()
-  "Return the header line: what waits here, and the keys on a hunk."
+  "Return the header line: how much is left, and the keys on a hunk."
   (let* ((hunks (and (buffer-live-p agent-q-review-place--review)
                      (buffer-local-value 'agent-q-review-hunks-all agent-q-review-place--review)))
-         (left (seq-count (lambda (hunk) (not (agent-q-review-hunk-answered hunk))) hunks)))
+         (left (seq-count (lambda (hunk) (not (agent-q-review-hunk-decided hunk))) hunks)))
     (concat (propertize (format " Edit, %d of %d hunk%s left  " left (length hunks)
                                 (if (= 1 (length hunks)) "" "s"))
                         'face 'bold)
@@ -323,7 +328,7 @@ and commented on.  \\`C-c C-c' takes all that is left and applies the edit,
                                  'help-echo "mouse-1, M-x agent-q-review-place-next"))))))
 
 (defun agent-q-review-place--soon (seconds function)
-  "Call FUNCTION in this buffer in SECONDS, and nothing that was to be called before."
+  "Call FUNCTION in this buffer in SECONDS, in place of what was to be called."
   (when agent-q-review-place--timer
     (cancel-timer agent-q-review-place--timer))
   (setq agent-q-review-place--timer
@@ -435,7 +440,7 @@ REVIEW is a buffer or anything else."
        (buffer-local-value 'agent-q-review-place--source review)))
 
 (defun agent-q-review-place-in-sight (review)
-  "Show REVIEW, of the current chat, in place if its user can see that.
+  "Show REVIEW, of the current chat, in place if that can be seen.
 The file has to be in a window, or its buffer may be anywhere if the chat is in
 none.  Return the buffer, or nil if it isn't shown."
   (let* ((file (agent-q-review-target-file
@@ -446,7 +451,7 @@ none.  Return the buffer, or nil if it isn't shown."
          (ignore-error user-error (agent-q-review-place-show review)))))
 
 (defun agent-q-review-place-or-diff (review)
-  "Show REVIEW, a new one of the current chat, where its user looks.
+  "Show REVIEW, a new one of the current chat, where it can be seen best.
 That is in place or, if that can't be, as a diff beside the chat."
   (cond ((agent-q-review-place-in-sight review)
          (agent-q-review-hide review))
@@ -464,7 +469,7 @@ That is in place or, if that can't be, as a diff beside the chat."
         (agent-q-review-place-in-sight review)))))
 
 (defun agent-q-review-place-visit (review)
-  "Go to the first hunk of the edit in the buffer REVIEW, in the buffer of its file."
+  "Go to the first hunk of the edit in the buffer REVIEW, in its file."
   (let ((source (agent-q-review-place-show review)))
     (agent-q-review-hide review)
     (pop-to-buffer source)
@@ -500,11 +505,11 @@ That is in place or, if that can't be, as a diff beside the chat."
         (pos-visible-in-window-p (if overlay (overlay-end overlay) (point))))))
 
 (defun agent-q-review-place-first ()
-  "Go to the first hunk without an answer, or to the first one."
+  "Go to the first hunk that is not decided on, or to the first one."
   (interactive nil agent-q-review-place-mode)
   (let ((hunks (agent-q-review-place--hunks)))
     (agent-q-review-place--goto
-     (car (or (seq-find (lambda (it) (not (agent-q-review-hunk-answered (cdr it)))) hunks)
+     (car (or (seq-find (lambda (it) (not (agent-q-review-hunk-decided (cdr it)))) hunks)
               (car hunks))))))
 
 (defun agent-q-review-place-next ()
@@ -528,8 +533,8 @@ That is in place or, if that can't be, as a diff beside the chat."
   (unless (eq agent-q-review-place--armed t)
     (user-error "Too fast: look at the edit, then press the key again")))
 
-(defun agent-q-review-place--answer (chosen)
-  "Answer the hunk at point: take it if CHOSEN is non-nil."
+(defun agent-q-review-place--decide (chosen)
+  "Take the hunk at point if CHOSEN is non-nil, else leave it."
   (let ((hunk (or (get-char-property (point) 'agent-q-place)
                   (user-error "No hunk at point")))
         (source (current-buffer)))
@@ -538,24 +543,24 @@ That is in place or, if that can't be, as a diff beside the chat."
       (recenter 2)
       (user-error "Look at all of the hunk, then press the key again"))
     (with-current-buffer agent-q-review-place--review
-      (agent-q-review-answer hunk chosen))
+      (agent-q-review-decide-hunk hunk chosen))
     (when (buffer-live-p source)
       (with-current-buffer source
         (when agent-q-review-place--review
           (agent-q-review-place-first))))))
 
 (defun agent-q-review-place-accept ()
-  "Take the hunk at point; when all are answered, that is applied."
+  "Take the hunk at point; when all are decided on, that is applied."
   (interactive nil agent-q-review-place-mode)
-  (agent-q-review-place--answer t))
+  (agent-q-review-place--decide t))
 
 (defun agent-q-review-place-reject ()
-  "Leave the hunk at point; when all are answered, what was taken is applied."
+  "Leave the hunk at point; when all are decided on, what was taken is applied."
   (interactive nil agent-q-review-place-mode)
-  (agent-q-review-place--answer nil))
+  (agent-q-review-place--decide nil))
 
 (defun agent-q-review-place-apply ()
-  "Take the hunks without an answer, and apply what is taken."
+  "Take the hunks that are not decided on, and apply what is taken."
   (interactive nil agent-q-review-place-mode)
   (agent-q-review-place--check)
   (with-current-buffer agent-q-review-place--review

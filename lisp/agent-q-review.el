@@ -143,11 +143,11 @@ Return nil if the file has another text now."
 (cl-defstruct (agent-q-review-hunk (:constructor agent-q-review--hunks-make) (:copier nil))
   "A hunk under review.
 NUMBER counts from 1.  OLD, NEW, HEADER and BODY are the core's.  CHOSEN,
-ANSWERED, EDITED and COMMENT are the user's; those who review the edit in
-place answer hunk by hunk.  The overlay shows its state, START is where its
+DECIDED, EDITED and COMMENT are the user's; those who review the edit in
+place decide hunk by hunk.  The overlay shows its state, START is where its
 header stands."
   number old new header body added removed
-  (chosen t) answered edited comment overlay start)
+  (chosen t) decided edited comment overlay start)
 
 (defvar-local agent-q-review-hunks-call nil "The call whose edit is reviewed here.")
 
@@ -469,7 +469,7 @@ those that don't fit any more are left out, and the model is told so."
                          (equal (agent-q-review-hunk-body it) (agent-q-review-hunk-body hunk)))
                        before)))
     (setf (agent-q-review-hunk-chosen hunk) (and old (agent-q-review-hunk-chosen old))
-          (agent-q-review-hunk-answered hunk) (and old (agent-q-review-hunk-answered old))
+          (agent-q-review-hunk-decided hunk) (and old (agent-q-review-hunk-decided old))
           (agent-q-review-hunk-edited hunk) (and old (agent-q-review-hunk-edited old))
           (agent-q-review-hunk-comment hunk) (and old (agent-q-review-hunk-comment old)))
     (agent-q-review-hunks-mark hunk)))
@@ -689,19 +689,20 @@ Return the window, or nil when that frame has none that can show it."
   (agent-q-review-hunks-mark hunk)
   (agent-q-review-hunks-count))
 
-(defun agent-q-review-answer (hunk chosen)
-  "Take HUNK if CHOSEN is non-nil, else leave it; the last answer decides."
+(defun agent-q-review-decide-hunk (hunk chosen)
+  "Take HUNK if CHOSEN is non-nil, else leave it.
+Once all are decided on, apply what is taken."
   (agent-q-review--check-now)
-  (setf (agent-q-review-hunk-answered hunk) t)
+  (setf (agent-q-review-hunk-decided hunk) t)
   (agent-q-review--choose hunk chosen)
-  (when (seq-every-p #'agent-q-review-hunk-answered agent-q-review-hunks-all)
+  (when (seq-every-p #'agent-q-review-hunk-decided agent-q-review-hunks-all)
     (agent-q-review-apply)))
 
 (defun agent-q-review-take-rest ()
-  "Take the hunks without an answer, and apply what is taken."
+  "Take the hunks that are not decided on, and apply what is taken."
   (agent-q-review--check-now)
   (seq-doseq (hunk agent-q-review-hunks-all)
-    (unless (agent-q-review-hunk-answered hunk)
+    (unless (agent-q-review-hunk-decided hunk)
       (setf (agent-q-review-hunk-chosen hunk) t)))
   (agent-q-review-apply))
 

@@ -279,12 +279,11 @@ The file is visited in the selected window, its buffer is `source'; the chat is
       (should (equal (agent-q-review-place-test--edited) (agent-q-review-place-test--disk)))
       (kill-buffer again))))
 
-(ert-deftest agent-q-place-narrowed-and-read-only-buffers-work ()
+(ert-deftest agent-q-place-narrowed-buffers-work ()
   (agent-q-review-place-test--with agent-q-review-place-test--bank
       (agent-q-review-place-test--edited)
     (goto-char (point-min))
     (narrow-to-region (point-min) (line-end-position))
-    (setq buffer-read-only t)
     (agent-q-review-place-first)
     (should (looking-at "  (decf"))
     (agent-q-test-press "d")
@@ -299,6 +298,16 @@ The file is visited in the selected window, its buffer is `source'; the chat is
     (agent-q-test-press "C-g")
     (agent-q-review-place-test--end chat)
     (should (equal original (agent-q-review-place-test--disk)))))
+
+(ert-deftest agent-q-place-a-buffer-that-became-read-only-is-left-alone ()
+  (agent-q-review-place-test--with agent-q-review-place-test--bank
+      (agent-q-review-place-test--edited)
+    (setq buffer-read-only t)
+    (agent-q-test-press "C-c C-c")
+    (let ((call (agent-q-review-place-test--end chat)))
+      (should (string-search "read-only" (agent-q-call-content call))))
+    (should (equal original (buffer-string)))
+    (should-not agent-q-review-place-mode)))
 
 (ert-deftest agent-q-place-what-can-t-be-seen-in-place-is-a-diff ()
   (dolist (modified (list (string-replace "1)" "\u202e1)" agent-q-review-place-test--bank)
