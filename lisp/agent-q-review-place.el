@@ -242,15 +242,23 @@ The value is a cons of the ranges in OLD and of those in NEW."
       (pcase-dolist (`(,start . ,end) (cdr words))
         (add-face-text-property start end 'diff-refine-added t new)))
     (add-face-text-property 0 (length new) (if chosen 'diff-added 'agent-q-dim) t new)
-    ;; On terminals without colours, signs tell.
     (unless (display-color-p)
-      (add-text-properties 0 (length new) '(line-prefix "+ " wrap-prefix "+ ") new))
+      (setq new (replace-regexp-in-string "^\\(?:.\\|\n\\)" "+ \\&" new))
+      (when chosen
+        (agent-q-review-place--draw-signs from to)))
     (when (and (eq to (point-max)) (not (eq (char-before to) ?\n)))
       (setq new (concat "\n" new)))
     (apply #'agent-q-review-place--overlay from to 'priority 20
            (if (= from to) 'before-string 'after-string) new
-           (and chosen (append '(face agent-q-gone)
-                               (unless (display-color-p) '(line-prefix "- " wrap-prefix "- ")))))))
+           (and chosen '(face agent-q-gone)))))
+
+(defun agent-q-review-place--draw-signs (from to)
+  "Show on a terminal without colours that the text from FROM to TO goes."
+  (save-excursion
+    (goto-char from)
+    (while (< (point) to)
+      (agent-q-review-place--overlay (point) (point) 'before-string "- " 'priority 25)
+      (forward-line))))
 
 (defun agent-q-review-place--draw-state (hunk all from to)
   "Show above the text from FROM to TO what was decided on HUNK, one of ALL."
@@ -370,8 +378,13 @@ applies the edit, \\[agent-q-review-place-reject-all] rejects all of it.
           (agent-q-review-place--leave))
       (unless agent-q-review-place-mode
         (agent-q-review-place-mode))
-      (agent-q-review-place--soon agent-q-approval-gate-pause #'agent-q-review-place--look)
+      (agent-q-review-place--look-soon)
       (force-mode-line-update))))
+
+(defun agent-q-review-place--look-soon ()
+  "Let keys count in a moment."
+  ;; A bit later: Emacs becomes idle only when the command that began this is over.
+  (agent-q-review-place--soon (+ 0.05 agent-q-approval-gate-pause) #'agent-q-review-place--look))
 
 (defun agent-q-review-place--look ()
   "Let keys count once the buffer was on the screen while no key waited."
@@ -380,7 +393,7 @@ applies the edit, \\[agent-q-review-place-reject-all] rejects all of it.
            (or noninteractive
                (not (time-less-p (or (current-idle-time) 0) agent-q-approval-gate-pause))))
       (setq agent-q-review-place--armed t)
-    (agent-q-review-place--soon agent-q-approval-gate-pause #'agent-q-review-place--look))
+    (agent-q-review-place--look-soon))
   (force-mode-line-update))
 
 (defun agent-q-review-place--leave ()

@@ -15,6 +15,7 @@
 (require 'agent-q-ask)
 (require 'agent-q-review)
 (require 'agent-q-review-place)
+(require 'cl-lib)
 
 (defconst agent-q-review-place-test--bank
   "(in-package :bank)
@@ -43,6 +44,8 @@
    (string-replace "  (decf (balance from) amount)\n"
                    "  (check-type amount (real 0))\n  (decf (balance from :usd) amount)\n"
                    agent-q-review-place-test--bank)))
+
+(defvar agent-q-review-place-test--colors t "Whether the terminal has colours.")
 
 (defvar agent-q-review-place-test--file nil "The file that a test edits.")
 
@@ -90,12 +93,14 @@ The file is visited in the selected window, its buffer is `source'; the chat is
                (agent-q-test-with-chat
                  (delete-other-windows)
                  (switch-to-buffer source)
-                 (with-current-buffer chat
-                   (agent-q-test-send "change it")
-                   (agent-q-test-arm))
-                 (agent-q-review-place-test--await source)
-                 (with-current-buffer source
-                   ,@body)))
+                 (cl-letf (((symbol-function 'display-color-p)
+                            (lambda (&rest _) agent-q-review-place-test--colors)))
+                   (with-current-buffer chat
+                     (agent-q-test-send "change it")
+                     (agent-q-test-arm))
+                   (agent-q-review-place-test--await source)
+                   (with-current-buffer source
+                     ,@body))))
            (when (buffer-live-p source)
              (with-current-buffer source
                (set-buffer-modified-p nil)
@@ -397,6 +402,24 @@ The file is visited in the selected window, its buffer is `source'; the chat is
             (mapc #'kill-buffer (seq-difference (agent-q-session-buffers) chats)))
           (set-buffer-modified-p nil)
           (kill-buffer source))))))
+
+(ert-deftest agent-q-place-signs-tell-where-there-are-no-colours ()
+  (let ((agent-q-review-place-test--colors nil))
+    (agent-q-review-place-test--with "(a)\n(b)\n(c)\n" "(a)\n(bb)\n(bbb)\n(c)\n"
+      (should (string-match-p "- .*(b)\n-\\][+] (bb)\n[+] (bbb)\n(c)\n\\'"
+                              (agent-q-review-place-test--shown))))))
+
+(ert-deftest agent-q-place-five-hundred-hunks-can-be-decided-on ()
+  (cl-flet ((text (format)
+              (mapconcat (lambda (number)
+                           (format (if (zerop (% number 8)) format "(line %d)\n") number))
+                         (number-sequence 1 4000) "")))
+    (agent-q-review-place-test--with (text "(line %d)\n") (text "(new %d)\n")
+      (should (string-search "1/500" (agent-q-review-place-test--shown)))
+      (let ((start (float-time))
+            (inhibit-message nil))
+        (agent-q-test-press "k")
+        (message "A decision among 500 hunks takes %.0f ms" (* 1000 (- (float-time) start)))))))
 
 (provide 'agent-q-review-place-test)
 ;;; agent-q-review-place-test.el ends here
