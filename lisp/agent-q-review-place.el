@@ -253,7 +253,7 @@ The value is a cons of the ranges in OLD and of those in NEW."
            (and chosen '(face agent-q-gone)))))
 
 (defun agent-q-review-place--draw-signs (from to)
-  "Show on a terminal without colours that the text from FROM to TO goes."
+  "Show signs on the lines from FROM to TO, which go, for want of colours."
   (save-excursion
     (goto-char from)
     (while (< (point) to)
