@@ -271,6 +271,10 @@ A change that is reviewed beside it is not shown here, too."
                 (and (agent-q-call-review call)
                      (not (and change (agent-q-call-change-mere-move-p change)))
                      "[d] review the diff")
+                (and (agent-q-call-review call) change
+                     (not (or (agent-q-call-file-change-new change)
+                              (agent-q-call-change-mere-move-p change)))
+                     "[i] in place")
                 (format "[!] %s %s" (if effect "allow similar" "always")
                         ;; Another agent has a connection, not a chat.
                         (if agent-q-session-mcp-client "for this agent" "in this chat"))

@@ -20,6 +20,7 @@
 (require 'agent-q-registry)
 (require 'agent-q-render)
 (require 'agent-q-review)
+(require 'agent-q-review-place)
 (require 'agent-q-text)
 (require 'cl-lib)
 (require 'quail)
@@ -284,6 +285,7 @@ keyboards of one script differ."
     (define-key map "e" #'agent-q-approval-edit)
     (define-key map "v" #'agent-q-approval-view)
     (define-key map "d" #'agent-q-approval-review)
+    (define-key map "i" #'agent-q-approval-review-in-place)
     (define-key map "Y" #'agent-q-approval-run-all)
     (define-key map "N" #'agent-q-approval-deny-all)
     (define-key map "n" #'agent-q-approval-deny)
@@ -307,7 +309,7 @@ keyboards of one script differ."
 
 (defvar agent-q-approval-folded-map
   (let ((map (make-sparse-keymap)))
-    (dolist (key '("y" "n" "!" "P" "e" "v" "d" "Y" "N" "r" "s" "b" "w"))
+    (dolist (key '("y" "n" "!" "P" "e" "v" "d" "i" "Y" "N" "r" "s" "b" "w"))
       (define-key map key #'agent-q-approval-unfold))
     (define-key map " " #'agent-q-approval-unfold)
     (define-key map (kbd "TAB") #'agent-q-approval-unfold)
@@ -585,17 +587,26 @@ After the last comes the first again."
                  "")
                (agent-q-call-arguments-body call) "\n")))))
 
-(defun agent-q-approval-review ()
-  "Review the edit of the tool call as a diff."
-  (interactive nil agent-q-chat-mode)
+(defun agent-q-approval--review ()
+  "Return the buffer in which the edit of the tool call is reviewed."
   (let ((call (agent-q-approval--here)))
     (unless (and (agent-q-call-open-p call)
                  (or (buffer-live-p (agent-q-call-review call))
                      (agent-q-review-prepare call)))
       (user-error "No diff to review here"))
-    (let ((window (agent-q-review-display (agent-q-call-review call))))
-      (if window (select-window window)
-        (user-error "No window of this frame can show the diff")))))
+    (agent-q-call-review call)))
+
+(defun agent-q-approval-review ()
+  "Review the edit of the tool call as a diff."
+  (interactive nil agent-q-chat-mode)
+  (let ((window (agent-q-review-display (agent-q-approval--review))))
+    (if window (select-window window)
+      (user-error "No window of this frame can show the diff"))))
+
+(defun agent-q-approval-review-in-place ()
+  "Review the edit of the tool call in the buffer of its file."
+  (interactive nil agent-q-chat-mode)
+  (agent-q-review-place-visit (agent-q-approval--review)))
 
 (defun agent-q-approval-backtrace ()
   "Show the backtrace of the code that the request is about."
@@ -703,10 +714,10 @@ For as long, too, the key has to have been in force.")
   "Seconds after which the same key counts as a new press, not as auto-repeat.")
 
 (defconst agent-q-approval--prompt-keys
-  '("y" "n" "!" "P" "e" "v" "d" "Y" "N" "r" "s" "b" "w")
+  '("y" "n" "!" "P" "e" "v" "d" "i" "Y" "N" "r" "s" "b" "w")
   "The keys that answer some request.")
 
-(defconst agent-q-approval--prompt-showing '(?v ?d ?b ?w)
+(defconst agent-q-approval--prompt-showing '(?v ?d ?i ?b ?w)
   "The keys that only show something, such as a request that is out of sight.")
 
 (defvar-local agent-q-approval--prompt-typed nil

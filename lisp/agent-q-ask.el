@@ -21,6 +21,7 @@
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
 (require 'agent-q-render)
+(require 'agent-q-review-place)
 (require 'agent-q-session)
 (require 'cl-lib)
 (require 'seq)
@@ -75,12 +76,14 @@ It is one of the same project, and about the same image if LOOK has one."
   (unless (agent-q-attach-kinds-private-allowed-p (agent-q-activity-look-file look))
     (user-error "Nothing was sent")))
 
-(defun agent-q-ask--send (text look new &optional review)
+(defun agent-q-ask--send (text look new &optional review hidden)
   "Send TEXT about LOOK to the chat of its project, or to a NEW one.
-REVIEW is as in `agent-q-chat-send-queue-message'."
+REVIEW is as in `agent-q-chat-send-queue-message'.  The chat is shown, unless
+HIDDEN is non-nil.  Return it."
   (agent-q-ask--check-private look)
   (let ((chat (agent-q-ask--chat look new)))
-    (agent-q-ask--show chat)
+    (unless hidden
+      (agent-q-ask--show chat))
     (with-current-buffer chat
       (agent-q-prompt-remember text)
       (agent-q-chat-send-submit (agent-q-ask--as-message text) (agent-q-activity-look-label look)
@@ -179,19 +182,121 @@ the change of the file as a diff; then check in the image that it helps."))
 ;;;###autoload
 (defun agent-q-rewrite (wish look &optional new)
   "Ask the model to rewrite the definition at point, or the region, by WISH.
-The change is shown as a diff for you to accept or reject.  LOOK and NEW are
-as in `agent-q-ask'."
+The change is shown here, in place, for you to accept or reject; no chat is
+shown.  Until then \\<agent-q-ask-rewriting-map>\\[agent-q-ask-rewrite-cancel] there \
+cancels it.  LOOK and NEW are as in `agent-q-ask'."
   (interactive
    (let ((look (agent-q-activity-look-here)))
      (agent-q-ask--editable look)
      (list (agent-q-ask--read "Rewrite %s how? " look) look current-prefix-arg)))
   (agent-q-ask--editable look)
-  (agent-q-ask--send
-   (format "Rewrite %s: %s" (agent-q-ask--named look)
-           (if (string-blank-p wish) "make it simpler, with the same behaviour" wish))
-   look new
-   "Make the change in the file with edit_definition, or with edit_file where it is not a \
-definition; the user reviews it as a diff."))
+  (let* ((bounds (agent-q-ask--bounds))
+         (chat (agent-q-ask--send
+                (format "Rewrite %s: %s" (agent-q-ask--named look)
+                        (if (string-blank-p wish) "make it simpler, with the same behaviour" wish))
+                look new
+                "Make the change in the file with edit_definition, or with edit_file where it is \
+not a definition; the user reviews it as a diff."
+                t)))
+    (agent-q-ask--rewriting look chat bounds)
+    chat))
+
+;;;; What is being rewritten
+
+;; Until the change is shown in place, what it is about is marked in its buffer, and a key
+;; on it cancels the turn.
+
+(defvar-local agent-q-ask--rewrite nil
+  "An overlay on what is being rewritten in this buffer, or nil.")
+
+(defvar agent-q-ask-rewriting-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "C-g")
+      `(menu-item "" agent-q-ask-rewrite-cancel
+                  :filter ,(lambda (command) (and (not (region-active-p)) command))))
+    map)
+  "Keymap on what is being rewritten.")
+
+(define-minor-mode agent-q-ask-rewriting-mode
+  "Minor mode of a buffer where the model is rewriting something."
+  :lighter " Rewriting"
+  :interactive nil
+  (unless agent-q-ask-rewriting-mode
+    (when agent-q-ask--rewrite
+      (delete-overlay agent-q-ask--rewrite)
+      (setq agent-q-ask--rewrite nil))))
+
+(defun agent-q-ask--bounds ()
+  "Return where the region, the definition or the line at point begins and ends."
+  (cond ((use-region-p) (cons (region-beginning) (region-end)))
+        ((bounds-of-thing-at-point 'defun))
+        (t (cons (line-beginning-position) (line-beginning-position 2)))))
+
+(defun agent-q-ask--rewriting (look chat bounds)
+  "Show at BOUNDS in the current buffer that CHAT rewrites LOOK."
+  ;; A program may ask about the file of another buffer.
+  (when (and buffer-file-name
+             (equal (file-truename buffer-file-name)
+                    (file-truename (agent-q-activity-look-file look))))
+    (agent-q-ask-rewriting-mode -1)
+    (agent-q-events-subscribe :approval #'agent-q-ask--rewrite-asked)
+    (agent-q-events-subscribe :turn-ended #'agent-q-ask--rewrite-ended)
+    (setq agent-q-ask--rewrite (make-overlay (car bounds) (cdr bounds)))
+    (overlay-put agent-q-ask--rewrite 'face 'agent-q-request)
+    (overlay-put agent-q-ask--rewrite 'keymap agent-q-ask-rewriting-map)
+    (overlay-put agent-q-ask--rewrite 'agent-q-chat chat)
+    (agent-q-ask-rewriting-mode)
+    (message "Rewriting %s...  (C-g on it cancels)" (agent-q-activity-look-label look))))
+
+(defun agent-q-ask--rewrite-buffers (event)
+  "Return the buffers of which the chat of EVENT rewrites something."
+  (seq-filter (lambda (buffer)
+                (when-let* ((overlay (buffer-local-value 'agent-q-ask--rewrite buffer))
+                            (chat (overlay-get overlay 'agent-q-chat)))
+                  (or (not (buffer-live-p chat))
+                      (eql (plist-get event :session)
+                           (buffer-local-value 'agent-q-session-number chat)))))
+              (buffer-list)))
+
+(defun agent-q-ask--rewrite-asked (event)
+  "Look whether the edit that EVENT asks about is shown once that is done."
+  (dolist (buffer (agent-q-ask--rewrite-buffers event))
+    (with-current-buffer buffer
+      (agent-q-events-afterwards #'agent-q-ask--rewritten))))
+
+(defun agent-q-ask--rewritten ()
+  "Go to the edit that is shown here now, if there is one and the user has waited."
+  (let ((overlay agent-q-ask--rewrite))
+    (when (and overlay agent-q-review-place-mode)
+      (let ((waits (and (eq (current-buffer) (window-buffer))
+                        (overlay-buffer overlay)
+                        (<= (overlay-start overlay) (point) (overlay-end overlay)))))
+        (agent-q-ask-rewriting-mode -1)
+        (when waits
+          (agent-q-review-place-first))))))
+
+(defun agent-q-ask--rewrite-ended (event)
+  "Note that the turn of EVENT is over, and with it what it was to rewrite."
+  (dolist (buffer (agent-q-ask--rewrite-buffers event))
+    (with-current-buffer buffer
+      (let ((chat (overlay-get agent-q-ask--rewrite 'agent-q-chat)))
+        (unless (and (buffer-live-p chat)
+                     (with-current-buffer chat
+                       (agent-q-chat-send-queue-waiting 'queued)))
+          (agent-q-ask-rewriting-mode -1))))))
+
+(defun agent-q-ask-rewrite-cancel ()
+  "Cancel the turn that rewrites what is at point."
+  (interactive nil agent-q-ask-rewriting-mode)
+  (let ((chat (and agent-q-ask--rewrite (overlay-get agent-q-ask--rewrite 'agent-q-chat))))
+    (unless (buffer-live-p chat)
+      (user-error "Nothing is being rewritten here"))
+    (with-current-buffer chat
+      (when (agent-q-chat-send-queue-waiting 'queued)
+        (user-error "It waits for another turn; M-x agent-q-chat shows it"))
+      (agent-q-chat-send-cancel))
+    (agent-q-ask-rewriting-mode -1)
+    (message "The rewrite is cancelled")))
 
 ;;;; Asking about an error in the debugger
 

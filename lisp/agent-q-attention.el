@@ -14,6 +14,7 @@
 (require 'agent-q-call)
 (require 'agent-q-chat-view)
 (require 'agent-q-events)
+(require 'agent-q-review-place)
 (require 'agent-q-session)
 (require 'agent-q-text)
 (require 'seq)
@@ -131,14 +132,19 @@ Each of them may change that, and to look through all chats takes a while."
        ;; Nil is said only where it is known.
        (frame-focus-state (selected-frame))))
 
-(defun agent-q-attention--how ()
-  "Return how the user gets to the next request of the current chat."
-  (if (eq (window-buffer (selected-window)) (current-buffer))
-      (if agent-q-session-mcp-client "y or n at the end of the buffer" "y or n at the empty prompt")
-    (let ((key (with-current-buffer (window-buffer (selected-window))
-                 (where-is-internal #'agent-q-goto-approval nil t))))
-      (concat (if key (concat (key-description key) ", ") "")
-              "M-x agent-q-goto-approval"))))
+(defun agent-q-attention--how (call)
+  "Return how the user gets to CALL, the next request of the current chat."
+  (let ((here (window-buffer (selected-window))))
+    (cond ((eq here (current-buffer))
+           (if agent-q-session-mcp-client "y or n at the end of the buffer"
+             "y or n at the empty prompt"))
+          ((eq here (agent-q-review-place-shown (agent-q-call-review call)))
+           "y or k on it")
+          (t
+           (let ((key (with-current-buffer here
+                        (where-is-internal #'agent-q-goto-approval nil t))))
+             (concat (if key (concat (key-description key) ", ") "")
+                     "M-x agent-q-goto-approval"))))))
 
 (defun agent-q-attention-asked (call)
   "Tell the user that CALL of the current chat waits for a decision."
@@ -155,7 +161,7 @@ Each of them may change that, and to look through all chats takes a while."
                        (format "%s asks: %s" (agent-q-text-visible-line agent-q-session-mcp-client 40) question)
                      question)))
     (setq agent-q-attention--said
-          (message "agent-q: %s (%s)" question (agent-q-attention--how)))
+          (message "agent-q: %s (%s)" question (agent-q-attention--how call)))
     (agent-q-attention--notify question)))
 
 (defun agent-q-attention-tell (question)

@@ -600,8 +600,10 @@ from files that are restored now: offer to load them."
   "The line about what TURN changed.
 CHANGED is all of it, LEFT what was not undone since.  Both are conses of a
 diff of files and buffers, which may be empty, and of definitions in the
-image, a list of texts."
-  turn changed left)
+image, a list of texts.  BEHIND are the definitions of those files that the
+image has not or has otherwise: lists of name, file and line.  TESTS means
+that there is an image which can test what was changed."
+  turn changed left behind tests)
 
 (defconst agent-q-changes--line-image-tools
   '("eval_form" "eval_in_package" "compile_form" "compile_file" "load_system" "run_tests"
@@ -700,20 +702,35 @@ What doesn't fit is counted, and shows when the line is unfolded."
                          (- count shown))))
     (agent-q-call-cut text room)))
 
+(defun agent-q-changes--line-buttons (line)
+  "Return the buttons of LINE."
+  (let ((files (not (string-empty-p (car (agent-q-changes--line-shown line))))))
+    (mapconcat
+     (pcase-lambda (`(,label . ,function)) (agent-q-changes--line-button label function))
+     (delq nil
+           (list (cons "[Diff]" (lambda () (agent-q-changes--line-show line)))
+                 (cons "[Undo]" (lambda () (agent-q-changes--line-undo line)))
+                 (and files agent-q-verify-changes (cons "[Verify]" #'agent-q-verify))
+                 (and files (agent-q-changes-line-tests line)
+                      (cons "[Test]" #'agent-q-changes--line-test))))
+     " ")))
+
+(defun agent-q-changes--line-draw-behind (line)
+  "Return what is to be done about what the image has not of LINE, as a line."
+  (let ((names (string-join (mapcar #'car (agent-q-changes-line-behind line)) ", "))
+        (head "\n  Not compiled: "))
+    (concat (propertize (concat head
+                                (agent-q-call-cut (agent-q-text-visible-line names 400)
+                                                  (- (agent-q-call-width) (length head) 13))
+                                "  ")
+                        'face 'agent-q-dim)
+            (agent-q-changes--line-button
+             "[Compile]" (lambda () (agent-q-changes--line-compile line))))))
+
 (defun agent-q-changes--line-draw (line)
   "Return the text of LINE."
   (let* ((undone (agent-q-changes--line-undone-p line))
-         (buttons (if undone ""
-                    (concat "  "
-                            (agent-q-changes--line-button
-                             "[Diff]" (lambda () (agent-q-changes--line-show line)))
-                            " "
-                            (agent-q-changes--line-button
-                             "[Undo]" (lambda () (agent-q-changes--line-undo line)))
-                            (if (or (not agent-q-verify-changes)
-                                    (string-empty-p (car (agent-q-changes--line-shown line))))
-                                ""
-                              (concat " " (agent-q-changes--line-button "[Verify]" #'agent-q-verify))))))
+         (buttons (if undone "" (concat "  " (agent-q-changes--line-buttons line))))
          (said (cond (undone " (undone)")
                      ((equal (agent-q-changes-line-left line) (agent-q-changes-line-changed line))
                       "")
@@ -723,6 +740,8 @@ What doesn't fit is counted, and shows when the line is unfolded."
     (concat (propertize (concat head (agent-q-changes--line-what line (max 10 room)) said)
                         'face 'agent-q-dim)
             buttons
+            (if (or undone (null (agent-q-changes-line-behind line))) ""
+              (agent-q-changes--line-draw-behind line))
             (if (not (agent-q-render-item-expanded line)) ""
               (concat "\n" (agent-q-changes--line-body line))))))
 
@@ -759,6 +778,61 @@ What doesn't fit is counted, and shows when the line is unfolded."
           ((equal diff (agent-q-core-changes agent-q-session-number))
            (agent-q-changes-undo turn diff definitions))
           (t (user-error "Undo the later turn or rewind first")))))
+
+(defun agent-q-changes--line-console (lines)
+  "Type LINES, each a call of a tool, in this chat for the user."
+  (when (agent-q-chat-view-header-busy-p)
+    (user-error "A turn is running; wait until it ends"))
+  (dolist (line lines)
+    (agent-q-core-console agent-q-session-number line)))
+
+(defconst agent-q-changes--line-most 8
+  "How many definitions are compiled one by one; of more, their files are.")
+
+(defun agent-q-changes--line-compile (line)
+  "Compile and load in this chat's image what it has not of LINE."
+  (let ((behind (agent-q-changes-line-behind line)))
+    (agent-q-changes--line-console
+     (if (> (length behind) agent-q-changes--line-most)
+         (mapcar (lambda (file) (format "/compile_file path=%S" file))
+                 (seq-uniq (mapcar #'cadr behind)))
+       (mapcar (pcase-lambda (`(,name ,file ,place))
+                 (format "/compile_file path=%S name=%S" file (format "%s (line %d)" name place)))
+               behind)))))
+
+(defun agent-q-changes--line-test ()
+  "Run in this chat's image the suites that reach a change."
+  (agent-q-changes--line-console '("/run_tests affected=true")))
+
+(defun agent-q-changes-line-tell-behind (turn behind)
+  "Show in the line of TURN that the image is BEHIND its files.
+That is a list as in `agent-q-changes-line'."
+  (dolist (line agent-q-changes--lines)
+    (when (equal turn (agent-q-changes-line-turn line))
+      (setf (agent-q-changes-line-tests line)
+            (and (string-match-p "^\\+\\+\\+ .*\\.\\(?:lisp\\|lsp\\|cl\\|asd\\)$"
+                                 (car (agent-q-changes-line-left line)))
+                 t))
+      (agent-q-changes--line-set-behind line behind))))
+
+(defun agent-q-changes-lines-caught-up (behind)
+  "Show in the lines of this chat that of what they tell only BEHIND is left."
+  (dolist (line agent-q-changes--lines)
+    (let ((left (seq-filter (lambda (it) (assoc (car it) behind))
+                            (agent-q-changes-line-behind line))))
+      (unless (equal left (agent-q-changes-line-behind line))
+        (agent-q-changes--line-set-behind line left)))))
+
+(defun agent-q-changes-lines-behind-p ()
+  "Whether something of a line of this chat is not compiled."
+  (seq-some #'agent-q-changes-line-behind agent-q-changes--lines))
+
+(defun agent-q-changes--line-set-behind (line behind)
+  "Show in LINE that the image is BEHIND."
+  (setf (agent-q-changes-line-behind line) behind)
+  ;; It may have gone with a part of the log.
+  (when (eq line (agent-q-render-item-at (agent-q-render-item-start line)))
+    (agent-q-render-update-item line)))
 
 ;;;;; Telling
 

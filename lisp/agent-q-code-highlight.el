@@ -178,6 +178,21 @@ Gutters are left out, and so are line ends that were put in."
           (setq-local jit-lock-functions nil)
           (current-buffer)))))
 
+(defun agent-q-code-highlight-text (text mode)
+  "Return TEXT with the faces that MODE gives it; a long text has none."
+  (if (not (and agent-q-code-highlight-limit
+                (<= (length text) agent-q-code-highlight-limit)))
+      text
+    ;; The hidden buffer may be at work.
+    (agent-q-code-highlight-flush)
+    (with-current-buffer (agent-q-code-highlight--hidden mode)
+      (let ((inhibit-read-only t) (inhibit-modification-hooks nil)
+            (buffer-undo-list t))
+        (erase-buffer)
+        (insert text)
+        (font-lock-ensure)
+        (buffer-string)))))
+
 (defun agent-q-code-highlight--piece ()
   "Fontify a piece of the code at hand."
   (pcase-let ((`(,buffer ,map ,hidden ,from) agent-q-code-highlight--job))

@@ -13,6 +13,7 @@
 (require 'agent-q-changes)
 (require 'agent-q-chat-view)
 (require 'agent-q-connection)
+(require 'agent-q-definitions)
 (require 'agent-q-execute)
 (require 'agent-q-image)
 (require 'agent-q-image-source)
@@ -391,12 +392,26 @@ The file's buffer isn't saved, so that you can look at it, and undo it."
               (make-text-button "[Drift]" nil 'follow-link t
                                 'action (lambda (_button) (agent-q-drift)))))))
 
+(defun agent-q-drift--in-diff-p (row diff)
+  "Whether the file of ROW is one of those in DIFF."
+  (and (plist-get row :path)
+       (string-search (format "--- a/%s\n" (plist-get row :path)) diff)))
+
 (defun agent-q-drift--line-of-turn-p (row turn diff)
   "Whether ROW is only in the image because of TURN, which changed DIFF in files."
   (and (eq :image (plist-get row :state))
        (or (equal turn (plist-get row :turn))
-           (and (plist-get row :path)
-                (string-search (format "--- a/%s\n" (plist-get row :path)) diff)))))
+           (agent-q-drift--in-diff-p row diff))))
+
+(defun agent-q-drift--behind (rows)
+  "Return those of ROWS that are in a file and not so in the image.
+They are lists of name, file and line."
+  (mapcar (lambda (row)
+            (list (downcase (agent-q-definitions-bare (plist-get row :name)))
+                  (plist-get row :path) (plist-get row :line)))
+          (seq-filter (lambda (row)
+                        (and (memq (plist-get row :state) '(:differs :file)) (plist-get row :line)))
+                      rows)))
 
 (defun agent-q-drift--chat-turns ()
   "Return the beginning of the names that this chat has in journals."
@@ -406,6 +421,7 @@ The file's buffer isn't saved, so that you can look at it, and undo it."
   "Show in CHAT what of ROWS it has left only in the image."
   (when (buffer-live-p chat)
     (with-current-buffer chat
+      (agent-q-changes-lines-caught-up (agent-q-drift--behind rows))
       (let* ((only (seq-filter (lambda (row) (eq :image (plist-get row :state))) rows))
              (names (mapcar (lambda (row) (plist-get row :name)) only))
              (turns (agent-q-drift--chat-turns))
@@ -445,7 +461,10 @@ It ended at PLACE, a marker, or at the end of the log."
              (set-marker place nil))))))))
 
 (defun agent-q-drift--add (turn diff rows place)
-  "Add the line for TURN, which changed DIFF, at PLACE, a marker, by ROWS."
+  "Add the line for TURN, which changed DIFF, at PLACE, a marker, by ROWS.
+What of its files is not in the image is told in the line of what it changed."
+  (agent-q-changes-line-tell-behind
+   turn (agent-q-drift--behind (seq-filter (lambda (row) (agent-q-drift--in-diff-p row diff)) rows)))
   (when-let* ((own (seq-filter (lambda (row) (agent-q-drift--line-of-turn-p row turn diff)) rows)))
     (let* ((line (agent-q-drift--line-make
                   :draw #'agent-q-drift--line-draw
@@ -458,20 +477,46 @@ It ended at PLACE, a marker, or at the end of the log."
             (t (agent-q-render-add-item line)))))
   (agent-q-drift--mark (current-buffer) rows))
 
-(defun agent-q-drift--undone (call &rest _)
-  "Look again in the chats about the image of CALL, if it undid something."
-  (when (member (agent-q-connection-call-operation call)
-                '("journal-restore" "journal-undo" "journal-redo"))
-    (dolist (chat (agent-q-session-chats))
-      (with-current-buffer chat
-        (when (and agent-q-drift--lines agent-q-session-number
-                   (equal agent-q-session-connection (agent-q-connection-call-connection call)))
-          (agent-q-drift--look chat agent-q-session-connection
-                               (lambda (value _problem)
-                                 (when value
-                                   (agent-q-drift--mark chat (plist-get value :rows))))))))))
+(defvar-local agent-q-drift--timer nil
+  "The timer that will look at the image of this chat again, or nil.")
 
-(add-hook 'agent-q-connection-call-ended-functions #'agent-q-drift--undone)
+(defconst agent-q-drift--catching-up
+  '("compile-file" "compile-form" "load-system" "run-tests" "eval-form")
+  "The operations after which the image may have what it had not.")
+
+(defun agent-q-drift--call-ended (call &rest _)
+  "Look again in the chats about the image of CALL, where their lines need it."
+  (let* ((operation (agent-q-connection-call-operation call))
+         (undoes (member operation '("journal-restore" "journal-undo" "journal-redo")))
+         (compiles (member operation agent-q-drift--catching-up)))
+    (when (or undoes compiles)
+      (dolist (chat (agent-q-session-chats))
+        (with-current-buffer chat
+          (when (and agent-q-session-number
+                     (or (and undoes agent-q-drift--lines)
+                         (and compiles (agent-q-changes-lines-behind-p)))
+                     (equal agent-q-session-connection (agent-q-connection-call-connection call)))
+            (agent-q-drift--look-soon)))))))
+
+(defun agent-q-drift--look-soon ()
+  "Look again for this chat in a moment, when all at hand is over."
+  (when agent-q-drift--timer
+    (cancel-timer agent-q-drift--timer))
+  (setq agent-q-drift--timer
+        (run-at-time 0.3 nil #'agent-q-drift--look-again (current-buffer))))
+
+(defun agent-q-drift--look-again (chat)
+  "Show in the lines of CHAT, a buffer, what the image has by now."
+  (when (buffer-live-p chat)
+    (with-current-buffer chat
+      (setq agent-q-drift--timer nil)
+      (when (and agent-q-session-number (agent-q-connection-live-p agent-q-session-connection))
+        (agent-q-drift--look chat agent-q-session-connection
+                             (lambda (value _problem)
+                               (when value
+                                 (agent-q-drift--mark chat (plist-get value :rows)))))))))
+
+(add-hook 'agent-q-connection-call-ended-functions #'agent-q-drift--call-ended)
 
 (provide 'agent-q-drift)
 ;;; agent-q-drift.el ends here

@@ -135,17 +135,21 @@ that ends the turn."
 
 ;;;; Where it belongs
 
-(defun agent-q-review-draft--live (path)
-  "Return the text of the buffer that visits PATH, which a model wrote, or nil.
+(defun agent-q-review-draft--source (path)
+  "Return the buffer that visits PATH, which a model wrote, or nil.
 No file is looked at, and no connection opened."
   (let* ((file-name-handler-alist nil)
-         (file (expand-file-name path))
-         (buffer (seq-find (lambda (buffer)
-                             (with-current-buffer buffer
-                               (and buffer-file-name
-                                    (or (equal file (expand-file-name buffer-file-name))
-                                        (equal file buffer-file-truename)))))
-                           (buffer-list))))
+         (file (expand-file-name path)))
+    (seq-find (lambda (buffer)
+                (with-current-buffer buffer
+                  (and buffer-file-name
+                       (or (equal file (expand-file-name buffer-file-name))
+                           (equal file buffer-file-truename)))))
+              (buffer-list))))
+
+(defun agent-q-review-draft--live (path)
+  "Return the text of the buffer that visits PATH, or nil if there is none."
+  (let ((buffer (agent-q-review-draft--source path)))
     (when (and buffer (<= (buffer-size buffer) agent-q-review-draft--most))
       (with-current-buffer buffer
         (save-restriction
@@ -225,8 +229,14 @@ PATH is the file that TEXT is of."
                (setq buffer (agent-q-review-draft--open path))
                (setf (agent-q-review-draft-buffer draft) buffer)
                (agent-q-review-draft--fill buffer path hunks)
-               (when (get-buffer-window (current-buffer))
+               (when (and (get-buffer-window (current-buffer))
+                          (not (agent-q-review-draft--in-sight-p path)))
                  (funcall display buffer))))))))
+
+(defun agent-q-review-draft--in-sight-p (path)
+  "Whether PATH is in a window, where the edit is going to be shown in place."
+  (let ((source (agent-q-review-draft--source path)))
+    (and source (get-buffer-window source) t)))
 
 (defun agent-q-review-draft-make-buffer (path)
   "Return a new buffer in which an edit of PATH is to be shown."

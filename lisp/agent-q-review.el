@@ -49,7 +49,7 @@ NOTE then explains.  STAMP is what the target looked like."
 
 (defun agent-q-review--target-buffer (file)
   "Return the buffer that visits FILE, or nil."
-  (get-file-buffer file))
+  (find-buffer-visiting file))
 
 (defun agent-q-review--target-live (file)
   "Return the text of FILE as it is now, or nil when there is no such file."
@@ -113,6 +113,20 @@ When none waits any more, stop noticing that."
         (when (or (not running) (eql 0 (plist-get (agent-q-core-status) :approvals)))
           (remove-hook 'after-change-functions #'agent-q-review--target-touched t))))))
 
+(defun agent-q-review-target-visit (edit)
+  "Return a buffer that visits the file of EDIT, with the text that EDIT is about.
+Return nil if the file has another text now."
+  (let* ((file (agent-q-review-target-file edit))
+         (buffer (or (agent-q-review--target-buffer file)
+                     ;; Whoever looks at an edit wants no questions about the file.
+                     (let ((enable-local-variables :safe))
+                       (find-file-noselect file t))))
+         (base (agent-q-review-target-base edit)))
+    (when (equal base (agent-q-review--target-like base (agent-q-review--target-live file)))
+      (setf (agent-q-review-target-stamp edit) (agent-q-review--target-stamp file))
+      (agent-q-review-target-watch file)
+      buffer)))
+
 (defun agent-q-review-target-rebase (edit)
   "Return the text that EDIT has to replace in the target as it is now."
   (let ((file (agent-q-review-target-file edit)))
@@ -129,10 +143,11 @@ When none waits any more, stop noticing that."
 (cl-defstruct (agent-q-review-hunk (:constructor agent-q-review--hunks-make) (:copier nil))
   "A hunk under review.
 NUMBER counts from 1.  OLD, NEW, HEADER and BODY are the core's.  CHOSEN,
-EDITED and COMMENT are the user's.  The
-overlay shows its state, START is where its header stands."
+DECIDED, EDITED and COMMENT are the user's; those who review the edit in
+place decide hunk by hunk.  The overlay shows its state, START is where its
+header stands."
   number old new header body added removed
-  (chosen t) edited comment overlay start)
+  (chosen t) decided edited comment overlay start)
 
 (defvar-local agent-q-review-hunks-call nil "The call whose edit is reviewed here.")
 
@@ -148,6 +163,13 @@ overlay shows its state, START is where its header stands."
   "Messages about the hunks that no longer fit, latest first.")
 
 (defvar-local agent-q-review-hunks-done nil "Non-nil once the review is decided.")
+
+(defvar-local agent-q-review--hunks-follow #'ignore
+  "Function that is called when hunks or their states have changed.")
+
+(defun agent-q-review-hunks-follow (function)
+  "Call FUNCTION in this buffer whenever hunks or their states have changed."
+  (setq agent-q-review--hunks-follow function))
 
 (defun agent-q-review-hunks-show-invisible ()
   "Show the characters of the current buffer that are made not to be seen.
@@ -245,7 +267,8 @@ Else the value is nil, as it is when BUFFER is none."
               removed (+ removed (agent-q-review-hunk-removed hunk)))))
     (setq agent-q-review--hunks-counts (format " %d/%d hunks, +%d -%d  " chosen
                                                (length agent-q-review-hunks-all) added removed))
-    (agent-q-review-hunks-watch)))
+    (agent-q-review-hunks-watch)
+    (funcall agent-q-review--hunks-follow)))
 
 (defun agent-q-review-hunks-watch ()
   "Show the header line, with a warning when the target was changed.
@@ -446,6 +469,7 @@ those that don't fit any more are left out, and the model is told so."
                          (equal (agent-q-review-hunk-body it) (agent-q-review-hunk-body hunk)))
                        before)))
     (setf (agent-q-review-hunk-chosen hunk) (and old (agent-q-review-hunk-chosen old))
+          (agent-q-review-hunk-decided hunk) (and old (agent-q-review-hunk-decided old))
           (agent-q-review-hunk-edited hunk) (and old (agent-q-review-hunk-edited old))
           (agent-q-review-hunk-comment hunk) (and old (agent-q-review-hunk-comment old)))
     (agent-q-review-hunks-mark hunk)))
@@ -509,18 +533,18 @@ be reviewed are shown."
   "Close the drafts of edits that the model of the current chat left off."
   (agent-q-review-draft-forget #'agent-q-review--leave))
 
-(defun agent-q-review-review (event)
+(defun agent-q-review-review (event show)
   "Open the review of the edit that EVENT, an approval request, asks about.
-The current buffer is its chat.  Other edits can be reviewed by a key."
+The current buffer is its chat.  SHOW is called with the buffer of the review.
+Other edits can be reviewed by a key."
   (let* ((call (gethash (plist-get event :call) agent-q-call-table))
          (preview (agent-q-core-preview (agent-q-call-key call))))
     (setf (agent-q-call-change call) (agent-q-call-change-of preview))
     (when preview
       (agent-q-review-target-watch (nth 1 preview)))
     (cond ((agent-q-review-reviewed-p (agent-q-call-tool call) preview)
-           (when (and (agent-q-review-prepare call preview)
-                      (get-buffer-window (current-buffer)))
-             (agent-q-review-display (agent-q-call-review call))
+           (when (agent-q-review-prepare call preview)
+             (funcall show (agent-q-call-review call))
              ;; What is beside it need not be in the request.
              (agent-q-render-update-item call)))
           (preview
@@ -655,11 +679,32 @@ Return the window, or nil when that frame has none that can show it."
   (agent-q-review--check-divisible)
   (agent-q-events-garbage-put-off)
   (let ((hunk (agent-q-review--hunk)))
-    (setf (agent-q-review-hunk-chosen hunk) (not (agent-q-review-hunk-chosen hunk)))
-    (agent-q-review-hunks-mark hunk)
-    (agent-q-review-hunks-count)
+    (agent-q-review--choose hunk (not (agent-q-review-hunk-chosen hunk)))
     (when (< (agent-q-review-hunk-number hunk) (length agent-q-review-hunks-all))
       (agent-q-review--goto (agent-q-review-hunk-number hunk)))))
+
+(defun agent-q-review--choose (hunk chosen)
+  "Take HUNK if CHOSEN is non-nil, else leave it."
+  (setf (agent-q-review-hunk-chosen hunk) chosen)
+  (agent-q-review-hunks-mark hunk)
+  (agent-q-review-hunks-count))
+
+(defun agent-q-review-decide-hunk (hunk chosen)
+  "Take HUNK if CHOSEN is non-nil, else leave it.
+Once all are decided on, apply what is taken."
+  (agent-q-review--check-now)
+  (setf (agent-q-review-hunk-decided hunk) t)
+  (agent-q-review--choose hunk chosen)
+  (when (seq-every-p #'agent-q-review-hunk-decided agent-q-review-hunks-all)
+    (agent-q-review-apply)))
+
+(defun agent-q-review-take-rest ()
+  "Take the hunks that are not decided on, and apply what is taken."
+  (agent-q-review--check-now)
+  (seq-doseq (hunk agent-q-review-hunks-all)
+    (unless (agent-q-review-hunk-decided hunk)
+      (setf (agent-q-review-hunk-chosen hunk) t)))
+  (agent-q-review-apply))
 
 (defun agent-q-review-toggle-mouse (event)
   "Take or leave the hunk that EVENT clicked on."
@@ -676,7 +721,8 @@ Return the window, or nil when that frame has none that can show it."
   (let ((hunk (agent-q-review--hunk)))
     (setf (agent-q-review-hunk-comment hunk)
           (and (not (string-blank-p comment)) (agent-q-text-clean comment)))
-    (agent-q-review-hunks-mark hunk)))
+    (agent-q-review-hunks-mark hunk)
+    (funcall agent-q-review--hunks-follow)))
 
 (defun agent-q-review-edit-this-hunk ()
   "Edit the hunk at point."
@@ -710,9 +756,8 @@ WHOLE is said of an edit that can only be taken as a whole."
               (or what "applied")
               (if comment (concat ": " comment) "")))))
 
-(defun agent-q-review-apply ()
-  "Apply the hunks that are taken, and tell the model about the rest."
-  (interactive nil agent-q-review-mode)
+(defun agent-q-review--check-now ()
+  "Signal an error unless what is shown can be decided as it is now."
   (agent-q-review-hunks-check)
   ;; The key was meant for what was shown before.
   (when (and agent-q-review--begun
@@ -720,7 +765,12 @@ WHOLE is said of an edit that can only be taken as a whole."
     (user-error "The edit was completed just now: look at it, then press the key again"))
   (when (agent-q-review-target-changed-p agent-q-review-hunks-edit)
     (agent-q-review-refresh)
-    (user-error "The file has changed; review the hunks as they fit now"))
+    (user-error "The file has changed; review the hunks as they fit now")))
+
+(defun agent-q-review-apply ()
+  "Apply the hunks that are taken, and tell the model about the rest."
+  (interactive nil agent-q-review-mode)
+  (agent-q-review--check-now)
   (cond ((agent-q-review-target-one agent-q-review-hunks-edit)
          (agent-q-review--decide "modified" (agent-q-review--arguments) "approved"))
         ;; A new file that holds nothing has no hunks.
@@ -779,12 +829,16 @@ WHOLE is said of an edit that can only be taken as a whole."
   (when (buffer-live-p buffer)
     (with-current-buffer buffer
       (setq agent-q-review-hunks-done t))
-    (dolist (window (get-buffer-window-list buffer nil t))
-      (if (and (eq buffer (window-parameter window 'agent-q-diff-made-for))
-               (eq t (window-deletable-p window)))
-          (delete-window window)
-        (quit-restore-window window 'bury)))
+    (agent-q-review-hide buffer)
     (kill-buffer buffer)))
+
+(defun agent-q-review-hide (buffer)
+  "Leave the windows that show the review BUFFER, or delete those made for it."
+  (dolist (window (get-buffer-window-list buffer nil t))
+    (if (and (eq buffer (window-parameter window 'agent-q-diff-made-for))
+             (eq t (window-deletable-p window)))
+        (delete-window window)
+      (quit-restore-window window 'bury))))
 
 (defun agent-q-review--killed ()
   "Reject the edit whose review is killed."

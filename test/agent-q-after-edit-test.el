@@ -267,5 +267,33 @@ style-warning at users.lisp:9:17: The function PLAIN is called with two argument
       (should (string-search "  AQ-LATE-FIASCO::DEEPS -> AQ-LATE::DEEPER -> " told))
       (should (string-search "  AQ-LATE::RT-DEEPS -> AQ-LATE::DEEPER -> " told)))))
 
+(agent-q-test-tools-on-each after-edit-is-compiled-and-tested-by-buttons ()
+  "The line of a turn names what the image has not, and its buttons compile and test that."
+  (agent-q-test-with-model
+      (agent-q-test-script
+       `((("go") ("edit_definition" (path . "users.lisp") (name . "deep")
+                  (new_source . "(defun deep (x) (plain (plain x)))")))
+         (("") ("edit_definition" (path . "users.lisp") (name . "area (point)")
+                (new_source . "(defmethod area ((it point)) 1)")))
+         (("") "Both are edited.")))
+    (agent-q-after-edit-test--in-project agent-q-after-edit-test-tests
+      (setq-local agent-q-compile-after-edit nil)
+      (agent-q-test-tools-ask "go")
+      (agent-q-test-until
+       (agent-q-test-shows
+        "Changed users.lisp +2 -2  [Diff] [Undo] [Verify] [Test]
+  Not compiled: area (point), deep  [Compile]\n"))
+      (goto-char (point-min))
+      (search-forward "[Compil")
+      (push-button)
+      (agent-q-test-until (not (agent-q-test-shows "[Compile]")))
+      (should (equal "3" (value "(aq-late::deep 1)")))
+      (agent-q-test-until (agent-q-test-idle-p))
+      (goto-char (point-min))
+      (search-forward "[Tes")
+      (push-button)
+      (agent-q-test-answer "y")
+      (agent-q-test-until (agent-q-test-shows "1 of 2 failed")))))
+
 (provide 'agent-q-after-edit-test)
 ;;; agent-q-after-edit-test.el ends here
