@@ -232,7 +232,7 @@
     (setq agent-q-session-connection nil
           agent-q-session-project "a-project-with-a-long-name"
           agent-q-chat-view-header-model "some-model (some-host)"
-          agent-q-session-provider '((name . "x")))
+          agent-q-session-provider '((name . "x") (base_url . "http://127.0.0.1:1/v1") (model . "some-model")))
     (agent-q-chat-view-header-update)
     (dolist (width '(200 80 40 10))
       (let ((line (agent-q-chat-view-header-fitted width)))
