@@ -265,8 +265,10 @@ gives the streams back, where the next one would write to nobody."
                                            :key (lambda (it)
                                                   (if (search \"entinel\" (sb-thread:thread-name it))
                                                       1 0))))
-                       (ignore-errors (sb-thread:terminate-thread thread))
-                       (sb-thread:join-thread thread :default nil))
+                       ;; One that is unwinding may not hear it the first time.
+                       (loop while (sb-thread:thread-alive-p thread)
+                             do (ignore-errors (sb-thread:terminate-thread thread))
+                                (sb-thread:join-thread thread :default nil :timeout 1)))
                      %s
                      (sb-ext:save-lisp-and-die %S))\n"
              (if (eq 'slime (agent-q-connection-client connection))

@@ -67,7 +67,7 @@ await 'Two files it is\.' 'and told to the model'
 press M-'>'
 type_text '/eval_form (+ 1 2)'
 press Enter
-await 'eval_form (+ 1 2) ✗ No Lisp image is connected\. .*[Ss]tarts* one.* ms$' 'a call that failed says why on its line'
+await 'eval_form (+ 1 2) ✗ No Lisp image is connected .* ms \[Connect\]$' 'a call that failed says why on its line'
 press BTab
 press Tab
 await '^ *error:$' 'unfolded, the error stands before the arguments'
