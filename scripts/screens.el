@@ -25,6 +25,7 @@
 (declare-function agent-q-chat-handle "agent-q-chat")
 (declare-function agent-q-code-highlight-flush "agent-q-code-highlight")
 (declare-function agent-q-audit-log "agent-q-audit")
+(declare-function agent-q-review-place-visit "agent-q-review-place")
 (declare-function agent-q-connection-connections "agent-q-connection")
 (declare-function agent-q-connection-ask "agent-q-connection")
 (declare-function agent-q-ide-find "lisp-ide")
@@ -207,8 +208,12 @@ so an unknown name loses it.  Look at both first:
           (delete-other-windows)
           (insert "Don't lose money in transfers.")
           (agent-q-chat-send)
-          (agent-q-screens--await "the review" (lambda () (agent-q-screens--review)))
-          (agent-q-screens--take "edit"))
+          (let ((review (window-buffer
+                         (agent-q-screens--await "the review" (lambda () (agent-q-screens--review))))))
+            (agent-q-screens--take "edit")
+            (agent-q-review-place-visit review))
+          (delete-other-windows)
+          (agent-q-screens--take "place"))
       (delete-process server))))
 
 (defun agent-q-screens--list ()
