@@ -268,10 +268,14 @@ The first BEFORE-BODY of them stay on the first line, if there is a body."
 
 (defmacro agent-q-text-with-page (name &rest body)
   "Show what BODY prints in the help buffer NAME, and select its window.
-So the key that closes a page does so wherever it came from."
+So the key that closes a page does so wherever it came from.  BODY runs in the
+current buffer, with what is local there."
   (declare (indent 1) (debug t))
-  `(let ((help-window-select t))
-     (with-help-window ,name ,@body)))
+  (let ((here (make-symbol "here")))
+    `(let ((help-window-select t) (,here (current-buffer)))
+       (with-help-window ,name
+         ;; Since Emacs 29 the page is current there.
+         (with-current-buffer ,here ,@body)))))
 
 ;;;; Titles
 
