@@ -138,7 +138,7 @@ From a chat, it is about the chat's image and project."
                               (format ": %d in %d file%s" (apply #'+ (plist-get value :counts))
                                       files (if (eql files 1) "" "s"))))
   (agent-q-text-list-setup
-   '((10 "Definition" 24 t :most 60) (5 "Kind" 12 t) (9 "State" 13 t) (7 "Place" 20 t :most 50) (4 "Why" 0 nil))
+   '((10 "Definition" 23 t :most 60) (5 "Kind" 12 t) (9 "State" 13 t) (7 "Place" 20 t :most 50) (4 "Why" 0 nil))
    (lambda () (mapcar #'agent-q-drift--row agent-q-drift--rows))
    "The image has what the files have.  \\<agent-q-drift-mode-map>\\[revert-buffer] compares again.")
   (agent-q-text-list-print)
