@@ -166,7 +166,6 @@ The value is a cons of the ranges in OLD and of those in NEW."
     map)
   "Keymap on hunks that are shown in place.")
 
-
 (defun agent-q-review-place--new-lines (review)
   "Return the lines of the file once all of REVIEW is applied, in colours."
   (let ((mode major-mode))
@@ -498,7 +497,6 @@ That is in place or, if that can't be, as a diff beside the chat."
                           agent-q-review-place--overlays))
         #'car-less-than-car))
 
-
 (defun agent-q-review-place--goto (place)
   "Go to the hunk at PLACE, or signal an error if that is nil."
   (unless place
@@ -531,7 +529,7 @@ That is in place or, if that can't be, as a diff beside the chat."
   (let ((places (mapcar #'car (agent-q-review-place--hunks))))
     (agent-q-review-place--goto
      (or (seq-find (lambda (place) (> place (point))) places)
-         ;; Who comes from below gets to the first one.
+         ;; From below the last hunk, the first one is next.
          (and (not (get-char-property (point) 'agent-q-place)) (car places))))))
 
 (defun agent-q-review-place-previous ()

@@ -118,7 +118,7 @@ When none waits any more, stop noticing that."
 Return nil if the file has another text now."
   (let* ((file (agent-q-review-target-file edit))
          (buffer (or (agent-q-review--target-buffer file)
-                     ;; Whoever looks at an edit wants no questions about the file.
+                     ;; Looking at an edit is to raise no questions about the file.
                      (let ((enable-local-variables :safe))
                        (find-file-noselect file t))))
          (base (agent-q-review-target-base edit)))

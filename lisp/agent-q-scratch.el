@@ -6,8 +6,8 @@
 
 ;; Second Lisps: a chat's scratch image, where a model may try what loops or breaks a Lisp, and those in
 ;; which a system is verified from its files.  They are started as the user's own are, through the same
-;; client, and end with the turn or with Emacs; those of another agent, whose turns nobody sees begin and
-;; end, with its connection.
+;; client, and end with the turn or with Emacs; those of another agent end with its connection, as it
+;; sees no turns.
 
 ;;; Code:
 

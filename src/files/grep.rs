@@ -220,7 +220,7 @@ pub fn grep(
 ///
 /// # Errors
 ///
-/// TARGET is no folder any more.
+/// TARGET isn't a folder any more.
 pub fn count_files(
     policy: &PathPolicy,
     target: &Resolved,
