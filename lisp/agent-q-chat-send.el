@@ -110,7 +110,8 @@ refused; \\[agent-q-plan-do] ends this and makes the agent carry out the plan."
 (defun agent-q-chat-send-plan-note ()
   "Take in the items of a plan that the last answer of this chat has.
 Those of another plan take its place; of the same, some may be ticked."
-  (let ((items (agent-q-chat-send--plan-items (or (agent-q-render-last-answer) "")))
+  (let ((items (agent-q-chat-send--plan-items
+                (or (agent-q-render-last-answer agent-q-chat-send--plan-item) "")))
         (known agent-q-chat-view-header-items))
     (when (and items (not (equal items known)))
       (setq agent-q-chat-view-header-items

@@ -665,20 +665,20 @@ For `fontification-functions'."
   "Dress the bare answer from START to END."
   (let* ((width (car (get-text-property start 'agent-q-bare)))
          (document (agent-q-core-markdown-document width))
-         (text (agent-q-markdown-written (buffer-substring start end)))
+         (text (agent-q-markdown-written start end))
          (agent-q-markdown-past t))
     (push (list (copy-marker start) (copy-marker end) width) agent-q-markdown--dressed)
     (agent-q-markdown--apply start (cdr (agent-q-core-markdown-feed document text)) nil)
     (agent-q-markdown--apply start (cdr (agent-q-core-markdown-finish document)) t)))
 
-(defun agent-q-markdown-written (text)
-  "Return TEXT of the log as it was received, without properties."
-  (let ((parts nil) (from 0))
-    (while (let ((soft (text-property-any from (length text) 'agent-q-soft t text)))
-             (push (substring text from soft) parts)
-             (when soft
-               (setq from (1+ soft)))))
-    (substring-no-properties (apply #'concat (nreverse parts)))))
+(defun agent-q-markdown-written (start end)
+  "Return the text of the log from START to END as it was received, without properties."
+  (let ((parts nil) soft)
+    (while (setq soft (text-property-any start end 'agent-q-soft t))
+      (push (buffer-substring-no-properties start soft) parts)
+      (setq start (1+ soft)))
+    (push (buffer-substring-no-properties start end) parts)
+    (apply #'concat (nreverse parts))))
 
 (defun agent-q-markdown-seek (property forward &optional limit)
   "Dress bare answers after point until one has the text property PROPERTY.

@@ -218,16 +218,24 @@ Use inside `agent-q-render--with-log'."
 (defun agent-q-render-copy (beg end &optional delete)
   "Return the text from BEG to END as it was received, without properties.
 With DELETE, delete it.  For `filter-buffer-substring-function'."
-  (agent-q-markdown-written (if delete
-                                (delete-and-extract-region beg end)
-                              (buffer-substring beg end))))
+  (prog1 (agent-q-markdown-written (min beg end) (max beg end))
+    (when delete
+      (delete-region beg end))))
 
-(defun agent-q-render-last-answer ()
-  "Return the last text of the model as it was received, or nil."
+(defun agent-q-render-last-answer (&optional regexp)
+  "Return the last text of the model as it was received, or nil.
+With REGEXP, also return nil unless the text matches it, without copying what may be long."
   (pcase (if (eq agent-q-render--open 'text)
              (cons (agent-q-markdown-start agent-q-render--markdown) agent-q-render-end)
            agent-q-render--answer)
-    (`(,start . ,end) (agent-q-render-copy start end))))
+    ((and `(,start . ,end)
+          (guard (or (null regexp)
+                     (save-excursion
+                       (save-restriction
+                         (widen)
+                         (goto-char start)
+                         (re-search-forward regexp end t))))))
+     (agent-q-render-copy start end))))
 
 (defun agent-q-render-user (text &optional turn)
   "Add the user's message TEXT, which opens TURN, a number, to the log."
