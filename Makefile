@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo-model test test-all test-quick seen build package bench compare trial implementations generate facts lint clean
+.PHONY: help chat demo-model test test-all test-quick seen build package release bench compare trial implementations generate facts lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -57,6 +57,11 @@ package: ## Build, and make a package for M-x package-install-file
 	@sh scripts/setup.sh build
 	@sh scripts/build.sh
 	@sh scripts/package.sh
+
+release: ## Archive this platform's core; ADDRESS=... writes the sums
+	@sh scripts/setup.sh build
+	@sh scripts/build.sh
+	@ADDRESS='$(ADDRESS)' sh scripts/release.sh
 
 bench: ## Measure, each figure with its target
 	@sh scripts/setup.sh build chat test

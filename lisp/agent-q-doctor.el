@@ -204,6 +204,7 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
   (when (and (bound-and-true-p module-file-suffix)
              (not (agent-q-module-loaded-p))
              (agent-q-module-problem)
+             (not (agent-q-module-release))
              (not (executable-find "cargo"))
              (not (file-executable-p (expand-file-name "~/.cargo/bin/cargo"))))
     (list 'missing "Rust" "no cargo on the path, so the core can't be built"
@@ -647,6 +648,7 @@ With `agent-q-debug' on while the bug shows, its last lines are in it."
 (defvar agent-q-doctor-mode-map
   (let ((map (make-sparse-keymap)))
     (define-key map "b" #'agent-q-build)
+    (define-key map "i" #'agent-q-install-core)
     (define-key map (kbd "TAB") #'forward-button)
     (define-key map [backtab] #'backward-button)
     map)
@@ -682,7 +684,7 @@ With `agent-q-debug' on while the bug shows, its last lines are in it."
             "\n")
     (insert (substitute-command-keys
              "\n\\<agent-q-doctor-mode-map>\\[revert-buffer] looks again, \
-\\[agent-q-build] builds the core, \\[quit-window] leaves this page.\n\n"))
+\\[agent-q-install-core] downloads the core, \\[agent-q-build] builds it, \\[quit-window] leaves this page.\n\n"))
     (insert "Something goes wrong?  ")
     (agent-q-doctor--insert-button #'agent-q-debug)
     (insert " records what agent-q does;\n")

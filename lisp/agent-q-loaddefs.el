@@ -195,6 +195,13 @@
 (autoload 'agent-q-image-history-record-start "agent-q-image-history")
 (autoload 'agent-q-image-history-record-stop "agent-q-image-history")
 
+;;;; agent-q-install.el
+
+(autoload 'agent-q-install-core "agent-q-install"
+  "Download agent-q's core for this machine, or build it where none is published." t)
+(autoload 'agent-q-build "agent-q-install"
+  "Build the core with `make build', in a compilation buffer." t)
+
 ;;;; agent-q-json.el
 
 (autoload 'agent-q-json-encode "agent-q-json")

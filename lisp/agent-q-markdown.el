@@ -672,7 +672,8 @@ For `fontification-functions'."
     (agent-q-markdown--apply start (cdr (agent-q-core-markdown-finish document)) t)))
 
 (defun agent-q-markdown-written (start end)
-  "Return the text of the log from START to END as it was received, without properties."
+  "Return the text of the log from START to END as it was received.
+It has no properties."
   (let ((parts nil) soft)
     (while (setq soft (text-property-any start end 'agent-q-soft t))
       (push (buffer-substring-no-properties start soft) parts)

@@ -290,7 +290,7 @@ Ours is gone by then.  Where there is anything else now, it stays."
 
 (defun agent-q-mcp-install-program ()
   "Return the file name of the program that other agents start."
-  (expand-file-name "agent-q-mcp" agent-q-module-directory))
+  (expand-file-name "agent-q-mcp" (agent-q-module-core-directory)))
 
 (defvar agent-q-mcp-install--before nil
   "What our entries replaced in the file at hand.

@@ -114,8 +114,8 @@
      ("Changes" ("u" "Undo the turn" agent-q-undo-turn) ("n" "Next hunk" diff-hunk-next)
       ("p" "Previous hunk" diff-hunk-prev) ("o" "Go there" diff-goto-source)))
     (agent-q-doctor-mode
-     ("Doctor" ("g" "Refresh" revert-buffer) ("b" "Build the core" agent-q-build)
-      ("r" "Report a bug" agent-q-report-bug)))
+     ("Doctor" ("g" "Refresh" revert-buffer) ("i" "Download the core" agent-q-install-core)
+      ("b" "Build the core" agent-q-build) ("r" "Report a bug" agent-q-report-bug)))
     (agent-q-chat-history-rewind-mode
      ("Go back" ("c" "The conversation" agent-q-chat-history-rewind-tick-conversation)
       ("f" "The files" agent-q-chat-history-rewind-tick-files) ("i" "The image" agent-q-chat-history-rewind-tick-image)

@@ -10,7 +10,7 @@
 
 ;; What users `require', as they may `agent-q'.  That only names the commands, which load what they
 ;; need when they are first used.  `agent-q-module-ensure' finds, checks and loads the core, a dynamic module that
-;; `make build' puts beside this file.
+;; `make build' puts beside this file, or \[agent-q-install-core] into the user's folder (agent-q-install.el).
 ;;
 ;; The checks come before `module-load', since Emacs cannot unload a module: a core that doesn't
 ;; fit would stay until Emacs ends.  They read the manifest that the build writes beside the core.
@@ -41,10 +41,6 @@
                    "agent-q-attach" "agent-q-attach-kinds" "agent-q-mcp" "agent-q-chat-send"
                    "agent-q-completion"))
   (custom-add-load 'agent-q library))
-
-(declare-function compilation-start "compile"
-                  (command &optional mode name-function highlight-regexp continue))
-(defvar compilation-finish-functions)
 
 (defconst agent-q-module-interface 36
   "The interface that this Emacs Lisp expects of the core.")
@@ -175,16 +171,35 @@ turn on.  Think twice before you lower one."
 
 ;;;;; Where things are
 
+(defun agent-q-module-installed-directory ()
+  "Return the folder for a core that was downloaded, which need not exist.
+It is outside of the package, whose folder is replaced with each version."
+  (expand-file-name "agent-q/core/" user-emacs-directory))
+
+(defun agent-q-module-core-directory ()
+  "Return the folder of the core.
+It is that of a core that was built, unless only a downloaded one fits."
+  (let ((installed (agent-q-module-installed-directory)))
+    (if (and (not (agent-q-module--fits-p agent-q-module-directory))
+             (agent-q-module--fits-p installed))
+        installed
+      agent-q-module-directory)))
+
+(defun agent-q-module--fits-p (directory)
+  "Whether there is a core in DIRECTORY that this Emacs Lisp fits."
+  (equal (alist-get 'interface (agent-q-module-manifest directory))
+         (number-to-string agent-q-module-interface)))
+
 (defun agent-q-module-core-file ()
   "Return the name of the core's file, which need not exist."
-  (expand-file-name (concat "agent-q-core" (agent-q-module--suffix)) agent-q-module-directory))
+  (expand-file-name (concat "agent-q-core" (agent-q-module-suffix)) (agent-q-module-core-directory)))
 
-(defun agent-q-module--suffix ()
+(defun agent-q-module-suffix ()
   "Return this system's suffix of dynamic modules, or signal a `user-error'."
   (or (bound-and-true-p module-file-suffix)
       (user-error "This Emacs was built without dynamic modules, which agent-q needs")))
 
-(defun agent-q-module--source-directory ()
+(defun agent-q-module-source-directory ()
   "Return the directory with the Makefile that builds the core, or nil."
   (let ((parent (file-name-directory
                  (directory-file-name (file-truename agent-q-module-directory)))))
@@ -193,11 +208,12 @@ turn on.  Think twice before you lower one."
          parent)))
 
 (defun agent-q-module-remedy ()
-  "Return how to build the core, for the end of an error message."
-  (let ((source (agent-q-module--source-directory)))
+  "Return how to get the core, for the end of an error message."
+  (let ((source (agent-q-module-source-directory)))
     (if source
         (format "run `make build' in %s, or M-x agent-q-build" (abbreviate-file-name source))
-      (concat "run `make build' in agent-q's source tree, and put its lisp folder on `load-path'"
+      (concat (if (agent-q-module-release) "M-x agent-q-install-core downloads it; or " "")
+              "run `make build' in agent-q's source tree, and put its lisp folder on `load-path'"
               " or into `agent-q-module-directory'"))))
 
 (defun agent-q-module--identity (file)
@@ -210,11 +226,12 @@ turn on.  Think twice before you lower one."
 
 ;;;;; The manifest
 
-(defun agent-q-module-manifest ()
-  "Return the manifest of the installed core as an alist of strings, or nil.
-Its keys are the symbols `interface', `host' and `size', the number of
-bytes of the core's file."
-  (let ((file (expand-file-name "agent-q-core.manifest" agent-q-module-directory)))
+(defun agent-q-module-manifest (&optional directory)
+  "Return the manifest of the core in DIRECTORY as an alist of strings, or nil.
+DIRECTORY is that of the core in use if it is nil.  The keys are the symbols
+`interface', `host' and `size', the number of bytes of the core's file."
+  (let ((file (expand-file-name "agent-q-core.manifest"
+                                (or directory (agent-q-module-core-directory)))))
     (when (file-readable-p file)
       (with-temp-buffer
         (insert-file-contents file)
@@ -222,6 +239,26 @@ bytes of the core's file."
           (while (re-search-forward "^\\([a-z]+\\) \\(.+\\)$" nil t)
             (push (cons (intern (match-string 1)) (match-string 2)) fields))
           (nreverse fields))))))
+
+(defun agent-q-module-platform ()
+  "Return the name of the platform of this Emacs, such as \"x86_64-linux\"."
+  (mapconcat #'identity (agent-q-module--machine system-configuration) "-"))
+
+(defun agent-q-module-release ()
+  "Return what is published of this version for this platform, or nil.
+That is a property list: `:version', `:address' of the folder on the web, and
+`:sha256' and `:bytes' of the archive.  The package carries it for all platforms
+in agent-q-release.eld, which the release's workflow writes."
+  (let ((file (expand-file-name "agent-q-release.eld" agent-q-module-directory)))
+    (when (file-readable-p file)
+      (let* ((release (with-temp-buffer
+                        (insert-file-contents file)
+                        (read (current-buffer))))
+             (core (assoc (agent-q-module-platform) (plist-get release :cores))))
+        (and core
+             (append (list :version (plist-get release :version)
+                           :address (plist-get release :address))
+                     (cdr core)))))))
 
 (defun agent-q-module--machine (configuration)
   "Return (PROCESSOR SYSTEM) of CONFIGURATION, a triple of Rust's or of Emacs's."
@@ -250,7 +287,7 @@ The core's file is not opened."
          (size (alist-get 'size manifest)))
     (cond
      ((not (file-exists-p file))
-      (format "agent-q's core is not built: %s" (agent-q-module-remedy)))
+      (format "agent-q's core is not installed: %s" (agent-q-module-remedy)))
      ((not (and interface host size))
       (format "agent-q's core at %s has no manifest, so it may not fit: %s"
               (abbreviate-file-name file) (agent-q-module-remedy)))
@@ -337,46 +374,6 @@ Tell once when its file was replaced."
   (let ((installed (agent-q-module--identity (agent-q-module-core-file))))
     (and agent-q-module--loaded installed
          (not (equal installed agent-q-module--loaded)))))
-
-;;;;; Building
-
-;;;###autoload
-(defun agent-q-build ()
-  "Build the core with `make build', in a compilation buffer.
-Nothing is asked there: when something is missing, the buffer says what."
-  (interactive)
-  (let* ((source (agent-q-module--source-directory))
-         (default-directory (or source default-directory))
-         ;; Rust's installer puts cargo where a graphical Emacs often doesn't look.
-         (process-environment
-          `(,(concat "PATH=" (mapconcat #'identity
-                                        (list (or (getenv "PATH") "")
-                                              (expand-file-name "~/.cargo/bin"))
-                                        path-separator))
-            ;; The buffer would show the escape sequences.
-            "CARGO_TERM_COLOR=never"
-            ,@process-environment))
-         ;; Without a terminal, nothing that runs there can wait for an answer.
-         (process-connection-type nil)
-         (emacs (expand-file-name invocation-name invocation-directory)))
-    (unless source
-      (user-error "No Makefile above %s: %s" agent-q-module-directory (agent-q-module-remedy)))
-    (require 'compile)
-    (let ((buffer (compilation-start (format "make build EMACS=%s </dev/null"
-                                             (shell-quote-argument emacs))
-                                     nil (lambda (_mode) "*agent-q-build*"))))
-      (with-current-buffer buffer
-        (add-hook 'compilation-finish-functions #'agent-q-module--built nil t))
-      buffer)))
-
-(defun agent-q-module--built (_buffer status)
-  "Say what to do now that a build ended with STATUS."
-  (cond ((not (string-prefix-p "finished" status))
-         (message "agent-q's core was not built; its compilation buffer says why"))
-        ((agent-q-module-replaced-p)
-         (message "agent-q's core is built; restart Emacs to use it"))
-        (t
-         (message "agent-q's core is built; M-x agent-q-chat uses it"))))
 
 (provide 'agent-q-module)
 

@@ -224,7 +224,7 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
 
 (defun agent-q-render-last-answer (&optional regexp)
   "Return the last text of the model as it was received, or nil.
-With REGEXP, also return nil unless the text matches it, without copying what may be long."
+With REGEXP, return nil, too, if the text doesn't match it: copying takes long."
   (pcase (if (eq agent-q-render--open 'text)
              (cons (agent-q-markdown-start agent-q-render--markdown) agent-q-render-end)
            agent-q-render--answer)

@@ -214,7 +214,7 @@ Each autoload names the file that defines the function."
 
 (defconst agent-q-install-test--found
   '(list (agent-q-module-problem)
-         (and (agent-q-module--source-directory) t)
+         (and (agent-q-module-source-directory) t)
          (progn (require 'agent-q-image-module)
                 (> (length (agent-q-image-module--modules)) 10))
          (agent-q-module-ensure))
@@ -295,7 +295,7 @@ Return what the compiler and the installation had to complain about."
     (should-not (agent-q-install-test--with-package
                  folder `(seq-remove #'commandp ',(agent-q-install-test--documented-commands))))
     (should (string-match-p
-             "not built.*`agent-q-module-directory'"
+             "not installed.*`agent-q-module-directory'"
              (agent-q-install-test--with-package
               folder '(condition-case failure (agent-q-module-ensure)
                         (user-error (string-replace "’" "'" (string-replace "‘" "`" (cadr failure))))))))

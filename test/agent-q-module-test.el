@@ -142,7 +142,7 @@ INTERFACE and HOST are used in place of those that fit."
 (ert-deftest agent-q-module-test-missing-core ()
   "Without a core, the error names the command that builds it, and where."
   (agent-q-module-test--with-core nil nil
-    (should (string-match-p "not built.*make build"
+    (should (string-match-p "not installed.*make build"
                             (agent-q-module-test--refusal '(agent-q-module-ensure)))))
   ;; In a source tree, M-x agent-q-build is named too.
   (let ((agent-q-module-directory
