@@ -21,8 +21,11 @@ help: ## Say what each target does
 	@echo "YES=1 installs without a question; EMACS=... chooses another Emacs."
 
 chat: ## Install what is missing, build, chat beside a Lisp
+	@echo "1 of 3  Look for Rust, a C compiler, Emacs, SBCL, and SLY or SLIME"
 	@sh scripts/setup.sh build chat
+	@echo "2 of 3  Build agent-q's core: 2 to 6 minutes and 800 MB the first time, then seconds"
 	@sh scripts/build.sh
+	@echo "3 of 3  Open Emacs with a Lisp and a chat beside it; C-x C-c leaves it"
 	@sh scripts/chat.sh
 
 demo-model: ## Fetch the tiny demo model, about 130 MB

@@ -192,13 +192,20 @@ choose_release() {
   fi
 }
 
+# Nothing where the lists of packages aren't there yet.
+download_size() {
+  # shellcheck disable=SC2086
+  apt-get -q install --print-uris -y --no-install-recommends $release $packages 2>/dev/null |
+    awk '$3 ~ /^[0-9]+$/ { bytes += $3 } END { if (bytes) printf " (%d MB to download)", bytes / 1000000 + 1 }'
+}
+
 install() {
   echo "Missing:$by_hand"
   have apt-get || explain "Please install these with your system's package manager, then try again."
   if [ "$(id -u)" -ne 0 ] && ! have sudo; then
     explain "Please install these as root (sudo is not there), then try again."
   fi
-  echo "Debian packages:$packages"
+  echo "Debian packages:$packages$(download_size)"
   agreed || explain "Nothing was installed."
   as_root true || explain "Nothing was installed: sudo wants a password, and there is no terminal to type it in."
   as_root apt-get -q update || echo "apt-get update failed; trying with the lists that are there." >&2
