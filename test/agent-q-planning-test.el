@@ -84,6 +84,31 @@
         (should (equal '("NIL") (agent-q-test-image-values
                                  connection (format "(find-package %S)" (upcase name)))))))))
 
+(agent-q-test-tools-on-each planning-asks-nothing-about-definitions ()
+  "A dry run takes definitions of systems as ASDF finds them; what code in one does is asked about."
+  (let ((directory (agent-q-test-systems-system "aq-dry-user" '(("one" . "(in-package :cl-user)\n"))
+                                                ":depends-on (\"aq-dry-library\" \"aq-dry-writer\")"))
+        (library (agent-q-test-systems-system "aq-dry-library" nil))
+        (writer (agent-q-test-systems-system "aq-dry-writer" nil))
+        (asked nil))
+    (dolist (folder (list library writer directory))
+      (agent-q-test-systems-register connection folder))
+    (with-temp-buffer
+      (insert (format "(with-open-file (out %S :direction :output) (write-line \"x\" out))\n"
+                      (expand-file-name "touched" writer)))
+      (write-region nil nil (expand-file-name "aq-dry-writer.asd" writer) 'append 'silent))
+    (agent-q-test-systems-in-project directory connection
+      (cl-letf* ((answer (symbol-function 'agent-q-test-answer))
+                 ((symbol-function 'agent-q-test-answer)
+                  (lambda (_key)
+                    (push (agent-q-call-reason (agent-q-call-waiting)) asked)
+                    (funcall answer "n"))))
+        (agent-q-test-tools-ask "/load_system system=aq-dry-user dry_run=true"))
+      (should (equal '("touched") (mapcar (lambda (reason)
+                                            (and (string-match "/\\([^/]*\\)\\'" reason) (match-string 1 reason)))
+                                          asked)))
+      (should-not (file-exists-p (expand-file-name "touched" writer))))))
+
 ;;;; With the image
 
 (agent-q-test-tools-on-each planning-tells-what-would-be-loaded ()

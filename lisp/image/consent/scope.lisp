@@ -6,7 +6,7 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defstruct (work (:type vector) (:copier nil))
-  ;; :BUILD or :COMPILE; the names of the systems being built. Then what loaded code could change,
+  ;; :BUILD, :COMPILE, or :PLAN, which takes definitions of systems; the names of the systems being built. Then what loaded code could change,
   ;; as it was in the beginning: where ASDF keeps compiled files, where temporary files are, and a
   ;; table from systems to their directories, to which a system is added when first seen. Then when
   ;; it began.
@@ -17,7 +17,7 @@
 
 (defun scope-of (operation arguments)
   "The work that the operation implies by itself, or NIL."
-  (cond ((getf arguments :dry-run) nil)
+  (cond ((getf arguments :dry-run) (new-work :plan))
         ((member operation '("load-system" "run-tests") :test #'equal)
          (let ((system (getf arguments :system)))
            (new-work :build (and system (system-name-of-text system)))))
@@ -45,7 +45,22 @@ whether the call has made that file."
                                        (or (funcall written name)
                                            (new-file-p name (work-started work))))
                                      (effect-files effect)))))
-             (:compile (compiling-p effect (work-temporary work) written))))))
+             (:compile (compiling-p effect (work-temporary work) written))
+             (:plan (defining-p effect))))))
+
+(defun work-of-building (hold effect)
+  "The work that EFFECT, of having ASDF build something, is under HOLD."
+  (let ((work (consent-scope (first hold))))
+    ;; Nobody has agreed to more than the plan.
+    (if (and work (eq (work-kind work) :plan))
+        work
+        (new-work :build (effect-target effect)))))
+
+(defun defining-p (effect)
+  "Whether EFFECT is to load the definition of a system. What the code in it does is asked about."
+  (and (equal (effect-kind effect) "load-file")
+       (= 1 (length (effect-files effect)))
+       (ends-with-p ".asd" (first (effect-files effect)))))
 
 ;;; Names
 

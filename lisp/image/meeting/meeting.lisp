@@ -64,8 +64,8 @@ its own, as a timer of SBCL's does."
                            (:detail (and (rest covered)
                                          (equal (rest covered) (effect-detail effect)))))))))
 
-(defun covers-of (guard effect arguments)
-  "What EFFECT of ARGUMENTS, which is allowed, covers while it happens."
+(defun covers-of (guard hold effect arguments)
+  "What EFFECT of ARGUMENTS, which is allowed under HOLD, covers while it happens."
   (and effect
        (loop for class in (if (guard-class guard)
                               (cons (guard-class guard) (guard-covers guard))
@@ -77,7 +77,7 @@ its own, as a timer of SBCL's does."
                                                (effect-detail effect))))
                            ;; What comes with SBCL may be linked to any C function.
                            ((eq class :contrib) (and (contrib-p effect) :foreign))
-                           ((eq class :build) (cons :build (new-work :build (effect-target effect))))
+                           ((eq class :build) (cons :build (work-of-building hold effect)))
                            ((and (effect-files effect)
                                  (member class '(:write :delete :rename :rmdir)))
                             (cons class (first (effect-files effect))))
@@ -100,7 +100,7 @@ fails by itself before it does anything."
   "Call FUNCTION with ARGUMENTS in the way of GUARD, with what EFFECT covers, if there is one."
   (when (and effect (member (effect-kind effect) '("write-file" "rename-file") :test #'equal))
     (note-written (first hold) effect))
-  (let* ((covers (covers-of guard effect arguments))
+  (let* ((covers (covers-of guard hold effect arguments))
          (before hold)
          (hold (if covers (cons (first hold) (append covers (rest hold))) hold)))
     (flet ((work ()
