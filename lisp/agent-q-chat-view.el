@@ -487,7 +487,9 @@ It is loaded by then; some files that have such a command stand on this one."
                  (if agent-q-chat-view--welcome-hint (concat "\n       " agent-q-chat-view--welcome-hint) "")))
         ((null agent-q-chat-view-header-model) "looking for one")
         ;; A button that is alone on its line is not broken.
-        (t (concat "none; put a key into auth-source or the environment, or start Ollama\n       "
+        (t (concat "none\n       "
+                   (agent-q-chat-view--welcome-button "[Set a key]" "M-x agent-q-set-key" #'agent-q-set-key)
+                   " of a host, or choose a server on this machine\n       "
                    (agent-q-chat-view--welcome-command "agent-q-demo-model") " starts a tiny demo model\n       "
                    (agent-q-chat-view--welcome-command "agent-q-doctor") " says what is missing\n       "
                    (agent-q-chat-view--welcome-command "agent-q-set-model") " looks again"))))
