@@ -120,7 +120,8 @@ and ends at :end."
 
 (defun agent-q-key-file--find (properties)
   "Return the entry for the host of PROPERTIES in this buffer, or nil.
-One for its port goes before one for any."
+One for its port goes before one for any, which is left alone where the host has
+a port of its own: it may be the key of other servers there."
   (let* ((ports (agent-q-provider-key-ports properties))
          (text (lambda (entry name) (car (plist-get entry name))))
          (same (seq-filter (lambda (entry)
@@ -130,7 +131,8 @@ One for its port goes before one for any."
                                          (agent-q-provider-key-login properties))))
                            (agent-q-key-file--entries))))
     (or (seq-find (lambda (entry) (member (funcall text entry :port) ports)) same)
-        (seq-find (lambda (entry) (null (plist-get entry :port))) same))))
+        (and (cdr ports)
+             (seq-find (lambda (entry) (null (plist-get entry :port))) same)))))
 
 (defun agent-q-key-file-line (properties key)
   "Return the line of an entry with KEY for the host of PROPERTIES."

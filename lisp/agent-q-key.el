@@ -128,14 +128,16 @@ left out."
               (`(,input ,output . ,_) (plist-get (agent-q-model-facts-of url model own) :prices)))
     (and input output
          (let ((dollars (* turns (/ (+ (* in input) (* out output)) 1e6))))
-           (if (zerop dollars) "free" (format "about $%.2f" dollars))))))
+           (if (zerop dollars) "free" (format "$%.2f" dollars))))))
 
 (defun agent-q-key--draw-hosts ()
   "Insert the list of hosts, and of servers on this machine."
   (insert (propertize "A key for a host of models\n" 'font-lock-face 'bold)
-          (format "Hosts charge for what you send and get.  A day below is 20 turns of 15,000\n\
-tokens, 1,000 of them written by the model, by the prices of %s.\n\n"
-                  (or (agent-q-model-facts-date) "no date")))
+          (format "Hosts charge for what you send and get.  A day is 20 turns of 15,000 tokens,\n\
+1,000 of them written by the model, and costs about this by the prices of %s.\n\n"
+                  (or (agent-q-model-facts-date) "no date"))
+          (propertize (format "%-13s%-22s%-7s%s\n" "Host" "Model" "A day" "Where keys come from")
+                      'font-lock-face 'agent-q-dim))
   (pcase-dolist (`(,name . ,properties) agent-q-providers)
     (when (plist-get properties :environment)
       (agent-q-key--draw-row
@@ -144,7 +146,8 @@ tokens, 1,000 of them written by the model, by the prices of %s.\n\n"
          (agent-q-key--cost (plist-get properties :base-url) model
                             (agent-q-provider-of-model properties model)))
        (let ((source (ignore-errors (agent-q-provider-key-source properties))))
-         (if source (format "key set, in %s" source) ""))
+         (if source (format "key set, in %s" source)
+           (replace-regexp-in-string "\\`https://" "" (or (plist-get properties :key-page) ""))))
        (lambda () (agent-q-key--choose (cons name properties))))))
   (insert "\n" (propertize "On this machine, without a key\n" 'font-lock-face 'bold))
   (cond ((eq agent-q-key--servers 'unknown) (insert "looking...\n"))
@@ -164,9 +167,9 @@ tokens, 1,000 of them written by the model, by the prices of %s.\n\n"
 (defun agent-q-key--draw-row (name model cost note function)
   "Insert a row: a button NAME for FUNCTION, MODEL, its COST a day, and NOTE."
   (agent-q-key--button (format "[%s]" name) function)
-  (insert (make-string (max 1 (- 14 (length name))) ?\s)
-          (string-pad (agent-q-text-visible-line (or model "") 22) 23)
-          (string-pad (or cost "") 12) note "\n"))
+  (insert (make-string (max 1 (- 11 (length name))) ?\s)
+          (string-pad (agent-q-text-visible-line (or model "") 21) 22)
+          (string-pad (or cost "") 7) note "\n"))
 
 (defun agent-q-key--draw-said ()
   "Insert what the page has to say, if anything."
@@ -510,7 +513,8 @@ where a key is set.  The one that you enter is tried by a request that costs
 nothing and stored in auth-source.  NAME is that of a host to begin with; in
 Lisp, a string or a symbol."
   (interactive)
-  (pop-to-buffer (get-buffer-create agent-q-key--buffer))
+  ;; The list fills a small terminal.
+  (pop-to-buffer-same-window (get-buffer-create agent-q-key--buffer))
   (unless (derived-mode-p 'agent-q-key-mode)
     (agent-q-key-mode))
   (agent-q-key--begin)

@@ -123,8 +123,10 @@ which does not exist."
   (let ((server (agent-q-test-start-server (agent-q-set-key-test--script "Here I am."))))
     (unwind-protect
         (agent-q-set-key-test--with (process-get server 'base-url)
-          (write-region "machine 127.0.0.1 login apikey password sk-old\n" nil file nil 'quiet)
-          (let ((agent-q-provider 'here))
+          (let* ((entry (format "machine 127.0.0.1 login apikey port %d"
+                                (url-port (url-generic-parse-url (process-get server 'base-url)))))
+                 (agent-q-provider 'here))
+            (write-region (concat entry " password sk-old\n") nil file nil 'quiet)
             (agent-q-test-with-chat
               (agent-q-test-ask "Hello?")
               (should (agent-q-test-shows "(401)"))
@@ -133,14 +135,13 @@ which does not exist."
               (should (string-match-p "refuses this key.*It says: .*Incorrect"
                                       (agent-q-set-key-test--outcome)))
               (should (equal (agent-q-set-key-test--text file)
-                             "machine 127.0.0.1 login apikey password sk-old\n"))
+                             (concat entry " password sk-old\n")))
               (agent-q-set-key-test--typing agent-q-set-key-test--right
                 (agent-q-set-key-test--press "Type another key"))
               (agent-q-set-key-test--outcome)
               (agent-q-set-key-test--press "Store it in")
               (should (equal (agent-q-set-key-test--text file)
-                             (format "machine 127.0.0.1 login apikey password %s\n"
-                                     agent-q-set-key-test--right)))
+                             (format "%s password %s\n" entry agent-q-set-key-test--right)))
               (with-current-buffer chat
                 (agent-q-test-find "[Try again]")
                 (push-button)
@@ -229,7 +230,7 @@ which does not exist."
       (should (looking-at ".*key set, in the environment"))
       (should-not (looking-at ".*\\$"))
       (agent-q-test-find "[anthropic]")
-      (should (looking-at ".*about \\$0\\.76"))
+      (should (looking-at ".*m +\\$0\\.76"))
       (should-not (agent-q-test-shows "sk-environment")))))
 
 ;;;; Files
