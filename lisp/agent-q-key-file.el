@@ -163,7 +163,9 @@ alone afterwards.  Signal an error, and leave FILE as it was, if that fails."
   (let* ((target (file-truename file))
          (edited (find-buffer-visiting target))
          ;; On a terminal, a program that asks by itself would write over Emacs.
-         (epg-pinentry-mode (or epg-pinentry-mode (and (not (display-graphic-p)) 'loopback))))
+         (epg-pinentry-mode (or epg-pinentry-mode (and (not (display-graphic-p)) 'loopback)))
+         ;; A new file gets a passphrase; a list of keys to choose from is too much for a first one.
+         (epa-file-select-keys (or epa-file-select-keys 'silent)))
     (when (and edited (buffer-modified-p edited))
       (error "%s is being edited in the buffer %s; save it first"
              (abbreviate-file-name file) (buffer-name edited)))

@@ -134,7 +134,7 @@ left out."
   "Insert the list of hosts, and of servers on this machine."
   (insert (propertize "A key for a host of models\n" 'font-lock-face 'bold)
           (format "Hosts charge for what you send and get.  A day is 20 turns of 15,000 tokens,\n\
-1,000 of them written by the model, and costs about this by the prices of %s.\n\n"
+1,000 of them written by the model; its cost is by the prices of %s.\n\n"
                   (or (agent-q-model-facts-date) "no date"))
           (propertize (format "%-13s%-22s%-7s%s\n" "Host" "Model" "A day" "Where keys come from")
                       'font-lock-face 'agent-q-dim))
@@ -392,7 +392,9 @@ by hand: host %s, user %s."
 (defun agent-q-key--offer-file (file)
   "Return the offer to store the key in FILE."
   (cons (format "Store it in %s, %s" (abbreviate-file-name file)
-                (if (agent-q-key-file-encrypted-p file) "encrypted" "as plain text"))
+                (cond ((not (agent-q-key-file-encrypted-p file)) "as plain text")
+                      ((file-exists-p file) "encrypted")
+                      (t "encrypted with a passphrase that you choose")))
         (lambda () (agent-q-key--store file))))
 
 (defun agent-q-key--store (file)
