@@ -187,7 +187,7 @@ It has what the command has set, and its usual key where there is room."
 (defconst agent-q-menu--slash
   '(("help" agent-q-completion-slash-help "what can be typed after /")
     ("model" agent-q-set-model "choose the model")
-    ("key" agent-q-set-key "set the key of a host, or choose a server on this machine")
+    ("key" agent-q-set-key "set the key of a host of models")
     ("image" agent-q-set-image "choose the Lisp image")
     ("context" agent-q-context "what is in the context, with sizes")
     ("usage" agent-q-context-usage "what fills the model's context")
