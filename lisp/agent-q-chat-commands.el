@@ -383,7 +383,7 @@ Its changes of files are reviewed as before."
 
 (defun agent-q-chat-commands--retry-set-key ()
   "Set another key for the host of this chat; the last message can be sent then."
-  (agent-q-set-key (alist-get 'name agent-q-session-provider)))
+  (agent-q-chat-view-set-key (alist-get 'name agent-q-session-provider)))
 
 (defun agent-q-chat-commands--retry-make-room ()
   "Have the model summarize all but the latest of this chat."

@@ -118,7 +118,7 @@ of hosts."
 ;;;; The list of hosts
 
 (defconst agent-q-key--day '(20 14000 1000)
-  "A day of the costs: its turns, and what each of them reads and writes, in tokens.")
+  "What a day is: turns, and the tokens that each of them reads and writes.")
 
 (defun agent-q-key--cost (url model &optional own)
   "Return what a day with MODEL at URL costs, as text, or nil if no price is known.
@@ -198,10 +198,11 @@ left out."
     (agent-q-key--button "[Other hosts]" #'agent-q-key--begin)
     (insert "\n")))
 
-(defun agent-q-key--say (face sentence &rest offers)
-  "Have the page say SENTENCE in FACE, and offer OFFERS, each (LABEL . FUNCTION)."
+(defun agent-q-key--say (face sentence &rest buttons)
+  "Have the page say SENTENCE in FACE, above BUTTONS.
+Each of those is (LABEL . FUNCTION), or nil for none."
   (setq agent-q-key--said (cons face sentence)
-        agent-q-key--offers (delq nil offers))
+        agent-q-key--offers (delq nil buttons))
   (agent-q-key--draw))
 
 (defun agent-q-key--place ()
@@ -265,7 +266,7 @@ left out."
     key))
 
 (defun agent-q-key--ask-whose (key)
-  "Ask which host KEY is for, if it looks like another's than the chosen one."
+  "Ask which host KEY is for, if it begins as another host's keys do."
   (let* ((name (cdr (seq-find (lambda (beginning) (string-prefix-p (car beginning) key))
                               agent-q-key--beginnings)))
          (other (assq name agent-q-providers)))
@@ -451,7 +452,8 @@ STORED is `stored' if it is found in auth-source without asking."
                        agent-q-key--listed nil nil nil nil own))))
 
 (defun agent-q-key--use-setting (setting model url)
-  "Make SETTING and MODEL those of new chats, and of chats at URL or without a model."
+  "Make SETTING and MODEL those of new chats.
+Chats without a model get it, too, and those at URL get the new key."
   (setq agent-q-provider setting
         agent-q-model model)
   (dolist (chat (agent-q-session-chats))
@@ -525,7 +527,7 @@ Lisp, a string or a symbol."
 
 (defun agent-q-key--named (name)
   "Return the host called NAME, with its properties, or nil.
-That is one of `agent-q-providers', or the one that `agent-q-provider' describes."
+That is one of `agent-q-providers', or what `agent-q-provider' describes."
   (or (seq-find (lambda (host) (equal name (symbol-name (car host)))) agent-q-providers)
       (and (consp agent-q-provider)
            (equal name (agent-q-provider-name agent-q-provider))

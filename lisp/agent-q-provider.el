@@ -39,7 +39,7 @@
 ;;;;; Keys
 
 (defvar agent-q-provider--key-kept nil
-  "Keys of this session only: an alist from base URLs to functions that return them.")
+  "Keys of this session only: functions that return them, by base URL.")
 
 (defun agent-q-provider-key-keep (properties key)
   "Use KEY for the host of PROPERTIES in this session; nil means no such key."
