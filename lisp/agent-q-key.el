@@ -183,7 +183,8 @@ left out."
 (defun agent-q-key--draw-host ()
   "Insert what there is to say and to do about the chosen host."
   (pcase-let ((`(,name . ,properties) agent-q-key--host))
-    (insert (propertize (format "A key for %s\n" name) 'font-lock-face 'bold))
+    (insert (propertize (format (if (plist-get properties :environment) "A key for %s\n" "%s\n") name)
+                        'font-lock-face 'bold))
     (let ((source (ignore-errors (agent-q-provider-key-source properties)))
           (page (plist-get properties :key-page)))
       (when source
