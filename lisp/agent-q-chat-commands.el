@@ -381,6 +381,10 @@ Its changes of files are reviewed as before."
   "Choose another model for this chat; the last message can be sent to it then."
   (call-interactively #'agent-q-set-model))
 
+(defun agent-q-chat-commands--retry-set-key ()
+  "Set another key for the host of this chat; the last message can be sent then."
+  (agent-q-chat-view-set-key (alist-get 'name agent-q-session-provider)))
+
 (defun agent-q-chat-commands--retry-make-room ()
   "Have the model summarize all but the latest of this chat."
   (agent-q-session-check)
@@ -405,6 +409,8 @@ Its changes of files are reviewed as before."
        (when (eq why :long)
          (agent-q-render-button "[Make room and try again]" #'agent-q-chat-commands--retry-shorter 'turn))
        (agent-q-render-button "[Try again]" #'agent-q-retry 'turn))
+     (when (eq why :key)
+       (agent-q-render-button "[Set a key]" #'agent-q-chat-commands--retry-set-key 'turn))
      (when (eq why :no-such-model)
        (agent-q-render-button "[Choose another model]" #'agent-q-chat-commands--retry-choose-model 'turn)))
     ((or :limit :interrupted)

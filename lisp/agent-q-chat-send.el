@@ -434,6 +434,7 @@ another image.")))
                                     ", "))
              ""))
    'agent-q-failure)
+  (agent-q-render-button "[Set a key]" #'agent-q-chat-view-set-key)
   (when (string-empty-p (agent-q-prompt-text))
     (save-excursion
       (goto-char (point-max))

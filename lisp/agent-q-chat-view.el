@@ -459,6 +459,11 @@ It is loaded by then; some files that have such a command stand on this one."
   (agent-q-chat-view--welcome-button (format "[M-x %s]" name) (format "M-x %s" name)
                                      (lambda () (call-interactively (intern name)))))
 
+(defun agent-q-chat-view-set-key (&optional name)
+  "Set the key of the host called NAME, or of one that is chosen.
+The command stands on chats, and is named here for those that they show it to."
+  (funcall (intern "agent-q-set-key") name))
+
 (defun agent-q-chat-view--welcome-suggestion (text)
   "Return a button that puts TEXT at the prompt."
   (agent-q-chat-view--welcome-button (format "[%s]" text) "put it at the prompt"
@@ -487,7 +492,9 @@ It is loaded by then; some files that have such a command stand on this one."
                  (if agent-q-chat-view--welcome-hint (concat "\n       " agent-q-chat-view--welcome-hint) "")))
         ((null agent-q-chat-view-header-model) "looking for one")
         ;; A button that is alone on its line is not broken.
-        (t (concat "none; put a key into auth-source or the environment, or start Ollama\n       "
+        (t (concat "none\n       "
+                   (agent-q-chat-view--welcome-button "[Set a key]" "M-x agent-q-set-key" #'agent-q-chat-view-set-key)
+                   " of a host, or choose a server on this machine\n       "
                    (agent-q-chat-view--welcome-command "agent-q-demo-model") " starts a tiny demo model\n       "
                    (agent-q-chat-view--welcome-command "agent-q-doctor") " says what is missing\n       "
                    (agent-q-chat-view--welcome-command "agent-q-set-model") " looks again"))))

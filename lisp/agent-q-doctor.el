@@ -293,9 +293,7 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
                             auth-sources)))
     (append (or found
                 (list (list 'note "Key" "none found"
-                            (concat "Put one into ~/.authinfo.gpg, as\n"
-                                    "machine api.openai.com login apikey password ...\n"
-                                    "or into the environment (OPENAI_API_KEY)"))))
+                            "M-x agent-q-set-key tries one and stores it in auth-source")))
             (mapcar (lambda (file)
                       (list 'note "Key" (format "%s is encrypted; not looked into here" file)
                             nil))
@@ -685,6 +683,8 @@ With `agent-q-debug' on while the bug shows, its last lines are in it."
     (insert (substitute-command-keys
              "\n\\<agent-q-doctor-mode-map>\\[revert-buffer] looks again, \
 \\[agent-q-install-core] downloads the core, \\[agent-q-build] builds it, \\[quit-window] leaves this page.\n\n"))
+    (agent-q-doctor--insert-button #'agent-q-set-key)
+    (insert " sets the key of a host.\n")
     (insert "Something goes wrong?  ")
     (agent-q-doctor--insert-button #'agent-q-debug)
     (insert " records what agent-q does;\n")

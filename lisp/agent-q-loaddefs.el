@@ -207,6 +207,11 @@
 (autoload 'agent-q-json-encode "agent-q-json")
 (autoload 'agent-q-json-parse "agent-q-json")
 
+;;;; agent-q-key.el
+
+(autoload 'agent-q-set-key "agent-q-key"
+  "Set the key of a host of models, or choose a server on this machine." t)
+
 ;;;; agent-q-markdown.el
 
 (autoload 'agent-q-toggle-markup "agent-q-markdown"
@@ -249,6 +254,7 @@
 (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-mode))
 (with-eval-after-load 'agent-q-drift (agent-q-menu-install 'agent-q-drift-mode))
 (with-eval-after-load 'agent-q-doctor (agent-q-menu-install 'agent-q-doctor-mode))
+(with-eval-after-load 'agent-q-key (agent-q-menu-install 'agent-q-key-mode))
 (with-eval-after-load 'agent-q-chat-history (agent-q-menu-install 'agent-q-chat-history-rewind-mode))
 (with-eval-after-load 'agent-q-chat-send (agent-q-menu-install 'agent-q-chat-send-compose-mode))
 (with-eval-after-load 'agent-q-approval (agent-q-menu-install 'agent-q-approval-arguments-mode))
@@ -309,30 +315,39 @@
 (defvar agent-q-providers
   '((openai
      :base-url "https://api.openai.com/v1" :dialect responses
+     :key-page "https://platform.openai.com/api-keys"
      :model "gpt-5.6-luna" :environment "OPENAI_API_KEY")
     (anthropic
      :base-url "https://api.anthropic.com/v1" :dialect messages
+     :key-page "https://platform.claude.com/settings/keys"
      :model "claude-sonnet-5" :environment "ANTHROPIC_API_KEY")
     (openrouter
      :base-url "https://openrouter.ai/api/v1"
+     :key-page "https://openrouter.ai/settings/keys"
      :model "openrouter/auto" :environment "OPENROUTER_API_KEY")
     (gemini
      :base-url "https://generativelanguage.googleapis.com/v1beta" :dialect gemini
+     :key-page "https://aistudio.google.com/apikey"
      :model "gemini-flash-latest" :environment "GEMINI_API_KEY")
     (deepseek
      :base-url "https://api.deepseek.com"
+     :key-page "https://platform.deepseek.com/api_keys"
      :model "deepseek-v4-flash" :environment "DEEPSEEK_API_KEY")
     (mistral
      :base-url "https://api.mistral.ai/v1"
+     :key-page "https://console.mistral.ai/api-keys"
      :model "mistral-medium-latest" :environment "MISTRAL_API_KEY")
     (groq
      :base-url "https://api.groq.com/openai/v1"
+     :key-page "https://console.groq.com/keys"
      :model "openai/gpt-oss-120b" :environment "GROQ_API_KEY")
     (xai
      :base-url "https://api.x.ai/v1"
+     :key-page "https://console.x.ai"
      :model "grok-4.6" :environment "XAI_API_KEY")
     (together
      :base-url "https://api.together.xyz/v1"
+     :key-page "https://api.together.ai/settings/api-keys"
      :model "openai/gpt-oss-120b" :environment "TOGETHER_API_KEY"))
   "Hosts of models, in the order in which they are tried.")
 (custom-autoload 'agent-q-providers "agent-q-provider" t)

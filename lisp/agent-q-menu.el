@@ -50,7 +50,7 @@
      ("e" "Export..." agent-q-export-chat) ("$" "Cost" agent-q-cost)
      ("l" "Older turns" agent-q-chat-history-older) ("r" "Earlier chat..." agent-q-resume))
     ("Elsewhere" ("s" "Serve other agents" agent-q-mcp-mode)
-     ("I" "Register with an agent..." agent-q-mcp-install)
+     ("I" "Register with an agent..." agent-q-mcp-install) ("k" "Set a key..." agent-q-set-key)
      ("C" "Connected agents" agent-q-mcp-clients) ("x" "Explain the error" agent-q-explain-error)
      ("b" "Report a bug" agent-q-report-bug)))
   "The commands of a chat that its first menu has no room for.")
@@ -113,9 +113,12 @@
     (agent-q-changes-mode
      ("Changes" ("u" "Undo the turn" agent-q-undo-turn) ("n" "Next hunk" diff-hunk-next)
       ("p" "Previous hunk" diff-hunk-prev) ("o" "Go there" diff-goto-source)))
+    (agent-q-key-mode
+     ("Key" ("k" "Hosts" agent-q-set-key) ("v" "Doctor" agent-q-doctor)))
     (agent-q-doctor-mode
      ("Doctor" ("g" "Refresh" revert-buffer) ("i" "Download the core" agent-q-install-core)
-      ("b" "Build the core" agent-q-build) ("r" "Report a bug" agent-q-report-bug)))
+      ("b" "Build the core" agent-q-build) ("k" "Set a key..." agent-q-set-key)
+      ("r" "Report a bug" agent-q-report-bug)))
     (agent-q-chat-history-rewind-mode
      ("Go back" ("c" "The conversation" agent-q-chat-history-rewind-tick-conversation)
       ("f" "The files" agent-q-chat-history-rewind-tick-files) ("i" "The image" agent-q-chat-history-rewind-tick-image)
@@ -184,6 +187,7 @@ It has what the command has set, and its usual key where there is room."
 (defconst agent-q-menu--slash
   '(("help" agent-q-completion-slash-help "what can be typed after /")
     ("model" agent-q-set-model "choose the model")
+    ("key" agent-q-set-key "set the key of a host of models")
     ("image" agent-q-set-image "choose the Lisp image")
     ("context" agent-q-context "what is in the context, with sizes")
     ("usage" agent-q-context-usage "what fills the model's context")
@@ -403,6 +407,7 @@ In Org and Markdown, the key opens links."
 ;;;###autoload (with-eval-after-load 'agent-q-changes (agent-q-menu-install 'agent-q-changes-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-drift (agent-q-menu-install 'agent-q-drift-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-doctor (agent-q-menu-install 'agent-q-doctor-mode))
+;;;###autoload (with-eval-after-load 'agent-q-key (agent-q-menu-install 'agent-q-key-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-chat-history (agent-q-menu-install 'agent-q-chat-history-rewind-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-chat-send (agent-q-menu-install 'agent-q-chat-send-compose-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-approval (agent-q-menu-install 'agent-q-approval-arguments-mode))
@@ -505,7 +510,8 @@ explain it, and S asks about it.
   '(agent-q-review-mode agent-q-review-draft-mode agent-q-changes-mode agent-q-tool-list-mode
     agent-q-tool-list-statistics-mode agent-q-rules-mode agent-q-audit-mode
     agent-q-changes-image-mode agent-q-drift-mode agent-q-chats-list-mode agent-q-context-mode
-    agent-q-chat-history-rewind-mode agent-q-doctor-mode agent-q-debug-mode)
+    agent-q-chat-history-rewind-mode agent-q-doctor-mode agent-q-debug-mode
+    agent-q-key-mode)
   "The modes whose keys are single letters.")
 
 ;;;###autoload

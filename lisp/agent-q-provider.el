@@ -16,6 +16,7 @@
 (require 'agent-q-events)
 (require 'agent-q-json)
 (require 'agent-q-model-facts)
+(require 'agent-q-provider-form)
 (require 'auth-source)
 (require 'cl-lib)
 (require 'seq)
@@ -37,6 +38,23 @@
 
 ;;;;; Keys
 
+(defvar agent-q-provider--key-kept nil
+  "Keys of this session only: functions that return them, by base URL.")
+
+(defun agent-q-provider-key-keep (properties key)
+  "Use KEY for the host of PROPERTIES in this session; nil means no such key."
+  (let ((url (plist-get properties :base-url)))
+    (setq agent-q-provider--key-kept
+          (cl-remove url agent-q-provider--key-kept :key #'car :test #'equal))
+    (when key
+      ;; A function isn't shown with its text.
+      (push (cons url (lambda () key)) agent-q-provider--key-kept))))
+
+(defun agent-q-provider--key-of-session (properties)
+  "Return the key that is kept for the host of PROPERTIES, or nil."
+  (let ((kept (cdr (assoc (plist-get properties :base-url) agent-q-provider--key-kept))))
+    (and kept (funcall kept))))
+
 (defun agent-q-provider-key-asking-source-p (source)
   "Return non-nil if reading SOURCE of `auth-sources' may ask for a passphrase."
   (let ((file (if (consp source) (plist-get source :source) source)))
@@ -49,7 +67,7 @@
   "Return the login under which auth-source has the key for PROPERTIES."
   (or (plist-get properties :login) "apikey"))
 
-(defun agent-q-provider--key-ports (properties)
+(defun agent-q-provider-key-ports (properties)
   "Return the port of the host of PROPERTIES, with its name where it has one."
   (let* ((url (url-generic-parse-url (plist-get properties :base-url)))
          (port (url-port url)))
@@ -61,7 +79,7 @@
 One that names the host's port goes before one that names none; the keys of
 the servers at other ports are not for this one."
   (let* ((auth-sources sources)
-         (ports (agent-q-provider--key-ports properties))
+         (ports (agent-q-provider-key-ports properties))
          (asked (list :host (agent-q-provider-key-host properties)
                       :user (agent-q-provider-key-login properties)
                       :max 20 :require '(:secret)))
@@ -80,7 +98,7 @@ SOURCES are a part of `auth-sources'."
   (when (and (agent-q-provider-key-host properties) sources)
     (condition-case failure
         (let ((secret (plist-get (agent-q-provider--key-entry properties sources) :secret)))
-          (agent-q-provider--key-clean (if (functionp secret) (funcall secret) secret)))
+          (agent-q-provider-key-clean (if (functionp secret) (funcall secret) secret)))
       (error
        ;; A source that is out of order must not keep the chat from opening.
        (message "agent-q: auth-source failed: %s" (error-message-string failure))
@@ -90,13 +108,16 @@ SOURCES are a part of `auth-sources'."
   "[[:space:]\"'`\u201c\u201d\ufeff\u200b\u00a0]+"
   "Matches what gets around a key that is copied from somewhere.")
 
-(defun agent-q-provider--key-clean (key)
+(defun agent-q-provider-key-clean (key)
   "Return KEY without what was copied with it; nil if nothing is left.
 What is not a string is returned as it is."
   (if (not (stringp key))
       key
     (let* ((case-fold-search t)
            (bare (string-trim key agent-q-provider--key-around agent-q-provider--key-around))
+           (bare (replace-regexp-in-string
+                  "\\`\\(?:export[ \t]+\\)?[a-z][a-z0-9_]*_\\(?:key\\|token\\)[ \t]*=" "" bare))
+           (bare (string-trim bare agent-q-provider--key-around))
            (bare (replace-regexp-in-string
                   (concat "\\`\\(?:authorization:[ \t]*\\)?bearer\\(?:[ \t]+\\|\\'\\)") "" bare))
            (bare (string-trim bare agent-q-provider--key-around)))
@@ -107,12 +128,12 @@ What is not a string is returned as it is."
   (let ((variable (plist-get properties :environment)))
     ;; A value that isn't a string is reported where the provider is used, and hides no other host.
     (and (stringp variable)
-         (agent-q-provider--key-clean (getenv variable)))))
+         (agent-q-provider-key-clean (getenv variable)))))
 
 (defun agent-q-provider--key-set (properties)
   "Return the key that PROPERTIES themselves give, or nil."
   (let ((key (plist-get properties :key)))
-    (agent-q-provider--key-clean (if (functionp key) (funcall key) key))))
+    (agent-q-provider-key-clean (if (functionp key) (funcall key) key))))
 
 (defun agent-q-provider-key-finders ()
   "Return the ways to find a key, in order, each as (SOURCE . FUNCTION).
@@ -121,6 +142,7 @@ last, and not at all where there is no one to answer."
   (let ((quiet (seq-remove #'agent-q-provider-key-asking-source-p auth-sources))
         (asking (seq-filter #'agent-q-provider-key-asking-source-p auth-sources)))
     (list
+     (cons "this session" #'agent-q-provider--key-of-session)
      (cons "the option" #'agent-q-provider--key-set)
      (cons "auth-source"
            (lambda (properties)
@@ -147,147 +169,6 @@ Sources that may ask for a passphrase are left out."
 Sources that may ask for a passphrase are left out."
   (car (seq-find (lambda (finder) (funcall (cdr finder) properties))
                  (butlast (agent-q-provider-key-finders)))))
-
-;;;; What a provider may look like
-
-;; Checks the properties of a provider before the core gets them, so that a mistake is named by its
-;; property.
-
-(defconst agent-q-provider-form-dialects
-  '((chat-completions . "Chat Completions")
-    (messages . "Anthropic's Messages")
-    (responses . "OpenAI's Responses")
-    (gemini . "Gemini")
-    (ollama . "Ollama's own"))
-  "The protocols that the core speaks, each with its name for people.")
-
-(defconst agent-q-provider-form-efforts '(none minimal low medium high xhigh max)
-  "The levels of effort that can be asked of a model.")
-
-(defun agent-q-provider-form-strings-p (value)
-  "Whether VALUE is a property list of strings."
-  (and (proper-list-p value)
-       (cl-evenp (length value))
-       (cl-loop for (name text) on value by #'cddr
-                always (and name (symbolp name) (stringp text)))))
-
-(defun agent-q-provider--form-fields-p (value)
-  "Whether VALUE is a property list that JSON can hold."
-  (and (proper-list-p value)
-       (not (consp (car value)))
-       (condition-case nil
-           (stringp (agent-q-json-serialize (list (cons 'fields value))))
-         (error nil))))
-
-(defun agent-q-provider--form-dialect-p (value)
-  "Whether VALUE is a dialect."
-  (assq value agent-q-provider-form-dialects))
-
-(defun agent-q-provider--form-effort-p (value)
-  "Whether VALUE is an effort."
-  (memq value agent-q-provider-form-efforts))
-
-(defun agent-q-provider--form-prices-p (value)
-  "Whether VALUE is a list of prices, of which those of a cache may be nil."
-  (and (proper-list-p value)
-       (<= 2 (length value) 4)
-       (cl-notany #'null (seq-take value 2))
-       (cl-every (lambda (price) (or (null price) (and (numberp price) (<= 0 price)))) value)))
-
-(defun agent-q-provider--form-tokens-p (value)
-  "Whether VALUE is a limit in tokens, small enough for the core."
-  (and (natnump value) (<= 1 value most-positive-fixnum)))
-
-(defun agent-q-provider--form-models-p (value)
-  "Whether VALUE is an alist from names of models to property lists."
-  (and (proper-list-p value)
-       (cl-loop for model in value
-                always (and (consp model)
-                            (stringp (car model))
-                            (proper-list-p (cdr model))
-                            (cl-evenp (length (cdr model)))))))
-
-(defun agent-q-provider--form-file-p (value)
-  "Whether VALUE names a file on this machine that can be read."
-  (and (stringp value)
-       (not (file-remote-p value))
-       (file-readable-p value)))
-
-(defconst agent-q-provider--form-of-models
-  '((:dialect agent-q-provider--form-dialect-p
-              "chat-completions, messages, responses, gemini or ollama")
-    (:effort agent-q-provider--form-effort-p
-             "none, minimal, low, medium, high, xhigh or max")
-    (:body agent-q-provider--form-fields-p "a property list of JSON values")
-    (:first-body agent-q-provider--form-fields-p "a property list of JSON values")
-    (:headers agent-q-provider-form-strings-p
-              "a property list of strings, such as (:X-Title \"agent-q\")"))
-  "What a provider and one of its models may have, each with its check and form.")
-
-(defconst agent-q-provider--form-facts
-  '((:window agent-q-provider--form-tokens-p "a number of tokens")
-    (:input agent-q-provider--form-tokens-p "a number of tokens")
-    (:output agent-q-provider--form-tokens-p "a number of tokens")
-    (:tools booleanp "t or nil")
-    (:thinking booleanp "t or nil")
-    (:vision booleanp "t or nil")
-    (:prices agent-q-provider--form-prices-p
-             "a list of prices: (INPUT OUTPUT CACHE-READ CACHE-WRITE)"))
-  "What may be said of a model, each with its check and form.")
-
-(defconst agent-q-provider--form-of-hosts
-  `((:name stringp "a string")
-    (:base-url stringp "a string")
-    (:model stringp "a string")
-    (:environment stringp "the name of a variable, a string")
-    ;; A function is called before; what it returns has to be a string.
-    (:key always "")
-    (:login stringp "a string")
-    (:proxy stringp "the URL of a proxy, a string, or nil for none")
-    (:ca-file agent-q-provider--form-file-p "the name of a file that is there")
-    (:models agent-q-provider--form-models-p
-             "a list of models, each (NAME . PROPERTIES)")
-    ,@agent-q-provider--form-of-models)
-  "What a provider may have, each with its check and form.")
-
-(defun agent-q-provider-form-check (name properties)
-  "Signal a `user-error' if PROPERTIES of the provider NAME have a wrong form.
-The values are not repeated, as each of them may be a secret."
-  (agent-q-provider--form-check name properties agent-q-provider--form-of-hosts)
-  (pcase-dolist (`(,model . ,own) (plist-get properties :models))
-    (agent-q-provider--form-check
-     (format "%s (%s)" name model) own
-     (append agent-q-provider--form-of-models agent-q-provider--form-facts))))
-
-(defun agent-q-provider--form-check (name properties forms)
-  "Signal a `user-error' if PROPERTIES of NAME don't have the FORMS."
-  (let ((wrong (apply-partially #'user-error "The provider %s can't be used: %s" name)))
-    (unless (and (proper-list-p properties) (cl-evenp (length properties)))
-      (funcall wrong "it is not a property list"))
-    (cl-loop for (property) on properties by #'cddr
-             unless (assq property forms)
-             do (funcall wrong (agent-q-provider--form-unknown property forms)))
-    (pcase-dolist (`(,property ,fits ,form) forms)
-      (let ((value (plist-get properties property)))
-        (unless (or (null value) (funcall fits value))
-          (funcall wrong (format "its %s is not %s" property form)))))))
-
-(defun agent-q-provider--form-unknown (property forms)
-  "Return what to say of PROPERTY, which is not among FORMS."
-  (cond ((assq property agent-q-provider--form-facts)
-         (format "%s is of a model, and belongs in its :models" property))
-        ((assq property agent-q-provider--form-of-hosts)
-         (format "%s is of the provider, not of one of its models" property))
-        (t (concat (agent-q-provider--form-name property)
-                   " is not one of its properties, which are "
-                   (mapconcat (lambda (form) (symbol-name (car form))) forms ", ")))))
-
-(defun agent-q-provider--form-name (property)
-  "Return the name of PROPERTY.
-Anything but a keyword may be a value in the wrong place, and isn't repeated."
-  (if (keywordp property)
-      (symbol-name property)
-    "something in it"))
 
 ;;;; Over which proxy, and whose certificates count
 
@@ -411,30 +292,39 @@ A property list describes another host, by the properties of
 (defcustom agent-q-providers
   '((openai
      :base-url "https://api.openai.com/v1" :dialect responses
+     :key-page "https://platform.openai.com/api-keys"
      :model "gpt-5.6-luna" :environment "OPENAI_API_KEY")
     (anthropic
      :base-url "https://api.anthropic.com/v1" :dialect messages
+     :key-page "https://platform.claude.com/settings/keys"
      :model "claude-sonnet-5" :environment "ANTHROPIC_API_KEY")
     (openrouter
      :base-url "https://openrouter.ai/api/v1"
+     :key-page "https://openrouter.ai/settings/keys"
      :model "openrouter/auto" :environment "OPENROUTER_API_KEY")
     (gemini
      :base-url "https://generativelanguage.googleapis.com/v1beta" :dialect gemini
+     :key-page "https://aistudio.google.com/apikey"
      :model "gemini-flash-latest" :environment "GEMINI_API_KEY")
     (deepseek
      :base-url "https://api.deepseek.com"
+     :key-page "https://platform.deepseek.com/api_keys"
      :model "deepseek-v4-flash" :environment "DEEPSEEK_API_KEY")
     (mistral
      :base-url "https://api.mistral.ai/v1"
+     :key-page "https://console.mistral.ai/api-keys"
      :model "mistral-medium-latest" :environment "MISTRAL_API_KEY")
     (groq
      :base-url "https://api.groq.com/openai/v1"
+     :key-page "https://console.groq.com/keys"
      :model "openai/gpt-oss-120b" :environment "GROQ_API_KEY")
     (xai
      :base-url "https://api.x.ai/v1"
+     :key-page "https://console.x.ai"
      :model "grok-4.6" :environment "XAI_API_KEY")
     (together
      :base-url "https://api.together.xyz/v1"
+     :key-page "https://api.together.ai/settings/api-keys"
      :model "openai/gpt-oss-120b" :environment "TOGETHER_API_KEY"))
   "Hosts of models, in the order in which they are tried.
 Each element is (NAME . PROPERTIES):
@@ -452,6 +342,7 @@ Each element is (NAME . PROPERTIES):
               looked up in auth-source (machine = the API's host, login
               apikey, and port where there are several servers on it) and
               the environment
+:key-page     the page where the host's keys come from
 :login        the login in auth-source, where it isn't apikey, such as one
               of several accounts
 :proxy        the proxy for this host alone, such as
@@ -493,6 +384,7 @@ So an OpenAI-compatible server is three lines:
                                                               (const max)))
                                              (:environment string)
                                              (:key (choice string function))
+                                             (:key-page string)
                                              (:login string)
                                              (:proxy (choice (const :tag "None" nil) string))
                                              (:ca-file file)
@@ -666,6 +558,7 @@ as far as reading it asks for no passphrase."
     (dolist (properties (append (mapcar #'cdr agent-q-providers)
                                 (and (consp agent-q-provider) (list agent-q-provider))))
       (push (plist-get properties :key) found)
+      (push (agent-q-provider--key-of-session properties) found)
       (push (agent-q-provider-key-of-environment properties) found)
       (push (agent-q-provider-key-of-auth-source properties quiet) found)
       (let ((headers (plist-get properties :headers)))
@@ -800,9 +693,8 @@ are looked for; then it runs when they have answered."
 
 (defun agent-q-provider-advice ()
   "Return the advice for a user without a model."
-  (concat "No model yet: put a key into auth-source (machine api.openai.com login apikey"
-          " password …) or the environment (OPENAI_API_KEY), start Ollama, llama.cpp or"
-          " LM Studio, or try M-x agent-q-demo-model; M-x agent-q-doctor says more."))
+  (concat "No model yet: M-x agent-q-set-key sets a key of a host, or finds Ollama, llama.cpp or"
+          " LM Studio on this machine; M-x agent-q-doctor says more."))
 
 ;;;; The models that can be chosen
 

@@ -52,7 +52,7 @@
     library-register list-registered-tools list-tools mcp-uninstall mode* model
     parse-type-signature plan* private-files prompts-directory providers
     register-builtin-tools register-tool registry rename-chat report-bug resume retry rewind
-    rewrite save-chats send-image-map set-effort set-image set-model show-request
+    rewrite save-chats send-image-map set-effort set-image set-key set-model show-request
     show-system-prompt sync-instructions toggle-markup tool-execution-hooks tool-levels
     tool-libraries tool-library tool-result tool-spec* tool-statistics* tools-to-schema
     type-signature-to-json-schema undo-compact undo-rewind undo-turn unregister-tool

@@ -83,9 +83,9 @@ Its own thread may happen to be at work for the chat, but not each time."
       (dotimes (_ 2)
         (agent-q-test-ask "hi")
         (goto-char agent-q-render-end)
-        (forward-line -2)
+        (forward-line -3)
         (should (eq (get-text-property (point) 'face) 'agent-q-failure))
-        (should (looking-at ".*\\bkey\\b"))))))
+        (should (looking-at ".*\\bkey\\b.*\n\\[Try again\\]\n\\[Set a key\\]\n"))))))
 
 ;;;; Approval
 

@@ -51,6 +51,8 @@ pub enum TurnOutcome {
     Failed(String),
     /// It failed, as its host has no such model; the text says so.
     NoSuchModel(String),
+    /// It failed, as its host refused the key; the text says so.
+    KeyRefused(String),
     /// It failed for a reason that is not known, and the conversation is long: it may be too long.
     FailedLong(String),
     /// It was interrupted so.
@@ -66,7 +68,9 @@ impl TurnOutcome {
             Self::Cancelled => "cancelled",
             Self::Limit(_) => "limit",
             Self::Interrupted(_) | Self::InterruptedLong(_) => "interrupted",
-            Self::Failed(_) | Self::NoSuchModel(_) | Self::FailedLong(_) => "failed",
+            Self::Failed(_) | Self::NoSuchModel(_) | Self::KeyRefused(_) | Self::FailedLong(_) => {
+                "failed"
+            }
         }
     }
 
@@ -80,6 +84,7 @@ impl TurnOutcome {
             | Self::InterruptedLong(text)
             | Self::Failed(text)
             | Self::NoSuchModel(text)
+            | Self::KeyRefused(text)
             | Self::FailedLong(text) => Some(text),
         }
     }
@@ -101,6 +106,7 @@ impl Serialize for TurnOutcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let why = match self {
             Self::NoSuchModel(_) => Some("no-such-model"),
+            Self::KeyRefused(_) => Some("key"),
             Self::FailedLong(_) | Self::InterruptedLong(_) => Some("long"),
             _ => None,
         };
@@ -465,6 +471,8 @@ pub struct UnlistedModels {
     pub stage: String,
     #[serde(rename = "problem")]
     pub why: String,
+    /// The status of the refusal, if it came that far; 401 is a refused key, whatever the host calls it.
+    pub status: Option<u16>,
 }
 
 /// Where a turn of a stored chat belongs.

@@ -8,7 +8,7 @@ use reqwest::header::{
 
 use super::ProviderSettings;
 use super::failure::{FailureKind, ProviderError};
-use super::history::Dialect;
+use super::history::{self, Dialect};
 use super::retry::RetryAdvice;
 
 /// The version of Anthropic's API that we speak.
@@ -43,6 +43,10 @@ pub fn chat_url(settings: &ProviderSettings) -> Result<Url, ProviderError> {
 pub fn models_url(settings: &ProviderSettings) -> Result<Url, ProviderError> {
     match settings.dialect {
         Dialect::Ollama => endpoint(ollama_base(&settings.base_url), &["api", "tags"]),
+        // Its list for everybody says nothing of the key, and has models that the account may not use.
+        _ if settings.key.is_some() && history::host_of(&settings.base_url) == "openrouter.ai" => {
+            endpoint(&settings.base_url, &["models", "user"])
+        }
         _ => endpoint(&settings.base_url, &["models"]),
     }
 }
@@ -224,6 +228,19 @@ mod tests {
                 assert_eq!(headers.contains_key(AUTHORIZATION), !is_azure, "{host}");
             }
         }
+    }
+
+    #[test]
+    fn openrouter_lists_what_the_key_may_use() {
+        let base = "https://openrouter.ai/api/v1";
+        let mut settings = settings(Dialect::ChatCompletions, base);
+        let path = |settings: &ProviderSettings| {
+            let url = models_url(settings).expect("a URL");
+            url.path().to_owned()
+        };
+        assert_eq!(path(&settings), "/api/v1/models/user");
+        settings.key = None;
+        assert_eq!(path(&settings), "/api/v1/models");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::address::{endpoint, headers, models_url, settings_failure};
 use super::body::read_up_to;
 use super::connection_failure::proxy_wants_user;
 use super::error_report::ErrorReport;
+use super::failure::FailureKind;
 use super::http::{Http, destination, without_secrets};
 use super::refusal::refusal;
 use super::retry::RetryAdvice;
@@ -128,18 +129,28 @@ impl Http {
             return Err(unlisted("the proxy", proxy_wants_user(&to, via)));
         }
         let body = read_up_to(MAX_LIST_BYTES, LIST_TIMEOUT, response).await;
-        let why = if status.is_success() {
+        let error = if status.is_success() {
             let list = serde_json::from_slice(&body).ok();
             match list.and_then(|list| listed_models(&list)) {
                 Some(models) => return Ok(models),
-                None => format!("{} answers, but not with a list of models.", to.place()),
+                None => settings_failure(format!(
+                    "{} answers, but not with a list of models.",
+                    to.place()
+                )),
             }
         } else {
             let report = ErrorReport::of_body(&body, None);
-            refusal(status.as_u16(), report, &to, RetryAdvice::Never).message
+            refusal(status.as_u16(), report, &to, RetryAdvice::Never)
+        };
+        let refused = match error.kind {
+            FailureKind::Refused(status) => status,
+            _ => status.as_u16(),
         };
         let stage = format!("HTTP ({})", status.as_u16());
-        Err(unlisted(&stage, settings_failure(why)))
+        Err(UnlistedModels {
+            status: Some(refused),
+            ..unlisted(&stage, error)
+        })
     }
 }
 
@@ -147,6 +158,7 @@ fn unlisted(stage: &str, error: ProviderError) -> UnlistedModels {
     UnlistedModels {
         stage: stage.to_owned(),
         why: error.message,
+        status: None,
     }
 }
 

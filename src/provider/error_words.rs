@@ -372,7 +372,8 @@ impl ErrorReport {
     }
 
     fn reason_by_account(&self, status: Option<u16>) -> RefusalReason {
-        let names_key = self.has_code(KEY_CODES) || self.says(&[&["api key", "valid"]]);
+        let names_key =
+            self.has_code(KEY_CODES) || self.says(&[&["api key", "valid"], &["incorrect api key"]]);
         match status {
             Some(401 | 403) if self.upstream.is_some() => RefusalReason::UpstreamKey,
             _ if self.has_code(PLACE_CODES) || self.says(&[&["user location"]]) => {

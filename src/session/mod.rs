@@ -266,7 +266,10 @@ impl Actor {
         self.shared.executor.audit.sync_aside().await;
         held(&self.shared.executor.rules).forget(&Scope::Turn(turn.0));
         let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
-        if let TurnOutcome::Failed(message) | TurnOutcome::NoSuchModel(message) = &outcome {
+        if let TurnOutcome::Failed(message)
+        | TurnOutcome::NoSuchModel(message)
+        | TurnOutcome::KeyRefused(message) = &outcome
+        {
             tracing::warn!(
                 session = self.id.0,
                 turn = turn.0,

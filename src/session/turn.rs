@@ -189,6 +189,7 @@ impl Turn<'_> {
             (AnswerKept::Nothing, RequestPosition::First) if long => TurnOutcome::FailedLong(why),
             (AnswerKept::Nothing, RequestPosition::First) => match error.kind {
                 FailureKind::NoSuchModel => TurnOutcome::NoSuchModel(why),
+                FailureKind::Refused(401) => TurnOutcome::KeyRefused(why),
                 _ => TurnOutcome::Failed(why),
             },
             // What was done is in the conversation, so the turn need not begin again.

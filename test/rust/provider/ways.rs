@@ -437,3 +437,29 @@ async fn a_host_that_lists_no_models_says_how_far_it_was() {
         assert!(!unlisted.why.contains(key.reveal()), "{}", unlisted.why);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_key_is_told_whatever_its_status() {
+    for (status, body, told) in [
+        ("401 No", "{}", 401),
+        // As xAI and Google say it.
+        (
+            "400 Bad Request",
+            r#"{"code": "Client specified an invalid argument", "error": "Incorrect API key provided: xa***zz."}"#,
+            401,
+        ),
+        (
+            "400 Bad Request",
+            r#"{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}}"#,
+            401,
+        ),
+        ("429 Slow down", "{}", 429),
+        ("200 Yes", "{}", 200),
+    ] {
+        let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\n\r\n{body}");
+        let server = FaultServer::start(vec![vec![Deed::Send(answer.into())]]);
+        let settings = settings(format!("http://{}/v1", server.address));
+        let unlisted = client().models(&settings).await.expect_err(status);
+        assert_eq!(unlisted.status, Some(told), "{status}");
+    }
+}

@@ -480,9 +480,10 @@ fn chat(fault: &Fault<'_>, dialect: &str, wire: Wire, deeds: &[Deed]) -> (Chat, 
 fn outcome(chat: &Chat, server: &FaultServer, turn: &TurnOutcome) -> (String, String) {
     let (word, sentence) = match turn {
         TurnOutcome::Finished => ("finished", ""),
-        TurnOutcome::Failed(why) | TurnOutcome::NoSuchModel(why) | TurnOutcome::FailedLong(why) => {
-            ("failed", why.as_str())
-        }
+        TurnOutcome::Failed(why)
+        | TurnOutcome::NoSuchModel(why)
+        | TurnOutcome::KeyRefused(why)
+        | TurnOutcome::FailedLong(why) => ("failed", why.as_str()),
         TurnOutcome::Interrupted(why) | TurnOutcome::InterruptedLong(why) => {
             ("interrupted", why.as_str())
         }

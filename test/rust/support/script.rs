@@ -22,6 +22,8 @@ pub struct Script {
     pub repeat_last: bool,
     /// What GET /models lists; `scripted` when left out.
     pub models: Option<Vec<String>>,
+    /// The key that each request has to have, as a bearer; any or none when left out.
+    pub key: Option<String>,
 }
 
 /// One answer.

@@ -188,6 +188,11 @@ impl Shared {
 
     fn answer(&self, request: &Arc<Request>, stream: &TcpStream) -> io::Result<Connection> {
         let path = request.path.split('?').next().unwrap_or_default();
+        if let Some(key) = &self.script.key
+            && request.headers.get("authorization") != Some(&json!(format!("Bearer {key}")))
+        {
+            return send_error(stream, 401, "Incorrect API key provided");
+        }
         match request.method.as_str() {
             "POST" => {
                 self.record(request);
