@@ -308,7 +308,8 @@ last such call of all."
       (maphash (lambda (key value)
                  (princ (format "%s: %s\n" (agent-q-audit--label key)
                                 (agent-q-audit--value key value record))))
-               record))))
+               record))
+    (agent-q-names-enliven-page "*agent-q audit step*")))
 
 (defun agent-q-audit--label (key)
   "Return what KEY of a record is called."

@@ -227,7 +227,8 @@ lists the %d changes of others" total))
         (princ (format "It was %s\n" (plist-get change :was))))
       (when (plist-get change :irreversible)
         (princ (concat (plist-get change :irreversible) "\n")))
-      (princ (concat "\n" (plist-get change :text) "\n")))))
+      (princ (concat "\n" (plist-get change :text) "\n")))
+    (agent-q-names-enliven-page "*agent-q change*")))
 
 ;;;;; Restoring
 

@@ -599,6 +599,27 @@ It has the list CHANGES."
                       (agent-q-chat-history--rewind-count (agent-q-chat-history-rewind-plan-messages plan) "message"))))
      ", ")))
 
+(defun agent-q-chat-history--rewind-parts (plan)
+  "Return the parts of PLAN that may have something to undo.
+Each is a list of its symbol, its key, its title and what it would undo."
+  (let ((called (agent-q-chat-history-rewind-plan-called plan))
+        (files (agent-q-chat-history-rewind-plan-files plan))
+        (definitions (agent-q-chat-history-rewind-plan-definitions plan)))
+    (delq nil
+          (list (list 'conversation "c"
+                      (concat "Conversation: "
+                              (agent-q-chat-history--rewind-count
+                               (agent-q-chat-history-rewind-plan-messages plan) "message"))
+                      nil)
+                (and (or files called)
+                     (list 'files "f" (concat "Files: " (agent-q-chat-history--rewind-count
+                                                         (length files) "file"))
+                           files))
+                (and (or definitions called)
+                     (list 'image "i" (concat "Image: " (agent-q-chat-history--rewind-count
+                                                         (length definitions) "definition"))
+                           definitions))))))
+
 (defun agent-q-chat-history--rewind-draw ()
   "Draw the plan of this buffer."
   (let* ((inhibit-read-only t)
@@ -614,20 +635,7 @@ It has the list CHANGES."
             (substitute-command-keys
              "\\<agent-q-chat-history-rewind-mode-map>\\[agent-q-chat-history-rewind-do] undoes what is ticked, \
 \\[agent-q-chats-fork-here] continues in a new chat, \\[quit-window] cancels.\n\n"))
-    (pcase-dolist (`(,part ,key ,title ,things)
-                   `((conversation "c" ,(concat "Conversation: "
-                                                (agent-q-chat-history--rewind-count
-                                                 (agent-q-chat-history-rewind-plan-messages plan) "message"))
-                                   nil)
-                     (files "f" ,(concat "Files: " (agent-q-chat-history--rewind-count
-                                                    (length (agent-q-chat-history-rewind-plan-files plan))
-                                                    "file"))
-                            ,(agent-q-chat-history-rewind-plan-files plan))
-                     (image "i" ,(concat "Image: "
-                                         (agent-q-chat-history--rewind-count
-                                          (length (agent-q-chat-history-rewind-plan-definitions plan))
-                                          "definition"))
-                            ,(agent-q-chat-history-rewind-plan-definitions plan))))
+    (pcase-dolist (`(,part ,key ,title ,things) (agent-q-chat-history--rewind-parts plan))
       (insert (format "[%s] %s  %s\n" (if (memq part ticked) "x" " ") key title))
       (dolist (thing things)
         (insert "         " (agent-q-text-visible-line thing 120) "\n")))
@@ -650,6 +658,8 @@ It has the list CHANGES."
 (defun agent-q-chat-history--rewind-tick (part)
   "Tick PART, or don't any more."
   (let ((plan agent-q-chat-history--rewind-plan))
+    (unless (assq part (agent-q-chat-history--rewind-parts plan))
+      (user-error "Nothing to undo there"))
     (setf (agent-q-chat-history-rewind-plan-ticked plan)
           (if (memq part (agent-q-chat-history-rewind-plan-ticked plan))
               (remq part (agent-q-chat-history-rewind-plan-ticked plan))

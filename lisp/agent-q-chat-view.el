@@ -562,7 +562,7 @@ Each line of TEXT begins in the same column, also where letters differ in width.
                (agent-q-chat-view--welcome-entry "Try" (mapconcat #'agent-q-chat-view--welcome-suggestion
                                                                   (agent-q-chat-view--welcome-suggestions) "\n       "))
                (substitute-command-keys
-                "\\<agent-q-chat-mode-map>\\[agent-q-chat-return] sends.  \
+                "\\[agent-q-chat-return] sends.  \
 \\[agent-q-chat-view-tab] completes commands and tools after /, and what to attach after @.  \
 \\[agent-q-menu] is the menu; \\[agent-q-ask] asks from any buffer."))))
     (agent-q-render-fill-keymap text agent-q-chat-view-welcome-map)

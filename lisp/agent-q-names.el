@@ -317,6 +317,20 @@ Nothing is asked of other machines."
   "Return TEXT, of a list, with the places, values and errors in it alive."
   (agent-q-live-put-keymap (agent-q-live-mark (copy-sequence text)) agent-q-names--cell-map))
 
+;;;;; In pages
+
+(defun agent-q-names-enliven-page (name)
+  "Make places, values and names in the page NAME lead where they do from here.
+It has the keys of lists, and RET goes to places, values and errors."
+  (let ((connection agent-q-session-connection) (root agent-q-session-root))
+    (with-current-buffer name
+      (setq agent-q-session-connection connection
+            agent-q-session-root root)
+      (with-silent-modifications
+        (agent-q-live-mark-here (point-min) (point-max) #'agent-q-names--file))
+      (use-local-map (make-composed-keymap nil (current-local-map)))
+      (agent-q-names-define-keys (current-local-map)))))
+
 ;;;; ElDoc
 
 (defun agent-q-names--request (function arguments continuation)

@@ -579,7 +579,11 @@ This goes over CONNECTION, and past the journal."
         (save-window-excursion
           (agent-q-changes-image-source)
           (with-current-buffer "*agent-q change*"
-            (should (agent-q-test-shows "(defun f (x) (list :listed x))"))))
+            (should (agent-q-test-shows "(defun f (x) (list :listed x))"))
+            ;; Its names and places lead somewhere.
+            (agent-q-test-find "list :listed")
+            (should (eq #'agent-q-names-find-definition (key-binding (kbd "M-."))))
+            (should (equal connection agent-q-session-connection))))
         (agent-q-changes-image-restore)
         (agent-q-test-until (agent-q-test-shows "undone"))
         (should (equal "((:OLD 1) :LISTED)"

@@ -145,7 +145,7 @@
             (count () (length agent-q-image--kept)))
     (save-window-excursion
       (switch-to-buffer chat)
-      (agent-q-test-image-eval connection "(progn (defparameter aq-clean nil) (defvar aq-lock (sb-thread:make-mutex)) (defun aq-fail (n) (let ((m (* 2 n))) (error \"aq ~D\" m))))")
+      (agent-q-test-image-eval connection "(progn (defparameter aq-clean nil) (defvar aq-lock (sb-thread:make-mutex)) (defun aq-fail (n) (let ((m (* 2 n))) (restart-case (error \"aq ~D\" m) (aq-skip () m)))))")
       (kept "(aq-fail 4)")
       (should (= 1 (count)))
       (should (string-match-p "✗ SIMPLE-ERROR: aq 8 [0-9.]+ m?s \\[Debug\\]" (agent-q-test-log)))

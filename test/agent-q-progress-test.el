@@ -70,6 +70,15 @@ It is approved before."
       (agent-q-test-send "/load_system files=\"[\\\"third.lisp\\\", \\\"last.lisp\\\"]\"")
       (agent-q-progress-test--seen "1 of 2 files: third.lisp")
       (agent-q-progress-test--go-on connection)
+      (agent-q-test-until (agent-q-test-idle-p))
+      ;; The forms of one file, but not those that are for other Lisps.
+      (agent-q-progress-test--stop-again connection)
+      (write-region (format "(in-package :cl-user)\n#+no-such (f)\n(defun aq-forms ())\n\
+(eval-when (:compile-toplevel) %s)\n#| (f) |# (defun aq-forms-more ())\n" agent-q-progress-test--stop)
+                    nil (expand-file-name "forms.lisp" directory) nil 'silent)
+      (agent-q-test-send "/compile_file path=forms.lisp")
+      (agent-q-progress-test--seen "3 of 4 forms")
+      (agent-q-progress-test--go-on connection)
       (agent-q-test-until (agent-q-test-idle-p)))))
 
 (agent-q-test-image-on-each progress-tests-count-their-checks ()

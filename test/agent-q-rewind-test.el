@@ -128,6 +128,9 @@
       (agent-q-test-with-chat
         (setq id agent-q-chat-history-id)
         (agent-q-test-ask "hello")
+        (goto-char (point-max))
+        ;; It ran nothing.
+        (should-not (string-match-p "Files:\\|Image:\\|undone:" (agent-q-rewind-test--plan)))
         (agent-q-test-ask "make it")
         (goto-char (point-max))
         (agent-q-rewind-test--rewind)

@@ -323,11 +323,30 @@ given; returns everything to report. NOTES returns the part about the compiler's
     (setf (getf note :file-name) (file-namestring file))
     (add-note note)))
 
+(defun forms-read (thread)
+  "How many top-level forms of a file THREAD has read to compile them; NIL if that isn't known."
+  (let ((source (ignore-errors (internal "SB-THREAD" "SYMBOL-VALUE-IN-THREAD"
+                                         (find-symbol "*SOURCE-INFO*" "SB-C") thread nil))))
+    (when source
+      (length (internal "SB-C" "FILE-INFO-FORMS" (internal "SB-C" "SOURCE-INFO-FILE-INFO" source))))))
+
+(defun note-forms-read (file)
+  "Let this call tell how many forms of FILE were compiled so far, where it can be known."
+  (when (implementation-p "SBCL")
+    (let ((thread (backend "CURRENT-THREAD")) (all nil))
+      (note-stage (lambda ()
+                    (let ((read (ignore-errors (forms-read thread))))
+                      (when read
+                        ;; Counted once somebody asks.
+                        (setf all (or all (forms-written (or (text-on-disk file) ""))))
+                        (format nil "~:D of ~:D form~:P" (min read all) all))))))))
+
 (defun compile-and-load-file (file progress)
   "Compile FILE, and load the result unless there was an error. PROGRESS is called with the outcome,
 as keywords."
   (let ((fasl (fasl-of file)))
     (note-source-text file t)
+    (note-forms-read file)
     (unwind-protect
          (let ((output (call-noting (lambda () (compile-into file fasl))
                                     (lambda (condition) (note-of-whole-file condition file)))))

@@ -24,7 +24,8 @@
 (defparameter *locking-functions* '("MUTEX" "RECURSIVE-LOCK" "SPINLOCK" "WITHOUT-GCING" "WORLD-LOCK")
   "Parts of the names of functions that hold a lock.")
 
-(defparameter *signalling-functions* '("ERROR" "CERROR" "SIGNAL" "WARN" "BREAK" "INTERNAL-ERROR")
+(defparameter *signalling-functions*
+  '("ERROR" "CERROR" "SIGNAL" "WARN" "BREAK" "INTERNAL-ERROR" "WITH-SIMPLE-CONDITION-RESTARTS")
   "The names of SBCL's functions that signal an error for the program.")
 
 (defun frame-symbols (name)

@@ -144,3 +144,11 @@ begins."
 
 (defun written-text (written)
   (subseq (written-source written) (written-start written) (written-end written)))
+
+(defun forms-written (text)
+  "How many top-level forms TEXT has."
+  (let ((*scanned-text* text) (*scan-position* 0))
+    (loop do (pass-conditionals)
+          until (member (this-character) '(nil #\)))
+          do (pass-datum)
+          count t)))
