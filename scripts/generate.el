@@ -167,6 +167,12 @@ Each is a list of its name and its parameters, symbols."
       (unless (string-suffix-p "-autoloads.el" file)
         (require (intern (file-name-base file)))))))
 
+(defun agent-q-generate--reference ()
+  "Return the text of the reference.
+By then the autoloads are written, of which one is a keymap."
+  (agent-q-generate--load)
+  (agent-q-reference-text))
+
 (defun agent-q-generate--manual ()
   "Return the text of the manual, its tables of keys as they should be."
   (agent-q-reference-manual (with-temp-buffer
@@ -175,23 +181,23 @@ Each is a list of its name and its parameters, symbols."
 
 (defun agent-q-generate ()
   "Write the files, or with --check say which are stale."
-  (agent-q-generate--load)
   (let ((check (member "--check" command-line-args-left))
         (stale 0))
     (setq command-line-args-left nil)
-    (pcase-dolist (`(,file . ,text)
-                   `(("lisp/agent-q-loaddefs.el" . ,(agent-q-generate--autoloads))
-                     ("lisp/agent-q-core-functions.el" . ,(agent-q-generate--core))
-                     ("docs/reference.org" . ,(agent-q-reference-text))
-                     ("docs/manual.org" . ,(agent-q-generate--manual))))
-      (unless (and (file-exists-p file)
-                   (equal text (with-temp-buffer
-                                 (insert-file-contents file)
-                                 (buffer-string))))
-        (if (not check)
-            (write-region text nil file nil 'silent)
-          (setq stale (1+ stale))
-          (princ (format "%s is stale: make generate\n" file)))))
+    (pcase-dolist (`(,file . ,function)
+                   '(("lisp/agent-q-loaddefs.el" . agent-q-generate--autoloads)
+                     ("lisp/agent-q-core-functions.el" . agent-q-generate--core)
+                     ("docs/reference.org" . agent-q-generate--reference)
+                     ("docs/manual.org" . agent-q-generate--manual)))
+      (let ((text (funcall function)))
+        (unless (and (file-exists-p file)
+                     (equal text (with-temp-buffer
+                                   (insert-file-contents file)
+                                   (buffer-string))))
+          (if (not check)
+              (write-region text nil file nil 'silent)
+            (setq stale (1+ stale))
+            (princ (format "%s is stale: make generate\n" file))))))
     (kill-emacs (if (zerop stale) 0 1))))
 
 (agent-q-generate)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Builds the manual into the folder given, by default target/manual: Info (agent-q.info, dir), HTML (agent-q.html,
 # keys.html) and one Org file (agent-q.org). Without texinfo the Info manual is left out, which is said in a line.
+# Names what it made, unless QUIET=1.
 
 set -eu
 cd "$(dirname "$0")/.."
@@ -20,3 +21,4 @@ else
   echo "manual: makeinfo failed, so there is no Info manual." >&2
   exit 1
 fi
+[ "${QUIET:-}" = 1 ] || (cd "$folder" && ls "$PWD"/agent-q.info "$PWD"/agent-q.html "$PWD"/keys.html 2>/dev/null) || true
