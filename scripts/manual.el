@@ -62,7 +62,7 @@
                      ("  *The source of this chapter is [^.]*\\[\\[file:reference\\.org\\]\\[.*\\]\\]\\." . "")
                      ("^# \\(?:end of keys\\|keys: .*\\)\n" . "")
                      ("\\[\\[file:\\.\\./CONTRACTS\\.md\\]\\[CONTRACTS\\.md\\]\\]"
-                      . "[[#contracts][The tool contracts]]")
+                      . "[[#contracts][The chapter on the tool contracts]]")
                      ("\\[\\[file:\\.\\./IMPLEMENTATIONS\\.md\\]\\[IMPLEMENTATIONS\\.md\\]\\]"
                       . "[[#implementations][What works in which Common Lisp]]")
                      ("^\\* Commands and options\n"
@@ -94,8 +94,9 @@
                         nil file nil 'silent))))))
 
 (defun agent-q-manual--for-the-web (text)
-  "Return TEXT without the chapters that only Info has, the indices."
-  (replace-regexp-in-string "^\\* Index of .*\n\\(?:[^*].*\n\\|\n\\)*" "" text t))
+  "Return TEXT without the indices, which only Info has, and with a link to the page of keys."
+  (replace-regexp-in-string "^\\* Index of .*\n\\(?:[^*].*\n\\|\n\\)*" ""
+                            (string-replace "~keys.html~" "[[file:keys.html][keys.html]]" text) t))
 
 (defun agent-q-manual--keys (text)
   "Return the chapter of keys in TEXT as a document of its own."
