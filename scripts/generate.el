@@ -18,7 +18,11 @@
 
 (require 'seq)
 (require 'subr-x)
-(load (expand-file-name "reference" (file-name-directory load-file-name)) nil t)
+
+(declare-function agent-q-reference-manual "reference" (text))
+(declare-function agent-q-reference-text "reference" ())
+
+(load (expand-file-name "reference" (file-name-directory (or load-file-name buffer-file-name))) nil t)
 
 (defconst agent-q-generate--own '("agent-q-module" "agent-q-loaddefs" "agent-q-core-functions")
   "The files of lisp/ whose cookies are for package managers alone.")

@@ -35,7 +35,7 @@
     ("^|\\(?: *:?-+:? *|\\)+$" . agent-q-manual--rule)
     ("`\\([^`\n]+\\)`" . "~\\1~")
     ("\\[\\([^]\n]+\\)\\](\\([^)\n]+\\))" . "[[\\2][\\1]]"))
-  "What makes Org of Markdown, as far as our documents need it: (REGEXP . REPLACEMENT).")
+  "What makes Org of our documents in Markdown: (REGEXP . REPLACEMENT).")
 
 (defun agent-q-manual--rule (line)
   "Return the LINE below the head of a table for Org."
@@ -94,7 +94,7 @@
                         nil file nil 'silent))))))
 
 (defun agent-q-manual--for-the-web (text)
-  "Return TEXT without the indices, which only Info has, and with a link to the page of keys."
+  "Return TEXT without indices, which only Info has; link the page of keys."
   (replace-regexp-in-string "^\\* Index of .*\n\\(?:[^*].*\n\\|\n\\)*" ""
                             (string-replace "~keys.html~" "[[file:keys.html][keys.html]]" text) t))
 

@@ -205,11 +205,12 @@ a keymap whose commands have names.")
     ("Programming" agent-q-chat-use-agent agent-q-handler-timeout)
     ("Set-up and help" agent-q-menu agent-q-module agent-q-install agent-q-doctor agent-q-tutorial agent-q-debug
      agent-q))
-  "The themes of the reference: (TITLE NAME...), in the order in which they stand.
-A name is a command's, an option's or, for all in it that no theme names, a file's.")
+  "The themes of the reference in their order: (TITLE NAME...).
+A name is that of a command, an option or a file, for all in it that no theme
+names.")
 
 (defun agent-q-reference--of-form (form file)
-  "Return what FORM in FILE defines, if it is documented: (NAME KIND TEXT DEFAULT FILE).
+  "Return what FORM in FILE defines: (NAME KIND TEXT DEFAULT FILE), or nil.
 KIND is `command', `option' or nil."
   (pcase form
     (`(defcustom ,name ,default ,text . ,_) (list name 'option text default file))
@@ -219,7 +220,7 @@ KIND is `command', `option' or nil."
     (`(define-minor-mode ,name ,text . ,_) (list name 'command text nil file))))
 
 (defun agent-q-reference--in-file (file)
-  "Return what is documented of FILE in lisp/: its options, and its commands with autoloads."
+  "Return what FILE in lisp/ defines: its options, and commands with autoloads."
   (with-temp-buffer
     (insert-file-contents (format "lisp/%s.el" file))
     (let ((found nil))
@@ -295,7 +296,7 @@ KNOWN is what `agent-q-reference--of-form' returns."
    "\n"))
 
 (defun agent-q-reference--runs (predicate lines)
-  "Return LINES in lists of lines that follow each other and are alike to PREDICATE."
+  "Return LINES in lists of neighbours for which PREDICATE returns the same."
   (let ((runs nil) (run nil))
     (dolist (line lines)
       (when (and run (not (eq (funcall predicate line) (funcall predicate (car run)))))
