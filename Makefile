@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo-model test test-all test-quick seen build package release bench compare trial implementations generate facts lint clean
+.PHONY: help chat demo-model test test-all test-quick seen build package release bench compare trial implementations generate manual facts lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -86,8 +86,12 @@ implementations: ## Try all tools on all Lisps; write the table
 	@sh scripts/build.sh
 	@sh scripts/implementations.sh
 
-generate: ## Write the Emacs Lisp that is generated
+generate: ## Write what is generated: Emacs Lisp, reference, keys
 	@"$(EMACS)" -Q --batch -l scripts/generate.el
+
+manual: ## Build the manual: Info, HTML, a page of keys to print
+	@sh scripts/setup.sh manual
+	@sh scripts/manual.sh
 
 facts: ## Write the facts of models from FILE=api.json
 	@test -n "$(FILE)" || { echo 'make facts FILE=api.json, from https://models.dev/api.json' >&2; exit 2; }

@@ -564,7 +564,7 @@ Each line of TEXT begins in the same column, also where letters differ in width.
                (substitute-command-keys
                 "\\[agent-q-chat-return] sends.  \
 \\[agent-q-chat-view-tab] completes commands and tools after /, and what to attach after @.  \
-\\[agent-q-menu] is the menu; \\[agent-q-ask] asks from any buffer."))))
+\\[agent-q-menu] is the menu, \\[agent-q-manual] the manual; \\[agent-q-ask] asks from any buffer."))))
     (agent-q-render-fill-keymap text agent-q-chat-view-welcome-map)
     ;; Buttons keep their own look.
     (agent-q-chat-view--welcome-dim text)

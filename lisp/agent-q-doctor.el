@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; A page about what a chat needs and what is missing, bug reports with the same findings,
-;; and a tiny demo model.
+;; the manual, and a tiny demo model.
 
 ;;; Code:
 
@@ -784,6 +784,48 @@ With `agent-q-debug' on while the bug shows, its last lines are in it."
   (unless (derived-mode-p 'agent-q-doctor-mode)
     (agent-q-doctor-mode))
   (agent-q-doctor--refresh))
+
+;;;; The manual
+
+;; A package has it as Info, or as Org where it was made without texinfo.  A source tree has it as
+;; Org, and as Info once `make manual' has built that.
+
+(defun agent-q-doctor--manual-info ()
+  "Return the name of the Info manual, or nil where there is none, or an old one."
+  (let* ((beside (expand-file-name "agent-q.info" agent-q-module-directory))
+         (source (agent-q-module-source-directory))
+         (built (and source (expand-file-name "target/manual/agent-q.info" source))))
+    (cond ((file-readable-p beside) beside)
+          ((and built (file-readable-p built)
+                (seq-every-p (lambda (part)
+                               (let ((part (expand-file-name part source)))
+                                 (not (file-newer-than-file-p part built))))
+                             '("docs/manual.org" "docs/reference.org" "CONTRACTS.md" "IMPLEMENTATIONS.md")))
+           built))))
+
+(defun agent-q-doctor--manual-org ()
+  "Return the name of the manual in Org, or nil."
+  (seq-find #'file-readable-p
+            (append (mapcar (lambda (name) (expand-file-name name agent-q-module-directory))
+                            '("agent-q.org" "manual.org"))
+                    (when-let ((source (agent-q-module-source-directory)))
+                      (list (expand-file-name "docs/manual.org" source))))))
+
+;;;###autoload
+(defun agent-q-manual ()
+  "Show the manual of agent-q.
+It is shown by Info, or as Org where there is no Info manual.  In a source tree,
+`make manual' builds that."
+  (interactive)
+  (let ((info (agent-q-doctor--manual-info))
+        (org (agent-q-doctor--manual-org)))
+    (cond (info (info (format "(%s)" info)))
+          (org (find-file-read-only org)
+               (goto-char (point-min))
+               (message "This is the manual's source%s"
+                        (if (agent-q-module-source-directory) "; `make manual' makes Info and HTML of it" "")))
+          (t (user-error "The manual is not in %s; it is docs/manual.org in agent-q's source"
+                         (abbreviate-file-name agent-q-module-directory))))))
 
 (provide 'agent-q-doctor)
 ;;; agent-q-doctor.el ends here

@@ -167,6 +167,8 @@
   "Prepare a bug report in a buffer: versions, findings, options, ends of logs." t)
 (autoload 'agent-q-doctor "agent-q-doctor"
   "Show what agent-q has found, what is missing, and how to fix it." t)
+(autoload 'agent-q-manual "agent-q-doctor"
+  "Show the manual of agent-q." t)
 
 ;;;; agent-q-drift.el
 
@@ -273,7 +275,7 @@
                      ("i" "changes in the image" agent-q-changes-in-image) ("I" "image and files" agent-q-drift)
                      ("t" "tools" agent-q-list-tools) ("R" "rules" agent-q-rules)
                      ("A" "audit log" agent-q-audit-log) ("D" "doctor" agent-q-doctor)
-                     ("m" "menu" agent-q-menu)))
+                     ("h" "manual" agent-q-manual) ("m" "menu" agent-q-menu)))
       (define-key map key (cons name command)))
     map)
   "Commands of agent-q after `agent-q-keymap-prefix'.")

@@ -24,7 +24,8 @@
 (defconst agent-q-menu--lists
   '("Lists" ("T" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
     ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
-    ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor))
+    ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor)
+    ("H" "Manual" agent-q-manual))
   "The lists of agent-q.")
 
 (defconst agent-q-menu--everywhere
@@ -209,7 +210,8 @@ It has what the command has set, and its usual key where there is room."
     ("tools" agent-q-list-tools "the tools, and which are offered")
     ("rules" agent-q-rules "your rules about calls")
     ("system" agent-q-show-system-prompt "what else the model is told")
-    ("doctor" agent-q-doctor "what is found and what is missing"))
+    ("doctor" agent-q-doctor "what is found and what is missing")
+    ("manual" agent-q-manual "the manual of agent-q"))
   "Commands that can be typed after /: lists (NAME COMMAND NOTE).")
 
 (defvar agent-q-completion-slash-commands)
@@ -434,7 +436,7 @@ In Org and Markdown, the key opens links."
                      ("i" "changes in the image" agent-q-changes-in-image) ("I" "image and files" agent-q-drift)
                      ("t" "tools" agent-q-list-tools) ("R" "rules" agent-q-rules)
                      ("A" "audit log" agent-q-audit-log) ("D" "doctor" agent-q-doctor)
-                     ("m" "menu" agent-q-menu)))
+                     ("h" "manual" agent-q-manual) ("m" "menu" agent-q-menu)))
       (define-key map key (cons name command)))
     map)
   "Commands of agent-q after `agent-q-keymap-prefix'.")

@@ -1,4 +1,4 @@
-;;; generate.el --- Write what is told twice: autoloads, and the core's functions  -*- lexical-binding: t; -*-
+;;; generate.el --- Write what is told twice: autoloads, the core's functions, the reference  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -8,6 +8,8 @@
 ;;
 ;; lisp/agent-q-loaddefs.el        the autoloads, from the cookies in lisp/
 ;; lisp/agent-q-core-functions.el  the core's functions, from their tables in src/
+;; docs/reference.org              every command and option, from their docstrings
+;; docs/manual.org                 its tables of keys, from the keymaps
 ;;
 ;; With --check it writes nothing, names each file that is not as it would be written, and exits
 ;; with 1 when there is one.
@@ -16,6 +18,11 @@
 
 (require 'seq)
 (require 'subr-x)
+
+(declare-function agent-q-reference-manual "reference" (text))
+(declare-function agent-q-reference-text "reference" ())
+
+(load (expand-file-name "reference" (file-name-directory (or load-file-name buffer-file-name))) nil t)
 
 (defconst agent-q-generate--own '("agent-q-module" "agent-q-loaddefs" "agent-q-core-functions")
   "The files of lisp/ whose cookies are for package managers alone.")
@@ -154,22 +161,47 @@ Each is a list of its name and its parameters, symbols."
 
 ;;;; Files
 
+;;;; What the manual says of the Emacs Lisp
+
+(defun agent-q-generate--load ()
+  "Load all of the Emacs Lisp from its sources, for its keymaps."
+  (let ((load-prefer-newer t)
+        (load-path (cons (expand-file-name "lisp") load-path)))
+    (dolist (file (directory-files "lisp" nil "\\`agent-q[^.#]*\\.el\\'"))
+      (unless (string-suffix-p "-autoloads.el" file)
+        (require (intern (file-name-base file)))))))
+
+(defun agent-q-generate--reference ()
+  "Return the text of the reference.
+By then the autoloads are written, of which one is a keymap."
+  (agent-q-generate--load)
+  (agent-q-reference-text))
+
+(defun agent-q-generate--manual ()
+  "Return the text of the manual, its tables of keys as they should be."
+  (agent-q-reference-manual (with-temp-buffer
+                              (insert-file-contents "docs/manual.org")
+                              (buffer-string))))
+
 (defun agent-q-generate ()
   "Write the files, or with --check say which are stale."
   (let ((check (member "--check" command-line-args-left))
         (stale 0))
     (setq command-line-args-left nil)
-    (pcase-dolist (`(,file . ,text)
-                   `(("lisp/agent-q-loaddefs.el" . ,(agent-q-generate--autoloads))
-                     ("lisp/agent-q-core-functions.el" . ,(agent-q-generate--core))))
-      (unless (and (file-exists-p file)
-                   (equal text (with-temp-buffer
-                                 (insert-file-contents file)
-                                 (buffer-string))))
-        (if (not check)
-            (write-region text nil file nil 'silent)
-          (setq stale (1+ stale))
-          (princ (format "%s is stale: make generate\n" file)))))
+    (pcase-dolist (`(,file . ,function)
+                   '(("lisp/agent-q-loaddefs.el" . agent-q-generate--autoloads)
+                     ("lisp/agent-q-core-functions.el" . agent-q-generate--core)
+                     ("docs/reference.org" . agent-q-generate--reference)
+                     ("docs/manual.org" . agent-q-generate--manual)))
+      (let ((text (funcall function)))
+        (unless (and (file-exists-p file)
+                     (equal text (with-temp-buffer
+                                   (insert-file-contents file)
+                                   (buffer-string))))
+          (if (not check)
+              (write-region text nil file nil 'silent)
+            (setq stale (1+ stale))
+            (princ (format "%s is stale: make generate\n" file))))))
     (kill-emacs (if (zerop stale) 0 1))))
 
 (agent-q-generate)

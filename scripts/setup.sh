@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Installs what the purposes given as arguments need: build, chat, test, lint.
+# Installs what the purposes given as arguments need: build, chat, test, lint, manual.
 # Asks once before anything is installed; YES=1 or CI=true answers. Does nothing when all is there.
 
 set -u
@@ -129,13 +129,20 @@ check_lint() {
   fi
 }
 
-# Test frameworks that run_tests knows, and what is tried with readtables: without them these tests
-# are skipped, so nothing is asked of people without Debian's packages.
+# Test frameworks that run_tests knows, what is tried with readtables, and what makes the Info manual: without them
+# these tests are skipped, so nothing is asked of people without Debian's packages.
 check_frameworks() {
   have apt-get && have dpkg || return
-  for package in cl-fiveam cl-rt cl-fiasco cl-named-readtables cl-alexandria; do
+  for package in cl-fiveam cl-rt cl-fiasco cl-named-readtables cl-alexandria texinfo install-info; do
     dpkg -s "$package" >/dev/null 2>&1 || welcome="$welcome $package"
   done
+}
+
+# Without it the manual can still be read as Org and HTML, so it is asked for by `make manual' alone.
+check_texinfo() {
+  if ! have makeinfo || ! have install-info; then
+    want 'texinfo install-info' 'texinfo (makeinfo, install-info), for the Info manual'
+  fi
 }
 
 explain() { # WHY
@@ -239,6 +246,7 @@ for purpose in "$@"; do
       check_slime
       check_lint
       check_frameworks ;;
+    manual) check_emacs; check_texinfo ;;
     lint) check_emacs; check_compiler; check_lint ;;
     *) echo "setup.sh: unknown purpose $purpose" >&2; exit 2 ;;
   esac

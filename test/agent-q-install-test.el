@@ -312,7 +312,7 @@ Return what the compiler and the installation had to complain about."
     (let* ((default-directory agent-q-install-test--root)
            (process-environment (cons (concat "CARGO_TARGET_DIR=" folder) process-environment))
            (tar (with-temp-buffer
-                  (should (eql 0 (call-process "sh" nil t nil "scripts/package.sh")))
+                  (should (eql 0 (call-process "sh" nil '(t nil) nil "scripts/package.sh")))
                   (string-trim (buffer-string)))))
       (should-not (agent-q-install-test--install
                    folder `(package-install-file ,tar)
