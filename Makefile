@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo-model test test-all test-quick seen build package bench compare trial implementations generate facts lint clean
+.PHONY: help chat test test-all test-quick seen build package bench compare trial implementations generate facts lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -24,9 +24,6 @@ chat: ## Install what is missing, build, chat beside a Lisp
 	@sh scripts/setup.sh build chat
 	@sh scripts/build.sh
 	@sh scripts/chat.sh
-
-demo-model: ## Fetch the tiny demo model, about 130 MB
-	@sh scripts/demo-model.sh install
 
 test: ## Run all that CI runs; T=regexp: tests with such names
 	@sh scripts/setup.sh build chat test

@@ -488,14 +488,31 @@ It is loaded by then; some files that have such a command stand on this one."
         ((null agent-q-chat-view-header-model) "looking for one")
         ;; A button that is alone on its line is not broken.
         (t (concat "none; put a key into auth-source or the environment, or start Ollama\n       "
-                   (agent-q-chat-view--welcome-command "agent-q-demo-model") " starts a tiny demo model\n       "
                    (agent-q-chat-view--welcome-command "agent-q-doctor") " says what is missing\n       "
                    (agent-q-chat-view--welcome-command "agent-q-set-model") " looks again"))))
 
+(defvar agent-q-chat-history-directory)
+
+(defun agent-q-chat-view--welcome-tour-p ()
+  "Whether this is the user's first chat, or one without a model."
+  (not (or (agent-q-provider-scripted-p agent-q-session-provider)
+           (and (or agent-q-session-provider (null agent-q-chat-view-header-model))
+                (file-directory-p agent-q-chat-history-directory)
+                (directory-files agent-q-chat-history-directory nil "\\`[^.]" t)))))
+
+(defun agent-q-chat-view--welcome-tour ()
+  "Return the offer of the tour, if it is one for this chat."
+  (if (not (agent-q-chat-view--welcome-tour-p)) ""
+    (agent-q-chat-view--welcome-entry
+     "Tour" (concat (agent-q-chat-view--welcome-button
+                     "[Take the tour]" "M-x agent-q-tutorial"
+                     (lambda () (call-interactively 'agent-q-tutorial)))
+                    " ten minutes in your own Lisp, without a model"))))
+
 (defun agent-q-chat-view--welcome-suggestions ()
   "Return what can be typed now, three things at most.
-The demo model answers no questions, so only the console's are left with it."
-  (pcase (list (and agent-q-session-provider (not (agent-q-provider-demo-p agent-q-session-provider)))
+Where no model answers, only the console's are left."
+  (pcase (list (and agent-q-session-provider (not (agent-q-provider-scripted-p agent-q-session-provider)))
                (and (agent-q-chat-view--welcome-connected-p) t)
                (and (agent-q-project-directory) t))
     ('(t t nil) '("Which systems are loaded?" "/describe_symbol mapcar" "/apropos_search hash"))
@@ -549,6 +566,7 @@ Each line of TEXT begins in the same column, also where letters differ in width.
                (if (agent-q-project-directory) ""
                  (agent-q-chat-view--welcome-entry
                   "Files" "none: they are on another machine, where tools don't reach"))
+               (agent-q-chat-view--welcome-tour)
                (agent-q-chat-view--welcome-entry "Image" (agent-q-chat-view--welcome-image))
                (agent-q-chat-view--welcome-entry "Model" (agent-q-chat-view--welcome-model))
                (agent-q-chat-view--welcome-earlier)
@@ -581,7 +599,7 @@ Each line of TEXT begins in the same column, also where letters differ in width.
   "Say what is missing in the facts of the model of PROVIDER, an alist or nil.
 That is in the first lines of this chat while they can change."
   (let* ((hint (and provider
-                    (not (agent-q-provider-demo-p provider))
+                    (not (agent-q-provider-scripted-p provider))
                     (agent-q-model-facts-hint (alist-get 'base_url provider) (alist-get 'model provider)
                                               (alist-get 'context_window
                                                          (alist-get 'facts provider)))))

@@ -24,7 +24,8 @@
 (defconst agent-q-menu--lists
   '("Lists" ("T" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
     ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
-    ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor))
+    ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor)
+    ("W" "Tour" agent-q-tutorial))
   "The lists of agent-q.")
 
 (defconst agent-q-menu--everywhere
@@ -205,7 +206,8 @@ It has what the command has set, and its usual key where there is room."
     ("tools" agent-q-list-tools "the tools, and which are offered")
     ("rules" agent-q-rules "your rules about calls")
     ("system" agent-q-show-system-prompt "what else the model is told")
-    ("doctor" agent-q-doctor "what is found and what is missing"))
+    ("doctor" agent-q-doctor "what is found and what is missing")
+    ("tour" agent-q-tutorial "agent-q in ten minutes, without a model"))
   "Commands that can be typed after /: lists (NAME COMMAND NOTE).")
 
 (defvar agent-q-completion-slash-commands)

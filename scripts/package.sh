@@ -12,7 +12,7 @@ name=agent-q-$version
 
 rm -rf "${target:?}/$name"
 mkdir -p "$target/$name"
-cp -R lisp/*.el lisp/*.eld lisp/image lisp/asdf lisp/agent-q-core.* "$target/$name"
+cp -R lisp/*.el lisp/*.eld lisp/image lisp/asdf lisp/tutorial lisp/agent-q-core.* "$target/$name"
 rm -f "$target/$name"/*-autoloads.el
 printf ';;; -*- no-byte-compile: t; lexical-binding: t; -*-\n(define-package "agent-q" "%s" "%s" %s)\n' "$version" "$summary" \
   "'((emacs \"28.1\"))" > "$target/$name/agent-q-pkg.el"
