@@ -510,9 +510,8 @@ It is loaded by then; some files that have such a command stand on this one."
                     " ten minutes in your own Lisp, without a model"))))
 
 (defun agent-q-chat-view--welcome-suggestions ()
-  "Return what can be typed now, three things at most.
-Where no model answers, only the console's are left."
-  (pcase (list (and agent-q-session-provider (not (agent-q-provider-scripted-p agent-q-session-provider)))
+  "Return what can be typed now, three things at most."
+  (pcase (list (and agent-q-session-provider t)
                (and (agent-q-chat-view--welcome-connected-p) t)
                (and (agent-q-project-directory) t))
     ('(t t nil) '("Which systems are loaded?" "/describe_symbol mapcar" "/apropos_search hash"))
@@ -570,8 +569,10 @@ Each line of TEXT begins in the same column, also where letters differ in width.
                (agent-q-chat-view--welcome-entry "Image" (agent-q-chat-view--welcome-image))
                (agent-q-chat-view--welcome-entry "Model" (agent-q-chat-view--welcome-model))
                (agent-q-chat-view--welcome-earlier)
-               (agent-q-chat-view--welcome-entry "Try" (mapconcat #'agent-q-chat-view--welcome-suggestion
-                                                                  (agent-q-chat-view--welcome-suggestions) "\n       "))
+               (if (agent-q-provider-scripted-p agent-q-session-provider) ""
+                 (agent-q-chat-view--welcome-entry
+                  "Try" (mapconcat #'agent-q-chat-view--welcome-suggestion
+                                   (agent-q-chat-view--welcome-suggestions) "\n       ")))
                (substitute-command-keys
                 "\\<agent-q-chat-mode-map>\\[agent-q-chat-return] sends.  \
 \\[agent-q-chat-view-tab] completes commands and tools after /, and what to attach after @.  \

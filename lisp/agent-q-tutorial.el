@@ -50,43 +50,46 @@ TEXT says what happens."
    (agent-q-tutorial--asking
     "Ask" "What does transfer do?"
     "A small bank was loaded into your Lisp, and this is a chat about it.  A question
-stands at the prompt below.  Press \\[agent-q-chat-return] to send it.  The answer's words are scripted,
-the calls in it run in your Lisp.")
+stands at the prompt below: press \\[agent-q-chat-return] to send it.  The words of the answers are
+scripted in this tour.  The calls are real and run in your Lisp.")
    (agent-q-tutorial--step
     :title "Look for yourself" :fact 'looked :typed "/describe_symbol tour-bank:transfer"
-    :text "Each line with a triangle is a call: TAB on one shows all of it, S-TAB goes there.
-You can call tools yourself, with a slash and no model.  Press \\[agent-q-chat-return] to try one.")
+    :text "Each line with a triangle is a call.  S-TAB goes to the one before, TAB there shows
+all of it, and \\[end-of-buffer] returns to the prompt.  With a slash you call tools
+yourself, without a model: press \\[agent-q-chat-return] to try one.")
    (agent-q-tutorial--asking
     "Say yes or no" "Write Ann's statement to a file."
-    "Looking at things asks nothing, writing a file does.  Press \\[agent-q-chat-return], read the request,
-then press y for yes or n for no.  The tour goes on either way.")
+    "Code that only looks or computes runs at once.  Before it writes a file, you are
+asked.  Press \\[agent-q-chat-return], read the request, then press y for yes or n for no: the tour goes
+on either way.")
    (agent-q-tutorial--asking
     "Meet an error" "Move 100 from Ann to Bob."
-    "Ann has 5.  Press \\[agent-q-chat-return] and see what becomes of her 100.")
+    "Ann has 5.  Press \\[agent-q-chat-return] and see what happens to the two accounts.")
    (agent-q-tutorial--step
     :title "Look into the error" :fact 'debugged
-    :text "The error waits, with its stack.  Press \\[agent-q-debugger-hand-over] to open it in your own debugger.
-RET on a frame shows its variables: look for WITHDRAW.  q leaves the debugger.")
+    :text "The error is parked: it waits with its stack.  \\[agent-q-debugger-hand-over] opens it in your own debugger.
+There n goes to the next frame and RET shows its variables.  TOUR-BANK:WITHDRAW was
+called by TOUR-BANK:TRANSFER.  q leaves the debugger.")
    (agent-q-tutorial--asking
     "Take half of an edit" "Fix transfer."
-    "The edit has two parts: the fix, and a message changed for the worse.
-Press \\[agent-q-chat-return].  Keys in the review: n next part, y take it, k leave it.
-Take the one in TRANSFER, leave the one that says \"Nope.\"")
+    "Press \\[agent-q-chat-return].  The edit has two parts: a message that gets worse, and the fix.  At the
+request press i to see them in the file.  There k rejects the part with \"Nope.\" and
+y accepts the one in TRANSFER.  Then allow the tests with y.")
    (agent-q-tutorial--step
     :title "Verify" :fact 'verified
-    :text "Is it the file that works, or only your Lisp?  Press [Verify] below the answer, or
-M-x agent-q-verify RET: a new Lisp loads the files and runs the tests.  This takes
-some seconds.  If it asks you, y runs it.")
+    :text "Does the file work, or only your Lisp?  S-TAB to [Verify] below the answer and RET,
+or M-x agent-q-verify RET: a new Lisp loads the files and runs the tests, which takes
+some seconds.  It is asked about, too: y runs it.")
    (agent-q-tutorial--step
     :title "Go back" :fact 'rewound
-    :text "You can undo a turn with all that it did.  Press \\[agent-q-rewind]: a page shows what goes
-back in the chat, the files and your Lisp.  C-c C-c there does it, q does not.
-[Undo this], which then appears, brings it all back.")
+    :text "You can take back a message with all that came of it.  Press \\[agent-q-rewind]: a page shows what is
+undone in chat, files and Lisp.  C-c C-c there does it, q does not.  [Undo this],
+which then appears, brings it all back.")
    (agent-q-tutorial--step
     :title "That was the tour"
-    :text "Give agent-q a model (M-x agent-q-doctor says how) and open a chat in a project of
-yours with M-x agent-q-chat.  \\[agent-q-menu] is the menu.  [Leave] closes this guide; you
-can delete the folder of the tour."))
+    :text "Now with a model: M-x agent-q-doctor says how to get one, M-x agent-q-chat opens a chat
+in a project of yours, \\[agent-q-menu] is the menu.  [Leave] closes this guide; the folder of
+the tour can be deleted then."))
   "The steps of the tour.")
 
 ;;;; How far the tour is
@@ -185,12 +188,23 @@ can delete the folder of the tour."))
 
 (defun agent-q-tutorial--call-finished (event)
   "Note what the call of EVENT did."
-  (when (and (agent-q-tutorial--own-p event) (not (eq (plist-get event :outcome) :denied)))
+  (when (and (agent-q-tutorial--own-p event)
+             (memq (plist-get event :outcome) '(:succeeded :failed)))
     (let ((call (gethash (plist-get event :call)
                          (buffer-local-value 'agent-q-call-table agent-q-tutorial--chat))))
       (pcase (and call (agent-q-call-tool call))
         ("describe_symbol" (agent-q-tutorial--fact 'looked))
-        ("verify_system" (agent-q-tutorial--fact 'verified))))))
+        ("verify_system" (agent-q-tutorial--fact 'verified))
+        ;; What comes next is asked in the chat, which takes room.
+        ("edit_file" (run-at-time 0 nil #'agent-q-tutorial--to-chat))))))
+
+(defun agent-q-tutorial--to-chat ()
+  "Select the window of the chat, with as much room as there is."
+  (when-let ((window (and (buffer-live-p agent-q-tutorial--chat)
+                          (get-buffer-window agent-q-tutorial--chat))))
+    (select-window window)
+    (goto-char (point-max))
+    (delete-other-windows)))
 
 (defun agent-q-tutorial--rewound (event)
   "Note that the chat of EVENT went back."
@@ -304,7 +318,10 @@ Its value is nil, or says what went wrong."
   "Return TEXT with the keys of chats for its commands."
   (with-current-buffer (if (buffer-live-p agent-q-tutorial--chat) agent-q-tutorial--chat
                          (current-buffer))
-    (substitute-command-keys (concat "\\<agent-q-chat-mode-map>" text))))
+    (replace-regexp-in-string
+     ;; The window wraps it, however long its keys are.
+     "\\([^\n]\\)\n\\([^\n]\\)" "\\1 \\2"
+     (substitute-command-keys (concat "\\<agent-q-chat-mode-map>" text)))))
 
 (defun agent-q-tutorial--draw ()
   "Show the present step in the guide, and the guide above the chat."
@@ -560,7 +577,7 @@ A tour that was left continues where it was, or starts over."
   "Begin the tour in a folder that the user chooses; FOLDER is proposed, if any."
   (let ((folder (file-name-as-directory
                  (expand-file-name
-                  (read-directory-name "Folder for the tour's project: "
+                  (read-directory-name "Tour: put its small Lisp project into "
                                        (or folder "~/agent-q-tour/") nil nil)))))
     (when (file-remote-p folder)
       (user-error "The folder has to be on this machine"))

@@ -27,7 +27,9 @@
            (save-window-excursion
              (agent-q-tutorial)
              (agent-q-test-until (agent-q-test-idle-p))
-             ,@body))
+             (let ((chat agent-q-tutorial--chat))
+               (ignore chat)
+               ,@body)))
        (when agent-q-tutorial--folder
          (agent-q-tutorial-leave))
        (when (buffer-live-p agent-q-tutorial--chat)
@@ -66,7 +68,18 @@
     (agent-q-tutorial-test--at "Meet an error")
     (agent-q-tutorial-test--return)
     (agent-q-tutorial-test--at "Look into the error")
-    (message "LOG %s" (agent-q-test-log))))
+    (let ((debugger (progn (call-interactively #'agent-q-debugger-hand-over)
+                           (agent-q-test-until (car (agent-q-test-image-debuggers))))))
+      (switch-to-buffer debugger)
+      (agent-q-tutorial--look)
+      (agent-q-test-press "q"))
+    (switch-to-buffer chat)
+    (agent-q-tutorial-test--at "Take half of an edit")
+    (princ (agent-q-test-log) #'external-debugging-output)
+    (agent-q-tutorial-test--return)
+    (agent-q-test-until (agent-q-call-waiting))
+    (princ (agent-q-test-log) #'external-debugging-output)
+    ))
 
 (provide 'agent-q-tutorial-test)
 ;;; agent-q-tutorial-test.el ends here

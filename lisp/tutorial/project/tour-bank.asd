@@ -8,7 +8,7 @@
   :in-order-to ((asdf:test-op (asdf:test-op "tour-bank/tests"))))
 
 (asdf:defsystem "tour-bank/tests"
-  :depends-on ("tour-bank")
+  :depends-on ("tour-bank" (:feature :sbcl "sb-rt"))
   :components ((:file "tests/bank"))
   :perform (asdf:test-op (operation system)
              (uiop:symbol-call "TOUR-BANK/TESTS" "RUN")))
