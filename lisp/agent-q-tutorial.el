@@ -101,7 +101,7 @@ the tour can be deleted then."))
 (defvar agent-q-tutorial--id nil "What that chat is stored as.")
 (defvar agent-q-tutorial--asked nil "The message of the turn that runs, or nil.")
 (defvar agent-q-tutorial--image nil "The connection into which the project was loaded, or nil.")
-(defvar agent-q-tutorial--unloaded nil "Why it couldn't be loaded there, or nil.")
+(defvar agent-q-tutorial--unloaded nil "Why it isn't loaded there, `pending', or nil.")
 (defvar agent-q-tutorial--timer nil "The timer that looks at what can't be subscribed to, or nil.")
 (defvar agent-q-tutorial--windows nil "The windows as they were before the tour, or nil.")
 (defvar agent-q-tutorial--trouble nil "What hinders the tour, as the guide says it, or nil.")
@@ -145,7 +145,7 @@ the tour can be deleted then."))
 (defun agent-q-tutorial--type ()
   "Put what the present step sends at the prompt, unless something is there."
   (let ((typed (agent-q-tutorial-step-typed (agent-q-tutorial--present))))
-    (when (and typed (buffer-live-p agent-q-tutorial--chat))
+    (when (and typed (buffer-live-p agent-q-tutorial--chat) (not agent-q-tutorial--trouble))
       (with-current-buffer agent-q-tutorial--chat
         (when (and (not (agent-q-chat-view-header-busy-p))
                    (or (string-blank-p (agent-q-prompt-text))
@@ -234,7 +234,8 @@ the tour can be deleted then."))
     (let ((trouble (agent-q-tutorial--find-trouble)))
       (unless (equal trouble agent-q-tutorial--trouble)
         (setq agent-q-tutorial--trouble trouble)
-        (agent-q-tutorial--draw))
+        (agent-q-tutorial--draw)
+        (agent-q-tutorial--type))
       (unless trouble
         (let ((number agent-q-tutorial--number))
           (while (member (agent-q-tutorial-step-fact (aref agent-q-tutorial--steps number))
@@ -242,6 +243,9 @@ the tour can be deleted then."))
             (setq number (1+ number)))
           (unless (= number agent-q-tutorial--number)
             (agent-q-tutorial--go number)))))))
+
+(defconst agent-q-tutorial--loading "A small bank is being loaded into your Lisp..."
+  "What the guide says until the project is loaded.")
 
 (defun agent-q-tutorial--find-trouble ()
   "Return what hinders the tour, or nil; load the project into a new image."
@@ -257,7 +261,8 @@ the tour can be deleted then."))
                                        (agent-q-connection-installed) " or ")))
                    ((not (equal agent-q-session-connection agent-q-tutorial--image))
                     (agent-q-tutorial--load agent-q-session-connection)
-                    nil)
+                    agent-q-tutorial--loading)
+                   ((eq agent-q-tutorial--unloaded 'pending) agent-q-tutorial--loading)
                    (agent-q-tutorial--unloaded
                     (format "Your Lisp can't load the project: %s\n[Again] tries once more."
                             (agent-q-text-visible-line agent-q-tutorial--unloaded 120))))))))
@@ -265,16 +270,21 @@ the tour can be deleted then."))
 (defun agent-q-tutorial--load (connection)
   "Load the project into the image of CONNECTION, as its user would."
   (setq agent-q-tutorial--image connection
-        agent-q-tutorial--unloaded nil)
-  (agent-q-connection-ask
-   connection :rex
-   `(cl:eval (cl:read-from-string ,(agent-q-tutorial--load-form agent-q-tutorial--folder)))
-   t (lambda (result)
-       (setq agent-q-tutorial--unloaded
-             (pcase result
-               ('(:ok nil) nil)
-               (`(:ok ,problem) problem)
-               (_ "it gave no answer"))))))
+        agent-q-tutorial--unloaded 'pending)
+  (let ((folder agent-q-tutorial--folder))
+    (agent-q-connection-ask
+     connection :rex
+     `(cl:eval (cl:read-from-string ,(agent-q-tutorial--load-form folder)))
+     t (lambda (result)
+         ;; A tour that was started over or left meanwhile has another.
+         (when (and (equal folder agent-q-tutorial--folder)
+                    (equal connection agent-q-tutorial--image))
+           (setq agent-q-tutorial--unloaded
+                 (pcase result
+                   ('(:ok nil) nil)
+                   (`(:ok ,problem) problem)
+                   (_ "it gave no answer")))
+           (run-at-time 0 nil #'agent-q-tutorial--look))))))
 
 (defun agent-q-tutorial--load-form (folder)
   "Return a form, as text, that loads the project in FOLDER.
@@ -282,7 +292,9 @@ Its value is nil, or says what went wrong."
   (format "(handler-case
   (let ((*standard-output* (make-broadcast-stream)) (*package* (find-package :cl-user)))
     (require \"ASDF\")
-    (dolist (form '(\"(asdf:load-asd %s)\" \"(asdf:load-system \\\"tour-bank\\\" :force t)\") nil)
+    ;; The system may be known from another folder, which may be gone.
+    (dolist (form '(\"(asdf:clear-system \\\"tour-bank\\\")\" \"(asdf:load-asd %s)\"
+                    \"(asdf:load-system \\\"tour-bank\\\")\"))
       (eval (read-from-string form))))
   (error (#1=#:c) (princ-to-string #1#)))"
           (replace-regexp-in-string
@@ -521,8 +533,8 @@ ID is that of its stored chat, or nil."
      (pcase-dolist (`(,type . ,function) agent-q-tutorial--subscriptions)
        (agent-q-events-subscribe type function))
      (setq agent-q-tutorial--timer (run-at-time 0.5 0.5 #'agent-q-tutorial--look))
-     (agent-q-tutorial--go number)
-     (agent-q-tutorial--look))))
+     (setq agent-q-tutorial--trouble (agent-q-tutorial--find-trouble))
+     (agent-q-tutorial--go number))))
 
 (defun agent-q-tutorial--image-then (function)
   "Call FUNCTION once a Lisp is connected; start one if there is none."
