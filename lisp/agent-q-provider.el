@@ -525,8 +525,8 @@ when you next choose their model."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-(defconst agent-q-provider-scripted-name "scripted"
-  "Name of the provider whose model says what a script has.")
+(defconst agent-q-provider-scripted-url "http://scripted.invalid"
+  "The address of the provider whose model says what a script has: none.")
 
 (defvar agent-q-provider-scripted nil
   "The provider of the tour once that has begun, or nil.  Only the tour's chat has it.")
@@ -645,7 +645,7 @@ PUBLIC is what `agent-q-provider-public' returned; nil for no model."
 
 (defun agent-q-provider-scripted-p (provider)
   "Return non-nil if PROVIDER is that of the tour."
-  (equal (alist-get 'name provider) agent-q-provider-scripted-name))
+  (equal (alist-get 'base_url provider) agent-q-provider-scripted-url))
 
 (defun agent-q-provider-label (provider)
   "Return a short text about PROVIDER for the user; nil means no model."

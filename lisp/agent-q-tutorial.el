@@ -54,9 +54,9 @@ stands at the prompt below: press \\[agent-q-chat-return] to send it.  The words
 scripted in this tour.  The calls are real and run in your Lisp.")
    (agent-q-tutorial--step
     :title "Look for yourself" :fact 'looked :typed "/describe_symbol tour-bank:transfer"
-    :text "Each line with a triangle is a call.  S-TAB goes to the one before, TAB there shows
-all of it, and \\[end-of-buffer] returns to the prompt.  With a slash you call tools
-yourself, without a model: press \\[agent-q-chat-return] to try one.")
+    :text "find_definition and eval_form above are calls.  With the cursor on one, TAB shows all of it.
+\\[end-of-buffer] returns to the prompt.  With a slash you call tools yourself, without a
+model: press \\[agent-q-chat-return] to try one.")
    (agent-q-tutorial--asking
     "Say yes or no" "Write Ann's statement to a file."
     "Code that only looks or computes runs at once.  Before it writes a file, you are
@@ -76,15 +76,15 @@ called by TOUR-BANK:TRANSFER.  q leaves the debugger.")
 request press i to see them in the file.  There k rejects the part with \"Nope.\" and
 y accepts the one in TRANSFER.  Then allow the tests with y.")
    (agent-q-tutorial--step
-    :title "Verify" :fact 'verified
-    :text "Does the file work, or only your Lisp?  S-TAB to [Verify] below the answer and RET,
-or M-x agent-q-verify RET: a new Lisp loads the files and runs the tests, which takes
-some seconds.  It is asked about, too: y runs it.")
+    :title "Verify" :fact 'verified :typed "/verify"
+    :text "Does it work only in your Lisp, or with the files alone?  Press \\[agent-q-chat-return], then y to
+allow it: a new Lisp loads the files and runs the tests, which takes some seconds.
+[Verify] below the answer does the same.")
    (agent-q-tutorial--step
     :title "Go back" :fact 'rewound
-    :text "You can take back a message with all that came of it.  Press \\[agent-q-rewind]: a page shows what is
-undone in chat, files and Lisp.  C-c C-c there does it, q does not.  [Undo this],
-which then appears, brings it all back.")
+    :text "A message can be undone with all that came of it.  \\[agent-q-chat-view-previous-turn] goes to a message of yours:
+go to \"Fix transfer.\" and press \\[agent-q-rewind].  A page shows what is undone in chat, files and
+Lisp: C-c C-c there does it, q does not.  [Undo this] then brings it all back.")
    (agent-q-tutorial--step
     :title "That was the tour"
     :text "Now with a model: M-x agent-q-doctor says how to get one, M-x agent-q-chat opens a chat
@@ -493,8 +493,8 @@ Its value is nil, or says what went wrong."
          (script (agent-q-json-alist (string-replace "FOLDER" quoted text))))
     (when agent-q-tutorial-pace
       (setf (alist-get 'pace script) agent-q-tutorial-pace))
-    `((name . ,agent-q-provider-scripted-name)
-      (base_url . "http://scripted.invalid")
+    `((name . "scripted")
+      (base_url . ,agent-q-provider-scripted-url)
       (model . "tour")
       (key . :null)
       (facts . ,(agent-q-model-facts-json (list :prices agent-q-model-facts-free)))

@@ -110,17 +110,23 @@
     (should (string-search "(withdraw from amount)\n  (deposit to amount)"
                            (agent-q-tutorial-test--file "src/bank.lisp")))
     (should-not (string-search "Nope" (agent-q-tutorial-test--file "src/bank.lisp")))
-    (call-interactively #'agent-q-verify)
+    (agent-q-tutorial-test--return)
     (agent-q-test-answer "y")
     (agent-q-tutorial-test--at "Go back")
     (should (agent-q-test-shows "VERIFIED: tour-bank in a fresh Lisp"))
     (should-not (agent-q-test-shows "NOT VERIFIED"))
+    (goto-char (point-max))
+    (dotimes (_ 2)
+      (agent-q-test-press "C-c C-p"))
+    (should (looking-at-p "> Fix transfer"))
     (agent-q-tutorial-test--rewind)
     (agent-q-tutorial-test--at "That was the tour")
+    (agent-q-test-until (agent-q-test-shows "[Undo this]"))
     (should-not (agent-q-tutorial--changed folder))
     ;; No word of it cost anything, or came from anywhere.
-    (should-not (string-search "$" (format-mode-line header-line-format)))
-    (should (string-search "tour (scripted)" (format-mode-line header-line-format)))))
+    (should (zerop (or agent-q-chat-view-header-cost 0)))
+    (should (zerop agent-q-chat-view-header-unpriced))
+    (should (equal "tour (scripted)" agent-q-chat-view-header-model))))
 
 (agent-q-test-image-on-each agent-q-tutorial-otherwise ()
   "What is denied, asked otherwise, skipped, changed or lost."
@@ -209,7 +215,7 @@
 
 (ert-deftest agent-q-tutorial-script-is-of-the-tour-alone ()
   "No chat but the tour's gets the script as its model, and it is none to choose."
-  (let ((agent-q-provider-scripted '((name . "scripted") (model . "tour")))
+  (let ((agent-q-provider-scripted `((base_url . ,agent-q-provider-scripted-url) (model . "tour")))
         (agent-q-provider nil) (agent-q-providers nil) (auth-sources nil) (chosen 'none-yet))
     (cl-letf (((symbol-function 'agent-q-provider-discover)
                (lambda (function) (funcall function nil)))
