@@ -491,22 +491,18 @@ It is loaded by then; some files that have such a command stand on this one."
                    (agent-q-chat-view--welcome-command "agent-q-doctor") " says what is missing\n       "
                    (agent-q-chat-view--welcome-command "agent-q-set-model") " looks again"))))
 
-(defvar agent-q-chat-history-directory)
-
-(defun agent-q-chat-view--welcome-tour-p ()
-  "Whether this is the user's first chat, or one without a model."
-  (not (or (agent-q-provider-scripted-p agent-q-session-provider)
-           (and (or agent-q-session-provider (null agent-q-chat-view-header-model))
-                (file-directory-p agent-q-chat-history-directory)
-                (directory-files agent-q-chat-history-directory nil "\\`[^.]" t)))))
+(defvar-local agent-q-chat-view-welcome-first nil
+  "Whether this is the user's first chat.")
 
 (defun agent-q-chat-view--welcome-tour ()
-  "Return the offer of the tour, if it is one for this chat."
-  (if (not (agent-q-chat-view--welcome-tour-p)) ""
+  "Return the offer of the tour, for the first chat and those without a model."
+  (if (or (agent-q-provider-scripted-p agent-q-session-provider)
+          (not (or agent-q-chat-view-welcome-first (agent-q-chat-view--header-no-model-p))))
+      ""
     (agent-q-chat-view--welcome-entry
      "Tour" (concat (agent-q-chat-view--welcome-button
                      "[Take the tour]" "M-x agent-q-tutorial"
-                     (lambda () (call-interactively 'agent-q-tutorial)))
+                     (lambda () (call-interactively (intern "agent-q-tutorial"))))
                     " ten minutes in your own Lisp, without a model"))))
 
 (defun agent-q-chat-view--welcome-suggestions ()

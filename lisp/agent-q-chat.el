@@ -368,6 +368,7 @@ that of the stored chat that it goes on with, or nil."
   (agent-q-chat-begin connection root name
                       (lambda ()
                         (unless id
+                          (setq agent-q-chat-view-welcome-first (agent-q-chat-history-none-p))
                           (agent-q-chat-view-welcome-setup))
                         (agent-q-prompt-setup))
                       (agent-q-chat-history-settings id))

@@ -406,7 +406,7 @@
 ;;;; agent-q-tutorial.el
 
 (autoload 'agent-q-tutorial-next "agent-q-tutorial"
-  "Go to the next step of the tour, whatever was done of this one." t)
+  "Go to the next step of the tour, even if this one isn't done." t)
 (autoload 'agent-q-tutorial "agent-q-tutorial"
   "Show agent-q in ten minutes, in a small Lisp project and your own Lisp." t)
 

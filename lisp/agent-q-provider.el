@@ -529,7 +529,8 @@ when you next choose their model."
   "The address of the provider whose model says what a script has: none.")
 
 (defvar agent-q-provider-scripted nil
-  "The provider of the tour once that has begun, or nil.  Only the tour's chat has it.")
+  "The provider of the tour once that has begun, or nil.
+Only the tour's chat uses it.")
 
 ;;;;; Providers as the core takes them
 

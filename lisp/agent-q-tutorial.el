@@ -4,10 +4,10 @@
 
 ;;; Commentary:
 
-;; M-x agent-q-tutorial writes a small Lisp project into a folder, loads it into the user's image and opens a
-;; chat whose model is a script (tutorial/script.json, played by the core: `src/provider/script.rs').  All else
-;; is as always.  A guide above the chat says what to press.  Each step waits until its work is done, in
-;; whichever way; what was done is noted in a file, so that the tour can be left and continued.
+;; M-x agent-q-tutorial writes a small Lisp project into a folder, loads it into the user's image and
+;; opens a chat whose model is a script (tutorial/script.json, played by src/provider/script.rs).  All
+;; else is as always.  A guide above the chat says what to press.  Each step waits until its work is
+;; done, and what was done is noted in a file, so that the tour can be left and continued.
 
 ;;; Code:
 
@@ -103,7 +103,6 @@ the tour can be deleted then."))
 (defvar agent-q-tutorial--image nil "The connection into which the project was loaded, or nil.")
 (defvar agent-q-tutorial--unloaded nil "Why it isn't loaded there, `pending', or nil.")
 (defvar agent-q-tutorial--timer nil "The timer that looks at what can't be subscribed to, or nil.")
-(defvar agent-q-tutorial--windows nil "The windows as they were before the tour, or nil.")
 (defvar agent-q-tutorial--trouble nil "What hinders the tour, as the guide says it, or nil.")
 
 (defun agent-q-tutorial--save ()
@@ -224,7 +223,7 @@ the tour can be deleted then."))
     (derived-mode-p 'sldb-mode 'sly-db-mode)))
 
 (defun agent-q-tutorial--look ()
-  "Go on as far as the steps are done, and see what hinders the tour."
+  "Go on to what is not done yet, and see what hinders the tour."
   (when agent-q-tutorial--folder
     (cond ((agent-q-tutorial--debugger-p)
            (cl-pushnew 'in-debugger agent-q-tutorial--facts))
@@ -287,7 +286,7 @@ the tour can be deleted then."))
            (run-at-time 0 nil #'agent-q-tutorial--look))))))
 
 (defun agent-q-tutorial--load-form (folder)
-  "Return a form, as text, that loads the project in FOLDER.
+  "Return a form, as text, for loading the project in FOLDER.
 Its value is nil, or says what went wrong."
   (format "(handler-case
   (let ((*standard-output* (make-broadcast-stream)) (*package* (find-package :cl-user)))
@@ -377,7 +376,7 @@ Its value is nil, or says what went wrong."
 
 ;;;###autoload
 (defun agent-q-tutorial-next ()
-  "Go to the next step of the tour, whatever was done of this one."
+  "Go to the next step of the tour, even if this one isn't done."
   (interactive)
   (agent-q-tutorial--check)
   (agent-q-tutorial--go (1+ agent-q-tutorial--number)))
@@ -414,7 +413,7 @@ Its value is nil, or says what went wrong."
   (message "M-x agent-q-tutorial continues the tour"))
 
 (defun agent-q-tutorial--check ()
-  "Signal an error unless the tour runs."
+  "Signal an error unless there is a tour."
   (unless agent-q-tutorial--folder
     (user-error "The tour isn't running; M-x agent-q-tutorial starts it")))
 
@@ -448,7 +447,7 @@ Its value is nil, or says what went wrong."
       (buffer-string))))
 
 (defun agent-q-tutorial--changed (folder)
-  "Return the files of the project in FOLDER that are there, and not as in the beginning."
+  "Return the files of the project in FOLDER that were changed."
   (seq-filter (lambda (file)
                 (let ((text (agent-q-tutorial--text (expand-file-name file folder))))
                   (and text
@@ -540,7 +539,7 @@ ID is that of its stored chat, or nil."
   "Call FUNCTION once a Lisp is connected; start one if there is none."
   (if (agent-q-connection-default-connection)
       (funcall function)
-    (let* ((client (agent-q-tutorial--client))
+    (let* ((client (agent-q-tutorial--starter))
            (hook (intern (format "%s-connected-hook" client)))
            (inferior-lisp-program (agent-q-tutorial--lisp)))
       (require client)
@@ -554,11 +553,11 @@ ID is that of its stored chat, or nil."
         (call-interactively client)))))
 
 (defun agent-q-tutorial--lisp ()
-  "Return the command that starts a Lisp: the user's, or SBCL where that isn't found."
+  "Return the command for a new Lisp: the user's, or SBCL where there is none."
   (let ((own (bound-and-true-p inferior-lisp-program)))
     (if (and own (executable-find (car (split-string own)))) own "sbcl")))
 
-(defun agent-q-tutorial--client ()
+(defun agent-q-tutorial--starter ()
   "Return the client to start a Lisp with, a symbol."
   (pcase (agent-q-connection-installed)
     ('nil (user-error "The tour needs SLY or SLIME; M-x agent-q-doctor says more"))
@@ -568,7 +567,7 @@ ID is that of its stored chat, or nil."
 ;;;###autoload
 (defun agent-q-tutorial ()
   "Show agent-q in ten minutes, in a small Lisp project and your own Lisp.
-It needs no model: the words of the answers are scripted, all else is real.
+The words of the answers are scripted, all else is real.
 A tour that was left continues where it was, or starts over."
   (interactive)
   (let ((saved (agent-q-tutorial--saved)))

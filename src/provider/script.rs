@@ -73,7 +73,7 @@ impl Script {
         let since = &messages[begin.map_or(0, |place| place + 1)..];
         let is_reply = |message: &&ChatMessage| matches!(message, ChatMessage::Assistant { .. });
         let replies = since.iter().filter(|it| is_reply(it)).count();
-        let results = &since[since.iter().rposition(|it| is_reply(&it)).unwrap_or(0)..];
+        let results = &since[since.iter().rposition(&is_reply).unwrap_or(0)..];
         let Some(turn) = self
             .turns
             .iter()

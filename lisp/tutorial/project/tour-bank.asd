@@ -1,3 +1,4 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The small bank of agent-q's tour.
 
 (asdf:defsystem "tour-bank"

@@ -1,3 +1,5 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+
 (in-package "TOUR-BANK")
 
 (defclass account ()

@@ -1,3 +1,5 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+
 (defpackage "TOUR-BANK/TESTS"
   (:use "CL" "TOUR-BANK")
   #+sbcl (:import-from "SB-RT" "DEFTEST" "DO-TEST"))
