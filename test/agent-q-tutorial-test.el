@@ -93,7 +93,9 @@
     (agent-q-tutorial-test--at "Look into the error")
     (let ((debugger (progn (call-interactively #'agent-q-debugger-hand-over)
                            (agent-q-test-until (car (agent-q-test-image-debuggers))))))
-      (switch-to-buffer debugger)
+      ;; The keys that the guide names are pressed there.
+      (should (eq debugger (window-buffer)))
+      (set-buffer debugger)
       (agent-q-tutorial--look)
       (agent-q-test-press "q"))
     (switch-to-buffer chat)
