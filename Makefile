@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo-model test test-all test-quick seen build package release bench compare trial implementations generate manual facts lint clean
+.PHONY: help chat test test-all test-quick seen build package release bench compare trial implementations generate manual facts lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -27,9 +27,6 @@ chat: ## Install what is missing, build, chat beside a Lisp
 	@sh scripts/build.sh
 	@echo "3 of 3  Open Emacs with a Lisp and a chat beside it; C-x C-c leaves it"
 	@sh scripts/chat.sh
-
-demo-model: ## Fetch the tiny demo model, about 130 MB
-	@sh scripts/demo-model.sh install
 
 test: ## Run all that CI runs; T=regexp: tests with such names
 	@sh scripts/setup.sh build chat test

@@ -73,6 +73,11 @@ A button above them shows as many more."
   "Return the directory of the stored chats as the core is told it."
   (expand-file-name agent-q-chat-history-directory))
 
+(defun agent-q-chat-history-none-p ()
+  "Whether no chat was stored yet."
+  (not (and (file-directory-p (agent-q-chat-history-folder))
+            (directory-files (agent-q-chat-history-folder) nil "\\`[^.]" t))))
+
 (defun agent-q-chat-history--state ()
   "Return the directory of the key of the chats as the core is told it.
 It is not that of the chats, which may be copied as a whole."

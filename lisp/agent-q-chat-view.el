@@ -495,14 +495,26 @@ The command stands on chats, and is named here for those that they show it to."
         (t (concat "none\n       "
                    (agent-q-chat-view--welcome-button "[Set a key]" "M-x agent-q-set-key" #'agent-q-chat-view-set-key)
                    " of a host, or choose a server on this machine\n       "
-                   (agent-q-chat-view--welcome-command "agent-q-demo-model") " starts a tiny demo model\n       "
                    (agent-q-chat-view--welcome-command "agent-q-doctor") " says what is missing\n       "
                    (agent-q-chat-view--welcome-command "agent-q-set-model") " looks again"))))
 
+(defvar-local agent-q-chat-view-welcome-first nil
+  "Whether this is the user's first chat.")
+
+(defun agent-q-chat-view--welcome-tour ()
+  "Return the offer of the tour, for the first chat and those without a model."
+  (if (or (agent-q-provider-scripted-p agent-q-session-provider)
+          (not (or agent-q-chat-view-welcome-first (agent-q-chat-view--header-no-model-p))))
+      ""
+    (agent-q-chat-view--welcome-entry
+     "Tour" (concat (agent-q-chat-view--welcome-button
+                     "[Take the tour]" "M-x agent-q-tutorial"
+                     (lambda () (call-interactively (intern "agent-q-tutorial"))))
+                    " ten minutes in your own Lisp, without a model"))))
+
 (defun agent-q-chat-view--welcome-suggestions ()
-  "Return what can be typed now, three things at most.
-The demo model answers no questions, so only the console's are left with it."
-  (pcase (list (and agent-q-session-provider (not (agent-q-provider-demo-p agent-q-session-provider)))
+  "Return what can be typed now, three things at most."
+  (pcase (list (and agent-q-session-provider t)
                (and (agent-q-chat-view--welcome-connected-p) t)
                (and (agent-q-project-directory) t))
     ('(t t nil) '("Which systems are loaded?" "/describe_symbol mapcar" "/apropos_search hash"))
@@ -556,11 +568,14 @@ Each line of TEXT begins in the same column, also where letters differ in width.
                (if (agent-q-project-directory) ""
                  (agent-q-chat-view--welcome-entry
                   "Files" "none: they are on another machine, where tools don't reach"))
+               (agent-q-chat-view--welcome-tour)
                (agent-q-chat-view--welcome-entry "Image" (agent-q-chat-view--welcome-image))
                (agent-q-chat-view--welcome-entry "Model" (agent-q-chat-view--welcome-model))
                (agent-q-chat-view--welcome-earlier)
-               (agent-q-chat-view--welcome-entry "Try" (mapconcat #'agent-q-chat-view--welcome-suggestion
-                                                                  (agent-q-chat-view--welcome-suggestions) "\n       "))
+               (if (agent-q-provider-scripted-p agent-q-session-provider) ""
+                 (agent-q-chat-view--welcome-entry
+                  "Try" (mapconcat #'agent-q-chat-view--welcome-suggestion
+                                   (agent-q-chat-view--welcome-suggestions) "\n       ")))
                (substitute-command-keys
                 "\\[agent-q-chat-return] sends.  \
 \\[agent-q-chat-view-tab] completes commands and tools after /, and what to attach after @.  \
@@ -588,7 +603,7 @@ Each line of TEXT begins in the same column, also where letters differ in width.
   "Say what is missing in the facts of the model of PROVIDER, an alist or nil.
 That is in the first lines of this chat while they can change."
   (let* ((hint (and provider
-                    (not (agent-q-provider-demo-p provider))
+                    (not (agent-q-provider-scripted-p provider))
                     (agent-q-model-facts-hint (alist-get 'base_url provider) (alist-get 'model provider)
                                               (alist-get 'context_window
                                                          (alist-get 'facts provider)))))

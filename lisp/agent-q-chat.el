@@ -368,6 +368,7 @@ that of the stored chat that it goes on with, or nil."
   (agent-q-chat-begin connection root name
                       (lambda ()
                         (unless id
+                          (setq agent-q-chat-view-welcome-first (agent-q-chat-history-none-p))
                           (agent-q-chat-view-welcome-setup))
                         (agent-q-prompt-setup))
                       (agent-q-chat-history-settings id))
@@ -605,7 +606,8 @@ core saves it, as JSON, or is nil."
     (kill-local-variable 'agent-q-review-edits))
   (agent-q-chat-stop-clock)
   (agent-q-changes-line-tell #'agent-q-drift-tell)
-  (when (agent-q-image-history-echo-offer-p)
+  (when (and (not (agent-q-provider-scripted-p agent-q-session-provider))
+             (agent-q-image-history-echo-offer-p))
     (agent-q-chat--offer-echo))
   (when (eq outcome :finished)
     (agent-q-chat-send-plan-offer))

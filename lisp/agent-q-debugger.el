@@ -302,6 +302,7 @@ Without one, it is the chat's last failed evaluation, whose stack is kept for
 some minutes.  In programs, NAME chooses a parked one."
   (interactive)
   (let* ((chat (current-buffer))
+         (buffers (buffer-list))
          (mine (agent-q-image-park-owned chat))
          (names (mapcar (lambda (parked)
                           (cons (format "%s: %s" (agent-q-image-parked-name parked)
@@ -316,19 +317,27 @@ some minutes.  In programs, NAME chooses a parked one."
           (t (agent-q-image-hand-over
               (if (null (cdr mine)) (car mine)
                 (cdr (assoc (completing-read "Error: " names nil t) names))))))
+    ;; SLY shows its debugger without going there.
+    (when-let* ((buffer (agent-q-debugger--new-buffer buffers))
+                (window (get-buffer-window buffer)))
+      (select-window window))
     ;; The debugger's buffer may be current now.
     (with-current-buffer chat
       (agent-q-chat-view-header-update))))
+
+(defun agent-q-debugger--new-buffer (buffers)
+  "Return the buffer of a debugger that is none of BUFFERS, or nil."
+  (cl-find-if (lambda (buffer)
+                (and (not (memq buffer buffers))
+                     (agent-q-debugger-local buffer 3)))
+              (buffer-list)))
 
 (defun agent-q-debugger-take-restart (name number)
   "Leave the error NAME of this chat by its restart of NUMBER.
 Your own debugger opens for that, and asks for what the restart needs."
   (let ((buffers (buffer-list)))
     (agent-q-debugger-hand-over name)
-    (when-let ((buffer (cl-find-if (lambda (buffer)
-                                     (and (not (memq buffer buffers))
-                                          (agent-q-debugger-local buffer 3)))
-                                   (buffer-list))))
+    (when-let ((buffer (agent-q-debugger--new-buffer buffers)))
       (with-current-buffer buffer
         (funcall (if (eq major-mode 'sldb-mode) #'sldb-invoke-restart #'sly-db-invoke-restart)
                  number)))))

@@ -161,8 +161,6 @@
 
 ;;;; agent-q-doctor.el
 
-(autoload 'agent-q-demo-model "agent-q-doctor"
-  "Start the tiny demo model for chats without a model; download it if need be." t)
 (autoload 'agent-q-report-bug "agent-q-doctor"
   "Prepare a bug report in a buffer: versions, findings, options, ends of logs." t)
 (autoload 'agent-q-doctor "agent-q-doctor"
@@ -428,6 +426,13 @@
 (autoload 'agent-q-tool-to-schema "agent-q-tool")
 (autoload 'agent-q-tool-failure "agent-q-tool")
 (autoload 'agent-q-format-tool-result "agent-q-tool")
+
+;;;; agent-q-tutorial.el
+
+(autoload 'agent-q-tutorial-next "agent-q-tutorial"
+  "Go to the next step of the tour, even if this one isn't done." t)
+(autoload 'agent-q-tutorial "agent-q-tutorial"
+  "Show agent-q in ten minutes, in a small Lisp project and your own Lisp." t)
 
 ;;;; agent-q.el
 

@@ -25,7 +25,7 @@
   '("Lists" ("T" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
     ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
     ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor)
-    ("H" "Manual" agent-q-manual))
+    ("H" "Manual" agent-q-manual) ("W" "Tour" agent-q-tutorial))
   "The lists of agent-q.")
 
 (defconst agent-q-menu--everywhere
@@ -211,7 +211,8 @@ It has what the command has set, and its usual key where there is room."
     ("rules" agent-q-rules "your rules about calls")
     ("system" agent-q-show-system-prompt "what else the model is told")
     ("doctor" agent-q-doctor "what is found and what is missing")
-    ("manual" agent-q-manual "the manual of agent-q"))
+    ("manual" agent-q-manual "the manual of agent-q")
+    ("tour" agent-q-tutorial "agent-q in ten minutes, without a model"))
   "Commands that can be typed after /: lists (NAME COMMAND NOTE).")
 
 (defvar agent-q-completion-slash-commands)

@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; Chooses a provider: what the user set, else a host whose key is in auth-source or the
-;; environment, else a model server on this machine, else the demo model if it runs.
+;; environment, else a model server on this machine.
 ;;
 ;; A provider is an alist that `json-serialize' turns into the core's `provider' setting; it holds
 ;; the key, so it goes straight to the core and is neither kept nor printed.  Chats keep what
@@ -417,11 +417,12 @@ when you next choose their model."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
-(defconst agent-q-provider-demo-name "demo model"
-  "Name of the provider that is only a demo of the path, not of answers.")
+(defconst agent-q-provider-scripted-url "http://scripted.invalid"
+  "The address of the provider whose model says what a script has: none.")
 
-(defvar agent-q-provider-demo nil
-  "The provider of the demo model while its server runs, or nil.")
+(defvar agent-q-provider-scripted nil
+  "The provider of the tour once that has begun, or nil.
+Only the tour's chat uses it.")
 
 ;;;;; Providers as the core takes them
 
@@ -531,19 +532,17 @@ PUBLIC is what `agent-q-provider-public' returned; nil for no model."
            (url (alist-get 'base_url public))
            (model (alist-get 'model public))
            (named (agent-q-provider-named name model)))
-      (cond ((agent-q-provider-demo-p public) agent-q-provider-demo)
+      (cond ((agent-q-provider-scripted-p public) agent-q-provider-scripted)
             ((equal url (alist-get 'base_url named)) named)
             (t (agent-q-provider--here name url model))))))
 
-(defun agent-q-provider-demo-p (provider)
-  "Return non-nil if PROVIDER is the demo model."
-  (equal (alist-get 'name provider) agent-q-provider-demo-name))
+(defun agent-q-provider-scripted-p (provider)
+  "Return non-nil if PROVIDER is that of the tour."
+  (equal (alist-get 'base_url provider) agent-q-provider-scripted-url))
 
 (defun agent-q-provider-label (provider)
   "Return a short text about PROVIDER for the user; nil means no model."
   (cond ((null provider) "no model")
-        ((agent-q-provider-demo-p provider)
-         (format "%s (demo model)" (alist-get 'model provider)))
         (t (format "%s (%s)" (alist-get 'model provider) (alist-get 'name provider)))))
 
 ;;;;; Keys
@@ -687,14 +686,13 @@ are looked for; then it runs when they have answered."
                (funcall callback provider)
              (agent-q-provider-discover
               (lambda (servers)
-                (funcall callback (or (agent-q-provider--local servers)
-                                      agent-q-provider-demo)))))))
+                (funcall callback (agent-q-provider--local servers)))))))
         (t (funcall callback (agent-q-provider-of-setting agent-q-provider)))))
 
 (defun agent-q-provider-advice ()
   "Return the advice for a user without a model."
   (concat "No model yet: M-x agent-q-set-key sets a key of a host, or finds Ollama, llama.cpp or"
-          " LM Studio on this machine; M-x agent-q-doctor says more."))
+          " LM Studio on this machine; M-x agent-q-doctor says more.  M-x agent-q-tutorial needs no model."))
 
 ;;;; The models that can be chosen
 
@@ -855,11 +853,6 @@ of the candidate's own."
                       (let ((agent-q-model (or model own)))
                         (agent-q-provider-of-setting agent-q-provider))))
               candidates)))
-    (when agent-q-provider-demo
-      (push (cons (format "%s: %s" agent-q-provider-demo-name
-                          (alist-get 'model agent-q-provider-demo))
-                  (lambda (_model) agent-q-provider-demo))
-            candidates))
     (nreverse candidates)))
 
 (defun agent-q-provider-chosen (choice candidates)

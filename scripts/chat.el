@@ -4,8 +4,8 @@
 
 ;;; Commentary:
 
-;; Loads SLY or SLIME, starts SBCL and opens the chat when it is connected.  Where no other model
-;; is found, the demo model serves the chat if it is downloaded.
+;; Loads SLY or SLIME, starts SBCL and opens the chat when it is connected, or the tour where no
+;; model is found.
 
 ;;; Code:
 
@@ -14,7 +14,6 @@
   (require 'lisp-ide (expand-file-name "scripts/lisp-ide.el" root)))
 (require 'agent-q-module)
 (require 'agent-q-provider)
-(require 'agent-q-doctor)
 
 (declare-function agent-q-ide-use "lisp-ide")
 (declare-function agent-q-chat-open "agent-q-chat")
@@ -25,21 +24,6 @@
 (defvar native-comp-async-report-warnings-errors)
 (defvar sly-connected-hook)
 (defvar slime-connected-hook)
-
-(defun agent-q-try-model-p ()
-  "Exit with 0 if a model is found, or if looking further means asking."
-  (let ((found 'none-yet)
-        (deadline (time-add nil 5)))
-    ;; A key may be in a file that a passphrase opens; that is asked later, once.
-    (when (seq-some (lambda (source)
-                      (and (stringp source) (string-suffix-p ".gpg" source)
-                           (file-exists-p source)))
-                    auth-sources)
-      (kill-emacs 0))
-    (agent-q-provider-choose (lambda (provider) (setq found provider)))
-    (while (and (eq found 'none-yet) (time-less-p nil deadline))
-      (accept-process-output nil 0.05))
-    (kill-emacs (if (memq found '(nil none-yet)) 1 0))))
 
 (defun agent-q-try--start-lisp ()
   "Start SBCL through SLY, or else SLIME; return the hook of its connections."
@@ -59,17 +43,15 @@
   (delete-other-windows)
   (goto-char (point-max)))
 
-(defun agent-q-try--model (continue)
-  "Find out which model serves, start the demo model if need be, then CONTINUE."
-  (if (and (not (seq-some #'agent-q-provider-key-of-environment
-                          (mapcar #'cdr agent-q-providers)))
-           (agent-q-doctor-demo-installed-p))
-      (agent-q-provider-choose
-       (lambda (provider)
-         (if provider
-             (funcall continue)
-           (agent-q-doctor-demo-start (lambda (_provider) (funcall continue))))))
-    (funcall continue)))
+(defun agent-q-try--open ()
+  "Open a chat, or the tour if no model is found."
+  (agent-q-provider-choose
+   (lambda (provider)
+     (if (or provider (eq agent-q-provider 'none))
+         (agent-q-try--chat)
+       (condition-case nil
+           (agent-q-tutorial)
+         (quit (agent-q-try--chat)))))))
 
 (defun agent-q-try ()
   "Start a Lisp and open a chat beside it."
@@ -81,13 +63,13 @@
   (let ((hook (agent-q-try--start-lisp))
         (opened nil))
     (if (null hook)
-        (agent-q-try--model #'agent-q-try--chat)
+        (agent-q-try--open)
       (add-hook hook
                 (lambda ()
                   (unless opened
                     (setq opened t)
                     ;; After what SLY and SLIME themselves do when they connect.
-                    (run-at-time 0 nil #'agent-q-try--model #'agent-q-try--chat)))
+                    (run-at-time 0 nil #'agent-q-try--open)))
                 t))))
 
 (provide 'chat)

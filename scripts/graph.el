@@ -47,7 +47,7 @@
     context-add-item context-items context-max context-max-size context-remove-item
     context-summary context-to-string context-usage continue copy-answer cost create-tool
     create-tool-specification declare-core define-tool define-tool-from-signature delete-chat
-    demo-model document effort empty-tool-library explain explain-error export-chat fix-error
+    document effort empty-tool-library explain explain-error export-chat fix-error
     fork-chat format-tool-result get-tool get-tools goto-approval keymap-prefix library-lookup
     library-register list-registered-tools list-tools manual mcp-uninstall mode* model
     parse-type-signature plan* private-files prompts-directory providers

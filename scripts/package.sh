@@ -12,7 +12,7 @@ name=agent-q-$version
 
 rm -rf "${target:?}/$name"
 mkdir -p "$target/$name"
-cp -R lisp/*.el lisp/*.eld lisp/image lisp/asdf lisp/agent-q-core.* "$target/$name"
+cp -R lisp/*.el lisp/*.eld lisp/image lisp/asdf lisp/tutorial lisp/agent-q-core.* "$target/$name"
 rm -f "$target/$name"/*-autoloads.el
 QUIET=1 sh scripts/manual.sh "$target/manual"
 if [ -f "$target/manual/agent-q.info" ]; then

@@ -245,7 +245,6 @@
     (let* ((process-environment (cons "AGENT_Q_FACTS_KEY=k" process-environment))
            (auth-sources nil)
            (agent-q-provider nil)
-           (agent-q-provider-demo nil)
            (agent-q-providers '((some :base-url "https://api.openai.com/v1" :model "small"
                                       :models (("own" :window 7000 :tools nil))
                                       :environment "AGENT_Q_FACTS_KEY")))

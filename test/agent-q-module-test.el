@@ -77,7 +77,7 @@ INTERFACE and HOST are used in place of those that fit."
      '(let ((timers (length timer-list)) (idle (length timer-idle-list)))
         (require 'agent-q-module)
         (list (mapcar (lambda (command) (and (commandp command) t))
-                      '(agent-q-chat agent-q-mode agent-q-set-model agent-q-demo-model
+                      '(agent-q-chat agent-q-mode agent-q-set-model agent-q-tutorial
                         agent-q-doctor agent-q-build agent-q-goto-approval))
               (seq-filter (lambda (feature)
                             (string-prefix-p "agent-q" (symbol-name feature)))
@@ -99,7 +99,7 @@ INTERFACE and HOST are used in place of those that fit."
                        (autoload-do-load (symbol-function command) command)
                        (autoloadp (symbol-function command)))
                      '(agent-q-chat agent-q-goto-approval agent-q-mode agent-q-set-model
-                       agent-q-demo-model agent-q-doctor))))
+                       agent-q-tutorial agent-q-doctor))))
     "(nil nil nil nil nil nil)")))
 
 (ert-deftest agent-q-module-test-documentation-shows-keys ()

@@ -13,7 +13,6 @@
 (require 'agent-q-provider)
 (require 'agent-q-doctor)
 (require 'agent-q-test)
-(require 'agent-q-test-demo)
 
 (defconst agent-q-provider-test--hosts
   '((first :base-url "https://first.example/v1" :model "one" :environment "AGENT_Q_FIRST_KEY")
@@ -29,8 +28,7 @@
           (process-environment (append ,environment process-environment))
           (agent-q-providers agent-q-provider-test--hosts)
           (agent-q-provider nil)
-          (agent-q-model nil)
-          (agent-q-provider-demo nil))
+          (agent-q-model nil))
      (auth-source-forget-all-cached)
      (unwind-protect
          (progn ,@body)
@@ -225,19 +223,6 @@
                            "the environment")))
         (delete-file locked)))))
 
-(ert-deftest agent-q-provider-test-demo-comes-last ()
-  "The demo model serves where there is neither a key nor a server."
-  (agent-q-provider-test--with "" nil
-    (let* ((agent-q-provider-demo '((name . "demo model") (model . "tiny")))
-           (chosen (agent-q-provider-test--choose)))
-      ;; A developer's machine may run a model server, which comes first.
-      (unless (agent-q-provider-demo-p chosen)
-        (ert-skip "A model server answers on this machine"))
-      (should (equal (agent-q-provider-label chosen) "tiny (demo model)"))))
-  (agent-q-provider-test--with "machine first.example login apikey password a\n" nil
-    (let ((agent-q-provider-demo '((name . "demo model") (model . "tiny"))))
-      (should-not (agent-q-provider-demo-p (agent-q-provider-test--choose))))))
-
 (ert-deftest agent-q-provider-test-local-servers ()
   "A server with the wanted model is preferred; models that only embed are not used."
   (let ((servers '((:name "Ollama" :base-url "http://127.0.0.1:11434/v1"
@@ -338,17 +323,6 @@
     (should (equal local (agent-q-provider-again (agent-q-provider-public local)))))
   (should-not (agent-q-provider-again nil)))
 
-(ert-deftest agent-q-provider-test-the-demo-model-is-asked-no-questions ()
-  "With the demo model only what the console answers is suggested."
-  (agent-q-provider-test--with "" nil
-    (let ((agent-q-provider-demo `((name . ,agent-q-provider-demo-name)
-                                   (base_url . "http://127.0.0.1:9/v1") (model . "tiny"))))
-      (agent-q-test-with-chat
-        (setq agent-q-session-provider agent-q-provider-demo)
-        (agent-q-chat-view-welcome-update)
-        (should (agent-q-test-shows "[/get_project_root]"))
-        (should-not (agent-q-test-shows "What does this project do"))))))
-
 (ert-deftest agent-q-provider-test-doctor-shows-no-key ()
   "The doctor's page says where a key is, never what it is, and fills in the servers."
   (agent-q-provider-test--with "machine first.example login apikey password hidden-one\n"
@@ -365,34 +339,10 @@
         (should-not (string-match-p "looking on this machine" page))
         (should-not (string-match-p "hidden" page))))))
 
-(ert-deftest agent-q-provider-test-demo-server-is-ready-amid-its-log ()
-  "The server is known to be ready wherever its log lets it say so."
-  (should (equal (agent-q-doctor--demo-address
-                  (concat "0.00.003.823 I srv          init: loading model\n"
-                          "0.00.518.933 ready http://127.0.0.1:56415/v1\n"
-                          "I srv    load_model: initializing, n_slots = 1\n"))
-                 "http://127.0.0.1:56415/v1"))
-  (should-not (agent-q-doctor--demo-address
-               "I srv init: not ready\nready http://127.0.0.1:564")))
-
-(ert-deftest agent-q-provider-test-demo-server ()
-  "The real demo server makes a whole, streamed tool call when it is made to."
-  (let* ((provider (agent-q-test-demo-provider))
-         (body (append (agent-q-test-demo-request provider "Describe the symbol mapcar")
-                       ;; Of two equal keys `json-serialize' takes the first.
-                       (alist-get 'first_body provider) (alist-get 'body provider)))
-         (events (agent-q-test-demo-post provider body))
-         (calls (agent-q-test-demo-calls events)))
-    (should (> (length events) 5))
-    (should (equal (mapcar #'car calls) '("describe_symbol")))
-    (should (stringp (alist-get 'symbol (json-parse-string (cdar calls)
-                                                           :object-type 'alist))))))
-
 (ert-deftest agent-q-provider-test-all-models-of-a-host-can-be-chosen ()
   "What a host lists can be chosen, its default first, and a host is asked once."
   (agent-q-test-with-model "{\"turns\":[],\"models\":[\"zeta\",\"alpha\",\"text-embedding-x\"]}"
     (let* ((agent-q-providers nil)
-           (agent-q-provider-demo nil)
            (asked 0)
            (agent-q-events-subscribers (copy-alist agent-q-events-subscribers))
            (agent-q-provider--listed nil))

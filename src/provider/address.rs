@@ -202,6 +202,7 @@ mod tests {
             facts: ModelFacts::default(),
             recordings: None,
             route: crate::provider::Route::default(),
+            script: None,
         }
     }
 

@@ -33,7 +33,8 @@ use super::retry::{RetryPolicy, advice};
 use super::route::{Trust, Way};
 use super::written_calls::ReadableCalls;
 use super::{
-    ChatRequest, Dialect, FailureKind, ModelReply, ProviderError, ProviderSettings, StreamEvent,
+    ChatRequest, Dialect, FailureKind, ModelReply, ProviderError, ProviderSettings, Script,
+    StreamEvent,
 };
 use crate::log::Causes;
 use crate::runtime::held;
@@ -170,6 +171,9 @@ impl Http {
         reader: &mut ReplyReader,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<ModelReply, ProviderError> {
+        if let Some(script) = &settings.script {
+            return play(script, request, reader, sink).await;
+        }
         self.stream_with_retries(settings, request, reader, sink)
             .instrument(tracing::error_span!("request", model = settings.model))
             .await
@@ -680,6 +684,26 @@ fn refused_field(
     report.refused_field(|field| sent.contains_key(field) && !is_users(settings, field))
 }
 
+/// Has READER read what SCRIPT says to REQUEST.
+async fn play(
+    script: &Script,
+    request: &ChatRequest,
+    reader: &mut ReplyReader,
+    sink: &mut (dyn FnMut(StreamEvent) + Send),
+) -> Result<ModelReply, ProviderError> {
+    *reader = ReplyReader::reading(Dialect::ChatCompletions, ReadableCalls::default());
+    for piece in script.reply(&request.messages).stream() {
+        tokio::time::sleep(script.pace()).await;
+        reader
+            .push(piece.as_bytes())
+            .into_iter()
+            .for_each(&mut *sink);
+    }
+    let (reply, last) = std::mem::take(reader).finish();
+    last.into_iter().for_each(sink);
+    reply
+}
+
 // A request as its user may see it: the same body and address, with each header that could hold a secret
 // left blank.
 
@@ -696,6 +720,11 @@ pub fn shown_request(
     settings: &ProviderSettings,
     request: &ChatRequest,
 ) -> Result<Value, ProviderError> {
+    if settings.script.is_some() {
+        return Err(settings_failure(
+            "This model's words are scripted; nothing is sent to it.".into(),
+        ));
+    }
     let url = chat_url(settings)?;
     let host = url.host_str().unwrap_or_default().to_owned();
     let shown: Map<String, Value> = headers(settings, &host)?

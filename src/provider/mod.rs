@@ -27,6 +27,7 @@ mod refusal;
 pub mod reply;
 pub mod retry;
 pub mod route;
+pub mod script;
 pub mod written_calls;
 
 use std::path::PathBuf;
@@ -40,6 +41,7 @@ pub use history::{ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, Part
 pub use http::{Http, HttpSettings};
 pub use model_facts::ModelFacts;
 pub use route::Route;
+pub use script::Script;
 
 use crate::protocol::ToolCall;
 
@@ -78,6 +80,8 @@ pub struct ProviderSettings {
     pub recordings: Option<PathBuf>,
     /// The way to the host: proxies and certificates.
     pub route: Route,
+    /// What the model says, where that is written beforehand; it has no host then.
+    pub script: Option<Script>,
 }
 
 impl ProviderSettings {

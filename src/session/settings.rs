@@ -20,7 +20,9 @@ use crate::builtin::more;
 use crate::call::batch::{Approval, EvalPolicy, PlanMode};
 use crate::files::private::{DEFAULT_PATTERNS, PrivateFiles};
 use crate::gram::ToolSpecification;
-use crate::provider::{Dialect, Effort, ModelFacts, ProviderSettings, Route, Secret, ToolChoice};
+use crate::provider::{
+    Dialect, Effort, ModelFacts, ProviderSettings, Route, Script, Secret, ToolChoice,
+};
 use crate::tool::libraries::Agent;
 use crate::tool::offer::{Offer, Unoffered};
 use crate::tool::registry::Registry;
@@ -152,6 +154,8 @@ pub struct ProviderJson {
     recordings: Option<PathBuf>,
     #[serde(default)]
     route: Route,
+    #[serde(default)]
+    script: Option<Script>,
 }
 
 impl std::fmt::Debug for ProviderJson {
@@ -177,6 +181,7 @@ impl From<ProviderJson> for ProviderSettings {
             facts: json.facts,
             recordings: json.recordings,
             route: json.route,
+            script: json.script,
         }
     }
 }

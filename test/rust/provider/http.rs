@@ -46,6 +46,7 @@ pub(super) fn settings(base_url: String) -> ProviderSettings {
         facts: agent_q_core::provider::ModelFacts::default(),
         recordings: None,
         route: agent_q_core::provider::Route::default(),
+        script: None,
     }
 }
 

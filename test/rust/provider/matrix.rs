@@ -34,6 +34,7 @@ pub fn settings(dialect: Dialect) -> ProviderSettings {
         facts: ModelFacts::default(),
         recordings: None,
         route: agent_q_core::provider::Route::default(),
+        script: None,
     }
 }
 

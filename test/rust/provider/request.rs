@@ -32,6 +32,7 @@ fn settings() -> ProviderSettings {
         facts: ModelFacts::default(),
         recordings: None,
         route: agent_q_core::provider::Route::default(),
+        script: None,
     }
 }
 
