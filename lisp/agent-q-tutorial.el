@@ -87,7 +87,7 @@ go to \"Fix transfer.\" and press \\[agent-q-rewind].  A page shows what is undo
 Lisp: C-c C-c there does it, q does not.  [Undo this] then brings it all back.")
    (agent-q-tutorial--step
     :title "That was the tour"
-    :text "Now with a model: M-x agent-q-doctor says how to get one, M-x agent-q-chat opens a chat
+    :text "Now with a model: M-x agent-q-set-key sets a key, M-x agent-q-chat opens a chat
 in a project of yours, \\[agent-q-menu] is the menu.  [Leave] closes this guide; the folder of
 the tour can be deleted then."))
   "The steps of the tour.")

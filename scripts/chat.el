@@ -25,23 +25,53 @@
 (defvar sly-connected-hook)
 (defvar slime-connected-hook)
 
-(defun agent-q-try--start-lisp ()
-  "Start SBCL through SLY, or else SLIME; return the hook of its connections."
-  (cond ((agent-q-ide-use 'sly)
-         (setq inferior-lisp-program "sbcl")
-         (save-window-excursion (sly))
-         'sly-connected-hook)
-        ((agent-q-ide-use 'slime)
-         (slime-setup)
-         (slime-start :program "sbcl" :program-args nil :name 'sbcl
-                      :buffer "*inferior-lisp*")
-         'slime-connected-hook)))
+;;;; What is on the screen
+
+(defconst agent-q-try--waiting
+  "agent-q
+
+A Lisp is starting: SBCL, through %s.  The first time, %s compiles
+its half of it, which takes up to half a minute.  A chat opens beside
+the Lisp's REPL then, or a tour where no model is found.
+
+C-x C-c leaves Emacs.\n"
+  "What is shown until there is a Lisp.")
+
+(defun agent-q-try--wait (client)
+  "Say that a Lisp is starting through CLIENT, in the whole frame."
+  (with-current-buffer (get-buffer-create "*agent-q*")
+    (erase-buffer)
+    (insert (format agent-q-try--waiting client client))
+    (special-mode))
+  (switch-to-buffer "*agent-q*")
+  (delete-other-windows))
+
+(defun agent-q-try--repl ()
+  "Return the buffer of the REPL, or nil."
+  (seq-find (lambda (buffer)
+              (with-current-buffer buffer (derived-mode-p 'sly-mrepl-mode 'slime-repl-mode)))
+            (buffer-list)))
 
 (defun agent-q-try--chat ()
-  "Open the chat in the whole frame."
-  (agent-q-chat)
+  "Open a chat about the project of the tour, with the REPL beside it."
+  (let ((default-directory (agent-q-try--project)))
+    (agent-q-chat))
   (delete-other-windows)
+  (let ((repl (agent-q-try--repl)))
+    (when repl
+      (set-window-buffer (if (< (frame-width) 160)
+                             (split-window-below (- (max 8 (/ (frame-height) 4))))
+                           (split-window-right))
+                         repl)))
   (goto-char (point-max)))
+
+(defun agent-q-try--project ()
+  "Return the folder of the small project that the chat is about; write it if need be."
+  (let ((folder (locate-user-emacs-file "agent-q/tour-bank/")))
+    (unless (file-directory-p folder)
+      (make-directory (file-name-directory (directory-file-name folder)) t)
+      (copy-directory (expand-file-name "tutorial/project" agent-q-module-directory) folder))
+    folder))
 
 (defun agent-q-try--open ()
   "Open a chat, or the tour if no model is found."
@@ -53,13 +83,30 @@
            (agent-q-tutorial)
          (quit (agent-q-try--chat)))))))
 
+;;;; The Lisp
+
+(defun agent-q-try--start-lisp ()
+  "Start SBCL through SLY, or else SLIME; return the hook of its connections."
+  (cond ((agent-q-ide-use 'sly)
+         (agent-q-try--wait "SLY")
+         (setq inferior-lisp-program "sbcl")
+         (save-window-excursion (sly))
+         'sly-connected-hook)
+        ((agent-q-ide-use 'slime)
+         (agent-q-try--wait "SLIME")
+         (slime-setup)
+         ;; What its compiler says there is nothing for the user's eyes.
+         (save-window-excursion
+           (slime-start :program "sbcl" :program-args nil :name 'sbcl
+                        :buffer "*inferior-lisp*"))
+         'slime-connected-hook)))
+
 (defun agent-q-try ()
   "Start a Lisp and open a chat beside it."
   (setq inhibit-startup-screen t
         ;; What the compiler thinks of SLIME's code is nothing for the user's eyes.
         native-comp-async-report-warnings-errors nil)
   (agent-q-mode 1)
-  (message "Starting Lisp...")
   (let ((hook (agent-q-try--start-lisp))
         (opened nil))
     (if (null hook)
