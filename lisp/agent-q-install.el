@@ -64,7 +64,7 @@ stays in use until Emacs is restarted."
   (and agent-q-install--process t))
 
 (defun agent-q-install--offer-build (why)
-  "Offer to build the core; WHY says why it isn't downloaded."
+  "Offer to build the core; it isn't downloaded because of WHY, a sentence."
   (cond ((not (agent-q-module-source-directory))
          (user-error "%s: %s" why (agent-q-module-remedy)))
         ((y-or-n-p (format "%s.  Build it here (needs Rust; some minutes, 1 GB)? " why))

@@ -25,6 +25,9 @@
 (declare-function agent-q-chat-handle "agent-q-chat")
 (declare-function agent-q-code-highlight-flush "agent-q-code-highlight")
 (declare-function agent-q-audit-log "agent-q-audit")
+(declare-function agent-q-call-waiting "agent-q-call")
+(declare-function agent-q-prompt-replace "agent-q-prompt")
+(declare-function agent-q-tutorial "agent-q-tutorial")
 (declare-function agent-q-review-place-visit "agent-q-review-place")
 (declare-function agent-q-connection-connections "agent-q-connection")
 (declare-function agent-q-connection-ask "agent-q-connection")
@@ -231,6 +234,31 @@ so an unknown name loses it.  Look at both first:
   (delete-other-windows)
   (agent-q-screens--take "list"))
 
+(defun agent-q-screens--send (text end)
+  "Send TEXT in the tour's chat and wait for END, a function that returns non-nil."
+  (agent-q-prompt-replace text)
+  (agent-q-chat-send)
+  (agent-q-screens--await text end))
+
+(defun agent-q-screens--session ()
+  "Show a part of the tour: all but the words of the model is real."
+  (cl-letf (((symbol-function 'read-directory-name) (lambda (&rest _) "~/agent-q-tour/")))
+    (agent-q-tutorial))
+  (delete-other-windows)
+  (agent-q-screens--await "the tour's project"
+                          (lambda () (not (string-search "being loaded"
+                                                         (with-current-buffer "*agent-q tour*" (buffer-string))))))
+  (agent-q-screens--send "Move 100 from Ann to Bob."
+                         (lambda () (string-search "That is a real bug" (buffer-string))))
+  (sit-for 1)
+  (delete-other-windows)
+  (agent-q-screens--send "Fix transfer." #'agent-q-call-waiting)
+  (sit-for 1)
+  ;; The guide's window is one that the others leave alone.
+  (mapc #'delete-window (delq (selected-window) (window-list)))
+  (goto-char (point-max))
+  (agent-q-screens--take "session"))
+
 (defun agent-q-screens ()
   "Play the session, and leave Emacs."
   (make-directory agent-q-screens--project t)
@@ -257,6 +285,7 @@ so an unknown name loses it.  Look at both first:
   (agent-q-screens--request)
   (agent-q-screens--edit)
   (agent-q-screens--list)
+  (agent-q-screens--session)
   (let ((confirm-kill-emacs nil) (kill-emacs-query-functions nil))
     (kill-emacs 0)))
 
