@@ -66,7 +66,7 @@ C-x C-c leaves Emacs.\n"
   (goto-char (point-max)))
 
 (defun agent-q-try--project ()
-  "Return the folder of the small project that the chat is about; write it if need be."
+  "Return the folder of the project that the chat is about; write it if need be."
   (let ((folder (locate-user-emacs-file "agent-q/tour-bank/")))
     (unless (file-directory-p folder)
       (make-directory (file-name-directory (directory-file-name folder)) t)
