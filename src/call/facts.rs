@@ -16,6 +16,9 @@ use crate::trust::{Provenance, SafetyLevel};
 /// Parameters of tools that are not ours which name files, besides those that end with `_path`.
 const PATH_PARAMETERS: [&str; 4] = ["path", "file", "source", "destination"];
 
+/// What rules know the file by that a call runs as a program.
+const REAL_PROGRAM: &str = "real_program";
+
 /// All that rules look at of one call.
 #[derive(Debug, Clone)]
 pub struct Facts {
@@ -55,10 +58,17 @@ impl Facts {
         (assessment, reached, alarms): (&Assessment, &Reached, &Alarms),
         place: &TurnPlace,
     ) -> Self {
-        let map = match arguments.to_json() {
+        let mut map = match arguments.to_json() {
             Value::Object(map) => map,
             _ => Map::new(),
         };
+        if let Some(program) = &reached.program {
+            // The name in the call may be another file's tomorrow.
+            map.insert(
+                REAL_PROGRAM.to_owned(),
+                program.file.to_string_lossy().into(),
+            );
+        }
         let (paths, provenance, followed) = match tool.origin {
             Origin::BuiltIn => (reached.files.clone(), reached.provenance, Followed::No),
             Origin::EmacsLisp | Origin::Library(_) | Origin::Image(_) => {
@@ -184,8 +194,9 @@ impl Facts {
         if EffectKind::of_tool(&self.tool).is_some() {
             return Some(Rule::allowing_effect(&call, scope));
         }
-        // Of a tool that is not agent-q's own nobody knows what else it does with the file.
-        if self.origin != Origin::BuiltIn {
+        // Of a tool that is not agent-q's own nobody knows what else it does with the file, nor of a program
+        // what else it does in its folder.
+        if self.origin != Origin::BuiltIn || self.arguments.contains_key(REAL_PROGRAM) {
             call.paths = &[];
         }
         Some(Rule::allowing(&call, scope))

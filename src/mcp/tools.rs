@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::prompts;
 use crate::builtin::files::balance::REPAIR;
-use crate::builtin::more;
+use crate::builtin::{more, programs};
 use crate::tool::begun::{AWAIT, CANCEL};
 use crate::tool::offer::{Unoffered, groups_beyond};
 use crate::tool::registry::Registry;
@@ -243,6 +243,10 @@ pub fn introduction(version: &str, emacs: &str) -> Value {
 /// The tools of REGISTRY that HOST is told of under PROFILE.
 #[must_use]
 pub fn offered(profile: &Profile, registry: &Registry, emacs: &str) -> Registry {
+    // Other agents run programs their own way, which their users have set up.
+    let mut known = registry.all();
+    known.retain(|tool| tool.name != programs::NAME);
+    let registry = &Registry::of(known);
     let offered = Registry::of(profile.tools(registry));
     // Any call may turn out to be pending.
     for tool in [AWAIT, CANCEL].iter().filter_map(|name| registry.get(name)) {
