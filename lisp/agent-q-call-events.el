@@ -165,9 +165,12 @@ Return non-nil if that is new."
 (agent-q-events-operation-define "call-look" (operation call)
   "Return what the chat's CALL, a key, has printed so far, and where it is."
   (with-current-buffer (agent-q-events-operation-call-owner operation)
-    (let ((running (agent-q-call-events--live-image-call call)))
+    (let ((running (agent-q-call-events--live-image-call call))
+          (known (gethash call agent-q-call-table)))
       (if (null running)
-          ""
+          ;; A program's output has come by itself.
+          (agent-q-call-events--live-told
+           (list :text (car (and known (agent-q-call-output known)))) nil)
         (agent-q-call-events--live-query
          running "call-output"
          (lambda (output _reply)

@@ -16,8 +16,9 @@ use crate::trust::{Provenance, SafetyLevel};
 /// Parameters of tools that are not ours which name files, besides those that end with `_path`.
 const PATH_PARAMETERS: [&str; 4] = ["path", "file", "source", "destination"];
 
-/// What rules know the file by that a call runs as a program.
+/// What rules and the audit log know by which file a call runs as a program, and where.
 const REAL_PROGRAM: &str = "real_program";
+const REAL_DIRECTORY: &str = "real_directory";
 
 /// All that rules look at of one call.
 #[derive(Debug, Clone)]
@@ -63,11 +64,10 @@ impl Facts {
             _ => Map::new(),
         };
         if let Some(program) = &reached.program {
-            // The name in the call may be another file's tomorrow.
-            map.insert(
-                REAL_PROGRAM.to_owned(),
-                program.file.to_string_lossy().into(),
-            );
+            // The name in the call may be another file's tomorrow, and the root another project's.
+            let text = |path: &Path| Value::from(path.to_string_lossy());
+            map.insert(REAL_PROGRAM.to_owned(), text(&program.file));
+            map.insert(REAL_DIRECTORY.to_owned(), text(&program.directory));
         }
         let (paths, provenance, followed) = match tool.origin {
             Origin::BuiltIn => (reached.files.clone(), reached.provenance, Followed::No),
@@ -160,6 +160,12 @@ impl Facts {
     #[must_use]
     pub fn may_have_changed(&self) -> bool {
         self.followed == Followed::Paths || self.provenance != self.place.provenance()
+    }
+
+    /// The arguments of the call for the audit log, with the program that they lead to.
+    #[must_use]
+    pub fn arguments(&self) -> Value {
+        Value::Object(self.arguments.clone())
     }
 
     /// The chat that makes the call.

@@ -292,7 +292,7 @@ impl Executor {
         let session = batch.session;
         let arguments = call.arguments.to_json();
         if let Err(failure) = self
-            .audit(call, &arguments, AuditStep::Started, batch)
+            .audit(call, &call.facts.arguments(), AuditStep::Started, batch)
             .await
         {
             return CallEnding::new(CallOutcome::Failed, failure.to_string());
@@ -370,7 +370,7 @@ impl Executor {
         };
         let arguments = match &call.unfit {
             Some(unfit) => unfit.clone(),
-            None => call.arguments.to_json(),
+            None => call.facts.arguments(),
         };
         if let Err(failure) = self.audit(call, &arguments, step, batch).await {
             // It is too late to stop it, but the user can know that the log is not whole.

@@ -7,6 +7,7 @@ mod environment;
 mod plain;
 mod running;
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::tool::work::{FoundForCall, FoundProgram, Running, WorkContext, off_em
 use crate::tool::{Arguments, BACKGROUND, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 use crate::visible::spelled;
+use crate::workspace::Stamp;
 
 pub const NAME: &str = "run_command";
 
@@ -316,6 +318,10 @@ async fn work(arguments: Arguments, context: WorkContext) -> Result<String, Tool
         environment: environment::for_programs(&found.environment),
         limit,
     };
+    let before = match found.only_looks {
+        true => BTreeMap::new(),
+        false => stamps(&context).await?,
+    };
     context.go_on()?;
     // Its end is seen to even where nobody waits for it any more.
     let stop = context.cancel.child_token();
@@ -328,7 +334,16 @@ async fn work(arguments: Arguments, context: WorkContext) -> Result<String, Tool
         .map_err(|_| ToolFailure::new("agent-q is shutting down."))?;
     let line = line(arguments.required_text(PROGRAM), &given);
     match ended {
-        Ok(ended) => told(&line, &ended, limit, &found),
+        Ok(ended) => {
+            let note = changed(before, &context).await?;
+            match told(&line, &ended, limit, &found) {
+                Ok(told) => Ok(told + &note),
+                Err(failure) => Err(ToolFailure {
+                    message: failure.message.clone() + &note,
+                    ..failure
+                }),
+            }
+        }
         Err(error) => Err(ToolFailure::new(format!(
             "`{line}` could not be started: {error}.{}",
             match error.raw_os_error() {
@@ -338,6 +353,44 @@ async fn work(arguments: Arguments, context: WorkContext) -> Result<String, Tool
             }
         ))),
     }
+}
+
+async fn stamps(context: &WorkContext) -> Result<BTreeMap<PathBuf, Option<Stamp>>, ToolFailure> {
+    let workspace = Arc::clone(&context.workspace);
+    context.on_a_thread(move |_| Ok(workspace.stamps())).await
+}
+
+/// How many files are named that a program has changed.
+const MOST_NAMED: usize = 20;
+
+/// A line on the files that are not as BEFORE, of those that the model knows; others it doesn't know.
+async fn changed(
+    before: BTreeMap<PathBuf, Option<Stamp>>,
+    context: &WorkContext,
+) -> Result<String, ToolFailure> {
+    if before.is_empty() {
+        return Ok(String::new());
+    }
+    let now = stamps(context).await?;
+    let policy = context.policy().await?;
+    let changed = before
+        .iter()
+        .filter(|(path, stamp)| now.get(*path) != Some(stamp));
+    let names: Vec<String> = changed
+        .map(|(path, _)| path.strip_prefix(policy.root()).unwrap_or(path))
+        .map(|path| spelled(&path.to_string_lossy(), 200))
+        .collect();
+    Ok(match names.len() {
+        0 => String::new(),
+        count => format!(
+            "\n(Changed meanwhile, of the files that you know: {}{}.)",
+            names[..count.min(MOST_NAMED)].join(", "),
+            match count > MOST_NAMED {
+                true => format!(" and {} more", count - MOST_NAMED),
+                false => String::new(),
+            }
+        ),
+    })
 }
 
 /// Shows the user what was PRINTED so far.
