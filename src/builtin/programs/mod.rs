@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use self::environment::Environment;
 use self::plain::{Changes, fetches, plain, runner};
-use self::running::{End, Ended, Job, Left, Printed, run};
+use self::running::{CommandLine, Ended, Left, Printed, ProgramEnd, run};
 use super::files::reading::{texts, texts_parameter};
 use crate::files::path::{PathKind, PathPolicy, PathVerdict, Resolved};
 use crate::files::{FileError, Trouble};
@@ -311,7 +311,7 @@ async fn work(arguments: Arguments, context: WorkContext) -> Result<String, Tool
     let given = texts(&arguments, ARGUMENTS);
     let limit = arguments.number(TIMEOUT).filter(|it| *it > 0.0);
     let limit = Duration::from_secs_f64(limit.map_or(USUAL_LIMIT, |it| it.min(LONGEST)));
-    let job = Job {
+    let command = CommandLine {
         program: found.called.clone(),
         arguments: given.clone(),
         directory: found.directory.clone(),
@@ -328,7 +328,7 @@ async fn work(arguments: Arguments, context: WorkContext) -> Result<String, Tool
     let _stopped_with_this = stop.clone().drop_guard();
     let showing = context.clone();
     let running =
-        tokio::spawn(async move { run(job, stop, |printed| show(&showing, printed)).await });
+        tokio::spawn(async move { run(command, stop, |printed| show(&showing, printed)).await });
     let ended = running
         .await
         .map_err(|_| ToolFailure::new("agent-q is shutting down."))?;
@@ -413,15 +413,15 @@ fn told(
     found: &FoundProgram,
 ) -> Result<String, ToolFailure> {
     let how = match ended.end {
-        End::Status(0) => None,
-        End::Status(status) => Some(format!("`{line}` ended with status {status}.")),
-        End::Signal(signal) => Some(format!("`{line}` was ended by signal {signal}.")),
-        End::TimedOut => Some(format!(
+        ProgramEnd::Status(0) => None,
+        ProgramEnd::Status(status) => Some(format!("`{line}` ended with status {status}.")),
+        ProgramEnd::Signal(signal) => Some(format!("`{line}` was ended by signal {signal}.")),
+        ProgramEnd::TimedOut => Some(format!(
             "`{line}` was stopped after {} s, its time limit.",
             limit.as_secs_f64()
         )),
-        End::Cancelled => Some(format!("`{line}` was stopped.")),
-        End::AskedTerminal => Some(format!(
+        ProgramEnd::Cancelled => Some(format!("`{line}` was stopped.")),
+        ProgramEnd::AskedTerminal => Some(format!(
             "`{line}` wanted to use a terminal, and was stopped: it can't read input."
         )),
     };
@@ -437,7 +437,9 @@ fn told(
         Some(how) => format!("{how}\n{printed}"),
         None => printed,
     };
-    if ended.left == Left::Stopped && matches!(ended.end, End::Status(_) | End::Signal(_)) {
+    if ended.left == Left::Stopped
+        && matches!(ended.end, ProgramEnd::Status(_) | ProgramEnd::Signal(_))
+    {
         text.push_str("\n(Processes that it left running were stopped.)");
     }
     let withheld = environment::withheld(&found.environment);

@@ -24,12 +24,12 @@ struct Subcommand {
     changes: Changes,
     /// Its plain options, separated by blanks: `--since=` takes a value, `-#` is a number.
     options: &'static str,
-    others: Others,
+    others: BesideOptions,
 }
 
 /// What may stand among the arguments beside the options.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Others {
+enum BesideOptions {
     None,
     Some,
     /// One word, which belongs to the subcommand.
@@ -56,68 +56,73 @@ const GIT: &[Subcommand] = &[
         "status",
         LOOKS,
         "-s --short -b --branch --porcelain --porcelain= --long -u -uno -uall --untracked-files= --ignored -v --show-stash",
-        Others::Some,
+        BesideOptions::Some,
     ),
-    Subcommand::new("log", LOOKS, "", Others::Some),
-    Subcommand::new("show", LOOKS, "", Others::Some),
-    Subcommand::new("diff", LOOKS, "", Others::Some),
+    Subcommand::new("log", LOOKS, "", BesideOptions::Some),
+    Subcommand::new("show", LOOKS, "", BesideOptions::Some),
+    Subcommand::new("diff", LOOKS, "", BesideOptions::Some),
     Subcommand::new(
         "blame",
         LOOKS,
         "-L -w -M -C -e -s -l -t --date= --porcelain --line-porcelain",
-        Others::Some,
+        BesideOptions::Some,
     ),
     Subcommand::new(
         "grep",
         LOOKS,
         "-n -i -w -l -L -c -h -H -E -F -P -v -e --line-number --ignore-case --word-regexp --files-with-matches --count --cached --heading --break",
-        Others::Some,
+        BesideOptions::Some,
     ),
     Subcommand::new(
         "ls-files",
         LOOKS,
         "-c -d -m -o -s -t --cached --deleted --modified --others --stage --exclude-standard",
-        Others::Some,
+        BesideOptions::Some,
     ),
-    Subcommand::new("ls-tree", LOOKS, "-r -t -d -l --name-only", Others::Some),
+    Subcommand::new(
+        "ls-tree",
+        LOOKS,
+        "-r -t -d -l --name-only",
+        BesideOptions::Some,
+    ),
     Subcommand::new(
         "describe",
         LOOKS,
         "--tags --all --always --dirty --long",
-        Others::Some,
+        BesideOptions::Some,
     ),
     Subcommand::new(
         "shortlog",
         LOOKS,
         "-s -n -e -sn -sne --all --since= --no-merges",
-        Others::Some,
+        BesideOptions::Some,
     ),
     Subcommand::new(
         "rev-parse",
         LOOKS,
         "--show-toplevel --abbrev-ref --short --verify --git-dir --is-inside-work-tree HEAD",
-        Others::Some,
+        BesideOptions::Some,
     ),
-    Subcommand::new("merge-base", LOOKS, "", Others::Some),
+    Subcommand::new("merge-base", LOOKS, "", BesideOptions::Some),
     Subcommand::new(
         "branch",
         LOOKS,
         "-a -r -v -vv --list --all --remotes --show-current",
-        Others::None,
+        BesideOptions::None,
     ),
-    Subcommand::new("tag", LOOKS, "-l --list -n", Others::None),
-    Subcommand::new("remote", LOOKS, "-v --verbose", Others::None),
+    Subcommand::new("tag", LOOKS, "-l --list -n", BesideOptions::None),
+    Subcommand::new("remote", LOOKS, "-v --verbose", BesideOptions::None),
     Subcommand::new(
         "add",
         CHANGES,
         "-A -u -v -n --all --update --dry-run",
-        Others::Some,
+        BesideOptions::Some,
     ),
     Subcommand::new(
         "commit",
         CHANGES,
         "-m -a -am --all --message= -q --quiet -v",
-        Others::Some,
+        BesideOptions::Some,
     ),
 ];
 
@@ -126,28 +131,28 @@ const BUILDS: &str = "-q --quiet -v --verbose -r --release --lib --bins --tests 
      --bin --bin= --example --example= --offline --locked --no-run --no-fail-fast -k --keep-going -j -j# --jobs=";
 
 const CARGO: &[Subcommand] = &[
-    Subcommand::new("check", CHANGES, BUILDS, Others::Some),
-    Subcommand::new("build", CHANGES, BUILDS, Others::Some),
-    Subcommand::new("test", CHANGES, BUILDS, Others::All),
-    Subcommand::new("clippy", CHANGES, BUILDS, Others::Some),
-    Subcommand::new("doc", CHANGES, BUILDS, Others::Some),
-    Subcommand::new("fmt", CHANGES, "--check --all -v -q", Others::None),
+    Subcommand::new("check", CHANGES, BUILDS, BesideOptions::Some),
+    Subcommand::new("build", CHANGES, BUILDS, BesideOptions::Some),
+    Subcommand::new("test", CHANGES, BUILDS, BesideOptions::All),
+    Subcommand::new("clippy", CHANGES, BUILDS, BesideOptions::Some),
+    Subcommand::new("doc", CHANGES, BUILDS, BesideOptions::Some),
+    Subcommand::new("fmt", CHANGES, "--check --all -v -q", BesideOptions::None),
 ];
 
 const GO: &[Subcommand] = &[
-    Subcommand::new("build", CHANGES, "-v -race", Others::Some),
+    Subcommand::new("build", CHANGES, "-v -race", BesideOptions::Some),
     Subcommand::new(
         "test",
         CHANGES,
         "-v -race -short -count= -run -run= -cover",
-        Others::Some,
+        BesideOptions::Some,
     ),
-    Subcommand::new("vet", CHANGES, "-v", Others::Some),
+    Subcommand::new("vet", CHANGES, "-v", BesideOptions::Some),
 ];
 
 const NPM: &[Subcommand] = &[
-    Subcommand::new("test", CHANGES, "--silent -s", Others::None),
-    Subcommand::new("run", CHANGES, "--silent -s", Others::OneName),
+    Subcommand::new("test", CHANGES, "--silent -s", BesideOptions::None),
+    Subcommand::new("run", CHANGES, "--silent -s", BesideOptions::OneName),
 ];
 
 /// Of `make` the target is the subcommand.
@@ -155,7 +160,7 @@ const MAKE: Subcommand = Subcommand::new(
     "",
     CHANGES,
     "-j -j# -k -s -n -B -w --silent --dry-run --keep-going --jobs= --no-print-directory",
-    Others::OneName,
+    BesideOptions::OneName,
 );
 
 /// Programs without subcommands that only show files that they are given. They search no folders: private files
@@ -165,21 +170,21 @@ const LOOKING: &[Subcommand] = &[
         "ls",
         LOOKS,
         "-a -l -h -t -r -R -1 -d -la -al -lh -lah -F --all",
-        Others::Some,
+        BesideOptions::Some,
     ),
-    Subcommand::new("wc", LOOKS, "-l -w -c -m", Others::Some),
-    Subcommand::new("cat", LOOKS, "-n -A -s", Others::Some),
-    Subcommand::new("head", LOOKS, "-n -c -#", Others::Some),
-    Subcommand::new("tail", LOOKS, "-n -c -#", Others::Some),
+    Subcommand::new("wc", LOOKS, "-l -w -c -m", BesideOptions::Some),
+    Subcommand::new("cat", LOOKS, "-n -A -s", BesideOptions::Some),
+    Subcommand::new("head", LOOKS, "-n -c -#", BesideOptions::Some),
+    Subcommand::new("tail", LOOKS, "-n -c -#", BesideOptions::Some),
     Subcommand::new(
         "grep",
         LOOKS,
         "-n -i -w -l -L -c -h -H -E -F -P -v -e -A -B -C -A# -B# -C#",
-        Others::Some,
+        BesideOptions::Some,
     ),
-    Subcommand::new("du", LOOKS, "-s -h -sh -a -c -d", Others::Some),
-    Subcommand::new("file", LOOKS, "-b -i", Others::Some),
-    Subcommand::new("stat", LOOKS, "-c", Others::Some),
+    Subcommand::new("du", LOOKS, "-s -h -sh -a -c -d", BesideOptions::Some),
+    Subcommand::new("file", LOOKS, "-b -i", BesideOptions::Some),
+    Subcommand::new("stat", LOOKS, "-c", BesideOptions::Some),
 ];
 
 impl Subcommand {
@@ -187,7 +192,7 @@ impl Subcommand {
         name: &'static str,
         changes: Changes,
         options: &'static str,
-        others: Others,
+        others: BesideOptions,
     ) -> Self {
         Self {
             name,
@@ -209,8 +214,8 @@ impl Subcommand {
             if argument == "--" {
                 others += rest.len();
                 return match self.others {
-                    Others::All | Others::Some => true,
-                    Others::None | Others::OneName => others == 0,
+                    BesideOptions::All | BesideOptions::Some => true,
+                    BesideOptions::None | BesideOptions::OneName => others == 0,
                 };
             }
             match argument.starts_with('-') {
@@ -220,9 +225,9 @@ impl Subcommand {
             }
         }
         match self.others {
-            Others::None => others == 0,
-            Others::OneName => others <= 1,
-            Others::Some | Others::All => true,
+            BesideOptions::None => others == 0,
+            BesideOptions::OneName => others <= 1,
+            BesideOptions::Some | BesideOptions::All => true,
         }
     }
 }
@@ -268,7 +273,7 @@ pub(super) fn plain(name: &str, arguments: &[String]) -> Option<Plain> {
         return None;
     }
     let mut words = format!("{name} {first}");
-    if found.others == Others::OneName {
+    if found.others == BesideOptions::OneName {
         // A script of the project: each is another one.
         words.push(' ');
         words.push_str(named(rest)?);
@@ -332,4 +337,125 @@ const FETCHING: &[&str] = &[
 /// Whether what the program called NAME prints may come from other machines.
 pub(super) fn fetches(name: &str) -> bool {
     FETCHING.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn words(line: &str) -> Option<String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let (name, arguments) = words.split_first()?;
+        plain(name, arguments).map(|it| it.words)
+    }
+
+    #[test]
+    fn a_command_line_is_known_by_its_subcommand() {
+        for (line, known) in [
+            ("git log -3 --stat a..b -- x", "git log"),
+            ("git log -n 3 -U5", "git log"),
+            ("git diff --cached", "git diff"),
+            ("git branch -vv", "git branch"),
+            ("git commit -m x", "git commit"),
+            ("make", "make"),
+            ("make -n -j4 test", "make test"),
+            ("cargo test --lib x -- --nocapture", "cargo test"),
+            ("npm run lint", "npm run lint"),
+            ("ls -l src", "ls"),
+        ] {
+            assert_eq!(words(line).as_deref(), Some(known), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_leads_elsewhere_is_not_known() {
+        for line in [
+            "git",
+            "git --version",
+            "git -c core.pager=x log",
+            "git -C / status",
+            "git --git-dir=x log",
+            "git push",
+            "git log --output=x",
+            "git log --outpu=x",
+            "git log -O x",
+            "git log --ext-diff",
+            "git diff --no-index a b",
+            "git grep -Oless x",
+            "git grep --no-index x",
+            "git branch new",
+            "git branch -D main",
+            "git tag v1",
+            "git remote add x y",
+            "git -p log",
+            "git log -",
+            "git log -3x",
+            "make -f x",
+            "make --file=x test",
+            "make -C x",
+            "make test SHELL=x",
+            "make SHELL=x",
+            "make a b",
+            "make --eval=x",
+            "make -- -f x",
+            "cargo --config x build",
+            "cargo build --config x",
+            "cargo +nightly build",
+            "cargo run",
+            "cargo fmt -- --config-path x",
+            "cargo build --manifest-path x",
+            "npm run",
+            "npm run a b",
+            "npm run a -- b",
+            "npm install",
+            "go build -toolexec x",
+            "go test -exec x",
+            "tail -f x",
+            "grep -f x y",
+            "grep -r key",
+            "find . -delete",
+            "env git log",
+            "sh -c x",
+        ] {
+            assert_eq!(words(line), None, "{line}");
+        }
+    }
+
+    proptest! {
+        /// An option that isn't in the tables is found wherever it stands, but behind `--`.
+        #[test]
+        fn one_unknown_option_is_enough(
+            subcommand in prop::sample::select(vec!["status", "log", "show", "diff", "blame", "commit"]),
+            others in prop::collection::vec("-q|--stat|-3|[a-z]{1,8}|-m", 0..6),
+            unknown in "--(output|exec|ext-diff|no-index|amend|contents|config-env|upload-pack)(=[a-z/]{0,5})?",
+            at in 0..7_usize,
+        ) {
+            let mut arguments: Vec<String> = others.clone();
+            arguments.insert(at.min(others.len()), unknown);
+            arguments.insert(0, subcommand.to_owned());
+            prop_assert_eq!(plain("git", &arguments), None);
+        }
+    }
+
+    #[test]
+    fn programs_that_run_others_are_known() {
+        for name in [
+            "sh",
+            "bash",
+            "env",
+            "sudo",
+            "python3.12",
+            "perl",
+            "sbcl",
+            "find",
+            "ssh",
+        ] {
+            assert!(runner(name).is_some(), "{name}");
+        }
+        for name in ["git", "make", "ls", ""] {
+            assert_eq!(runner(name), None, "{name}");
+        }
+    }
 }

@@ -25,7 +25,7 @@ use crate::visible::is_hidden;
 
 /// What to run.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct CommandLine {
     pub(super) program: PathBuf,
     pub(super) arguments: Vec<String>,
     pub(super) directory: PathBuf,
@@ -36,7 +36,7 @@ pub(super) struct Job {
 
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ProgramEnd {
     Status(i32),
     Signal(i32),
     /// It took longer than it may, and was stopped.
@@ -55,7 +55,7 @@ pub(super) enum Left {
 
 #[derive(Debug)]
 pub(super) struct Ended {
-    pub(super) end: End,
+    pub(super) end: ProgramEnd,
     pub(super) left: Left,
     pub(super) printed: Printed,
 }
@@ -70,18 +70,18 @@ const SLOWEST_LOOK: Duration = Duration::from_millis(50);
 /// How often what was printed is shown.
 const SHOWING: Duration = Duration::from_millis(200);
 
-/// Runs JOB until it ends or STOP says so. SHOW gets what was printed so far, from time to time.
+/// Runs COMMAND until it ends or STOP says so. SHOW gets what was printed so far, from time to time.
 ///
 /// # Errors
 ///
 /// It can't be started.
 pub(super) async fn run(
-    job: Job,
+    command: CommandLine,
     stop: CancellationToken,
     show: impl Fn(&Printed),
 ) -> io::Result<Ended> {
-    let limit = job.limit;
-    let spawned = tokio::task::spawn_blocking(move || spawn(&job));
+    let limit = command.limit;
+    let spawned = tokio::task::spawn_blocking(move || spawn(&command));
     let (mut group, output) = spawned.await.map_err(io::Error::other)??;
     let mut output = pipe::Receiver::from_owned_fd(output)?;
     let deadline = Instant::now() + limit;
@@ -94,8 +94,8 @@ pub(super) async fn run(
     let end = loop {
         tokio::select! {
             biased;
-            () = stop.cancelled() => break End::Cancelled,
-            () = sleep_until(deadline) => break End::TimedOut,
+            () = stop.cancelled() => break ProgramEnd::Cancelled,
+            () = sleep_until(deadline) => break ProgramEnd::TimedOut,
             () = sleep_until(showing) => {
                 if printed.total != shown {
                     shown = printed.total;
@@ -122,7 +122,7 @@ pub(super) async fn run(
             }
         }
     };
-    let has_ended = matches!(end, End::Status(_) | End::Signal(_));
+    let has_ended = matches!(end, ProgramEnd::Status(_) | ProgramEnd::Signal(_));
     if is_open && has_ended {
         let drain = async {
             while let Ok(count @ 1..) = output.read(&mut buffer).await {
@@ -149,14 +149,19 @@ pub(super) async fn run(
     Ok(Ended { end, left, printed })
 }
 
-/// Starts JOB; its group, and where its output and its errors come out, in their order.
-fn spawn(job: &Job) -> io::Result<(Group, OwnedFd)> {
+/// Starts COMMAND; its group, and where its output and its errors come out, in their order.
+fn spawn(command: &CommandLine) -> io::Result<(Group, OwnedFd)> {
     let (reader, writer) = io::pipe()?;
-    let child = Command::new(&job.program)
-        .args(&job.arguments)
-        .current_dir(&job.directory)
+    let child = Command::new(&command.program)
+        .args(&command.arguments)
+        .current_dir(&command.directory)
         .env_clear()
-        .envs(job.environment.iter().map(|(name, value)| (name, value)))
+        .envs(
+            command
+                .environment
+                .iter()
+                .map(|(name, value)| (name, value)),
+        )
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer)
@@ -171,18 +176,18 @@ fn spawn(job: &Job) -> io::Result<(Group, OwnedFd)> {
 #[derive(Debug)]
 struct Group {
     leader: Pid,
-    end: Option<End>,
+    end: Option<ProgramEnd>,
 }
 
 impl Group {
     /// How the program ended, if it has.
-    fn look(&mut self) -> io::Result<Option<End>> {
+    fn look(&mut self) -> io::Result<Option<ProgramEnd>> {
         if self.end.is_none() {
             let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
             if let Some((_, status)) = waitpid(Some(self.leader), options)? {
                 self.end = end_of(status);
                 if self.end.is_none() && status.stopped() {
-                    return Ok(Some(End::AskedTerminal));
+                    return Ok(Some(ProgramEnd::AskedTerminal));
                 }
             }
         }
@@ -203,7 +208,7 @@ impl Group {
             while signal != Signal::TERM && Instant::now() < until {
                 if matches!(
                     self.look(),
-                    Err(_) | Ok(Some(End::Status(_) | End::Signal(_)))
+                    Err(_) | Ok(Some(ProgramEnd::Status(_) | ProgramEnd::Signal(_)))
                 ) && !self.is_alive()
                 {
                     return;
@@ -222,9 +227,9 @@ impl Drop for Group {
     }
 }
 
-fn end_of(status: WaitStatus) -> Option<End> {
-    let exited = status.exit_status().map(End::Status);
-    exited.or_else(|| status.terminating_signal().map(End::Signal))
+fn end_of(status: WaitStatus) -> Option<ProgramEnd> {
+    let exited = status.exit_status().map(ProgramEnd::Status);
+    exited.or_else(|| status.terminating_signal().map(ProgramEnd::Signal))
 }
 
 // What was printed.
