@@ -97,13 +97,8 @@ It is quoted as for a shell.  Nil where they aren't such arguments."
   (let ((words (cons (alist-get 'program arguments)
                      (append (alist-get 'arguments arguments) nil))))
     (when (seq-every-p #'stringp words)
-      (cons (cons 'command (mapconcat #'agent-q-call--shell-word words " "))
+      (cons (cons 'command (mapconcat #'agent-q-text-shell-word words " "))
             (seq-remove (lambda (it) (memq (car it) '(program arguments))) arguments)))))
-
-(defun agent-q-call--shell-word (text)
-  "Return TEXT quoted for a shell, where that is needed."
-  (if (string-match-p "\\`[-%+./:=@_,^a-zA-Z0-9]+\\'" text) text
-    (concat "'" (replace-regexp-in-string "'" "'\\''" text t t) "'")))
 
 (defun agent-q-call-on-one-line (text)
   "Return the beginning of TEXT without its line breaks."

@@ -140,23 +140,6 @@ It is never the user's home: all files in it would be the project's."
         (error "The files here are on another machine; only local ones can be used"))
       (agent-q-json-serialize (agent-q-project-settings)))))
 
-(agent-q-events-operation-define "program-environment" (call)
-  "Return where programs are found and their environment, for the chat of CALL.
-No key of a provider is in it."
-  (let ((owner (agent-q-events-operation-call-owner call)))
-    (with-current-buffer (if (buffer-live-p owner) owner (current-buffer))
-      (let* ((secrets (agent-q-provider-secrets))
-             (open-p (lambda (setting)
-                       (not (or (string-match-p "[^\0-\177\x80-\x3fff7f]" setting)
-                                (seq-some (lambda (secret)
-                                            (and (not (string-empty-p secret))
-                                                 (string-search secret setting)))
-                                          secrets))))))
-        (agent-q-json-serialize
-         `((path . ,(vconcat (mapcar #'expand-file-name
-                                     (seq-filter #'stringp exec-path))))
-           (variables . ,(vconcat (seq-filter open-p process-environment)))))))))
-
 ;;;; Lisp source as text, for tools
 
 ;; Whether a text can be read as Lisp, and where it can't.  Emacs's syntax

@@ -104,7 +104,7 @@
     (agent-q-test-files-write "a.txt" "one\n")
     (agent-q-test-files-succeeds "one")
     (agent-q-test-files-succeeds
-     "It printed nothing\\.\n(Changed meanwhile, of the files that you know: a\\.txt\\.)")
+     "It printed nothing\\.\n(Files that you know have changed: a\\.txt\\.)")
     (agent-q-test-files-succeeds "had changed since it was last read")))
 
 (provide 'agent-q-programs-test)

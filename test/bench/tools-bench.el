@@ -61,7 +61,7 @@ Timers run while Emacs waits, but don't end the waiting; so it is short."
     (- end start)))
 
 (defun tools-bench--status-by-emacs ()
-  "Return the seconds that Emacs takes for the same, and for its output as a string."
+  "Return the seconds that Emacs takes for the same."
   (let ((start (float-time))
         ;; As the tool has it.
         (process-environment (cons "GIT_OPTIONAL_LOCKS=0" process-environment)))

@@ -383,7 +383,7 @@ async fn changed(
     Ok(match names.len() {
         0 => String::new(),
         count => format!(
-            "\n(Changed meanwhile, of the files that you know: {}{}.)",
+            "\n(Files that you know have changed: {}{}.)",
             names[..count.min(MOST_NAMED)].join(", "),
             match count > MOST_NAMED {
                 true => format!(" and {} more", count - MOST_NAMED),
