@@ -78,6 +78,20 @@
         (agent-q-test-until
          (member (alist-get 'state (process-attributes pid)) '(nil "Z")))))))
 
+(ert-deftest agent-q-programs-run-in-the-background ()
+  "The second call ends only once the first has."
+  (agent-q-test-files-in-project
+      (list (list (append (agent-q-programs-test--run
+                           "sh" "-c" "while [ ! -e go ]; do sleep 0.05; done; echo gone > ended")
+                          '((background . t)))
+                  (agent-q-programs-test--run
+                   "sh" "-c" "touch go; while [ ! -e ended ]; do sleep 0.05; done; sleep 0.3")))
+    (agent-q-test-ask "go")
+    (let ((told (mapconcat (lambda (message) (format "%s" (gethash "content" message)))
+                           (agent-q-test-last-messages) "\n")))
+      (should (string-match-p "pending: run_command (call_id [0-9]+) waits for the user's consent" told))
+      (should (string-match-p "run_command (call_id [0-9]+) has ended:\n<data-" told)))))
+
 (ert-deftest agent-q-programs-get-the-environment-of-the-chat-without-keys ()
   (let ((process-environment (append '("AQ_PLAIN=seen" "AQ_TOKEN=hidden" "AQ_ODD=a-provider's-key" "AQ_UNSET")
                                      '("AQ_UNSET=1") process-environment))
