@@ -245,7 +245,9 @@ BODY is what it shows of the arguments."
                             (agent-q-text-visible-line description))
                   "")
                 "?")
-      (format "Run %s?" (agent-q-call-tool call)))))
+      (format "Run %s?"
+              (if (assq 'command (agent-q-call-parsed-arguments call)) "a program"
+                (agent-q-call-tool call))))))
 
 (defun agent-q-approval-display--body (call)
   "Return what CALL of a tool would do as a part of its request.

@@ -152,18 +152,25 @@ Return non-nil if that is new."
       t)))
 
 (defun agent-q-call-events-progress (event)
-  "Show how far the call of EVENT is."
-  (let ((call (gethash (plist-get event :call) agent-q-call-table)))
-    (when (and call (eq (agent-q-call-state call) 'running)
-               (agent-q-call-events--progress-note call (plist-get event :text)))
-      (agent-q-call-events--live-draw call))))
+  "Show how far the call of EVENT is, and what its program has printed."
+  (let ((call (gethash (plist-get event :call) agent-q-call-table))
+        (output (plist-get event :output)))
+    (when (and call (eq (agent-q-call-state call) 'running))
+      (let ((news (agent-q-call-events--progress-note call (plist-get event :text))))
+        (when output
+          (setf (agent-q-call-output call) (append output (list (current-time)))))
+        (when (or news output)
+          (agent-q-call-events--live-draw call))))))
 
 (agent-q-events-operation-define "call-look" (operation call)
   "Return what the chat's CALL, a key, has printed so far, and where it is."
   (with-current-buffer (agent-q-events-operation-call-owner operation)
-    (let ((running (agent-q-call-events--live-image-call call)))
+    (let ((running (agent-q-call-events--live-image-call call))
+          (known (gethash call agent-q-call-table)))
       (if (null running)
-          ""
+          ;; A program's output has come by itself.
+          (agent-q-call-events--live-told
+           (list :text (car (and known (agent-q-call-output known)))) nil)
         (agent-q-call-events--live-query
          running "call-output"
          (lambda (output _reply)

@@ -84,8 +84,21 @@ The core lets few of a message do so, however many it has.")
     (if (equal arguments (car parsed))
         (when parsed (setcar parsed arguments))
       (setf (agent-q-call-parsed call)
-            (cons arguments (agent-q-json-value-parse arguments))))
+            (cons arguments
+                  (let ((parsed (agent-q-json-value-parse arguments)))
+                    (or (and (equal (agent-q-call-tool call) "run_command")
+                             (agent-q-call--as-typed parsed))
+                        parsed)))))
     (cdr (agent-q-call-parsed call))))
+
+(defun agent-q-call--as-typed (arguments)
+  "Return ARGUMENTS, of a program that is run, with its command line as one.
+It is quoted as for a shell.  Nil where they aren't such arguments."
+  (let ((words (cons (alist-get 'program arguments)
+                     (append (alist-get 'arguments arguments) nil))))
+    (when (seq-every-p #'stringp words)
+      (cons (cons 'command (mapconcat #'agent-q-text-shell-word words " "))
+            (seq-remove (lambda (it) (memq (car it) '(program arguments))) arguments)))))
 
 (defun agent-q-call-on-one-line (text)
   "Return the beginning of TEXT without its line breaks."

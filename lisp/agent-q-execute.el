@@ -21,6 +21,7 @@
 (require 'agent-q-json)
 (require 'agent-q-module)
 (require 'agent-q-project)
+(require 'agent-q-provider)
 (require 'agent-q-registry)
 (require 'agent-q-render)
 (require 'agent-q-scratch)
@@ -322,6 +323,25 @@ OWNER is the chat that asked, and is told once."
 (defun agent-q-execute-request-outside (event)
   "Carry out the request in EVENT, which belongs to a call outside all chats."
   (agent-q-execute-request event (agent-q-connection-default-connection) nil))
+
+;;;; What programs that a model runs get of Emacs
+
+(agent-q-events-operation-define "program-environment" (call)
+  "Return where programs are found and their environment, for the chat of CALL.
+No key of a provider is in it."
+  (let ((owner (agent-q-events-operation-call-owner call)))
+    (with-current-buffer (if (buffer-live-p owner) owner (current-buffer))
+      (let* ((secrets (agent-q-provider-secrets))
+             (open-p (lambda (setting)
+                       (not (or (string-match-p "[^\0-\177\x80-\x3fff7f]" setting)
+                                (seq-some (lambda (secret)
+                                            (and (not (string-empty-p secret))
+                                                 (string-search secret setting)))
+                                          secrets))))))
+        (agent-q-json-serialize
+         `((path . ,(vconcat (mapcar #'expand-file-name
+                                     (seq-filter #'stringp exec-path))))
+           (variables . ,(vconcat (seq-filter open-p process-environment)))))))))
 
 ;;;; Tool calls of programs, approval and hooks
 

@@ -36,6 +36,11 @@ The core calls this on all text that it could not take."
         (replace-regexp-in-string agent-q-text--no-unicode "\ufffd" text)
       text)))
 
+(defun agent-q-text-shell-word (text)
+  "Return TEXT quoted for a shell, where that is needed."
+  (if (string-match-p "\\`[-%+./:=@_,^a-zA-Z0-9]+\\'" text) text
+    (concat "'" (replace-regexp-in-string "'" "'\\''" text t t) "'")))
+
 ;;;; Spelling out what can't be seen
 
 ;; Models, servers and images send texts that are shown.  Characters that take

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The built-in tools, a file per family: those of the Lisp image, those of files and buffers, those
-//! about calls under way, and the one that offers more.
+//! The built-in tools, a file per family: those of the Lisp image, those of files and buffers, the one that
+//! runs programs, those about calls under way, and the one that offers more.
 
 pub mod calls;
 pub mod files;
 pub mod image;
 pub mod more;
+pub mod programs;
 
 use crate::tool::Tool;
 use crate::tool::registry::Registry;
@@ -35,6 +36,7 @@ pub fn register(registry: &Registry) {
         files::parens::tools(),
         files::definitions::tools(),
         files::moves::tools(),
+        programs::tools(),
         more::tools(),
     ];
     for tool in families.into_iter().flatten() {

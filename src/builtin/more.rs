@@ -42,6 +42,7 @@ const IN_WORDS: &[(&str, &str)] = &[
     ("history", "put a form at the REPL"),
     ("buffer", "list, outline, search"),
     ("diff", "propose a diff"),
+    ("programs", "git, make"),
 ];
 
 #[must_use]

@@ -103,13 +103,18 @@ impl CallVerdict {
         project: Option<&Path>,
     ) -> Self {
         let found = Vec::new();
-        let alarms = match assessment.level {
-            SafetyLevel::Dangerous if edits_project(tool, &reached, project) => Alarms::of_edit(),
-            SafetyLevel::Dangerous => Alarms {
+        let program = reached.program.as_ref();
+        let known = program.filter(|_| reached.concerns.is_empty());
+        let alarms = match (assessment.level, known) {
+            (_, Some(program)) => program.alarms.clone(),
+            (SafetyLevel::Dangerous, None) if edits_project(tool, &reached, project) => {
+                Alarms::of_edit()
+            }
+            (SafetyLevel::Dangerous, None) => Alarms {
                 found,
                 others: OtherAlarms::Some,
             },
-            SafetyLevel::Safe | SafetyLevel::Cautious => Alarms {
+            (SafetyLevel::Safe | SafetyLevel::Cautious, None) => Alarms {
                 found,
                 others: OtherAlarms::None,
             },
@@ -132,6 +137,7 @@ impl CallVerdict {
             && self.alarms.within(&other.alarms)
             && self.unit == other.unit
             && self.reached.files == other.reached.files
+            && self.reached.program == other.reached.program
     }
 
     /// For REASON, which no rule about reasons knows.
@@ -256,7 +262,7 @@ impl Executor {
             held(&self.rules)
                 .rules()
                 .flat_map(|rule| &rule.alarms)
-                .any(|alarm| !alarm.is_edit())
+                .any(Alarm::is_of_code)
         };
         let before = treatment == Treatment::Expand
             || look == Look::Only

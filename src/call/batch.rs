@@ -141,20 +141,38 @@ pub enum PlanMode {
     Evaluate,
 }
 
+/// A program that is known to change nothing, such as `git log`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookingProgram {
+    /// A rule of the user's lets it run.
+    Allowed,
+    NotAllowed,
+}
+
 impl PlanMode {
-    /// Why a call of TOOL may not run whose LEVEL was assessed; none when it may.
+    /// Why a call of TOOL may not run whose LEVEL was assessed, and which runs PROGRAM if it changes nothing;
+    /// none when it may.
     #[must_use]
-    pub fn objection(self, tool: &Tool, level: SafetyLevel) -> Option<String> {
+    pub fn objection(
+        self,
+        tool: &Tool,
+        level: SafetyLevel,
+        program: Option<LookingProgram>,
+    ) -> Option<String> {
         let evaluates = EVALUATE.contains(&tool.name.as_str()) && level < SafetyLevel::Dangerous;
+        let looks = level == SafetyLevel::Safe || program == Some(LookingProgram::Allowed);
         let runs = match self {
             Self::Off => true,
-            Self::Look => level == SafetyLevel::Safe,
-            Self::Evaluate => level == SafetyLevel::Safe || evaluates,
+            Self::Look => looks,
+            Self::Evaluate => looks || evaluates,
+        };
+        let why = match program {
+            Some(_) => "no rule of the user's allows this call, which changes nothing".to_owned(),
+            None => format!("{} could change something", tool.name),
         };
         (!runs).then(|| {
             format!(
-                "Plan mode is on, and {} could change something. Go on without it, and say in the plan what it would do.",
-                tool.name
+                "Plan mode is on, and {why}. Go on without it, and say in the plan what it would do."
             )
         })
     }

@@ -48,6 +48,7 @@ impl Executor {
             }
             Runner::Task(task) => {
                 let context = WorkContext {
+                    program: call.verdict.reached.program.clone(),
                     reviewed: call.reviewed.clone(),
                     next: call.next.clone(),
                     echo: call.echo.clone(),

@@ -16,6 +16,10 @@ use crate::trust::{Provenance, SafetyLevel};
 /// Parameters of tools that are not ours which name files, besides those that end with `_path`.
 const PATH_PARAMETERS: [&str; 4] = ["path", "file", "source", "destination"];
 
+/// What rules and the audit log know by which file a call runs as a program, and where.
+const REAL_PROGRAM: &str = "real_program";
+const REAL_DIRECTORY: &str = "real_directory";
+
 /// All that rules look at of one call.
 #[derive(Debug, Clone)]
 pub struct Facts {
@@ -55,10 +59,16 @@ impl Facts {
         (assessment, reached, alarms): (&Assessment, &Reached, &Alarms),
         place: &TurnPlace,
     ) -> Self {
-        let map = match arguments.to_json() {
+        let mut map = match arguments.to_json() {
             Value::Object(map) => map,
             _ => Map::new(),
         };
+        if let Some(program) = &reached.program {
+            // The name in the call may be another file's tomorrow, and the root another project's.
+            let text = |path: &Path| Value::from(path.to_string_lossy());
+            map.insert(REAL_PROGRAM.to_owned(), text(&program.file));
+            map.insert(REAL_DIRECTORY.to_owned(), text(&program.directory));
+        }
         let (paths, provenance, followed) = match tool.origin {
             Origin::BuiltIn => (reached.files.clone(), reached.provenance, Followed::No),
             Origin::EmacsLisp | Origin::Library(_) | Origin::Image(_) => {
@@ -152,6 +162,12 @@ impl Facts {
         self.followed == Followed::Paths || self.provenance != self.place.provenance()
     }
 
+    /// The arguments of the call for the audit log, with the program that they lead to.
+    #[must_use]
+    pub fn arguments(&self) -> Value {
+        Value::Object(self.arguments.clone())
+    }
+
     /// The chat that makes the call.
     #[must_use]
     pub fn chat(&self) -> u64 {
@@ -184,8 +200,9 @@ impl Facts {
         if EffectKind::of_tool(&self.tool).is_some() {
             return Some(Rule::allowing_effect(&call, scope));
         }
-        // Of a tool that is not agent-q's own nobody knows what else it does with the file.
-        if self.origin != Origin::BuiltIn {
+        // Of a tool that is not agent-q's own nobody knows what else it does with the file, nor of a program
+        // what else it does in its folder.
+        if self.origin != Origin::BuiltIn || self.arguments.contains_key(REAL_PROGRAM) {
             call.paths = &[];
         }
         Some(Rule::allowing(&call, scope))

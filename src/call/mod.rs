@@ -50,6 +50,7 @@ impl Executor {
             workspace: Arc::clone(&batch.workspace),
             cancel: batch.cancel.clone(),
             judged: Arc::default(),
+            program: None,
             reviewed: None,
             proposal: Proposal::New,
             next: NextCalls::default(),

@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 
 use super::Executor;
 use super::assess::Look;
-use super::batch::BatchContext;
+use super::batch::{BatchContext, LookingProgram};
 use super::facts::Facts;
 use super::metrics::MetricsKey;
 use super::prepared::{Allowed, Freshness, Prepared, PreparedCall, Waited};
@@ -26,6 +26,7 @@ use crate::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionState,
     ToolCall,
 };
+use crate::rules::Outcome;
 use crate::runtime::panic_message;
 use crate::tool::work::{Echo, NextCalls};
 use crate::tool::{Arguments, Returns, Tool, ToolFailure};
@@ -168,7 +169,16 @@ impl Executor {
             Ok(verdict) => verdict,
             Err(failure) => return Prepared::Unassessed(ended(failure)),
         };
-        if let Some(why) = batch.plan.objection(&tool, verdict.assessment.level) {
+        let facts = Facts::gather(key.0, &tool, &arguments, verdict.found(), place);
+        let (explanation, generation) = self.ask_rules(&facts);
+        let only_looks = verdict.reached.program.as_ref().map(|it| it.only_looks);
+        let program = match (only_looks, explanation.outcome) {
+            (Some(true), Outcome::Run) => Some(LookingProgram::Allowed),
+            (Some(true), Outcome::Ask | Outcome::Deny) => Some(LookingProgram::NotAllowed),
+            (Some(false) | None, _) => None,
+        };
+        let level = verdict.assessment.level;
+        if let Some(why) = batch.plan.objection(&tool, level, program) {
             return Prepared::Failed(CallEnding::new(CallOutcome::Denied, why));
         }
         let context = self.context(batch);
@@ -176,8 +186,6 @@ impl Executor {
             Ok(preview) => (preview, None),
             Err(failure) => (None, Some(ended(failure))),
         };
-        let facts = Facts::gather(key.0, &tool, &arguments, verdict.found(), place);
-        let (explanation, generation) = self.ask_rules(&facts);
         let call = Box::new(PreparedCall {
             key,
             tool,
@@ -284,7 +292,7 @@ impl Executor {
         let session = batch.session;
         let arguments = call.arguments.to_json();
         if let Err(failure) = self
-            .audit(call, &arguments, AuditStep::Started, batch)
+            .audit(call, &call.facts.arguments(), AuditStep::Started, batch)
             .await
         {
             return CallEnding::new(CallOutcome::Failed, failure.to_string());
@@ -362,7 +370,7 @@ impl Executor {
         };
         let arguments = match &call.unfit {
             Some(unfit) => unfit.clone(),
-            None => call.arguments.to_json(),
+            None => call.facts.arguments(),
         };
         if let Err(failure) = self.audit(call, &arguments, step, batch).await {
             // It is too late to stop it, but the user can know that the log is not whole.

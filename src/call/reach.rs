@@ -15,7 +15,7 @@ use crate::files::systems::source_folders;
 use crate::image::{ImageReply, Plist};
 use crate::protocol::EmacsRequest;
 use crate::tool::work::{
-    EMACS_DEADLINE, FoundForCall, Judged, Preview, WorkContext, off_emacs, within,
+    EMACS_DEADLINE, FoundForCall, FoundProgram, Judged, Preview, WorkContext, off_emacs, within,
 };
 use crate::tool::{Arguments, Assessment, Origin, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
@@ -32,6 +32,8 @@ pub struct Reached {
     pub provenance: Provenance,
     /// What the image is told of them.
     pub arguments: lexpr::Value,
+    /// The program that the call runs, if it runs one.
+    pub program: Option<Arc<FoundProgram>>,
 }
 
 impl Default for Reached {
@@ -42,6 +44,7 @@ impl Default for Reached {
             concerns: Vec::new(),
             provenance: Provenance::Own,
             arguments: lexpr::Value::Null,
+            program: None,
         }
     }
 }
@@ -60,13 +63,19 @@ pub async fn assess(
     let found = async {
         let found = find(tool, arguments, context).await?;
         let reached = reach(tool, arguments, found.files, context).await?;
-        Ok::<_, ToolFailure>((reached, found.arguments, found.remark))
+        Ok::<_, ToolFailure>((reached, found.arguments, found.remark, found.program))
     };
-    let (mut reached, told, remark) = tokio::select! {
+    let (mut reached, told, remark, program) = tokio::select! {
         () = context.cancel.cancelled() => return Ok((assessment, Reached::default())),
         found = found => found?,
     };
     reached.arguments = told;
+    if let Some(program) = &program
+        && program.provenance == Provenance::Foreign
+    {
+        reached.provenance = Provenance::Foreign;
+    }
+    reached.program = program;
     assessment.reason.push_str(&remark);
     if !reached.concerns.is_empty() {
         assessment.level = SafetyLevel::Dangerous;

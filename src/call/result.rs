@@ -94,6 +94,9 @@ pub(crate) fn source_of_call(
         (Origin::Image(program), _) => format!("the program in {program}"),
         (Origin::EmacsLisp | Origin::Library(_), _) => format!("the tool {}", tool.name),
         (Origin::BuiltIn, runner) => match (paths.next(), runner) {
+            _ if about("programs") => {
+                format!("program {}", arguments.text("program").unwrap_or_default())
+            }
             (Some(path), _) => format!("file {path}"),
             _ if about("buffer") => {
                 let name = arguments.text("buffer");

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::prompts;
 use crate::builtin::files::balance::REPAIR;
-use crate::builtin::more;
+use crate::builtin::{more, programs};
 use crate::tool::begun::{AWAIT, CANCEL};
 use crate::tool::offer::{Unoffered, groups_beyond};
 use crate::tool::registry::Registry;
@@ -243,6 +243,10 @@ pub fn introduction(version: &str, emacs: &str) -> Value {
 /// The tools of REGISTRY that HOST is told of under PROFILE.
 #[must_use]
 pub fn offered(profile: &Profile, registry: &Registry, emacs: &str) -> Registry {
+    // Other agents run programs their own way, which their users have set up.
+    let mut known = registry.all();
+    known.retain(|tool| tool.name != programs::NAME);
+    let registry = &Registry::of(known);
     let offered = Registry::of(profile.tools(registry));
     // Any call may turn out to be pending.
     for tool in [AWAIT, CANCEL].iter().filter_map(|name| registry.get(name)) {
@@ -291,9 +295,11 @@ pub fn tools(profile: &Profile, registry: &Registry, emacs: &str) -> Value {
 mod tests {
     use std::fs;
     use std::path::Path;
+    use std::sync::Arc;
 
     use super::*;
     use crate::mcp::protocol::{Cached, ResponseStyle, discovered, dressed};
+    use crate::tool::offer::Offer;
 
     fn registry() -> Registry {
         let registry = Registry::default();
@@ -322,6 +328,33 @@ mod tests {
         let list = Profile::Named(vec!["xref".to_owned(), "to_come".to_owned()]);
         assert_eq!(names(&list, &registry), ["xref"]);
         assert_eq!(names(&Profile::Full, &registry).len(), registry.len());
+    }
+
+    #[test]
+    fn programs_are_for_chats_alone() {
+        let registry = registry();
+        for profile in [
+            Profile::Image,
+            Profile::Full,
+            Profile::Named(vec![programs::NAME.to_owned()]),
+        ] {
+            let told = tools(&profile, &registry, "codex").to_string();
+            assert!(
+                !told.contains(programs::NAME) && !told.contains("\"programs\""),
+                "{told}"
+            );
+        }
+        let offer = Offer::new(Arc::new(registry));
+        offer.withhold(programs::NAME);
+        offer.begin_turn(&Registry::default(), Unoffered::Callable);
+        let resolve = |name| offer.resolve(name, &Registry::default());
+        assert!(resolve("read_file").is_ok());
+        let refused = resolve(programs::NAME).unwrap_err().message;
+        assert_eq!(
+            refused,
+            "run_command is for agent-q's own chats. Use your own tool."
+        );
+        assert!(offer.add("programs", &Registry::default()).is_empty());
     }
 
     #[test]

@@ -214,6 +214,8 @@ pub enum Event {
         session: SessionId,
         call: CallKey,
         text: String,
+        /// The end of what its program has printed so far, and how many bytes that is in all.
+        output: Option<(String, u64)>,
     },
     /// A tool call has its one result. The content is whole here; the model gets it capped.
     CallFinished {

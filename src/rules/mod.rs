@@ -14,8 +14,8 @@ use serde_json::Value;
 pub use book::{RuleBook, Store, StoreError};
 pub use matching::{DANGEROUS_ASKS, Explanation, Outcome};
 pub use rule::{
-    Alarm, Alarms, ArgumentPattern, BadRule, Effect, Floor, OtherAlarms, OtherArguments, Rule,
-    RuledCall, Scope, TextPattern, TurnPlace,
+    Alarm, Alarms, ArgumentPattern, BadRule, Effect, Floor, OtherAlarms, OtherArguments, PLAINLY,
+    Rule, RuledCall, Scope, TextPattern, TurnPlace,
 };
 pub use wider::{EDITING, WRITING, Width};
 
@@ -119,6 +119,13 @@ impl Rule {
                 "Always run exactly this form".to_owned()
             }
             (None, true) if exact => "Always run exactly this call".to_owned(),
+            (None, false) if self.alarms.iter().all(|it| it.reason == PLAINLY) => {
+                let lines = self.alarms.iter().filter_map(|it| it.operator.as_deref());
+                format!(
+                    "Always run {}, with any of its plain options",
+                    lines.collect::<Vec<_>>().join("; ")
+                )
+            }
             (None, false) if self.named_tools().is_some() => {
                 "Always allow edits of files of this project, and new files in it".to_owned()
             }

@@ -300,6 +300,9 @@ impl TurnPlace {
 /// Why an edit is asked about whose file is an ordinary one of the project's.
 pub const EDITS: &str = "changes a file of the project";
 
+/// Why a program is asked about whose options are known, and do nothing else than its subcommand says.
+pub const PLAINLY: &str = "runs with plain options";
+
 /// The reasons that may be allowed at large: clear deeds, and none that takes the user's hold on the
 /// code, such as reaching into Emacs or making code at run time. In the words of the image
 /// (`lisp/image/danger/danger.lisp`), but for the first.
@@ -346,7 +349,8 @@ impl Alarm {
     }
 
     pub(super) fn is_wide(&self) -> bool {
-        WIDE.contains(&self.reason.as_str())
+        // Whatever program it is would be more than anybody means.
+        (self.reason == PLAINLY && self.operator.is_some()) || WIDE.contains(&self.reason.as_str())
     }
 
     pub(super) fn describe(&self) -> String {
@@ -358,10 +362,10 @@ impl Alarm {
 }
 
 impl Alarm {
-    /// Whether it is of an edit of an ordinary file of the project, not of code.
+    /// Whether it is of code, which an image has to look at: not of an edit or a program.
     #[must_use]
-    pub fn is_edit(&self) -> bool {
-        self.reason == EDITS
+    pub fn is_of_code(&self) -> bool {
+        ![EDITS, PLAINLY].contains(&self.reason.as_str())
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use globset::escape;
 
 use super::matching::is_glob;
-use super::{Alarm, Alarms, Effect, Floor, OtherAlarms, Rule, RuledCall, Scope};
+use super::{Alarm, Alarms, Effect, Floor, OtherAlarms, PLAINLY, Rule, RuledCall, Scope};
 use crate::files::systems::is_definition;
 use crate::trust::SafetyLevel;
 
@@ -24,6 +24,8 @@ pub enum Width {
     Systems,
     /// Edits of files of the project, and new files in it.
     Edits,
+    /// The same program and subcommand, with options that are known.
+    Program,
 }
 
 /// The tools that build systems and compile their files.
@@ -46,7 +48,7 @@ pub const EDITING: [&str; 6] = [
 impl Width {
     #[must_use]
     pub fn is_of_project(self) -> bool {
-        matches!(self, Self::Systems | Self::Edits)
+        matches!(self, Self::Systems | Self::Edits | Self::Program)
     }
 
     #[must_use]
@@ -57,6 +59,7 @@ impl Width {
             Self::Reason => "reason",
             Self::Systems => "systems",
             Self::Edits => "edits",
+            Self::Program => "program",
         }
     }
 }
@@ -71,6 +74,9 @@ impl Rule {
         }
         if let Some(rule) = Self::for_edits(call, scope) {
             return vec![(Width::Edits, rule)];
+        }
+        if let Some(rule) = Self::for_program(call, scope) {
+            return vec![(Width::Program, rule)];
         }
         let alarms = call.alarms;
         // Edits of whatever project are more than anybody means.
@@ -143,6 +149,26 @@ impl Rule {
         }
         let mut rule = Self::for_tools(&EDITING, call, scope);
         rule.alarms.clone_from(&call.alarms.found);
+        Some(rule)
+    }
+
+    /// A rule for the program of CALL and its subcommand, if its options are all plain. What a program does
+    /// is up to the project, as with make, so it isn't one for all of them.
+    fn for_program(call: &RuledCall<'_>, scope: &Scope) -> Option<Self> {
+        let [alarm] = call.alarms.found.as_slice() else {
+            return None;
+        };
+        if alarm.reason != PLAINLY
+            || !alarm.is_wide()
+            || call.alarms.others == OtherAlarms::Some
+            || *scope == Scope::Always
+        {
+            return None;
+        }
+        let mut rule = Self::new(Effect::Allow, call.tool, scope.clone());
+        rule.dangerous = Floor::Waived;
+        rule.mcp_client = call.mcp_client.map(escape);
+        rule.alarms = vec![alarm.clone()];
         Some(rule)
     }
 

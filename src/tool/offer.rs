@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use once_cell::sync::OnceCell;
+
 use super::registry::{Filter, Registry};
 use super::{Origin, Tool, ToolFailure};
 use crate::runtime::held;
@@ -41,6 +43,8 @@ pub struct Offer {
     unoffered: Mutex<Unoffered>,
     /// The names of the tools that requests list.
     listed: Mutex<BTreeSet<String>>,
+    /// The tool that can't be called here whatever is offered.
+    withheld: OnceCell<&'static str>,
 }
 
 impl Offer {
@@ -51,7 +55,17 @@ impl Offer {
             groups: Mutex::default(),
             unoffered: Mutex::default(),
             listed: Mutex::default(),
+            withheld: OnceCell::new(),
         }
+    }
+
+    /// Sees to it that the tool called NAME can't be called here: it is for chats alone.
+    pub fn withhold(&self, name: &'static str) {
+        let _ = self.withheld.set(name);
+    }
+
+    fn withholds(&self, tool: &Tool) -> bool {
+        self.withheld.get() == Some(&tool.name.as_str())
     }
 
     /// All tools there are, offered or not.
@@ -87,18 +101,26 @@ impl Offer {
     /// When there is none, or the chat doesn't have it on purpose.
     pub fn resolve(&self, name: &str, offered: &Registry) -> Result<Arc<Tool>, ToolFailure> {
         let unoffered = *held(&self.unoffered);
-        offered
-            .resolve(name)
-            .or_else(|unknown| match (self.all.resolve(name), unoffered) {
-                (Ok(tool), Unoffered::Callable) => Ok(tool),
-                (Err(failure), Unoffered::Callable) if !self.all.is_empty() => Err(failure),
-                (Ok(tool), _) => Err(ToolFailure::new(format!(
-                    "{} {} in this chat. Do without it, or say what it is needed for.",
-                    unoffered.reason(),
-                    tool.name
-                ))),
-                (Err(_), _) => Err(unknown),
-            })
+        let resolved =
+            offered
+                .resolve(name)
+                .or_else(|unknown| match (self.all.resolve(name), unoffered) {
+                    (Ok(tool), Unoffered::Callable) => Ok(tool),
+                    (Err(failure), Unoffered::Callable) if !self.all.is_empty() => Err(failure),
+                    (Ok(tool), _) => Err(ToolFailure::new(format!(
+                        "{} {} in this chat. Do without it, or say what it is needed for.",
+                        unoffered.reason(),
+                        tool.name
+                    ))),
+                    (Err(_), _) => Err(unknown),
+                })?;
+        match self.withholds(&resolved) {
+            true => Err(ToolFailure::new(format!(
+                "{} is for agent-q's own chats. Use your own tool.",
+                resolved.name
+            ))),
+            false => Ok(resolved),
+        }
     }
 
     /// A word on the built-in tools that TEXT names and that can't be called where OFFERED can: a
@@ -155,10 +177,12 @@ impl Offer {
     }
 
     fn group(&self, name: &str) -> Vec<Arc<Tool>> {
-        self.all.filtered(&Filter {
+        let mut tools = self.all.filtered(&Filter {
             max_level: None,
             categories: vec![name.to_owned()],
-        })
+        });
+        tools.retain(|tool| !self.withholds(tool));
+        tools
     }
 
     /// The groups that have tools which requests don't list.

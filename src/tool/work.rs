@@ -27,7 +27,9 @@ use crate::protocol::{
     CallKey, Done, EmacsReply, EmacsRequest, Event, ImageRequest, Lisp, SessionId,
 };
 use crate::provider::ChatMessage;
+use crate::rules::Alarms;
 use crate::runtime::held;
+use crate::trust::Provenance;
 use crate::workspace::{ProjectSettings, Workspace};
 
 /// Emacs replies within its own slice, unless it is busy for long.
@@ -79,6 +81,26 @@ pub struct FoundForCall {
     pub files: Vec<String>,
     /// For the user who is asked about the call.
     pub remark: String,
+    /// The program that the call will run, if it runs one.
+    pub program: Option<Arc<FoundProgram>>,
+}
+
+/// A program that a call will run: what was found before anybody was asked is what is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundProgram {
+    /// The file under the name by which it is called; programs look at that.
+    pub called: PathBuf,
+    /// The real file, without symbolic links.
+    pub file: PathBuf,
+    pub directory: PathBuf,
+    /// What rules know the command line by.
+    pub alarms: Alarms,
+    /// Whether it is known to change nothing.
+    pub only_looks: bool,
+    /// Where what it prints comes from.
+    pub provenance: Provenance,
+    /// Emacs's environment.
+    pub environment: Vec<String>,
 }
 
 impl Default for FoundForCall {
@@ -87,6 +109,7 @@ impl Default for FoundForCall {
             arguments: lexpr::Value::Null,
             files: Vec::new(),
             remark: String::new(),
+            program: None,
         }
     }
 }
@@ -177,6 +200,8 @@ pub struct WorkContext {
     pub cancel: CancellationToken,
     /// Where the call's paths lead. Its work follows none of them again.
     pub judged: Arc<Judged>,
+    /// The program that the call runs, if it runs one.
+    pub program: Option<Arc<FoundProgram>>,
     /// What the user's review left of the change that the call planned.
     pub reviewed: Option<Arc<Reviewed>>,
     pub proposal: Proposal,
@@ -293,6 +318,7 @@ impl WorkContext {
                 session,
                 call,
                 text,
+                output: None,
             });
         };
         let mut work = std::pin::pin!(work);

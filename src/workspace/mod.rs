@@ -8,6 +8,7 @@ pub mod quoting;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use serde::Deserialize;
 
@@ -28,6 +29,9 @@ pub struct ProjectSettings {
     #[serde(rename = "private_files")]
     pub private: Option<Vec<String>>,
 }
+
+/// When a file was changed last, and its size.
+pub type Stamp = (SystemTime, u64);
 
 type Judged = Option<Result<Arc<PathPolicy>, FileError>>;
 
@@ -226,6 +230,20 @@ impl Workspace {
     pub fn saw_text(&self, path: &Path, text: &str) {
         let text = Some(text_hash(text));
         self.knows(path, Version { file: None, text });
+    }
+
+    /// The files that the model has seen or written, with what the system says of each now.
+    #[must_use]
+    pub fn stamps(&self) -> BTreeMap<PathBuf, Option<Stamp>> {
+        let paths: Vec<PathBuf> = held(&self.seen).keys().cloned().collect();
+        let stamp = |path: &PathBuf| {
+            let metadata = path.symlink_metadata().ok()?;
+            Some((metadata.modified().ok()?, metadata.len()))
+        };
+        paths
+            .into_iter()
+            .map(|path| (path.clone(), stamp(&path)))
+            .collect()
     }
 
     fn knows(&self, path: &Path, version: Version) {

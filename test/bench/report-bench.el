@@ -111,6 +111,8 @@
     ("in Rust" "tools.pipeline" "tools.worker" us 20)
     "from Emacs Lisp, with a handler in Emacs Lisp | a timer that is due at once"
     ("until the callback has the results" "tools.lisp" "tools.timer" us 150)
+    "git status, by run_command under a rule | by call-process"
+    ("until the callback has the result" "tools.status.run" "tools.status.call" ms (ratio 1.2))
     "stored chats | cat, or ripgrep over the same 1,000 files of 1 MB"
     ("a chat of 10 MB read by the core" "chats.resume.core" "chats.resume.cat" ms 300)
     ("handing over 10 KB to be saved" "chats.push" nil us 1000)

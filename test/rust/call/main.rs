@@ -11,6 +11,7 @@ mod code;
 mod effects;
 mod fence;
 mod pipeline;
+mod programs;
 mod renew;
 mod rules;
 

@@ -162,7 +162,7 @@ proptest! {
             let fits = other.iter().all(|(reason, operator)| match width {
                 Width::Operator => one.contains(&(*reason, *operator)),
                 Width::Reason => one.iter().any(|(it, _)| it == reason),
-                Width::Call | Width::Systems | Width::Edits => false,
+                Width::Call | Width::Systems | Width::Edits | Width::Program => false,
             });
             let runs = asked(&other).by(std::slice::from_ref(&rule)) == Outcome::Run;
             prop_assert_eq!(runs, fits && !other.is_empty());
