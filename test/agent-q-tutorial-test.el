@@ -117,6 +117,7 @@
     (agent-q-tutorial-test--at "Go back")
     (should (agent-q-test-shows "VERIFIED: tour-bank in a fresh Lisp"))
     (should-not (agent-q-test-shows "NOT VERIFIED"))
+    (agent-q-test-until (agent-q-test-idle-p))
     (goto-char (point-max))
     (dotimes (_ 2)
       (agent-q-test-press "C-c C-p"))
