@@ -330,6 +330,7 @@ Your own debugger opens for that, and asks for what the restart needs."
                                           (agent-q-debugger-local buffer 3)))
                                    (buffer-list))))
       (with-current-buffer buffer
+        (message "Leaving the error %s by its restart %d" name number)
         (funcall (if (eq major-mode 'sldb-mode) #'sldb-invoke-restart #'sly-db-invoke-restart)
                  number)))))
 
