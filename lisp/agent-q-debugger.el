@@ -339,6 +339,7 @@ Your own debugger opens for that, and asks for what the restart needs."
     (agent-q-debugger-hand-over name)
     (when-let ((buffer (agent-q-debugger--new-buffer buffers)))
       (with-current-buffer buffer
+        (message "Leaving the error %s by its restart %d" name number)
         (funcall (if (eq major-mode 'sldb-mode) #'sldb-invoke-restart #'sly-db-invoke-restart)
                  number)))))
 

@@ -444,6 +444,11 @@ For `eldoc-documentation-functions'."
   "Markdown markup in answers."
   :group 'agent-q-faces)
 
+(defface agent-q-rule '((((supports :underline t)) :inherit agent-q-markup :underline t)
+                        (t :inherit agent-q-markup))
+  "Lines across the window that part an answer."
+  :group 'agent-q-faces)
+
 (defface agent-q-quote '((t :inherit font-lock-doc-face))
   "Quotes in answers."
   :group 'agent-q-faces)
@@ -513,6 +518,8 @@ What you copy still has it.  This is for new chats;
         (quoted (/= 0 (logand 15 (ash style -23)))))
     (when (agent-q-markdown--bit style 10)
       (push 'agent-q-markup faces))
+    (when (agent-q-markdown--bit style 12)
+      (setq faces (list 'agent-q-rule)))
     (when (agent-q-markdown--bit style 8)
       (setq faces (delq 'agent-q-strike faces)))
     (when (and (agent-q-markdown--bit style 7) (not (memq 'agent-q-markup faces)))
@@ -565,8 +572,9 @@ What you copy still has it.  This is for new chats;
               ((agent-q-markdown--bit style 15)
                (list 'line-prefix (propertize "| " 'face 'agent-q-markup)
                      'agent-q-disguise t)))
-      ,@(and (agent-q-markdown--bit style 10)
-             (list 'display (agent-q-markdown--bar))))))
+      ,@(cond ((agent-q-markdown--bit style 10) (list 'display (agent-q-markdown--bar)))
+              ;; To the edge of the window, however wide that is.
+              ((agent-q-markdown--bit style 12) '(display (space :align-to (- right 1))))))))
 
 (defun agent-q-markdown-fence-end-p (place)
   "Whether PLACE is in the last line of a fence, which may be hidden."

@@ -163,9 +163,16 @@ CL-USER; or nil without an answer."
      (funcall function (pcase reply
                          (`(:outcome :returned :value ,value . ,_) (plist-get value :known)))))))
 
+(defun agent-q-names--seen ()
+  "Return the place on which the cursor is shown: hidden markup may be at point."
+  (let ((place (point)))
+    (while (and (< place (point-max)) (invisible-p place))
+      (setq place (next-single-char-property-change place 'invisible)))
+    place))
+
 (defun agent-q-names--thing ()
   "Return what is alive at point, or the definition that this row of a list has."
-  (or (get-text-property (point) 'agent-q-live)
+  (or (get-text-property (agent-q-names--seen) 'agent-q-live)
       (and (derived-mode-p 'tabulated-list-mode)
            (save-excursion
              (beginning-of-line)
@@ -174,26 +181,28 @@ CL-USER; or nil without an answer."
                          ((<= (prop-match-beginning match) (line-end-position))))
                (prop-match-value match))))))
 
-(defun agent-q-names--meant ()
-  "Return the symbol at point and its package, as the user's client is to read it.
+(defun agent-q-names--meant (key)
+  "Return the symbol at point and its package, as the client is to read it for KEY.
 Where the image knows it by another package, that is the one that is meant."
   (let ((known (agent-q-names--thing)))
     (if (eq (car known) 'name)
         (list (cadr known) "COMMON-LISP-USER")
       (agent-q-names--connection)
-      (let* ((name (or (agent-q-names-symbol) (user-error "There is no symbol at point")))
+      (let* ((name (or (save-excursion (goto-char (agent-q-names--seen)) (agent-q-names-symbol))
+                       (user-error "There is no symbol at point")))
              (package (agent-q-names--package))
              (found (and (agent-q-names--free-p)
                          (agent-q-names--await
                           (lambda (function) (agent-q-names--ask-known (list name) package function))))))
         (cond ((car found) (list (cadr (car found)) "COMMON-LISP-USER"))
-              ((and found (not (agent-q-names-code-p (point))))
+              ;; SLY opens its debugger where it is to describe what isn't there.
+              ((and found (or (eq key :describe) (not (agent-q-names-code-p (point)))))
                (user-error "The image knows no %s" name))
               (t (list name package)))))))
 
 (defun agent-q-names--do (key)
   "Have the client do KEY with the symbol at point, and show its errors."
-  (let ((meant (agent-q-names--meant)))
+  (let ((meant (agent-q-names--meant key)))
     (condition-case failure
         (apply #'agent-q-connection-ask (agent-q-names--connection) key meant)
       (error (user-error "%s" (error-message-string failure))))))

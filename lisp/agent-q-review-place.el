@@ -283,6 +283,51 @@ The value is a cons of the ranges in OLD and of those in NEW."
                                                   (t 'agent-q-failure))
                                             'default)))))
 
+;;;; Keys that come too late
+
+;; An edit may go while a key for it is on its way, which must not become text.
+
+(defconst agent-q-review-place--late 1.2
+  "Seconds in which keys for an edit that went are refused.
+An edit whose file changed is shown again before that.")
+
+(defvar agent-q-review-place--late-map
+  (let ((map (make-sparse-keymap)))
+    (dolist (key '("y" "k" "n" "p" "d" "C-c C-c" "C-c C-k"))
+      (define-key map (kbd key) #'agent-q-review-place-too-late))
+    map)
+  "Keymap that refuses keys for an edit that is not shown any more.")
+
+(defvar agent-q-review-place--end-guard nil
+  "The function that lets keys be text again, or nil if they are.")
+
+(defun agent-q-review-place-too-late ()
+  "Refuse a key for an edit that changed or went."
+  (interactive nil agent-q-review-place-mode)
+  (user-error "The edit shown here changed or ended; the key did nothing"))
+
+(defun agent-q-review-place--guard ()
+  "Refuse keys for the hunk at point for a moment, if they counted.
+Any other key ends that."
+  (when (and agent-q-review-place--armed
+             (eq (window-buffer) (current-buffer))
+             (get-char-property (point) 'agent-q-place))
+    (when agent-q-review-place--end-guard
+      (funcall agent-q-review-place--end-guard))
+    (let* ((timer nil)
+           (end (set-transient-map agent-q-review-place--late-map t
+                                   (lambda ()
+                                     (cancel-timer timer)
+                                     (setq agent-q-review-place--end-guard nil)))))
+      (setq timer (run-at-time agent-q-review-place--late nil end)
+            agent-q-review-place--end-guard end))))
+
+(defun agent-q-review-place--before-change (&rest _)
+  "Refuse keys for a moment if it isn't the user who changes this buffer."
+  ;; Afterwards the hunk at point may be gone.
+  (unless this-command
+    (agent-q-review-place--guard)))
+
 ;;;; The buffer of the file
 
 (defvar agent-q-review-place-mode-map
@@ -309,14 +354,17 @@ applies the edit, \\[agent-q-review-place-reject-all] rejects all of it.
         (setq agent-q-review-place--header (and (local-variable-p 'header-line-format)
                                                 (list header-line-format))
               header-line-format '(:eval (agent-q-review-place--head)))
+        (add-hook 'before-change-functions #'agent-q-review-place--before-change nil t)
         (add-hook 'after-change-functions #'agent-q-review-place--touched nil t)
         (add-hook 'kill-buffer-hook #'agent-q-review-place--leave nil t))
+    (remove-hook 'before-change-functions #'agent-q-review-place--before-change t)
     (remove-hook 'after-change-functions #'agent-q-review-place--touched t)
     (remove-hook 'kill-buffer-hook #'agent-q-review-place--leave t)
     (if agent-q-review-place--header
         (setq header-line-format (car agent-q-review-place--header))
       (kill-local-variable 'header-line-format))))
 
+(put 'agent-q-review-place--before-change 'permanent-local-hook t)
 (put 'agent-q-review-place--touched 'permanent-local-hook t)
 (put 'agent-q-review-place--leave 'permanent-local-hook t)
 
@@ -397,6 +445,7 @@ applies the edit, \\[agent-q-review-place-reject-all] rejects all of it.
 
 (defun agent-q-review-place--leave ()
   "Show no review in this buffer any more."
+  (agent-q-review-place--guard)
   (agent-q-review-place--clear)
   (when agent-q-review-place--timer
     (cancel-timer agent-q-review-place--timer)

@@ -136,6 +136,24 @@ The image has loaded it if LOAD is non-nil."
     (should (equal "(DEFUN AQ-SHOP::FRESH) no file, by compile_form\n(defun fresh (x)\n  (list x))"
                    (agent-q-test-tools-ask "/find_definition aq-shop::fresh")))))
 
+(agent-q-test-tools-on-each compile-says-little-of-many-forms ()
+  "What worked is no failure because there is too much to say of it."
+  (let* ((forms (mapcar (lambda (number) (format "(defun aq-many-%d () aq-unknown-%d)" number number))
+                        (number-sequence 1 300)))
+         (file (make-temp-file (expand-file-name "aq-many" default-directory) nil ".lisp"
+                               (string-join forms "\n"))))
+    (unwind-protect
+        (let ((told (agent-q-test-tools-ask (format "/compile_file path=%s" file))))
+          (should (string-prefix-p "Compiled and loaded " told))
+          (should (string-match-p "undefined variable: .*AQ-UNKNOWN-1$" told))
+          (should (string-search "(240 more notes)" told))
+          (setq told (agent-q-test-tools-ask (concat "/compile_form " (string-join (seq-take forms 60) "\n"))))
+          (should (string-prefix-p "Compiled and loaded 60 forms" told))
+          (should (string-search "It replaces (DEFUN AQ-MANY-50) of " told))
+          (should-not (string-search "It replaces (DEFUN AQ-MANY-51) of " told))
+          (should (string-search "(It replaced 10 more definitions like these.)" told)))
+      (delete-file file))))
+
 (agent-q-test-tools-on-each compile-form-carries-the-readtable ()
   "Forms are read with the readtable that the forms before them left."
   (let ((told (agent-q-test-tools-ask

@@ -494,6 +494,19 @@ See https://example.org/a and [here](shop.lisp:2).\n")
       (should (< (- (car (memory-use-counts)) before) 200)))
     (should-not (agent-q-markdown-test--faces "bold"))))
 
+(ert-deftest agent-q-markdown-draws-rules-across-the-window ()
+  (agent-q-test-with-chat
+    (agent-q-markdown-test--add "One.\n\n---\n\n> two\n>\n> ***\n\nTitle\n---\n")
+    (dolist (rule '("---" "***"))
+      (should (memq 'agent-q-rule (agent-q-markdown-test--faces rule)))
+      (should (equal '(space :align-to (- right 1)) (get-text-property (point) 'display)))
+      (should (eq (line-end-position) (next-single-property-change (point) 'display))))
+    ;; The line below a title is none.
+    (agent-q-markdown-test--find "Title")
+    (forward-line)
+    (should-not (get-text-property (point) 'display))
+    (should (string-search "\n---\n\n> two\n>\n> ***\n\nTitle\n---" (agent-q-render-last-answer)))))
+
 ;;;; Proportional text
 
 (defun agent-q-markdown-test--fixed-p (text)

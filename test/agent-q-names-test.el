@@ -38,7 +38,7 @@
     (agent-q-test-image-load connection file)
     (save-window-excursion
       (agent-q-names-test--answer
-       "`aq-pay` and `aq-names::aq-within`, `(aq-pay 3)`, `aq-nothing`, *aq-limit*, *then*, `two words`.\n")
+       "`aq-pay` and `aq-names::aq-within`, `(aq-pay 3)`, `aq-nothing`, *aq-limit*, *then*, `two words`.\n\n```lisp\n(aq-missing 1)\n```\n")
       (should (equal (agent-q-test-until (agent-q-names-test--thing "aq-pay"))
                      '(name "AQ-NAMES:AQ-PAY")))
       (should (equal (agent-q-names-test--thing "aq-names::") '(name "AQ-NAMES::AQ-WITHIN")))
@@ -61,6 +61,15 @@
       (set-buffer chat)
       ;; No table of tags is asked for.
       (agent-q-names-test--thing "aq-nothing")
+      (should (equal (cadr (should-error (call-interactively (key-binding (kbd "M-."))) :type 'user-error))
+                     "The image knows no aq-nothing"))
+      ;; Nor does the client's debugger open.
+      (agent-q-names-test--thing "aq-missing")
+      (should (equal (cadr (should-error (call-interactively (key-binding (kbd "C-c C-d d"))) :type 'user-error))
+                     "The image knows no aq-missing"))
+      ;; The cursor may stand on markup that is hidden.
+      (agent-q-names-test--thing "`aq-nothing")
+      (should (invisible-p (point)))
       (should (equal (cadr (should-error (call-interactively (key-binding (kbd "M-."))) :type 'user-error))
                      "The image knows no aq-nothing"))
       ;; A name that is defined later is known then.

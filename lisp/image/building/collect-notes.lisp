@@ -7,6 +7,9 @@
 (defparameter *note-limit* 50
   "How many of the compiler's style-warnings and optimization notes to show at once.")
 
+(defparameter *problem-limit* 60
+  "How many of its errors and warnings: a reply has a limit, too, and the work was done.")
+
 (defvar *notes* (list '())
   "What the compiler said in this call: a list of the notes, latest first, and a table of them.")
 
@@ -138,16 +141,23 @@ that."
           ((string= severity "style-warning") 1)
           (t 0))))
 
+(defun error-rank (note)
+  "1 for an error, 0 for less."
+  (if (search "error" (getf note :severity)) 1 0))
+
 (defun undefined-function-p (note)
   (search "undefined function: " (getf note :message)))
 
 (defun foremost-notes (notes limit)
-  "All errors and warnings in NOTES and at most LIMIT of the rest, style-warnings first; and how
-many are left out. Undefined functions come before undefined variables: a missing macro looks like a
+  "The first errors and warnings in NOTES, errors before warnings where there are too many, and at most
+LIMIT of the rest, style-warnings first; and how many are left out. Undefined functions come before undefined variables: a missing macro looks like a
 function, and the names in its forms like variables."
   (flet ((of-rank (rank)
            (remove rank notes :key #'severity-rank :test #'/=)))
-    (let* ((problems (of-rank 0))
+    (let* ((all (of-rank 0))
+           (problems (if (> (length all) *problem-limit*)
+                         (subseq (stable-sort (copy-list all) #'> :key #'error-rank) 0 *problem-limit*)
+                         all))
            (rest (append (of-rank 1) (of-rank 2)))
            (count (min limit (length rest)))
            (told (subseq rest 0 count)))
@@ -157,7 +167,7 @@ function, and the names in its forms like variables."
                       (remove-if #'undefined-function-p told))
               (values '() told))
         (values (append first problems others)
-                (- (length rest) count))))))
+                (+ (- (length all) (length problems)) (- (length rest) count)))))))
 
 ;;; Output
 

@@ -221,6 +221,9 @@ what it replaces; PROGRESS is called with keywords when a form begins and when i
   (let ((*package* (find-package "COMMON-LISP-USER")))
     (definition-text what)))
 
+(defparameter *replaced-limit* 50
+  "How many replaced definitions to name.")
+
 (defun call-telling-progress (function notes &optional file)
   "Call FUNCTION with a function that notes the progress of a compilation, of forms of FILE if that is
 given; returns everything to report. NOTES returns the part about the compiler's notes."
@@ -230,9 +233,11 @@ given; returns everything to report. NOTES returns the part about the compiler's
              (list* :compiled count :failed (and failed (list failed)) :rest (and more-forms t)
                     :current current
                     :replaced (loop for (what location author) in (reverse replaced)
+                                    repeat *replaced-limit*
                                     collect (append (list :what (text-with-package what))
                                                     (and location (list :location location))
                                                     author))
+                    :replaced-more (max 0 (- (length replaced) *replaced-limit*))
                     :package (package-name *package*)
                     (append (recoveries-of recoveries) (funcall notes)))))
       (setf *progress* #'tell)

@@ -293,6 +293,12 @@ fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<Strin
     lines.extend(notes);
     lines.extend(outcome::recoveries(data));
     lines.extend(data.plists("replaced").map(replaced));
+    if let Some(more) = data.integer("replaced-more").filter(|more| *more > 0) {
+        lines.push(format!(
+            "(It replaced {} like these.)",
+            counted(more, "more definition")
+        ));
+    }
     lines.extend(stale(data));
     lines.extend(copy_loaded(data));
     lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
