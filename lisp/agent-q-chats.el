@@ -229,7 +229,9 @@ FILES were changed since."
               (pcase reply
                 (`(:outcome :returned :value ,value . ,_)
                  (seq-filter (lambda (change)
-                               (and (< (plist-get change :seconds-ago) since)
+                               ;; These are whole seconds; what the chat's own last turn
+                               ;; did must not count.
+                               (and (< (1+ (plist-get change :seconds-ago)) since)
                                     (not (plist-get change :restored))))
                              (plist-get value :changes))))))))))))
 
@@ -563,7 +565,7 @@ Where it is a new one, offer the latest one of its project."
   (let ((waiting (and (bufferp (alist-get 'id chat))
                       (with-current-buffer (alist-get 'id chat) (agent-q-call-waiting))))
         (excerpt (alist-get 'excerpt chat)))
-    (concat (if waiting (format "%s? " (agent-q-call-tool waiting)) "")
+    (concat (if waiting (format "%s? " (agent-q-call-name waiting)) "")
             (if (string-empty-p (agent-q-chats-title chat))
                 (propertize "nothing said yet" 'face 'agent-q-dim)
               (agent-q-chats-title chat))

@@ -73,6 +73,12 @@ WORDS, ARGUMENTS and TOOL have defaults."
 by SHOP::CLEANUP, in (shop::cleanup)\n"))
     (should-not (agent-q-test-shows "effect/"))
     (should-not (agent-q-test-shows "dangerous"))
+    (let ((inhibit-message t)) (save-window-excursion (agent-q-chats)))
+    (with-current-buffer "*agent-q chats*"
+      (agent-q-test-until (agent-q-test-shows "needs you"))
+      (should (agent-q-test-shows "\"delete /tmp/x/a.txt\"? "))
+      (should-not (agent-q-test-shows "effect/"))
+      (kill-buffer))
     (dolist (label '("[y] allow" "[!] allow similar in this chat" "[P] in this project"
                      "[n] deny" "[r] deny with a reason" "[s] stop the call"
                      "[b] backtrace" "[v] show all"))
