@@ -323,7 +323,7 @@ Any other key ends that."
             agent-q-review-place--end-guard end))))
 
 (defun agent-q-review-place--before-change (&rest _)
-  "Refuse keys for a moment if it isn't the user who changes this buffer."
+  "Refuse keys for a moment unless the user is changing this buffer."
   ;; Afterwards the hunk at point may be gone.
   (unless this-command
     (agent-q-review-place--guard)))
