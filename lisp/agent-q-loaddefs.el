@@ -352,6 +352,12 @@
 (autoload 'agent-q-rules "agent-q-rules"
   "Show the rules about tools, to add, test or revoke some." t)
 
+;;;; agent-q-servers.el
+
+(put 'agent-q-tool-servers 'risky-local-variable t)
+(autoload 'agent-q-list-tool-servers "agent-q-servers"
+  "Show the MCP servers whose tools the model may use." t)
+
 ;;;; agent-q-specifications.el
 
 (autoload 'agent-q-parse-type-signature "agent-q-specifications")
