@@ -37,9 +37,6 @@ use crate::tool::ToolFailure;
 use crate::tool::work::WorkContext;
 use crate::trust::one_line;
 
-/// How long a server may take for its first words: some are downloaded first.
-const STARTING: Duration = Duration::from_secs(60);
-
 /// How long a server may take for a page of a list.
 const LISTING: Duration = Duration::from_secs(30);
 
@@ -157,7 +154,7 @@ pub(super) async fn connect(
             let heard = Arc::<Heard>::default();
             let transport = transport(pipes, &heard, log)
                 .map_err(|error| format!("its pipes can't be used: {error}"))?;
-            meet(transport, heard, log, Some(process)).await
+            meet(transport, settings.timeout(), heard, log, Some(process)).await
         }
         Reached::Address { .. } => Err("it has an address, not a command".to_owned()),
     }
@@ -205,6 +202,7 @@ fn follow(errors: OwnedFd, log: Arc<ServerLog>) -> std::io::Result<()> {
 /// The first words with a server.
 async fn meet<T, E, A>(
     transport: T,
+    patience: Duration,
     heard: Arc<Heard>,
     log: &Arc<ServerLog>,
     process: Option<Arc<ServerProcess>>,
@@ -226,13 +224,13 @@ where
     };
     let ending = CancellationToken::new();
     let met = serve_client_with_ct(listener, transport, ending.clone());
-    let running = match tokio::time::timeout(STARTING, met).await {
+    let running = match tokio::time::timeout(patience, met).await {
         Ok(Ok(running)) => running,
         Ok(Err(error)) => return Err(heard.trouble().unwrap_or_else(|| unmet(&error))),
         Err(_) => {
             return Err(format!(
                 "it said nothing for {} seconds",
-                STARTING.as_secs()
+                patience.as_secs()
             ));
         }
     };

@@ -31,9 +31,6 @@ const LARGEST_SCHEMA: usize = 16 * 1024;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// A server that stayed so long was not ill.
-const HEALTHY: Duration = Duration::from_secs(60);
-
 /// A change of the tools is looked at when no other follows it for so long.
 const SETTLING: Duration = Duration::from_millis(300);
 
@@ -56,7 +53,7 @@ struct Life {
     /// Why it does not run, where it should.
     problem: String,
     says: String,
-    /// How often it died or could not be started since it was last well, and when it did so last.
+    /// How often it died or could not be started since a call last succeeded, and when it did so last.
     deaths: u32,
     died: Option<Instant>,
     /// What each of its tools is called here; kept while it does not run.
@@ -232,13 +229,12 @@ impl ToolServer {
         // Its end is waited for in any case.
         let server = Arc::clone(self);
         let (ended, listening) = (Arc::clone(&connection), Arc::clone(&heard));
-        let began = Instant::now();
         let relisting =
             tokio::spawn(Arc::clone(self).follow_changes(Arc::clone(&connection), heard));
         tokio::spawn(async move {
             end.await;
             relisting.abort();
-            server.ended(&ended, &listening, began).await;
+            server.ended(&ended, &listening).await;
         });
         let tools = tools.inspect_err(|_| connection.ending.cancel())?;
         self.register(tools);
@@ -273,7 +269,7 @@ impl ToolServer {
     }
 
     /// What became of CONNECTION, which ended.
-    async fn ended(&self, connection: &Arc<Connection>, heard: &Heard, began: Instant) {
+    async fn ended(&self, connection: &Arc<Connection>, heard: &Heard) {
         let status = match &connection.process {
             Some(process) => process.end().await,
             None => None,
@@ -285,9 +281,6 @@ impl ToolServer {
         if !is_ours {
             self.log.note("stopped");
             return;
-        }
-        if began.elapsed() > HEALTHY {
-            held(&self.life).deaths = 0;
         }
         self.failed(&problem);
     }
@@ -443,7 +436,11 @@ impl ToolServer {
             return Err(ToolFailure::new("The arguments are no object."));
         };
         let patience = self.settings.timeout();
-        connection.call(tool, arguments, patience, context).await
+        let result = connection.call(tool, arguments, patience, context).await;
+        if result.is_ok() {
+            held(&self.life).deaths = 0;
+        }
+        result
     }
 }
 

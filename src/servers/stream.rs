@@ -65,8 +65,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Limited<R> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if let Poll::Ready(Ok(())) = read {
-            let new = buffer.filled()[before..].to_vec();
-            if let Some(trouble) = self.count(&new) {
+            if let Some(trouble) = self.count(&buffer.filled()[before..]) {
                 (self.trouble)(&trouble);
                 return Poll::Ready(Err(io::Error::other(trouble)));
             }

@@ -200,7 +200,19 @@ impl Server {
                 {"type": "image", "mimeType": "image/png", "data": "A".repeat(60_000)}]}),
             ),
             "big" => answer(id, &said(&"line\n".repeat(200_000))),
-            "huge" => answer(id, &said(&"x".repeat(50_000_000))),
+            "huge" => {
+                // A piece at a time: to print it at once takes an unoptimized program seconds.
+                let mut out = std::io::stdout().lock();
+                let _ = write!(
+                    out,
+                    "{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":\"",
+                    id.unwrap_or_default()
+                );
+                for _ in 0..50 {
+                    let _ = out.write_all(&[b'x'; 1024 * 1024]);
+                }
+                let _ = writeln!(out, "\"}}");
+            }
             "hang" => self.waiting = id,
             "slow" => {
                 let token = &params["_meta"]["progressToken"];
