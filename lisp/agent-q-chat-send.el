@@ -326,6 +326,8 @@ the prompt goes into the history."
   (agent-q-image-tools-ensure agent-q-session-connection)
   (agent-q-registry-apply-levels)
   (agent-q-servers-apply)
+  (when-let* ((news (agent-q-servers-news)))
+    (agent-q-render-notice news))
   (let ((settings (agent-q-chat-send-make-settings)))
     (unless (equal settings agent-q-chat-send-settings)
       (agent-q-core-configure agent-q-session-number (agent-q-json-serialize settings))

@@ -355,6 +355,7 @@
 ;;;; agent-q-servers.el
 
 (put 'agent-q-tool-servers 'risky-local-variable t)
+(put 'agent-q-servers-allowed-file 'risky-local-variable t)
 (autoload 'agent-q-list-tool-servers "agent-q-servers"
   "Show the MCP servers whose tools the model may use." t)
 

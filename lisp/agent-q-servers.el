@@ -17,6 +17,7 @@
 (require 'agent-q-registry)
 (require 'agent-q-session)
 (require 'agent-q-text)
+(require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
 (require 'tabulated-list)
@@ -58,6 +59,205 @@ them by more_tools; see \\[agent-q-list-tool-servers]."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
+;;;; Those of projects
+
+;; The file .mcp.json in a project's root is the project's, not the user's.  So each of its entries is
+;; shown and asked about before it counts, and again when it has changed.
+
+(defconst agent-q-servers--file ".mcp.json"
+  "The name of the file in which projects name servers.")
+
+(defconst agent-q-servers--largest-file 100000
+  "The most bytes of such a file that are read.")
+
+(defcustom agent-q-servers-allowed-file (locate-user-emacs-file "agent-q/tool-servers.eld")
+  "The file that says which servers of projects you have allowed."
+  :type 'file
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+;;;###autoload (put 'agent-q-servers-allowed-file 'risky-local-variable t)
+
+(cl-defstruct (agent-q-servers--entry (:copier nil))
+  "The server NAME of the project in ROOT: PROPERTIES as in `agent-q-tool-servers'.
+They are as they are written; MARK stands for all that is in the file about it.
+PROBLEM says why there are none."
+  root name properties mark problem)
+
+(defun agent-q-servers--of-project (root)
+  "Return the entries that the project in ROOT has in its file."
+  (let ((file (expand-file-name agent-q-servers--file root)))
+    (when (and (not (file-remote-p root)) (file-regular-p file) (file-readable-p file))
+      (condition-case failure
+          (let ((servers (gethash "mcpServers" (agent-q-servers--read file))) (entries nil))
+            (when (hash-table-p servers)
+              (maphash (lambda (name entry)
+                         (push (agent-q-servers--entry-of root name entry) entries))
+                       servers))
+            (nreverse entries))
+        (error (list (make-agent-q-servers--entry
+                      :root root :name agent-q-servers--file
+                      :problem (error-message-string failure))))))))
+
+(defun agent-q-servers--read (file)
+  "Return what FILE holds, JSON."
+  (when (> (file-attribute-size (file-attributes file)) agent-q-servers--largest-file)
+    (user-error "%s is too large" file))
+  (let ((value (agent-q-json-parse (with-temp-buffer
+                                     (insert-file-contents file)
+                                     (buffer-string)))))
+    (if (hash-table-p value) value (user-error "%s holds no object" file))))
+
+(defun agent-q-servers--entry-of (root name entry)
+  "Return the entry of the server NAME of the project in ROOT; ENTRY is its JSON."
+  (let ((made (make-agent-q-servers--entry
+               :root root :name name
+               :mark (secure-hash 'sha256 (format "%s\0%s\0%s" root name
+                                                  (agent-q-json-encode entry))))))
+    (condition-case failure
+        (setf (agent-q-servers--entry-properties made)
+              (agent-q-servers--properties-of entry root))
+      (error (setf (agent-q-servers--entry-problem made) (error-message-string failure))))
+    made))
+
+(defun agent-q-servers--properties-of (entry root)
+  "Return the properties of a server that ENTRY, JSON, names for the project in ROOT."
+  (let ((pairs (lambda (key)
+                 (let ((object (gethash key entry)) (pairs nil))
+                   (when (hash-table-p object)
+                     (maphash (lambda (name value) (push (cons name value) pairs)) object))
+                   (nreverse pairs)))))
+    (cond ((gethash "url" entry)
+           (list :url (gethash "url" entry) :headers (funcall pairs "headers")))
+          ((stringp (gethash "command" entry))
+           (list :command (cons (gethash "command" entry) (append (gethash "args" entry) nil))
+                 :env (funcall pairs "env") :directory root))
+          (t (user-error "It has neither a command nor an address")))))
+
+(defun agent-q-servers--filled-in (text)
+  "Return TEXT of a project's file with the environment's variables for ${NAME}.
+A key of a provider is never filled in."
+  (replace-regexp-in-string
+   "\\${\\([A-Za-z_][A-Za-z0-9_]*\\)\\(:-\\([^}]*\\)\\)?}"
+   (lambda (match)
+     (let* ((name (match-string 1 match)) (default (match-string 3 match))
+            (value (or (getenv name) default)))
+       (save-match-data
+         (agent-q-servers--fit-variable name value))))
+   text t t))
+
+(defun agent-q-servers--fit-variable (name value)
+  "Return VALUE of the environment variable NAME, if a server may have it."
+  (cond ((null value) (user-error "The environment variable %s is not set" name))
+        ((seq-some (lambda (secret)
+                     (and (not (string-empty-p secret)) (string-search secret value)))
+                   (agent-q-provider-secrets))
+         (user-error "%s holds a key of a provider, which no server gets" name))
+        (t value)))
+
+(defun agent-q-servers--fill-in (properties)
+  "Return PROPERTIES of a project's server with its variables filled in."
+  (let ((pairs (lambda (alist)
+                 (mapcar (pcase-lambda (`(,name . ,value))
+                           (cons name (agent-q-servers--filled-in value)))
+                         alist))))
+    (if (plist-get properties :url)
+        (list :url (agent-q-servers--filled-in (plist-get properties :url))
+              :headers (funcall pairs (plist-get properties :headers)))
+      (list :command (mapcar #'agent-q-servers--filled-in (plist-get properties :command))
+            :env (funcall pairs (plist-get properties :env))
+            :directory (plist-get properties :directory)))))
+
+(defun agent-q-servers--allowed ()
+  "Return the marks of the entries that the user allowed."
+  (condition-case nil
+      (with-temp-buffer
+        (insert-file-contents agent-q-servers-allowed-file)
+        (let ((marks (read (current-buffer))))
+          (and (listp marks) (seq-filter #'stringp marks))))
+    ((file-error end-of-file invalid-read-syntax) nil)))
+
+(defun agent-q-servers--allowed-p (entry)
+  "Whether the user allowed ENTRY as it is now."
+  (and (null (agent-q-servers--entry-problem entry))
+       (member (agent-q-servers--entry-mark entry) (agent-q-servers--allowed))))
+
+(defun agent-q-servers--remember (entry allowed)
+  "Remember in the user's file whether ENTRY is ALLOWED."
+  (let* ((mark (agent-q-servers--entry-mark entry))
+         (marks (remove mark (agent-q-servers--allowed)))
+         (coding-system-for-write 'utf-8-unix))
+    (make-directory (file-name-directory agent-q-servers-allowed-file) t)
+    (with-file-modes #o600
+      (write-region (format ";; Servers of projects that you have allowed, by what was shown.\n%S\n"
+                            (if allowed (cons mark marks) marks))
+                    nil agent-q-servers-allowed-file nil 'silent))))
+
+(defun agent-q-servers--roots ()
+  "Return the projects of all chats."
+  (delete-dups
+   (delq nil (mapcar (lambda (buffer) (buffer-local-value 'agent-q-session-root buffer))
+                     (agent-q-session-buffers)))))
+
+(defun agent-q-servers--entries-of-projects ()
+  "Return the entries of the projects of all chats."
+  (seq-mapcat #'agent-q-servers--of-project (agent-q-servers--roots)))
+
+(defun agent-q-servers--shown-name (entry)
+  "Return the name of ENTRY, which is not that of one of the user's own servers."
+  (let ((name (agent-q-servers--entry-name entry)))
+    (if (assoc name agent-q-tool-servers)
+        (format "%s (%s)" name
+                (file-name-nondirectory (directory-file-name (agent-q-servers--entry-root entry))))
+      name)))
+
+(defun agent-q-servers--ask (entry)
+  "Ask the user whether ENTRY may be used, and remember a yes."
+  (when (agent-q-servers--entry-problem entry)
+    (user-error "%s" (agent-q-servers--entry-problem entry)))
+  (let* ((properties (agent-q-servers--entry-properties entry))
+         (name (agent-q-text-visible-line (agent-q-servers--entry-name entry)))
+         (pairs (lambda (title alist)
+                  (dolist (pair alist)
+                    (princ (format "%-12s %s=%s\n" title (agent-q-text-visible-line (car pair))
+                                   (agent-q-text-visible-line (format "%s" (cdr pair)) 1000)))
+                    (setq title "")))))
+    (agent-q-text-with-page "*agent-q tool server*"
+      (princ (format "The project in %s wants to use the MCP server %s.\n\n"
+                     (abbreviate-file-name (agent-q-servers--entry-root entry)) name))
+      (let ((title "Command:"))
+        (dolist (word (plist-get properties :command))
+          (princ (format "%-12s %s\n" title (agent-q-text-visible-line word 1000)))
+          (setq title "")))
+      (when (plist-get properties :url)
+        (princ (format "Address:     %s\n"
+                       (agent-q-text-visible-line (plist-get properties :url) 1000))))
+      (funcall pairs "Environment:" (plist-get properties :env))
+      (funcall pairs "Headers:" (plist-get properties :headers))
+      (princ "\n${NAME} is filled in with your environment's variable of that name.
+The program runs with your permissions.  You are asked again when this entry of the
+project's .mcp.json changes, but not when the program itself does.\n"))
+    (when (yes-or-no-p (format "Let chats about this project use the server %s, as shown? " name))
+      (agent-q-servers--remember entry t)
+      (agent-q-servers-apply)
+      t)))
+
+(defvar-local agent-q-servers--told nil
+  "The servers of this chat's project that the user was told of.")
+
+(defun agent-q-servers-news ()
+  "Return a sentence about servers of this chat's project, or nil.
+It names those that are not allowed, once."
+  (let ((names (and agent-q-session-root
+                    (mapcar #'agent-q-servers--entry-name
+                            (seq-remove #'agent-q-servers--allowed-p
+                                        (agent-q-servers--of-project agent-q-session-root))))))
+    (unless (equal names agent-q-servers--told)
+      (setq agent-q-servers--told names)
+      (and names
+           (format "This project has MCP servers of its own, which you haven't allowed: %s.  %s shows them."
+                   (agent-q-text-visible-line (string-join names ", "))
+                   (substitute-command-keys "\\[agent-q-list-tool-servers]"))))))
+
 ;;;; As the core takes them
 
 (defun agent-q-servers--environment ()
@@ -81,7 +281,7 @@ them by more_tools; see \\[agent-q-list-tool-servers]."
 (defun agent-q-servers--text (value)
   "Return VALUE of `:env' or `:headers' as a string, which it may compute."
   (let ((text (if (functionp value) (funcall value) value)))
-    (if (stringp text) text (user-error "%S is no string" value))))
+    (if (stringp text) text (user-error "%S is not a string" value))))
 
 (defun agent-q-servers--texts (alist)
   "Return ALIST of names and values with strings as its values."
@@ -89,25 +289,33 @@ them by more_tools; see \\[agent-q-list-tool-servers]."
             (cons (if (symbolp name) (symbol-name name) name) (agent-q-servers--text value)))
           alist))
 
+(defun agent-q-servers--program (program directory)
+  "Return in a list where PROGRAM of a server that works in DIRECTORY is found."
+  (list (cond ((string-prefix-p "~" program) (expand-file-name program))
+              ((string-search "/" program) (expand-file-name program directory))
+              (t (or (executable-find program) program)))))
+
 (defun agent-q-servers--made (name properties)
   "Return the server NAME of PROPERTIES as an alist for the core."
   (unless (and (stringp name) (not (string-blank-p name)))
-    (user-error "%S is no name of a server" name))
+    (user-error "%S is not the name of a server" name))
   (let ((command (plist-get properties :command))
         (url (plist-get properties :url)))
     (append
      `((name . ,name))
      (when-let* ((seconds (plist-get properties :timeout)))
-       (unless (natnump seconds) (user-error "Its timeout is no number of seconds"))
+       (unless (natnump seconds) (user-error "Its timeout is not a number of seconds"))
        `((timeout . ,seconds)))
      (cond
       ((and command url) (user-error "It has both a command and an address"))
       (command
        (unless (and (listp command) (seq-every-p #'stringp command))
-         (user-error "Its command is no list of strings"))
-       (let ((own (agent-q-servers--texts (plist-get properties :env))))
-         `((command . ,(vconcat command))
-           (directory . ,(expand-file-name (or (plist-get properties :directory) "~/")))
+         (user-error "Its command is not a list of strings"))
+       (let ((own (agent-q-servers--texts (plist-get properties :env)))
+             (directory (expand-file-name (or (plist-get properties :directory) "~/"))))
+         `((command . ,(vconcat (agent-q-servers--program (car command) directory)
+                                (cdr command)))
+           (directory . ,directory)
            (environment
             . ,(vconcat (mapcar (pcase-lambda (`(,name . ,value)) (vector name value))
                                 (append (seq-remove (lambda (it) (assoc (car it) own))
@@ -115,6 +323,7 @@ them by more_tools; see \\[agent-q-list-tool-servers]."
                                         own)))))))
       ((and (stringp url) (string-match-p "\\`https?://[^ ]+\\'" url))
        `((url . ,url)
+         (route . ,(agent-q-provider-route name (list :base-url url)))
          (headers . ,(let ((headers (agent-q-json-empty-object)))
                        (pcase-dolist (`(,name . ,value)
                                       (agent-q-servers--texts (plist-get properties :headers)))
@@ -123,15 +332,18 @@ them by more_tools; see \\[agent-q-list-tool-servers]."
       (t (user-error "It has neither a command nor an address with http:// or https://"))))))
 
 (defvar agent-q-servers--applied nil
-  "What the core has, as JSON, or nil.")
+  "What the core has: names with properties and what was made of them.
+An entry is made once, as a chat's environment may be another's, too.")
 
 (defvar agent-q-servers--warned nil
   "The entries that were warned of.")
 
 (defun agent-q-servers--try (name properties)
-  "Return the server NAME of PROPERTIES for the core; nil with a warning if it is none."
+  "Return the server NAME of PROPERTIES for the core; nil with a warning if it can't be used."
   (condition-case failure
-      (agent-q-servers--made name properties)
+      (agent-q-servers--made name (if (plist-get properties :of-project)
+                                      (agent-q-servers--fill-in properties)
+                                    properties))
     (error
      (unless (member (cons name properties) agent-q-servers--warned)
        (push (cons name properties) agent-q-servers--warned)
@@ -140,20 +352,30 @@ them by more_tools; see \\[agent-q-list-tool-servers]."
      nil)))
 
 (defun agent-q-servers--all ()
-  "Return the servers of the user, as `agent-q-tool-servers' has them."
-  (and (listp agent-q-tool-servers) agent-q-tool-servers))
+  "Return the servers of the user and those of projects that are allowed.
+They are as in `agent-q-tool-servers'."
+  (append
+   (and (listp agent-q-tool-servers) agent-q-tool-servers)
+   (mapcar (lambda (entry)
+             (cons (agent-q-servers--shown-name entry)
+                   (append (agent-q-servers--entry-properties entry) '(:of-project t))))
+           (seq-filter #'agent-q-servers--allowed-p (agent-q-servers--entries-of-projects)))))
 
 (defun agent-q-servers-apply ()
   "Have the core know the servers, if it runs and doesn't."
   (when (agent-q-events-running-p)
-    (let* ((made (delq nil (mapcar (pcase-lambda (`(,name . ,properties))
-                                     (agent-q-servers--try name properties))
-                                   (agent-q-servers--all))))
-           (json (agent-q-json-serialize (vconcat made))))
-      (unless (or (equal json agent-q-servers--applied)
-                  (and (null made) (null agent-q-servers--applied)))
-        (agent-q-core-tool-servers-configure json)
-        (setq agent-q-servers--applied json)))))
+    (let* ((all (seq-uniq (agent-q-servers--all) (lambda (one other) (equal (car one) (car other)))))
+           (made (delq nil
+                       (mapcar (pcase-lambda (`(,name . ,properties))
+                                 (let ((before (assoc name agent-q-servers--applied)))
+                                   (if (and before (equal (cadr before) properties)) before
+                                     (and-let* ((made (agent-q-servers--try name properties)))
+                                       (list name (copy-tree properties) made)))))
+                               all))))
+      (unless (equal made agent-q-servers--applied)
+        (agent-q-core-tool-servers-configure
+         (agent-q-json-serialize (vconcat (mapcar #'caddr made))))
+        (setq agent-q-servers--applied made)))))
 
 ;;;; The list
 
@@ -166,6 +388,7 @@ them by more_tools; see \\[agent-q-list-tool-servers]."
     (define-key map "s" #'agent-q-servers-start)
     (define-key map "k" #'agent-q-servers-stop)
     (define-key map "t" #'agent-q-servers-toggle)
+    (define-key map "D" #'agent-q-servers-forbid)
     (define-key map (kbd "SPC") #'agent-q-servers-toggle)
     map)
   "Keymap of `agent-q-servers-list-mode'.")
@@ -205,15 +428,27 @@ model finds the others by more_tools."
      (let ((state (plist-get server :state)) (problem (plist-get server :problem))
            (left-out (plist-get server :left-out)))
        (list (plist-get server :name)
-             (vector (if (agent-q-servers--offered-p server) "+" "")
-                     (agent-q-text-visible-line (plist-get server :name))
+             (vector (if (and (plist-get server :group) (agent-q-servers--offered-p server)) "+" "")
+                     (agent-q-text-visible-line
+                      (let ((name (plist-get server :name)))
+                        (if (stringp name) name (agent-q-servers--entry-name name))))
                      (agent-q-text-coloured state)
                      (format "%s%s" (plist-get server :tools) (if (zerop left-out) "" "+"))
                      (agent-q-text-visible-line (or (plist-get server :says) ""))
                      (agent-q-text-visible-line
                       (if problem (concat problem "; RET shows its log")
                         (plist-get server :place)))))))
-   (agent-q-core-tool-servers)))
+   (append (agent-q-core-tool-servers) (agent-q-servers--refused))))
+
+(defun agent-q-servers--refused ()
+  "Return rows' data of the servers of projects that are not allowed."
+  (mapcar (lambda (entry)
+            (let ((properties (agent-q-servers--entry-properties entry)))
+              (list :name entry :state "unasked" :tools 0 :left-out 0
+                    :place (or (agent-q-servers--entry-problem entry)
+                               (plist-get properties :url)
+                               (string-join (plist-get properties :command) " ")))))
+          (seq-remove #'agent-q-servers--allowed-p (agent-q-servers--entries-of-projects))))
 
 (defun agent-q-servers--category (server)
   "Return the category of the tools of SERVER, a keyword."
@@ -232,8 +467,27 @@ model finds the others by more_tools."
         (and (consp selection) (memq (agent-q-servers--category server) selection)))))
 
 (defun agent-q-servers--at-point ()
-  "Return the name of the server at point."
-  (or (tabulated-list-get-id) (user-error "No server on this line")))
+  "Return the name of the server at point.
+One that isn't allowed yet is asked about first."
+  (let ((server (or (tabulated-list-get-id) (user-error "No server on this line"))))
+    (cond ((stringp server) server)
+          ((agent-q-servers--ask server)
+           (agent-q-text-list-print)
+           (agent-q-servers--shown-name server))
+          (t (user-error "The server was not allowed")))))
+
+(defun agent-q-servers-forbid ()
+  "Forbid the server at point, one of a project's that you allowed."
+  (interactive nil agent-q-servers-list-mode)
+  (let* ((name (tabulated-list-get-id))
+         (entry (seq-find (lambda (entry) (equal name (agent-q-servers--shown-name entry)))
+                          (seq-filter #'agent-q-servers--allowed-p
+                                      (agent-q-servers--entries-of-projects)))))
+    (unless entry
+      (user-error "Only a project's server that you allowed can be forbidden"))
+    (agent-q-servers--remember entry nil)
+    (agent-q-servers-apply)
+    (agent-q-text-list-print)))
 
 (defun agent-q-servers--named (name)
   "Return what the core knows of the server NAME."
@@ -249,7 +503,8 @@ It takes effect with the next message."
                     (agent-q-servers--named (agent-q-servers--at-point))))
          (selection (agent-q-servers--selection))
          (new (cond ((memq selection '(all none))
-                     (user-error "This chat offers %s; \\[agent-q-list-tools] changes that"
+                     (user-error (substitute-command-keys
+                                  "This chat offers %s; \\[agent-q-list-tools] changes that")
                                  (if (eq selection 'all) "every tool" "no tool")))
                     ((memq category selection) (remq category selection))
                     (t (append (or selection '(:usual)) (list category))))))
@@ -263,6 +518,9 @@ It takes effect with the next message."
   "Start the server at point, or start it again if it runs."
   (interactive nil agent-q-servers-list-mode)
   (let ((name (agent-q-servers--at-point)))
+    ;; With the environment as it is now.
+    (setq agent-q-servers--applied (assoc-delete-all name (copy-sequence agent-q-servers--applied)))
+    (agent-q-servers-apply)
     (agent-q-core-tool-server-stop name)
     (agent-q-core-tool-server-start name)
     (tabulated-list-print t)))

@@ -139,7 +139,7 @@ CALLS are what its model calls, one each time it is asked."
       (agent-q-test-files-succeeds "still here")
       (agent-q-test-files-fails "did not do that within 3 seconds")
       (should (string-match-p "notifications/cancelled" (agent-q-servers-test-told)))
-      (agent-q-test-files-fails "ended meanwhile")
+      (agent-q-test-files-fails "ended during the call")
       (agent-q-test-files-succeeds "back again")
       ;; What is known of its schema is checked here.
       (agent-q-test-files-fails "text")
@@ -251,11 +251,105 @@ CALLS are what its model calls, one each time it is asked."
         (should (equal (mapcar (lambda (it) (plist-get it :name)) (agent-q-core-tool-servers))
                        '("memo")))
         (should (= 4 (length warnings)))
-        (should (string-match-p "The tool server odd can.t be used: Its command is no list"
+        (should (string-match-p "The tool server odd can.t be used: Its command is not a list"
                                 (string-join warnings "\n")))
         ;; Once each.
         (agent-q-servers-apply)
         (should (= 4 (length warnings)))))))
+
+(ert-deftest agent-q-servers-of-a-project-are-shown-and-asked-about ()
+  (let* ((agent-q-servers-allowed-file (make-temp-name (expand-file-name "allowed" agent-q-test-directory)))
+         (process-environment (append '("AQ_TEST_WORD=magic" "AQ_TEST_PROVIDER_KEY=sk-secret-1234")
+                                      process-environment))
+         (agent-q-providers '((x :base-url "http://127.0.0.1:9/v1" :model "x"
+                                 :environment "AQ_TEST_PROVIDER_KEY")))
+         (answer nil) (asked nil)
+         (entry (lambda (words)
+                  (agent-q-test-files-write
+                   ".mcp.json"
+                   (json-encode
+                    `((mcpServers . ((memo . ((command . ,agent-q-servers-test-program)
+                                              (args . ,words)
+                                              (env . ((WORD . "${AQ_TEST_WORD}")
+                                                      (TOOL_SERVER_TRACE
+                                                       . ,agent-q-servers-test-trace)))))
+                                     (thief . ((command . "sh")
+                                               (args . ["-c" "echo ${AQ_TEST_PROVIDER_KEY}"]))))))))))
+         (press (lambda (key)
+                  (agent-q-list-tool-servers)
+                  (with-current-buffer "*agent-q tool servers*"
+                    (agent-q-test-find "memo")
+                    (condition-case failure (agent-q-test-press key)
+                      (user-error (error-message-string failure)))))))
+    (cl-letf (((symbol-function 'yes-or-no-p)
+               (lambda (question)
+                 (push question asked)
+                 (should (with-current-buffer "*agent-q tool server*"
+                           (agent-q-test-shows "WORD=${AQ_TEST_WORD}")))
+                 answer)))
+      (agent-q-servers-test-calling nil
+          '(("read_file" (path . ".mcp.json"))
+            ("more_tools" (group . "memo")) ("memo_get_environment")
+            ("more_tools" (group . "memo")) ("more_tools" (group . "memo")))
+        (funcall entry [])
+        (agent-q-test-files-next)
+        (should (agent-q-test-shows "you haven't allowed: memo, thief"))
+        (should-not (agent-q-core-tool-servers))
+        (should (equal (funcall press "s") "The server was not allowed"))
+        (should-not (agent-q-core-tool-servers))
+        (setq answer t)
+        (funcall press "s")
+        (should (= 2 (length asked)))
+        (should (equal (file-modes agent-q-servers-allowed-file) #o600))
+        (agent-q-test-until (equal (agent-q-servers-test-state "memo") "running"))
+        (with-current-buffer chat
+          (agent-q-test-files-succeeds "memo_echo")
+          (should (member "WORD" (split-string (agent-q-test-files-succeeds "PATH"))))
+          ;; A changed command counts only when it was asked about again.
+          (funcall entry ["dies"])
+          (agent-q-test-files-fails "memo.* is not one of")
+          (should (agent-q-test-shows "you haven't allowed: memo, thief"))
+          (should-not (agent-q-core-tool-servers)))
+        (funcall entry [])
+        (with-current-buffer chat
+          (agent-q-test-files-succeeds "memo_echo"))
+        (funcall press "D")
+        (should-not (agent-q-core-tool-servers))
+        ;; A provider's key goes to no server, whatever a project wants.
+        (should-error (agent-q-servers--fill-in '(:command ("a" "${AQ_TEST_PROVIDER_KEY}")))
+                      :type 'user-error)
+        (should (equal (plist-get (agent-q-servers--fill-in
+                                   '(:command ("a" "${AQ_TEST_WORD}" "${AQ_NONE:-b}")))
+                                  :command)
+                       '("a" "magic" "b")))
+        (kill-buffer "*agent-q tool servers*")))))
+
+(ert-deftest agent-q-servers-are-reached-by-http ()
+  (let* ((agent-q-servers-test-trace (make-temp-file (expand-file-name "trace" agent-q-test-directory)))
+         (process-environment (cons (concat "TOOL_SERVER_TRACE=" agent-q-servers-test-trace)
+                                    process-environment))
+         (server (make-process :name "http" :command (list agent-q-servers-test-program "http")
+                               :connection-type 'pipe :noquery t))
+         (port (progn (agent-q-test-until (string-match "port \\([0-9]+\\)" (agent-q-servers-test-told)))
+                      (let ((told (agent-q-servers-test-told)))
+                        (string-match "port \\([0-9]+\\)" told)
+                        (match-string 1 told))))
+         (trace agent-q-servers-test-trace))
+    (unwind-protect
+        (agent-q-servers-test-calling
+            `(("web" :url ,(format "http://127.0.0.1:%s/mcp" port) :timeout 5
+               :headers (("X-Word" . ,(lambda () "magic"))))
+              ("nobody" :url "http://127.0.0.1:1/mcp" :timeout 5))
+            '(("more_tools" (group . "web")) ("web_echo" (text . "over http"))
+              ("more_tools" (group . "nobody")) ("web_echo" (text . "gone")))
+          (agent-q-test-files-succeeds "web_echo")
+          (agent-q-test-files-succeeds "over http")
+          (let ((agent-q-servers-test-trace trace))
+            (should (string-match-p "x-word: magic" (agent-q-servers-test-told))))
+          (agent-q-test-files-fails "nobody does not run: it can't be reached: .*refused")
+          (delete-process server)
+          (agent-q-test-files-fails "."))
+      (delete-process server))))
 
 (provide 'agent-q-servers-test)
 ;;; agent-q-servers-test.el ends here

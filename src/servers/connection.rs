@@ -2,11 +2,13 @@
 //! The connection with a server that runs, by the official crate: the first words, its lists, calls with
 //! their progress and cancellation.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::ClientHandler;
 #[expect(deprecated, reason = "servers of older versions log so")]
 use rmcp::model::LoggingMessageNotificationParam;
@@ -20,7 +22,11 @@ use rmcp::service::{
     serve_client_with_ct,
 };
 use rmcp::transport::IntoTransport;
+use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransportConfig, StreamableHttpError,
+};
 use serde_json::{Map, Value};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
@@ -30,8 +36,10 @@ use tokio_util::sync::CancellationToken;
 use super::content;
 use super::log::ServerLog;
 use super::process::{self, ServerPipes, ServerProcess};
-use super::settings::{Reached, ServerCommand, ServerSettings};
+use super::settings::{ServerCommand, ServerPlace, ServerSettings};
 use super::stream::{LONGEST_MESSAGE, Limited};
+use crate::log::Causes;
+use crate::provider::http::http_for;
 use crate::runtime::held;
 use crate::tool::ToolFailure;
 use crate::tool::work::WorkContext;
@@ -51,7 +59,7 @@ const LONGEST_CALL: Duration = Duration::from_secs(60 * 60);
 const LONGEST_PROGRESS: usize = 120;
 
 /// A server that runs.
-pub(super) struct Connection {
+pub(super) struct ServerConnection {
     peer: Peer<RoleClient>,
     heard: Arc<Heard>,
     /// Ends it.
@@ -140,24 +148,46 @@ fn progress(said: &ProgressNotificationParam) -> String {
 pub(super) async fn connect(
     settings: &ServerSettings,
     log: &Arc<ServerLog>,
-) -> Result<
-    (
-        Connection,
-        Arc<Heard>,
-        impl Future<Output = ()> + Send + 'static,
-    ),
-    String,
-> {
+) -> Result<(ServerConnection, Arc<Heard>, BoxFuture<'static, ()>), String> {
     match &settings.reached {
-        Reached::Command(command) => {
+        ServerPlace::Command(command) => {
             let (process, pipes) = started(command).await?;
             let heard = Arc::<Heard>::default();
             let transport = transport(pipes, &heard, log)
                 .map_err(|error| format!("its pipes can't be used: {error}"))?;
             meet(transport, settings.timeout(), heard, log, Some(process)).await
         }
-        Reached::Address { .. } => Err("it has an address, not a command".to_owned()),
+        ServerPlace::Address {
+            url,
+            headers,
+            route,
+        } => {
+            let (reached, by) = (url.clone(), route.clone());
+            let client = tokio::task::spawn_blocking(move || http_for(&reached, &by)).await;
+            let client = client.unwrap_or_else(|_| Err("agent-q is shutting down".to_owned()))?;
+            let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+                .custom_headers(header_map(headers)?);
+            config.max_sse_event_size = LONGEST_MESSAGE;
+            config.max_json_response_size = LONGEST_MESSAGE;
+            let transport = StreamableHttpClientTransport::with_client(client, config);
+            let heard = Arc::<Heard>::default();
+            meet(transport, settings.timeout(), heard, log, None).await
+        }
     }
+}
+
+/// HEADERS as they are sent.
+fn header_map(
+    headers: &BTreeMap<String, String>,
+) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+    let header = |(name, value): (&String, &String)| {
+        let wrong = || format!("its header {} can't be sent", one_line(name, 100));
+        let name: HeaderName = name.parse().map_err(|_| wrong())?;
+        let mut value: HeaderValue = value.parse().map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    };
+    headers.iter().map(header).collect()
 }
 
 async fn started(command: &ServerCommand) -> Result<(Arc<ServerProcess>, ServerPipes), String> {
@@ -206,14 +236,7 @@ async fn meet<T, E, A>(
     heard: Arc<Heard>,
     log: &Arc<ServerLog>,
     process: Option<Arc<ServerProcess>>,
-) -> Result<
-    (
-        Connection,
-        Arc<Heard>,
-        impl Future<Output = ()> + Send + 'static,
-    ),
-    String,
->
+) -> Result<(ServerConnection, Arc<Heard>, BoxFuture<'static, ()>), String>
 where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,
@@ -238,7 +261,7 @@ where
     let says = peer.peer_info().map_or_else(String::new, |info| {
         serde_json::to_value(&*info).map_or_else(|_| String::new(), |info| said_name(&info))
     });
-    let connection = Connection {
+    let connection = ServerConnection {
         peer,
         heard: Arc::clone(&heard),
         ending,
@@ -248,7 +271,7 @@ where
     let end = async move {
         let _ = running.waiting().await;
     };
-    Ok((connection, heard, end))
+    Ok((connection, heard, Box::pin(end)))
 }
 
 /// The name and version in INFO.
@@ -265,14 +288,27 @@ fn unmet(error: &ClientInitializeError) -> String {
         ClientInitializeError::JsonRpcError(error) => {
             format!("it refuses: {}", one_line(&error.message, 300))
         }
+        error if error.is_authorization_required() => {
+            "it wants to know who you are; :headers can say so".to_owned()
+        }
+        ClientInitializeError::TransportError { error, .. } => {
+            let cause = error
+                .error
+                .downcast_ref::<StreamableHttpError<reqwest::Error>>();
+            let told = match cause {
+                Some(StreamableHttpError::Client(error)) => Causes(error).to_string(),
+                _ => Causes(&*error.error).to_string(),
+            };
+            format!("it can't be reached: {}", one_line(&told, 300))
+        }
         error => format!(
             "it does not speak MCP: {}",
-            one_line(&error.to_string(), 300)
+            one_line(&Causes(error).to_string(), 300)
         ),
     }
 }
 
-impl Connection {
+impl ServerConnection {
     /// The tools that the server offers; at most [`MOST_TOOLS`] and one.
     ///
     /// # Errors
@@ -352,9 +388,15 @@ impl Connection {
                 "The server wants to ask the user something first, which agent-q doesn't pass on.",
             )),
             Ok(_) => Err(ToolFailure::new(
-                "The server sent something that is no result.",
+                "The server sent something that is not a result.",
             )),
-            Err(error) => Err(failed(&error)),
+            Err(error) => {
+                if matches!(error, ServiceError::TransportSend(_)) {
+                    // The next call reaches it again.
+                    self.ending.cancel();
+                }
+                Err(failed(&error))
+            }
         }
     }
 
@@ -371,7 +413,7 @@ impl Connection {
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
                 match self.heard.trouble() {
                     Some(trouble) => format!("The server was stopped: {trouble}."),
-                    None => "The server ended meanwhile.".to_owned(),
+                    None => "The server ended during the call.".to_owned(),
                 }
             }
             error => format!(

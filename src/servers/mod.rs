@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::protocol::Emacs;
 use crate::runtime::held;
@@ -158,13 +158,5 @@ impl ToolServers {
             .get(name)
             .cloned()
             .ok_or_else(|| InvalidServers::Unknown(name.to_owned(), known()))
-    }
-}
-
-/// A property of a status that is there only when there is something to say.
-fn said(text: &str) -> Value {
-    match text {
-        "" => Value::Null,
-        text => json!(text),
     }
 }

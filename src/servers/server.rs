@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::Mutex as Gate;
 
-use super::connection::{self, Connection, Heard, MOST_TOOLS};
+use super::connection::{self, Heard, MOST_TOOLS, ServerConnection};
 use super::log::ServerLog;
+use super::names;
 use super::process::ServerProcess;
-use super::settings::{Reached, ServerSettings};
-use super::{names, said};
+use super::settings::{ServerPlace, ServerSettings};
 use crate::protocol::{Emacs, Event};
 use crate::runtime::held;
 use crate::tool::registry::Registry;
@@ -68,7 +68,7 @@ enum State {
     #[default]
     Idle,
     Starting,
-    Running(Arc<Connection>),
+    Running(Arc<ServerConnection>),
     Failed,
     /// Not one of the user's any more.
     Retired,
@@ -118,8 +118,8 @@ impl ToolServer {
             State::Failed => "failed",
         };
         let place = match &self.settings.reached {
-            Reached::Command(command) => command.command.join(" "),
-            Reached::Address { url, .. } => url.clone(),
+            ServerPlace::Command(command) => command.command.join(" "),
+            ServerPlace::Address { url, .. } => url.clone(),
         };
         json!({
             "name": self.settings.name,
@@ -150,7 +150,7 @@ impl ToolServer {
     /// # Errors
     ///
     /// Why it does not run, with its last words.
-    pub(super) async fn running(self: &Arc<Self>) -> Result<Arc<Connection>, ToolFailure> {
+    pub(super) async fn running(self: &Arc<Self>) -> Result<Arc<ServerConnection>, ToolFailure> {
         if let Some(connection) = self.connection() {
             return Ok(connection);
         }
@@ -159,7 +159,7 @@ impl ToolServer {
         joined(tokio::spawn(async move { server.start().await }).await)
     }
 
-    fn connection(&self) -> Option<Arc<Connection>> {
+    fn connection(&self) -> Option<Arc<ServerConnection>> {
         match &held(&self.life).state {
             State::Running(connection) => Some(Arc::clone(connection)),
             _ => None,
@@ -179,7 +179,7 @@ impl ToolServer {
         self.running().await.map(drop)
     }
 
-    async fn start(self: Arc<Self>) -> Result<Arc<Connection>, ToolFailure> {
+    async fn start(self: Arc<Self>) -> Result<Arc<ServerConnection>, ToolFailure> {
         let _alone = self.starting.lock().await;
         if let Some(connection) = self.connection() {
             return Ok(connection);
@@ -222,7 +222,7 @@ impl ToolServer {
         }
     }
 
-    async fn reach(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
+    async fn reach(self: &Arc<Self>) -> Result<Arc<ServerConnection>, String> {
         let (connection, heard, end) = connection::connect(&self.settings, &self.log).await?;
         let connection = Arc::new(connection);
         let tools = connection.tools().await;
@@ -249,7 +249,7 @@ impl ToolServer {
     }
 
     /// Reads the tools again whenever the server says that they are others.
-    async fn follow_changes(self: Arc<Self>, connection: Arc<Connection>, heard: Arc<Heard>) {
+    async fn follow_changes(self: Arc<Self>, connection: Arc<ServerConnection>, heard: Arc<Heard>) {
         loop {
             heard.changed.notified().await;
             while tokio::time::timeout(SETTLING, heard.changed.notified())
@@ -269,7 +269,7 @@ impl ToolServer {
     }
 
     /// What became of CONNECTION, which ended.
-    async fn ended(&self, connection: &Arc<Connection>, heard: &Heard) {
+    async fn ended(&self, connection: &Arc<ServerConnection>, heard: &Heard) {
         let status = match &connection.process {
             Some(process) => process.end().await,
             None => None,
@@ -455,4 +455,12 @@ fn shown(text: &str) -> String {
         shown.push('…');
     }
     shown
+}
+
+/// A property of a status that is there only when there is something to say.
+fn said(text: &str) -> Value {
+    match text {
+        "" => Value::Null,
+        text => json!(text),
+    }
 }

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::provider::Route;
+
 /// A server that was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ServerSettings {
     /// As the user wrote it.
     pub name: String,
     #[serde(flatten)]
-    pub reached: Reached,
+    pub reached: ServerPlace,
     /// How long a call may go without a sign of life, in seconds.
     #[serde(default = "patience")]
     timeout: u64,
@@ -23,12 +25,14 @@ pub struct ServerSettings {
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub enum Reached {
+pub enum ServerPlace {
     Command(ServerCommand),
     Address {
         url: String,
         #[serde(default)]
         headers: BTreeMap<String, String>,
+        #[serde(default)]
+        route: Route,
     },
 }
 
@@ -75,7 +79,7 @@ pub(super) fn parse(json: &str) -> Result<Vec<ServerSettings>, InvalidServers> {
         if servers[..index].iter().any(|it| it.name == server.name) {
             return Err(InvalidServers::Twice(server.name.clone()));
         }
-        if let Reached::Command(ServerCommand { command, .. }) = &server.reached
+        if let ServerPlace::Command(ServerCommand { command, .. }) = &server.reached
             && command.first().is_none_or(String::is_empty)
         {
             return Err(InvalidServers::NoCommand(server.name.clone()));

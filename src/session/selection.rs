@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(check(json!(["a", "c"])), Ok(()));
         assert_eq!(
             check(json!(["a", "z"])).unwrap_err().to_string(),
-            "No tool has the category :z; there are :a, :b, :c"
+            "No tool has the category :z; there are :a, :b, :c, :usual"
         );
     }
 

@@ -9,8 +9,10 @@
 #![allow(clippy::print_stderr, reason = "its log is its error output")]
 
 use std::fs::OpenOptions;
-use std::io::{BufRead as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, exit};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -39,6 +41,9 @@ fn main() {
         extra: false,
         waiting: None,
     };
+    if is("http") {
+        serve_http(&mut server);
+    }
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         trace(&line);
@@ -60,7 +65,73 @@ fn trace(what: &str) {
     }
 }
 
+/// Serves one client after the other by Streamable HTTP without sessions, until its input is closed. Its port
+/// goes to the trace.
+fn serve_http(server: &mut Server) {
+    thread::spawn(|| {
+        let _ = std::io::stdin().lines().last();
+        exit(0);
+    });
+    let Ok(listener) = TcpListener::bind("127.0.0.1:0") else {
+        return;
+    };
+    trace(&format!(
+        "port {}",
+        listener.local_addr().map_or(0, |it| it.port())
+    ));
+    for stream in listener.incoming().flatten() {
+        let _ = answer_http(stream, server);
+    }
+}
+
+fn answer_http(mut stream: TcpStream, server: &mut Server) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 || line.trim().is_empty() {
+            break;
+        }
+        let low = line.to_lowercase();
+        if let Some(value) = low.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        if low.starts_with("x-word:") {
+            trace(line.trim());
+        }
+        head.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let answered = |code: &str, body: &str| {
+        format!(
+            "HTTP/1.1 {code}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    trace(&String::from_utf8_lossy(&body));
+    let answer = match (head.starts_with("POST"), message.get("id")) {
+        (true, Some(_)) => {
+            SAID.lock().unwrap_or_else(PoisonError::into_inner).take();
+            server.take(&message);
+            let said = SAID.lock().unwrap_or_else(PoisonError::into_inner).take();
+            answered("200 OK", &said.unwrap_or_default())
+        }
+        (true, None) => answered("202 Accepted", ""),
+        (false, _) => answered("405 Method Not Allowed", ""),
+    };
+    stream.write_all(answer.as_bytes())
+}
+
+/// What was said last, where it goes over HTTP.
+static SAID: Mutex<Option<String>> = Mutex::new(None);
+
 fn say(message: &Value) {
+    if std::env::args().any(|it| it == "http") {
+        *SAID.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.to_string());
+        return;
+    }
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{message}");
     let _ = out.flush();
