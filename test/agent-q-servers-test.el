@@ -328,7 +328,7 @@ CALLS are what its model calls, one each time it is asked."
   (let* ((agent-q-servers-test-trace (make-temp-file (expand-file-name "trace" agent-q-test-directory)))
          (process-environment (cons (concat "TOOL_SERVER_TRACE=" agent-q-servers-test-trace)
                                     process-environment))
-         (server (make-process :name "http" :command (list agent-q-servers-test-program "http")
+         (http (make-process :name "http" :command (list agent-q-servers-test-program "http")
                                :connection-type 'pipe :noquery t))
          (port (progn (agent-q-test-until (string-match "port \\([0-9]+\\)" (agent-q-servers-test-told)))
                       (let ((told (agent-q-servers-test-told)))
@@ -347,9 +347,9 @@ CALLS are what its model calls, one each time it is asked."
           (let ((agent-q-servers-test-trace trace))
             (should (string-match-p "x-word: magic" (agent-q-servers-test-told))))
           (agent-q-test-files-fails "nobody does not run: it can't be reached: .*refused")
-          (delete-process server)
-          (agent-q-test-files-fails "."))
-      (delete-process server))))
+          (delete-process http)
+                    (agent-q-test-files-fails "."))
+      (delete-process http))))
 
 (provide 'agent-q-servers-test)
 ;;; agent-q-servers-test.el ends here

@@ -3,6 +3,7 @@
 //! their progress and cancellation.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -114,6 +115,10 @@ impl ClientHandler for Listener {
         said: LoggingMessageNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
+        // What a flood leaves behind would hide what is said of it.
+        if self.heard.trouble().is_some() {
+            return;
+        }
         let text = match &said.data {
             Value::String(text) => text.clone(),
             data => data.to_string(),
@@ -206,7 +211,7 @@ fn transport(
     pipes: ServerPipes,
     heard: &Arc<Heard>,
     log: &Arc<ServerLog>,
-) -> std::io::Result<AsyncRwTransport<RoleClient, Limited<pipe::Receiver>, pipe::Sender>> {
+) -> io::Result<AsyncRwTransport<RoleClient, Limited<pipe::Receiver>, pipe::Sender>> {
     let output = pipe::Receiver::from_owned_fd(pipes.output)?;
     let input = pipe::Sender::from_owned_fd(pipes.input)?;
     follow(pipes.errors, Arc::clone(log))?;
@@ -218,7 +223,7 @@ fn transport(
 }
 
 /// Adds what comes through ERRORS to LOG, until its end.
-fn follow(errors: OwnedFd, log: Arc<ServerLog>) -> std::io::Result<()> {
+fn follow(errors: OwnedFd, log: Arc<ServerLog>) -> io::Result<()> {
     let mut errors = pipe::Receiver::from_owned_fd(errors)?;
     tokio::spawn(async move {
         let mut buffer = vec![0; 8 * 1024];
@@ -290,6 +295,9 @@ fn unmet(error: &ClientInitializeError) -> String {
         }
         error if error.is_authorization_required() => {
             "it wants to know who you are; :headers can say so".to_owned()
+        }
+        ClientInitializeError::TransportError { error, .. } if error.error.is::<io::Error>() => {
+            "it ended at once".to_owned()
         }
         ClientInitializeError::TransportError { error, .. } => {
             let cause = error
