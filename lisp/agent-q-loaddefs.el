@@ -356,7 +356,7 @@
 
 (put 'agent-q-tool-servers 'risky-local-variable t)
 (put 'agent-q-servers-allowed-file 'risky-local-variable t)
-(autoload 'agent-q-list-tool-servers "agent-q-servers"
+(autoload 'agent-q-servers-list "agent-q-servers"
   "Show the MCP servers whose tools the model may use." t)
 
 ;;;; agent-q-specifications.el

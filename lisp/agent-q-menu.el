@@ -24,7 +24,8 @@
 (defconst agent-q-menu--lists
   '("Lists" ("T" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
     ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
-    ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor))
+    ("I" "Changes in the image" agent-q-changes-in-image) ("M" "MCP servers" agent-q-servers-list)
+    ("D" "Doctor" agent-q-doctor))
   "The lists of agent-q.")
 
 (defconst agent-q-menu--everywhere

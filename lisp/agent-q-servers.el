@@ -52,7 +52,7 @@ as one that looks into auth-source.
 A server runs with your permissions and can do what it likes, also when no
 tool of it is called.  Its tools ask before they run, like anything dangerous;
 `agent-q-tool-levels' and your rules change that for each.  The model finds
-them by more_tools; see \\[agent-q-list-tool-servers]."
+them by more_tools; see \\[agent-q-servers-list]."
   :type '(alist :key-type (string :tag "Name") :value-type plist)
   :set #'agent-q-servers--set
   :initialize #'custom-initialize-default
@@ -256,7 +256,7 @@ It names those that are not allowed, once."
       (and names
            (format "This project has MCP servers of its own, which you haven't allowed: %s.  %s shows them."
                    (agent-q-text-visible-line (string-join names ", "))
-                   (substitute-command-keys "\\[agent-q-list-tool-servers]"))))))
+                   (substitute-command-keys "\\[agent-q-servers-list]"))))))
 
 ;;;; As the core takes them
 
@@ -405,7 +405,7 @@ They are as in `agent-q-tool-servers'."
    "No tool servers.  `agent-q-tool-servers' names them.\n"))
 
 ;;;###autoload
-(defun agent-q-list-tool-servers ()
+(defun agent-q-servers-list ()
   "Show the MCP servers whose tools the model may use.
 From a chat, the list chooses whose tools the chat offers from the start; the
 model finds the others by more_tools."

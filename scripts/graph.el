@@ -49,7 +49,7 @@
     create-tool-specification declare-core define-tool define-tool-from-signature delete-chat
     demo-model document effort empty-tool-library explain explain-error export-chat fix-error
     fork-chat format-tool-result get-tool get-tools goto-approval keymap-prefix library-lookup
-    library-register list-registered-tools list-tool-servers list-tools mcp-uninstall mode* model
+    library-register list-registered-tools list-tools mcp-uninstall mode* model
     parse-type-signature plan* private-files prompts-directory providers
     register-builtin-tools register-tool registry rename-chat report-bug resume retry rewind
     rewrite save-chats send-image-map set-effort set-image set-model show-request

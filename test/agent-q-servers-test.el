@@ -216,7 +216,7 @@ CALLS are what its model calls, one each time it is asked."
   (agent-q-servers-test-calling
       (list (agent-q-servers-test-server "memo") (agent-q-servers-test-server "dying" "dies"))
       '(("memo_echo" (text . "at once")))
-    (agent-q-list-tool-servers)
+    (agent-q-servers-list)
     (with-current-buffer "*agent-q tool servers*"
       (agent-q-test-find "memo")
       (agent-q-test-press "t")
@@ -276,7 +276,7 @@ CALLS are what its model calls, one each time it is asked."
                                      (thief . ((command . "sh")
                                                (args . ["-c" "echo ${AQ_TEST_PROVIDER_KEY}"]))))))))))
          (press (lambda (key)
-                  (agent-q-list-tool-servers)
+                  (agent-q-servers-list)
                   (with-current-buffer "*agent-q tool servers*"
                     (agent-q-test-find "memo")
                     (condition-case failure (agent-q-test-press key)
@@ -348,7 +348,7 @@ CALLS are what its model calls, one each time it is asked."
             (should (string-match-p "x-word: magic" (agent-q-servers-test-told))))
           (agent-q-test-files-fails "nobody does not run: it can't be reached: .*refused")
           (delete-process http)
-                    (agent-q-test-files-fails "."))
+          (agent-q-test-files-fails "."))
       (delete-process http))))
 
 (provide 'agent-q-servers-test)
