@@ -120,7 +120,7 @@ PROBLEM says why there are none."
     made))
 
 (defun agent-q-servers--properties-of (entry root)
-  "Return the properties of a server that ENTRY, JSON, names for the project in ROOT."
+  "Return the properties of the server in ENTRY, JSON, of the project in ROOT."
   (let ((pairs (lambda (key)
                  (let ((object (gethash key entry)) (pairs nil))
                    (when (hash-table-p object)
@@ -339,7 +339,8 @@ An entry is made once, as a chat's environment may be another's, too.")
   "The entries that were warned of.")
 
 (defun agent-q-servers--try (name properties)
-  "Return the server NAME of PROPERTIES for the core; nil with a warning if it can't be used."
+  "Return the server NAME of PROPERTIES for the core.
+Return nil, with a warning, if it can't be used."
   (condition-case failure
       (agent-q-servers--made name (if (plist-get properties :of-project)
                                       (agent-q-servers--fill-in properties)

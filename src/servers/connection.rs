@@ -388,7 +388,7 @@ impl ServerConnection {
             table.get(&pending.token).cloned().unwrap_or_default()
         };
         let result = context.telling(handle.await_response(), progress).await;
-        pending.is_over();
+        pending.settle();
         match result {
             Ok(ServerResult::CallToolResult(result)) => content::text(result),
             Ok(ServerResult::EmptyResult(_)) => Ok("(The server returned nothing.)".to_owned()),
@@ -441,7 +441,7 @@ struct PendingCall {
 }
 
 impl PendingCall {
-    fn is_over(mut self) {
+    fn settle(mut self) {
         self.id = None;
     }
 }

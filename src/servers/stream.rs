@@ -64,11 +64,11 @@ impl<R: AsyncRead + Unpin> AsyncRead for Limited<R> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if let Poll::Ready(Ok(())) = read {
-            if let Some(trouble) = self.count(&buffer.filled()[before..]) {
-                (self.trouble)(&trouble);
-                return Poll::Ready(Err(io::Error::other(trouble)));
-            }
+        if let Poll::Ready(Ok(())) = read
+            && let Some(trouble) = self.count(&buffer.filled()[before..])
+        {
+            (self.trouble)(&trouble);
+            return Poll::Ready(Err(io::Error::other(trouble)));
         }
         read
     }

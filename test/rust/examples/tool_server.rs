@@ -167,9 +167,11 @@ impl Server {
             ),
             "notifications/initialized" => {
                 eprintln!("tool-server: ready");
-                while self.floods {
-                    say(&json!({"jsonrpc": "2.0", "method": "notifications/message",
+                if self.floods {
+                    loop {
+                        say(&json!({"jsonrpc": "2.0", "method": "notifications/message",
                         "params": {"level": "info", "data": "on and on"}}));
+                    }
                 }
             }
             "notifications/cancelled" => self.waiting = None,
