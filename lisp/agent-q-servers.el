@@ -99,7 +99,7 @@ PROBLEM says why there are none."
                       :problem (error-message-string failure))))))))
 
 (defun agent-q-servers--read (file)
-  "Return what FILE holds, JSON."
+  "Return the JSON of FILE."
   (when (> (file-attribute-size (file-attributes file)) agent-q-servers--largest-file)
     (user-error "%s is too large" file))
   (let ((value (agent-q-json-parse (with-temp-buffer
@@ -168,7 +168,7 @@ A key of a provider is never filled in."
             :directory (plist-get properties :directory)))))
 
 (defun agent-q-servers--allowed ()
-  "Return the marks of the entries that the user allowed."
+  "Return what stands for the entries that the user allowed."
   (condition-case nil
       (with-temp-buffer
         (insert-file-contents agent-q-servers-allowed-file)
@@ -261,7 +261,7 @@ It names those that are not allowed, once."
 ;;;; As the core takes them
 
 (defun agent-q-servers--environment ()
-  "Return Emacs's environment as an alist, without what holds a provider's key."
+  "Return Emacs's environment as an alist, without the keys of providers."
   (let ((secrets (seq-remove #'string-empty-p (agent-q-provider-secrets)))
         (seen nil) (kept nil))
     (dolist (setting process-environment)
@@ -363,7 +363,7 @@ They are as in `agent-q-tool-servers'."
            (seq-filter #'agent-q-servers--allowed-p (agent-q-servers--entries-of-projects)))))
 
 (defun agent-q-servers-apply ()
-  "Have the core know the servers, if it runs and doesn't."
+  "Have the core know the servers, once it is there."
   (when (agent-q-events-running-p)
     (let* ((all (seq-uniq (agent-q-servers--all) (lambda (one other) (equal (car one) (car other)))))
            (made (delq nil
@@ -456,13 +456,13 @@ model finds the others by more_tools."
   (intern (concat ":" (plist-get server :group))))
 
 (defun agent-q-servers--selection ()
-  "Return what the chat of this list offers, as in `agent-q-offered-tools'."
+  "Return the value of `agent-q-offered-tools' in the chat of this list."
   (if (buffer-live-p agent-q-servers--chat)
       (buffer-local-value 'agent-q-offered-tools agent-q-servers--chat)
     agent-q-offered-tools))
 
 (defun agent-q-servers--offered-p (server)
-  "Whether the chat of this list offers the tools of SERVER from the start."
+  "Whether the tools of SERVER are in the first offer of this list's chat."
   (let ((selection (agent-q-servers--selection)))
     (or (eq selection 'all)
         (and (consp selection) (memq (agent-q-servers--category server) selection)))))
@@ -516,7 +516,7 @@ It takes effect with the next message."
     (tabulated-list-print t)))
 
 (defun agent-q-servers-start ()
-  "Start the server at point, or start it again if it runs."
+  "Start the server at point, also one that is running."
   (interactive nil agent-q-servers-list-mode)
   (let ((name (agent-q-servers--at-point)))
     ;; With the environment as it is now.
@@ -527,7 +527,7 @@ It takes effect with the next message."
     (tabulated-list-print t)))
 
 (defun agent-q-servers-stop ()
-  "Stop the server at point.  It starts when one of its tools is called."
+  "Stop the server at point until one of its tools is called."
   (interactive nil agent-q-servers-list-mode)
   (agent-q-core-tool-server-stop (agent-q-servers--at-point))
   (tabulated-list-print t))
