@@ -21,8 +21,8 @@ use serde_json::Value;
 
 use crate::protocol::Emacs;
 use crate::runtime::held;
+use crate::tool::Origin;
 use crate::tool::registry::Registry;
-use crate::tool::{Origin, ToolFailure};
 use server::ToolServer;
 pub use settings::{InvalidServers, ServerSettings};
 
@@ -130,18 +130,6 @@ impl ToolServers {
     /// When there is none.
     pub fn stop(&self, name: &str) -> Result<(), InvalidServers> {
         self.named(name).map(|server| server.stop())
-    }
-
-    /// The number of the tools of the server called NAME once it runs.
-    ///
-    /// # Errors
-    ///
-    /// Why it does not run.
-    pub async fn running(&self, name: &str) -> Result<usize, ToolFailure> {
-        let server = self.named(name);
-        let server = server.map_err(|error| ToolFailure::new(error.to_string()))?;
-        server.running().await?;
-        Ok(server.tool_count())
     }
 
     /// Ends all of them, as Emacs exits. Waits for a moment at most.
