@@ -367,6 +367,13 @@
 (autoload 'agent-q-rules "agent-q-rules"
   "Show the rules about tools, to add, test or revoke some." t)
 
+;;;; agent-q-servers.el
+
+(put 'agent-q-tool-servers 'risky-local-variable t)
+(put 'agent-q-servers-allowed-file 'risky-local-variable t)
+(autoload 'agent-q-servers-list "agent-q-servers"
+  "Show the MCP servers whose tools the model may use." t)
+
 ;;;; agent-q-specifications.el
 
 (autoload 'agent-q-parse-type-signature "agent-q-specifications")

@@ -25,7 +25,7 @@
   '("Lists" ("T" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
     ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
     ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor)
-    ("H" "Manual" agent-q-manual) ("W" "Tour" agent-q-tutorial))
+    ("M" "MCP servers" agent-q-servers-list) ("H" "Manual" agent-q-manual) ("W" "Tour" agent-q-tutorial))
   "The lists of agent-q.")
 
 (defconst agent-q-menu--everywhere

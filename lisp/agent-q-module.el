@@ -42,7 +42,7 @@
                    "agent-q-completion"))
   (custom-add-load 'agent-q library))
 
-(defconst agent-q-module-interface 36
+(defconst agent-q-module-interface 37
   "The interface that this Emacs Lisp expects of the core.")
 
 (defun agent-q-module--home (file)

@@ -54,7 +54,7 @@
     register-builtin-tools register-tool registry rename-chat report-bug resume retry rewind
     rewrite save-chats send-image-map set-effort set-image set-key set-model show-request
     show-system-prompt sync-instructions toggle-markup tool-execution-hooks tool-levels
-    tool-libraries tool-library tool-result tool-spec* tool-statistics* tools-to-schema
+    tool-libraries tool-library tool-result tool-servers tool-spec* tool-statistics* tools-to-schema
     type-signature-to-json-schema undo-compact undo-rewind undo-turn unregister-tool
     validate-tool-args verify)
   "Names that may be in any file; there may be 90.

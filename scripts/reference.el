@@ -202,7 +202,7 @@ a keymap whose commands have names.")
     ("Models and costs" agent-q-provider agent-q-model-facts agent-q-key agent-q-key-file agent-q-set-model
      agent-q-set-effort agent-q-cost agent-q-max-turn-cost)
     ("Other agents" agent-q-mcp agent-q-mcp-install)
-    ("Programming" agent-q-chat-use-agent agent-q-handler-timeout)
+    ("Programming" agent-q-servers agent-q-chat-use-agent agent-q-handler-timeout)
     ("Set-up and help" agent-q-menu agent-q-module agent-q-install agent-q-doctor agent-q-tutorial agent-q-debug
      agent-q))
   "The themes of the reference in their order: (TITLE NAME...).

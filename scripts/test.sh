@@ -279,7 +279,7 @@ slowest() {
 : "${CARGO_INCREMENTAL:=0}"
 export CARGO_INCREMENTAL
 echo 'Building the scripted server and the MCP client'
-cargo build --quiet --example scripted-server --example mcp-client ||
+cargo build --quiet --example scripted-server --example mcp-client --example tool-server ||
   count 0 1 0 'building the scripted server and the MCP client'
 if [ -n "$T" ]; then
   matching_tests

@@ -24,6 +24,7 @@ pub mod protocol;
 pub mod provider;
 pub mod rules;
 pub mod runtime;
+pub mod servers;
 pub mod session;
 pub mod tool;
 pub mod trust;
@@ -45,7 +46,7 @@ use protocol::{
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 36;
+pub const CORE_INTERFACE: i64 = 37;
 
 /// How long Emacs's exit waits for the disk.
 const SAVING_AT_EXIT: Duration = Duration::from_secs(1);
@@ -604,6 +605,7 @@ fn status(env: &Env) -> Result<Value<'_>> {
 #[defun]
 fn shutdown(env: &Env) -> Result<()> {
     if let Ok(core) = core(env) {
+        core.engine.servers().leave();
         core.engine.save_all(SAVING_AT_EXIT);
     }
     runtime::shutdown();

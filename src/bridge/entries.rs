@@ -211,6 +211,43 @@ fn mcp_pause_client(env: &Env, session: i64, pause: Option<Value<'_>>) -> Result
     Ok(server.pause_client(SessionId(session as u64), pausing))
 }
 
+// Servers that have tools of others.
+
+/// Have the tool servers that SERVERS, a JSON array, names, and no others.
+/// Each is an object of `name', `timeout', and `command', `environment' and `directory' or `url' and `headers'.
+#[defun]
+fn tool_servers_configure(env: &Env, servers: Text) -> Result<()> {
+    let configured = core(env)?.engine.servers().configure(&servers);
+    configured.or_else(|error| signal(env, error))
+}
+
+/// Return what there is to know of the tool servers, a property list for each.
+#[defun]
+fn tool_servers(env: &Env) -> Result<Value<'_>> {
+    super::wire::lisp(env, core(env)?.engine.servers().status())
+}
+
+/// Return what the tool server NAME wrote to its error output, and what became of it.
+#[defun]
+fn tool_server_log(env: &Env, name: Text) -> Result<String> {
+    let log = core(env)?.engine.servers().log(&name);
+    log.or_else(|error| signal(env, error))
+}
+
+/// Start the tool server NAME, unless it runs.
+#[defun]
+fn tool_server_start(env: &Env, name: Text) -> Result<()> {
+    let started = core(env)?.engine.servers().start(&name);
+    started.or_else(|error| signal(env, error))
+}
+
+/// Stop the tool server NAME. It starts when it is needed.
+#[defun]
+fn tool_server_stop(env: &Env, name: Text) -> Result<()> {
+    let stopped = core(env)?.engine.servers().stop(&name);
+    stopped.or_else(|error| signal(env, error))
+}
+
 // Judging the files that an image names, for Emacs, which finds definitions in them.
 
 /// The last one that was made, with the JSON text that it was made from: a chat has many questions.

@@ -72,6 +72,7 @@ pub fn tool(tool: &Tool) -> Json {
         Origin::EmacsLisp => "emacs-lisp".to_owned(),
         Origin::Image(name) => format!("image {name}"),
         Origin::Library(name) => format!("library {name}"),
+        Origin::Server(name) => format!("server {name}"),
     };
     json!({
         "name": tool.name,

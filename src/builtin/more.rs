@@ -5,6 +5,7 @@
 //! called through one that is always there.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -12,8 +13,10 @@ use crate::protocol::{CallArguments, ToolCall};
 use crate::tool::offer::{Groups, Offer};
 use crate::tool::registry::Registry;
 use crate::tool::work::WorkContext;
-use crate::tool::{Arguments, Parameter, ParameterType, Returns, Runner, Tool, ToolFailure};
-use crate::trust::SafetyLevel;
+use crate::tool::{
+    Arguments, Origin, Parameter, ParameterType, Returns, Runner, Tool, ToolFailure,
+};
+use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
 
 /// The tool that describes others.
 pub const NAME: &str = "more_tools";
@@ -75,6 +78,10 @@ fn explained(groups: &Groups) -> Vec<(&str, String)> {
         }
     }
     for name in names().filter(|name| words(name).is_none()) {
+        if groups[name].is_empty() {
+            explained.push((name, "a server's tools".to_owned()));
+            continue;
+        }
         let tools = groups[name].iter().map(String::as_str);
         let tools: Vec<&str> = tools.filter(|tool| told.insert(tool)).collect();
         if !tools.is_empty() {
@@ -103,7 +110,9 @@ fn more_tools(groups: &Groups) -> Tool {
         SafetyLevel::Safe,
         &["tools"],
         vec![group],
-        Runner::Task(|arguments, context| Box::pin(async move { describe(&arguments, &context) })),
+        Runner::Task(|arguments, context| {
+            Box::pin(async move { describe(&arguments, &context).await })
+        }),
     );
     tool.returns = Returns::Words;
     tool
@@ -207,23 +216,32 @@ fn inner_call(call: &ToolCall) -> Option<ToolCall> {
     })
 }
 
-fn describe(arguments: &Arguments, context: &WorkContext) -> Result<String, ToolFailure> {
+async fn describe(arguments: &Arguments, context: &WorkContext) -> Result<String, ToolFailure> {
     let group = arguments.text("group").unwrap_or_default().trim();
     let group = group.trim_start_matches(':').to_lowercase();
+    context
+        .telling(context.offer.all().bring(&group), || {
+            format!("starting {group}")
+        })
+        .await?;
     let tools = context.offer.add(&group, &context.tools);
     if !tools.is_empty() {
         let described: Vec<String> = tools.iter().map(|tool| described(tool)).collect();
+        let described = in_fence(&tools, described.join("\n"));
         let how = match context.offer.lists(CALL) {
             true => "Call these through call_tool",
             false => "Call these by their names",
         };
-        return Ok(format!("{how}:\n{}", described.join("\n")));
+        return Ok(format!("{how}:\n{described}"));
     }
     let others: Vec<String> = context
         .offer
         .unlisted_groups()
         .into_iter()
-        .map(|(name, tools)| format!("{name} ({})", tools.len()))
+        .map(|(name, tools)| match tools.len() {
+            0 => name,
+            count => format!("{name} ({count})"),
+        })
         .collect();
     if others.is_empty() {
         return Ok("All tools are offered already.".to_owned());
@@ -232,6 +250,24 @@ fn describe(arguments: &Arguments, context: &WorkContext) -> Result<String, Tool
         "There are no further tools in a group {group}. Groups that have some: {}.",
         others.join(", ")
     )))
+}
+
+/// DESCRIBED, what is said of TOOLS, marked as data where a server says it.
+fn in_fence(tools: &[Arc<Tool>], described: String) -> String {
+    let server = tools.iter().find_map(|tool| match &tool.origin {
+        Origin::Server(name) => Some(name),
+        _ => None,
+    });
+    match server {
+        Some(name) => {
+            let source = Source {
+                what: format!("the server {name}"),
+                provenance: Provenance::Foreign,
+            };
+            fence(&described, &source, draw())
+        }
+        None => described,
+    }
 }
 
 /// TOOL as a model has to know it: level, description, and the JSON Schema of its arguments.

@@ -68,6 +68,9 @@ impl Executor {
             }
             Runner::Emacs(tool) => self.run_on_emacs(tool, call, batch).await,
             Runner::Operation(tool) => self.run_operation(tool, call, batch).await,
+            Runner::Server(work) => {
+                work(call.arguments.clone(), self.context_of(call, batch)).await
+            }
             Runner::Handler(handler) => self.run_handler(*handler, call, batch).await,
         };
         text.map(Content::from)

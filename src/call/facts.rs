@@ -71,7 +71,7 @@ impl Facts {
         }
         let (paths, provenance, followed) = match tool.origin {
             Origin::BuiltIn => (reached.files.clone(), reached.provenance, Followed::No),
-            Origin::EmacsLisp | Origin::Library(_) | Origin::Image(_) => {
+            Origin::EmacsLisp | Origin::Library(_) | Origin::Image(_) | Origin::Server(_) => {
                 named(&map, place.project.as_deref())
             }
         };

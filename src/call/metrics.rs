@@ -49,7 +49,7 @@ impl MetricsKey {
             tool: tool.name.clone(),
             library: match &tool.origin {
                 Origin::Library(name) => Some(name.clone()),
-                Origin::BuiltIn | Origin::EmacsLisp | Origin::Image(_) => None,
+                Origin::BuiltIn | Origin::EmacsLisp | Origin::Image(_) | Origin::Server(_) => None,
             },
             mcp_client: client.map(str::to_owned),
         }

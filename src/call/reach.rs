@@ -60,6 +60,9 @@ pub async fn assess(
     context: &WorkContext,
 ) -> Result<(Assessment, Reached), ToolFailure> {
     let mut assessment = (tool.assess)(tool.level, arguments);
+    if let Origin::Server(name) = &tool.origin {
+        assessment.reason = format!("a tool of the server {name}, which is a program of others.");
+    }
     let found = async {
         let found = find(tool, arguments, context).await?;
         let reached = reach(tool, arguments, found.files, context).await?;

@@ -92,6 +92,7 @@ pub(crate) fn source_of_call(
     let mut paths = tool.paths.iter().filter_map(|name| arguments.text(name));
     let what = match (&tool.origin, &tool.runner) {
         (Origin::Image(program), _) => format!("the program in {program}"),
+        (Origin::Server(name), _) => format!("the server {name}"),
         (Origin::EmacsLisp | Origin::Library(_), _) => format!("the tool {}", tool.name),
         (Origin::BuiltIn, runner) => match (paths.next(), runner) {
             _ if about("programs") => {

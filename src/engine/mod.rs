@@ -28,6 +28,7 @@ use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Http, HttpSettings};
 use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
 use crate::runtime::{self, held, on_emacs};
+use crate::servers::ToolServers;
 use crate::session::guidance::sections;
 use crate::session::selection::{SelectionError, ToolSelection};
 use crate::session::{self, Agenda, Beginning, Session, SessionSettings, Shared, skills};
@@ -95,6 +96,7 @@ pub struct Engine {
     chats: Arc<OpenChats>,
     sessions: Mutex<HashMap<SessionId, Session>>,
     batches: Arc<Mutex<HashMap<BatchId, RunningBatch>>>,
+    servers: ToolServers,
 }
 
 impl Engine {
@@ -116,6 +118,7 @@ impl Engine {
             rules: Arc::new(Mutex::new(rules)),
         };
         Self {
+            servers: ToolServers::new(Arc::clone(&registry), Arc::clone(&emacs)),
             shared: Shared {
                 registry,
                 libraries: Arc::default(),
@@ -159,6 +162,12 @@ impl Engine {
             .collect::<Result<_, InvalidTool>>()?;
         self.shared.registry.set_levels(levels);
         Ok(())
+    }
+
+    /// The servers that have tools of others.
+    #[must_use]
+    pub fn servers(&self) -> &ToolServers {
+        &self.servers
     }
 
     /// The named tool libraries.

@@ -66,7 +66,11 @@ impl Profile {
     pub fn tools(&self, registry: &Registry) -> Vec<Arc<Tool>> {
         let mut tools = registry.all();
         tools.retain(|tool| match self {
-            Self::Image => tool.origin != Origin::BuiltIn || IMAGE.contains(&tool.name.as_str()),
+            Self::Image => match tool.origin {
+                Origin::BuiltIn => IMAGE.contains(&tool.name.as_str()),
+                Origin::Server(_) => false,
+                Origin::EmacsLisp | Origin::Image(_) | Origin::Library(_) => true,
+            },
             Self::Full => true,
             Self::Named(names) => names.contains(&tool.name),
         });

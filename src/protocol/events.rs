@@ -379,6 +379,8 @@ pub enum Event {
         #[serde(rename = "below", serialize_with = "is_below")]
         place: PastPlace,
     },
+    /// The state or the tools of an MCP server are others now.
+    ToolServer { name: String },
     /// Something outside of any chat that the user should know of.
     Trouble { message: String },
     /// A bug of ours that was contained; the log has the rest.
@@ -434,6 +436,7 @@ impl Event {
             | Self::Discovered { .. }
             | Self::Models { .. }
             | Self::ChatsAnswered { .. }
+            | Self::ToolServer { .. }
             | Self::Trouble { .. }
             | Self::ProjectFiles { .. }
             | Self::Fault { .. } => None,

@@ -30,7 +30,7 @@ use super::recording::Recording;
 use super::refusal::refusal;
 use super::reply::ReplyReader;
 use super::retry::{RetryPolicy, advice};
-use super::route::{Trust, Way};
+use super::route::{Route, Trust, Way};
 use super::written_calls::ReadableCalls;
 use super::{
     ChatRequest, Dialect, FailureKind, ModelReply, ProviderError, ProviderSettings, Script,
@@ -563,6 +563,17 @@ impl Pools {
     pub fn forget(&self, way: &Way) {
         held(&self.0).remove(way);
     }
+}
+
+/// A client for URL that goes the way of ROUTE, for what is no model's server. Reads files.
+///
+/// # Errors
+///
+/// A sentence on what is wrong with the settings.
+pub fn http_for(url: &str, route: &Route) -> Result<reqwest::Client, String> {
+    let url = Url::parse(url).map_err(|error| format!("{error}: {}", public_part(url)))?;
+    let made = route.way(&url).and_then(|way| made(&way, CONNECT_TIMEOUT));
+    made.map_err(|error| error.message)
 }
 
 fn made(way: &Way, connect_timeout: Duration) -> Result<reqwest::Client, ProviderError> {

@@ -112,6 +112,23 @@ impl TurnTools {
     }
 }
 
+/// Has the tools come that SETTINGS choose and that a server has; why some don't. A turn goes on without
+/// those of a server that doesn't run.
+async fn bring_tools(
+    registry: &Registry,
+    settings: &Settings,
+    cancel: &CancellationToken,
+) -> Vec<String> {
+    let mut troubles = Vec::new();
+    for group in settings.tools.groups() {
+        tokio::select! {
+            () = cancel.cancelled() => break,
+            brought = registry.bring(group) => troubles.extend(brought.err().map(|it| it.message)),
+        }
+    }
+    troubles
+}
+
 /// Whether Emacs knows of a turn.
 #[derive(PartialEq, Eq)]
 enum Announced {
@@ -205,6 +222,11 @@ impl Actor {
     async fn perform(&mut self, work: Work, cancel: CancellationToken) {
         let settings = held(&self.settings).clone();
         self.workspace.set_ground(&settings.ground);
+        let registry = Arc::clone(&self.shared.registry);
+        for text in bring_tools(&registry, &settings, &cancel).await {
+            let session = self.id;
+            self.emit(Event::Notice { session, text });
+        }
         let tools = match self.tools_for(&work, &settings) {
             Ok(tools) => tools,
             Err(problem) => {

@@ -45,11 +45,18 @@ pub const USUAL: &[&str] = &[
     "read_result",
 ];
 
+/// What stands for the usual tools among categories, so that others can be chosen beside them.
+const CATEGORY_OF_USUAL: &str = "usual";
+
 /// The one that a chat whose user wants no changes verified does without.
 const VERIFYING: &str = "verify_system";
 
 fn is_usual(tool: &Tool) -> bool {
-    tool.origin != Origin::BuiltIn || USUAL.contains(&tool.name.as_str())
+    match tool.origin {
+        Origin::BuiltIn => USUAL.contains(&tool.name.as_str()),
+        Origin::Server(_) => false,
+        Origin::EmacsLisp | Origin::Image(_) | Origin::Library(_) => true,
+    }
 }
 
 /// The user's selection, as Emacs writes it.
@@ -85,6 +92,15 @@ pub enum SelectionError {
 }
 
 impl ToolSelection {
+    /// The categories that are selected by name.
+    #[must_use]
+    pub fn groups(&self) -> &[String] {
+        match self {
+            Self::Chosen(chosen) => &chosen.categories,
+            Self::Usual | Self::UsualUnverified | Self::All | Self::None => &[],
+        }
+    }
+
     /// The tools of REGISTRY that are selected, in its order.
     #[must_use]
     pub fn tools(&self, registry: &Registry) -> Vec<Arc<Tool>> {
@@ -112,10 +128,13 @@ impl ToolSelection {
         if chosen.categories.is_empty() {
             return Ok(());
         }
-        let tools = registry.all();
+        let (tools, promised) = (registry.all(), registry.promised());
         let known: BTreeSet<&str> = tools
             .iter()
-            .flat_map(|tool| tool.categories.iter().map(String::as_str))
+            .flat_map(|tool| &tool.categories)
+            .chain(&promised)
+            .map(String::as_str)
+            .chain([CATEGORY_OF_USUAL])
             .collect();
         match chosen
             .categories
@@ -157,10 +176,10 @@ impl ChosenTools {
     fn includes(&self, tool: &Tool) -> bool {
         let any = self.names.is_empty() && self.categories.is_empty();
         let named = self.names.contains(&tool.name);
+        let chosen = |category: &str| self.categories.iter().any(|it| it == category);
         let filed = || {
-            tool.categories
-                .iter()
-                .any(|it| self.categories.contains(it))
+            tool.categories.iter().any(|it| chosen(it))
+                || (chosen(CATEGORY_OF_USUAL) && is_usual(tool))
         };
         self.max_level.is_none_or(|max| tool.level <= max) && (any || named || filed())
     }
@@ -241,7 +260,7 @@ mod tests {
         assert_eq!(check(json!(["a", "c"])), Ok(()));
         assert_eq!(
             check(json!(["a", "z"])).unwrap_err().to_string(),
-            "No tool has the category :z; there are :a, :b, :c"
+            "No tool has the category :z; there are :a, :b, :c, :usual"
         );
     }
 
@@ -252,6 +271,10 @@ mod tests {
             (json!("all"), Unoffered::Callable),
             (json!("none"), Unoffered::LeftOutByUser),
             (json!({"chosen": {"names": ["xref"]}}), Unoffered::Callable),
+            (
+                json!({"chosen": {"categories": ["usual", "b"]}}),
+                Unoffered::Callable,
+            ),
             (
                 json!({"chosen": {"names": ["look"]}}),
                 Unoffered::LeftOutByUser,

@@ -32,7 +32,7 @@ use crate::protocol::{EmacsRequest, HandlerId, Lisp};
 use crate::trust::{Provenance, SafetyLevel};
 use code::FindUnit;
 use schema::{ArgumentSchema, ArgumentSchemaError, Strangers};
-use work::{Finding, Instead, Precheck, Steps, Task};
+use work::{Finding, Instead, Precheck, Running, Steps, Task, WorkContext};
 
 /// The parameter of tools of the image that names another Lisp than the user's.
 pub const IMAGE: &str = "image";
@@ -100,6 +100,9 @@ pub struct ImageTool {
 /// The work of a tool that needs nothing but a worker thread.
 pub type WorkerTool = Arc<dyn Fn(Arguments) -> Result<String, ToolFailure> + Send + Sync>;
 
+/// The work of a tool that a program of others does.
+pub type ServerWork = Arc<dyn Fn(Arguments, WorkContext) -> Running + Send + Sync>;
+
 /// Where a tool's work is done.
 #[derive(Clone)]
 pub enum Runner {
@@ -117,6 +120,8 @@ pub enum Runner {
     Operation(OperationTool),
     /// By a function in Emacs Lisp.
     Handler(HandlerId),
+    /// By an MCP server.
+    Server(ServerWork),
 }
 
 impl fmt::Debug for Runner {
@@ -129,6 +134,7 @@ impl fmt::Debug for Runner {
             Self::Steps(_) => "Steps",
             Self::Operation(_) => "Operation",
             Self::Handler(_) => "Handler",
+            Self::Server(_) => "Server",
         })
     }
 }
@@ -144,6 +150,8 @@ pub enum Origin {
     Image(String),
     /// A named tool library, bound by an agent's specifications.
     Library(String),
+    /// Offered by the MCP server that the user calls so, a program of others.
+    Server(String),
 }
 
 /// A tool that a model can call.
@@ -292,8 +300,15 @@ impl Tool {
         self.schema
             .compiled
             .get_or_try_init(|| {
-                ArgumentSchema::compile(self.schema.json.clone(), self.schema.strangers)
-                    .map(Arc::new)
+                let strangers = self.schema.strangers;
+                let compiled = ArgumentSchema::compile(self.schema.json.clone(), strangers);
+                match &self.origin {
+                    // It may be of a draft to come; the server checks by it anyway.
+                    Origin::Server(_) => compiled
+                        .or_else(|_| ArgumentSchema::compile(json!({"type": "object"}), strangers)),
+                    _ => compiled,
+                }
+                .map(Arc::new)
             })
             .map(AsRef::as_ref)
     }

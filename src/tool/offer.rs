@@ -198,7 +198,7 @@ impl Offer {
     }
 }
 
-/// Groups with the names of their tools.
+/// Groups with the names of their tools; those of servers without.
 pub type Groups = BTreeMap<String, BTreeSet<String>>;
 
 /// The groups of ALL with those of their tools that are not OFFERED.
@@ -215,6 +215,16 @@ fn groups_without(all: &Registry, known: &BTreeSet<String>) -> Groups {
                 let group = groups.entry(category.clone()).or_default();
                 group.insert(tool.name.clone());
             }
+        }
+    }
+    // Without their names, which change when a server starts, and may be hundreds.
+    for group in all.promised() {
+        let tools = all.filtered(&Filter {
+            max_level: None,
+            categories: vec![group.clone()],
+        });
+        if tools.is_empty() || groups.contains_key(&group) {
+            groups.insert(group, BTreeSet::new());
         }
     }
     groups

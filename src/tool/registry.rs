@@ -3,9 +3,11 @@
 //! stable order keeps providers' prompt caches warm. One registry holds all tools of the process;
 //! each turn works with one of its own, which holds what its chat offers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use futures_util::future::BoxFuture;
 use indexmap::IndexMap;
 use tokio::sync::watch;
 
@@ -30,6 +32,18 @@ struct Inner {
     tools: IndexMap<String, Arc<Tool>>,
     /// Levels that the user set.
     levels: HashMap<String, SafetyLevel>,
+    /// Groups whose tools come when they are first asked for.
+    promised: BTreeMap<String, Promise>,
+}
+
+/// What brings the tools of a group into the registry.
+#[derive(Clone)]
+struct Promise(Arc<dyn Fn() -> BoxFuture<'static, Result<(), ToolFailure>> + Send + Sync>);
+
+impl fmt::Debug for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Promise")
+    }
 }
 
 /// Which tools to list; both conditions hold for each.
@@ -52,7 +66,7 @@ impl Registry {
         Self {
             inner: RwLock::new(Inner {
                 tools,
-                levels: HashMap::new(),
+                ..Inner::default()
             }),
             changed: watch::Sender::default(),
         }
@@ -85,6 +99,42 @@ impl Registry {
     pub fn unregister(&self, name: &str) -> Option<Arc<Tool>> {
         self.changed.send_replace(());
         self.write().tools.shift_remove(name)
+    }
+
+    /// Says that BRING adds the tools of the category GROUP, or makes sure of them.
+    pub fn promise(
+        &self,
+        group: &str,
+        bring: impl Fn() -> BoxFuture<'static, Result<(), ToolFailure>> + Send + Sync + 'static,
+    ) {
+        let promise = Promise(Arc::new(bring));
+        self.write().promised.insert(group.to_owned(), promise);
+        self.changed.send_replace(());
+    }
+
+    /// The promise for GROUP doesn't hold any more.
+    pub fn retract(&self, group: &str) {
+        self.write().promised.remove(group);
+        self.changed.send_replace(());
+    }
+
+    /// The groups that were promised.
+    #[must_use]
+    pub fn promised(&self) -> Vec<String> {
+        self.read().promised.keys().cloned().collect()
+    }
+
+    /// Has the tools of GROUP come, if they were promised.
+    ///
+    /// # Errors
+    ///
+    /// Why they don't.
+    pub async fn bring(&self, group: &str) -> Result<(), ToolFailure> {
+        let promise = self.read().promised.get(group).cloned();
+        match promise {
+            Some(Promise(bring)) => bring().await,
+            None => Ok(()),
+        }
     }
 
     /// Puts the user's levels in force; tools that are not named get their own back.

@@ -183,6 +183,9 @@ made."
         ((not (file-kind-p effect)) nil)
         ((null (effect-files effect)) (equal (effect-kind effect) "load-file"))
         ((all-within-p effect (or (work-cache work) (setf (work-cache work) (cache-directory)))))
+        ((and (equal (effect-kind effect) "make-directory") (work-cache work)
+              (every (lambda (name) (prefixed-p (format nil "~A/" name) (work-cache work)))
+                     (effect-files effect))))
         ((system-directory-p effect work
                              (remove-if-not (lambda (name) (building-now-p work name))
                                             (dependencies (work-names work)))))

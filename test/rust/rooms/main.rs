@@ -52,6 +52,10 @@ const ROOMS: &[(&str, &str)] = &[
     ("rules", "The user's rules about calls"),
     ("tool", "What a tool is"),
     ("builtin", "The tools that agent-q brings"),
+    (
+        "servers",
+        "Tools of others: MCP servers, their lives and tools",
+    ),
     ("call", "The way of a call to its one result"),
     ("session", "A chat: its history, settings and turns"),
     ("engine", "What one Emacs runs"),

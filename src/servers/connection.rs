@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The connection with a server that runs, by the official crate: the first words, its lists, calls with
+//! their progress and cancellation.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::ClientHandler;
+#[expect(deprecated, reason = "servers of older versions log so")]
+use rmcp::model::LoggingMessageNotificationParam;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
+    ClientConfig, ClientRequest, Implementation, PaginatedRequestParams, ProgressNotificationParam,
+    ProgressToken, RequestId, ServerResult, Tool as OfferedTool,
+};
+use rmcp::service::{
+    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RoleClient, ServiceError,
+    serve_client_with_ct,
+};
+use rmcp::transport::IntoTransport;
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransportConfig, StreamableHttpError,
+};
+use serde_json::{Map, Value};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::content;
+use super::log::ServerLog;
+use super::process::{self, ServerPipes, ServerProcess};
+use super::settings::{ServerCommand, ServerPlace, ServerSettings};
+use super::stream::{LONGEST_MESSAGE, Limited};
+use crate::log::Causes;
+use crate::provider::http::http_for;
+use crate::runtime::held;
+use crate::tool::ToolFailure;
+use crate::tool::work::WorkContext;
+use crate::trust::one_line;
+
+/// How long a server may take for a page of a list.
+const LISTING: Duration = Duration::from_secs(30);
+
+/// The most pages of a list that are read, and the most tools.
+const MOST_PAGES: usize = 50;
+pub(super) const MOST_TOOLS: usize = 500;
+
+/// How long a call may take, however often the server says that it goes on.
+const LONGEST_CALL: Duration = Duration::from_secs(60 * 60);
+
+/// How much of what a server says of its progress is shown.
+const LONGEST_PROGRESS: usize = 120;
+
+/// A server that runs.
+pub(super) struct ServerConnection {
+    peer: Peer<RoleClient>,
+    heard: Arc<Heard>,
+    /// Ends it.
+    pub(super) ending: CancellationToken,
+    pub(super) process: Option<Arc<ServerProcess>>,
+    /// What the server is, as it says.
+    pub(super) says: String,
+}
+
+/// What a server says by itself.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// How far the calls are that run, by their tokens.
+    progress: Mutex<HashMap<ProgressToken, String>>,
+    /// Its tools are others now.
+    pub(super) changed: Notify,
+    /// Why it was cut off, if it was.
+    trouble: Mutex<Option<String>>,
+}
+
+impl Heard {
+    /// Why the connection was cut off, if it was.
+    pub(super) fn trouble(&self) -> Option<String> {
+        held(&self.trouble).clone()
+    }
+}
+
+struct Listener {
+    heard: Arc<Heard>,
+    log: Arc<ServerLog>,
+}
+
+impl ClientHandler for Listener {
+    async fn on_progress(
+        &self,
+        said: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        // Only of calls that run: others would pile up.
+        if let Some(told) = held(&self.heard.progress).get_mut(&said.progress_token) {
+            *told = progress(&said);
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.heard.changed.notify_one();
+    }
+
+    #[expect(deprecated, reason = "servers of older versions log so")]
+    async fn on_logging_message(
+        &self,
+        said: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        // What a flood leaves behind would hide what is said of it.
+        if self.heard.trouble().is_some() {
+            return;
+        }
+        let text = match &said.data {
+            Value::String(text) => text.clone(),
+            data => data.to_string(),
+        };
+        self.log.add(&format!("{}\n", one_line(&text, 2000)));
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let mut client = ClientConfig::default();
+        client.client_info = Implementation::new("agent-q", env!("CARGO_PKG_VERSION"));
+        client
+    }
+}
+
+/// What SAID means, in a few words.
+fn progress(said: &ProgressNotificationParam) -> String {
+    let far = match said.total {
+        Some(total) => format!("{} of {total}", said.progress),
+        None => said.progress.to_string(),
+    };
+    match said.message.as_deref().filter(|it| !it.trim().is_empty()) {
+        Some(message) => one_line(message, LONGEST_PROGRESS),
+        None => far,
+    }
+}
+
+/// Starts or reaches the server of SETTINGS. The future that is given ends with the connection.
+///
+/// # Errors
+///
+/// A sentence for the user.
+pub(super) async fn connect(
+    settings: &ServerSettings,
+    log: &Arc<ServerLog>,
+) -> Result<(ServerConnection, Arc<Heard>, BoxFuture<'static, ()>), String> {
+    match &settings.reached {
+        ServerPlace::Command(command) => {
+            let (process, pipes) = started(command).await?;
+            let heard = Arc::<Heard>::default();
+            let transport = transport(pipes, &heard, log)
+                .map_err(|error| format!("its pipes can't be used: {error}"))?;
+            meet(transport, settings.timeout(), heard, log, Some(process)).await
+        }
+        ServerPlace::Address {
+            url,
+            headers,
+            route,
+        } => {
+            let (reached, by) = (url.clone(), route.clone());
+            let client = tokio::task::spawn_blocking(move || http_for(&reached, &by)).await;
+            let client = client.unwrap_or_else(|_| Err("agent-q is shutting down".to_owned()))?;
+            let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+                .custom_headers(header_map(headers)?);
+            config.max_sse_event_size = LONGEST_MESSAGE;
+            config.max_json_response_size = LONGEST_MESSAGE;
+            let transport = StreamableHttpClientTransport::with_client(client, config);
+            let heard = Arc::<Heard>::default();
+            meet(transport, settings.timeout(), heard, log, None).await
+        }
+    }
+}
+
+/// HEADERS as they are sent.
+fn header_map(
+    headers: &BTreeMap<String, String>,
+) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+    let header = |(name, value): (&String, &String)| {
+        let wrong = || format!("its header {} can't be sent", one_line(name, 100));
+        let name: HeaderName = name.parse().map_err(|_| wrong())?;
+        let mut value: HeaderValue = value.parse().map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    };
+    headers.iter().map(header).collect()
+}
+
+async fn started(command: &ServerCommand) -> Result<(Arc<ServerProcess>, ServerPipes), String> {
+    let what = command.command.first().cloned().unwrap_or_default();
+    let command = command.clone();
+    let spawned = tokio::task::spawn_blocking(move || process::spawn(&command)).await;
+    match spawned {
+        Ok(Ok((process, pipes))) => Ok((Arc::new(process), pipes)),
+        Ok(Err(error)) => Err(format!("{what} can't be started: {error}")),
+        Err(_) => Err("agent-q is shutting down".to_owned()),
+    }
+}
+
+/// The messages through PIPES; what comes through the one for errors goes into LOG.
+fn transport(
+    pipes: ServerPipes,
+    heard: &Arc<Heard>,
+    log: &Arc<ServerLog>,
+) -> io::Result<AsyncRwTransport<RoleClient, Limited<pipe::Receiver>, pipe::Sender>> {
+    let output = pipe::Receiver::from_owned_fd(pipes.output)?;
+    let input = pipe::Sender::from_owned_fd(pipes.input)?;
+    follow(pipes.errors, Arc::clone(log))?;
+    let heard = Arc::clone(heard);
+    let output = Limited::new(output, move |trouble| {
+        held(&heard.trouble).get_or_insert_with(|| trouble.to_owned());
+    });
+    Ok(AsyncRwTransport::new(output, input).with_max_line_length(2 * LONGEST_MESSAGE))
+}
+
+/// Adds what comes through ERRORS to LOG, until its end.
+fn follow(errors: OwnedFd, log: Arc<ServerLog>) -> io::Result<()> {
+    let mut errors = pipe::Receiver::from_owned_fd(errors)?;
+    tokio::spawn(async move {
+        let mut buffer = vec![0; 8 * 1024];
+        while let Ok(read @ 1..) = errors.read(&mut buffer).await {
+            log.add(&String::from_utf8_lossy(&buffer[..read]));
+        }
+    });
+    Ok(())
+}
+
+/// The first words with a server.
+async fn meet<T, E, A>(
+    transport: T,
+    patience: Duration,
+    heard: Arc<Heard>,
+    log: &Arc<ServerLog>,
+    process: Option<Arc<ServerProcess>>,
+) -> Result<(ServerConnection, Arc<Heard>, BoxFuture<'static, ()>), String>
+where
+    T: IntoTransport<RoleClient, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let listener = Listener {
+        heard: Arc::clone(&heard),
+        log: Arc::clone(log),
+    };
+    let ending = CancellationToken::new();
+    let met = serve_client_with_ct(listener, transport, ending.clone());
+    let running = match tokio::time::timeout(patience, met).await {
+        Ok(Ok(running)) => running,
+        Ok(Err(error)) => return Err(heard.trouble().unwrap_or_else(|| unmet(&error))),
+        Err(_) => {
+            return Err(format!(
+                "it said nothing for {} seconds",
+                patience.as_secs()
+            ));
+        }
+    };
+    let peer = running.peer().clone();
+    let says = peer.peer_info().map_or_else(String::new, |info| {
+        serde_json::to_value(&*info).map_or_else(|_| String::new(), |info| said_name(&info))
+    });
+    let connection = ServerConnection {
+        peer,
+        heard: Arc::clone(&heard),
+        ending,
+        process,
+        says,
+    };
+    let end = async move {
+        let _ = running.waiting().await;
+    };
+    Ok((connection, heard, Box::pin(end)))
+}
+
+/// The name and version in INFO.
+fn said_name(info: &Value) -> String {
+    let server = &info["serverInfo"];
+    let part = |name: &str| server[name].as_str().unwrap_or_default();
+    one_line(format!("{} {}", part("name"), part("version")).trim(), 100)
+}
+
+/// Why no words were exchanged.
+fn unmet(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::ConnectionClosed(_) => "it ended at once".to_owned(),
+        ClientInitializeError::JsonRpcError(error) => {
+            format!("it refuses: {}", one_line(&error.message, 300))
+        }
+        error if error.is_authorization_required() => {
+            "it wants to know who you are; :headers can say so".to_owned()
+        }
+        ClientInitializeError::TransportError { error, .. } if error.error.is::<io::Error>() => {
+            "it ended at once".to_owned()
+        }
+        ClientInitializeError::TransportError { error, .. } => {
+            let cause = error
+                .error
+                .downcast_ref::<StreamableHttpError<reqwest::Error>>();
+            let told = match cause {
+                Some(StreamableHttpError::Client(error)) => Causes(error).to_string(),
+                _ => Causes(&*error.error).to_string(),
+            };
+            format!("it can't be reached: {}", one_line(&told, 300))
+        }
+        error => format!(
+            "it does not speak MCP: {}",
+            one_line(&Causes(error).to_string(), 300)
+        ),
+    }
+}
+
+impl ServerConnection {
+    /// The tools that the server offers; at most [`MOST_TOOLS`] and one.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the user.
+    pub(super) async fn tools(&self) -> Result<Vec<OfferedTool>, String> {
+        let has_tools = self
+            .peer
+            .peer_info()
+            .is_none_or(|info| info.capabilities.tools.is_some());
+        if !has_tools {
+            return Ok(Vec::new());
+        }
+        let mut tools = Vec::new();
+        let mut cursor = None;
+        for _ in 0..MOST_PAGES {
+            let page = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = tokio::time::timeout(LISTING, self.peer.list_tools(Some(page))).await;
+            let page = match page {
+                Ok(Ok(page)) => page,
+                Ok(Err(error)) => return Err(self.failure("list its tools", &error)),
+                Err(_) => {
+                    let seconds = LISTING.as_secs();
+                    return Err(format!(
+                        "it did not list its tools within {seconds} seconds"
+                    ));
+                }
+            };
+            tools.extend(page.tools);
+            cursor = page.next_cursor.filter(|it| !it.is_empty());
+            if cursor.is_none() || tools.len() > MOST_TOOLS {
+                break;
+            }
+        }
+        tools.truncate(MOST_TOOLS + 1);
+        Ok(tools)
+    }
+
+    /// What the server returns for a call of its TOOL with ARGUMENTS. PATIENCE is how long it may go without
+    /// a sign of life.
+    ///
+    /// # Errors
+    ///
+    /// The server's words on its failure, or ours on what went wrong.
+    pub(super) async fn call(
+        &self,
+        tool: String,
+        arguments: Map<String, Value>,
+        patience: Duration,
+        context: &WorkContext,
+    ) -> Result<String, ToolFailure> {
+        let parameters = CallToolRequestParams::new(tool).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(parameters));
+        let options = PeerRequestOptions::with_timeout(patience)
+            .reset_timeout_on_progress()
+            .with_max_total_timeout(LONGEST_CALL);
+        let failed = |error: &ServiceError| ToolFailure::quoting(self.failure("do that", error));
+        let sent = self.peer.send_cancellable_request(request, options);
+        let handle = sent.await.map_err(|error| failed(&error))?;
+        let pending = PendingCall {
+            peer: self.peer.clone(),
+            heard: Arc::clone(&self.heard),
+            token: handle.progress_token.clone(),
+            id: Some(handle.id.clone()),
+        };
+        held(&self.heard.progress).insert(pending.token.clone(), String::new());
+        let progress = || {
+            let table = held(&self.heard.progress);
+            table.get(&pending.token).cloned().unwrap_or_default()
+        };
+        let result = context.telling(handle.await_response(), progress).await;
+        pending.settle();
+        match result {
+            Ok(ServerResult::CallToolResult(result)) => content::text(result),
+            Ok(ServerResult::EmptyResult(_)) => Ok("(The server returned nothing.)".to_owned()),
+            Ok(ServerResult::InputRequiredResult(_)) => Err(ToolFailure::new(
+                "The server wants to ask the user something first, which agent-q doesn't pass on.",
+            )),
+            Ok(_) => Err(ToolFailure::new(
+                "The server sent something that is not a result.",
+            )),
+            Err(error) => {
+                if matches!(error, ServiceError::TransportSend(_)) {
+                    // The next call reaches it again.
+                    self.ending.cancel();
+                }
+                Err(failed(&error))
+            }
+        }
+    }
+
+    /// A sentence without its subject and end on ERROR, met as the server was to DO something.
+    fn failure(&self, what: &str, error: &ServiceError) -> String {
+        match error {
+            ServiceError::McpError(error) => one_line(&error.message, 2000),
+            ServiceError::Timeout { timeout } => {
+                format!(
+                    "The server did not {what} within {} seconds.",
+                    timeout.as_secs()
+                )
+            }
+            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+                match self.heard.trouble() {
+                    Some(trouble) => format!("The server was stopped: {trouble}."),
+                    None => "The server ended during the call.".to_owned(),
+                }
+            }
+            error => format!(
+                "The server did not {what}: {}.",
+                one_line(&error.to_string(), 300)
+            ),
+        }
+    }
+}
+
+/// A call that the server works on. When nobody waits for it any more, the server is told.
+struct PendingCall {
+    peer: Peer<RoleClient>,
+    heard: Arc<Heard>,
+    token: ProgressToken,
+    id: Option<RequestId>,
+}
+
+impl PendingCall {
+    fn settle(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for PendingCall {
+    fn drop(&mut self) {
+        held(&self.heard.progress).remove(&self.token);
+        let Some(id) = self.id.take() else {
+            return;
+        };
+        let peer = self.peer.clone();
+        let told = async move {
+            let reason = Some("cancelled by the user".to_owned());
+            let cancelled = CancelledNotificationParam::new(Some(id), reason);
+            let _ = peer
+                .send_notification(CancelledNotification::new(cancelled).into())
+                .await;
+        };
+        if let Ok(handle) = tokio::runtime::Handle::try_current() {
+            handle.spawn(told);
+        }
+    }
+}

@@ -1,0 +1,355 @@
+;;; agent-q-servers-test.el --- Tests of tool servers  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; MCP servers of others, well behaved or not, from a chat: their tools are found, asked about and
+;; called, and the user sees their state.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-files)
+(require 'agent-q-rules)
+(require 'agent-q-servers)
+
+(defconst agent-q-servers-test-program
+  (expand-file-name "target/debug/examples/tool-server" agent-q-test-root)
+  "The program that plays servers.")
+
+(defvar agent-q-servers-test-trace nil
+  "The file in which the servers of a test write what they were told.")
+
+(defun agent-q-servers-test-server (name &rest modes)
+  "Return the entry of a server NAME that behaves as MODES say."
+  `(,name :command (,agent-q-servers-test-program ,@modes)
+          :env (("TOOL_SERVER_TRACE" . ,agent-q-servers-test-trace)) :timeout 3))
+
+(defmacro agent-q-servers-test-with (servers &rest body)
+  "Run BODY with SERVERS, in a list of them."
+  (declare (indent 1) (debug t))
+  `(let ((agent-q-servers-test-trace (make-temp-file (expand-file-name "trace" agent-q-test-directory))))
+     (agent-q-registry-ensure)
+     (unwind-protect
+         (progn
+           (customize-set-variable 'agent-q-tool-servers ,servers)
+           ,@body)
+       (customize-set-variable 'agent-q-tool-servers nil))))
+
+(defmacro agent-q-servers-test-calling (servers calls &rest body)
+  "Run BODY with SERVERS in a chat that offers what it usually does.
+CALLS are what its model calls, one each time it is asked."
+  (declare (indent 2) (debug t))
+  `(agent-q-servers-test-with ,servers
+     (agent-q-test-files-in-project ,calls
+       (setq-local agent-q-offered-tools nil)
+       ,@body)))
+
+(defun agent-q-servers-test-told ()
+  "Return what the servers were told."
+  (with-temp-buffer
+    (insert-file-contents agent-q-servers-test-trace)
+    (buffer-string)))
+
+(defun agent-q-servers-test-fed-back ()
+  "Return what the model was told of its last call."
+  (gethash "content" (seq-find (lambda (message) (equal "tool" (gethash "role" message)))
+                               (reverse (agent-q-test-last-messages)))))
+
+(defun agent-q-servers-test-count (text)
+  "Return how often TEXT is in what the servers were told."
+  (1- (length (split-string (agent-q-servers-test-told) (regexp-quote text)))))
+
+(defun agent-q-servers-test-numbers ()
+  "Return the numbers of the servers' processes and their children."
+  (let ((told (agent-q-servers-test-told)) (start 0) (numbers nil))
+    (while (string-match "^\\(?:started\\|child\\) \\([0-9]+\\)$" told start)
+      (push (string-to-number (match-string 1 told)) numbers)
+      (setq start (match-end 0)))
+    numbers))
+
+(defun agent-q-servers-test-state (name)
+  "Return the state of the server NAME."
+  (plist-get (seq-find (lambda (server) (equal name (plist-get server :name)))
+                       (agent-q-core-tool-servers))
+             :state))
+
+(ert-deftest agent-q-servers-a-tool-is-found-asked-about-and-called ()
+  (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo"))
+      '(("more_tools" (group . "memo"))
+        ("call_tool" (name . "memo_echo") (arguments . ((text . "hello"))))
+        ("memo_echo" (text . "secret")))
+    (let ((described (agent-q-test-files-succeeds "memo_echo (dangerous): Say it again")))
+      ;; What a server says of itself is data.
+      (should (string-match-p "<data-[0-9a-f]+ from=\"the server memo, from outside the project\">"
+                              described))
+      (should-not (string-match-p "\u200b" described)))
+    (should-not agent-q-test-files-asked)
+    (should (equal (agent-q-servers-test-state "memo") "running"))
+    (should (equal (agent-q-test-files-succeeds "hello") "hello"))
+    (should (equal agent-q-test-files-asked
+                   '("a tool of the server memo, which is a program of others.")))
+    (should (string-match-p "<data-[0-9a-f]+ from=\"the server memo, from outside the project\">\nhello"
+                            (agent-q-servers-test-fed-back)))
+    (let ((agent-q-test-files-answer "denied"))
+      (agent-q-test-files-next)
+      (should-not (string-match-p "secret" (agent-q-servers-test-told))))))
+
+(ert-deftest agent-q-servers-that-do-not-start-say-why ()
+  (agent-q-servers-test-calling
+      (list (agent-q-servers-test-server "dying" "dies")
+            (agent-q-servers-test-server "mute" "silent")
+            (agent-q-servers-test-server "chatty" "garbage")
+            '("gone" :command ("/no/such/program")))
+      '(("more_tools" (group . "dying")) ("more_tools" (group . "dying"))
+        ("more_tools" (group . "dying"))
+        ("more_tools" (group . "mute")) ("more_tools" (group . "chatty"))
+        ("more_tools" (group . "gone")) ("more_tools" (group . "debugger")))
+    (agent-q-test-files-fails "dying does not run: it ended at once.*\n.*no licence found")
+    (should (equal (agent-q-servers-test-state "dying") "failed"))
+    (agent-q-test-files-fails "does not run")
+    ;; It is not started over and over.
+    (agent-q-test-files-fails "started again in [0-9]+ seconds at the earliest")
+    (should (= 2 (agent-q-servers-test-count "started")))
+    (agent-q-test-files-fails "mute does not run: it said nothing for 3 seconds")
+    (agent-q-test-files-fails "chatty does not run: it said nothing for 3 seconds")
+    (agent-q-test-files-fails "/no/such/program can't be started: No such file")
+    (agent-q-test-files-succeeds "debugger_frames")))
+
+(ert-deftest agent-q-servers-results-of-every-kind-come-to-something ()
+  (let ((process-environment (cons "AQ_TEST_PROVIDER_KEY=sk-secret-1234" process-environment))
+        (agent-q-providers '((x :base-url "http://127.0.0.1:9/v1" :model "x"
+                                :environment "AQ_TEST_PROVIDER_KEY"))))
+    (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo"))
+        '(("more_tools" (group . "memo"))
+          ("memo_get_environment") ("memo_fail") ("memo_picture") ("memo_big")
+          ("memo_huge") ("memo_echo" (text . "still here")) ("memo_hang")
+          ("memo_die") ("memo_echo" (text . "back again")) ("memo_echo")
+          ("memo_odd" (n . 5)))
+      (agent-q-test-files-succeeds)
+      (let ((names (split-string (agent-q-test-files-succeeds "TOOL_SERVER_TRACE"))))
+        (should (member "PATH" names))
+        (should-not (member "AQ_TEST_PROVIDER_KEY" names)))
+      (agent-q-test-files-fails "no such issue")
+      (agent-q-test-files-succeeds "Here it is:\n\\[picture, 44 kB, image/png\\]")
+      (should (< (length (agent-q-test-files-succeeds "of which this is the beginning")) 300000))
+      (should (< (length (agent-q-servers-test-fed-back)) 20000))
+      (agent-q-test-files-fails "was stopped: it sent a message of more than 16 MB")
+      (agent-q-test-files-succeeds "still here")
+      (agent-q-test-files-fails "did not do that within 3 seconds")
+      (should (string-match-p "notifications/cancelled" (agent-q-servers-test-told)))
+      (agent-q-test-files-fails "ended during the call")
+      (agent-q-test-files-succeeds "back again")
+      ;; What is known of its schema is checked here.
+      (agent-q-test-files-fails "text")
+      (agent-q-test-files-succeeds "called odd with {\"n\":5}"))))
+
+(ert-deftest agent-q-servers-with-too-much-to-say-are-cut-short ()
+  (agent-q-servers-test-calling
+      (list (agent-q-servers-test-server "many" "many")
+            (agent-q-servers-test-server "endless" "endless")
+            (agent-q-servers-test-server "flood" "floods")
+            (agent-q-servers-test-server "read")
+            (agent-q-servers-test-server "Editing"))
+      '(("more_tools" (group . "many")) ("more_tools" (group . "endless"))
+        ("more_tools" (group . "flood")) ("more_tools" (group . "read"))
+        ("more_tools" (group . "editing_2")) ("read_file_2" (path . "a")))
+    (agent-q-test-files-succeeds "many_tool499")
+    (should-not (agent-q-get-tool "many_tool500"))
+    (should (< (length (agent-q-servers-test-fed-back)) 20000))
+    (agent-q-test-files-succeeds "endless_tool49")
+    (should-not (agent-q-get-tool "endless_tool50"))
+    (agent-q-test-files-next)
+    (agent-q-test-until (equal (agent-q-servers-test-state "flood") "failed"))
+    (should (string-match-p "messages without end" (agent-q-core-tool-server-log "flood")))
+    ;; Ours keep their names, tools and categories alike.
+    (agent-q-test-files-succeeds "read_file_2 (dangerous)")
+    (should (eq (agent-q-tool-origin (agent-q-get-tool "read_file")) 'built-in))
+    (agent-q-test-files-succeeds "editing_2_echo")
+    (agent-q-test-files-succeeds "called file with {\"path\":\"a\"}")))
+
+(ert-deftest agent-q-servers-tell-of-progress-and-other-tools-and-are-cancelled ()
+  (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo"))
+      '(("more_tools" (group . "memo")) ("memo_slow") ("memo_change") ("memo_extra")
+        ("memo_hang"))
+    (agent-q-test-files-succeeds)
+    (let ((told nil) (handler agent-q-events-handler))
+      (setq agent-q-events-handler
+            (lambda (event)
+              (when (eq (plist-get event :type) :call-progress)
+                (push (plist-get event :text) told))
+              (funcall handler event)))
+      (agent-q-test-files-succeeds "done")
+      (should (member "step 2" told)))
+    (agent-q-test-files-succeeds "changed")
+    (agent-q-test-until (agent-q-get-tool "memo_extra"))
+    (should-not (agent-q-get-tool "memo_fail"))
+    (agent-q-test-files-succeeds "called extra")
+    (agent-q-test-send "hang")
+    (agent-q-test-until (string-match-p "\"name\":\"hang\"" (agent-q-servers-test-told)))
+    (agent-q-chat-send-cancel)
+    (agent-q-test-until (agent-q-test-idle-p))
+    (agent-q-test-until (string-match-p "cancelled by the user" (agent-q-servers-test-told)))
+    ;; The user's own levels hold.
+    (let ((agent-q-tool-levels nil))
+      (customize-set-variable 'agent-q-tool-levels '(("memo_echo" . :safe)))
+      (unwind-protect
+          (should (eq :safe (agent-q-tool-safety-level (agent-q-get-tool "memo_echo"))))
+        (customize-set-variable 'agent-q-tool-levels nil)))))
+
+(ert-deftest agent-q-servers-end-with-all-that-they-started ()
+  (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo" "stubborn"))
+      '(("more_tools" (group . "memo")))
+    (agent-q-test-files-succeeds)
+    (let ((processes (agent-q-servers-test-numbers)))
+      (should (= 2 (length processes)))
+      (should (seq-every-p #'process-attributes processes))
+      (customize-set-variable 'agent-q-tool-servers nil)
+      (should-not (agent-q-get-tool "memo_echo"))
+      (agent-q-test-until (seq-every-p (lambda (it)
+                                         (member (alist-get 'state (process-attributes it)) '(nil "Z")))
+                                       processes))
+      (should (string-match-p "input closed" (agent-q-servers-test-told))))))
+
+(ert-deftest agent-q-servers-are-listed-started-stopped-and-offered ()
+  (agent-q-servers-test-calling
+      (list (agent-q-servers-test-server "memo") (agent-q-servers-test-server "dying" "dies"))
+      '(("memo_echo" (text . "at once")))
+    (agent-q-servers-list)
+    (with-current-buffer "*agent-q tool servers*"
+      (agent-q-test-find "memo")
+      (agent-q-test-press "t")
+      (should (equal (buffer-local-value 'agent-q-offered-tools chat) '(:usual :memo)))
+      (agent-q-test-find "dying")
+      (agent-q-test-press "s")
+      (agent-q-test-until (equal (agent-q-servers-test-state "dying") "failed"))
+      (agent-q-test-until (agent-q-test-shows "it ended at once"))
+      (agent-q-test-find "dying")
+      (agent-q-test-press "RET")
+      (with-current-buffer "*agent-q tool server*"
+        (should (agent-q-test-shows "no licence found"))))
+    (with-current-buffer chat
+      (agent-q-test-files-succeeds "at once"))
+    (with-current-buffer "*agent-q tool servers*"
+      (agent-q-test-until (agent-q-test-shows "running"))
+      (agent-q-test-find "memo")
+      (agent-q-test-press "k")
+      (should (equal (agent-q-servers-test-state "memo") "idle"))
+      (agent-q-test-press "t")
+      (should-not (buffer-local-value 'agent-q-offered-tools chat))
+      (kill-buffer))))
+
+(ert-deftest agent-q-servers-that-are-not-understood-are-warned-of ()
+  (let ((warnings nil))
+    (cl-letf (((symbol-function 'display-warning)
+               (lambda (_type text &rest _) (push text warnings))))
+      (agent-q-servers-test-with
+          (list '("both" :command ("a") :url "http://b") '("neither") '("odd" :command "ls -l")
+                '("slow" :command ("a") :timeout "x")
+                (agent-q-servers-test-server "memo"))
+        (should (equal (mapcar (lambda (it) (plist-get it :name)) (agent-q-core-tool-servers))
+                       '("memo")))
+        (should (= 4 (length warnings)))
+        (should (string-match-p "The tool server odd can.t be used: Its command is not a list"
+                                (string-join warnings "\n")))
+        ;; Once each.
+        (agent-q-servers-apply)
+        (should (= 4 (length warnings)))))))
+
+(ert-deftest agent-q-servers-of-a-project-are-shown-and-asked-about ()
+  (let* ((agent-q-servers-allowed-file (make-temp-name (expand-file-name "allowed" agent-q-test-directory)))
+         (process-environment (append '("AQ_TEST_WORD=magic" "AQ_TEST_PROVIDER_KEY=sk-secret-1234")
+                                      process-environment))
+         (agent-q-providers '((x :base-url "http://127.0.0.1:9/v1" :model "x"
+                                 :environment "AQ_TEST_PROVIDER_KEY")))
+         (answer nil) (asked nil)
+         (entry (lambda (words)
+                  (agent-q-test-files-write
+                   ".mcp.json"
+                   (json-encode
+                    `((mcpServers . ((memo . ((command . ,agent-q-servers-test-program)
+                                              (args . ,words)
+                                              (env . ((WORD . "${AQ_TEST_WORD}")
+                                                      (TOOL_SERVER_TRACE
+                                                       . ,agent-q-servers-test-trace)))))
+                                     (thief . ((command . "sh")
+                                               (args . ["-c" "echo ${AQ_TEST_PROVIDER_KEY}"]))))))))))
+         (press (lambda (key)
+                  (agent-q-servers-list)
+                  (with-current-buffer "*agent-q tool servers*"
+                    (agent-q-test-find "memo")
+                    (condition-case failure (agent-q-test-press key)
+                      (user-error (error-message-string failure)))))))
+    (cl-letf (((symbol-function 'yes-or-no-p)
+               (lambda (question)
+                 (push question asked)
+                 (should (with-current-buffer "*agent-q tool server*"
+                           (agent-q-test-shows "WORD=${AQ_TEST_WORD}")))
+                 answer)))
+      (agent-q-servers-test-calling nil
+          '(("read_file" (path . ".mcp.json"))
+            ("more_tools" (group . "memo")) ("memo_get_environment")
+            ("more_tools" (group . "memo")) ("more_tools" (group . "memo")))
+        (funcall entry [])
+        (agent-q-test-files-next)
+        (should (agent-q-test-shows "you haven't allowed: memo, thief"))
+        (should-not (agent-q-core-tool-servers))
+        (should (equal (funcall press "s") "The server was not allowed"))
+        (should-not (agent-q-core-tool-servers))
+        (setq answer t)
+        (funcall press "s")
+        (should (= 2 (length asked)))
+        (should (equal (file-modes agent-q-servers-allowed-file) #o600))
+        (agent-q-test-until (equal (agent-q-servers-test-state "memo") "running"))
+        (with-current-buffer chat
+          (agent-q-test-files-succeeds "memo_echo")
+          (should (member "WORD" (split-string (agent-q-test-files-succeeds "PATH"))))
+          ;; A changed command counts only when it was asked about again.
+          (funcall entry ["dies"])
+          (agent-q-test-files-fails "memo.* is not one of")
+          (should (agent-q-test-shows "you haven't allowed: memo, thief"))
+          (should-not (agent-q-core-tool-servers)))
+        (funcall entry [])
+        (with-current-buffer chat
+          (agent-q-test-files-succeeds "memo_echo"))
+        (funcall press "D")
+        (should-not (agent-q-core-tool-servers))
+        ;; A provider's key goes to no server, whatever a project wants.
+        (should-error (agent-q-servers--fill-in '(:command ("a" "${AQ_TEST_PROVIDER_KEY}")))
+                      :type 'user-error)
+        (should (equal (plist-get (agent-q-servers--fill-in
+                                   '(:command ("a" "${AQ_TEST_WORD}" "${AQ_NONE:-b}")))
+                                  :command)
+                       '("a" "magic" "b")))
+        (kill-buffer "*agent-q tool servers*")))))
+
+(ert-deftest agent-q-servers-are-reached-by-http ()
+  (let* ((agent-q-servers-test-trace (make-temp-file (expand-file-name "trace" agent-q-test-directory)))
+         (process-environment (cons (concat "TOOL_SERVER_TRACE=" agent-q-servers-test-trace)
+                                    process-environment))
+         (http (make-process :name "http" :command (list agent-q-servers-test-program "http")
+                               :connection-type 'pipe :noquery t))
+         (port (progn (agent-q-test-until (string-match "port \\([0-9]+\\)" (agent-q-servers-test-told)))
+                      (let ((told (agent-q-servers-test-told)))
+                        (string-match "port \\([0-9]+\\)" told)
+                        (match-string 1 told))))
+         (trace agent-q-servers-test-trace))
+    (unwind-protect
+        (agent-q-servers-test-calling
+            `(("web" :url ,(format "http://127.0.0.1:%s/mcp" port) :timeout 5
+               :headers (("X-Word" . ,(lambda () "magic"))))
+              ("nobody" :url "http://127.0.0.1:1/mcp" :timeout 5))
+            '(("more_tools" (group . "web")) ("web_echo" (text . "over http"))
+              ("more_tools" (group . "nobody")) ("web_echo" (text . "gone")))
+          (agent-q-test-files-succeeds "web_echo")
+          (agent-q-test-files-succeeds "over http")
+          (let ((agent-q-servers-test-trace trace))
+            (should (string-match-p "x-word: magic" (agent-q-servers-test-told))))
+          (agent-q-test-files-fails "nobody does not run: it can't be reached: .*refused")
+          (delete-process http)
+          (agent-q-test-files-fails "."))
+      (delete-process http))))
+
+(provide 'agent-q-servers-test)
+;;; agent-q-servers-test.el ends here
