@@ -223,6 +223,29 @@ The line asks the image, and comes after what is undone at once."
 
 ;;;; The line under a turn
 
+(agent-q-test-image-on-each what-the-last-chat-did-itself-is-not-told-as-changed-since ()
+  "The journal tells whole seconds, so it is asked throughout one."
+  (let ((agent-q-chat-history-directory
+         (file-name-as-directory
+          (make-temp-file (expand-file-name "chats" agent-q-test-directory) t))))
+    (agent-q-changes-test--with-chat
+        (list (agent-q-changes-test--calls
+               '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
+              agent-q-changes-test--said)
+      (write-region "" nil ".git" nil 'silent)
+      (agent-q-changes-test--changing-turn "/eval_form (defun cl-user::aq-undone () 1)")
+      (kill-buffer)
+      ;; It is told together with what the image says.
+      (write-region "" nil (expand-file-name "new.lisp" directory) nil 'silent)
+      (set-file-times (expand-file-name "new.lisp" directory) (time-add nil 5))
+      (let ((agent-q-provider 'none) (agent-q-chats-recent 50) (end (+ (float-time) 1)))
+        (while (< (float-time) end)
+          (save-window-excursion
+            (let ((default-directory directory)) (agent-q-chat t))
+            (agent-q-test-until (agent-q-test-shows "changed since: 1 file (new.lisp)"))
+            (should-not (agent-q-test-shows "in the image"))
+            (kill-buffer)))))))
+
 (ert-deftest agent-q-changes-lead-to-their-files-from-a-chat-of-another-folder ()
   (let* ((root (file-name-as-directory (make-temp-file "changes" t)))
          (agent-q-project-root root)
