@@ -57,7 +57,7 @@
     tool-libraries tool-library tool-result tool-servers tool-spec* tool-statistics* tools-to-schema
     type-signature-to-json-schema undo-compact undo-rewind undo-turn unregister-tool
     validate-tool-args verify)
-  "Names that may be in any file; there may be 90.
+  "Names that may be in any file; there may be 92.
 One with a star stands for those that begin with it and a hyphen, too.")
 
 (defun agent-q-graph--sources ()
@@ -249,9 +249,9 @@ the package's."
     (dolist (name (seq-difference others seen))
       (cl-incf count)
       (princ (format "scripts/graph.el accepts %s, which isn't defined\n" name)))
-    (when (> (length others) 90)
+    (when (> (length others) 92)
       (cl-incf count)
-      (princ (format "scripts/graph.el accepts %d names, at most 90 are wanted\n" (length others))))
+      (princ (format "scripts/graph.el accepts %d names, at most 92 are wanted\n" (length others))))
     count))
 
 (defun agent-q-graph--words (files)

@@ -116,14 +116,17 @@
   (let ((directory (agent-q-test-systems-system "aq-first" '(("one" . "(in-package :cl-user)\n"))))
         (asked 0))
     (agent-q-test-systems-register connection directory)
-    (should-not (file-exists-p (expand-file-name "cache" directory)))
+    (agent-q-test-image-eval
+     connection
+     (format "(asdf:initialize-output-translations '(:output-translations (t (%S :implementation :**/ :*.*.*)) :ignore-inherited-configuration))"
+             (expand-file-name "cache/of/mine/" directory)))
     (agent-q-test-systems-in-project directory connection
       (cl-letf* ((answer (symbol-function 'agent-q-test-answer))
                  ((symbol-function 'agent-q-test-answer)
                   (lambda (key) (cl-incf asked) (funcall answer key))))
         (should (string-prefix-p "Loaded" (agent-q-test-tools-ask "/load_system aq-first"))))
       (should (= 1 asked))
-      (should (file-exists-p (expand-file-name "cache" directory))))))
+      (should (file-exists-p (expand-file-name "cache/of/mine" directory))))))
 
 (agent-q-test-tools-on-each planning-tells-what-would-be-loaded ()
   "A dry run names the files that would be loaded now beside all that the system has."
