@@ -114,19 +114,20 @@
 (agent-q-test-tools-on-each planning-makes-the-cache-unasked ()
   "Who allows a load isn't asked about the folder for compiled files, which the first load makes."
   (let ((directory (agent-q-test-systems-system "aq-first" '(("one" . "(in-package :cl-user)\n"))))
+        (elsewhere (make-temp-file (expand-file-name "cached" agent-q-test-directory) t))
         (asked 0))
     (agent-q-test-systems-register connection directory)
     (agent-q-test-image-eval
      connection
      (format "(asdf:initialize-output-translations '(:output-translations (t (%S :implementation :**/ :*.*.*)) :ignore-inherited-configuration))"
-             (expand-file-name "cache/of/mine/" directory)))
+             (expand-file-name "cache/of/mine/" elsewhere)))
     (agent-q-test-systems-in-project directory connection
       (cl-letf* ((answer (symbol-function 'agent-q-test-answer))
                  ((symbol-function 'agent-q-test-answer)
                   (lambda (key) (cl-incf asked) (funcall answer key))))
         (should (string-prefix-p "Loaded" (agent-q-test-tools-ask "/load_system aq-first"))))
       (should (= 1 asked))
-      (should (file-exists-p (expand-file-name "cache/of/mine" directory))))))
+      (should (file-exists-p (expand-file-name "cache/of/mine" elsewhere))))))
 
 (agent-q-test-tools-on-each planning-tells-what-would-be-loaded ()
   "A dry run names the files that would be loaded now beside all that the system has."
