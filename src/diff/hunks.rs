@@ -2,6 +2,7 @@
 //! Hunks as unified diff text, and back from text that a user edited; and chosen hunks applied: to the text
 //! they were made from, or to one that has changed since.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::fuzzy::{Near, listed, near_matches};
@@ -101,6 +102,23 @@ impl Hunk {
             new_start,
             lines,
             heading: String::new(),
+        })
+    }
+
+    /// The hunk with a line less around its changes, as long as it has lines to be recognized by.
+    fn inner(&self) -> Option<Self> {
+        let kept = |line: Option<&DiffLine>| line.is_some_and(|it| it.change == Change::Kept);
+        let (before, after) = (
+            usize::from(kept(self.lines.first())),
+            usize::from(kept(self.lines.last())),
+        );
+        let lines = self.lines.get(before..self.lines.len() - after)?;
+        let removes = lines.iter().any(|it| it.change == Change::Removed);
+        (before + after > 0 && removes).then(|| Self {
+            old_start: self.old_start + before,
+            new_start: self.new_start + before,
+            lines: lines.to_vec(),
+            heading: self.heading.clone(),
         })
     }
 
@@ -223,6 +241,7 @@ pub fn apply<'h>(
 
 /// Applies HUNKS to CURRENT, which may have changed since they were made. A hunk goes where its
 /// old lines are: at its place, moved as far as the hunk before it, or where they stand only once.
+/// Where lines around what it changes are other ones now, those stay.
 #[must_use]
 pub fn apply_onto<'h>(current: &str, hunks: impl IntoIterator<Item = &'h Hunk>) -> Patched {
     let lines: Vec<&str> = current.split_inclusive('\n').collect();
@@ -230,8 +249,8 @@ pub fn apply_onto<'h>(current: &str, hunks: impl IntoIterator<Item = &'h Hunk>) 
     let mut outcomes = Vec::new();
     let (mut done, mut shift, mut written) = (0, 0, 0);
     for hunk in hunks {
-        let place = find(current, &lines, hunk, done, shift);
-        outcomes.push(place.map(|place| {
+        let found = find_without_context(current, &lines, hunk, done, shift);
+        outcomes.push(found.map(|(hunk, place)| {
             text.extend(lines[done..place].iter().copied());
             text.extend(hunk.new_lines());
             written += place - done;
@@ -244,6 +263,30 @@ pub fn apply_onto<'h>(current: &str, hunks: impl IntoIterator<Item = &'h Hunk>) 
     }
     text.extend(lines[done..].iter().copied());
     Patched { text, outcomes }
+}
+
+/// HUNK, or as much of it as is there, and its place as of `find`: with less around its changes if need be.
+fn find_without_context<'h>(
+    current: &str,
+    lines: &[&str],
+    hunk: &'h Hunk,
+    done: usize,
+    shift: isize,
+) -> Result<(Cow<'h, Hunk>, usize), Misplaced> {
+    let whole = find(current, lines, hunk, done, shift);
+    let absent = match whole {
+        Err(absent @ Misplaced::Absent { .. }) => absent,
+        whole => return whole.map(|place| (Cow::Borrowed(hunk), place)),
+    };
+    let mut smaller = Cow::Borrowed(hunk);
+    while let Some(inner) = smaller.inner() {
+        match find(current, lines, &inner, done, shift) {
+            Ok(place) => return Ok((Cow::Owned(inner), place)),
+            Err(Misplaced::Absent { .. }) => smaller = Cow::Owned(inner),
+            Err(other) => return Err(other),
+        }
+    }
+    Err(absent)
 }
 
 /// Where in LINES, not before DONE, HUNK's old lines stand.

@@ -187,6 +187,26 @@ fn hunks_find_their_lines_in_a_text_that_moved() {
 }
 
 #[test]
+fn a_hunk_goes_where_only_the_lines_around_it_changed() {
+    let diff = Diff::between("1\n2\n3\na\n4\n5\n6\n", "1\n2\n3\nb\n4\n5\n6\n", CONTEXT);
+    for (now, then) in [
+        ("1\n2\ntres\na\n4\n5\n6\n", "1\n2\ntres\nb\n4\n5\n6\n"),
+        ("1\n2\n3\na\n4\n5\nseis\n", "1\n2\n3\nb\n4\n5\nseis\n"),
+        ("0\n1\n2\na\nfour\n5\n", "0\n1\n2\nb\nfour\n5\n"),
+    ] {
+        let patched = apply_onto(now, &diff.hunks);
+        assert_eq!((patched.text.as_str(), patched.outcomes.len()), (then, 1));
+        assert!(patched.outcomes[0].is_ok());
+    }
+    // What it changes is gone, or there twice.
+    assert!(apply_onto("1\n2\n3\nc\n4\n5\n6\n", &diff.hunks).outcomes[0].is_err());
+    assert!(apply_onto("x\na\ny\n1\n2\na\n", &diff.hunks).outcomes[0].is_err());
+    // Nothing tells where a new line would go.
+    let new = Diff::between("1\n2\n", "1\nb\n2\n", 1);
+    assert!(apply_onto("x\n2\n", &new.hunks).outcomes[0].is_err());
+}
+
+#[test]
 fn a_hunk_that_could_go_to_two_places_goes_to_none() {
     let diff = Diff::between("x\na\ny\n", "x\nb\ny\n", 1);
     let current = "0\nx\na\ny\n1\nx\na\ny\n";
