@@ -581,7 +581,8 @@ While a turn runs, it is shown when the turn is over."
             ;; A user who went on elsewhere stays there.
             (help-window-select (eq (cdr question) (selected-window))))
         (with-help-window "*agent-q window*"
-          (princ (agent-q-chat-commands--usage-text report)))))))
+          (princ (agent-q-chat-commands--usage-text report)))
+        (agent-q-text-give-menu "*agent-q window*")))))
 
 (defconst agent-q-chat-commands--usage-bar 30
   "How many columns the whole window has as a bar.")

@@ -278,9 +278,18 @@ current buffer, with what is local there."
   (declare (indent 1) (debug t))
   (let ((here (make-symbol "here")))
     `(let ((help-window-select t) (,here (current-buffer)))
-       (with-help-window ,name
-         ;; Since Emacs 29 the page is current there.
-         (with-current-buffer ,here ,@body)))))
+       (prog1 (with-help-window ,name
+                ;; Since Emacs 29 the page is current there.
+                (with-current-buffer ,here ,@body))
+         (agent-q-text-give-menu ,name)))))
+
+(defun agent-q-text-give-menu (page)
+  "Let ? in the help buffer PAGE show our menu, as it does in our lists."
+  (with-current-buffer page
+    (let ((map (make-sparse-keymap)))
+      (set-keymap-parent map (current-local-map))
+      (define-key map "?" 'agent-q-menu)
+      (use-local-map map))))
 
 ;;;; Titles
 

@@ -331,6 +331,10 @@
           (agent-q-prompt-replace "")
           (compose "/help")
           (should (get-buffer-window "*agent-q slash*"))
+          ;; As on other pages, and help buffers of others keep their own.
+          (with-current-buffer "*agent-q slash*"
+            (should (eq #'agent-q-menu (key-binding "?"))))
+          (should-not (eq #'agent-q-menu (lookup-key help-mode-map "?")))
           (should (equal "typed meanwhile" (with-current-buffer chat (agent-q-prompt-text))))
           (with-current-buffer chat (agent-q-prompt-replace ""))
           (should-error (compose "/nosuch thing") :type 'user-error)
