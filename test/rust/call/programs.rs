@@ -20,6 +20,13 @@ struct Ground {
 }
 
 impl Ground {
+    /// Takes RULE for the chat.
+    fn take(&self, mut rule: Rule) {
+        rule.scope = Scope::Chat(7);
+        let mut rules = self.bench.executor.rules.lock().unwrap();
+        rules.add(rule).unwrap();
+    }
+
     fn with(approval: Approval, files: &[(&str, &str)]) -> Self {
         let folder = TempDir::new().unwrap();
         for (name, text) in files {
@@ -408,16 +415,7 @@ async fn a_rule_for_a_subcommand_covers_its_plain_options_alone() {
     let (_, rules) = offered
         .asked(json!({"program": "git", "arguments": ["log"]}))
         .await;
-    let mut rule = rules[0].1.clone();
-    rule.scope = Scope::Chat(7);
-    ground
-        .bench
-        .executor
-        .rules
-        .lock()
-        .unwrap()
-        .add(rule)
-        .unwrap();
+    ground.take(rules[0].1.clone());
     let git = |arguments: &[&str]| json!({"program": "git", "arguments": arguments});
     for allowed in [
         git(&["log"]),
@@ -457,16 +455,8 @@ async fn other_files_of_the_same_name_are_other_programs() {
     let (_, rules) = offered
         .asked(json!({"program": "git", "arguments": ["log"]}))
         .await;
-    for (_, mut rule) in rules {
-        rule.scope = Scope::Chat(7);
-        ground
-            .bench
-            .executor
-            .rules
-            .lock()
-            .unwrap()
-            .add(rule)
-            .unwrap();
+    for (_, rule) in rules {
+        ground.take(rule);
     }
     let reply = json!({"path": [ground.folder.path().join("bin")], "variables": []}).to_string();
     ground
