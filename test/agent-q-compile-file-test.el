@@ -139,14 +139,14 @@ The image has loaded it if LOAD is non-nil."
 (agent-q-test-tools-on-each compile-says-little-of-many-forms ()
   "What worked is no failure because there is too much to say of it."
   (let* ((forms (mapcar (lambda (number) (format "(defun aq-many-%d () aq-unknown-%d)" number number))
-                        (number-sequence 1 300)))
+                        (number-sequence 1 80)))
          (file (make-temp-file (expand-file-name "aq-many" default-directory) nil ".lisp"
                                (string-join forms "\n"))))
     (unwind-protect
         (let ((told (agent-q-test-tools-ask (format "/compile_file path=%s" file))))
           (should (string-prefix-p "Compiled and loaded " told))
           (should (string-match-p "undefined variable: .*AQ-UNKNOWN-1$" told))
-          (should (string-search "(240 more notes)" told))
+          (should (string-search "(20 more notes)" told))
           (setq told (agent-q-test-tools-ask (concat "/compile_form " (string-join (seq-take forms 60) "\n"))))
           (should (string-prefix-p "Compiled and loaded 60 forms" told))
           (should (string-search "It replaces (DEFUN AQ-MANY-50) of " told))

@@ -5,10 +5,10 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *note-limit* 50
-  "How many of the compiler's style-warnings and optimization notes to show at once.")
+  "How many style-warnings and optimization notes to show.")
 
 (defparameter *problem-limit* 60
-  "How many of its errors and warnings: a reply has a limit, too, and the work was done.")
+  "How many errors and warnings.")
 
 (defvar *notes* (list '())
   "What the compiler said in this call: a list of the notes, latest first, and a table of them.")
@@ -141,22 +141,20 @@ that."
           ((string= severity "style-warning") 1)
           (t 0))))
 
-(defun error-rank (note)
-  "1 for an error, 0 for less."
-  (if (search "error" (getf note :severity)) 1 0))
-
 (defun undefined-function-p (note)
   (search "undefined function: " (getf note :message)))
 
 (defun foremost-notes (notes limit)
-  "The first errors and warnings in NOTES, errors before warnings where there are too many, and at most
-LIMIT of the rest, style-warnings first; and how many are left out. Undefined functions come before undefined variables: a missing macro looks like a
-function, and the names in its forms like variables."
+  "Errors and warnings in NOTES, errors first if some are left out, and at most LIMIT of the rest,
+style-warnings first; and how many are left out. Undefined functions come before undefined
+variables: a missing macro looks like a function, the names in its forms like variables."
   (flet ((of-rank (rank)
            (remove rank notes :key #'severity-rank :test #'/=)))
     (let* ((all (of-rank 0))
            (problems (if (> (length all) *problem-limit*)
-                         (subseq (stable-sort (copy-list all) #'> :key #'error-rank) 0 *problem-limit*)
+                         (subseq (flet ((error-p (it) (search "error" (getf it :severity))))
+                                   (append (remove-if-not #'error-p all) (remove-if #'error-p all)))
+                                 0 *problem-limit*)
                          all))
            (rest (append (of-rank 1) (of-rank 2)))
            (count (min limit (length rest)))
