@@ -25,7 +25,7 @@
   '("Lists" ("T" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
     ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
     ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor)
-    ("M" "MCP servers" agent-q-servers-list) ("H" "Manual" agent-q-manual) ("W" "Tour" agent-q-tutorial))
+    ("H" "Manual" agent-q-manual))
   "The lists of agent-q.")
 
 (defconst agent-q-menu--everywhere
@@ -53,6 +53,7 @@
     ("Elsewhere" ("s" "Serve other agents" agent-q-mcp-mode)
      ("I" "Register with an agent..." agent-q-mcp-install) ("k" "Set a key..." agent-q-set-key)
      ("C" "Connected agents" agent-q-mcp-clients) ("x" "Explain the error" agent-q-explain-error)
+     ("L" "MCP servers" agent-q-servers-list) ("W" "Tour" agent-q-tutorial)
      ("b" "Report a bug" agent-q-report-bug)))
   "The commands of a chat that its first menu has no room for.")
 
