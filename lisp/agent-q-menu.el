@@ -23,7 +23,7 @@
 
 (defconst agent-q-menu--lists
   '("Lists" ("T" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
-    ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
+    ("A" "Audit log" agent-q-audit-log)
     ("I" "Changes in the image" agent-q-changes-in-image) ("D" "Doctor" agent-q-doctor)
     ("H" "Manual" agent-q-manual))
   "The lists of agent-q.")
@@ -53,8 +53,8 @@
     ("Elsewhere" ("s" "Serve other agents" agent-q-mcp-mode)
      ("I" "Register with an agent..." agent-q-mcp-install) ("k" "Set a key..." agent-q-set-key)
      ("C" "Connected agents" agent-q-mcp-clients) ("x" "Explain the error" agent-q-explain-error)
-     ("L" "MCP servers" agent-q-servers-list) ("W" "Tour" agent-q-tutorial)
-     ("b" "Report a bug" agent-q-report-bug)))
+     ("L" "MCP servers" agent-q-servers-list) ("S" "Statistics" agent-q-tool-statistics)
+     ("W" "Tour" agent-q-tutorial) ("b" "Report a bug" agent-q-report-bug)))
   "The commands of a chat that its first menu has no room for.")
 
 (defconst agent-q-menu--modes

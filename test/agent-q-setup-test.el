@@ -33,7 +33,9 @@
     (emacs . "printf 'emacs ok\\nmodules yes\\nsly no\\nslime /slime\\npackage-lint /lint\\n'")
     (id . "echo 0")
     (apt-cache . "exit 0")
-    (apt-get . "echo \"$*\" >> \"$NOTES\""))
+    (apt-get . "case \"$*\" in
+*--print-uris*) echo \"'http://example.org/a.deb' a.deb 70300000 SHA256:0\" ;;
+*) echo \"$*\" >> \"$NOTES\" ;; esac"))
   "What a machine has that lacks nothing: shell code for each program.")
 
 (defun agent-q-setup-test--run (arguments without &rest programs)
@@ -50,7 +52,7 @@ to answer, and YES=1 is set."
                 (concat "HOME=" directory) (concat "TMPDIR=" directory))))
     (unwind-protect
         (progn
-          (dolist (tool '("sh" "sed" "grep" "dirname" "cat" "tr" "mktemp" "rm" "env" "true"))
+          (dolist (tool '("sh" "sed" "grep" "dirname" "cat" "tr" "mktemp" "rm" "env" "true" "awk"))
             (make-symbolic-link (executable-find tool) (expand-file-name tool directory)))
           (pcase-dolist (`(,name . ,code) (append programs agent-q-setup-test--programs))
             (let ((file (expand-file-name (symbol-name name) directory)))
@@ -98,7 +100,9 @@ to answer, and YES=1 is set."
 
 (ert-deftest agent-q-setup-names-the-headers ()
   "The headers of the C library are asked for, with a compiler and without one."
-  (pcase-let ((`(,status ,_ ,notes) (agent-q-setup-test--run '("build") '(cc))))
+  (pcase-let ((`(,status ,text ,notes) (agent-q-setup-test--run '("build") '(cc))))
+    ;; How much that is comes first.
+    (should (string-search "Debian packages: gcc libc6-dev (71 MB to download)" text))
     (should (equal (list 0 "-q install -y --no-install-recommends gcc libc6-dev")
                    (list status (agent-q-setup-test--installed notes)))))
   (pcase-let ((`(,status ,_ ,notes)
@@ -115,7 +119,7 @@ to answer, and YES=1 is set."
   (pcase-let ((`(,status ,_ ,notes)
                (agent-q-setup-test--run
                 '("build" "chat") '(sbcl) agent-q-setup-test--no-slime
-                '(apt-get . "echo \"$*\" >> \"$NOTES\"; case \"$*\" in *backports*) ;; *slime*) exit 100 ;; esac"))))
+                '(apt-get . "case \"$*\" in *--print-uris*) exit ;; esac; echo \"$*\" >> \"$NOTES\"; case \"$*\" in *backports*) ;; *slime*) exit 100 ;; esac"))))
     (should (equal 0 status))
     (should (string-match-p "\\`-q install .* -t [a-z]+-backports sbcl slime cl-swank\\'"
                             (agent-q-setup-test--installed notes)))))
@@ -125,7 +129,7 @@ to answer, and YES=1 is set."
   (pcase-let ((`(,status ,text ,notes)
                (agent-q-setup-test--run
                 '("build" "chat") '(sbcl) agent-q-setup-test--no-slime
-                '(apt-get . "echo \"$*\" >> \"$NOTES\"; case \"$*\" in *slime*) exit 100 ;; esac"))))
+                '(apt-get . "case \"$*\" in *--print-uris*) exit ;; esac; echo \"$*\" >> \"$NOTES\"; case \"$*\" in *slime*) exit 100 ;; esac"))))
     (should (equal (list 0 "-q install -y --no-install-recommends sbcl")
                    (list status (agent-q-setup-test--installed notes))))
     (should (string-match-p "M-x package-install RET sly" text))))
