@@ -291,10 +291,17 @@ The value is a cons of the ranges in OLD and of those in NEW."
   "Seconds in which keys for an edit that went are refused.
 An edit whose file changed is shown again before that.")
 
+(defvar agent-q-review-place--late-in nil
+  "The buffer in which they are refused now.")
+
 (defvar agent-q-review-place--late-map
   (let ((map (make-sparse-keymap)))
     (dolist (key '("y" "k" "n" "p" "d" "C-c C-c" "C-c C-k"))
-      (define-key map (kbd key) #'agent-q-review-place-too-late))
+      ;; In other buffers, such as the chat, they mean what they mean there.
+      (define-key map (kbd key)
+        `(menu-item "" agent-q-review-place-too-late
+                    :filter ,(lambda (command)
+                               (and (eq (current-buffer) agent-q-review-place--late-in) command)))))
     map)
   "Keymap that refuses keys for an edit that is not shown any more.")
 
@@ -314,6 +321,7 @@ Any other key ends that."
              (get-char-property (point) 'agent-q-place))
     (when agent-q-review-place--end-guard
       (funcall agent-q-review-place--end-guard))
+    (setq agent-q-review-place--late-in (current-buffer))
     (let* ((timer nil)
            (end (set-transient-map agent-q-review-place--late-map t
                                    (lambda ()

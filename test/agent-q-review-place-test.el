@@ -235,11 +235,15 @@ The file is visited in the selected window, its buffer is `source'; the chat is
     (agent-q-review-place-test--with agent-q-review-place-test--bank
         (agent-q-review-place-test--edited)
       (funcall end chat agent-q-review-place-test--file)
-      (agent-q-test-until agent-q-review-place--end-guard)
+      (agent-q-test-until (and agent-q-review-place--end-guard
+                               (eq agent-q-review-place--late-in (current-buffer))))
       (let ((text (buffer-string)))
         (dolist (key '("y" "k" "d"))
           (should-error (agent-q-test-press key) :type 'user-error))
-        (should (equal text (buffer-string))))
+        (should (equal text (buffer-string)))
+        ;; A key for the next request is no key for that edit.
+        (with-current-buffer chat
+          (should-not (eq #'agent-q-review-place-too-late (key-binding "y")))))
       (agent-q-test-until (null agent-q-review-place--end-guard))
       (agent-q-test-until (not agent-q-review-place-mode))
       (should (eq (key-binding "y") #'self-insert-command)))))
