@@ -65,13 +65,16 @@ C-x C-c leaves Emacs.\n"
                          repl)))
   (goto-char (point-max)))
 
+(defvar agent-q-try-folder (locate-user-emacs-file "agent-q/tour-bank/")
+  "The folder of the project that the chat is about: one of the tour's, unless it is there.")
+
 (defun agent-q-try--project ()
   "Return the folder of the project that the chat is about; write it if need be."
-  (let ((folder (locate-user-emacs-file "agent-q/tour-bank/")))
-    (unless (file-directory-p folder)
-      (make-directory (file-name-directory (directory-file-name folder)) t)
-      (copy-directory (expand-file-name "tutorial/project" agent-q-module-directory) folder))
-    folder))
+  (unless (file-directory-p agent-q-try-folder)
+    ;; Into a name with a slash, the folder itself would be copied.
+    (copy-directory (expand-file-name "tutorial/project" agent-q-module-directory)
+                    (directory-file-name agent-q-try-folder) nil t))
+  agent-q-try-folder)
 
 (defun agent-q-try--open ()
   "Open a chat, or the tour if no model is found."

@@ -14,6 +14,8 @@
 (require 'agent-q-review-place)
 (require 'agent-q-tutorial)
 
+(declare-function agent-q-try--project "chat")
+
 (defmacro agent-q-tutorial-test--with (connection &rest body)
   "Run BODY in the chat of a tour that begins in the image of CONNECTION."
   (declare (indent 1) (debug t))
@@ -226,6 +228,18 @@
       (agent-q-provider-choose (lambda (provider) (setq chosen provider)))
       (should-not chosen)
       (should-not (agent-q-provider-candidates)))))
+
+(ert-deftest agent-q-tutorial-make-chat-has-a-project ()
+  "A chat of make chat is about the project of the tour, which is written once."
+  (load (expand-file-name "../scripts/chat.el" (file-name-directory (locate-library "agent-q-tutorial"))) nil t)
+  (defvar agent-q-try-folder)
+  (let* ((agent-q-try-folder (file-name-as-directory
+                              (expand-file-name "not/yet/tour-bank" (make-temp-file "agent-q-try" t))))
+         (system (expand-file-name "tour-bank.asd" agent-q-try-folder)))
+    (should (file-exists-p (expand-file-name "tour-bank.asd" (agent-q-try--project))))
+    (write-region "; mine\n" nil system nil 'silent)
+    (agent-q-try--project)
+    (should (equal "; mine\n" (with-temp-buffer (insert-file-contents system) (buffer-string))))))
 
 (provide 'agent-q-tutorial-test)
 ;;; agent-q-tutorial-test.el ends here

@@ -92,6 +92,7 @@ open_chat_with_lisp() { # SCRIPT COLUMNS LINES SETTING
 (setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
       agent-q-log-file "$scratch/core.log"
       agent-q-echo-evaluations nil
+      agent-q-try-folder "$PWD/"
       $4)
 LISP
   terminal new-session -d -x "$2" -y "$3" \
