@@ -676,6 +676,8 @@ It is shown by Info, or as Org where there is no Info manual.  In a source tree,
         (org (agent-q-doctor--manual-org)))
     (cond (info (info (format "(%s)" info)))
           (org (find-file-read-only org)
+               ;; Org cuts long lines off.
+               (visual-line-mode 1)
                (goto-char (point-min))
                (message "This is the manual's source%s"
                         (if (agent-q-module-source-directory) "; `make manual' makes Info and HTML of it" "")))
