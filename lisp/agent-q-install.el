@@ -67,7 +67,7 @@ stays in use until Emacs is restarted."
   "Offer to build the core; it isn't downloaded because of WHY, a sentence."
   (cond ((not (agent-q-module-source-directory))
          (user-error "%s: %s" why (agent-q-module-remedy)))
-        ((y-or-n-p (format "%s.  Build it here (needs Rust; some minutes, 1 GB)? " why))
+        ((y-or-n-p (format "%s.  Build it here (needs Rust; some minutes, 800 MB)? " why))
          (display-buffer (agent-q-build)))
         (t (user-error "Nothing was built"))))
 
