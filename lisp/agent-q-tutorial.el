@@ -84,10 +84,10 @@ allow it: a new Lisp loads the files and runs the tests, which takes some second
     :title "Go back" :fact 'rewound
     :text "A message can be undone with all that came of it.  \\[agent-q-chat-view-previous-turn] goes to a message of yours:
 go to \"Fix transfer.\" and press \\[agent-q-rewind].  A page shows what is undone in chat, files and
-Lisp: C-c C-c there does it, q does not.  [Undo this] then brings it all back.")
+Lisp: C-c C-c there does it, q does not.")
    (agent-q-tutorial--step
     :title "That was the tour"
-    :text "Now with a model: M-x agent-q-set-key sets a key, M-x agent-q-chat opens a chat
+    :text "RET on [Undo this] brings it all back.  Now with a model: M-x agent-q-set-key sets a key, M-x agent-q-chat opens a chat
 in a project of yours, \\[agent-q-menu] is the menu.  [Leave] closes this guide; the folder of
 the tour can be deleted then."))
   "The steps of the tour.")
@@ -235,7 +235,8 @@ the tour can be deleted then."))
         (setq agent-q-tutorial--trouble trouble)
         (agent-q-tutorial--draw)
         (agent-q-tutorial--type))
-      (unless trouble
+      ;; A call's end is noted before that of its turn, and the next step's keys are refused until then.
+      (unless (or trouble (with-current-buffer agent-q-tutorial--chat (agent-q-chat-view-header-busy-p)))
         (let ((number agent-q-tutorial--number))
           (while (member (agent-q-tutorial-step-fact (aref agent-q-tutorial--steps number))
                          (remq nil agent-q-tutorial--facts))
@@ -347,7 +348,7 @@ Its value is nil, or says what went wrong."
                                     (length agent-q-tutorial--steps)
                                     (agent-q-tutorial-step-title step))
                             'face 'bold)
-                "   ")
+                "  ")
         (pcase-dolist (`(,label . ,command)
                        '(("[Next]" . agent-q-tutorial-next) ("[Back]" . agent-q-tutorial-back)
                          ("[Again]" . agent-q-tutorial-again) ("[Leave]" . agent-q-tutorial-leave)))
@@ -355,7 +356,7 @@ Its value is nil, or says what went wrong."
                               'help-echo (documentation command)
                               'action (lambda (_) (call-interactively command)))
           (insert " "))
-        (insert (format " (%s n b r q)\n"
+        (insert (format " (%s, n b r q)\n"
                         (substitute-command-keys "\\[other-window]"))
                 text)
         (goto-char (point-min)))))
@@ -409,8 +410,9 @@ Its value is nil, or says what went wrong."
   (interactive)
   (agent-q-tutorial--check)
   (agent-q-tutorial--save)
-  (agent-q-tutorial--stop)
-  (message "M-x agent-q-tutorial continues the tour"))
+  (let ((over (= agent-q-tutorial--number (1- (length agent-q-tutorial--steps)))))
+    (agent-q-tutorial--stop)
+    (message "M-x agent-q-tutorial %s" (if over "shows the tour again" "continues the tour"))))
 
 (defun agent-q-tutorial--check ()
   "Signal an error unless there is a tour."
@@ -588,7 +590,7 @@ A tour that was left continues where it was, or starts over."
   "Begin the tour in a folder that the user chooses; FOLDER is proposed, if any."
   (let ((folder (file-name-as-directory
                  (expand-file-name
-                  (read-directory-name "Tour: put its small Lisp project into "
+                  (read-directory-name "Tour: write its small Lisp project into (RET takes this) "
                                        (or folder "~/agent-q-tour/") nil nil)))))
     (when (file-remote-p folder)
       (user-error "The folder has to be on this machine"))

@@ -21,7 +21,7 @@ terminal new-session -d -x 80 -y 24 \
     '$EMACS' -nw -Q -l scripts/chat.el -l '$scratch/settings.el' -f agent-q-try 2> '$scratch/emacs.log'" ||
   fail 'tmux did not start'
 
-await "Tour: put its small Lisp project into" 'the tour asks for a folder'
+await "Tour: write its small Lisp project into" 'the tour asks for a folder'
 press Enter
 await '^Tour 1/9: Ask ' 'the guide is there'
 await '^> What does transfer do?' 'the question stands at the prompt'
