@@ -280,7 +280,8 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
                            (should (string-match-p
                                     "MAPCAR" (agent-q-test-tools-ask
                                               "/describe_symbol mapcar" chat)))))))
-              (should (equal '("introspection") sent)))
+              ;; What image and files don't have alike is looked at when there is time for it.
+              (should (equal '("introspection") (remove "drift" sent))))
             (should (string-match-p "No debugger is open\\|no debugger"
                                     (agent-q-test-tools-ask "/list_debuggers" chat)))
             (should (string-match-p "has not changed AQ-SAVED"
