@@ -147,6 +147,7 @@ It is quoted as for a shell.  Nil where they aren't such arguments."
               (said (replace-regexp-in-string
                      "\\`Missing required field: \\([^ ]+\\) (required .*? missing)"
                      "the model left out '\\1'" said))
+              (said (string-replace " Read it again first." "" said))
               (said (if (string-prefix-p agent-q-call--unconnected said) agent-q-call--unconnected
                       said)))
     (unless (string-empty-p said)

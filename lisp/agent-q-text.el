@@ -288,7 +288,8 @@ current buffer, with what is local there."
   (with-current-buffer page
     (let ((map (make-sparse-keymap)))
       (set-keymap-parent map (current-local-map))
-      (define-key map "?" 'agent-q-menu)
+      ;; The menu stands on this file, and is known by its name here.
+      (define-key map "?" (intern "agent-q-menu"))
       (use-local-map map))))
 
 ;;;; Titles

@@ -66,7 +66,7 @@ C-x C-c leaves Emacs.\n"
   (goto-char (point-max)))
 
 (defvar agent-q-try-folder (locate-user-emacs-file "agent-q/tour-bank/")
-  "The folder of the project that the chat is about: one of the tour's, unless it is there.")
+  "The folder that the chat is about; the project of the tour, unless it is there.")
 
 (defun agent-q-try--project ()
   "Return the folder of the project that the chat is about; write it if need be."
