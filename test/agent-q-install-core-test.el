@@ -124,8 +124,10 @@ The folder of the user's Emacs is `user-emacs-directory'."
               (prin1 release (current-buffer))))
           (condition-case failure (agent-q-install-core)
             (user-error (push (cadr failure) said)))
-          (while (agent-q-install-running-p)
-            (accept-process-output nil 0.02))
+          (with-timeout (60 (delete-process agent-q-install--process)
+                            (ert-fail "The download stands still"))
+            (while (agent-q-install-running-p)
+              (accept-process-output nil 0.02)))
           (car said))
       (delete-directory agent-q-module-directory t))))
 
