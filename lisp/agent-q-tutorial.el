@@ -183,7 +183,8 @@ the tour can be deleted then."))
   (when (agent-q-tutorial--own-p event)
     (if (and agent-q-tutorial--asked (eq (plist-get event :outcome) :finished))
         (agent-q-tutorial--fact agent-q-tutorial--asked)
-      (run-at-time 0 nil #'agent-q-tutorial--type))))
+      ;; What a call of it did may end the step, whose message isn't typed then.
+      (run-at-time 0 nil (lambda () (agent-q-tutorial--look) (agent-q-tutorial--type))))))
 
 (defun agent-q-tutorial--call-finished (event)
   "Note what the call of EVENT did."
