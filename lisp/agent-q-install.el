@@ -28,7 +28,7 @@
 ;;;; Downloading
 
 (defconst agent-q-install--patience 600
-  "After how many seconds a download is given up.")
+  "Seconds after which a download is cancelled.")
 
 (defvar agent-q-install--process nil
   "The Emacs that downloads and tries a core, or nil.")
@@ -78,7 +78,7 @@ stays in use until Emacs is restarted."
 ;;;;; In the user's Emacs
 
 (defun agent-q-install--start (release)
-  "Have an Emacs of its own download and try the core of RELEASE, then install it.
+  "Let an Emacs of its own download and try the core of RELEASE, then install it.
 TLS and a library that may not fit the system are kept out of the user's."
   (make-directory (agent-q-module-installed-directory) t)
   (let* ((folder (make-temp-file (expand-file-name "new" (agent-q-module-installed-directory)) t))
@@ -124,6 +124,11 @@ Then SAID, by the Emacs that tried it, ends in its interface."
 (defun agent-q-install-batch (release folder)
   "Download the core of RELEASE into FOLDER, load it, and print its interface.
 End this Emacs; what is wrong is printed instead, on the last line."
+  ;; A connection that isn't waited for stands still now and then when it is to be encrypted.
+  (advice-add 'open-network-stream :filter-args
+              (lambda (arguments)
+                (append (seq-take arguments 4)
+                        (plist-put (copy-sequence (seq-drop arguments 4)) :nowait nil))))
   (condition-case failure
       (let ((default-directory folder))
         (with-current-buffer (agent-q-install--fetch release)
