@@ -246,7 +246,7 @@ BODY is what it shows of the arguments."
                   "")
                 "?")
       (format "Run %s?"
-              (if (assq 'command (agent-q-call-parsed-arguments call)) "a program"
+              (if (equal (agent-q-call-tool call) "run_command") "a program"
                 (agent-q-call-tool call))))))
 
 (defun agent-q-approval-display--body (call)

@@ -92,6 +92,14 @@
       (should (string-match-p "pending: run_command (call_id [0-9]+) waits for the user's consent" told))
       (should (string-match-p "run_command (call_id [0-9]+) has ended:\n<data-" told)))))
 
+(ert-deftest agent-q-programs-alone-are-asked-about-as-programs ()
+  "A tool of others that takes a command is asked about by its own name."
+  (agent-q-test-with-chat
+    (agent-q-test-event :call-proposed :call 1 :tool "others_run" :arguments "{\"command\":\"x\"}")
+    (agent-q-test-event :approval :call 1 :tool "others_run" :level "dangerous" :reason "a tool of others"
+                        :arguments "{\"command\":\"x\"}")
+    (should (agent-q-test-shows "Run others_run?"))))
+
 (ert-deftest agent-q-programs-get-the-environment-of-the-chat-without-keys ()
   (let ((process-environment (append '("AQ_PLAIN=seen" "AQ_TOKEN=hidden" "AQ_ODD=a-provider's-key" "AQ_UNSET")
                                      '("AQ_UNSET=1") process-environment))
