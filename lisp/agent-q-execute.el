@@ -331,17 +331,9 @@ OWNER is the chat that asked, and is told once."
 No key of a provider is in it."
   (let ((owner (agent-q-events-operation-call-owner call)))
     (with-current-buffer (if (buffer-live-p owner) owner (current-buffer))
-      (let* ((secrets (agent-q-provider-secrets))
-             (open-p (lambda (setting)
-                       (not (or (string-match-p "[^\0-\177\x80-\x3fff7f]" setting)
-                                (seq-some (lambda (secret)
-                                            (and (not (string-empty-p secret))
-                                                 (string-search secret setting)))
-                                          secrets))))))
-        (agent-q-json-serialize
-         `((path . ,(vconcat (mapcar #'expand-file-name
-                                     (seq-filter #'stringp exec-path))))
-           (variables . ,(vconcat (seq-filter open-p process-environment)))))))))
+      (agent-q-json-serialize
+       `((path . ,(vconcat (mapcar #'expand-file-name (seq-filter #'stringp exec-path))))
+         (variables . ,(vconcat (agent-q-provider-environment))))))))
 
 ;;;; Tool calls of programs, approval and hooks
 

@@ -565,6 +565,25 @@ as far as reading it asks for no passphrase."
           (setq found (append (cl-loop for (_ text) on headers by #'cddr collect text) found)))))
     (seq-filter #'stringp found)))
 
+(defun agent-q-provider-secret-in-p (text secrets)
+  "Whether one of SECRETS, as of `agent-q-provider-secrets', is in TEXT."
+  (seq-some (lambda (secret)
+              (and (not (string-empty-p secret)) (string-search secret text)))
+            secrets))
+
+(defun agent-q-provider-environment ()
+  "Return `process-environment' as programs of others may have it.
+Each variable is there once, as it counts.  No key of a provider is in it, and
+nothing that JSON can't hold."
+  (let ((secrets (agent-q-provider-secrets)) (seen (make-hash-table :test #'equal)))
+    (seq-filter (lambda (setting)
+                  (let ((name (car (split-string setting "="))))
+                    (unless (gethash name seen)
+                      (puthash name t seen)
+                      (not (or (string-match-p "[\x3fff80-\x3fffff]" setting)
+                               (agent-q-provider-secret-in-p setting secrets))))))
+                process-environment)))
+
 (defun agent-q-provider--with-key ()
   "Return the first provider of `agent-q-providers' that has a key, or nil."
   (seq-some

@@ -28,7 +28,7 @@
 ;;;; Those of the user
 
 (defun agent-q-servers--set (option servers)
-  "Set OPTION to SERVERS, and have the core know them."
+  "Set OPTION to SERVERS, and tell the core."
   (set-default option servers)
   (agent-q-servers-apply))
 
@@ -148,9 +148,7 @@ A key of a provider is never filled in."
 (defun agent-q-servers--fit-variable (name value)
   "Return VALUE of the environment variable NAME, if a server may have it."
   (cond ((null value) (user-error "The environment variable %s is not set" name))
-        ((seq-some (lambda (secret)
-                     (and (not (string-empty-p secret)) (string-search secret value)))
-                   (agent-q-provider-secrets))
+        ((agent-q-provider-secret-in-p value (agent-q-provider-secrets))
          (user-error "%s holds a key of a provider, which no server gets" name))
         (t value)))
 
@@ -261,22 +259,11 @@ It names those that are not allowed, once."
 ;;;; As the core takes them
 
 (defun agent-q-servers--environment ()
-  "Return Emacs's environment as an alist, without the keys of providers."
-  (let ((secrets (seq-remove #'string-empty-p (agent-q-provider-secrets)))
-        (seen nil) (kept nil))
-    (dolist (setting process-environment)
-      (let ((name (car (split-string setting "="))))
-        (unless (member name seen)
-          (push name seen)
-          (when (and (string-match "\\`[^=]+=" setting)
-                     (not (agent-q-servers--raw-p setting))
-                     (not (seq-some (lambda (secret) (string-search secret setting)) secrets)))
-            (push (cons name (substring setting (match-end 0))) kept)))))
-    (nreverse kept)))
-
-(defun agent-q-servers--raw-p (text)
-  "Whether TEXT can't be written as JSON."
-  (string-match-p "[\x3fff80-\x3fffff]" text))
+  "Return the environment for servers as an alist."
+  (delq nil (mapcar (lambda (setting)
+                      (and (string-match "\\`\\([^=]+\\)=" setting)
+                           (cons (match-string 1 setting) (substring setting (match-end 0)))))
+                    (agent-q-provider-environment))))
 
 (defun agent-q-servers--text (value)
   "Return VALUE of `:env' or `:headers' as a string, which it may compute."
@@ -363,7 +350,7 @@ They are as in `agent-q-tool-servers'."
            (seq-filter #'agent-q-servers--allowed-p (agent-q-servers--entries-of-projects)))))
 
 (defun agent-q-servers-apply ()
-  "Have the core know the servers, once it is there."
+  "Tell the core which servers there are, once it is there."
   (when (agent-q-events-running-p)
     (let* ((all (seq-uniq (agent-q-servers--all) (lambda (one other) (equal (car one) (car other)))))
            (made (delq nil
