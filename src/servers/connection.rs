@@ -35,10 +35,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::content;
-use super::log::ServerLog;
+use super::output::{LONGEST_MESSAGE, Limited, ServerLog};
 use super::process::{self, ServerPipes, ServerProcess};
 use super::settings::{ServerCommand, ServerPlace, ServerSettings};
-use super::stream::{LONGEST_MESSAGE, Limited};
 use crate::log::Causes;
 use crate::provider::http::http_for;
 use crate::runtime::held;

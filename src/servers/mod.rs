@@ -5,12 +5,11 @@
 
 mod connection;
 mod content;
-mod log;
 mod names;
+mod output;
 mod process;
 mod server;
 mod settings;
-mod stream;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

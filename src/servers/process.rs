@@ -4,8 +4,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::settings::ServerCommand;
+use crate::builtin::programs::in_own_group;
 use crate::runtime::held;
 
 /// How long a server may take to end once its input is closed, and again once it was asked to.
@@ -42,17 +42,8 @@ pub(super) fn spawn(command: &ServerCommand) -> io::Result<(ServerProcess, Serve
         .command
         .split_first()
         .ok_or_else(|| io::Error::other("there is no command"))?;
-    let mut child = Command::new(program)
+    let mut child = in_own_group(program, &command.directory, &command.environment)
         .args(arguments)
-        .env_clear()
-        .envs(
-            command
-                .environment
-                .iter()
-                .map(|(name, value)| (name, value)),
-        )
-        .current_dir(&command.directory)
-        .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex as Gate;
 
 use super::connection::{self, Heard, MOST_TOOLS, ServerConnection};
-use super::log::ServerLog;
 use super::names;
+use super::output::ServerLog;
 use super::process::ServerProcess;
 use super::settings::{ServerPlace, ServerSettings};
 use crate::protocol::{Emacs, Event};

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 use self::environment::Environment;
 use self::plain::{Changes, fetches, plain, runner};
+pub use self::running::in_own_group;
 use self::running::{CommandLine, Ended, Left, Printed, ProgramEnd, run};
 use super::files::reading::{texts, texts_parameter};
 use crate::files::path::{PathKind, PathPolicy, PathVerdict, Resolved};

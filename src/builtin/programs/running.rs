@@ -5,11 +5,11 @@
 //! The group is stopped when the call is cancelled, takes too long or ends, and when Emacs exits. An Emacs that
 //! is killed outright can't stop it; the program then ends at its next line of output.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -139,33 +139,39 @@ pub(super) async fn run(
             Left::Stopped
         }
     };
-    // What it printed while it was cleaning up.
-    while let Ok(count @ 1..) = output.try_read(&mut buffer) {
+    // What it printed while it was cleaning up. What left the group may print on without end.
+    let until = Instant::now() + DRAINING;
+    while Instant::now() < until
+        && let Ok(count @ 1..) = output.try_read(&mut buffer)
+    {
         printed.take(&buffer[..count]);
-        if printed.total > u64::MAX / 2 || !is_open {
-            break;
-        }
     }
     Ok(Ended { end, left, printed })
+}
+
+/// PROGRAM, to be started in DIRECTORY with just this ENVIRONMENT, in a process group of its own.
+pub fn in_own_group<N: AsRef<OsStr>, V: AsRef<OsStr>>(
+    program: impl AsRef<OsStr>,
+    directory: &Path,
+    environment: &[(N, V)],
+) -> Command {
+    let mut command = Command::new(program);
+    command
+        .current_dir(directory)
+        .env_clear()
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .process_group(0);
+    command
 }
 
 /// Starts COMMAND; its group, and where its output and its errors come out, in their order.
 fn spawn(command: &CommandLine) -> io::Result<(Group, OwnedFd)> {
     let (reader, writer) = io::pipe()?;
-    let child = Command::new(&command.program)
+    let child = in_own_group(&command.program, &command.directory, &command.environment)
         .args(&command.arguments)
-        .current_dir(&command.directory)
-        .env_clear()
-        .envs(
-            command
-                .environment
-                .iter()
-                .map(|(name, value)| (name, value)),
-        )
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer)
-        .process_group(0)
         .spawn()?;
     let leader = Pid::from_child(&child);
     let group = Group { leader, end: None };
