@@ -112,10 +112,13 @@
 ;;;; With the image
 
 (agent-q-test-tools-on-each planning-makes-the-cache-unasked ()
-  "Who allows a load isn't asked about the folder for compiled files, which the first load makes."
-  (let ((directory (agent-q-test-systems-system "aq-first" '(("one" . "(in-package :cl-user)\n"))))
-        (elsewhere (make-temp-file (expand-file-name "cached" agent-q-test-directory) t))
-        (asked 0))
+  "Who allows a load isn't asked about the folder for compiled files, which the first load makes.
+A folder beside it is asked about."
+  (let* ((elsewhere (make-temp-file (expand-file-name "cached" agent-q-test-directory) t))
+         (directory (agent-q-test-systems-system
+                     "aq-first" `(("one" . ,(format "(in-package :cl-user)\n(ensure-directories-exist %S)\n"
+                                                    (expand-file-name "beside/it/" elsewhere))))))
+         (asked nil))
     (agent-q-test-systems-register connection directory)
     (agent-q-test-image-eval
      connection
@@ -124,9 +127,15 @@
     (agent-q-test-systems-in-project directory connection
       (cl-letf* ((answer (symbol-function 'agent-q-test-answer))
                  ((symbol-function 'agent-q-test-answer)
-                  (lambda (key) (cl-incf asked) (funcall answer key))))
+                  (lambda (key)
+                    (push (agent-q-call-reason (agent-q-call-waiting)) asked)
+                    (funcall answer key))))
         (should (string-prefix-p "Loaded" (agent-q-test-tools-ask "/load_system aq-first"))))
-      (should (= 1 asked))
+      (should (equal '("/aq-first.asd" "/beside" "/beside/it")
+                     (mapcar (lambda (reason)
+                               (and (string-match "/aq-first\\.asd\\|/beside\\(?:/it\\)?" reason)
+                                    (match-string 0 reason)))
+                             (nreverse asked))))
       (should (file-exists-p (expand-file-name "cache/of/mine" elsewhere))))))
 
 (agent-q-test-tools-on-each planning-tells-what-would-be-loaded ()

@@ -6,10 +6,10 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defstruct (work (:type vector) (:copier nil))
-  ;; :BUILD, :COMPILE, or :PLAN, which takes definitions of systems; the names of the systems being built. Then what loaded code could change,
-  ;; as it was in the beginning: where ASDF keeps compiled files, where temporary files are, and a
-  ;; table from systems to their directories, to which a system is added when first seen. Then when
-  ;; it began.
+  ;; :BUILD, :COMPILE, or :PLAN, which takes definitions of systems; the names of the systems being
+  ;; built. Then what loaded code could change, as it was in the beginning: where ASDF keeps compiled
+  ;; files, where temporary files are, and a table from systems to their directories, to which a
+  ;; system is added when first seen. Then when it began.
   kind names cache temporary (directories (make-hash-table :test 'equal))
   (started (get-universal-time))
   ;; True if the user has agreed to the code itself: for files.
@@ -78,6 +78,12 @@ whether the call has made that file."
 (defun all-within-p (effect directory)
   (and (effect-files effect)
        (every (lambda (name) (within-p (format nil "~A/" name) directory)) (effect-files effect))))
+
+(defun leads-to-p (effect directory)
+  "Whether EFFECT is to make DIRECTORY, which may be NIL, or what it is in."
+  (and directory
+       (equal (effect-kind effect) "make-directory")
+       (every (lambda (name) (prefixed-p (format nil "~A/" name) directory)) (effect-files effect))))
 
 (defun file-kind-name-p (kind)
   (member kind
@@ -182,10 +188,8 @@ made."
          (and (equal (first (effect-detail effect)) "new method") (loading-other-p work)))
         ((not (file-kind-p effect)) nil)
         ((null (effect-files effect)) (equal (effect-kind effect) "load-file"))
-        ((all-within-p effect (or (work-cache work) (setf (work-cache work) (cache-directory)))))
-        ((and (equal (effect-kind effect) "make-directory") (work-cache work)
-              (every (lambda (name) (prefixed-p (format nil "~A/" name) (work-cache work)))
-                     (effect-files effect))))
+        ((let ((cache (or (work-cache work) (setf (work-cache work) (cache-directory)))))
+           (or (all-within-p effect cache) (leads-to-p effect cache))))
         ((system-directory-p effect work
                              (remove-if-not (lambda (name) (building-now-p work name))
                                             (dependencies (work-names work)))))
