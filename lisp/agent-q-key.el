@@ -200,7 +200,7 @@ left out."
     (insert "\n")))
 
 (defun agent-q-key--say (face sentence &rest buttons)
-  "Have the page say SENTENCE in FACE, above BUTTONS.
+  "Show SENTENCE in FACE on the page, above BUTTONS.
 Each of those is (LABEL . FUNCTION), or nil for none."
   (setq agent-q-key--said (cons face sentence)
         agent-q-key--offers (delq nil buttons))
@@ -279,7 +279,7 @@ Each of those is (LABEL . FUNCTION), or nil for none."
 ;;;; Trying it
 
 (defun agent-q-key--try (key)
-  "Have the chosen host asked for its models with KEY, which costs nothing."
+  "Ask the chosen host for its models with KEY, which costs nothing."
   (setq agent-q-key--secret (lambda () key)
         agent-q-key--listed nil)
   (agent-q-key--say 'default (format "Trying the key at %s..." (agent-q-key--place)))
@@ -335,7 +335,7 @@ tried by a request that costs nothing; the first message will tell."
       ('nil (agent-q-key--untried
              (if (plist-member event :models)
                  (format "%s lists no models for this key." place)
-               (or (plist-get event :problem) "There was no answer."))))
+               (or (plist-get event :problem) "The host gave no answer."))))
       (401 (agent-q-key--say
             'agent-q-failure
             (format "%s refuses this key.  Copy it again, all of it, or make a new one.%s"
@@ -430,7 +430,7 @@ by hand: host %s, user %s."
 ;;;; Using the host
 
 (defun agent-q-key--use (&optional stored)
-  "Have the chats of this Emacs use the chosen host, with the key.
+  "Make the chats of this Emacs use the chosen host, with the key.
 STORED is `stored' if it is found in auth-source without asking."
   (pcase-let ((`(,name . ,properties) agent-q-key--host))
     (agent-q-provider-key-keep properties nil)
@@ -469,7 +469,7 @@ Chats without a model get it, too, and those at URL get the new key."
                         (error-message-string failure)))))))
 
 (defun agent-q-key--use-server (server)
-  "Have chats use SERVER, one on this machine."
+  "Make chats use SERVER, one on this machine."
   (let* ((models (agent-q-provider-chat-models server))
          (model (if (cdr models)
                     (completing-read (format-prompt "Model" (car models)) models nil t nil nil

@@ -189,7 +189,7 @@ Where the image knows it by another package, that is the one that is meant."
         (list (cadr known) "COMMON-LISP-USER")
       (agent-q-names--connection)
       (let* ((name (or (save-excursion (goto-char (agent-q-names--seen)) (agent-q-names-symbol))
-                       (user-error "There is no symbol at point")))
+                       (user-error "No symbol at point")))
              (package (agent-q-names--package))
              (found (and (agent-q-names--free-p)
                          (agent-q-names--await
