@@ -49,7 +49,8 @@
                                      (agent-q-test-mcp-answer client (car (last ids))))))
             (should (string-prefix-p "pending" (agent-q-test-mcp-text
                                                 (agent-q-test-mcp-answer client (car ids)))))
-            ;; Small ones are still taken.
+            ;; Small ones are still taken, with time to answer.
+            (customize-set-variable 'agent-q-mcp-patience 45)
             (should (string-match-p "^OK$" (car (agent-q-test-mcp-call client "t_look" '(:text "ok")))))
             (should (< (- (agent-q-mcp-attack-test--resident) before) 200)))
         (customize-set-variable 'agent-q-mcp-patience 45)))))
