@@ -246,6 +246,7 @@
 (with-eval-after-load 'agent-q-mcp (agent-q-menu-install 'agent-q-mcp-client-mode))
 (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
 (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-statistics-mode))
+(with-eval-after-load 'agent-q-servers (agent-q-menu-install 'agent-q-servers-list-mode))
 (with-eval-after-load 'agent-q-context (agent-q-menu-install 'agent-q-context-mode))
 (with-eval-after-load 'agent-q-chats (agent-q-menu-install 'agent-q-chats-list-mode))
 (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))

@@ -90,6 +90,10 @@
       ("l" "Safety level" agent-q-tool-list-set-level)
       ("RET" "Describe" agent-q-tool-list-describe) ("s" "Statistics" agent-q-tool-statistics)))
     (agent-q-tool-list-statistics-mode ,agent-q-menu--lists)
+    (agent-q-servers-list-mode
+     ("Servers" ("SPC" "Offer or not" agent-q-servers-toggle) ("s" "Start" agent-q-servers-start)
+      ("k" "Stop" agent-q-servers-stop) ("RET" "Show the log" agent-q-servers-show-log)
+      ("D" "Allow no longer" agent-q-servers-forbid)))
     (agent-q-chats-list-mode
      ("Chats" ("RET" "Go there" agent-q-chats-list-go) ("s" "Search..." agent-q-chats-list-search)
       ("r" "Rename..." agent-q-chats-list-rename) ("f" "Fork" agent-q-chats-list-fork)
@@ -403,6 +407,7 @@ In Org and Markdown, the key opens links."
 ;;;###autoload (with-eval-after-load 'agent-q-mcp (agent-q-menu-install 'agent-q-mcp-client-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-statistics-mode))
+;;;###autoload (with-eval-after-load 'agent-q-servers (agent-q-menu-install 'agent-q-servers-list-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-context (agent-q-menu-install 'agent-q-context-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-chats (agent-q-menu-install 'agent-q-chats-list-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))

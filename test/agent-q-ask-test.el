@@ -363,6 +363,14 @@
     (let ((keys (mapcar #'car (seq-mapcat #'cdr groups))))
       (should (equal keys (delete-dups (copy-sequence keys)))))))
 
+(ert-deftest agent-q-ask-every-list-has-a-menu ()
+  (require 'agent-q-menu)
+  (dolist (file (directory-files (file-name-directory (locate-library "agent-q")) t "\\.el\\'"))
+    (with-temp-buffer
+      (insert-file-contents file)
+      (while (re-search-forward "^(define-derived-mode \\(agent-q-[a-z-]+\\) tabulated-list-mode" nil t)
+        (should (assq (intern (match-string 1)) agent-q-menu--modes))))))
+
 (ert-deftest agent-q-ask-menus-show-what-is-set-and-what-can-be-done ()
   (require 'agent-q-menu)
   (agent-q-test-with-chat
