@@ -14,7 +14,7 @@ name=agents
 start_emacs() {
   terminal new-session -d -x 90 -y 40 -c "$place/project" \
     "env HOME='$place/home' XDG_RUNTIME_DIR='$place/run' LC_ALL=C.UTF-8 TERM=screen-256color \
-      '$EMACS' -nw -Q -l '$place/init.el' bank.lisp 2>> '$place/emacs.log'" || fail 'tmux did not start'
+      $terminal_emacs -l '$place/init.el' bank.lisp 2>> '$place/emacs.log'" || fail 'tmux did not start'
   await 'defun aq-rate' 'Emacs is there'
   command_ "$client"
   await 'CL-USER>' "so is the image, through $client"

@@ -87,7 +87,7 @@ cat > "$scratch/again.el" <<LISP
 LISP
 terminal new-session -d -x 110 -y 50 \
   "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color \
-    '$EMACS' -nw -Q -l '$scratch/again.el' 2>> '$scratch/emacs.log'" || fail 'tmux did not start'
+    $terminal_emacs -l '$scratch/again.el' 2>> '$scratch/emacs.log'" || fail 'tmux did not start'
 await 'scratch' 'another Emacs is there'
 # Keys that come before the choice are for it.
 command agent-q-resume

@@ -15,7 +15,7 @@ patiently 'no second terminal' test -s "$scratch/tty"
 AGENT_Q_TTY=$(cat "$scratch/tty") AGENT_Q_OUTCOME=$scratch/outcome
 export AGENT_Q_TTY AGENT_Q_OUTCOME
 terminal new-session -d -s first -x 80 -y 24 \
-  "AGENT_Q_TTY='$AGENT_Q_TTY' AGENT_Q_OUTCOME='$AGENT_Q_OUTCOME' '$EMACS' -Q -nw -L lisp \
+  "AGENT_Q_TTY='$AGENT_Q_TTY' AGENT_Q_OUTCOME='$AGENT_Q_OUTCOME' $terminal_emacs -L lisp \
     -l test/terminal/frames.el -f agent-q-frames-test; tmux -S '$socket' wait-for -S ended"
 timeout 60 tmux -S "$socket" wait-for ended || echo 'it hung' >> "$scratch/outcome"
 if [ "$(cat "$scratch/outcome" 2>/dev/null)" = ok ]; then

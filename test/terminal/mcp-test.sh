@@ -19,7 +19,7 @@ cat > "$scratch/settings.el" <<LISP
 LISP
 terminal new-session -d -x 90 -y 44 \
   "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color AGENT_Q_MCP_DIRECTORY='$scratch/run' \
-    '$EMACS' -nw -Q -l '$scratch/settings.el' -l agent-q --eval '(agent-q-mcp-mode 1)' \
+    $terminal_emacs -l '$scratch/settings.el' -l agent-q --eval '(agent-q-mcp-mode 1)' \
     2> '$scratch/emacs.log'" || fail 'tmux did not start'
 patiently 'the socket did not come' sh -c "ls '$scratch'/run/*.json >/dev/null 2>&1"
 

@@ -4,6 +4,10 @@
 
 : "${EMACS:=emacs}"
 
+# How Emacs is started in a terminal. Its own libraries would be compiled to native code again in each
+# test's new home, beside what the test waits for.
+terminal_emacs="'$EMACS' -nw -Q --eval '(setq native-comp-deferred-compilation nil native-comp-jit-compilation nil)'"
+
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-$name.XXXXXX") || exit 1
 server=''
 terminals=0
@@ -77,7 +81,7 @@ open_chat() { # SCRIPT COLUMNS LINES [SETTING]
 LISP
   terminal new-session -d -x "$2" -y "$3" \
     "env HOME='$scratch/home' LC_ALL=${locale:-C.UTF-8} TERM=${terminal_type:-screen-256color} \
-      '$EMACS' -nw -Q -l '$scratch/settings.el' -l agent-q -f agent-q-chat 2> '$scratch/emacs.log'" ||
+      $terminal_emacs -l '$scratch/settings.el' -l agent-q -f agent-q-chat 2> '$scratch/emacs.log'" ||
     fail 'tmux did not start'
   await 'Ready.*scripted' 'the chat is open'
 }
@@ -97,7 +101,7 @@ open_chat_with_lisp() { # SCRIPT COLUMNS LINES SETTING
 LISP
   terminal new-session -d -x "$2" -y "$3" \
     "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color SLY_DIR='$scratch/no-sly' \
-      '$EMACS' -nw -Q -l scripts/chat.el -l '$scratch/settings.el' -f agent-q-try \
+      $terminal_emacs -l scripts/chat.el -l '$scratch/settings.el' -f agent-q-try \
       2> '$scratch/emacs.log'" || fail 'tmux did not start'
   await 'Ready.*sbcl.*scripted (scripted)' 'the chat is open, with its model and its image'
 }

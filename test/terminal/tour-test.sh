@@ -18,7 +18,7 @@ cat > "$scratch/settings.el" <<LISP
 LISP
 terminal new-session -d -x 80 -y 24 \
   "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=vt100 SLY_DIR='$scratch/no-sly' \
-    '$EMACS' -nw -Q -l scripts/chat.el -l '$scratch/settings.el' -f agent-q-try 2> '$scratch/emacs.log'" ||
+    $terminal_emacs -l scripts/chat.el -l '$scratch/settings.el' -f agent-q-try 2> '$scratch/emacs.log'" ||
   fail 'tmux did not start'
 
 await "Tour: write its small Lisp project into" 'the tour asks for a folder'
