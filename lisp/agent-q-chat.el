@@ -314,18 +314,27 @@ open another one."
 (defun agent-q-chat-open (&optional new)
   "Return the buffer of the latest chat, or of a new one.
 NEW non-nil means a new one."
-  (or (and (not new) (car (agent-q-session-chats)))
+  (or (and (not new) (seq-find #'agent-q-chat--open-p (agent-q-session-chats)))
       (agent-q-chat--make)))
+
+(defun agent-q-chat--open-p (chat)
+  "Whether CHAT can be gone to by those who look for any chat.
+The tour's isn't one once there is a model."
+  (or (memq agent-q-provider '(nil none))
+      (not (agent-q-provider-scripted-p (buffer-local-value 'agent-q-session-provider chat)))))
 
 (defun agent-q-chat-open-here (&optional new)
   "Return the buffer of the latest chat of this project, or of a new one.
 NEW non-nil means a new one."
   (cond (new (agent-q-chat--make))
-        ((and agent-q-session-number (not agent-q-session-mcp-client)) (current-buffer))
+        ((and agent-q-session-number (not agent-q-session-mcp-client)
+              (agent-q-chat--open-p (current-buffer)))
+         (current-buffer))
         ((not (agent-q-project-known-p)) (agent-q-chat-open))
         (t (let ((root (agent-q-project-directory)))
              (or (seq-find (lambda (chat)
-                             (equal root (buffer-local-value 'agent-q-session-root chat)))
+                             (and (equal root (buffer-local-value 'agent-q-session-root chat))
+                                  (agent-q-chat--open-p chat)))
                            (agent-q-session-chats))
                  (agent-q-chat--make))))))
 
@@ -428,7 +437,10 @@ core saves it, as JSON, or is nil."
               (not (agent-q-chat-view-welcome-p (agent-q-chat-view-item-of-line))))
          (goto-char (agent-q-render-item-start (agent-q-chat-view-item-of-line)))
          (agent-q-render-toggle))
-        (t (goto-char (point-max)))))
+        ;; Where a key from below arrives that looks for the button.
+        ((and (eolp) (not (bobp)) (button-at (1- (point)))) (push-button (1- (point))))
+        (t (goto-char (point-max))
+           (message "Nothing to open there; this is the prompt"))))
 
 ;;;;; Events
 
@@ -606,10 +618,10 @@ core saves it, as JSON, or is nil."
     (kill-local-variable 'agent-q-review-edits))
   (agent-q-chat-stop-clock)
   (agent-q-changes-line-tell #'agent-q-drift-tell)
-  (when (and (not (agent-q-provider-scripted-p agent-q-session-provider))
-             (agent-q-image-history-echo-offer-p))
-    (agent-q-chat--offer-echo))
   (when (eq outcome :finished)
+    (when (and (not (agent-q-provider-scripted-p agent-q-session-provider))
+               (agent-q-image-history-echo-offer-p))
+      (agent-q-chat--offer-echo))
     (agent-q-chat-send-plan-offer))
   (agent-q-attention-ended outcome))
 

@@ -209,6 +209,12 @@ SERVERS is as for `agent-q-doctor-finding'."
 
 ;;;;; As text
 
+(defvar-local agent-q-doctor--connection nil
+  "The finding about the way to the chosen host, or nil where none is chosen.")
+
+(defconst agent-q-doctor--margin (make-string 22 ?\s)
+  "What stands before the second line of a finding, and before what is wrapped.")
+
 (defun agent-q-doctor-finding-insert (finding)
   "Insert the lines about FINDING.
 It is (STATE SUBJECT WHAT ADVICE): STATE is `ok', `missing', `note' or
@@ -219,11 +225,14 @@ It is (STATE SUBJECT WHAT ADVICE): STATE is `ok', `missing', `note' or
               ('missing (propertize "missing " 'font-lock-face 'error))
               ('pending (propertize "...     " 'font-lock-face 'shadow))
               (_ (propertize "note    " 'font-lock-face 'shadow)))
-            (format "%-13s %s\n" subject (substitute-command-keys what)))
+            (format "%-13s " subject)
+            (propertize (substitute-command-keys what) 'wrap-prefix agent-q-doctor--margin)
+            "\n")
     (when advice
       (dolist (line (split-string (substitute-command-keys advice) "\n"))
-        (let ((margin (make-string 22 ?\s)))
-          (insert margin (propertize line 'font-lock-face 'italic 'wrap-prefix margin) "\n"))))))
+        (insert agent-q-doctor--margin
+                (propertize line 'font-lock-face 'italic 'wrap-prefix agent-q-doctor--margin)
+                "\n")))))
 
 (defun agent-q-doctor--finding-model-p (servers)
   "Whether there is a model, or `pending' while SERVERS are looked for."
@@ -254,6 +263,8 @@ SERVERS is as for `agent-q-doctor-finding'."
     (cond (missing (format "Next: %s (%s)" (nth 3 missing) (nth 1 missing)))
           ((eq model 'pending) "Looking for a model.")
           ((null model) "Next: give it a model, by a key or a model server; M-x agent-q-tutorial needs none")
+          ((eq (car agent-q-doctor--connection) 'missing)
+           "Next: reach the host of your model; the line Connection says what fails")
           ((eq (car image) 'missing) (format "Next: %s, then M-x agent-q-chat" (nth 3 image)))
           (t "Ready: M-x agent-q-chat"))))
 
@@ -495,9 +506,6 @@ With `agent-q-debug' on while the bug shows, its last lines are in it."
 (defvar-local agent-q-doctor--servers 'unknown
   "The model servers that answered; `unknown' until then, or an error as text.")
 
-(defvar-local agent-q-doctor--connection nil
-  "The finding about the way to the chosen host, or nil where none is chosen.")
-
 (defvar agent-q-doctor-mode-map
   (let ((map (make-sparse-keymap)))
     (define-key map "b" #'agent-q-build)
@@ -625,7 +633,7 @@ With `agent-q-debug' on while the bug shows, its last lines are in it."
            (agent-q-doctor--note-connection
             'note (format "%s answers, but lists no models" place) nil))
           (t (agent-q-doctor--note-connection
-              'missing (format "%s: the way ends at %s" place stage) problem)))))
+              'missing (format "%s can't be used: it fails at %s" place stage) problem)))))
 
 (defun agent-q-doctor--note-connection (state what advice)
   "Note the finding about the way to the chosen host: STATE, WHAT and ADVICE."

@@ -361,7 +361,7 @@ the first message will tell."
 (defun agent-q-key--untried (problem)
   "Say that the key could not be tried because of PROBLEM, and what can be done."
   (setq agent-q-key--trial nil)
-  (agent-q-key--say 'agent-q-failure (format "The key is not tried yet.  %s" problem)
+  (agent-q-key--say 'agent-q-failure (format "The key could not be tried.  %s" problem)
                     (cons "Try it again" (lambda () (agent-q-key--try (funcall agent-q-key--secret))))
                     (cons "Store it anyway" #'agent-q-key--store-anyway)
                     (cons "Type another key" #'agent-q-key--ask)))
@@ -375,7 +375,7 @@ the first message will tell."
 
 (defun agent-q-key--store-anyway ()
   "Offer to store the key that did not work."
-  (agent-q-key--offer-storing 'agent-q-attention "Not known to work."))
+  (agent-q-key--offer-storing 'agent-q-attention "Where is the key stored?  It is not known to work."))
 
 (defun agent-q-key--offer-storing (face sentence)
   "Say SENTENCE in FACE, and offer the places where the key can be stored."
@@ -494,10 +494,9 @@ Chats without a model get it, too, and those at URL get the new key."
                       (cons "Keep this choice for later sessions" #'agent-q-key--save))))
 
 (defun agent-q-key--go ()
-  "Leave the page for the latest chat, or a new one."
-  (let ((chat (car (agent-q-session-chats))))
-    (quit-window)
-    (if chat (pop-to-buffer chat) (agent-q-chat))))
+  "Leave the page for a chat that has a model."
+  (quit-window)
+  (agent-q-chat))
 
 (defun agent-q-key--save ()
   "Save the choice of provider and model as the user's own options."

@@ -120,7 +120,8 @@
      ("Changes" ("u" "Undo the turn" agent-q-undo-turn) ("n" "Next hunk" diff-hunk-next)
       ("p" "Previous hunk" diff-hunk-prev) ("o" "Go there" diff-goto-source)))
     (agent-q-key-mode
-     ("Key" ("k" "Hosts" agent-q-set-key) ("v" "Doctor" agent-q-doctor)))
+     ("Key" ("RET" "Choose" push-button) ("TAB" "Next choice" forward-button)
+      ("k" "All hosts" agent-q-set-key) ("v" "Doctor" agent-q-doctor)))
     (agent-q-doctor-mode
      ("Doctor" ("g" "Refresh" revert-buffer) ("i" "Download the core" agent-q-install-core)
       ("b" "Build the core" agent-q-build) ("k" "Set a key..." agent-q-set-key)
@@ -193,7 +194,7 @@ It has what the command has set, and its usual key where there is room."
 (defconst agent-q-menu--slash
   '(("help" agent-q-completion-slash-help "what can be typed after /")
     ("model" agent-q-set-model "choose the model")
-    ("key" agent-q-set-key "set the key of a host of models")
+    ("key" agent-q-set-key "set the key of a model host")
     ("image" agent-q-set-image "choose the Lisp image")
     ("context" agent-q-context "what is in the context, with sizes")
     ("usage" agent-q-context-usage "what fills the model's context")

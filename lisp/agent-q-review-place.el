@@ -163,6 +163,10 @@ The value is a cons of the ranges in OLD and of those in NEW."
       (define-key map (kbd key) (agent-q-review-place--key command)))
     (define-key map (kbd "C-g")
       (agent-q-review-place--quit-key #'agent-q-review-place-reject-all))
+    ;; A wrong key would change the file below the edit, which wouldn't fit any more.
+    (dolist (command '(self-insert-command newline delete-backward-char backward-delete-char-untabify))
+      (define-key map (vector 'remap command)
+        (agent-q-review-place--key #'agent-q-review-place-no-text)))
     map)
   "Keymap on hunks that are shown in place.")
 
@@ -282,6 +286,11 @@ The value is a cons of the ranges in OLD and of those in NEW."
                                                    'agent-q-success)
                                                   (t 'agent-q-failure))
                                             'default)))))
+
+(defun agent-q-review-place-no-text ()
+  "Refuse a key that would change the text of the hunk at point."
+  (interactive nil agent-q-review-place-mode)
+  (user-error "On a hunk: y accept, k reject, n next, p previous, d as a diff, C-c C-k reject all"))
 
 ;;;; Keys that come too late
 

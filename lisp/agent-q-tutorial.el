@@ -128,6 +128,10 @@ the tour can be deleted then."))
   "Return the present step."
   (aref agent-q-tutorial--steps agent-q-tutorial--number))
 
+(defun agent-q-tutorial--last-p ()
+  "Whether the present step is the last one."
+  (= agent-q-tutorial--number (1- (length agent-q-tutorial--steps))))
+
 (defun agent-q-tutorial--fact (fact)
   "Note that FACT is done, and go on when Emacs is done with what it does now."
   (cl-pushnew fact agent-q-tutorial--facts :test #'equal)
@@ -196,7 +200,11 @@ the tour can be deleted then."))
         ("describe_symbol" (agent-q-tutorial--fact 'looked))
         ("verify_system" (agent-q-tutorial--fact 'verified))
         ;; What comes next is asked in the chat, which takes room.
-        ("edit_file" (run-at-time 0 nil #'agent-q-tutorial--to-chat))))))
+        ("edit_file"
+         ;; Its turn then ends without what the step is about.
+         (when (eq (plist-get event :outcome) :failed)
+           (setq agent-q-tutorial--asked nil))
+         (run-at-time 0 nil #'agent-q-tutorial--to-chat))))))
 
 (defun agent-q-tutorial--to-chat ()
   "Select the window of the chat, with as much room as there is."
@@ -314,6 +322,7 @@ Its value is nil, or says what went wrong."
     (define-key map "b" #'agent-q-tutorial-back)
     (define-key map "r" #'agent-q-tutorial-again)
     (define-key map "q" #'agent-q-tutorial-leave)
+    (define-key map "?" #'agent-q-tutorial-show-keys)
     (define-key map (kbd "TAB") #'forward-button)
     map)
   "Keymap of the tour's guide.")
@@ -353,12 +362,14 @@ Its value is nil, or says what went wrong."
         (pcase-dolist (`(,label . ,command)
                        '(("[Next]" . agent-q-tutorial-next) ("[Back]" . agent-q-tutorial-back)
                          ("[Again]" . agent-q-tutorial-again) ("[Leave]" . agent-q-tutorial-leave)))
-          (insert-text-button label 'follow-link t
-                              'help-echo (documentation command)
-                              'action (lambda (_) (call-interactively command)))
-          (insert " "))
-        (insert (format " (%s, n b r q)\n"
-                        (substitute-command-keys "\\[other-window]"))
+          (unless (and (eq command 'agent-q-tutorial-next) (agent-q-tutorial--last-p))
+            (insert-text-button label 'follow-link t
+                                'help-echo (documentation command)
+                                'action (lambda (_) (call-interactively command)))
+            (insert " ")))
+        (insert (format " (%s, %sb r q)\n"
+                        (substitute-command-keys "\\[other-window]")
+                        (if (agent-q-tutorial--last-p) "" "n "))
                 text)
         (goto-char (point-min)))))
   (agent-q-tutorial--show))
@@ -381,6 +392,8 @@ Its value is nil, or says what went wrong."
   "Go to the next step of the tour, even if this one isn't done."
   (interactive)
   (agent-q-tutorial--check)
+  (when (agent-q-tutorial--last-p)
+    (user-error "This is the last step; q leaves the tour"))
   (agent-q-tutorial--go (1+ agent-q-tutorial--number)))
 
 (defun agent-q-tutorial-back ()
@@ -406,12 +419,17 @@ Its value is nil, or says what went wrong."
                           (get-buffer-window agent-q-tutorial--chat))))
     (select-window window)))
 
+(defun agent-q-tutorial-show-keys ()
+  "Say what the keys of the guide do."
+  (interactive)
+  (message "n next step, b back, r again, q leave, TAB and RET the buttons"))
+
 (defun agent-q-tutorial-leave ()
   "Leave the tour; \\[agent-q-tutorial] continues it at the same step."
   (interactive)
   (agent-q-tutorial--check)
   (agent-q-tutorial--save)
-  (let ((over (= agent-q-tutorial--number (1- (length agent-q-tutorial--steps)))))
+  (let ((over (agent-q-tutorial--last-p)))
     (agent-q-tutorial--stop)
     (message "M-x agent-q-tutorial %s" (if over "shows the tour again" "continues the tour"))))
 

@@ -642,6 +642,22 @@ Ask the user to revert or save the buffer.")
     (agent-q-test-press "RET")
     (should (string-match-p "^Again$" (agent-q-test-log)))))
 
+(ert-deftest agent-q-chat-return-presses-the-button-before-it-and-says-where-it-goes ()
+  (agent-q-test-with-chat
+    (let ((pressed 0) (said nil))
+      (agent-q-render-button "[Undo this]" (lambda () (cl-incf pressed)))
+      (agent-q-test-find "[Undo this]")
+      (end-of-line)
+      (agent-q-test-press "RET")
+      (should (= pressed 1))
+      (forward-line)
+      (agent-q-render-notice "Nothing is here.")
+      (agent-q-test-find "Nothing is here")
+      (cl-letf (((symbol-function 'message) (lambda (text &rest _) (setq said text))))
+        (agent-q-test-press "RET"))
+      (should (agent-q-prompt-p))
+      (should (equal said "Nothing to open there; this is the prompt")))))
+
 ;;;; The end of a turn
 
 (ert-deftest agent-q-chat-a-failed-turn-keeps-what-was-received ()

@@ -89,11 +89,11 @@
       (pcase-dolist
           (`(,words . ,properties)
            `(("ok Connection gpu at http://127.* answers: 2 models" :base-url ,url)
-             ("missing .*: the way ends at the connection\n Nothing listens at 127.0.0.1:1\\."
+             ("missing .* can.t be used: it fails at the connection\n Nothing listens at 127.0.0.1:1\\."
               :base-url "http://127.0.0.1:1/v1")
-             ("the way ends at the proxy\n Nothing listens at the proxy 127.0.0.1:1 "
+             ("it fails at the proxy\n Nothing listens at the proxy 127.0.0.1:1 "
               :base-url "https://model.example/v1" :proxy "http://127.0.0.1:1")
-             ("the way ends at TLS\n .*does not speak TLS"
+             ("it fails at TLS\n .*does not speak TLS"
               :base-url ,(replace-regexp-in-string "\\`http" "https" url))
              ("missing Connection .* its :proxy is not" :base-url ,url :proxy 3)))
         (should (string-match-p

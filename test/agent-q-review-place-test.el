@@ -217,7 +217,11 @@ The file is visited in the selected window, its buffer is `source'; the chat is
 (ert-deftest agent-q-place-keys-are-text-elsewhere-and-while-the-text-changes ()
   (agent-q-review-place-test--with agent-q-review-place-test--bank
       (agent-q-review-place-test--edited)
-    (let ((on (point)))
+    (let ((on (point)) (text (buffer-string)))
+      ;; Others would change what the edit stands on.
+      (dolist (key '("x" "RET" "DEL"))
+        (should-error (agent-q-test-press key) :type 'user-error))
+      (should (equal text (buffer-string)))
       (goto-char (point-min))
       (should (eq (key-binding "y") #'self-insert-command))
       (goto-char on)

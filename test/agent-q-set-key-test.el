@@ -175,7 +175,7 @@ which does not exist."
                    ("200 Yes" "{\"data\": [{\"id\": \"m\"}]}" "lists its models with any key"
                     "Store it in")
                    ("200 Yes" "{\"data\": []}" "lists no models for this key" "Store it anyway")
-                   ("503 Ill" "{}" "not tried yet\\..*server error" "Try it again")
+                   ("503 Ill" "{}" "could not be tried\\..*server error" "Try it again")
                    ("400 Bad" "{\"error\": \"Incorrect API key provided: sk\"}" "refuses this key"
                     "Type another key")))
     (let ((server (agent-q-set-key-test--serve status body)))
@@ -194,10 +194,10 @@ which does not exist."
          (url (agent-q-set-key-test--url server)))
     (delete-process server)
     (agent-q-set-key-test--with url
-      (should (string-match-p "not tried yet\\..*127\\.0\\.0\\.1" (agent-q-set-key-test--enter "sk-some")))
+      (should (string-match-p "could not be tried\\..*127\\.0\\.0\\.1" (agent-q-set-key-test--enter "sk-some")))
       (setf (alist-get 'here agent-q-providers)
             (append (alist-get 'here agent-q-providers) (list :proxy (string-remove-suffix "/v1" url))))
-      (should (string-match-p "not tried yet\\..*proxy" (agent-q-set-key-test--enter "sk-some")))
+      (should (string-match-p "could not be tried\\..*proxy" (agent-q-set-key-test--enter "sk-some")))
       (agent-q-set-key-test--press "Store it anyway")
       (agent-q-set-key-test--press "Use it in this session only")
       (should-not (file-exists-p file))

@@ -180,6 +180,16 @@
     (write-region "(in-package \"TOUR-BANK\")\n" nil (expand-file-name "src/bank.lisp" folder) nil 'silent)
     (agent-q-tutorial-test--return)
     (agent-q-test-until (agent-q-test-shows "The edit doesn't fit"))
+    (agent-q-test-until (equal (agent-q-prompt-text) "Fix transfer."))
+    (agent-q-tutorial-test--at "Take half of an edit")
+    ;; Once there is a model, who looks for a chat finds one that has it.
+    (with-current-buffer agent-q-tutorial--chat
+      (should (eq agent-q-tutorial--chat (agent-q-chat-open-here)))
+      (let* ((agent-q-provider '(:name "own" :base-url "http://127.0.0.1:1/v1" :model "own"))
+             (other (agent-q-chat-open-here)))
+        (should-not (eq agent-q-tutorial--chat other))
+        (should (eq other (agent-q-chat-open)))
+        (kill-buffer other)))
     ;; Starting over asks before it replaces that.
     (cl-letf (((symbol-function 'read-multiple-choice) (lambda (&rest _) '(?o "start over")))
               ((symbol-function 'yes-or-no-p)
