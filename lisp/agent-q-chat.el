@@ -540,9 +540,10 @@ core saves it, as JSON, or is nil."
                (unless (assq 'image arguments)
                  (agent-q-approval-target
                   arguments
-                  (or (agent-q-call-second-lisp call)
-                      (and (agent-q-chat-send-connected-p)
-                           (agent-q-connection-label agent-q-session-connection))))))))
+                  (and (agent-q-registry-about-image-p event)
+                       (or (agent-q-call-second-lisp call)
+                           (and (agent-q-chat-send-connected-p)
+                                (agent-q-connection-label agent-q-session-connection)))))))))
     (unless (agent-q-registry-effect-p (plist-get event :tool))
       (agent-q-review-review event #'agent-q-review-place-or-diff))
     (agent-q-attention-asked (gethash (plist-get event :call) agent-q-call-table))))

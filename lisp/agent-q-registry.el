@@ -239,6 +239,16 @@ effect of code that runs is as a tool here."
           ((agent-q-registry-effect-p name) (agent-q-registry--effect name))
           (t (agent-q-get-tool name)))))
 
+(defun agent-q-registry-about-image-p (event)
+  "Whether the tool that EVENT is about may be about the chat's image.
+Programs and servers are not."
+  (let ((tool (agent-q-registry-called event)))
+    (or (null tool)
+        (not (eq 'built-in (agent-q-tool-origin tool)))
+        (and (seq-intersection (agent-q-tool-categories tool)
+                               '(:introspection :execution :debugger :history))
+             t))))
+
 ;;;###autoload
 (defun agent-q-list-registered-tools ()
   "Return the names of all registered tools in order of registration."

@@ -64,7 +64,14 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
               (agent-q-test-answer "n")
               (agent-q-test-until (agent-q-test-idle-p))
               (should (string-match-p (regexp-quote (agent-q-connection-label second))
-                                      (agent-q-chat-view-header-line))))
+                                      (agent-q-chat-view-header-line)))
+              ;; A program of the project has nothing to do with it.
+              (let ((before (buffer-size)))
+                (agent-q-test-send "/run_command program=true")
+                (agent-q-test-until (agent-q-call-waiting))
+                (should-not (string-match-p "^ *image: " (buffer-substring before (point-max)))))
+              (agent-q-test-answer "n")
+              (agent-q-test-until (agent-q-test-idle-p)))
             (should (string-match-p (regexp-quote (agent-q-connection-label second))
                                     (agent-q-connection-facts second)))
             ;; The command offers both by names that differ.
