@@ -49,7 +49,8 @@ seconds that a call may go without a sign of life, 120 by default.  A value in
 `:env' or `:headers' may be a function that is called without arguments, such
 as one that looks into auth-source.
 
-A server runs with your permissions and can do what it likes, also when no
+Variables that may hold a secret, such as GITHUB_TOKEN, reach a program only
+by `:env'.  A server runs with your permissions and can do what it likes, also when no
 tool of it is called.  Its tools ask before they run, like anything dangerous;
 `agent-q-tool-levels' and your rules change that for each.  The model finds
 them by more_tools; see \\[agent-q-servers-list]."
@@ -158,12 +159,14 @@ A key of a provider is never filled in."
                  (mapcar (pcase-lambda (`(,name . ,value))
                            (cons name (agent-q-servers--filled-in value)))
                          alist))))
-    (if (plist-get properties :url)
-        (list :url (agent-q-servers--filled-in (plist-get properties :url))
-              :headers (funcall pairs (plist-get properties :headers)))
-      (list :command (mapcar #'agent-q-servers--filled-in (plist-get properties :command))
-            :env (funcall pairs (plist-get properties :env))
-            :directory (plist-get properties :directory)))))
+    (append
+     (if (plist-get properties :url)
+         (list :url (agent-q-servers--filled-in (plist-get properties :url))
+               :headers (funcall pairs (plist-get properties :headers)))
+       (list :command (mapcar #'agent-q-servers--filled-in (plist-get properties :command))
+             :env (funcall pairs (plist-get properties :env))
+             :directory (plist-get properties :directory)))
+     (list :project (plist-get properties :project)))))
 
 (defun agent-q-servers--allowed ()
   "Return what stands for the entries that the user allowed."
@@ -265,6 +268,10 @@ It names those that are not allowed, once."
                            (cons (match-string 1 setting) (substring setting (match-end 0)))))
                     (agent-q-provider-environment))))
 
+(defun agent-q-servers--vectors (alist)
+  "Return ALIST, names and values, as the core takes it."
+  (vconcat (mapcar (pcase-lambda (`(,name . ,value)) (vector name value)) alist)))
+
 (defun agent-q-servers--text (value)
   "Return VALUE of `:env' or `:headers' as a string, which it may compute."
   (let ((text (if (functionp value) (funcall value) value)))
@@ -290,6 +297,8 @@ It names those that are not allowed, once."
         (url (plist-get properties :url)))
     (append
      `((name . ,name))
+     (when-let* ((root (plist-get properties :project)))
+       `((project . ,root)))
      (when-let* ((seconds (plist-get properties :timeout)))
        (unless (natnump seconds) (user-error "Its timeout is not a number of seconds"))
        `((timeout . ,seconds)))
@@ -303,11 +312,8 @@ It names those that are not allowed, once."
          `((command . ,(vconcat (agent-q-servers--program (car command) directory)
                                 (cdr command)))
            (directory . ,directory)
-           (environment
-            . ,(vconcat (mapcar (pcase-lambda (`(,name . ,value)) (vector name value))
-                                (append (seq-remove (lambda (it) (assoc (car it) own))
-                                                    (agent-q-servers--environment))
-                                        own)))))))
+           (environment . ,(agent-q-servers--vectors (agent-q-servers--environment)))
+           (own . ,(agent-q-servers--vectors own)))))
       ((and (stringp url) (string-match-p "\\`https?://[^ ]+\\'" url))
        `((url . ,url)
          (route . ,(agent-q-provider-route name (list :base-url url)))
@@ -329,7 +335,7 @@ An entry is made once, as a chat's environment may be another's, too.")
   "Return the server NAME of PROPERTIES for the core.
 Return nil, with a warning, if it can't be used."
   (condition-case failure
-      (agent-q-servers--made name (if (plist-get properties :of-project)
+      (agent-q-servers--made name (if (plist-get properties :project)
                                       (agent-q-servers--fill-in properties)
                                     properties))
     (error
@@ -346,7 +352,8 @@ They are as in `agent-q-tool-servers'."
    (and (listp agent-q-tool-servers) agent-q-tool-servers)
    (mapcar (lambda (entry)
              (cons (agent-q-servers--shown-name entry)
-                   (append (agent-q-servers--entry-properties entry) '(:of-project t))))
+                   (append (agent-q-servers--entry-properties entry)
+                           (list :project (agent-q-servers--entry-root entry)))))
            (seq-filter #'agent-q-servers--allowed-p (agent-q-servers--entries-of-projects)))))
 
 (defun agent-q-servers-apply ()

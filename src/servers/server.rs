@@ -128,6 +128,7 @@ impl ToolServer {
             "problem": said(&life.problem),
             "says": said(&life.says),
             "place": place,
+            "project": self.settings.project,
             "tools": life.names.len(),
             "left_out": life.left_out,
         })
@@ -187,11 +188,25 @@ impl ToolServer {
         self.may_start()?;
         self.enter(State::Starting, String::new());
         self.log.note("starting");
+        self.note_withheld();
         match self.reach().await {
             Ok(connection) => Ok(connection),
             Err(problem) => {
                 self.failed(&problem);
                 Err(self.not_running(&problem))
+            }
+        }
+    }
+
+    /// Notes which variables it doesn't get: it may fail for the lack of one.
+    fn note_withheld(&self) {
+        if let ServerPlace::Command(command) = &self.settings.reached {
+            let names = command.withheld();
+            if !names.is_empty() {
+                let names = names.join(", ");
+                self.log.note(&format!(
+                    "without these variables, which may be secret: {names}; :env gives it one"
+                ));
             }
         }
     }
@@ -248,7 +263,8 @@ impl ToolServer {
         Ok(connection)
     }
 
-    /// Reads the tools again whenever the server says that they are others.
+    /// Reads the tools again, and tells Emacs, whenever the server says that it has other ones, or other prompts
+    /// or resources.
     async fn follow_changes(self: Arc<Self>, connection: Arc<ServerConnection>, heard: Arc<Heard>) {
         loop {
             heard.changed.notified().await;
@@ -259,8 +275,9 @@ impl ToolServer {
             match connection.tools().await {
                 Ok(tools) => {
                     self.register(tools);
+                    let count = self.tool_count();
                     self.log
-                        .note(&format!("has {} tools now", self.tool_count()));
+                        .note(&format!("says that it has changed; has {count} tools now"));
                     self.tell();
                 }
                 Err(problem) => self.log.note(&problem),
