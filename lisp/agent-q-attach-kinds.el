@@ -211,7 +211,7 @@ Return a sentence if it can't be sent."
       (condition-case failure
           (pcase-let* ((`(,width ,height) (progn (agent-q-events-ensure)
                                                  (agent-q-core-picture-size data)))
-                       (bytes (/ (* 3 (length (string-trim-right data "="))) 4))
+                       (bytes (/ (* 3 (length (string-trim-right data "=+"))) 4))
                        (text (format "[%s, %d × %d, %s]" title width height
                                      (file-size-human-readable bytes nil " " "B"))))
             (agent-q-attach-kinds--excerpt-make

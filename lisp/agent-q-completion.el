@@ -610,6 +610,18 @@ When there is more, CONTINUE is called."
          (agent-q-completion--found chat question t addresses))))
     (nth 1 (agent-q-completion--get question))))
 
+(defun agent-q-completion--server-changed (event)
+  "Forget in all chats what is kept of the server in EVENT: it is another now."
+  (dolist (chat (agent-q-session-buffers))
+    (let ((kept (buffer-local-value 'agent-q-completion--kept chat)))
+      (when kept
+        (dolist (question (hash-table-keys kept))
+          (when (and (consp question) (memq (car question) '(resources values))
+                     (equal (nth 1 question) (plist-get event :name)))
+            (remhash question kept)))))))
+
+(agent-q-events-subscribe :tool-server #'agent-q-completion--server-changed)
+
 (defun agent-q-completion--quoted (name)
   "Return NAME in quotes if it can't be written without."
   (if (string-match-p "[] \t\n\"`,;})]" name) (concat "\"" name "\"") name))

@@ -73,18 +73,28 @@ went wrong."
   (seq-find (lambda (it) (and (equal name (car it)) (eq what (cadr it))))
             agent-q-server-texts--lists))
 
+(defvar agent-q-server-texts--waiting nil
+  "The functions that wait for a list, latest first: ((NAME WHAT) . FUNCTIONS).")
+
 (defun agent-q-server-texts--list (name what function)
   "Call FUNCTION with WHAT of the server NAME, prompts or resources, and a problem.
 It is called at once if that is known."
   (agent-q-events-subscribe :tool-server #'agent-q-server-texts--changed)
-  (if-let* ((known (agent-q-server-texts--known name what)))
-      (funcall function (cddr known) nil)
-    (agent-q-server-texts--ask
-     name `((,what . :null))
-     (lambda (answer problem)
-       (unless problem
-         (push `(,name ,what . ,answer) agent-q-server-texts--lists))
-       (funcall function answer problem)))))
+  (let* ((key (list name what)) (known (agent-q-server-texts--known name what))
+         (waiting (assoc key agent-q-server-texts--waiting)))
+    (cond (known (funcall function (cddr known) nil))
+          (waiting (push function (cdr waiting)))
+          (t (agent-q-server-texts--ask
+              name `((,what . :null))
+              (lambda (answer problem)
+                (let ((functions (cdr (assoc key agent-q-server-texts--waiting))))
+                  (setq agent-q-server-texts--waiting
+                        (assoc-delete-all key agent-q-server-texts--waiting))
+                  (unless problem
+                    (push `(,name ,what . ,answer) agent-q-server-texts--lists))
+                  (dolist (function (nreverse functions))
+                    (funcall function answer problem)))))
+             (push (list key function) agent-q-server-texts--waiting)))))
 
 (defun agent-q-server-texts--changed (event)
   "Forget what the server in EVENT has: it is another now."
@@ -218,8 +228,9 @@ OTHERS is an alist of other arguments.  FUNCTION gets the values and a problem."
   "Return which prompt of a server TEXT uses: a list of server, name and the rest.
 Return nil when it uses none, and signal an error when there is no such server."
   (when (string-match agent-q-server-texts--line text)
-    (let* ((called (match-string 1 text)) (name (string-trim (match-string 2 text) "\"" "\""))
+    (let* ((called (match-string 1 text)) (written (match-string 2 text))
            (rest (string-trim (substring text (match-end 0))))
+           (name (string-trim written "\"" "\""))
            (servers (agent-q-server-texts-servers))
            (server (agent-q-server-texts--server called)))
       (cond ((null servers) nil)

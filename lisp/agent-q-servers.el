@@ -177,10 +177,13 @@ A key of a provider is never filled in."
           (and (listp marks) (seq-filter #'stringp marks))))
     ((file-error end-of-file invalid-read-syntax) nil)))
 
-(defun agent-q-servers--allowed-p (entry)
-  "Whether the user allowed ENTRY as it is now."
-  (and (null (agent-q-servers--entry-problem entry))
-       (member (agent-q-servers--entry-mark entry) (agent-q-servers--allowed))))
+(defun agent-q-servers--split (entries)
+  "Return a cons of those of ENTRIES that the user allowed as they are, and the rest."
+  (let* ((marks (agent-q-servers--allowed))
+         (allowed-p (lambda (entry)
+                      (and (null (agent-q-servers--entry-problem entry))
+                           (member (agent-q-servers--entry-mark entry) marks)))))
+    (cons (seq-filter allowed-p entries) (seq-remove allowed-p entries))))
 
 (defun agent-q-servers--remember (entry allowed)
   "Remember in the user's file whether ENTRY is ALLOWED."
@@ -199,17 +202,33 @@ A key of a provider is never filled in."
    (delq nil (mapcar (lambda (buffer) (buffer-local-value 'agent-q-session-root buffer))
                      (agent-q-session-buffers)))))
 
+(defvar agent-q-servers--entries nil
+  "The entries of the projects of all chats, as their files were read last.")
+
 (defun agent-q-servers--entries-of-projects ()
   "Return the entries of the projects of all chats."
-  (seq-mapcat #'agent-q-servers--of-project (agent-q-servers--roots)))
+  (setq agent-q-servers--entries
+        (seq-mapcat #'agent-q-servers--of-project (agent-q-servers--roots))))
+
+(defvar agent-q-servers--names nil
+  "What entries of projects are called: ((ROOT . NAME) . SHOWN).
+It stays, as a server with another name would be another one.")
 
 (defun agent-q-servers--shown-name (entry)
-  "Return the name of ENTRY, which is not that of one of the user's own servers."
-  (let ((name (agent-q-servers--entry-name entry)))
-    (if (assoc name agent-q-tool-servers)
-        (format "%s (%s)" name
-                (file-name-nondirectory (directory-file-name (agent-q-servers--entry-root entry))))
-      name)))
+  "Return what ENTRY is called: as in its file, unless another server is."
+  (let* ((name (agent-q-servers--entry-name entry)) (root (agent-q-servers--entry-root entry))
+         (key (cons root name)))
+    (cl-flet ((free-p (shown) (not (or (assoc shown agent-q-tool-servers)
+                                       (seq-find (lambda (it) (and (equal shown (cdr it))
+                                                                   (not (equal key (car it)))))
+                                                 agent-q-servers--names)))))
+      (let ((shown (alist-get key agent-q-servers--names nil nil #'equal)))
+        (if (and shown (free-p shown)) shown
+          (setf (alist-get key agent-q-servers--names nil nil #'equal)
+                (seq-find #'free-p
+                          (list name
+                                (format "%s (%s)" name (file-name-nondirectory (directory-file-name root)))
+                                (format "%s (%s)" name root)))))))))
 
 (defun agent-q-servers--ask (entry)
   "Ask the user whether ENTRY may be used, and remember a yes."
@@ -247,11 +266,13 @@ project's .mcp.json changes, but not when the program itself does.\n"))
 
 (defun agent-q-servers-news ()
   "Return a sentence about servers of this chat's project, or nil.
-It names those that are not allowed, once."
-  (let ((names (and agent-q-session-root
-                    (mapcar #'agent-q-servers--entry-name
-                            (seq-remove #'agent-q-servers--allowed-p
-                                        (agent-q-servers--of-project agent-q-session-root))))))
+It names those that are not allowed, once, by the files as `agent-q-servers-apply'
+read them."
+  (let ((names (mapcar #'agent-q-servers--entry-name
+                       (cdr (agent-q-servers--split
+                             (seq-filter (lambda (entry)
+                                           (equal agent-q-session-root (agent-q-servers--entry-root entry)))
+                                         agent-q-servers--entries))))))
     (unless (equal names agent-q-servers--told)
       (setq agent-q-servers--told names)
       (and names
@@ -354,7 +375,7 @@ They are as in `agent-q-tool-servers'."
              (cons (agent-q-servers--shown-name entry)
                    (append (agent-q-servers--entry-properties entry)
                            (list :project (agent-q-servers--entry-root entry)))))
-           (seq-filter #'agent-q-servers--allowed-p (agent-q-servers--entries-of-projects)))))
+           (car (agent-q-servers--split (agent-q-servers--entries-of-projects))))))
 
 (defun agent-q-servers-apply ()
   "Tell the core which servers there are, once it is there."
@@ -431,8 +452,11 @@ model finds the others by more_tools."
                      (format "%s%s" (plist-get server :tools) (if (zerop left-out) "" "+"))
                      (agent-q-text-visible-line (or (plist-get server :says) ""))
                      (agent-q-text-visible-line
-                      (if problem (concat problem "; RET shows its log")
-                        (plist-get server :place)))))))
+                      (concat (if-let* ((project (plist-get server :project)))
+                                  (format "for chats about %s: " (abbreviate-file-name project))
+                                "")
+                              (if problem (concat problem "; RET shows its log")
+                                (plist-get server :place))))))))
    (append (agent-q-core-tool-servers) (agent-q-servers--refused))))
 
 (defun agent-q-servers--refused ()
@@ -440,10 +464,11 @@ model finds the others by more_tools."
   (mapcar (lambda (entry)
             (let ((properties (agent-q-servers--entry-properties entry)))
               (list :name entry :state "unasked" :tools 0 :left-out 0
+                    :project (agent-q-servers--entry-root entry)
                     :place (or (agent-q-servers--entry-problem entry)
                                (plist-get properties :url)
                                (string-join (plist-get properties :command) " ")))))
-          (seq-remove #'agent-q-servers--allowed-p (agent-q-servers--entries-of-projects))))
+          (cdr (agent-q-servers--split (agent-q-servers--entries-of-projects)))))
 
 (defun agent-q-servers--category (server)
   "Return the category of the tools of SERVER, a keyword."
@@ -476,8 +501,7 @@ One that isn't allowed yet is asked about first."
   (interactive nil agent-q-servers-list-mode)
   (let* ((name (tabulated-list-get-id))
          (entry (seq-find (lambda (entry) (equal name (agent-q-servers--shown-name entry)))
-                          (seq-filter #'agent-q-servers--allowed-p
-                                      (agent-q-servers--entries-of-projects)))))
+                          (car (agent-q-servers--split (agent-q-servers--entries-of-projects))))))
     (unless entry
       (user-error "Only a project's server that you allowed can be forbidden"))
     (agent-q-servers--remember entry nil)

@@ -375,6 +375,16 @@ fn unmet(error: &ClientInitializeError) -> String {
 }
 
 impl ServerConnection {
+    /// Whether it can still be used.
+    pub(super) fn is_open(&self) -> bool {
+        !self.ending.is_cancelled() && !self.peer.is_transport_closed()
+    }
+
+    /// Why it can't.
+    pub(super) fn why_ended(&self) -> String {
+        self.heard.trouble().unwrap_or_else(|| "it ended".to_owned())
+    }
+
     /// The tools that the server offers; at most [`MOST_TOOLS`] and one.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ struct Life {
     /// Why it does not run, where it should.
     problem: String,
     says: String,
-    /// How often it died or could not be started since a call last succeeded, and when it did so last.
+    /// How often it died or could not be started since it last did what it was asked to do, and when it did so last.
     deaths: u32,
     died: Option<Instant>,
     /// What each of its tools is called here; kept while it does not run.
@@ -140,7 +140,7 @@ impl ToolServer {
             return;
         };
         let server = Arc::clone(self);
-        registry.promise(&self.group, move || {
+        registry.promise(&self.group, self.settings.project.as_deref(), move || {
             let server = Arc::clone(&server);
             Box::pin(async move { server.running().await.map(drop) })
         });
@@ -152,7 +152,7 @@ impl ToolServer {
     ///
     /// Why it does not run, with its last words.
     pub(super) async fn running(self: &Arc<Self>) -> Result<Arc<ServerConnection>, ToolFailure> {
-        if let Some(connection) = self.connection() {
+        if let Some(connection) = self.open_connection() {
             return Ok(connection);
         }
         let server = Arc::clone(self);
@@ -165,6 +165,11 @@ impl ToolServer {
             State::Running(connection) => Some(Arc::clone(connection)),
             _ => None,
         }
+    }
+
+    /// The connection, if it can be used.
+    fn open_connection(&self) -> Option<Arc<ServerConnection>> {
+        self.connection().filter(|it| it.is_open())
     }
 
     /// Starts it at the user's word, however often it died.
@@ -182,8 +187,12 @@ impl ToolServer {
 
     async fn start(self: Arc<Self>) -> Result<Arc<ServerConnection>, ToolFailure> {
         let _alone = self.starting.lock().await;
-        if let Some(connection) = self.connection() {
+        if let Some(connection) = self.open_connection() {
             return Ok(connection);
+        }
+        // Its process may take a while to end.
+        if let Some(closed) = self.connection() {
+            self.failed(&closed.why_ended());
         }
         self.may_start()?;
         self.enter(State::Starting, String::new());
@@ -455,9 +464,14 @@ impl ToolServer {
         let patience = self.settings.timeout();
         let result = connection.call(tool, arguments, patience, context).await;
         if result.is_ok() {
-            held(&self.life).deaths = 0;
+            self.note_alive();
         }
         result
+    }
+
+    /// Takes in that it did what it was asked to do.
+    pub(super) fn note_alive(&self) {
+        held(&self.life).deaths = 0;
     }
 }
 

@@ -68,10 +68,22 @@ impl ToolServer {
     /// A sentence for the user.
     pub(super) async fn answer(self: &Arc<Self>, question: TextQuestion) -> Result<Value, String> {
         let connection = self.running().await.map_err(|failure| failure.message)?;
+        let answer = self.answer_from(&connection, question).await;
+        if answer.is_ok() {
+            self.note_alive();
+        }
+        answer
+    }
+
+    async fn answer_from(
+        &self,
+        connection: &ServerConnection,
+        question: TextQuestion,
+    ) -> Result<Value, String> {
         let patience = self.settings().timeout();
         match question {
-            TextQuestion::Prompts => prompts(&connection).await,
-            TextQuestion::Resources => resources(&connection).await,
+            TextQuestion::Prompts => prompts(connection).await,
+            TextQuestion::Resources => resources(connection).await,
             TextQuestion::Prompt { name, arguments } => {
                 let arguments = arguments.into_iter();
                 let arguments: Map<String, Value> = arguments
@@ -173,7 +185,11 @@ fn said(prompt: GetPromptResult) -> Value {
             };
             pieces.push(Piece::Text(who.to_owned()));
         }
-        pieces.push(piece(message.content));
+        let piece = piece(message.content);
+        if is_dialogue && matches!(piece, Piece::Picture(..)) {
+            pieces.push(Piece::Text("(a picture, attached)".to_owned()));
+        }
+        pieces.push(piece);
     }
     answered(pieces)
 }
