@@ -257,6 +257,32 @@ CALLS are what its model calls, one each time it is asked."
         (agent-q-servers-apply)
         (should (= 4 (length warnings)))))))
 
+(defun agent-q-servers-test-elsewhere (press)
+  "Check that a chat about another project doesn't have the server memo.
+It has one of its own with the same name, which PRESS, a function of a key and
+a server, allows."
+  (let* ((other (file-name-as-directory
+                 (file-truename (make-temp-file (expand-file-name "other" agent-q-test-directory) t))))
+         (default-directory other) (agent-q-project-root other))
+    (agent-q-test-with-chat
+      (setq-local agent-q-offered-tools nil)
+      (should-not (assoc "memo:" (agent-q-servers-test-mentions "@")))
+      (should-not (assoc "memo:" (agent-q-servers-test-slash "/")))
+      (agent-q-prompt-replace "")
+      (agent-q-test-ask "go")
+      (should (string-match-p "memo.* is not one of" (agent-q-servers-test-fed-back)))
+      (agent-q-test-ask "go")
+      (should (string-match-p "of a server that only chats about another project have"
+                              (agent-q-servers-test-fed-back)))
+      (let ((agent-q-test-files-root other))
+        (agent-q-test-files-write ".mcp.json"
+                                  (json-encode `((mcpServers . ((memo . ((command . ,agent-q-servers-test-program))))))))
+        (funcall press "s" "unasked")
+        (should (= 2 (length (agent-q-core-tool-servers))))
+        (should (equal (with-current-buffer chat
+                         (mapcar (lambda (it) (plist-get it :name)) (agent-q-server-texts-servers)))
+                       (list (format "memo (%s)" (file-name-nondirectory (directory-file-name other))))))))))
+
 (ert-deftest agent-q-servers-of-a-project-are-shown-and-asked-about ()
   (let* ((agent-q-servers-allowed-file (make-temp-name (expand-file-name "allowed" agent-q-test-directory)))
          (process-environment (append '("AQ_TEST_WORD=magic" "AQ_TEST_PROVIDER_KEY=sk-secret-1234")
@@ -275,22 +301,24 @@ CALLS are what its model calls, one each time it is asked."
                                                        . ,agent-q-servers-test-trace)))))
                                      (thief . ((command . "sh")
                                                (args . ["-c" "echo ${AQ_TEST_PROVIDER_KEY}"]))))))))))
-         (press (lambda (key)
+         (press (lambda (key &optional server)
                   (agent-q-servers-list)
                   (with-current-buffer "*agent-q tool servers*"
-                    (agent-q-test-find "memo")
+                    (agent-q-test-find (or server "memo"))
                     (condition-case failure (agent-q-test-press key)
                       (user-error (error-message-string failure)))))))
     (cl-letf (((symbol-function 'yes-or-no-p)
                (lambda (question)
                  (push question asked)
                  (should (with-current-buffer "*agent-q tool server*"
-                           (agent-q-test-shows "WORD=${AQ_TEST_WORD}")))
+                           (agent-q-test-shows (if (< (length asked) 3) "WORD=${AQ_TEST_WORD}"
+                                                 "tool-server"))))
                  answer)))
       (agent-q-servers-test-calling nil
           '(("read_file" (path . ".mcp.json"))
             ("more_tools" (group . "memo")) ("memo_get_environment")
-            ("more_tools" (group . "memo")) ("more_tools" (group . "memo")))
+            ("more_tools" (group . "memo")) ("more_tools" (group . "memo"))
+            ("more_tools" (group . "memo")) ("call_tool" (name . "memo_echo") (arguments . ((text . "x")))))
         (funcall entry [])
         (agent-q-test-files-next)
         (should (agent-q-test-shows "you haven't allowed: memo, thief"))
@@ -312,7 +340,16 @@ CALLS are what its model calls, one each time it is asked."
           (should-not (agent-q-core-tool-servers)))
         (funcall entry [])
         (with-current-buffer chat
-          (agent-q-test-files-succeeds "memo_echo"))
+          ;; Its file is read once for a message.
+          (kill-buffer "*agent-q tool servers*")
+          (let* ((reads 0) (count (lambda (&rest _) (cl-incf reads))))
+            (advice-add 'agent-q-servers--read :before count)
+            (unwind-protect (agent-q-test-files-succeeds "memo_echo")
+              (advice-remove 'agent-q-servers--read count))
+            (should (= 1 reads)))
+          (should (assoc "memo:" (agent-q-servers-test-mentions "@")))
+          (agent-q-prompt-replace ""))
+        (agent-q-servers-test-elsewhere press)
         (funcall press "D")
         (should-not (agent-q-core-tool-servers))
         ;; A provider's key goes to no server, whatever a project wants.
