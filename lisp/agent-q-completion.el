@@ -337,8 +337,10 @@ For `completion-at-point-functions'."
   "Complete the name of a prompt of SERVER from START to END."
   (let ((names (agent-q-server-texts-names (list server))))
     (list start end
-          (agent-q-completion--table (mapcar #'car names)
-                                     (lambda (name) (concat "  " (cdr (assoc name names)))))
+          (agent-q-completion--table
+           (mapcar #'car names)
+           (lambda (name)
+             (concat (make-string (max 2 (- 30 (length name))) ?\s) (cdr (assoc name names)))))
           :exit-function (agent-q-completion--spacer))))
 
 (defun agent-q-completion--server-argument (server prompt name-end)
@@ -378,10 +380,11 @@ For `completion-at-point-functions'."
     (list start (agent-q-completion--console-word-end start) (nth 1 kept)
           :exit-function (agent-q-completion--spacer))))
 
-(defun agent-q-completion--spacer ()
-  "Return a function that puts a space behind what was completed."
+(defun agent-q-completion--spacer (&optional beginnings)
+  "Return a function that puts a space behind what was completed.
+It does not so behind BEGINNINGS, after which more is typed."
   (lambda (name status)
-    (unless (or (string-suffix-p ":" name) (not (eq status 'finished))
+    (unless (or (string-suffix-p ":" name) (not (eq status 'finished)) (member name beginnings)
                 (memq (char-after) '(?\s ?\n ?:)))
       (insert " "))))
 
@@ -730,7 +733,8 @@ What begins no kind is taken for a part of the name of a file."
              (let ((about (and (< 0 (length name)) (get-text-property 0 'agent-q-about name))))
                (and about (not (equal about "")) (concat "  " about)))))
           ;; Not :exclusive, by which only what begins with the text would do.
-          :exit-function (agent-q-completion--spacer))))
+          :exit-function (agent-q-completion--spacer
+                          (seq-filter (lambda (name) (get-text-property 0 'agent-q-more name)) names)))))
 
 (defun agent-q-completion--say-why (names continue)
   "Say why there are no NAMES, if that is known and a key asked for them.

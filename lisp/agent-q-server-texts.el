@@ -156,15 +156,18 @@ Those that are known to have none are left out."
 
 (defun agent-q-server-texts-resources (server typed function)
   "Call FUNCTION with the addresses that can be meant by TYPED at SERVER.
-They have what is said of them as the property `agent-q-about'.  FUNCTION also
-gets a sentence on what went wrong, or nil, and may be called at once."
+They have what is said of them as the property `agent-q-about', and
+`agent-q-more' where they are only the beginning of one.  FUNCTION also gets a
+sentence on what went wrong, or nil, and may be called at once."
   (agent-q-server-texts--list
    (plist-get server :name) 'resources
    (lambda (answer problem)
-     (let ((addresses (mapcar (lambda (it)
-                                (propertize (copy-sequence (alist-get 'uri it))
-                                            'agent-q-about (alist-get 'about it)))
-                              (append (alist-get 'resources answer) (alist-get 'templates answer))))
+     (let ((addresses (append (mapcar (lambda (it)
+                                        (propertize (alist-get 'uri it)
+                                                    'agent-q-about (alist-get 'about it)))
+                                      (alist-get 'resources answer))
+                              (delq nil (mapcar #'agent-q-server-texts--beginning
+                                                (alist-get 'templates answer)))))
            (hole (and (alist-get 'completes answer)
                       (seq-some (lambda (it) (agent-q-server-texts--hole (alist-get 'uri it) typed))
                                 (alist-get 'templates answer)))))
@@ -175,8 +178,20 @@ gets a sentence on what went wrong, or nil, and may be called at once."
             server `((template . ,template)) argument value others
             (lambda (values problem)
               (funcall function
-                       (append (mapcar (lambda (it) (concat before it after)) values) addresses)
+                       (append (mapcar (lambda (it)
+                                         (let ((address (concat before it after)))
+                                           (if (string-empty-p after) address
+                                             (propertize address 'agent-q-more t))))
+                                       values)
+                               addresses)
                        problem)))))))))
+
+(defun agent-q-server-texts--beginning (template)
+  "Return what is offered of TEMPLATE: what stands before its first hole, if anything."
+  (let* ((uri (alist-get 'uri template)) (hole (string-search "{" uri)))
+    (unless (eq hole 0)
+      (propertize (substring uri 0 hole) 'agent-q-more t
+                  'agent-q-about (format "%s  %s" uri (alist-get 'about template))))))
 
 (defun agent-q-server-texts--hole (template typed)
   "Return which hole of TEMPLATE the end of TYPED is in, or nil.
@@ -253,6 +268,9 @@ asked for."
            (known (agent-q-server-texts--known (plist-get server :name) 'prompts)))
        (if (null known)
            (unless servers
+             ;; One that runs is asked, so that they are there the next time.
+             (when (equal (plist-get server :state) "running")
+               (agent-q-server-texts-prompts server #'ignore))
              (list (cons (concat called ":") "server     its prompts")))
          (mapcar (lambda (prompt)
                    (cons (agent-q-server-texts-written called (alist-get 'name prompt))

@@ -532,7 +532,7 @@ a server, allows."
     (let ((offered (agent-q-servers-test-mentions "see @memo:")))
       (should (string-match-p "What is to be done" (cdr (assoc "memo:///today" offered))))
       (should (assoc "\"memo:///a b, c\"" offered))
-      (should (assoc "\"memo:///{year}/{day}\"" offered)))
+      (should (string-match-p "memo:///{year}/{day}  What was done" (cdr (assoc "memo:///" offered)))))
     (agent-q-test-until (assoc "memo:///2026/" (agent-q-servers-test-mentions "see @memo:memo:///20")))
     (agent-q-test-until (equal '("memo:///2026/monday")
                                (mapcar #'car (agent-q-servers-test-mentions "see @memo:memo:///2026/m"))))
