@@ -94,7 +94,12 @@ CALLS are what its model calls, one each time it is asked."
                             (agent-q-servers-test-fed-back)))
     (let ((agent-q-test-files-answer "denied"))
       (agent-q-test-files-next)
-      (should-not (string-match-p "secret" (agent-q-servers-test-told))))))
+      (should-not (string-match-p "secret" (agent-q-servers-test-told))))
+    ;; The user calls it, too.
+    (should (equal (agent-q-servers-test-slash "/memo_echo te") '(("text=" . "  string, required  "))))
+    (agent-q-prompt-replace "")
+    (agent-q-test-ask "/memo_echo by hand")
+    (should (agent-q-test-shows "memo_echo by hand ✓ by hand"))))
 
 (ert-deftest agent-q-servers-that-do-not-start-say-why ()
   (agent-q-servers-test-calling

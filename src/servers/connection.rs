@@ -382,7 +382,9 @@ impl ServerConnection {
 
     /// Why it can't.
     pub(super) fn why_ended(&self) -> String {
-        self.heard.trouble().unwrap_or_else(|| "it ended".to_owned())
+        self.heard
+            .trouble()
+            .unwrap_or_else(|| "it ended".to_owned())
     }
 
     /// The tools that the server offers; at most [`MOST_TOOLS`] and one.

@@ -19,7 +19,7 @@ use crate::runtime::held;
 use crate::tool::registry::Registry;
 use crate::tool::schema::Strangers;
 use crate::tool::work::{WorkContext, joined, off_emacs};
-use crate::tool::{Arguments, Origin, Runner, Tool, ToolFailure};
+use crate::tool::{Arguments, Origin, Parameter, Runner, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 use crate::visible::is_hidden;
 
@@ -440,7 +440,9 @@ impl ToolServer {
         }));
         let level = SafetyLevel::Dangerous;
         let strangers = Strangers::AsTheSchemaSays;
+        let parameters = Parameter::of_schema(&schema);
         let mut tool = Tool::with_schema(name, description, level, schema, strangers, runner);
+        tool.parameters = parameters;
         tool.categories = vec![self.group.clone()];
         tool.origin = origin.clone();
         tool.provenance = Provenance::Foreign;
