@@ -16,7 +16,7 @@ use rmcp::model::{
     CancelledNotificationParam, ClientConfig, ClientRequest, CompleteRequestParams,
     CompletionContext, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorCode, ErrorData,
     GetPromptRequestParams, GetPromptResult, Implementation, PaginatedRequestParams,
-    ProgressNotificationParam, ProgressToken, Prompt, ReadResourceRequestParams,
+    ProgressNotificationParam, ProgressToken, Prompt, ProtocolVersion, ReadResourceRequestParams,
     ReadResourceResult, Reference, RequestId, Resource, ResourceTemplate, ServerCapabilities,
     ServerResult, Tool as OfferedTool,
 };
@@ -187,6 +187,8 @@ impl ClientHandler for Listener {
     fn get_info(&self) -> ClientConfig {
         let mut client = ClientConfig::default();
         client.client_info = Implementation::new("agent-q", env!("CARGO_PKG_VERSION"));
+        // The latest that begins with these words; later ones have no `initialize`.
+        client.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         client
     }
 }
