@@ -322,16 +322,18 @@ For `completion-at-point-functions'."
 
 (defun agent-q-completion--server-prompts (server continue)
   "Return the prompts of SERVER that are known; later, CONTINUE."
-  (let ((now t) (found nil))
-    (agent-q-server-texts-prompts
-     server (lambda (prompts problem)
-              (cond (now (setq found prompts))
-                    (problem (message "%s" problem))
-                    (t (funcall continue)))))
+  (let* ((now t) (found 'none)
+         (_ (agent-q-server-texts-prompts
+             server (lambda (prompts problem)
+                      (cond (now (setq found prompts))
+                            (problem (message "%s" problem))
+                            (t (funcall continue))))))
+         (name (agent-q-text-visible-line (plist-get server :name))))
     (setq now nil)
-    (unless found
-      (run-at-time 0 nil #'message "Waiting for the prompts of %s..." (plist-get server :name)))
-    found))
+    (pcase found
+      ('none (agent-q-completion--say (format "Waiting for the prompts of %s..." name)) nil)
+      ('nil (agent-q-completion--say (format "%s has no prompts" name)) nil)
+      (_ found))))
 
 (defun agent-q-completion--server-prompt-name (server start end)
   "Complete the name of a prompt of SERVER from START to END."
@@ -364,25 +366,18 @@ For `completion-at-point-functions'."
 
 (defun agent-q-completion--server-value (server prompt argument value given)
   "Complete VALUE of ARGUMENT of PROMPT of SERVER, where GIVEN are others."
-  (let* ((start (- (point) (length value)))
-         (question (list 'values (plist-get server :name) (alist-get 'name prompt) argument value given))
-         (kept (agent-q-completion--get question))
-         (chat (current-buffer)))
-    (unless (car kept)
-      (agent-q-completion--wait question (agent-q-completion--continuation start)))
-    (unless kept
-      (agent-q-completion--put question nil nil)
-      (agent-q-server-texts-complete-argument
-       server prompt argument value given
-       (lambda (values problem)
-         (when problem (message "%s" problem))
-         (agent-q-completion--found chat question t values))))
-    (list start (agent-q-completion--console-word-end start) (nth 1 kept)
+  (let ((start (- (point) (length value))))
+    (list start (agent-q-completion--console-word-end start)
+          (agent-q-completion--of-server
+           (list 'values (plist-get server :name) (alist-get 'name prompt) argument value given)
+           (agent-q-completion--continuation start)
+           (lambda (function)
+             (agent-q-server-texts-complete-argument server prompt argument value given function)))
           :exit-function (agent-q-completion--spacer))))
 
 (defun agent-q-completion--spacer (&optional beginnings)
   "Return a function that puts a space behind what was completed.
-It does not so behind BEGINNINGS, after which more is typed."
+It does nothing behind BEGINNINGS, after which more is typed."
   (lambda (name status)
     (unless (or (string-suffix-p ":" name) (not (eq status 'finished)) (member name beginnings)
                 (memq (char-after) '(?\s ?\n ?:)))
@@ -599,18 +594,28 @@ When there is more, CONTINUE is called."
 
 (defun agent-q-completion--resources (server typed continue)
   "Return the addresses that are known for TYPED at SERVER; later, CONTINUE."
-  (let* ((question (list 'resources (plist-get server :name) typed))
-         (kept (agent-q-completion--get question))
-         (chat (current-buffer)))
+  (agent-q-completion--of-server
+   (list 'resources (plist-get server :name) typed) continue
+   (lambda (function) (agent-q-server-texts-resources server typed function))))
+
+(defun agent-q-completion--of-server (question continue ask)
+  "Return what is kept in this chat for QUESTION; later, CONTINUE.
+ASK is a function that asks a server, and calls the function it is given with
+the names and a problem."
+  (let ((kept (agent-q-completion--get question))
+        (chat (current-buffer)))
     (unless (car kept)
       (agent-q-completion--wait question continue))
     (unless kept
       (agent-q-completion--put question nil nil)
-      (agent-q-server-texts-resources
-       server typed
-       (lambda (addresses problem)
-         (when problem (message "%s" problem))
-         (agent-q-completion--found chat question t addresses))))
+      (funcall ask
+               (lambda (names problem)
+                 (cond ((null problem) (agent-q-completion--found chat question t names))
+                       ((buffer-live-p chat)
+                        ;; The next time, it is asked again.
+                        (with-current-buffer chat
+                          (remhash question agent-q-completion--kept))
+                        (message "%s" problem))))))
     (nth 1 (agent-q-completion--get question))))
 
 (defun agent-q-completion--server-changed (event)
@@ -748,9 +753,14 @@ CONTINUE is what is called when there are some."
                      ((and (memq names '(symbol package system))
                            (not (agent-q-connection-live-p agent-q-session-connection)))
                       (concat "Nothing to offer: " agent-q-attach-kinds-no-image))))))
-    (when (and why (memq this-command agent-q-completion--commands))
-      ;; After Emacs's word that there is no match.
-      (run-at-time 0 nil #'message "%s" why))))
+    (when why
+      (agent-q-completion--say why))))
+
+(defun agent-q-completion--say (why)
+  "Say WHY nothing is offered, if a key asked for it."
+  (when (memq this-command agent-q-completion--commands)
+    ;; After Emacs's word that there is no match.
+    (run-at-time 0 nil #'message "%s" why)))
 
 ;;;;; Marks on what is typed
 

@@ -561,6 +561,23 @@ a server, allows."
                      ("huge" . "it sent a message of more than 16 MB")))
       (agent-q-servers-test-refused (format "see @memo:\"memo:///%s\"" name) regexp))))
 
+(ert-deftest agent-q-servers-texts-that-a-user-sends-are-a-strangers ()
+  (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo"))
+      '(("write_file" (path . "a.txt") (content . "1"))
+        ("write_file" (path . "b.txt") (content . "2")))
+    (let ((rule (agent-q-core-add-rule
+                 (agent-q-json-encode '(:effect "allow" :tool "write_file" :path "*.txt"
+                                        :dangerous t :scope (:for "always")))
+                 nil)))
+      (unwind-protect
+          (progn
+            ;; What a rule allows is asked about once the turn has read what a server wrote.
+            (agent-q-test-files-succeeds)
+            (should-not agent-q-test-files-asked)
+            (agent-q-servers-test-send "see @memo:memo:///today")
+            (should agent-q-test-files-asked))
+        (agent-q-core-revoke-rule rule)))))
+
 (ert-deftest agent-q-servers-say-what-changed-and-ask-in-vain ()
   (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo"))
       '(("more_tools" (group . "memo")) ("memo_change") ("memo_ask"))

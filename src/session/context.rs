@@ -351,6 +351,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_stranger_wrote_is_marked_and_noted() {
+        let parsed = |foreign: &str| {
+            let json = format!(r#"{{"along": [{{"what": "x", "text": "y"{foreign}}}]}}"#);
+            Context::parse(&json).unwrap()
+        };
+        let (own, foreign) = (parsed(""), parsed(r#", "foreign": true"#));
+        assert_eq!(own.provenance(), Provenance::Own);
+        assert!(own.block().contains(" from=\"x\">"));
+        assert_eq!(foreign.provenance(), Provenance::Foreign);
+        let mark = " from=\"x, from outside the project\">";
+        assert!(foreign.block().contains(mark), "{}", foreign.block());
+    }
+
+    #[test]
     fn a_message_says_only_what_changed() {
         let mut told = Told::default();
         let mut take = |json: &str| {

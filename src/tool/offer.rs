@@ -81,13 +81,6 @@ impl Offer {
         self.all.elsewhere(held(&self.project).as_deref())
     }
 
-    fn is_elsewhere(&self, tool: &Tool) -> bool {
-        matches!(tool.origin, Origin::Server(_))
-            && !self
-                .elsewhere()
-                .is_disjoint(&tool.categories.iter().cloned().collect())
-    }
-
     /// Has the tools of GROUP come, if this chat can have them.
     ///
     /// # Errors
@@ -152,7 +145,7 @@ impl Offer {
                 resolved.name
             )));
         }
-        match self.is_elsewhere(&resolved) {
+        match is_one_of(&resolved, &self.elsewhere()) {
             true => Err(ToolFailure::new(format!(
                 "{} is of a server that only chats about another project have.",
                 resolved.name
@@ -248,8 +241,14 @@ impl Offer {
 
     /// TOOLS without those of other projects.
     pub fn keep_here(&self, tools: &mut Vec<Arc<Tool>>) {
-        tools.retain(|tool| !self.is_elsewhere(tool));
+        let elsewhere = self.elsewhere();
+        tools.retain(|tool| !is_one_of(tool, &elsewhere));
     }
+}
+
+/// Whether TOOL is one of a server's that is one of GROUPS.
+fn is_one_of(tool: &Tool, groups: &BTreeSet<String>) -> bool {
+    matches!(tool.origin, Origin::Server(_)) && tool.categories.iter().any(|it| groups.contains(it))
 }
 
 /// Groups with the names of their tools; those of servers without.

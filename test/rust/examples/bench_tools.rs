@@ -164,6 +164,7 @@ async fn server_calls() {
     }
     drop(bare);
     let _ = child.kill();
+    let _ = child.wait();
     servers.leave();
 }
 
