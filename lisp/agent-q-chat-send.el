@@ -491,8 +491,8 @@ What was attached to it is attached again, as it was then."
 (defun agent-q-chat-send-submit (text &optional look pairs review given)
   "Send TEXT from this chat, not what is at its prompt.
 LOOK names what is sent along and PAIRS are its texts, each (WHERE . TEXT);
-REVIEW is as in `agent-q-chat-send-queue-message', and GIVEN are excerpts.  What TEXT
-mentions is fetched first, as is what the chat has in its context.  While a
+REVIEW is as in `agent-q-chat-send-queue-message', and GIVEN are excerpts that
+are sent, too.  What TEXT mentions is fetched first, as is what the chat has in its context.  While a
 turn runs, the message waits.  Signal an error if it can't be sent."
   (agent-q-chat-send--check)
   (if (agent-q-prompt-console-line-p text)
@@ -565,7 +565,7 @@ It is sent with the first message if `agent-q-send-image-map' says so."
 
 (defun agent-q-chat-send--gather (text send &optional given)
   "Fetch what TEXT mentions and what is kept in the context and has changed.
-Then SEND is called with the excerpts, and with those that are GIVEN.  Signal an error if something that TEXT
+Then SEND is called with the excerpts, of which some may be GIVEN.  Signal an error if something that TEXT
 mentions is missing; if that turns out later, TEXT is put back to the prompt,
 and the log says why."
   (when agent-q-chat-send--gathering
@@ -759,7 +759,7 @@ A message sent while a turn runs is queued until it ends."
 ;; was typed stays at the prompt until then, so nothing is lost when the server fails.
 
 (defvar-local agent-q-chat-send--shown nil
-  "What was typed for a server's prompt, and what that says: (TYPED . EXCERPTS).
+  "What was typed for a server's prompt, and its text: (TYPED . EXCERPTS).
 EXCERPTS is nil while it is fetched.")
 
 (defun agent-q-chat-send--use (typed server name rest)
@@ -773,7 +773,7 @@ Send what it says if that was shown, or else fetch and show it."
       (agent-q-server-texts-hide))))
 
 (defun agent-q-chat-send--look-up (typed server name rest)
-  "Find the prompt NAME of SERVER, and fetch what it says, as TYPED with REST."
+  "Find the prompt NAME of SERVER, and fetch its text, as TYPED with REST."
   (let ((chat (current-buffer)) (keys (this-command-keys-vector)) (now t))
     (setq agent-q-chat-send--shown (list typed))
     (message "Asking %s..." (agent-q-text-visible-line (plist-get server :name)))
@@ -791,17 +791,17 @@ Send what it says if that was shown, or else fetch and show it."
     (setq now nil)))
 
 (defun agent-q-chat-send--no-prompt (trouble)
-  "Say that a server's prompt can't be had, because of TROUBLE."
+  "Say that a server's prompt is not sent because of TROUBLE."
   (setq agent-q-chat-send--shown nil)
   (agent-q-render-notice (format "Not sent.  %s" trouble) 'agent-q-failure))
 
-(defun agent-q-chat-send--fetch-prompt (typed server name rest prompts keys)
-  "Fetch the one of PROMPTS of SERVER that is called NAME, as TYPED with REST.
+(defun agent-q-chat-send--fetch-prompt (typed server name rest offered keys)
+  "Fetch the text of NAME, one of OFFERED by SERVER, as TYPED with REST.
 The user is asked for arguments that are missing, unless time has passed since
 they pressed KEYS."
-  (let* ((prompt (or (agent-q-server-texts-prompt name prompts)
+  (let* ((prompt (or (agent-q-server-texts-prompt name offered)
                      (user-error "%s has no prompt %s; it has: %s" (plist-get server :name) name
-                                 (mapconcat (lambda (it) (alist-get 'name it)) prompts ", "))))
+                                 (mapconcat (lambda (it) (alist-get 'name it)) offered ", "))))
          (values (agent-q-server-texts-values prompt rest))
          (missing (agent-q-server-texts-missing prompt values)))
     (if (and missing keys)
@@ -828,7 +828,7 @@ So what asks them is a command of theirs, and not a timer."
     (message "RET asks for what the prompt needs")))
 
 (defun agent-q-chat-send--prompt-came (typed server prompt excerpts)
-  "Show EXCERPTS, what PROMPT of SERVER says, unless TYPED was changed meanwhile.
+  "Show EXCERPTS, the text of PROMPT of SERVER, unless TYPED was changed since.
 EXCERPTS may be a sentence on what is wrong."
   (let ((trouble (if (stringp excerpts) excerpts
                    (car (agent-q-attach-kinds-pictures-trouble excerpts)))))

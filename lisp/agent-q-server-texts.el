@@ -77,8 +77,9 @@ went wrong."
   "The functions that wait for a list, latest first: ((NAME WHAT) . FUNCTIONS).")
 
 (defun agent-q-server-texts--list (name what function)
-  "Call FUNCTION with WHAT of the server NAME, prompts or resources, and a problem.
-It is called at once if that is known."
+  "Call FUNCTION with a list that the server NAME has, and a problem.
+WHAT says which one: of prompts or of resources.  FUNCTION is called at once if
+the list is known."
   (agent-q-events-subscribe :tool-server #'agent-q-server-texts--changed)
   (let* ((key (list name what)) (known (agent-q-server-texts--known name what))
          (waiting (assoc key agent-q-server-texts--waiting)))
@@ -187,7 +188,7 @@ sentence on what went wrong, or nil, and may be called at once."
                        problem)))))))))
 
 (defun agent-q-server-texts--beginning (template)
-  "Return what is offered of TEMPLATE: what stands before its first hole, if anything."
+  "Return what stands before the first hole of TEMPLATE, or nil if nothing does."
   (let* ((uri (alist-get 'uri template)) (hole (string-search "{" uri)))
     (unless (eq hole 0)
       (propertize (substring uri 0 hole) 'agent-q-more t
@@ -240,8 +241,8 @@ OTHERS is an alist of other arguments.  FUNCTION gets the values and a problem."
   (format (if (string-match-p "[ \t]" prompt) "%s:\"%s\"" "%s:%s") called prompt))
 
 (defun agent-q-server-texts-use (text)
-  "Return which prompt of a server TEXT uses: a list of server, name and the rest.
-Return nil when it uses none, and signal an error when there is no such server."
+  "Return the prompt that is meant by TEXT, as a list (SERVER NAME REST).
+Return nil when none is, and signal an error when there is no such server."
   (when (string-match agent-q-server-texts--line text)
     (let* ((called (match-string 1 text)) (written (match-string 2 text))
            (rest (string-trim (substring text (match-end 0))))
@@ -255,12 +256,12 @@ Return nil when it uses none, and signal an error when there is no such server."
             (t (list server name rest))))))
 
 (defun agent-q-server-texts-name-end (text)
-  "Return where the name of a prompt ends that TEXT uses, or 0."
+  "Return where the name of the prompt in TEXT ends, or 0."
   (if (string-match agent-q-server-texts--line text) (match-end 0) 0))
 
 (defun agent-q-server-texts-names (&optional servers)
-  "Return the prompts of SERVERS, or this chat's, as conses of name and note.
-One whose prompts are not known yet stands there as \"memo:\", where it is not
+  "Return what SERVERS, or this chat's, offer behind a slash, with notes.
+The value is an alist of names and notes.  A server whose prompts are not known yet stands there as \"memo:\", where it is not
 asked for."
   (seq-mapcat
    (lambda (server)
@@ -279,12 +280,12 @@ asked for."
    (or servers (agent-q-server-texts-servers))))
 
 (defun agent-q-server-texts-prompts (server function)
-  "Call FUNCTION with the prompts of SERVER and nil, or with nil and a problem."
+  "Call FUNCTION with what SERVER offers behind a slash, or nil and a problem."
   (agent-q-server-texts--list (plist-get server :name) 'prompts function))
 
-(defun agent-q-server-texts-prompt (name prompts)
-  "Return the one of PROMPTS that is called NAME, or nil."
-  (seq-find (lambda (prompt) (equal name (alist-get 'name prompt))) prompts))
+(defun agent-q-server-texts-prompt (name offered)
+  "Return the prompt that is called NAME among those OFFERED, or nil."
+  (seq-find (lambda (prompt) (equal name (alist-get 'name prompt))) offered))
 
 ;;;;; Arguments
 
@@ -375,7 +376,7 @@ OTHERS is an alist of other arguments.  FUNCTION gets the values and a problem."
 ;;;;; What a prompt says
 
 (defun agent-q-server-texts-get (server prompt values function)
-  "Call FUNCTION with what PROMPT of SERVER says for VALUES.
+  "Call FUNCTION with the text of PROMPT of SERVER for VALUES.
 That is a list of excerpts, or a sentence on what is wrong."
   (let ((name (alist-get 'name prompt)))
     (agent-q-server-texts--fetch
@@ -393,7 +394,7 @@ That is a list of excerpts, or a sentence on what is wrong."
   "The name of the buffer that shows a prompt before it is sent.")
 
 (defun agent-q-server-texts-show (server prompt excerpts)
-  "Show EXCERPTS, what PROMPT of SERVER says, before they are sent."
+  "Show EXCERPTS, the text of PROMPT of SERVER, before they are sent."
   (let ((help-window-select nil))
     (with-help-window agent-q-server-texts--page
       (princ (format "The server %s, a program of others, says for its prompt %s:\n\n"
@@ -406,7 +407,7 @@ That is a list of excerpts, or a sentence on what is wrong."
 want what it asks for.  Change what you typed to get another, or send something else.\n"))))
 
 (defun agent-q-server-texts-hide ()
-  "Close the window that shows a prompt."
+  "Close the window in which a prompt is seen."
   (when (get-buffer agent-q-server-texts--page)
     (quit-windows-on agent-q-server-texts--page)))
 

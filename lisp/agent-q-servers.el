@@ -50,10 +50,10 @@ seconds that a call may go without a sign of life, 120 by default.  A value in
 as one that looks into auth-source.
 
 Variables that may hold a secret, such as GITHUB_TOKEN, reach a program only
-by `:env'.  A server runs with your permissions and can do what it likes, also when no
-tool of it is called.  Its tools ask before they run, like anything dangerous;
-`agent-q-tool-levels' and your rules change that for each.  The model finds
-them by more_tools; see \\[agent-q-servers-list]."
+by `:env'.  A server runs with your permissions and can do what it likes, also
+when no tool of it is called.  Its tools ask before they run, like anything
+dangerous; `agent-q-tool-levels' and your rules change that for each.  The
+model finds them by more_tools; see \\[agent-q-servers-list]."
   :type '(alist :key-type (string :tag "Name") :value-type plist)
   :set #'agent-q-servers--set
   :initialize #'custom-initialize-default
@@ -178,7 +178,7 @@ A key of a provider is never filled in."
     ((file-error end-of-file invalid-read-syntax) nil)))
 
 (defun agent-q-servers--split (entries)
-  "Return a cons of those of ENTRIES that the user allowed as they are, and the rest."
+  "Return a cons of those ENTRIES that are allowed as they are, and the rest."
   (let* ((marks (agent-q-servers--allowed))
          (allowed-p (lambda (entry)
                       (and (null (agent-q-servers--entry-problem entry))
@@ -266,8 +266,8 @@ project's .mcp.json changes, but not when the program itself does.\n"))
 
 (defun agent-q-servers-news ()
   "Return a sentence about servers of this chat's project, or nil.
-It names those that are not allowed, once, by the files as `agent-q-servers-apply'
-read them."
+It names those that are not allowed, once.  `agent-q-servers-apply' has read the
+files."
   (let ((names (mapcar #'agent-q-servers--entry-name
                        (cdr (agent-q-servers--split
                              (seq-filter (lambda (entry)

@@ -13,6 +13,9 @@
 (require 'agent-q-execute)
 (require 'agent-q-registry)
 (require 'agent-q-servers)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
 
 (defun agent-q-conformance--value (schema)
   "Return a value that SCHEMA, an alist, takes."

@@ -146,7 +146,7 @@ impl ClientHandler for Listener {
         _: CreateMessageRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        Err(self.refused("sampling: the user's model answers nobody but them"))
+        Err(self.refused("sampling: the user's model is for the user alone"))
     }
 
     #[expect(deprecated, reason = "servers of older versions ask so")]

@@ -152,7 +152,7 @@ impl ToolServers {
         let question = QuestionId::next();
         let emacs = Arc::clone(&self.emacs);
         crate::runtime::spawn(async move {
-            let answer = server.answer(asked).await;
+            let answer = server.look_up(asked).await;
             emacs.emit(Event::ToolServerAnswered { question, answer });
         });
         Ok(question)

@@ -66,16 +66,16 @@ impl ToolServer {
     /// # Errors
     ///
     /// A sentence for the user.
-    pub(super) async fn answer(self: &Arc<Self>, question: TextQuestion) -> Result<Value, String> {
+    pub(super) async fn look_up(self: &Arc<Self>, question: TextQuestion) -> Result<Value, String> {
         let connection = self.running().await.map_err(|failure| failure.message)?;
-        let answer = self.answer_from(&connection, question).await;
+        let answer = self.look_up_by(&connection, question).await;
         if answer.is_ok() {
             self.note_alive();
         }
         answer
     }
 
-    async fn answer_from(
+    async fn look_up_by(
         &self,
         connection: &ServerConnection,
         question: TextQuestion,
