@@ -492,8 +492,9 @@ What was attached to it is attached again, as it was then."
   "Send TEXT from this chat, not what is at its prompt.
 LOOK names what is sent along and PAIRS are its texts, each (WHERE . TEXT);
 REVIEW is as in `agent-q-chat-send-queue-message', and GIVEN are excerpts that
-are sent, too.  What TEXT mentions is fetched first, as is what the chat has in its context.  While a
-turn runs, the message waits.  Signal an error if it can't be sent."
+are sent, too.  What TEXT mentions is fetched first, as is what the chat has in
+its context.  While a turn runs, the message waits.  Signal an error if it can't
+be sent."
   (agent-q-chat-send--check)
   (if (agent-q-prompt-console-line-p text)
       (agent-q-chat-send--submit (agent-q-chat-send--message text look pairs review nil))
@@ -565,9 +566,9 @@ It is sent with the first message if `agent-q-send-image-map' says so."
 
 (defun agent-q-chat-send--gather (text send &optional given)
   "Fetch what TEXT mentions and what is kept in the context and has changed.
-Then SEND is called with the excerpts, of which some may be GIVEN.  Signal an error if something that TEXT
-mentions is missing; if that turns out later, TEXT is put back to the prompt,
-and the log says why."
+Then SEND is called with the excerpts, of which some may be GIVEN.  Signal an
+error if something that TEXT mentions is missing; if that turns out later, TEXT
+is put back to the prompt, and the log says why."
   (when agent-q-chat-send--gathering
     (user-error "Still fetching what your last message mentions; C-c C-k cancels"))
   (let* ((returned nil) (problem nil) (over nil)

@@ -321,7 +321,7 @@ For `completion-at-point-functions'."
             (agent-q-completion--server-argument server prompt end)))))))
 
 (defun agent-q-completion--server-prompts (server continue)
-  "Return what SERVER offers behind a slash, if it is known; later, CONTINUE."
+  "Return what can be typed after / of SERVER, if known; later, CONTINUE."
   (let* ((now t) (found 'none)
          (_ (agent-q-server-texts-prompts
              server (lambda (prompts problem)

@@ -260,9 +260,9 @@ Return nil when none is, and signal an error when there is no such server."
   (if (string-match agent-q-server-texts--line text) (match-end 0) 0))
 
 (defun agent-q-server-texts-names (&optional servers)
-  "Return what SERVERS, or this chat's, offer behind a slash, with notes.
-The value is an alist of names and notes.  A server whose prompts are not known yet stands there as \"memo:\", where it is not
-asked for."
+  "Return what can be typed after / of SERVERS, or of this chat's.
+The value is an alist of names and notes.  A server whose prompts are not known
+yet stands there as \"memo:\", where it is not asked for."
   (seq-mapcat
    (lambda (server)
      (let ((called (agent-q-server-texts--called server))
@@ -280,7 +280,7 @@ asked for."
    (or servers (agent-q-server-texts-servers))))
 
 (defun agent-q-server-texts-prompts (server function)
-  "Call FUNCTION with what SERVER offers behind a slash, or nil and a problem."
+  "Call FUNCTION with the prompt texts of SERVER, or nil and a problem."
   (agent-q-server-texts--list (plist-get server :name) 'prompts function))
 
 (defun agent-q-server-texts-prompt (name offered)
