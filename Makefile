@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat test test-all test-quick seen build package release bench compare trial implementations generate manual facts lint clean
+.PHONY: help chat test test-all test-quick seen build package release bench compare conformance trial implementations generate manual facts lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -72,6 +72,11 @@ compare: ## Measure the same stream through gptel
 	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
 	@ONLY=compare sh scripts/bench.sh
+
+conformance: ## Test the MCP client by the protocol's suite (npm, Node 22)
+	@sh scripts/setup.sh build
+	@sh scripts/build.sh
+	@sh scripts/conformance.sh
 
 trial: ## Have a model solve tasks: PROVIDER, MODEL, TASKS
 	@sh scripts/setup.sh build chat

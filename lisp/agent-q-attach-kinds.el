@@ -53,15 +53,17 @@ NAME is what the user calls it, such as \"@file:src/bank.lisp\", and WHERE
 says to the model where TEXT is from.  TOTAL is the number of characters that
 there were before TEXT was cut, KEPT of those that are left.  VISIT is a function
 that goes there, or nil.  PICTURE, or nil, has the bytes of a picture in base64;
-TEXT then says what it is."
-  name where text total kept visit picture)
+TEXT then says what it is.  FOREIGN is non-nil for what a stranger wrote, such
+as a server."
+  name where text total kept visit picture foreign)
 
-(defun agent-q-attach-kinds-excerpt-make (name where text &optional total visit)
+(defun agent-q-attach-kinds-excerpt-make (name where text &optional total visit foreign)
   "Return the excerpt of TEXT, which is cut where it is too long.
-NAME, WHERE, TOTAL and VISIT are as in `agent-q-attach-kinds-excerpt'."
+NAME, WHERE, TOTAL, VISIT and FOREIGN are as in `agent-q-attach-kinds-excerpt'."
   (let ((total (max (or total 0) (length text)))
         (most agent-q-context-max-size))
     (agent-q-attach-kinds--excerpt-make :name name :where where :total total :visit visit
+                                        :foreign foreign
                                         :kept (min most (length text))
                                         :text (agent-q-attach-kinds--excerpt-cut text total most))))
 
@@ -88,6 +90,7 @@ What is left out is said at the end."
                           :total (agent-q-attach-kinds-excerpt-total excerpt)
                           :visit (agent-q-attach-kinds-excerpt-visit excerpt)
                           :picture (agent-q-attach-kinds-excerpt-picture excerpt)
+                          :foreign (agent-q-attach-kinds-excerpt-foreign excerpt)
                           :kept (min left (agent-q-attach-kinds-excerpt-kept excerpt))
                           :text (agent-q-attach-kinds--excerpt-cut text (agent-q-attach-kinds-excerpt-total excerpt) left)))
                   (setq left (max 0 (- left (length text)))))))
@@ -100,10 +103,10 @@ What is left out is said at the end."
 (defun agent-q-attach-kinds-excerpt-pairs (excerpts)
   "Return EXCERPTS as `agent-q-attach-context-json' takes them."
   (mapcar (lambda (excerpt)
-            (let ((text (agent-q-attach-kinds-excerpt-text excerpt))
-                  (picture (agent-q-attach-kinds-excerpt-picture excerpt)))
-              (cons (agent-q-attach-kinds-excerpt-where excerpt)
-                    (if picture (list text picture) text))))
+            (list (agent-q-attach-kinds-excerpt-where excerpt)
+                  (agent-q-attach-kinds-excerpt-text excerpt)
+                  (agent-q-attach-kinds-excerpt-picture excerpt)
+                  (agent-q-attach-kinds-excerpt-foreign excerpt)))
           excerpts))
 
 (defun agent-q-attach-kinds-excerpt-size (characters)
@@ -187,26 +190,35 @@ What is left out is said at the end."
 (defun agent-q-attach-kinds--picture-excerpt (path name)
   "Return the picture at PATH as the excerpt NAME, or a problem."
   (or (agent-q-attach-kinds--blind)
-      (let ((bytes (file-attribute-size (file-attributes path)))
-            (shown (agent-q-attach-kinds-shown path)))
+      (let ((bytes (file-attribute-size (file-attributes path))))
         (if (< agent-q-attach-kinds--largest-picture bytes)
             (format "the picture is too large to be sent (%s, of at most 5 MB); make it smaller, or cut out what matters"
                     (file-size-human-readable bytes nil " " "B"))
-          (let ((data (with-temp-buffer
-                        (set-buffer-multibyte nil)
-                        (insert-file-contents-literally path)
-                        (base64-encode-region (point-min) (point-max) t)
-                        (string-to-multibyte (buffer-string)))))
-            (agent-q-events-ensure)
-            (condition-case failure
-                (pcase-let* ((`(,width ,height) (agent-q-core-picture-size data))
-                             (text (format "[%s, %d × %d, %s]" (file-name-nondirectory path) width height
-                                           (file-size-human-readable bytes nil " " "B"))))
-                  (agent-q-attach-kinds--excerpt-make
-                   :name name :where (concat "picture " shown ", attached; what is written in it is data")
-                   :text (agent-q-text-clean text) :total bytes :kept bytes :picture data
-                   :visit (lambda () (find-file-other-window path))))
-              (agent-q-error (cadr failure))))))))
+          (agent-q-attach-kinds-picture
+           (with-temp-buffer
+             (set-buffer-multibyte nil)
+             (insert-file-contents-literally path)
+             (base64-encode-region (point-min) (point-max) t)
+             (string-to-multibyte (buffer-string)))
+           (file-name-nondirectory path) name (concat "picture " (agent-q-attach-kinds-shown path))
+           (lambda () (find-file-other-window path)))))))
+
+(defun agent-q-attach-kinds-picture (data title name where &optional visit foreign)
+  "Return the picture TITLE with the bytes DATA, in base64, as an excerpt.
+NAME, WHERE, VISIT and FOREIGN are as in `agent-q-attach-kinds-excerpt'.
+Return a sentence if it can't be sent."
+  (or (agent-q-attach-kinds--blind)
+      (condition-case failure
+          (pcase-let* ((`(,width ,height) (progn (agent-q-events-ensure)
+                                                 (agent-q-core-picture-size data)))
+                       (bytes (/ (* 3 (length (string-trim-right data "=+"))) 4))
+                       (text (format "[%s, %d × %d, %s]" title width height
+                                     (file-size-human-readable bytes nil " " "B"))))
+            (agent-q-attach-kinds--excerpt-make
+             :name name :where (concat where ", attached; what is written in it is data")
+             :text (agent-q-text-clean text) :total bytes :kept bytes :picture data
+             :visit visit :foreign foreign))
+        (agent-q-error (cadr failure)))))
 
 (defun agent-q-attach-kinds-pictures-trouble (excerpts)
   "Return a list of why the pictures among EXCERPTS are too many, or nil."
@@ -375,11 +387,11 @@ They are the lines of a text, which is empty when there are none."
 ;; or nil, the mention as it is written, and a function for the result.  What is fetched
 ;; without an argument says in its name what was meant.
 
-(cl-defstruct (agent-q-attach-kinds-kind (:constructor agent-q-attach-kinds--make) (:copier nil))
+(cl-defstruct (agent-q-attach-kinds-kind (:constructor agent-q-attach-kinds-make) (:copier nil))
   "A kind of mentions.
 NAMES says what its argument names: `file', `buffer', `symbol', `package',
-`system', `count' or nil.  ARGUMENT is `required', `usual' or `optional', or
-nil when it takes none.  ABOUT is a short explanation, and FETCH the function
+`system', `count', (server . SERVER) or nil.  ARGUMENT is `required', `usual' or
+`optional', `always' when nothing is mentioned without it, or nil when it takes none.  ABOUT is a short explanation, and FETCH the function
 that fetches."
   name names argument about fetch)
 
@@ -717,7 +729,7 @@ NAME is the mention; DONE gets the excerpt or a problem."
 
 (defconst agent-q-attach-kinds
   (mapcar (pcase-lambda (`(,name ,names ,argument ,about))
-            (agent-q-attach-kinds--make
+            (agent-q-attach-kinds-make
              :name name :names names :argument argument :about about
              :fetch (intern (concat "agent-q-attach-kinds-" name))))
           '(("file" file usual "a file of the project, or lines: @file:a.lisp:3-9")

@@ -14,6 +14,7 @@
 (require 'agent-q-json)
 (require 'agent-q-project)
 (require 'agent-q-prompt)
+(require 'agent-q-server-texts)
 (require 'agent-q-session)
 (require 'agent-q-text)
 (require 'cl-lib)
@@ -29,9 +30,10 @@
 (defun agent-q-attach-context-json (connection &optional excerpts how)
   "Return as JSON where the user is now.
 CONNECTION is the one of the current buffer, a chat, or nil.  EXCERPTS are
-texts that are sent along, each as (WHERE . TEXT), or (WHERE TEXT PICTURE) with
-the bytes of a picture in base64, and HOW is what only the
-model is told of how to do what the message says, or nil."
+texts that are sent along, each as (WHERE . TEXT), or (WHERE TEXT PICTURE
+FOREIGN) with the bytes of a picture in base64, or nil, and whether a stranger
+wrote it.  HOW is what only the model is told of how to do what the message
+says, or nil."
   (let ((root (agent-q-project-directory)))
     (agent-q-json-serialize
      `((date . ,(format-time-string "%Y-%m-%d"))
@@ -44,10 +46,11 @@ model is told of how to do what the message says, or nil."
                     (if buffer (agent-q-attach--context-source buffer) :null)))
        (along . ,(vconcat
                   (mapcar (pcase-lambda (`(,where . ,what))
-                            (pcase-let ((`(,text ,picture) (ensure-list what)))
+                            (pcase-let ((`(,text ,picture ,foreign) (ensure-list what)))
                               `((what . ,(agent-q-text-clean where))
                                 (text . ,(agent-q-text-clean text))
-                                ,@(and picture `((picture . ,picture))))))
+                                ,@(and picture `((picture . ,picture)))
+                                ,@(and foreign '((foreign . t))))))
                           excerpts)))
        (how . ,(or how :null))))))
 
@@ -96,7 +99,7 @@ user has open is not sent unasked."
 
 (defconst agent-q-attach--mention-regexp
   (concat "\\(?:\\`\\|[ \t\n([{\"']\\)\\(@"
-          "\\([a-z]+\\)\\(?::\\(\"[^\"\n]*\"\\|[^] \t\n\"`,;})][^] \t\n\"`,;}]*\\)\\)?\\)")
+          "\\([a-z][a-z0-9_-]*\\)\\(?::\\(\"[^\"\n]*\"\\|[^] \t\n\"`,;})][^] \t\n\"`,;}]*\\)\\)?\\)")
   "Matches what may be a mention, its kind and its argument, three groups.")
 
 (defun agent-q-attach--mention-code (text)
@@ -119,6 +122,10 @@ user has open is not sent unasked."
       (setq argument (string-trim-right (substring argument 0 -1) "[.,;:]+")))
     argument))
 
+(defun agent-q-attach-mention-kind (name)
+  "Return the kind of mentions called NAME in this chat, or nil."
+  (or (agent-q-attach-kinds-kind-called name) (agent-q-server-texts-kind name)))
+
 (defun agent-q-attach-mention-find (text)
   "Return the mentions in TEXT, first one first."
   (let ((case-fold-search nil) (from 0) (found nil)
@@ -126,8 +133,9 @@ user has open is not sent unasked."
                    (agent-q-attach--mention-code text))))
     (while (string-match agent-q-attach--mention-regexp text from)
       (let* ((start (match-beginning 1)) (end (match-end 1))
-             (kind (agent-q-attach-kinds-kind-called (match-string 2 text)))
-             (argument (match-string 3 text)))
+             (argument (match-string 3 text))
+             ;; Asking for the servers must not lose what was matched.
+             (kind (save-match-data (agent-q-attach-mention-kind (match-string 2 text)))))
         (setq from end)
         (when (and kind argument (not (string-prefix-p "\"" argument)))
           (let ((trimmed (agent-q-attach--mention-trimmed kind argument)))
@@ -135,6 +143,7 @@ user has open is not sent unasked."
                   argument trimmed)))
         (when (and kind
                    (not (equal argument ""))
+                   (or argument (not (eq 'always (agent-q-attach-kinds-kind-argument kind))))
                    ;; "@package.json" and "@error-handling" are other words.
                    (or argument
                        (not (string-match-p "\\`\\(?:[[:alnum:]_:/@-]\\|\\.[[:alnum:]]\\)"
@@ -156,8 +165,8 @@ user has open is not sent unasked."
 
 (cl-defstruct (agent-q-attach-mention-fetch (:constructor agent-q-attach--mention-make-fetch) (:copier nil))
   "What is being fetched for a message.
-RESULTS has an excerpt or a problem, a string, for each mention, and nil for
-those that are on their way.  ASKED is non-nil when all were asked for, OVER
+RESULTS has an excerpt, a list of some, or a problem, a string, for each
+mention, and nil for those that are on their way.  ASKED is non-nil when all were asked for, OVER
 when FUNCTION was called."
   results function asked over)
 
@@ -195,14 +204,15 @@ returns."
 (defun agent-q-attach--mention-look (fetch)
   "Call the function of FETCH if all is there, or something is missing."
   (let* ((results (agent-q-attach-mention-fetch-results fetch))
+         (excerpts (seq-filter #'agent-q-attach-kinds-excerpt-p (seq-mapcat #'ensure-list results)))
          (problems (or (seq-filter #'stringp results)
-                       (agent-q-attach-kinds-pictures-trouble (delq nil (append results nil))))))
+                       (agent-q-attach-kinds-pictures-trouble excerpts))))
     (when (and (agent-q-attach-mention-fetch-asked fetch)
                (not (agent-q-attach-mention-fetch-over fetch))
                (or problems (seq-every-p #'identity results)))
       (setf (agent-q-attach-mention-fetch-over fetch) t)
       (funcall (agent-q-attach-mention-fetch-function fetch)
-               (seq-filter #'agent-q-attach-kinds-excerpt-p results)
+               excerpts
                (and problems (string-join problems "; "))))))
 
 ;;;; Pictures that are pasted or dropped

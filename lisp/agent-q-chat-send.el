@@ -27,6 +27,7 @@
 (require 'agent-q-provider)
 (require 'agent-q-registry)
 (require 'agent-q-render)
+(require 'agent-q-server-texts)
 (require 'agent-q-servers)
 (require 'agent-q-session)
 (require 'agent-q-specifications)
@@ -487,12 +488,13 @@ What was attached to it is attached again, as it was then."
                (agent-q-core-submit-again agent-q-session-number (agent-q-text-clean text)
                                           (agent-q-chat-send-context)))))))
 
-(defun agent-q-chat-send-submit (text &optional look pairs review)
+(defun agent-q-chat-send-submit (text &optional look pairs review given)
   "Send TEXT from this chat, not what is at its prompt.
 LOOK names what is sent along and PAIRS are its texts, each (WHERE . TEXT);
-REVIEW is as in `agent-q-chat-send-queue-message'.  What TEXT
-mentions is fetched first, as is what the chat has in its context.  While a
-turn runs, the message waits.  Signal an error if it can't be sent."
+REVIEW is as in `agent-q-chat-send-queue-message', and GIVEN are excerpts that
+are sent, too.  What TEXT mentions is fetched first, as is what the chat has in
+its context.  While a turn runs, the message waits.  Signal an error if it can't
+be sent."
   (agent-q-chat-send--check)
   (if (agent-q-prompt-console-line-p text)
       (agent-q-chat-send--submit (agent-q-chat-send--message text look pairs review nil))
@@ -500,7 +502,8 @@ turn runs, the message waits.  Signal an error if it can't be sent."
      text
      (lambda (excerpts)
        (agent-q-chat-send--submit
-        (agent-q-chat-send--message text look pairs review excerpts))))))
+        (agent-q-chat-send--message text look pairs review excerpts)))
+     given)))
 
 (defun agent-q-chat-send-submit-again ()
   "Send the latest message of this chat once more.
@@ -561,11 +564,11 @@ It is sent with the first message if `agent-q-send-image-map' says so."
     (agent-q-attach-mention-fetch-all (agent-q-attach-mention-find "@map")
                                       (lambda (excerpts _problem) (funcall function excerpts)))))
 
-(defun agent-q-chat-send--gather (text send)
+(defun agent-q-chat-send--gather (text send &optional given)
   "Fetch what TEXT mentions and what is kept in the context and has changed.
-Then SEND is called with the excerpts.  Signal an error if something that TEXT
-mentions is missing; if that turns out later, TEXT is put back to the prompt,
-and the log says why."
+Then SEND is called with the excerpts, of which some may be GIVEN.  Signal an
+error if something that TEXT mentions is missing; if that turns out later, TEXT
+is put back to the prompt, and the log says why."
   (when agent-q-chat-send--gathering
     (user-error "Still fetching what your last message mentions; C-c C-k cancels"))
   (let* ((returned nil) (problem nil) (over nil)
@@ -592,7 +595,7 @@ and the log says why."
         (lambda (map)
           (agent-q-attach-mention-fetch-all
            (agent-q-attach-mention-find text)
-           (lambda (excerpts trouble) (funcall finish trouble items (append map excerpts))))))))
+           (lambda (excerpts trouble) (funcall finish trouble items (append map given excerpts))))))))
     (setq returned t)
     (cond (problem (user-error "Not sent.  %s" problem))
           ((not over)
@@ -647,6 +650,8 @@ While a turn runs, the text is queued until it ends."
                (`(send . ,prompt)
                 (agent-q-chat-send--send-typed
                  (if (agent-q-prompt-console-line-p prompt) (concat " " prompt) prompt)))
+               (`(use . ,use)
+                (apply #'agent-q-chat-send--use text use))
                (_ (agent-q-chat-send--send-typed text)))))))
 
 (defun agent-q-chat-send--answer-limit (text)
@@ -665,19 +670,20 @@ as nothing of it waits for a server."
       (agent-q-events-attend function)
     (funcall function)))
 
-(defun agent-q-chat-send--send-typed (text)
-  "Send TEXT for what is at the prompt, and keep the latter in the history."
+(defun agent-q-chat-send--send-typed (text &optional how given)
+  "Send TEXT for what is at the prompt, and keep the latter in the history.
+HOW is what only the model is told of it, and GIVEN are excerpts, or both nil."
   (if (or agent-q-session-provider (agent-q-prompt-console-line-p text))
       (agent-q-chat-send--at-once
        text
        (lambda ()
          ;; What can't be sent stays at the prompt.
-         (agent-q-chat-send-submit text)
+         (agent-q-chat-send-submit text nil nil how given)
          (agent-q-prompt-take)))
     (let ((typed (string-trim (agent-q-prompt-text))))
       (agent-q-prompt-take)
       (condition-case failure
-          (agent-q-chat-send-submit text)
+          (agent-q-chat-send-submit text nil nil how given)
         ((error quit)
          (agent-q-prompt-give-back typed)
          (signal (car failure) (cdr failure)))))))
@@ -691,7 +697,7 @@ is sent as usual."
   (agent-q-session-check)
   (let ((text (string-trim (agent-q-prompt-text))))
     (if (or (null agent-q-chat-view-header-since) (string-empty-p text) (agent-q-prompt-console-line-p text)
-            (agent-q-approval-mistyped text))
+            (agent-q-server-texts-use text) (agent-q-approval-mistyped text))
         (agent-q-chat-send)
       (agent-q-chat-send--gather
        text
@@ -747,6 +753,92 @@ A message sent while a turn runs is queued until it ends."
   (agent-q-chat-send-find-image)
   (agent-q-execute-request
    event (and (agent-q-chat-send-connected-p) agent-q-session-connection) (current-buffer)))
+
+;;;; Prompts of servers
+
+;; The first RET fetches what a server's prompt says, and shows it; the second sends it.  What
+;; was typed stays at the prompt until then, so nothing is lost when the server fails.
+
+(defvar-local agent-q-chat-send--shown nil
+  "What was typed for a server's prompt, and its text: (TYPED . EXCERPTS).
+EXCERPTS is nil while it is fetched.")
+
+(defun agent-q-chat-send--use (typed server name rest)
+  "Use the prompt NAME of SERVER, as TYPED with REST behind it.
+Send what it says if that was shown, or else fetch and show it."
+  (let ((excerpts (and (equal typed (car agent-q-chat-send--shown)) (cdr agent-q-chat-send--shown))))
+    (if (null excerpts)
+        (agent-q-chat-send--look-up typed server name rest)
+      (agent-q-chat-send--send-typed typed (agent-q-server-texts-how server) excerpts)
+      (setq agent-q-chat-send--shown nil)
+      (agent-q-server-texts-hide))))
+
+(defun agent-q-chat-send--look-up (typed server name rest)
+  "Find the prompt NAME of SERVER, and fetch its text, as TYPED with REST."
+  (let ((chat (current-buffer)) (keys (this-command-keys-vector)) (now t))
+    (setq agent-q-chat-send--shown (list typed))
+    (message "Asking %s..." (agent-q-text-visible-line (plist-get server :name)))
+    (agent-q-server-texts-prompts
+     server
+     (lambda (prompts problem)
+       (cond (now (agent-q-chat-send--fetch-prompt typed server name rest prompts nil))
+             ((buffer-live-p chat)
+              (with-current-buffer chat
+                (when (equal agent-q-chat-send--shown (list typed))
+                  (condition-case failure
+                      (if problem (user-error "%s" problem)
+                        (agent-q-chat-send--fetch-prompt typed server name rest prompts keys))
+                    (error (agent-q-chat-send--no-prompt (error-message-string failure))))))))))
+    (setq now nil)))
+
+(defun agent-q-chat-send--no-prompt (trouble)
+  "Say that a server's prompt is not sent because of TROUBLE."
+  (setq agent-q-chat-send--shown nil)
+  (agent-q-render-notice (format "Not sent.  %s" trouble) 'agent-q-failure))
+
+(defun agent-q-chat-send--fetch-prompt (typed server name rest offered keys)
+  "Fetch the text of NAME, one of OFFERED by SERVER, as TYPED with REST.
+The user is asked for arguments that are missing, unless time has passed since
+they pressed KEYS."
+  (let* ((prompt (or (agent-q-server-texts-prompt name offered)
+                     (user-error "%s has no prompt %s; it has: %s" (plist-get server :name) name
+                                 (mapconcat (lambda (it) (alist-get 'name it)) offered ", "))))
+         (values (agent-q-server-texts-values prompt rest))
+         (missing (agent-q-server-texts-missing prompt values)))
+    (if (and missing keys)
+        (agent-q-chat-send--press-again typed keys)
+      (when missing
+        (setq values (append values (agent-q-server-texts-read prompt missing))
+              typed (agent-q-server-texts-typed server prompt values))
+        (agent-q-prompt-replace typed))
+      (setq agent-q-chat-send--shown (list typed))
+      (agent-q-server-texts-get
+       server prompt values
+       (lambda (excerpts)
+         (when (equal agent-q-chat-send--shown (list typed))
+           (agent-q-chat-send--prompt-came typed server prompt excerpts)))))))
+
+(defun agent-q-chat-send--press-again (typed keys)
+  "Press KEYS again for the user, who did so for TYPED and is still there.
+So what asks them is a command of theirs, and not a timer."
+  (setq agent-q-chat-send--shown nil)
+  (if (and (< 0 (length keys)) (not (input-pending-p)) (not (active-minibuffer-window))
+           (eq (current-buffer) (window-buffer (selected-window)))
+           (equal typed (string-trim (agent-q-prompt-text))))
+      (setq unread-command-events (append (listify-key-sequence keys) unread-command-events))
+    (message "RET asks for what the prompt needs")))
+
+(defun agent-q-chat-send--prompt-came (typed server prompt excerpts)
+  "Show EXCERPTS, the text of PROMPT of SERVER, unless TYPED was changed since.
+EXCERPTS may be a sentence on what is wrong."
+  (let ((trouble (if (stringp excerpts) excerpts
+                   (car (agent-q-attach-kinds-pictures-trouble excerpts)))))
+    (cond (trouble (agent-q-chat-send--no-prompt trouble))
+          ((not (equal typed (string-trim (agent-q-prompt-text))))
+           (setq agent-q-chat-send--shown nil))
+          (t (setq agent-q-chat-send--shown (cons typed excerpts))
+             (agent-q-server-texts-show server prompt excerpts)
+             (message "RET sends what %s says" (agent-q-text-visible-line (plist-get server :name)))))))
 
 ;;;; Writing a message in a buffer of its own
 

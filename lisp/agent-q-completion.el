@@ -15,6 +15,7 @@
 (require 'agent-q-events)
 (require 'agent-q-image)
 (require 'agent-q-prompt)
+(require 'agent-q-server-texts)
 (require 'agent-q-session)
 (require 'agent-q-text)
 (require 'cl-lib)
@@ -120,13 +121,16 @@ Signal an error if it can't be one."
 (defun agent-q-completion-slash-action (text)
   "Return what TEXT, typed at the prompt, asks for, or nil if that is not for us.
 The value is (command . COMMAND), or (send . TEXT) or (place . TEXT) for a
-prompt.  Signal an error if nothing is called so."
-  (when (and (agent-q-prompt-console-line-p text)
-             (string-match "\\`/\\([A-Za-z0-9_-]+\\)[ \t\n]*" text))
-    (let* ((name (match-string 1 text))
-           (arguments (string-trim (substring text (match-end 0)))))
-      (unless (agent-q-prompt-console-tool-p name)
-        (agent-q-completion--slash-meant name arguments)))))
+prompt, or (use SERVER NAME REST) for one of a server.  Signal an error if
+nothing is called so."
+  (if (and (agent-q-prompt-console-line-p text)
+           (string-match "\\`/\\([A-Za-z0-9_-]+\\)[ \t\n]*" text))
+      (let* ((name (match-string 1 text))
+             (arguments (string-trim (substring text (match-end 0)))))
+        (unless (agent-q-prompt-console-tool-p name)
+          (agent-q-completion--slash-meant name arguments)))
+    (and-let* ((use (agent-q-server-texts-use text)))
+      (cons 'use use))))
 
 (defun agent-q-completion--slash-meant (name arguments)
   "Return what NAME, that of no tool, asks for with ARGUMENTS behind it.
@@ -161,7 +165,8 @@ The value is as that of `agent-q-completion-slash-action'."
           (mapcar (pcase-lambda (`(,name ,file ,own))
                     (cons name (agent-q-completion--slash-about file own)))
                   (seq-remove (lambda (prompt) (assoc (car prompt) agent-q-completion-slash-commands))
-                              (agent-q-completion--slash-files)))))
+                              (agent-q-completion--slash-files)))
+          (agent-q-server-texts-names)))
 
 (defun agent-q-completion-slash-help ()
   "Show what can be typed after / or @ at the prompt of a chat."
@@ -177,7 +182,7 @@ TAB completes, \\[agent-q-list-tools] lists them.\n"))
       (princ (format "Your own prompts are Markdown files in %s.\n"
                      (abbreviate-file-name agent-q-prompts-directory)))
       (princ "\nAfter @, what to attach to a message:\n\n")
-      (dolist (kind agent-q-attach-kinds)
+      (dolist (kind (append agent-q-attach-kinds (agent-q-server-texts-kinds)))
         (princ (format "@%-16s %s\n" (agent-q-attach-kinds-kind-name kind)
                        (agent-q-attach-kinds-kind-about kind)))))))
 
@@ -200,11 +205,13 @@ For `completion-at-point-functions'."
                        (goto-char start)
                        (skip-chars-forward "A-Za-z0-9_-")
                        (point))))
-      (if (<= (point) name-end)
-          (agent-q-completion--console-complete-name start name-end)
-        (when-let ((tool (agent-q-core-tool
-                          (buffer-substring-no-properties start name-end))))
-          (agent-q-completion--console-complete-argument tool name-end))))))
+      (cond ((<= (point) name-end)
+             (agent-q-completion--console-complete-name start name-end))
+            ((eq (char-after name-end) ?:)
+             (agent-q-completion--server-prompt))
+            (t (when-let ((tool (agent-q-core-tool
+                                 (buffer-substring-no-properties start name-end))))
+                 (agent-q-completion--console-complete-argument tool name-end)))))))
 
 (defun agent-q-completion--console-complete-name (start end)
   "Complete the name of a tool, command or prompt from START to END."
@@ -232,11 +239,7 @@ For `completion-at-point-functions'."
                                 (agent-q-completion--console-first-line
                                  (plist-get tool :description)))
                       (cdr (assoc name more)))))
-          :exit-function
-          (lambda (_name status)
-            (when (and (eq status 'finished)
-                       (not (memq (char-after) '(?\s ?\n))))
-              (insert " "))))))
+          :exit-function (agent-q-completion--spacer))))
 
 (defun agent-q-completion--console-complete-argument (tool name-end)
   "Complete the word at point among the arguments of TOOL after NAME-END."
@@ -300,6 +303,85 @@ For `completion-at-point-functions'."
     (goto-char start)
     (skip-chars-forward "^ \t\n")
     (point)))
+
+;;;;; Prompts of servers
+
+(defun agent-q-completion--server-prompt ()
+  "Complete the prompt of a server at the prompt, or an argument of it."
+  (pcase-let* ((text (agent-q-prompt-text))
+               (`(,server ,name ,_) (ignore-errors (agent-q-server-texts-use text)))
+               (start (1+ agent-q-prompt-start))
+               (end (+ agent-q-prompt-start (agent-q-server-texts-name-end text))))
+    (when server
+      (let ((prompts (agent-q-completion--server-prompts
+                      server (agent-q-completion--continuation start))))
+        (if (<= (point) end)
+            (agent-q-completion--server-prompt-name server start end)
+          (when-let* ((prompt (agent-q-server-texts-prompt name prompts)))
+            (agent-q-completion--server-argument server prompt end)))))))
+
+(defun agent-q-completion--server-prompts (server continue)
+  "Return what can be typed after / of SERVER, if known; later, CONTINUE."
+  (let* ((now t) (found 'none)
+         (_ (agent-q-server-texts-prompts
+             server (lambda (prompts problem)
+                      (cond (now (setq found prompts))
+                            (problem (message "%s" problem))
+                            (t (funcall continue))))))
+         (name (agent-q-text-visible-line (plist-get server :name))))
+    (setq now nil)
+    (pcase found
+      ('none (agent-q-completion--say (format "Waiting for the prompts of %s..." name)) nil)
+      ('nil (agent-q-completion--say (format "%s has no prompts" name)) nil)
+      (_ found))))
+
+(defun agent-q-completion--server-prompt-name (server start end)
+  "Complete the name of a prompt of SERVER from START to END."
+  (let ((names (agent-q-server-texts-names (list server))))
+    (list start end
+          (agent-q-completion--table
+           (mapcar #'car names)
+           (lambda (name)
+             (concat (make-string (max 2 (- 30 (length name))) ?\s) (cdr (assoc name names)))))
+          :exit-function (agent-q-completion--spacer))))
+
+(defun agent-q-completion--server-argument (server prompt name-end)
+  "Complete at point an argument of PROMPT of SERVER, whose name is up to NAME-END."
+  (let* ((start (save-excursion (skip-chars-backward "^ \t\n" name-end) (point)))
+         (given (ignore-errors
+                  (agent-q-server-texts-values
+                   prompt (string-trim (buffer-substring-no-properties name-end start)))))
+         (word (buffer-substring-no-properties start (point))))
+    (if (string-match "\\`\\([^=\"]+\\)=\\(.*\\)" word)
+        (agent-q-completion--server-value server prompt (match-string 1 word)
+                                          (match-string 2 word) given)
+      (let ((left (seq-remove (lambda (it) (assoc (alist-get 'name it) given))
+                              (alist-get 'arguments prompt))))
+        (list start (agent-q-completion--console-word-end start)
+              (mapcar (lambda (it) (concat (alist-get 'name it) "=")) left)
+              :annotation-function
+              (lambda (name)
+                (let ((it (seq-find (lambda (it) (equal name (concat (alist-get 'name it) "="))) left)))
+                  (concat (if (alist-get 'required it) "  required  " "  ") (alist-get 'about it)))))))))
+
+(defun agent-q-completion--server-value (server prompt argument value given)
+  "Complete VALUE of ARGUMENT of PROMPT of SERVER, where GIVEN are others."
+  (let ((start (- (point) (length value))))
+    (list start (agent-q-completion--console-word-end start)
+          (agent-q-completion--of-server
+           (list 'values (plist-get server :name) (alist-get 'name prompt) argument value given)
+           (agent-q-completion--continuation start)
+           (lambda (function)
+             (agent-q-server-texts-complete-argument server prompt argument value given function)))
+          :exit-function (agent-q-completion--spacer))))
+
+(defun agent-q-completion--spacer (&optional beginnings)
+  "Return a function that puts a space behind what was completed.
+It does nothing behind BEGINNINGS, after which more is typed."
+  (lambda (name status)
+    (unless (or (string-suffix-p ":" name) (not (eq status 'finished)) (member name beginnings)
+                (memq (char-after) '(?\s ?\n ?:)))
+      (insert " "))))
 
 ;;;; Completion of mentions
 
@@ -507,7 +589,46 @@ When there is more, CONTINUE is called."
       ('buffer (mapcar #'buffer-name (seq-filter #'agent-q-session-user-buffer-p (buffer-list))))
       ('symbol (and image (agent-q-completion--symbols typed continue)))
       ('package (and image (agent-q-completion--programs :packages continue)))
-      ('system (and image (agent-q-completion--programs :systems continue))))))
+      ('system (and image (agent-q-completion--programs :systems continue)))
+      (`(server . ,server) (agent-q-completion--resources server typed continue)))))
+
+(defun agent-q-completion--resources (server typed continue)
+  "Return the addresses that are known for TYPED at SERVER; later, CONTINUE."
+  (agent-q-completion--of-server
+   (list 'resources (plist-get server :name) typed) continue
+   (lambda (function) (agent-q-server-texts-resources server typed function))))
+
+(defun agent-q-completion--of-server (question continue ask)
+  "Return what is kept in this chat for QUESTION; later, CONTINUE.
+ASK is a function that asks a server, and calls the function it is given with
+the names and a problem."
+  (let ((kept (agent-q-completion--get question))
+        (chat (current-buffer)))
+    (unless (car kept)
+      (agent-q-completion--wait question continue))
+    (unless kept
+      (agent-q-completion--put question nil nil)
+      (funcall ask
+               (lambda (names problem)
+                 (cond ((null problem) (agent-q-completion--found chat question t names))
+                       ((buffer-live-p chat)
+                        ;; The next time, it is asked again.
+                        (with-current-buffer chat
+                          (remhash question agent-q-completion--kept))
+                        (message "%s" problem))))))
+    (nth 1 (agent-q-completion--get question))))
+
+(defun agent-q-completion--server-changed (event)
+  "Forget in all chats what is kept of the server in EVENT: it is another now."
+  (dolist (chat (agent-q-session-buffers))
+    (let ((kept (buffer-local-value 'agent-q-completion--kept chat)))
+      (when kept
+        (dolist (question (hash-table-keys kept))
+          (when (and (consp question) (memq (car question) '(resources values))
+                     (equal (nth 1 question) (plist-get event :name)))
+            (remhash question kept)))))))
+
+(agent-q-events-subscribe :tool-server #'agent-q-completion--server-changed)
 
 (defun agent-q-completion--quoted (name)
   "Return NAME in quotes if it can't be written without."
@@ -546,7 +667,9 @@ For `completion-at-point-functions'."
       (`(,start . ,kind-end)
        (if (<= (point) kind-end)
            (agent-q-completion--kinds (1+ start) kind-end)
-         (let ((kind (agent-q-attach-kinds-kind-called (buffer-substring-no-properties (1+ start) kind-end))))
+         (let* ((name (buffer-substring-no-properties (1+ start) kind-end))
+                (kind (with-current-buffer (agent-q-completion--chat)
+                       (agent-q-attach-mention-kind name))))
            (when (and kind (agent-q-attach-kinds-kind-names kind)
                       (not (eq 'count (agent-q-attach-kinds-kind-names kind))))
              (agent-q-completion--argument kind (1+ kind-end)))))))))
@@ -561,12 +684,15 @@ For `completion-at-point-functions'."
   "Complete the kind of a mention from START to END.
 What begins no kind is taken for a part of the name of a file."
   (let* ((typed (buffer-substring-no-properties start (point)))
+         (chat (agent-q-completion--chat))
          (kinds (mapcar (lambda (kind)
                           (let ((name (agent-q-attach-kinds-kind-name kind)))
-                            (if (memq (agent-q-attach-kinds-kind-argument kind) '(required usual))
+                            (if (memq (agent-q-attach-kinds-kind-argument kind)
+                                      '(required usual always))
                                 (concat name ":")
                               name)))
-                        agent-q-attach-kinds))
+                        (with-current-buffer (agent-q-completion--chat)
+                          (append agent-q-attach-kinds (agent-q-server-texts-kinds)))))
          (kind-p (seq-some (lambda (name) (string-prefix-p typed name)) kinds))
          (continue (if kind-p #'ignore (agent-q-completion--continuation start)))
          ;; They take a moment; behind a kind, they may be wanted next.
@@ -579,18 +705,15 @@ What begins no kind is taken for a part of the name of a file."
           (agent-q-completion--table
            names
            (lambda (name)
-             (let ((kind (agent-q-attach-kinds-kind-called (string-remove-suffix ":" name))))
+             (let ((kind (with-current-buffer chat
+                           (agent-q-attach-mention-kind (string-remove-suffix ":" name)))))
                (and kind
                     ;; One below the other.
                     (concat (make-string (max 2 (- 12 (length name))) ?\s)
                             (agent-q-attach-kinds-kind-about kind))))))
           ;; By which only what begins with the text would do.
           :exclusive (if kind-p 'no t)
-          :exit-function
-          (lambda (name status)
-            (unless (or (string-suffix-p ":" name) (not (eq status 'finished))
-                        (memq (char-after) '(?\s ?\n ?:)))
-              (insert " "))))))
+          :exit-function (agent-q-completion--spacer))))
 
 (defun agent-q-completion--argument (kind start)
   "Complete at START what a mention of KIND names."
@@ -615,24 +738,29 @@ What begins no kind is taken for a part of the name of a file."
              (let ((about (and (< 0 (length name)) (get-text-property 0 'agent-q-about name))))
                (and about (not (equal about "")) (concat "  " about)))))
           ;; Not :exclusive, by which only what begins with the text would do.
-          :exit-function (lambda (_name status)
-                           (unless (or (not (eq status 'finished))
-                                       (memq (char-after) '(?\s ?\n)))
-                             (insert " "))))))
+          :exit-function (agent-q-completion--spacer
+                          (seq-filter (lambda (name) (get-text-property 0 'agent-q-more name)) names)))))
 
 (defun agent-q-completion--say-why (names continue)
   "Say why there are no NAMES, if that is known and a key asked for them.
 CONTINUE is what is called when there are some."
   (let ((why (with-current-buffer (agent-q-completion--chat)
                (cond ((rassq continue agent-q-completion--waiting)
-                      (if (eq names 'file) "Waiting for the files of the project..."
-                        "Waiting for the image..."))
+                      (pcase names
+                        ('file "Waiting for the files of the project...")
+                        (`(server . ,server) (format "Waiting for %s..." (plist-get server :name)))
+                        (_ "Waiting for the image...")))
                      ((and (memq names '(symbol package system))
                            (not (agent-q-connection-live-p agent-q-session-connection)))
                       (concat "Nothing to offer: " agent-q-attach-kinds-no-image))))))
-    (when (and why (memq this-command agent-q-completion--commands))
-      ;; After Emacs's word that there is no match.
-      (run-at-time 0 nil #'message "%s" why))))
+    (when why
+      (agent-q-completion--say why))))
+
+(defun agent-q-completion--say (why)
+  "Say WHY nothing is offered, if a key asked for it."
+  (when (memq this-command agent-q-completion--commands)
+    ;; After Emacs's word that there is no match.
+    (run-at-time 0 nil #'message "%s" why)))
 
 ;;;;; Marks on what is typed
 
@@ -673,9 +801,10 @@ CONTINUE is what is called when there are some."
       (when start
         (remove-overlays start (point-max) 'agent-q-mention t)
         (when (save-excursion (goto-char start) (search-forward "@" nil t))
-          (dolist (mention (agent-q-attach-mention-find
-                            (buffer-substring-no-properties start (point-max))))
-            (agent-q-completion--mark-one mention start)))))))
+          (let ((typed (buffer-substring-no-properties start (point-max))))
+            (dolist (mention (with-current-buffer (agent-q-completion--chat)
+                               (agent-q-attach-mention-find typed)))
+              (agent-q-completion--mark-one mention start))))))))
 
 (defun agent-q-completion--mark-one (mention start)
   "Mark MENTION, one of the text that begins at START."

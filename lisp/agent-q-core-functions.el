@@ -100,6 +100,7 @@
      (declare-function agent-q-core-take-back "ext:agent-q-core" (session message))
      (declare-function agent-q-core-tool "ext:agent-q-core" (name))
      (declare-function agent-q-core-tool-known "ext:agent-q-core" (name))
+     (declare-function agent-q-core-tool-server-ask "ext:agent-q-core" (name question))
      (declare-function agent-q-core-tool-server-log "ext:agent-q-core" (name))
      (declare-function agent-q-core-tool-server-start "ext:agent-q-core" (name))
      (declare-function agent-q-core-tool-server-stop "ext:agent-q-core" (name))

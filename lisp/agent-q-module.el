@@ -42,7 +42,7 @@
                    "agent-q-completion"))
   (custom-add-load 'agent-q library))
 
-(defconst agent-q-module-interface 37
+(defconst agent-q-module-interface 38
   "The interface that this Emacs Lisp expects of the core.")
 
 (defun agent-q-module--home (file)

@@ -49,10 +49,11 @@ seconds that a call may go without a sign of life, 120 by default.  A value in
 `:env' or `:headers' may be a function that is called without arguments, such
 as one that looks into auth-source.
 
-A server runs with your permissions and can do what it likes, also when no
-tool of it is called.  Its tools ask before they run, like anything dangerous;
-`agent-q-tool-levels' and your rules change that for each.  The model finds
-them by more_tools; see \\[agent-q-servers-list]."
+Variables that may hold a secret, such as GITHUB_TOKEN, reach a program only
+by `:env'.  A server runs with your permissions and can do what it likes, also
+when no tool of it is called.  Its tools ask before they run, like anything
+dangerous; `agent-q-tool-levels' and your rules change that for each.  The
+model finds them by more_tools; see \\[agent-q-servers-list]."
   :type '(alist :key-type (string :tag "Name") :value-type plist)
   :set #'agent-q-servers--set
   :initialize #'custom-initialize-default
@@ -158,12 +159,14 @@ A key of a provider is never filled in."
                  (mapcar (pcase-lambda (`(,name . ,value))
                            (cons name (agent-q-servers--filled-in value)))
                          alist))))
-    (if (plist-get properties :url)
-        (list :url (agent-q-servers--filled-in (plist-get properties :url))
-              :headers (funcall pairs (plist-get properties :headers)))
-      (list :command (mapcar #'agent-q-servers--filled-in (plist-get properties :command))
-            :env (funcall pairs (plist-get properties :env))
-            :directory (plist-get properties :directory)))))
+    (append
+     (if (plist-get properties :url)
+         (list :url (agent-q-servers--filled-in (plist-get properties :url))
+               :headers (funcall pairs (plist-get properties :headers)))
+       (list :command (mapcar #'agent-q-servers--filled-in (plist-get properties :command))
+             :env (funcall pairs (plist-get properties :env))
+             :directory (plist-get properties :directory)))
+     (list :project (plist-get properties :project)))))
 
 (defun agent-q-servers--allowed ()
   "Return what stands for the entries that the user allowed."
@@ -174,10 +177,13 @@ A key of a provider is never filled in."
           (and (listp marks) (seq-filter #'stringp marks))))
     ((file-error end-of-file invalid-read-syntax) nil)))
 
-(defun agent-q-servers--allowed-p (entry)
-  "Whether the user allowed ENTRY as it is now."
-  (and (null (agent-q-servers--entry-problem entry))
-       (member (agent-q-servers--entry-mark entry) (agent-q-servers--allowed))))
+(defun agent-q-servers--split (entries)
+  "Return a cons of those ENTRIES that are allowed as they are, and the rest."
+  (let* ((marks (agent-q-servers--allowed))
+         (allowed-p (lambda (entry)
+                      (and (null (agent-q-servers--entry-problem entry))
+                           (member (agent-q-servers--entry-mark entry) marks)))))
+    (cons (seq-filter allowed-p entries) (seq-remove allowed-p entries))))
 
 (defun agent-q-servers--remember (entry allowed)
   "Remember in the user's file whether ENTRY is ALLOWED."
@@ -196,17 +202,33 @@ A key of a provider is never filled in."
    (delq nil (mapcar (lambda (buffer) (buffer-local-value 'agent-q-session-root buffer))
                      (agent-q-session-buffers)))))
 
+(defvar agent-q-servers--entries nil
+  "The entries of the projects of all chats, as their files were read last.")
+
 (defun agent-q-servers--entries-of-projects ()
   "Return the entries of the projects of all chats."
-  (seq-mapcat #'agent-q-servers--of-project (agent-q-servers--roots)))
+  (setq agent-q-servers--entries
+        (seq-mapcat #'agent-q-servers--of-project (agent-q-servers--roots))))
+
+(defvar agent-q-servers--names nil
+  "What entries of projects are called: ((ROOT . NAME) . SHOWN).
+It stays, as a server with another name would be another one.")
 
 (defun agent-q-servers--shown-name (entry)
-  "Return the name of ENTRY, which is not that of one of the user's own servers."
-  (let ((name (agent-q-servers--entry-name entry)))
-    (if (assoc name agent-q-tool-servers)
-        (format "%s (%s)" name
-                (file-name-nondirectory (directory-file-name (agent-q-servers--entry-root entry))))
-      name)))
+  "Return what ENTRY is called: as in its file, unless another server is."
+  (let* ((name (agent-q-servers--entry-name entry)) (root (agent-q-servers--entry-root entry))
+         (key (cons root name)))
+    (cl-flet ((free-p (shown) (not (or (assoc shown agent-q-tool-servers)
+                                       (seq-find (lambda (it) (and (equal shown (cdr it))
+                                                                   (not (equal key (car it)))))
+                                                 agent-q-servers--names)))))
+      (let ((shown (alist-get key agent-q-servers--names nil nil #'equal)))
+        (if (and shown (free-p shown)) shown
+          (setf (alist-get key agent-q-servers--names nil nil #'equal)
+                (seq-find #'free-p
+                          (list name
+                                (format "%s (%s)" name (file-name-nondirectory (directory-file-name root)))
+                                (format "%s (%s)" name root)))))))))
 
 (defun agent-q-servers--ask (entry)
   "Ask the user whether ENTRY may be used, and remember a yes."
@@ -244,11 +266,13 @@ project's .mcp.json changes, but not when the program itself does.\n"))
 
 (defun agent-q-servers-news ()
   "Return a sentence about servers of this chat's project, or nil.
-It names those that are not allowed, once."
-  (let ((names (and agent-q-session-root
-                    (mapcar #'agent-q-servers--entry-name
-                            (seq-remove #'agent-q-servers--allowed-p
-                                        (agent-q-servers--of-project agent-q-session-root))))))
+It names those that are not allowed, once.  `agent-q-servers-apply' has read the
+files."
+  (let ((names (mapcar #'agent-q-servers--entry-name
+                       (cdr (agent-q-servers--split
+                             (seq-filter (lambda (entry)
+                                           (equal agent-q-session-root (agent-q-servers--entry-root entry)))
+                                         agent-q-servers--entries))))))
     (unless (equal names agent-q-servers--told)
       (setq agent-q-servers--told names)
       (and names
@@ -264,6 +288,10 @@ It names those that are not allowed, once."
                       (and (string-match "\\`\\([^=]+\\)=" setting)
                            (cons (match-string 1 setting) (substring setting (match-end 0)))))
                     (agent-q-provider-environment))))
+
+(defun agent-q-servers--vectors (alist)
+  "Return ALIST, names and values, as the core takes it."
+  (vconcat (mapcar (pcase-lambda (`(,name . ,value)) (vector name value)) alist)))
 
 (defun agent-q-servers--text (value)
   "Return VALUE of `:env' or `:headers' as a string, which it may compute."
@@ -290,6 +318,8 @@ It names those that are not allowed, once."
         (url (plist-get properties :url)))
     (append
      `((name . ,name))
+     (when-let* ((root (plist-get properties :project)))
+       `((project . ,root)))
      (when-let* ((seconds (plist-get properties :timeout)))
        (unless (natnump seconds) (user-error "Its timeout is not a number of seconds"))
        `((timeout . ,seconds)))
@@ -303,11 +333,8 @@ It names those that are not allowed, once."
          `((command . ,(vconcat (agent-q-servers--program (car command) directory)
                                 (cdr command)))
            (directory . ,directory)
-           (environment
-            . ,(vconcat (mapcar (pcase-lambda (`(,name . ,value)) (vector name value))
-                                (append (seq-remove (lambda (it) (assoc (car it) own))
-                                                    (agent-q-servers--environment))
-                                        own)))))))
+           (environment . ,(agent-q-servers--vectors (agent-q-servers--environment)))
+           (own . ,(agent-q-servers--vectors own)))))
       ((and (stringp url) (string-match-p "\\`https?://[^ ]+\\'" url))
        `((url . ,url)
          (route . ,(agent-q-provider-route name (list :base-url url)))
@@ -329,7 +356,7 @@ An entry is made once, as a chat's environment may be another's, too.")
   "Return the server NAME of PROPERTIES for the core.
 Return nil, with a warning, if it can't be used."
   (condition-case failure
-      (agent-q-servers--made name (if (plist-get properties :of-project)
+      (agent-q-servers--made name (if (plist-get properties :project)
                                       (agent-q-servers--fill-in properties)
                                     properties))
     (error
@@ -346,8 +373,9 @@ They are as in `agent-q-tool-servers'."
    (and (listp agent-q-tool-servers) agent-q-tool-servers)
    (mapcar (lambda (entry)
              (cons (agent-q-servers--shown-name entry)
-                   (append (agent-q-servers--entry-properties entry) '(:of-project t))))
-           (seq-filter #'agent-q-servers--allowed-p (agent-q-servers--entries-of-projects)))))
+                   (append (agent-q-servers--entry-properties entry)
+                           (list :project (agent-q-servers--entry-root entry)))))
+           (car (agent-q-servers--split (agent-q-servers--entries-of-projects))))))
 
 (defun agent-q-servers-apply ()
   "Tell the core which servers there are, once it is there."
@@ -424,8 +452,11 @@ model finds the others by more_tools."
                      (format "%s%s" (plist-get server :tools) (if (zerop left-out) "" "+"))
                      (agent-q-text-visible-line (or (plist-get server :says) ""))
                      (agent-q-text-visible-line
-                      (if problem (concat problem "; RET shows its log")
-                        (plist-get server :place)))))))
+                      (concat (if-let* ((project (plist-get server :project)))
+                                  (format "for chats about %s: " (abbreviate-file-name project))
+                                "")
+                              (if problem (concat problem "; RET shows its log")
+                                (plist-get server :place))))))))
    (append (agent-q-core-tool-servers) (agent-q-servers--refused))))
 
 (defun agent-q-servers--refused ()
@@ -433,10 +464,11 @@ model finds the others by more_tools."
   (mapcar (lambda (entry)
             (let ((properties (agent-q-servers--entry-properties entry)))
               (list :name entry :state "unasked" :tools 0 :left-out 0
+                    :project (agent-q-servers--entry-root entry)
                     :place (or (agent-q-servers--entry-problem entry)
                                (plist-get properties :url)
                                (string-join (plist-get properties :command) " ")))))
-          (seq-remove #'agent-q-servers--allowed-p (agent-q-servers--entries-of-projects))))
+          (cdr (agent-q-servers--split (agent-q-servers--entries-of-projects)))))
 
 (defun agent-q-servers--category (server)
   "Return the category of the tools of SERVER, a keyword."
@@ -469,8 +501,7 @@ One that isn't allowed yet is asked about first."
   (interactive nil agent-q-servers-list-mode)
   (let* ((name (tabulated-list-get-id))
          (entry (seq-find (lambda (entry) (equal name (agent-q-servers--shown-name entry)))
-                          (seq-filter #'agent-q-servers--allowed-p
-                                      (agent-q-servers--entries-of-projects)))))
+                          (car (agent-q-servers--split (agent-q-servers--entries-of-projects))))))
     (unless entry
       (user-error "Only a project's server that you allowed can be forbidden"))
     (agent-q-servers--remember entry nil)

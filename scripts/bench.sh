@@ -214,6 +214,7 @@ if wanted mcp; then
 fi
 if wanted tools; then
   in_batch tools-bench tools
+  cargo build --release --quiet --example tool-server
   cargo run --release --quiet --example bench_tools >> "$scratch/samples" || note_failure bench_tools
 fi
 if wanted decode; then
@@ -238,7 +239,8 @@ if wanted chats; then
   in_batch load-bench resume
 fi
 if wanted idle && [ -d /proc/self/task ]; then
-  for way in bare chat bare chat bare chat; do idle_wakes "$way"; done
+  cargo build --release --quiet --example tool-server
+  for way in bare chat servers bare chat servers bare chat servers; do idle_wakes "$way"; done
 fi
 
 uname -sm

@@ -94,7 +94,12 @@ CALLS are what its model calls, one each time it is asked."
                             (agent-q-servers-test-fed-back)))
     (let ((agent-q-test-files-answer "denied"))
       (agent-q-test-files-next)
-      (should-not (string-match-p "secret" (agent-q-servers-test-told))))))
+      (should-not (string-match-p "secret" (agent-q-servers-test-told))))
+    ;; The user calls it, too.
+    (should (equal (agent-q-servers-test-slash "/memo_echo te") '(("text=" . "  string, required  "))))
+    (agent-q-prompt-replace "")
+    (agent-q-test-ask "/memo_echo by hand")
+    (should (agent-q-test-shows "memo_echo by hand ✓ by hand"))))
 
 (ert-deftest agent-q-servers-that-do-not-start-say-why ()
   (agent-q-servers-test-calling
@@ -257,6 +262,32 @@ CALLS are what its model calls, one each time it is asked."
         (agent-q-servers-apply)
         (should (= 4 (length warnings)))))))
 
+(defun agent-q-servers-test-elsewhere (press)
+  "Check that a chat about another project doesn't have the server memo.
+It has one of its own with the same name, which PRESS, a function of a key and
+a server, allows."
+  (let* ((other (file-name-as-directory
+                 (file-truename (make-temp-file (expand-file-name "other" agent-q-test-directory) t))))
+         (default-directory other) (agent-q-project-root other))
+    (agent-q-test-with-chat
+      (setq-local agent-q-offered-tools nil)
+      (should-not (assoc "memo:" (agent-q-servers-test-mentions "@")))
+      (should-not (assoc "memo:" (agent-q-servers-test-slash "/")))
+      (agent-q-prompt-replace "")
+      (agent-q-test-ask "go")
+      (should (string-match-p "memo.* is not one of" (agent-q-servers-test-fed-back)))
+      (agent-q-test-ask "go")
+      (should (string-match-p "of a server that only chats about another project have"
+                              (agent-q-servers-test-fed-back)))
+      (let ((agent-q-test-files-root other))
+        (agent-q-test-files-write ".mcp.json"
+                                  (json-encode `((mcpServers . ((memo . ((command . ,agent-q-servers-test-program))))))))
+        (funcall press "s" "unasked")
+        (should (= 2 (length (agent-q-core-tool-servers))))
+        (should (equal (with-current-buffer chat
+                         (mapcar (lambda (it) (plist-get it :name)) (agent-q-server-texts-servers)))
+                       (list (format "memo (%s)" (file-name-nondirectory (directory-file-name other))))))))))
+
 (ert-deftest agent-q-servers-of-a-project-are-shown-and-asked-about ()
   (let* ((agent-q-servers-allowed-file (make-temp-name (expand-file-name "allowed" agent-q-test-directory)))
          (process-environment (append '("AQ_TEST_WORD=magic" "AQ_TEST_PROVIDER_KEY=sk-secret-1234")
@@ -275,22 +306,24 @@ CALLS are what its model calls, one each time it is asked."
                                                        . ,agent-q-servers-test-trace)))))
                                      (thief . ((command . "sh")
                                                (args . ["-c" "echo ${AQ_TEST_PROVIDER_KEY}"]))))))))))
-         (press (lambda (key)
+         (press (lambda (key &optional server)
                   (agent-q-servers-list)
                   (with-current-buffer "*agent-q tool servers*"
-                    (agent-q-test-find "memo")
+                    (agent-q-test-find (or server "memo"))
                     (condition-case failure (agent-q-test-press key)
                       (user-error (error-message-string failure)))))))
     (cl-letf (((symbol-function 'yes-or-no-p)
                (lambda (question)
                  (push question asked)
                  (should (with-current-buffer "*agent-q tool server*"
-                           (agent-q-test-shows "WORD=${AQ_TEST_WORD}")))
+                           (agent-q-test-shows (if (< (length asked) 3) "WORD=${AQ_TEST_WORD}"
+                                                 "tool-server"))))
                  answer)))
       (agent-q-servers-test-calling nil
           '(("read_file" (path . ".mcp.json"))
             ("more_tools" (group . "memo")) ("memo_get_environment")
-            ("more_tools" (group . "memo")) ("more_tools" (group . "memo")))
+            ("more_tools" (group . "memo")) ("more_tools" (group . "memo"))
+            ("more_tools" (group . "memo")) ("call_tool" (name . "memo_echo") (arguments . ((text . "x")))))
         (funcall entry [])
         (agent-q-test-files-next)
         (should (agent-q-test-shows "you haven't allowed: memo, thief"))
@@ -312,7 +345,16 @@ CALLS are what its model calls, one each time it is asked."
           (should-not (agent-q-core-tool-servers)))
         (funcall entry [])
         (with-current-buffer chat
-          (agent-q-test-files-succeeds "memo_echo"))
+          ;; Its file is read once for a message.
+          (kill-buffer "*agent-q tool servers*")
+          (let* ((reads 0) (count (lambda (&rest _) (cl-incf reads))))
+            (advice-add 'agent-q-servers--read :before count)
+            (unwind-protect (agent-q-test-files-succeeds "memo_echo")
+              (advice-remove 'agent-q-servers--read count))
+            (should (= 1 reads)))
+          (should (assoc "memo:" (agent-q-servers-test-mentions "@")))
+          (agent-q-prompt-replace ""))
+        (agent-q-servers-test-elsewhere press)
         (funcall press "D")
         (should-not (agent-q-core-tool-servers))
         ;; A provider's key goes to no server, whatever a project wants.
@@ -350,6 +392,232 @@ CALLS are what its model calls, one each time it is asked."
           (delete-process http)
           (agent-q-test-files-fails "."))
       (delete-process http))))
+
+;;;; Prompts and resources
+
+(defun agent-q-servers-test-offered (function text)
+  "Return what FUNCTION completes TEXT at the prompt to: candidates with their notes."
+  (agent-q-prompt-replace text)
+  (goto-char (point-max))
+  (pcase (funcall function)
+    (`(,start ,_ ,table . ,more)
+     (let ((annotate (or (plist-get more :annotation-function)
+                         (completion-metadata-get (completion-metadata "" table nil)
+                                                  'annotation-function)
+                         #'ignore)))
+       (mapcar (lambda (name) (cons (substring-no-properties name) (funcall annotate name)))
+               (all-completions (buffer-substring-no-properties start (point)) table))))))
+
+(defun agent-q-servers-test-slash (text)
+  "Return what TEXT, which begins with a slash, completes to."
+  (agent-q-servers-test-offered #'agent-q-completion-console-at-point text))
+
+(defun agent-q-servers-test-mentions (text)
+  "Return what TEXT, which ends in a mention, completes to."
+  (agent-q-servers-test-offered #'agent-q-completion text))
+
+(defun agent-q-servers-test-page ()
+  "Return the text of the page that shows a prompt, or nil."
+  (when-let* ((page (get-buffer "*agent-q prompt*")))
+    (with-current-buffer page (buffer-string))))
+
+(defun agent-q-servers-test-use (text)
+  "Type TEXT, a prompt of a server, press RET, and return what is shown of it."
+  (when (get-buffer "*agent-q prompt*") (kill-buffer "*agent-q prompt*"))
+  (agent-q-prompt-replace "")
+  (agent-q-test-send text)
+  (agent-q-test-until (agent-q-servers-test-page)))
+
+(defun agent-q-servers-test-send (text)
+  "Send TEXT, which mentions resources, and return the user's message as the model has it."
+  (agent-q-prompt-replace "")
+  (agent-q-test-send text)
+  (agent-q-test-until (and (not agent-q-chat-send--gathering) (agent-q-test-idle-p)
+                           (string-empty-p (agent-q-prompt-text))))
+  (gethash "content" (car (last (seq-filter (lambda (message) (equal "user" (gethash "role" message)))
+                                            (agent-q-test-last-messages))))))
+
+(defun agent-q-servers-test-refused (text regexp)
+  "Send TEXT, which must not be sent for a reason that REGEXP matches."
+  (agent-q-prompt-replace "")
+  (let ((start (copy-marker agent-q-render-end)) (requests (length (agent-q-test-last-messages)))
+        (said nil))
+    (condition-case failure (agent-q-test-send text)
+      (user-error (setq said (error-message-string failure))))
+    (agent-q-test-until
+     (or (and said (string-match-p regexp said))
+         (string-match-p regexp (buffer-substring-no-properties start agent-q-render-end)))
+     (format "%s for %s" regexp text))
+    ;; Nothing that was typed is lost, and nothing was sent.
+    (should (equal (agent-q-prompt-text) text))
+    (should (= requests (length (agent-q-test-last-messages))))
+    (agent-q-prompt-replace "")))
+
+(ert-deftest agent-q-servers-prompts-are-completed-shown-and-sent ()
+  (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo")
+                                      (agent-q-servers-test-server "My File"))
+      (make-list 4 '("read_file" (path . "none")))
+    ;; Nothing is started by a slash alone.
+    (should (assoc "memo:" (agent-q-servers-test-slash "/")))
+    (should (equal (agent-q-servers-test-state "memo") "idle"))
+    (agent-q-test-until (assoc "memo:greet" (agent-q-servers-test-slash "/memo:")))
+    (should (string-match-p "Greet somebody politely"
+                            (cdr (assoc "memo:greet" (agent-q-servers-test-slash "/")))))
+    (let ((offered (agent-q-servers-test-slash "/memo:")))
+      (should (assoc "memo:\"two words: or more\"" offered))
+      (should-not (string-match-p "\u200b\\|\n" (cdr (assoc "memo:trap" offered))))
+      (should-not (seq-find (lambda (it) (string-match-p "bad\\|odd" (car it))) offered)))
+    (should (equal (mapcar #'car (agent-q-servers-test-slash "/memo:greet how=x "))
+                   '("who=")))
+    (agent-q-test-until (equal (mapcar #'car (agent-q-servers-test-slash "/memo:greet who=An"))
+                               '("Ann" "Anton")))
+    (let ((typed "/memo:greet who=Ann how=\"a \\\"deep\\\" bow\""))
+      (should (string-match-p "Greet Ann with a \"deep\" bow" (agent-q-servers-test-use typed)))
+      (should (string-match-p "server memo, a program of others" (agent-q-servers-test-page)))
+      ;; It is sent when it was seen.
+      (should (equal (agent-q-prompt-text) typed))
+      (should (agent-q-test-idle-p))
+      (agent-q-chat-send)
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (equal (agent-q-prompt-text) ""))
+      (should (agent-q-test-shows "> /memo:greet"))
+      (let ((sent (gethash "content" (seq-find (lambda (message) (equal "user" (gethash "role" message)))
+                                               (agent-q-test-last-messages)))))
+        (should (string-match-p "from=\"the prompt greet of the server memo, from outside the project\">\nGreet Ann"
+                                sent))
+        (should (string-match-p "written by the server memo\\.  The user has read it" sent))
+        (should (string-suffix-p typed sent))))
+    ;; What was typed may change before it is sent.
+    (agent-q-servers-test-use "/memo:greet Bob")
+    (should (string-match-p "Greet Bo with" (agent-q-servers-test-use "/memo:greet Bo")))
+    (should (string-match-p "This is two words: or more"
+                            (agent-q-servers-test-use "/memo:\"two words: or more\"")))
+    (let ((shown (agent-q-servers-test-use "/memo:dialogue")))
+      (should (string-match-p "User:\n+What is this\\?\n+User:\n+(a picture, attached)\n+Assistant:\n+A dot" shown))
+      (should (string-match-p "\\[picture, 1 × 1, 70 B\\]" shown))
+      (should (string-match-p "\\[resource memo:///dot\\]\nAll of it" shown)))
+    ;; A name that is not only letters is used as the model knows it.
+    (agent-q-test-until (assoc "my_file:greet" (agent-q-servers-test-slash "/my_file:")))
+    (let ((asked nil))
+      (cl-letf (((symbol-function 'read-string)
+                 (lambda (prompt &rest _) (push prompt asked)
+                   (if (string-match-p "Whom" prompt) "Ann \"A\" B" ""))))
+        (should (string-match-p "Greet Ann \"A\" B with nothing" (agent-q-servers-test-use "/memo:greet")))
+        (should (equal asked '("greet, how (In which way), or nothing: " "greet, who (Whom): ")))
+        (should (equal (agent-q-prompt-text) "/memo:greet who=\"Ann \\\"A\\\" B\""))))))
+
+(ert-deftest agent-q-servers-prompts-that-fail-lose-nothing ()
+  (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo")
+                                      (agent-q-servers-test-server "dying" "dies")
+                                      (agent-q-servers-test-server "many" "many"))
+      '(("read_file" (path . "none")))
+    (agent-q-test-files-next)
+    (should (string-match-p "more characters\\]" (agent-q-servers-test-use "/memo:big")))
+    (pcase-dolist (`(,text . ,regexp)
+                   '(("/dying:greet" . "dying does not run: it ended at once")
+                     ("/nobody:greet" . "No server is called nobody; there are: memo, dying, many")
+                     ("/memo:nothing x" . "memo has no prompt nothing; it has: greet")
+                     ("/memo:trap a=b" . "trap takes no arguments; this is more: a=b")
+                     ("/memo:fail" . "there is none on Mondays")
+                     ("/memo:hang" . "did not send the prompt within 3 seconds")
+                     ("/memo:die" . "ended during the call")
+                     ("/memo:huge" . "it sent a message of more than 16 MB")))
+      (agent-q-servers-test-refused text regexp))
+    (agent-q-test-until (assoc "many:prompt499" (agent-q-servers-test-slash "/many:")))
+    (should-not (assoc "many:prompt500" (agent-q-servers-test-slash "/many:")))))
+
+(ert-deftest agent-q-servers-resources-are-mentioned-and-sent ()
+  (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo")
+                                      (agent-q-servers-test-server "File"))
+      (make-list 3 '("read_file" (path . "none")))
+    (should (assoc "memo:" (agent-q-servers-test-mentions "see @")))
+    (should (assoc "file-server:" (agent-q-servers-test-mentions "see @")))
+    (should (equal (agent-q-servers-test-state "memo") "idle"))
+    (agent-q-test-until (assoc "memo:///today" (agent-q-servers-test-mentions "see @memo:")))
+    (let ((offered (agent-q-servers-test-mentions "see @memo:")))
+      (should (string-match-p "What is to be done" (cdr (assoc "memo:///today" offered))))
+      (should (assoc "\"memo:///a b, c\"" offered))
+      (should (string-match-p "memo:///{year}/{day}  What was done" (cdr (assoc "memo:///" offered)))))
+    (agent-q-test-until (assoc "memo:///2026/" (agent-q-servers-test-mentions "see @memo:memo:///20")))
+    (agent-q-test-until (equal '("memo:///2026/monday")
+                               (mapcar #'car (agent-q-servers-test-mentions "see @memo:memo:///2026/m"))))
+    (let ((sent (format "%S" (mapcar
+                              #'map-pairs
+                              (agent-q-servers-test-send
+                               "@memo:memo:///today and @memo:\"memo:///a b, c\", @file-server:memo:///text @memo @memo:memo:///picture, @memo:memo:///two")))))
+      (dolist (part '("from=\\\\?\"the resource memo:///today of the server memo, from outside the project\\\\?\">"
+                      "Feed the cat\\." "This is a b, c\\." "the server File" "Water the plants\\."
+                      "\\[picture, 1 × 1, 70 B\\]" "data:image/png;base64,iVBOR"
+                      "\\[resource memo:///two\\]\\(?:\n\\|\\\\n\\)One" "Another\\." "\\[data, 6 bytes, application/zip\\]"))
+        (should (string-match-p part sent))))
+    (should (agent-q-test-shows "@memo:memo:///today  13 B"))
+    (agent-q-servers-test-send "see @memo:memo:///big")
+    (should (agent-q-test-shows "@memo:memo:///big  first 48.8"))
+    (pcase-dolist (`(,name . ,regexp)
+                   '(("zip" . "neither a text nor a picture: \\[data, 6 bytes, application/zip\\]")
+                     ("fail" . "there is none on Mondays") ("{year}/x" . "the place of {year}")
+                     ("hang" . "did not send the resource within 3 seconds")
+                     ("die" . "ended during the call")
+                     ("huge" . "it sent a message of more than 16 MB")))
+      (agent-q-servers-test-refused (format "see @memo:\"memo:///%s\"" name) regexp))))
+
+(ert-deftest agent-q-servers-texts-that-a-user-sends-are-a-strangers ()
+  (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo"))
+      '(("write_file" (path . "a.txt") (content . "1"))
+        ("write_file" (path . "b.txt") (content . "2")))
+    (let ((rule (agent-q-core-add-rule
+                 (agent-q-json-encode '(:effect "allow" :tool "write_file" :path "*.txt"
+                                        :dangerous t :scope (:for "always")))
+                 nil)))
+      (unwind-protect
+          (progn
+            ;; What a rule allows is asked about once the turn has read what a server wrote.
+            (agent-q-test-files-succeeds)
+            (should-not agent-q-test-files-asked)
+            (agent-q-servers-test-send "see @memo:memo:///today")
+            (should agent-q-test-files-asked))
+        (agent-q-core-revoke-rule rule)))))
+
+(ert-deftest agent-q-servers-say-what-changed-and-ask-in-vain ()
+  (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo"))
+      '(("more_tools" (group . "memo")) ("memo_change") ("memo_ask"))
+    (agent-q-test-files-succeeds)
+    (agent-q-test-until (assoc "memo:greet" (agent-q-servers-test-slash "/memo:")))
+    (agent-q-test-until (assoc "memo:///today" (agent-q-servers-test-mentions "@memo:")))
+    (agent-q-prompt-replace "")
+    (agent-q-test-files-succeeds "changed")
+    (agent-q-test-until (assoc "memo:late" (agent-q-servers-test-slash "/memo:")))
+    (agent-q-test-until (assoc "memo:///late" (agent-q-servers-test-mentions "@memo:")))
+    (agent-q-prompt-replace "")
+    (let ((told (agent-q-test-files-succeeds)))
+      (should (string-match-p "sampling/createMessage: .*-32601.*agent-q has no sampling" told))
+      (should (string-match-p "roots/list: .*-32601.*agent-q has no roots" told))
+      (should (string-match-p "elicitation/create: .*decline" told)))
+    (should (string-match-p "refused sampling" (agent-q-core-tool-server-log "memo")))))
+
+(ert-deftest agent-q-servers-get-no-secrets-but-those-that-are-named ()
+  (let ((process-environment (append '("GITHUB_TOKEN=a" "AWS_SECRET_ACCESS_KEY=b" "SOME_API_KEY=c"
+                                       "SSH_AUTH_SOCK=d" "PLAIN_WORD=e" "MY_TOKEN=f")
+                                     process-environment)))
+    (agent-q-servers-test-calling
+        (list (append (agent-q-servers-test-server "memo")
+                      nil)
+              `("own" :command (,agent-q-servers-test-program)
+                :env (("GITHUB_TOKEN" . ,(lambda () "mine")))))
+        '(("more_tools" (group . "memo")) ("memo_get_environment")
+          ("more_tools" (group . "own")) ("own_get_environment"))
+      (agent-q-test-files-succeeds)
+      (let ((names (split-string (agent-q-test-files-succeeds))))
+        (dolist (name '("SSH_AUTH_SOCK" "PLAIN_WORD" "PATH")) (should (member name names)))
+        (dolist (name '("GITHUB_TOKEN" "AWS_SECRET_ACCESS_KEY" "SOME_API_KEY" "MY_TOKEN"))
+          (should-not (member name names))))
+      (should (string-match-p "without these variables.*GITHUB_TOKEN, AWS_SECRET_ACCESS_KEY"
+                              (agent-q-core-tool-server-log "memo")))
+      (agent-q-test-files-succeeds)
+      (let ((names (split-string (agent-q-test-files-succeeds))))
+        (should (member "GITHUB_TOKEN" names))
+        (should-not (member "MY_TOKEN" names)))
+      (should-not (string-match-p "GITHUB_TOKEN" (agent-q-core-tool-server-log "own"))))))
 
 (provide 'agent-q-servers-test)
 ;;; agent-q-servers-test.el ends here

@@ -248,6 +248,18 @@ fn tool_server_stop(env: &Env, name: Text) -> Result<()> {
     stopped.or_else(|error| signal(env, error))
 }
 
+/// Ask the tool server NAME about its prompts and resources. QUESTION is JSON: "prompts", "resources", or an object
+/// of "prompt" (with `name' and `arguments'), "resource" (`uri') or "complete" (`of', an object of `prompt' or
+/// `template', `argument', `value', `others'). The server is started if it has to be. Return the number of the
+/// question, to which a `:tool-server-answered' event brings `:answer', JSON text, or `:problem', a sentence.
+#[defun]
+fn tool_server_ask(env: &Env, name: Text, question: Text) -> Result<i64> {
+    match core(env)?.engine.servers().ask(&name, &question) {
+        Ok(question) => Ok(question.0 as i64),
+        Err(error) => signal(env, error),
+    }
+}
+
 // Judging the files that an image names, for Emacs, which finds definitions in them.
 
 /// The last one that was made, with the JSON text that it was made from: a chat has many questions.

@@ -32,6 +32,7 @@ use crate::runtime::on_emacs;
 use crate::session::Agenda;
 use crate::session::context::Context;
 use crate::tool::definition::InvalidTool;
+use crate::trust::Provenance;
 use crate::{log, runtime};
 use running::RunningEmacs;
 use text::Text;
@@ -133,6 +134,9 @@ pub fn message(
         id: MessageId::next(),
         text: text.into(),
         along: context.as_ref().map(Context::along).unwrap_or_default(),
+        provenance: context
+            .as_ref()
+            .map_or(Provenance::Own, Context::provenance),
         context: context.as_ref().map(Context::block),
         pictures,
         sending,

@@ -220,9 +220,7 @@ async fn describe(arguments: &Arguments, context: &WorkContext) -> Result<String
     let group = arguments.text("group").unwrap_or_default().trim();
     let group = group.trim_start_matches(':').to_lowercase();
     context
-        .telling(context.offer.all().bring(&group), || {
-            format!("starting {group}")
-        })
+        .telling(context.offer.bring(&group), || format!("starting {group}"))
         .await?;
     let tools = context.offer.add(&group, &context.tools);
     if !tools.is_empty() {

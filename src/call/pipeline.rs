@@ -30,7 +30,7 @@ use crate::rules::Outcome;
 use crate::runtime::panic_message;
 use crate::tool::work::{Echo, NextCalls};
 use crate::tool::{Arguments, Returns, Tool, ToolFailure};
-use crate::trust::{Provenance, SafetyLevel};
+use crate::trust::SafetyLevel;
 
 impl Executor {
     /// Runs CALLS: safe ones side by side, the others one at a time and in order.
@@ -267,9 +267,9 @@ impl Executor {
             Ok(()) => {
                 let started = Instant::now();
                 let ending = self.run_one(&call, batch).await;
-                let source = ending.source.as_ref().map(|source| source.provenance);
-                if [Some(call.facts.yields()), source].contains(&Some(Provenance::Foreign)) {
-                    batch.place.note_foreign();
+                batch.place.note(call.facts.yields());
+                if let Some(source) = &ending.source {
+                    batch.place.note(source.provenance);
                 }
                 let ran = started.elapsed().saturating_sub(call.waited.all());
                 (ending, Some(ran))

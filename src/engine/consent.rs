@@ -154,7 +154,7 @@ impl Engine {
         let arguments = tool.check(imagined.arguments)?;
         let context = self.context(imagined.session);
         if imagined.foreign == Some(true) {
-            context.place.note_foreign();
+            context.place.note(Provenance::Foreign);
         }
         let question = QuestionId::next();
         let executor = self.shared.executor.clone();

@@ -51,6 +51,7 @@ impl Engine {
         let settings = held(&handles.settings).clone();
         handles.workspace.set_ground(&settings.ground);
         handles.workspace.journal.begin_turn(turn.0);
+        handles.offer.set_project(settings.ground.root.as_deref());
         handles.offer.withhold(programs::NAME);
         handles.offer.begin_turn(&listed, unoffered);
         handles.offer.complete(&listed);

@@ -249,7 +249,11 @@ pub fn introduction(version: &str, emacs: &str) -> Value {
 pub fn offered(profile: &Profile, registry: &Registry, emacs: &str) -> Registry {
     // Other agents run programs their own way, which their users have set up.
     let mut known = registry.all();
-    known.retain(|tool| tool.name != programs::NAME);
+    let elsewhere = registry.elsewhere(None);
+    // The servers of a project they start themselves.
+    known.retain(|tool| {
+        tool.name != programs::NAME && !tool.categories.iter().any(|it| elsewhere.contains(it))
+    });
     let registry = &Registry::of(known);
     let offered = Registry::of(profile.tools(registry));
     // Any call may turn out to be pending.

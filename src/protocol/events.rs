@@ -379,8 +379,14 @@ pub enum Event {
         #[serde(rename = "below", serialize_with = "is_below")]
         place: PastPlace,
     },
-    /// The state or the tools of an MCP server are others now.
+    /// The state, tools, prompts or resources of an MCP server are others now.
     ToolServer { name: String },
+    /// What an MCP server has for the user, JSON, or why nothing.
+    ToolServerAnswered {
+        question: QuestionId,
+        #[serde(serialize_with = "fields::answer")]
+        answer: Result<Value, String>,
+    },
     /// Something outside of any chat that the user should know of.
     Trouble { message: String },
     /// A bug of ours that was contained; the log has the rest.
@@ -437,6 +443,7 @@ impl Event {
             | Self::Models { .. }
             | Self::ChatsAnswered { .. }
             | Self::ToolServer { .. }
+            | Self::ToolServerAnswered { .. }
             | Self::Trouble { .. }
             | Self::ProjectFiles { .. }
             | Self::Fault { .. } => None,

@@ -22,6 +22,8 @@ pub use events::{
 };
 pub use picture::Picture;
 
+use crate::trust::Provenance;
+
 /// Which turn is undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoneTurn {
@@ -95,6 +97,8 @@ pub struct UserMessage {
     pub along: Vec<String>,
     /// Pictures among that.
     pub pictures: Vec<Picture>,
+    /// Where that comes from.
+    pub provenance: Provenance,
     pub sending: Sending,
 }
 
@@ -115,6 +119,7 @@ impl From<&str> for UserMessage {
             context: None,
             along: Vec::new(),
             pictures: Vec::new(),
+            provenance: Provenance::Own,
             sending: Sending::New,
         }
     }

@@ -289,9 +289,11 @@ impl TurnPlace {
         }
     }
 
-    /// Notes that the turn has read text from outside the project.
-    pub fn note_foreign(&self) {
-        self.foreign.store(true, Ordering::Release);
+    /// Notes that the turn has read text of PROVENANCE.
+    pub fn note(&self, provenance: Provenance) {
+        if provenance == Provenance::Foreign {
+            self.foreign.store(true, Ordering::Release);
+        }
     }
 }
 

@@ -11,16 +11,23 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::ClientHandler;
-#[expect(deprecated, reason = "servers of older versions log so")]
-use rmcp::model::LoggingMessageNotificationParam;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
-    ClientConfig, ClientRequest, Implementation, PaginatedRequestParams, ProgressNotificationParam,
-    ProgressToken, RequestId, ServerResult, Tool as OfferedTool,
+    ArgumentInfo, CallToolRequest, CallToolRequestParams, CancelledNotification,
+    CancelledNotificationParam, ClientConfig, ClientRequest, CompleteRequestParams,
+    CompletionContext, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorCode, ErrorData,
+    GetPromptRequestParams, GetPromptResult, Implementation, PaginatedRequestParams,
+    ProgressNotificationParam, ProgressToken, Prompt, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResult, Reference, RequestId, Resource, ResourceTemplate, ServerCapabilities,
+    ServerResult, Tool as OfferedTool,
+};
+#[expect(deprecated, reason = "servers of older versions log and ask so")]
+use rmcp::model::{
+    CreateMessageRequestParams, CreateMessageResult, ListRootsResult,
+    LoggingMessageNotificationParam,
 };
 use rmcp::service::{
-    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RoleClient, ServiceError,
-    serve_client_with_ct,
+    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RequestContext,
+    RoleClient, ServiceError, serve_client_with_ct,
 };
 use rmcp::transport::IntoTransport;
 use rmcp::transport::StreamableHttpClientTransport;
@@ -58,6 +65,9 @@ const LONGEST_CALL: Duration = Duration::from_secs(60 * 60);
 /// How much of what a server says of its progress is shown.
 const LONGEST_PROGRESS: usize = 120;
 
+/// A page of a list, and where the next one begins.
+type Paged<T> = BoxFuture<'static, Result<(Vec<T>, Option<String>), ServiceError>>;
+
 /// A server that runs.
 pub(super) struct ServerConnection {
     peer: Peer<RoleClient>,
@@ -74,7 +84,7 @@ pub(super) struct ServerConnection {
 pub(super) struct Heard {
     /// How far the calls are that run, by their tokens.
     progress: Mutex<HashMap<ProgressToken, String>>,
-    /// Its tools are others now.
+    /// Its tools, prompts or resources are others now.
     pub(super) changed: Notify,
     /// Why it was cut off, if it was.
     trouble: Mutex<Option<String>>,
@@ -92,6 +102,18 @@ struct Listener {
     log: Arc<ServerLog>,
 }
 
+impl Listener {
+    /// The refusal of WHAT the server asked for, noted for the user.
+    fn refused(&self, what: &str) -> ErrorData {
+        self.log.note(&format!("refused {what}"));
+        ErrorData::new(
+            ErrorCode::METHOD_NOT_FOUND,
+            format!("agent-q has no {what}"),
+            None,
+        )
+    }
+}
+
 impl ClientHandler for Listener {
     async fn on_progress(
         &self,
@@ -106,6 +128,43 @@ impl ClientHandler for Listener {
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.heard.changed.notify_one();
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.heard.changed.notify_one();
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.heard.changed.notify_one();
+    }
+
+    // What a server may not ask of a client that did not say that it can.
+
+    #[expect(deprecated, reason = "servers of older versions ask so")]
+    async fn create_message(
+        &self,
+        _: CreateMessageRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        Err(self.refused("sampling: the user's model is for the user alone"))
+    }
+
+    #[expect(deprecated, reason = "servers of older versions ask so")]
+    async fn list_roots(
+        &self,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
+        Err(self.refused("roots: the server is told of folders by its settings"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        _: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        // It may go on without an answer, where an error would end the call.
+        let _ = self.refused("elicitation: the user is not asked");
+        Ok(ElicitResult::new(ElicitationAction::Decline))
     }
 
     #[expect(deprecated, reason = "servers of older versions log so")]
@@ -128,6 +187,8 @@ impl ClientHandler for Listener {
     fn get_info(&self) -> ClientConfig {
         let mut client = ClientConfig::default();
         client.client_info = Implementation::new("agent-q", env!("CARGO_PKG_VERSION"));
+        // The latest that begins with these words; later ones have no `initialize`.
+        client.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         client
     }
 }
@@ -316,42 +377,78 @@ fn unmet(error: &ClientInitializeError) -> String {
 }
 
 impl ServerConnection {
+    /// Whether it can still be used.
+    pub(super) fn is_open(&self) -> bool {
+        !self.ending.is_cancelled() && !self.peer.is_transport_closed()
+    }
+
+    /// Why it can't.
+    pub(super) fn why_ended(&self) -> String {
+        self.heard
+            .trouble()
+            .unwrap_or_else(|| "it ended".to_owned())
+    }
+
     /// The tools that the server offers; at most [`MOST_TOOLS`] and one.
     ///
     /// # Errors
     ///
     /// A sentence for the user.
     pub(super) async fn tools(&self) -> Result<Vec<OfferedTool>, String> {
-        let has_tools = self
-            .peer
-            .peer_info()
-            .is_none_or(|info| info.capabilities.tools.is_some());
-        if !has_tools {
+        if !self.can(|it| it.tools.is_some()) {
             return Ok(Vec::new());
         }
-        let mut tools = Vec::new();
+        self.listed("list its tools", MOST_TOOLS + 1, |peer, page| {
+            Box::pin(async move {
+                let page = peer.list_tools(Some(page)).await?;
+                Ok((page.tools, page.next_cursor))
+            })
+        })
+        .await
+    }
+
+    /// Whether the server says that it CAN do something.
+    fn can(&self, can: impl Fn(&ServerCapabilities) -> bool) -> bool {
+        let info = self.peer.peer_info();
+        info.is_none_or(|info| can(&info.capabilities))
+    }
+
+    /// At most MOST elements of a list whose pages ASK gets, which is to DO something.
+    async fn listed<T>(
+        &self,
+        what: &str,
+        most: usize,
+        ask: impl Fn(Peer<RoleClient>, PaginatedRequestParams) -> Paged<T> + Send + Sync,
+    ) -> Result<Vec<T>, String> {
+        let mut all = Vec::new();
         let mut cursor = None;
         for _ in 0..MOST_PAGES {
             let page = PaginatedRequestParams::default().with_cursor(cursor);
-            let page = tokio::time::timeout(LISTING, self.peer.list_tools(Some(page))).await;
-            let page = match page {
-                Ok(Ok(page)) => page,
-                Ok(Err(error)) => return Err(self.failure("list its tools", &error)),
-                Err(_) => {
-                    let seconds = LISTING.as_secs();
-                    return Err(format!(
-                        "it did not list its tools within {seconds} seconds"
-                    ));
-                }
-            };
-            tools.extend(page.tools);
-            cursor = page.next_cursor.filter(|it| !it.is_empty());
-            if cursor.is_none() || tools.len() > MOST_TOOLS {
+            let (page, next) = self
+                .within(LISTING, what, ask(self.peer.clone(), page))
+                .await?;
+            all.extend(page);
+            cursor = next.filter(|it| !it.is_empty());
+            if cursor.is_none() || all.len() >= most {
                 break;
             }
         }
-        tools.truncate(MOST_TOOLS + 1);
-        Ok(tools)
+        all.truncate(most);
+        Ok(all)
+    }
+
+    /// What comes of ASKED, which is to DO something, within PATIENCE.
+    async fn within<T>(
+        &self,
+        patience: Duration,
+        what: &str,
+        asked: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, String> {
+        let timeout = ServiceError::Timeout { timeout: patience };
+        let answered = tokio::time::timeout(patience, asked).await;
+        answered
+            .unwrap_or(Err(timeout))
+            .map_err(|error| self.failure(what, &error))
     }
 
     /// What the server returns for a call of its TOOL with ARGUMENTS. PATIENCE is how long it may go without
@@ -397,18 +494,16 @@ impl ServerConnection {
             Ok(_) => Err(ToolFailure::new(
                 "The server sent something that is not a result.",
             )),
-            Err(error) => {
-                if matches!(error, ServiceError::TransportSend(_)) {
-                    // The next call reaches it again.
-                    self.ending.cancel();
-                }
-                Err(failed(&error))
-            }
+            Err(error) => Err(failed(&error)),
         }
     }
 
-    /// A sentence without its subject and end on ERROR, met as the server was to DO something.
+    /// A sentence on ERROR, met as the server was to DO something. One that isn't there any more is reached again
+    /// when it is next needed.
     fn failure(&self, what: &str, error: &ServiceError) -> String {
+        if matches!(error, ServiceError::TransportSend(_)) {
+            self.ending.cancel();
+        }
         match error {
             ServiceError::McpError(error) => one_line(&error.message, 2000),
             ServiceError::Timeout { timeout } => {
@@ -428,6 +523,125 @@ impl ServerConnection {
                 one_line(&error.to_string(), 300)
             ),
         }
+    }
+}
+
+// What it has for the user.
+
+impl ServerConnection {
+    /// At most MOST of the prompts that it offers.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the user, as below.
+    pub(super) async fn prompts(&self, most: usize) -> Result<Vec<Prompt>, String> {
+        if !self.can(|it| it.prompts.is_some()) {
+            return Ok(Vec::new());
+        }
+        self.listed("list its prompts", most, |peer, page| {
+            Box::pin(async move {
+                let page = peer.list_prompts(Some(page)).await?;
+                Ok((page.prompts, page.next_cursor))
+            })
+        })
+        .await
+    }
+
+    /// At most MOST of its resources.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub(super) async fn resources(&self, most: usize) -> Result<Vec<Resource>, String> {
+        if !self.can(|it| it.resources.is_some()) {
+            return Ok(Vec::new());
+        }
+        self.listed("list its resources", most, |peer, page| {
+            Box::pin(async move {
+                let page = peer.list_resources(Some(page)).await?;
+                Ok((page.resources, page.next_cursor))
+            })
+        })
+        .await
+    }
+
+    /// At most MOST templates of the addresses of resources; none where the server knows no templates.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub(super) async fn templates(&self, most: usize) -> Result<Vec<ResourceTemplate>, String> {
+        if !self.can(|it| it.resources.is_some()) {
+            return Ok(Vec::new());
+        }
+        self.listed("list its templates", most, |peer, page| {
+            Box::pin(async move {
+                match peer.list_resource_templates(Some(page)).await {
+                    Ok(page) => Ok((page.resource_templates, page.next_cursor)),
+                    Err(ServiceError::McpError(_)) => Ok((Vec::new(), None)),
+                    Err(error) => Err(error),
+                }
+            })
+        })
+        .await
+    }
+
+    /// What the prompt that is ASKED for says.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub(super) async fn prompt(
+        &self,
+        asked: GetPromptRequestParams,
+        patience: Duration,
+    ) -> Result<GetPromptResult, String> {
+        self.within(patience, "send the prompt", self.peer.get_prompt(asked))
+            .await
+    }
+
+    /// What is in the resource that is ASKED for.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub(super) async fn resource(
+        &self,
+        asked: ReadResourceRequestParams,
+        patience: Duration,
+    ) -> Result<ReadResourceResult, String> {
+        self.within(
+            patience,
+            "send the resource",
+            self.peer.read_resource(asked),
+        )
+        .await
+    }
+
+    /// Whether it completes arguments.
+    pub(super) fn completes(&self) -> bool {
+        self.can(|it| it.completions.is_some())
+    }
+
+    /// What the value of ARGUMENT of a prompt or a template can be, of which VALUE was typed, where the OTHERS
+    /// are known.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub(super) async fn completions(
+        &self,
+        of: Reference,
+        argument: ArgumentInfo,
+        others: HashMap<String, String>,
+    ) -> Result<Vec<String>, String> {
+        if !self.completes() {
+            return Ok(Vec::new());
+        }
+        let asked = CompleteRequestParams::new(of, argument)
+            .with_context(CompletionContext::with_arguments(others));
+        let completed = self.within(LISTING, "complete that", self.peer.complete(asked));
+        Ok(completed.await?.completion.values)
     }
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a server's result says, as text for a model. Pure.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
+use crate::protocol::picture::Picture;
 use crate::tool::ToolFailure;
 use crate::trust::one_line;
 
@@ -18,7 +21,8 @@ const LONGEST_NAME: usize = 200;
 ///
 /// When the server says that the call failed: its words on that.
 pub(super) fn text(result: CallToolResult) -> Result<String, ToolFailure> {
-    let mut parts: Vec<String> = result.content.into_iter().map(part).collect();
+    let parts = result.content.into_iter();
+    let mut parts: Vec<String> = parts.map(|it| piece(it).into_text()).collect();
     if parts.is_empty()
         && let Some(data) = &result.structured_content
     {
@@ -33,38 +37,81 @@ pub(super) fn text(result: CallToolResult) -> Result<String, ToolFailure> {
     }
 }
 
-fn part(block: ContentBlock) -> String {
-    match block {
-        ContentBlock::Text(text) => text.text,
-        ContentBlock::Image(image) => left_out("picture", &image.mime_type, &image.data),
-        ContentBlock::Audio(audio) => left_out("sound", &audio.mime_type, &audio.data),
-        ContentBlock::Resource(embedded) => resource(embedded.resource),
-        ContentBlock::ResourceLink(link) => format!(
-            "[resource {}: {}]",
-            one_line(&link.uri, LONGEST_NAME),
-            one_line(&link.name, LONGEST_NAME)
-        ),
-        _ => "[something of a kind that agent-q doesn't know]".to_owned(),
+/// A piece of what a server sends.
+pub(super) enum Piece {
+    Text(String),
+    /// Its kind, and its bytes in base64.
+    Picture(String, String),
+    /// What no model reads, in a few words.
+    LeftOut(String),
+}
+
+impl Piece {
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Self::Text(text) | Self::LeftOut(text) => text,
+            Self::Picture(kind, data) => left_out("picture", &kind, &data),
+        }
     }
 }
 
-/// The text of a RESOURCE, after its address.
-pub(super) fn resource(resource: ResourceContents) -> String {
+pub(super) fn piece(block: ContentBlock) -> Piece {
+    match block {
+        ContentBlock::Text(text) => Piece::Text(text.text),
+        ContentBlock::Image(image) => picture(image.mime_type, image.data),
+        ContentBlock::Audio(audio) => {
+            Piece::LeftOut(left_out("sound", &audio.mime_type, &audio.data))
+        }
+        ContentBlock::Resource(embedded) => match resource(embedded.resource) {
+            (address, Piece::Text(text)) => Piece::Text(format!("{address}\n{text}")),
+            (address, Piece::LeftOut(text)) => Piece::LeftOut(format!("{address}\n{text}")),
+            (_, picture) => picture,
+        },
+        ContentBlock::ResourceLink(link) => Piece::Text(format!(
+            "[resource {}: {}]",
+            one_line(&link.uri, LONGEST_NAME),
+            one_line(&link.name, LONGEST_NAME)
+        )),
+        _ => Piece::LeftOut("[something of a kind that agent-q doesn't know]".to_owned()),
+    }
+}
+
+/// A RESOURCE: its address, as a line, and what is there.
+pub(super) fn resource(resource: ResourceContents) -> (String, Piece) {
+    let address = |uri: &str| format!("[resource {}]", one_line(uri, LONGEST_NAME));
     match resource {
         ResourceContents::TextResourceContents { uri, text, .. } => {
-            format!("[resource {}]\n{text}", one_line(&uri, LONGEST_NAME))
+            (address(&uri), Piece::Text(text))
         }
         ResourceContents::BlobResourceContents {
             uri,
             mime_type,
             blob,
             ..
-        } => format!(
-            "[resource {}]\n{}",
-            one_line(&uri, LONGEST_NAME),
-            left_out("data", &mime_type.unwrap_or_default(), &blob)
+        } => (address(&uri), of_bytes(mime_type.unwrap_or_default(), blob)),
+        _ => (
+            String::new(),
+            Piece::LeftOut("[a resource of a kind that agent-q doesn't know]".to_owned()),
         ),
-        _ => "[a resource of a kind that agent-q doesn't know]".to_owned(),
+    }
+}
+
+/// What DATA in base64, said to be of KIND, is. Text is sent so, too.
+fn of_bytes(kind: String, data: String) -> Piece {
+    let is_text = kind.starts_with("text/") || kind.contains("json") || kind.contains("xml");
+    let text = || String::from_utf8(STANDARD.decode(&data).ok()?).ok();
+    match is_text.then(text).flatten() {
+        Some(text) => Piece::Text(text),
+        None if kind.starts_with("image/") => picture(kind, data),
+        None => Piece::LeftOut(left_out("data", &kind, &data)),
+    }
+}
+
+/// The picture that DATA says in base64, if hosts take it.
+fn picture(kind: String, data: String) -> Piece {
+    match Picture::read(&data) {
+        Ok(_) => Piece::Picture(kind, data),
+        Err(_) => Piece::LeftOut(left_out("picture", &kind, &data)),
     }
 }
 

@@ -10,6 +10,7 @@ mod output;
 mod process;
 mod server;
 mod settings;
+mod texts;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -18,12 +19,13 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::protocol::Emacs;
+use crate::protocol::{Emacs, Event, QuestionId};
 use crate::runtime::held;
 use crate::tool::Origin;
 use crate::tool::registry::Registry;
 use server::ToolServer;
 pub use settings::{InvalidServers, ServerSettings};
+use texts::TextQuestion;
 
 /// How long the exit of Emacs waits for servers to end by themselves.
 const LEAVING: Duration = Duration::from_millis(300);
@@ -136,6 +138,24 @@ impl ToolServers {
         let servers: Vec<_> = held(&self.servers).values().cloned().collect();
         let running: Vec<_> = servers.iter().filter_map(|it| it.leave()).collect();
         process::end_all(&running, LEAVING);
+    }
+
+    /// Asks the server called NAME a QUESTION, JSON text, about its prompts and resources; the answer is an event.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or the question is not understood.
+    pub fn ask(&self, name: &str, question: &str) -> Result<QuestionId, InvalidServers> {
+        let server = self.named(name)?;
+        let asked: TextQuestion =
+            serde_json::from_str(question).map_err(InvalidServers::Question)?;
+        let question = QuestionId::next();
+        let emacs = Arc::clone(&self.emacs);
+        crate::runtime::spawn(async move {
+            let answer = server.look_up(asked).await;
+            emacs.emit(Event::ToolServerAnswered { question, answer });
+        });
+        Ok(question)
     }
 
     fn named(&self, name: &str) -> Result<Arc<ToolServer>, InvalidServers> {

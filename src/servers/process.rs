@@ -42,7 +42,7 @@ pub(super) fn spawn(command: &ServerCommand) -> io::Result<(ServerProcess, Serve
         .command
         .split_first()
         .ok_or_else(|| io::Error::other("there is no command"))?;
-    let mut child = in_own_group(program, &command.directory, &command.environment)
+    let mut child = in_own_group(program, &command.directory, &command.environment())
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -19,7 +19,7 @@ use crate::runtime::held;
 use crate::tool::registry::Registry;
 use crate::tool::schema::Strangers;
 use crate::tool::work::{WorkContext, joined, off_emacs};
-use crate::tool::{Arguments, Origin, Runner, Tool, ToolFailure};
+use crate::tool::{Arguments, Origin, Parameter, Runner, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 use crate::visible::is_hidden;
 
@@ -53,7 +53,7 @@ struct Life {
     /// Why it does not run, where it should.
     problem: String,
     says: String,
-    /// How often it died or could not be started since a call last succeeded, and when it did so last.
+    /// How often it died or could not be started since it last did what it was asked to do, and when it did so last.
     deaths: u32,
     died: Option<Instant>,
     /// What each of its tools is called here; kept while it does not run.
@@ -128,6 +128,7 @@ impl ToolServer {
             "problem": said(&life.problem),
             "says": said(&life.says),
             "place": place,
+            "project": self.settings.project,
             "tools": life.names.len(),
             "left_out": life.left_out,
         })
@@ -139,7 +140,7 @@ impl ToolServer {
             return;
         };
         let server = Arc::clone(self);
-        registry.promise(&self.group, move || {
+        registry.promise(&self.group, self.settings.project.as_deref(), move || {
             let server = Arc::clone(&server);
             Box::pin(async move { server.running().await.map(drop) })
         });
@@ -151,7 +152,7 @@ impl ToolServer {
     ///
     /// Why it does not run, with its last words.
     pub(super) async fn running(self: &Arc<Self>) -> Result<Arc<ServerConnection>, ToolFailure> {
-        if let Some(connection) = self.connection() {
+        if let Some(connection) = self.open_connection() {
             return Ok(connection);
         }
         let server = Arc::clone(self);
@@ -164,6 +165,11 @@ impl ToolServer {
             State::Running(connection) => Some(Arc::clone(connection)),
             _ => None,
         }
+    }
+
+    /// The connection, if it can be used.
+    fn open_connection(&self) -> Option<Arc<ServerConnection>> {
+        self.connection().filter(|it| it.is_open())
     }
 
     /// Starts it at the user's word, however often it died.
@@ -181,17 +187,35 @@ impl ToolServer {
 
     async fn start(self: Arc<Self>) -> Result<Arc<ServerConnection>, ToolFailure> {
         let _alone = self.starting.lock().await;
-        if let Some(connection) = self.connection() {
+        if let Some(connection) = self.open_connection() {
             return Ok(connection);
+        }
+        // Its process may take a while to end.
+        if let Some(closed) = self.connection() {
+            self.failed(&closed.why_ended());
         }
         self.may_start()?;
         self.enter(State::Starting, String::new());
         self.log.note("starting");
+        self.note_withheld();
         match self.reach().await {
             Ok(connection) => Ok(connection),
             Err(problem) => {
                 self.failed(&problem);
                 Err(self.not_running(&problem))
+            }
+        }
+    }
+
+    /// Notes which variables it doesn't get: it may fail for the lack of one.
+    fn note_withheld(&self) {
+        if let ServerPlace::Command(command) = &self.settings.reached {
+            let names = command.withheld();
+            if !names.is_empty() {
+                let names = names.join(", ");
+                self.log.note(&format!(
+                    "without these variables, which may be secret: {names}; :env gives it one"
+                ));
             }
         }
     }
@@ -248,7 +272,8 @@ impl ToolServer {
         Ok(connection)
     }
 
-    /// Reads the tools again whenever the server says that they are others.
+    /// Reads the tools again, and tells Emacs, whenever the server says that it has other ones, or other prompts
+    /// or resources.
     async fn follow_changes(self: Arc<Self>, connection: Arc<ServerConnection>, heard: Arc<Heard>) {
         loop {
             heard.changed.notified().await;
@@ -259,8 +284,9 @@ impl ToolServer {
             match connection.tools().await {
                 Ok(tools) => {
                     self.register(tools);
+                    let count = self.tool_count();
                     self.log
-                        .note(&format!("has {} tools now", self.tool_count()));
+                        .note(&format!("says that it has changed; has {count} tools now"));
                     self.tell();
                 }
                 Err(problem) => self.log.note(&problem),
@@ -414,7 +440,9 @@ impl ToolServer {
         }));
         let level = SafetyLevel::Dangerous;
         let strangers = Strangers::AsTheSchemaSays;
+        let parameters = Parameter::of_schema(&schema);
         let mut tool = Tool::with_schema(name, description, level, schema, strangers, runner);
+        tool.parameters = parameters;
         tool.categories = vec![self.group.clone()];
         tool.origin = origin.clone();
         tool.provenance = Provenance::Foreign;
@@ -438,9 +466,14 @@ impl ToolServer {
         let patience = self.settings.timeout();
         let result = connection.call(tool, arguments, patience, context).await;
         if result.is_ok() {
-            held(&self.life).deaths = 0;
+            self.note_alive();
         }
         result
+    }
+
+    /// Takes in that it did what it was asked to do.
+    pub(super) fn note_alive(&self) {
+        held(&self.life).deaths = 0;
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::builtin::programs::is_secret;
 use crate::provider::Route;
 
 /// A server that was chosen.
@@ -15,6 +16,8 @@ use crate::provider::Route;
 pub struct ServerSettings {
     /// As the user wrote it.
     pub name: String,
+    /// The root of the project that it is for, as Emacs writes it; none for one of the user's own.
+    pub project: Option<String>,
     #[serde(flatten)]
     pub reached: ServerPlace,
     /// How long a call may go without a sign of life, in seconds.
@@ -41,14 +44,38 @@ pub enum ServerPlace {
 pub struct ServerCommand {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// All of its environment.
+    /// Emacs's environment without the keys of providers.
     #[serde(default)]
-    pub environment: Vec<(String, String)>,
+    environment: Vec<(String, String)>,
+    /// What the user gives it of their own accord.
+    #[serde(default)]
+    own: Vec<(String, String)>,
     pub directory: PathBuf,
 }
 
 const fn patience() -> u64 {
     120
+}
+
+impl ServerCommand {
+    /// All of its environment: what may hold a secret reaches it only when the user says so.
+    #[must_use]
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let inherited = self
+            .environment
+            .iter()
+            .filter(|(name, _)| !is_secret(name) && !self.own.iter().any(|(own, _)| own == name));
+        inherited.chain(&self.own).cloned().collect()
+    }
+
+    /// The names of what it doesn't get of Emacs's environment.
+    #[must_use]
+    pub fn withheld(&self) -> Vec<&str> {
+        let names = self.environment.iter().map(|(name, _)| name.as_str());
+        names
+            .filter(|name| is_secret(name) && !self.own.iter().any(|(own, _)| own == name))
+            .collect()
+    }
 }
 
 impl ServerSettings {
@@ -63,6 +90,8 @@ impl ServerSettings {
 pub enum InvalidServers {
     #[error("Cannot parse the settings of tool servers: {0}")]
     Unreadable(#[source] serde_json::Error),
+    #[error("Cannot parse the question to a tool server: {0}")]
+    Question(#[source] serde_json::Error),
     #[error("The tool server {0} has no command.")]
     NoCommand(String),
     #[error("There are two tool servers called {0}.")]

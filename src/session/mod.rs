@@ -115,7 +115,7 @@ impl TurnTools {
 /// Has the tools come that SETTINGS choose and that a server has; why some don't. A turn goes on without
 /// those of a server that doesn't run.
 async fn bring_tools(
-    registry: &Registry,
+    offer: &Offer,
     settings: &Settings,
     cancel: &CancellationToken,
 ) -> Vec<String> {
@@ -123,7 +123,7 @@ async fn bring_tools(
     for group in settings.tools.groups() {
         tokio::select! {
             () = cancel.cancelled() => break,
-            brought = registry.bring(group) => troubles.extend(brought.err().map(|it| it.message)),
+            brought = offer.bring(group) => troubles.extend(brought.err().map(|it| it.message)),
         }
     }
     troubles
@@ -159,8 +159,9 @@ pub fn open_with(
     let workspace = Arc::new(Workspace::default());
     // What a chat changed before is shown before its first turn.
     workspace.set_ground(&own.ground);
-    let settings = Arc::new(Mutex::new(own));
     let offer = Arc::new(Offer::new(Arc::clone(&shared.registry)));
+    offer.set_project(own.ground.root.as_deref());
+    let settings = Arc::new(Mutex::new(own));
     let prefix = Arc::new(Mutex::new(Prefix::default()));
     let past = Arc::new(PastResults::default());
     let session = Session {
@@ -222,8 +223,8 @@ impl Actor {
     async fn perform(&mut self, work: Work, cancel: CancellationToken) {
         let settings = held(&self.settings).clone();
         self.workspace.set_ground(&settings.ground);
-        let registry = Arc::clone(&self.shared.registry);
-        for text in bring_tools(&registry, &settings, &cancel).await {
+        self.offer.set_project(settings.ground.root.as_deref());
+        for text in bring_tools(&self.offer, &settings, &cancel).await {
             let session = self.id;
             self.emit(Event::Notice { session, text });
         }

@@ -378,7 +378,9 @@ impl Settings {
     /// of all that follows it.
     #[must_use]
     pub fn listed(&self, registry: &Registry, offer: &Offer) -> Registry {
-        let listed = Registry::of(self.tools.tools(registry));
+        let mut tools = self.tools.tools(registry);
+        offer.keep_here(&mut tools);
+        let listed = Registry::of(tools);
         let groups = offer.groups_beyond(&listed);
         if groups.is_empty() {
             listed.unregister(more::NAME);

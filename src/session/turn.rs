@@ -454,6 +454,7 @@ impl Turn<'_> {
     /// Puts into HISTORY what the user wants the running turn to know.
     fn steer(&self, history: &mut Conversation) {
         for message in self.agenda.steering() {
+            self.batch.place.note(message.provenance);
             let message = held(self.told).take(message);
             let text = self.batch.with_news(message.for_model());
             let pictures = message.pictures;

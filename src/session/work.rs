@@ -120,6 +120,7 @@ impl Means<'_> {
             return TurnOutcome::Failed(NO_MODEL.to_owned());
         };
         history.begin_turn();
+        self.batch.place.note(message.provenance);
         let opening = match message.sending {
             Sending::New => self.ask(message, history),
             Sending::Again => self.ask_again(message, history),

@@ -41,6 +41,8 @@ pub struct Offer {
     all: Arc<Registry>,
     groups: Mutex<BTreeSet<String>>,
     unoffered: Mutex<Unoffered>,
+    /// The root of the chat's project.
+    project: Mutex<Option<String>>,
     /// The names of the tools that requests list.
     listed: Mutex<BTreeSet<String>>,
     /// The tool that can't be called here whatever is offered.
@@ -54,6 +56,7 @@ impl Offer {
             all,
             groups: Mutex::default(),
             unoffered: Mutex::default(),
+            project: Mutex::default(),
             listed: Mutex::default(),
             withheld: OnceCell::new(),
         }
@@ -66,6 +69,28 @@ impl Offer {
 
     fn withholds(&self, tool: &Tool) -> bool {
         self.withheld.get() == Some(&tool.name.as_str())
+    }
+
+    /// Takes in that the chat's project is in ROOT, or that it has none.
+    pub fn set_project(&self, root: Option<&str>) {
+        *held(&self.project) = root.map(str::to_owned);
+    }
+
+    /// The groups that only chats about other projects have.
+    fn elsewhere(&self) -> BTreeSet<String> {
+        self.all.elsewhere(held(&self.project).as_deref())
+    }
+
+    /// Has the tools of GROUP come, if this chat can have them.
+    ///
+    /// # Errors
+    ///
+    /// Why they don't come.
+    pub async fn bring(&self, group: &str) -> Result<(), ToolFailure> {
+        match self.elsewhere().contains(group) {
+            true => Ok(()),
+            false => self.all.bring(group).await,
+        }
     }
 
     /// All tools there are, offered or not.
@@ -114,9 +139,15 @@ impl Offer {
                     ))),
                     (Err(_), _) => Err(unknown),
                 })?;
-        match self.withholds(&resolved) {
-            true => Err(ToolFailure::new(format!(
+        if self.withholds(&resolved) {
+            return Err(ToolFailure::new(format!(
                 "{} is for agent-q's own chats. Use your own tool.",
+                resolved.name
+            )));
+        }
+        match is_one_of(&resolved, &self.elsewhere()) {
+            true => Err(ToolFailure::new(format!(
+                "{} is of a server that only chats about another project have.",
                 resolved.name
             ))),
             false => Ok(resolved),
@@ -177,6 +208,9 @@ impl Offer {
     }
 
     fn group(&self, name: &str) -> Vec<Arc<Tool>> {
+        if self.elsewhere().contains(name) {
+            return Vec::new();
+        }
         let mut tools = self.all.filtered(&Filter {
             max_level: None,
             categories: vec![name.to_owned()],
@@ -188,14 +222,33 @@ impl Offer {
     /// The groups that have tools which requests don't list.
     #[must_use]
     pub fn unlisted_groups(&self) -> Groups {
-        groups_without(&self.all, &held(&self.listed))
+        self.here(groups_without(&self.all, &held(&self.listed)))
     }
 
     /// The groups that have tools besides those of OFFERED.
     #[must_use]
     pub fn groups_beyond(&self, offered: &Registry) -> Groups {
-        groups_beyond(&self.all, offered)
+        self.here(groups_beyond(&self.all, offered))
     }
+
+    /// GROUPS without those of other projects.
+    fn here(&self, mut groups: Groups) -> Groups {
+        for group in self.elsewhere() {
+            groups.remove(&group);
+        }
+        groups
+    }
+
+    /// TOOLS without those of other projects.
+    pub fn keep_here(&self, tools: &mut Vec<Arc<Tool>>) {
+        let elsewhere = self.elsewhere();
+        tools.retain(|tool| !is_one_of(tool, &elsewhere));
+    }
+}
+
+/// Whether TOOL is one of a server's that is one of GROUPS.
+fn is_one_of(tool: &Tool, groups: &BTreeSet<String>) -> bool {
+    matches!(tool.origin, Origin::Server(_)) && tool.categories.iter().any(|it| groups.contains(it))
 }
 
 /// Groups with the names of their tools; those of servers without.

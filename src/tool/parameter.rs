@@ -76,6 +76,29 @@ impl Parameter {
         }
     }
 
+    /// Those that SCHEMA of a tool's arguments has, as far as their types are plain: what the user types is made a
+    /// value by them.
+    #[must_use]
+    pub fn of_schema(schema: &Value) -> Vec<Self> {
+        let required = schema["required"].as_array().map_or(&[][..], Vec::as_slice);
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        let parameter = |(name, property): (&String, &Value)| {
+            let kind = ParameterType::deserialize(&property["type"]).ok()?;
+            let description = property["description"].as_str().unwrap_or_default();
+            let presence = match required.iter().any(|it| it == name.as_str()) {
+                true => Presence::Required,
+                false => Presence::Optional,
+            };
+            let mut parameter = Self::new(name, kind, description, presence);
+            if let Some(choices @ Value::Array(_)) = property.get("enum") {
+                let constraints = &mut parameter.constraints;
+                constraints.insert("enum".to_owned(), choices.clone());
+            }
+            Some(parameter)
+        };
+        properties.filter_map(parameter).collect()
+    }
+
     /// The same parameter, limited to these texts.
     #[must_use]
     pub fn one_of(mut self, choices: &[&str]) -> Self {

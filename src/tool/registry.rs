@@ -3,7 +3,7 @@
 //! stable order keeps providers' prompt caches warm. One registry holds all tools of the process;
 //! each turn works with one of its own, which holds what its chat offers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -38,7 +38,11 @@ struct Inner {
 
 /// What brings the tools of a group into the registry.
 #[derive(Clone)]
-struct Promise(Arc<dyn Fn() -> BoxFuture<'static, Result<(), ToolFailure>> + Send + Sync>);
+struct Promise {
+    bring: Arc<dyn Fn() -> BoxFuture<'static, Result<(), ToolFailure>> + Send + Sync>,
+    /// The root of the one project whose chats have the group, or none.
+    project: Option<String>,
+}
 
 impl fmt::Debug for Promise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,13 +105,18 @@ impl Registry {
         self.write().tools.shift_remove(name)
     }
 
-    /// Says that BRING adds the tools of the category GROUP, or makes sure of them.
+    /// Says that BRING adds the tools of the category GROUP, or makes sure of them. If there is a PROJECT, only
+    /// chats about it have them.
     pub fn promise(
         &self,
         group: &str,
+        project: Option<&str>,
         bring: impl Fn() -> BoxFuture<'static, Result<(), ToolFailure>> + Send + Sync + 'static,
     ) {
-        let promise = Promise(Arc::new(bring));
+        let promise = Promise {
+            bring: Arc::new(bring),
+            project: project.map(str::to_owned),
+        };
         self.write().promised.insert(group.to_owned(), promise);
         self.changed.send_replace(());
     }
@@ -124,6 +133,15 @@ impl Registry {
         self.read().promised.keys().cloned().collect()
     }
 
+    /// The groups that other projects than the one in ROOT have for themselves.
+    #[must_use]
+    pub fn elsewhere(&self, root: Option<&str>) -> BTreeSet<String> {
+        let inner = self.read();
+        let other = |it: &Promise| it.project.is_some() && it.project.as_deref() != root;
+        let others = inner.promised.iter().filter(|(_, promise)| other(promise));
+        others.map(|(group, _)| group.clone()).collect()
+    }
+
     /// Has the tools of GROUP come, if they were promised.
     ///
     /// # Errors
@@ -132,7 +150,7 @@ impl Registry {
     pub async fn bring(&self, group: &str) -> Result<(), ToolFailure> {
         let promise = self.read().promised.get(group).cloned();
         match promise {
-            Some(Promise(bring)) => bring().await,
+            Some(promise) => (promise.bring)().await,
             None => Ok(()),
         }
     }

@@ -101,6 +101,7 @@
     ("loading the core" "load.core" "load.empty" ms 50)
     "wake-ups of an idle Emacs in 5 s, all threads | without the core"
     ("after a turn" "idle.chat" "idle.bare" count (more 0))
+    ("the same, with 20 MCP servers that run" "idle.servers" "idle.bare" count (more 0))
     "memory, PSS | a bare filter's buffer"
     ("the loaded and started core" "memory.started.pss" nil MB 15)
     ("the same, RSS" "memory.started.rss" nil MB 15)
@@ -109,6 +110,8 @@
     ("besides what 200 turns take" "turns.chat.pss" "turns.text" MB (ratio 4))
     "a trivial tool through the whole pipeline | a hand-over to a worker thread and back"
     ("in Rust" "tools.pipeline" "tools.worker" us 20)
+    "a tool of an MCP server through the whole pipeline | by a client of the same crate and nothing else"
+    ("in Rust" "servers.call" "servers.bare" us (ratio 1.3))
     "from Emacs Lisp, with a handler in Emacs Lisp | a timer that is due at once"
     ("until the callback has the results" "tools.lisp" "tools.timer" us 150)
     "git status, by run_command under a rule | by call-process"

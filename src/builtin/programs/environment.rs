@@ -103,7 +103,8 @@ const ENDINGS: &[&str] = &[
 ];
 
 /// Whether the variable NAME may hold a secret. One for a socket or the shell's directory doesn't.
-fn is_secret(name: &str) -> bool {
+#[must_use]
+pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let words: Vec<&str> = name
         .split(|it: char| !it.is_ascii_alphanumeric())

@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use self::environment::Environment;
+pub use self::environment::is_secret;
 use self::plain::{Changes, fetches, plain, runner};
 pub use self::running::in_own_group;
 use self::running::{CommandLine, Ended, Left, Printed, ProgramEnd, run};
