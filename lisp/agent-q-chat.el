@@ -242,8 +242,6 @@ For `change-major-mode-hook'."
     (define-key map (kbd "C-c C-r") #'agent-q-rewind)
     (define-key map (kbd "C-c C-s") #'agent-q-plan-mode)
     (agent-q-code-block-define-keys map)
-    ;; The menu of Text mode is about other texts.
-    (define-key map [menu-bar text] #'undefined)
     map)
   "Keymap of `agent-q-chat-mode'.")
 

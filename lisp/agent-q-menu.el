@@ -329,6 +329,8 @@ The whole of it has to fit into a terminal of 24 lines.")
       (define-key map "?" #'agent-q-menu))
     (easy-menu-define nil map "Menu of agent-q."
       (cons "agent-q" (agent-q-menu--items groups)))
+    ;; The menu of Text mode is about other texts.
+    (define-key map [menu-bar text] #'undefined)
     (add-hook (intern (format "%s-hook" mode)) #'agent-q-menu--for-mouse)))
 
 (defun agent-q-menu-open ()
@@ -341,7 +343,14 @@ In Org and Markdown, the key opens links."
 
 (defun agent-q-menu--for-mouse ()
   "Add our commands to the menu of the right mouse button in this buffer."
-  (add-hook 'context-menu-functions #'agent-q-menu-context nil t))
+  (add-hook 'context-menu-functions #'agent-q-menu-context nil t)
+  ;; Emacs's own functions come between.
+  (add-hook 'context-menu-functions #'agent-q-menu--without-text 90 t))
+
+(defun agent-q-menu--without-text (menu _click)
+  "Take the menu of Text mode out of MENU, one of the right mouse button."
+  (define-key menu [text] nil)
+  menu)
 
 (defconst agent-q-menu--places
   '((agent-q-live "Open" agent-q-names-follow) (agent-q-link "Open" agent-q-markdown-link-follow)
