@@ -265,6 +265,17 @@ What another chat has changed since is left alone."
         ((car (agent-q-session-chats)))
         (t (user-error "No chat; M-x agent-q-chat opens one"))))
 
+(defun agent-q-changes-p ()
+  "Whether a turn of this chat has changed a file or a buffer."
+  (not (string-empty-p (agent-q-core-changes agent-q-session-number))))
+
+(defun agent-q-changes-undo-p ()
+  "Whether what a turn of this chat changed can be undone now."
+  (and (not (agent-q-chat-view-header-busy-p))
+       (or (seq-some (lambda (line) (not (agent-q-changes--line-undone-p line)))
+                     agent-q-changes--lines)
+           (agent-q-changes-p))))
+
 ;;;###autoload
 (defun agent-q-undo-turn (&optional ask)
   "Undo what the chat's latest turn changed in files and buffers.
