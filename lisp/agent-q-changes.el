@@ -701,13 +701,17 @@ TURN is its name in journals, or the end of that."
 
 (defun agent-q-changes--line-what (line room)
   "Return what the turn of LINE changed, as text of ROOM columns; files come first.
-What doesn't fit is counted, and shows when the line is unfolded."
+Names come before what was done to each.  What doesn't fit is counted, and
+shows when the line is unfolded."
   (let* ((what (agent-q-changes--line-shown line))
          (parts (mapcar (lambda (part) (agent-q-text-visible-line part 400))
                         (append (agent-q-changes-files (car what)) (cdr what))))
          (count (length parts))
          (shown count)
          (text (string-join parts ", ")))
+    (when (and (cdr parts) (> (string-width text) room))
+      (setq parts (mapcar (lambda (part) (replace-regexp-in-string " ([a-z, ]+)\\'" "" part)) parts)
+            text (string-join parts ", ")))
     (while (and (> (string-width text) room) (> shown 1))
       (setq shown (1- shown)
             text (format "%s and %d more (TAB)" (string-join (seq-take parts shown) ", ")
@@ -799,18 +803,22 @@ What doesn't fit is counted, and shows when the line is unfolded."
     (agent-q-core-console agent-q-session-number line)))
 
 (defconst agent-q-changes--line-most 8
-  "How many definitions are compiled one by one; of more, their files are.")
+  "How many definitions are compiled by name; of more, their files are.")
 
 (defun agent-q-changes--line-compile (line)
-  "Compile and load in this chat's image what it has not of LINE."
-  (let ((behind (agent-q-changes-line-behind line)))
+  "Compile and load in this chat's image what it has not of LINE.
+That is one call for each file."
+  (let* ((behind (agent-q-changes-line-behind line))
+         (some (<= (length behind) agent-q-changes--line-most)))
     (agent-q-changes--line-console
-     (if (> (length behind) agent-q-changes--line-most)
-         (mapcar (lambda (file) (format "/compile_file path=%S" file))
-                 (seq-uniq (mapcar #'cadr behind)))
-       (mapcar (pcase-lambda (`(,name ,file ,place))
-                 (format "/compile_file path=%S name=%S" file (format "%s (line %d)" name place)))
-               behind)))))
+     (mapcar (pcase-lambda (`(,file . ,definitions))
+               (concat (format "/compile_file path=%S" file)
+                       (and some
+                            (format " name=%S"
+                                    (mapconcat (pcase-lambda (`(,name ,_ ,place))
+                                                 (format "%s (line %d)" name place))
+                                               definitions "\n")))))
+             (seq-group-by #'cadr behind)))))
 
 (defun agent-q-changes--line-test ()
   "Run in this chat's image the suites that reach a change."

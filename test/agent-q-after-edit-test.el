@@ -289,6 +289,10 @@ style-warning at users.lisp:9:17: The function PLAIN is called with two argument
       (agent-q-test-until (not (agent-q-test-shows "[Compile]")))
       (should (equal "3" (value "(aq-late::deep 1)")))
       (agent-q-test-until (agent-q-test-idle-p))
+      ;; Both at once, so there is one line about it.
+      (agent-q-test-until (agent-q-test-shows "Changed AQ-LATE::DEEP, AQ-LATE::AREA  [Diff]"))
+      (should (= 1 (how-many "^> /compile_file" (point-min))))
+      (should (= 2 (how-many " Changed " (point-min))))
       (goto-char (point-min))
       (search-forward "[Tes")
       (push-button)
