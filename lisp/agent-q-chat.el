@@ -426,6 +426,7 @@ core saves it, as JSON, or is nil."
               (not (agent-q-chat-view-welcome-p (agent-q-chat-view-item-of-line))))
          (goto-char (agent-q-render-item-start (agent-q-chat-view-item-of-line)))
          (agent-q-render-toggle))
+        ((agent-q-names-follow-written))
         (t (goto-char (point-max)))))
 
 ;;;;; Events

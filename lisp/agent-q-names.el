@@ -237,6 +237,12 @@ Where the image knows it by another package, that is the one that is meant."
     (`(name . ,_) (agent-q-names--do :edit-definition))
     (_ (user-error "Nothing here leads anywhere"))))
 
+(defun agent-q-names-follow-written ()
+  "Go to the place that is written at point; return nil if there is none.
+Prose is alive only where it names files that were there when it was drawn."
+  (pcase (agent-q-live-place-at-point)
+    (`(place ,file ,line ,column) (agent-q-names--visit file line column) t)))
+
 (defun agent-q-names--connect ()
   "Connect this chat to an image; start one where there is none."
   (if (agent-q-connection-connections)

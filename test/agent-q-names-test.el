@@ -240,8 +240,12 @@
         (agent-q-test-press "TAB")
         (should (equal (agent-q-names-test--thing (concat file ":3")) (list 'place file 3 nil)))
         (agent-q-names-test--thing "gone.lisp:1")
-        (should (equal (cadr (should-error (agent-q-test-press "RET") :type 'user-error))
-                       "There is no file gone.lisp"))))))
+        (dolist (gone '("gone.lisp:1" "gone.lisp:4"))
+          (agent-q-names-test--thing gone)
+          (let ((place (point)))
+            (should (equal (cadr (should-error (agent-q-test-press "RET") :type 'user-error))
+                           "There is no file gone.lisp"))
+            (should (= place (point)))))))))
 
 (ert-deftest agent-q-names-in-a-pending-request-leave-its-keys ()
   "RET there is what the request says."
