@@ -306,7 +306,9 @@ may be outdated.  %s"
             (plist-get event :name))
       (cl-flet ((draw ()
                   (agent-q-chat-history--past-draw past)
-                  (agent-q-changes-line-past (plist-get event :name) (plist-get event :changed))))
+                  (agent-q-changes-line-past
+                   (plist-get event :name) (plist-get event :changed)
+                   (delq nil (mapcar (lambda (it) (plist-get it :tool)) past)))))
         (if (plist-get event :below)
             (progn (draw)
                    (agent-q-render-finish))
