@@ -231,7 +231,7 @@ Where the image knows it by another package, that is the one that is meant."
     (`(place ,file ,line ,column) (agent-q-names--visit file line column))
     (`(value ,handle) (agent-q-names--inspect handle))
     (`(error ,name) (agent-q-debugger-hand-over name))
-    (`(kept ,call) (agent-q-image-debug-kept call))
+    (`(kept ,call) (agent-q-debugger-open-kept call))
     (`(restart ,name ,number) (agent-q-debugger-take-restart name number))
     ('(connect) (agent-q-names--connect))
     (`(name . ,_) (agent-q-names--do :edit-definition))
